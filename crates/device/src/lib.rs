@@ -1,0 +1,5 @@
+//! Devices at the level of CUDA's words: memory, streams, functions, launches, copies.
+
+mod device;
+
+pub use device::{Device, FunctionHandle, HostOp, Sink, Source};

@@ -1,0 +1,92 @@
+//! What a device is.
+
+use crate::DeviceId;
+
+/// A device type as the program names it (OpenACC 3.3, 3.1 and appendix A),
+/// with GCC's numbers: they differ from other vendors' headers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(i32)]
+pub enum DeviceType {
+    /// The type in use now.
+    Current = -1,
+    /// No device type.
+    None = 0,
+    /// The implementation's choice.
+    Default = 1,
+    /// The program's own thread and memory.
+    Host = 2,
+    /// Any device other than the host.
+    NotHost = 4,
+    /// An NVIDIA GPU, or a CPU device under `ACCORD_EMULATE=nvidia`.
+    Nvidia = 5,
+    /// An AMD GPU: named by GCC, never present here.
+    Radeon = 8,
+    /// Accord's CPU devices: worker processes with memory of their own. Not a GCC name;
+    /// counted by [`DeviceType::NotHost`] and the default where there is no GPU.
+    Cpu = 64,
+}
+
+impl DeviceType {
+    /// The type with GCC's number `raw`, if there is one.
+    pub fn from_raw(raw: i32) -> Option<Self> {
+        Some(match raw {
+            -1 => Self::Current,
+            0 => Self::None,
+            1 => Self::Default,
+            2 => Self::Host,
+            4 => Self::NotHost,
+            5 => Self::Nvidia,
+            8 => Self::Radeon,
+            64 => Self::Cpu,
+            _ => return None,
+        })
+    }
+
+    /// The name used in messages, after the specification's `acc_device_*` names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Current => "acc_device_current",
+            Self::None => "acc_device_none",
+            Self::Default => "acc_device_default",
+            Self::Host => "acc_device_host",
+            Self::NotHost => "acc_device_not_host",
+            Self::Nvidia => "acc_device_nvidia",
+            Self::Radeon => "acc_device_radeon",
+            Self::Cpu => "acc_device_cpu",
+        }
+    }
+}
+
+/// What drives a device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DeviceKind {
+    /// A worker process on CPU cores.
+    Cpu,
+    /// An NVIDIA GPU by the CUDA driver.
+    Cuda,
+}
+
+/// What is known of a device before it is used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceInfo {
+    /// Where it is.
+    pub id: DeviceId,
+    /// The machine's name, for messages.
+    pub node_name: String,
+    /// What drives it.
+    pub kind: DeviceKind,
+    /// The product name (`acc_property_name`).
+    pub name: String,
+    /// The maker (`acc_property_vendor`).
+    pub vendor: String,
+    /// The driver's version (`acc_property_driver`).
+    pub driver: String,
+    /// Memory in bytes (`acc_property_memory`).
+    pub memory: u64,
+    /// CPU cores or multiprocessors.
+    pub units: u32,
+    /// NUMA node on its machine, where known.
+    pub numa: Option<u32>,
+    /// Processors that the device's worker may run on; empty when not bound.
+    pub cpus: Vec<u32>,
+}

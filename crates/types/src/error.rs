@@ -1,0 +1,252 @@
+//! Errors, with everything that a message to a person needs.
+
+use crate::{DeviceNum, QueueId};
+use std::fmt;
+
+/// A result with Accord's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The specification's error conditions (OpenACC 3.3, 5.2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ErrorCode {
+    /// `acc_error_other`
+    Other,
+    /// `acc_error_system`
+    System,
+    /// `acc_error_execution`: a region failed on the device.
+    Execution,
+    /// `acc_error_device_init`
+    DeviceInit,
+    /// `acc_error_device_shutdown`
+    DeviceShutdown,
+    /// `acc_error_device_unavailable`: no such device number, or its node or link is gone.
+    DeviceUnavailable,
+    /// `acc_error_device_type_unavailable`
+    DeviceTypeUnavailable,
+    /// `acc_error_wrong_device_type`
+    WrongDeviceType,
+    /// `acc_error_out_of_memory`
+    OutOfMemory,
+    /// `acc_error_not_present`
+    NotPresent,
+    /// `acc_error_partly_present`
+    PartlyPresent,
+    /// `acc_error_present`
+    Present,
+    /// `acc_error_invalid_argument`
+    InvalidArgument,
+    /// `acc_error_invalid_async`
+    InvalidAsync,
+    /// `acc_error_invalid_null_pointer`
+    InvalidNullPointer,
+    /// `acc_error_invalid_data_section`
+    InvalidDataSection,
+    /// `acc_error_implementation_defined`: a bug in Accord.
+    ImplementationDefined,
+}
+
+impl ErrorCode {
+    /// The specification's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Other => "acc_error_other",
+            Self::System => "acc_error_system",
+            Self::Execution => "acc_error_execution",
+            Self::DeviceInit => "acc_error_device_init",
+            Self::DeviceShutdown => "acc_error_device_shutdown",
+            Self::DeviceUnavailable => "acc_error_device_unavailable",
+            Self::DeviceTypeUnavailable => "acc_error_device_type_unavailable",
+            Self::WrongDeviceType => "acc_error_wrong_device_type",
+            Self::OutOfMemory => "acc_error_out_of_memory",
+            Self::NotPresent => "acc_error_not_present",
+            Self::PartlyPresent => "acc_error_partly_present",
+            Self::Present => "acc_error_present",
+            Self::InvalidArgument => "acc_error_invalid_argument",
+            Self::InvalidAsync => "acc_error_invalid_async",
+            Self::InvalidNullPointer => "acc_error_invalid_null_pointer",
+            Self::InvalidDataSection => "acc_error_invalid_data_section",
+            Self::ImplementationDefined => "acc_error_implementation_defined",
+        }
+    }
+
+    /// Number on the wire.
+    pub fn to_wire(self) -> u16 {
+        self as u16
+    }
+
+    /// The code with this wire number; unknown ones become [`ErrorCode::Other`].
+    pub fn from_wire(raw: u16) -> Self {
+        const ALL: [ErrorCode; 17] = [
+            ErrorCode::Other,
+            ErrorCode::System,
+            ErrorCode::Execution,
+            ErrorCode::DeviceInit,
+            ErrorCode::DeviceShutdown,
+            ErrorCode::DeviceUnavailable,
+            ErrorCode::DeviceTypeUnavailable,
+            ErrorCode::WrongDeviceType,
+            ErrorCode::OutOfMemory,
+            ErrorCode::NotPresent,
+            ErrorCode::PartlyPresent,
+            ErrorCode::Present,
+            ErrorCode::InvalidArgument,
+            ErrorCode::InvalidAsync,
+            ErrorCode::InvalidNullPointer,
+            ErrorCode::InvalidDataSection,
+            ErrorCode::ImplementationDefined,
+        ];
+        ALL.get(usize::from(raw)).copied().unwrap_or(Self::Other)
+    }
+}
+
+/// Where an error happened. Each border fills in what it knows; the first to know wins.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ErrorPlace {
+    /// The routine or construct that the program called: `acc_copyin`, `parallel`.
+    pub call: Option<String>,
+    /// The machine's name.
+    pub node: Option<String>,
+    /// The device number as the program sees it.
+    pub device: Option<DeviceNum>,
+    /// The queue.
+    pub queue: Option<QueueId>,
+}
+
+/// Something went wrong: what, where, why, and what to do about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Inner {
+    code: ErrorCode,
+    place: ErrorPlace,
+    cause: String,
+    remedy: Option<String>,
+}
+
+impl Error {
+    /// An error with its cause: one clause, no full stop, naming addresses, sizes and native error numbers.
+    pub fn new(code: ErrorCode, cause: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            code,
+            place: ErrorPlace::default(),
+            cause: cause.into(),
+            remedy: None,
+        }))
+    }
+
+    /// Adds what the user can do.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.0.remedy.get_or_insert_with(|| remedy.into());
+        self
+    }
+
+    /// Adds the call, unless known already.
+    #[must_use]
+    pub fn call(mut self, call: impl Into<String>) -> Self {
+        self.0.place.call.get_or_insert_with(|| call.into());
+        self
+    }
+
+    /// Adds the node, unless known already.
+    #[must_use]
+    pub fn node(mut self, node: impl Into<String>) -> Self {
+        self.0.place.node.get_or_insert_with(|| node.into());
+        self
+    }
+
+    /// Adds the device, unless known already.
+    #[must_use]
+    pub fn device(mut self, device: DeviceNum) -> Self {
+        self.0.place.device.get_or_insert(device);
+        self
+    }
+
+    /// Adds the queue, unless known already.
+    #[must_use]
+    pub fn queue(mut self, queue: QueueId) -> Self {
+        self.0.place.queue.get_or_insert(queue);
+        self
+    }
+
+    /// The specification's condition.
+    pub fn code(&self) -> ErrorCode {
+        self.0.code
+    }
+
+    /// Where it happened.
+    pub fn place(&self) -> &ErrorPlace {
+        &self.0.place
+    }
+
+    /// Why.
+    pub fn cause(&self) -> &str {
+        &self.0.cause
+    }
+
+    /// What to do, where something can be done.
+    pub fn remedy_text(&self) -> Option<&str> {
+        self.0.remedy.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    /// `acc_copyin on dev3 (node h2, queue 1): CAUSE [acc_error_partly_present]; REMEDY`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { code, place, cause, remedy } = &*self.0;
+        if let Some(call) = &place.call {
+            write!(f, "{call}")?;
+            if let Some(device) = place.device {
+                write!(f, " on {device}")?;
+            }
+        } else if let Some(device) = place.device {
+            write!(f, "{device}")?;
+        }
+        match (&place.node, place.queue) {
+            (Some(node), Some(queue)) => write!(f, " (node {node}, queue {queue})")?,
+            (Some(node), None) => write!(f, " (node {node})")?,
+            (None, Some(queue)) => write!(f, " (queue {queue})")?,
+            (None, None) => {}
+        }
+        if *place != ErrorPlace::default() {
+            f.write_str(": ")?;
+        }
+        write!(f, "{cause} [{}]", code.name())?;
+        if let Some(remedy) = remedy {
+            write!(f, "; {remedy}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wire_number_comes_back() {
+        for raw in 0..17 {
+            assert_eq!(ErrorCode::from_wire(raw).to_wire(), raw);
+        }
+        assert_eq!(ErrorCode::from_wire(999), ErrorCode::Other);
+    }
+
+    #[test]
+    fn the_message_names_call_device_node_queue_cause_and_remedy() {
+        let error = Error::new(ErrorCode::PartlyPresent, "bytes 8 to 16 are absent")
+            .queue(QueueId(1))
+            .device(DeviceNum(3))
+            .node("h2")
+            .call("acc_copyin")
+            .call("not the first to know")
+            .remedy("copy the whole array");
+        assert_eq!(
+            error.to_string(),
+            "acc_copyin on dev3 (node h2, queue 1): bytes 8 to 16 are absent \
+             [acc_error_partly_present]; copy the whole array"
+        );
+    }
+}

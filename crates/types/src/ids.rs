@@ -1,0 +1,55 @@
+//! Identities.
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($int:ty), $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+        pub struct $name(pub $int);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// One machine of the cluster, numbered by the coordinator in order of first registration.
+    NodeId(u32),
+    "node"
+);
+id!(
+    /// The number by which a program names a device of one type: dense from 0
+    /// and fixed for the life of a session (OpenACC 3.3, 3.2.4).
+    DeviceNum(u32),
+    "dev"
+);
+id!(
+    /// One program's (or one rank's) use of the cluster.
+    SessionId(u64),
+    "s"
+);
+id!(
+    /// One copy in flight between a program and an executor, or between two executors.
+    /// Minted by the program, unique within its session.
+    TransferId(u64),
+    "t"
+);
+
+/// A device anywhere in the cluster. Programs see a [`DeviceNum`] instead.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeviceId {
+    /// The machine that has the device.
+    pub node: NodeId,
+    /// Position among that machine's devices, from 0.
+    pub ordinal: u32,
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.node, self.ordinal)
+    }
+}

@@ -1,0 +1,23 @@
+//! The words that every part of Accord shares.
+//!
+//! Nothing here does I/O, reads a clock or touches memory. Identities are
+//! newtypes so that a queue number cannot be passed for a device number.
+#![forbid(unsafe_code)]
+
+mod device;
+mod error;
+mod function;
+mod ids;
+mod launch;
+mod pointer;
+mod queue;
+mod trace;
+
+pub use device::{DeviceInfo, DeviceKind, DeviceType};
+pub use error::{Error, ErrorCode, ErrorPlace, Result};
+pub use function::{FunctionSpec, GlobalSpec, ObjectSpec};
+pub use ids::{DeviceId, DeviceNum, NodeId, SessionId, TransferId};
+pub use launch::{ArgBlock, LaunchDims};
+pub use pointer::{DevicePtr, DeviceRange, HostRange};
+pub use queue::{AsyncArg, QueueId, Seq, StreamId};
+pub use trace::{Span, SpanKind, SpanSink};

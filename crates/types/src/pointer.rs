@@ -1,0 +1,43 @@
+//! Addresses: device addresses are typed, host addresses are opaque numbers
+//! everywhere but in libacc.
+
+use crate::DeviceId;
+use std::fmt;
+
+/// An address in one device's memory. Two devices may hold equal ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct DevicePtr(pub u64);
+
+impl DevicePtr {
+    /// The address `bytes` further on.
+    #[must_use]
+    pub fn offset(self, bytes: u64) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+}
+
+impl fmt::Display for DevicePtr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// A piece of one device's memory: what every copy between devices names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DeviceRange {
+    /// Whose memory.
+    pub device: DeviceId,
+    /// First byte.
+    pub start: DevicePtr,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+/// A piece of the program's memory, as numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct HostRange {
+    /// Address of the first byte.
+    pub start: usize,
+    /// Length in bytes.
+    pub len: usize,
+}

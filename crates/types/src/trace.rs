@@ -1,0 +1,63 @@
+//! What happened on a device and when: the raw material of timelines.
+
+use crate::{DeviceId, QueueId};
+
+/// What kind of work a span was.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SpanKind {
+    /// A region ran.
+    Launch,
+    /// Bytes came to the device from the program.
+    CopyIn,
+    /// Bytes went from the device to the program.
+    CopyOut,
+    /// Bytes moved within the device.
+    Copy,
+    /// Bytes left for another device.
+    Push,
+    /// Bytes arrived from another device.
+    Arrive,
+}
+
+impl SpanKind {
+    /// Every kind, in the order of its wire number.
+    pub const ALL: [Self; 6] =
+        [Self::Launch, Self::CopyIn, Self::CopyOut, Self::Copy, Self::Push, Self::Arrive];
+
+    /// The word used in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "launch",
+            Self::CopyIn => "copyin",
+            Self::CopyOut => "copyout",
+            Self::Copy => "copy",
+            Self::Push => "push",
+            Self::Arrive => "arrive",
+        }
+    }
+}
+
+/// One piece of work on one device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Where.
+    pub device: DeviceId,
+    /// In which queue.
+    pub queue: QueueId,
+    /// What.
+    pub kind: SpanKind,
+    /// The region's name; empty for copies.
+    pub name: String,
+    /// Bytes moved; 0 for launches.
+    pub bytes: u64,
+    /// Start, in nanoseconds of the device's node's `CLOCK_MONOTONIC`.
+    pub start_ns: u64,
+    /// End, likewise.
+    pub end_ns: u64,
+}
+
+/// Takes spans as they end. Called on device threads: it must not block.
+pub trait SpanSink: Send + Sync {
+    /// One span ended.
+    fn span(&self, span: Span);
+}

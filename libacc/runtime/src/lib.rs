@@ -1,0 +1,8 @@
+//! OpenACC's rules without its surroundings: what a construct or a routine means for the
+//! present table, the queues and the devices.
+//!
+//! The C shell (`libacc`) turns calls into values and calls [`Runtime`]; the drivers
+//! (`accord-link`) implement [`ports`]. Nothing here does I/O, reads a clock or is `unsafe`.
+#![forbid(unsafe_code)]
+
+pub mod ports;

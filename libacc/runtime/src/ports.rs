@@ -1,0 +1,172 @@
+//! What the runtime needs from the world: devices to drive, memory of the program to read.
+
+use accord_types::{
+    ArgBlock, DeviceInfo, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
+    QueueId, Result,
+};
+
+/// When a copy from the program's memory has to have read it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReadWhen {
+    /// Before the call returns: synchronous operations, and stack temporaries (the caller
+    /// may reuse the bytes at once). The copy may still land later.
+    BeforeReturn,
+    /// When the queue gets there: the program has promised not to touch the bytes until it waits.
+    InOrder,
+}
+
+/// One device as the program drives it: in-process, or at the other end of a link.
+///
+/// Operations go into a queue and return at once; none of them costs a round trip but
+/// [`Port::wait`], [`Port::test`], [`Port::global`] and [`Port::memory_free`]. A queue exists from its first use.
+/// An error of an earlier operation comes back from a later call on the same queue or device.
+pub trait Port: Send + Sync {
+    /// What the device is.
+    fn info(&self) -> &DeviceInfo;
+
+    /// The type under which the program sees it.
+    fn device_type(&self) -> DeviceType;
+
+    /// First address and length of the address range that this program's allocator hands out.
+    fn addresses(&self) -> (DevicePtr, u64);
+
+    /// Starts the device (`acc_init`): a remote one is connected, a worker started.
+    /// Called before anything else and again after [`Port::shutdown`].
+    ///
+    /// # Errors
+    /// `acc_error_device_init`, `acc_error_device_unavailable`.
+    fn start(&self) -> Result<()>;
+
+    /// Puts memory behind a range of [`Port::addresses`]. Granularity: 2 MiB.
+    ///
+    /// # Errors
+    /// `acc_error_out_of_memory` here when it can be known, else at a later call.
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()>;
+
+    /// Gives the memory behind a range back when `queue` gets there.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()>;
+
+    /// Writes a few bytes (at most 4 KiB), taken before the call returns.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn store(&self, queue: QueueId, dst: DevicePtr, bytes: &[u8]) -> Result<()>;
+
+    /// Copies the program's memory to the device.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()>;
+
+    /// Copies device memory to the program's. Done when the queue is waited for.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()>;
+
+    /// Copies within the device.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()>;
+
+    /// Runs a region. `key` identifies the function cheaply (its host address); `spec` is asked
+    /// for on the first launch of that key only.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn launch(
+        &self,
+        queue: QueueId,
+        key: u64,
+        spec: &dyn Fn() -> Result<FunctionSpec>,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<()>;
+
+    /// The object with these function addresses was unloaded: keys in this range mean nothing any more.
+    fn forget_functions(&self, keys: std::ops::Range<u64>);
+
+    /// Device address of a `declare` variable.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr>;
+
+    /// Makes `queue` wait for everything now in `other`.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn wait_queue(&self, queue: QueueId, other: QueueId) -> Result<()>;
+
+    /// Blocks until everything now in `queues` is done. One round trip however many they are.
+    ///
+    /// # Errors
+    /// The first failure of those queues.
+    fn wait(&self, queues: &[QueueId]) -> Result<()>;
+
+    /// Whether everything now in `queues` is done.
+    ///
+    /// # Errors
+    /// The first failure of those queues.
+    fn test(&self, queues: &[QueueId]) -> Result<bool>;
+
+    /// Bytes that can still be mapped (`acc_property_free_memory` less what the allocator holds).
+    ///
+    /// # Errors
+    /// See the trait.
+    fn memory_free(&self) -> Result<u64>;
+
+    /// Ends this program's use of the device: its memory, queues and workers are gone.
+    /// [`Port::start`] may be called again.
+    ///
+    /// # Errors
+    /// `acc_error_device_shutdown`.
+    fn shutdown(&self) -> Result<()>;
+}
+
+/// The devices of a session, in the order of their device numbers.
+pub trait Cluster: Send + Sync {
+    /// All devices, whatever their type. Fixed for the life of the session.
+    fn ports(&self) -> &[std::sync::Arc<dyn Port>];
+
+    /// Copies from one device to another (indices into [`Cluster::ports`]), in the order of
+    /// `queue` of the source device. What the program did synchronously to the target before
+    /// this call comes first there. Waiting for `queue` of the source includes the arrival.
+    ///
+    /// # Errors
+    /// As for [`Port`].
+    fn copy_between(
+        &self,
+        queue: QueueId,
+        source: usize,
+        src: DevicePtr,
+        target: usize,
+        dst: DevicePtr,
+        len: u64,
+    ) -> Result<()>;
+}
+
+/// The program's own memory and code.
+pub trait HostMemory: Send + Sync {
+    /// Reads `buf.len()` bytes at `address`, which the program has promised are readable.
+    fn read(&self, address: usize, buf: &mut [u8]);
+
+    /// Finds the region at a code address.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` if no loaded object holds the address.
+    fn function(&self, address: usize) -> Result<FunctionSpec>;
+
+    /// Allocates on the host (`acc_malloc` on the host device); 0 when there is no memory.
+    fn allocate(&self, bytes: usize) -> usize;
+
+    /// Frees what [`HostMemory::allocate`] returned.
+    fn free(&self, address: usize);
+
+    /// Copies within the program's memory (`acc_memcpy_*` on the host device).
+    fn copy(&self, dst: usize, src: usize, bytes: usize);
+}
