@@ -11,6 +11,7 @@ mod ids;
 mod launch;
 mod pointer;
 mod queue;
+pub mod settings;
 mod trace;
 
 pub use device::{DeviceInfo, DeviceKind, DeviceType};

@@ -1,0 +1,177 @@
+//! The settings: every environment variable that Accord reads, in one table.
+
+/// One environment variable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// The value that holds when it is not set, as a person would write it; text in
+    /// parentheses describes a value that depends on the machine or on the other settings.
+    pub default: &'static str,
+    /// The unit or the form of its value.
+    pub unit: &'static str,
+    /// What it does, in one sentence.
+    pub help: &'static str,
+    /// Other names that job scripts have for it. They count in this order, after `name`.
+    pub aliases: &'static [&'static str],
+}
+
+/// Where a setting's value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SettingSource {
+    /// Nothing is set.
+    Default,
+    /// The environment variable with this name: the setting's own, or an alias.
+    Environment(&'static str),
+}
+
+impl Setting {
+    /// The value that the environment gives it, and the name under which it was found.
+    /// `lookup` reads one environment variable. An empty value counts as not set.
+    pub fn find(
+        &self,
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Option<(&'static str, String)> {
+        std::iter::once(self.name)
+            .chain(self.aliases.iter().copied())
+            .find_map(|name| Some((name, lookup(name).filter(|value| !value.is_empty())?)))
+    }
+
+    /// The value in force, default included, and where it comes from.
+    pub fn in_force(&self, lookup: impl Fn(&str) -> Option<String>) -> (String, SettingSource) {
+        match self.find(lookup) {
+            Some((name, value)) => (value, SettingSource::Environment(name)),
+            None => (self.default.to_owned(), SettingSource::Default),
+        }
+    }
+}
+
+/// Reads a number of bytes: `4096`, `512K`, `64M`, `2G`, `1T` (powers of 1024, either case,
+/// with or without a final `B` or `iB`).
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let shift = match suffix.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+macro_rules! settings {
+    ($($(#[$doc:meta])* $constant:ident = $name:literal, $default:literal, $unit:literal, [$($alias:literal),*], $help:literal;)*) => {
+        $($(#[$doc])* pub const $constant: Setting = Setting {
+            name: $name, default: $default, unit: $unit, help: $help, aliases: &[$($alias),*],
+        };)*
+
+        /// Every setting, in the order in which they are shown.
+        pub const ALL: &[Setting] = &[$($constant),*];
+    };
+}
+
+settings! {
+    /// OpenACC 3.3, 4.1.
+    ACC_DEVICE_TYPE = "ACC_DEVICE_TYPE", "(nvidia if there is a GPU, else cpu)", "nvidia|cpu|host",
+        ["NVCOMPILER_ACC_DEVICE_TYPE", "PGI_ACC_DEVICE_TYPE", "NV_ACC_DEVICE_TYPE"],
+        "Device type of a program that names none.";
+    /// OpenACC 3.3, 4.2.
+    ACC_DEVICE_NUM = "ACC_DEVICE_NUM", "0", "device number",
+        ["NVCOMPILER_ACC_DEVICE_NUM", "PGI_ACC_DEVICE_NUM", "NV_ACC_DEVICE_NUM"],
+        "Device number of a program that names none.";
+    /// OpenACC 3.3, 4.3 and chapter 5.
+    ACC_PROFLIB = "ACC_PROFLIB", "", "paths, separated by ;",
+        ["NVCOMPILER_ACC_PROFLIB", "PGI_ACC_PROFLIB", "NV_ACC_PROFLIB"],
+        "Profiling libraries to load.";
+    /// GCC's own.
+    GOMP_OPENACC_DIM = "GOMP_OPENACC_DIM", "(the device's choice)", "gangs:workers:vector", [],
+        "Launch dimensions of regions that leave them open.";
+    /// Where the coordinator is.
+    COORDINATOR = "ACCORD_COORDINATOR", "(none: this machine's devices)", "host:port", [],
+        "Coordinator of the cluster whose devices the program uses.";
+    /// The cluster's shared key.
+    KEY_FILE = "ACCORD_KEY_FILE", "", "path", [],
+        "File with the cluster's key; every part of one cluster has the same.";
+    /// This machine's name in the cluster.
+    NODE = "ACCORD_NODE", "(the host name)", "name", [],
+        "Name of the node on which the program runs: its devices count as local.";
+    /// Numbering policy.
+    DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "local", "local|global|rank", [],
+        "Order of device numbers: this node's devices first, the same in every rank, or this rank's share first.";
+    /// Number of CPU devices.
+    CPU_DEVICES = "ACCORD_CPU_DEVICES", "(chosen by the machine's cores)", "count", [],
+        "CPU devices of this machine.";
+    /// Memory of each CPU device.
+    CPU_MEMORY = "ACCORD_CPU_MEMORY", "(a share of the machine's memory)", "bytes, with K, M, G or T", [],
+        "Memory of each CPU device.";
+    /// The type under which CPU devices appear.
+    EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
+        "Presents the CPU devices as devices of this type, for programs that name it.";
+    /// Trace output.
+    TRACE = "ACCORD_TRACE", "", "path; %r = rank, %p = process id", [],
+        "Writes a trace of launches and copies (Chrome trace format) when the program ends.";
+    /// Diagnostics.
+    DEBUG = "ACCORD_DEBUG", "0", "0|1", ["GOMP_DEBUG"],
+        "Prints what the runtime does to standard error.";
+    /// The library that CPU devices' workers preload.
+    LIBACC = "ACCORD_LIBACC", "(found beside the accord program)", "path", [],
+        "The libacc.so to put before the program and its workers.";
+    /// Stack of a worker's threads.
+    WORKER_STACK = "ACCORD_WORKER_STACK", "8M", "bytes, with K, M, G or T", [],
+        "Stack of each thread of a CPU device's worker.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_name_stands_for_two_settings() {
+        let mut seen = HashSet::new();
+        for setting in ALL {
+            for name in std::iter::once(&setting.name).chain(setting.aliases) {
+                assert!(seen.insert(*name), "{name} is there twice");
+            }
+        }
+    }
+
+    #[test]
+    fn the_own_name_counts_before_aliases_and_empty_is_not_set() {
+        let both = |name: &str| match name {
+            "ACC_DEVICE_NUM" => Some("3".to_owned()),
+            "PGI_ACC_DEVICE_NUM" => Some("5".to_owned()),
+            _ => None,
+        };
+        assert_eq!(ACC_DEVICE_NUM.find(both), Some(("ACC_DEVICE_NUM", "3".to_owned())));
+        let alias = |name: &str| match name {
+            "ACC_DEVICE_NUM" => Some(String::new()),
+            "PGI_ACC_DEVICE_NUM" => Some("5".to_owned()),
+            _ => None,
+        };
+        assert_eq!(
+            ACC_DEVICE_NUM.in_force(alias),
+            ("5".to_owned(), SettingSource::Environment("PGI_ACC_DEVICE_NUM"))
+        );
+        assert_eq!(
+            ACC_DEVICE_NUM.in_force(|_| None),
+            ("0".to_owned(), SettingSource::Default)
+        );
+    }
+
+    #[test]
+    fn bytes_are_read_with_and_without_suffix() {
+        assert_eq!(parse_bytes("4096"), Some(4096));
+        assert_eq!(parse_bytes(" 512K"), Some(512 << 10));
+        assert_eq!(parse_bytes("64 MiB"), Some(64 << 20));
+        assert_eq!(parse_bytes("2g"), Some(2 << 30));
+        assert_eq!(parse_bytes("1T"), Some(1 << 40));
+        for bad in ["", "G", "1X", "-1", "1.5G", "99999999999T"] {
+            assert_eq!(parse_bytes(bad), None, "{bad}");
+        }
+    }
+}
