@@ -1,0 +1,31 @@
+# Every target first installs what is missing (scripts/setup), so each works on a fresh machine.
+
+CARGO ?= cargo
+PACKAGES = -p libacc -p accord -p accord-coordinator -p accord-node-agent
+
+.PHONY: build debug demo test bench lint clean setup
+
+build: setup
+	$(CARGO) build --release --locked $(PACKAGES)
+
+debug: setup
+	$(CARGO) build --locked $(PACKAGES)
+
+demo: build
+	scripts/demo
+
+test: setup
+	scripts/test
+
+bench: build
+	scripts/bench
+
+lint: setup
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+clean:
+	$(CARGO) clean
+	rm -rf out
+
+setup:
+	@scripts/setup
