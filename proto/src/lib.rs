@@ -1,1 +1,17 @@
+//! The control-plane contract between coordinator, agents and command line.
+//!
+//! [`v1`] is generated from `accord/v1/*.proto` and checked in; `tests/fresh.rs` proves it
+//! fresh. [`convert`] joins it and `accord-types`: nobody else reads raw messages.
+#![forbid(unsafe_code)]
 
+pub mod auth;
+pub mod convert;
+
+/// Messages, clients and servers of version 1.
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+pub mod v1 {
+    include!("gen/accord.v1.rs");
+}
+
+/// Version of this contract. Peers with another one are refused.
+pub const VERSION: u32 = 1;

@@ -7,18 +7,22 @@
 mod device;
 mod error;
 mod function;
+mod hardware;
 mod ids;
 mod launch;
 mod pointer;
 mod queue;
+mod session;
 pub mod settings;
 mod trace;
 
 pub use device::{DeviceInfo, DeviceKind, DeviceType};
 pub use error::{Error, ErrorCode, ErrorPlace, Result};
 pub use function::{FunctionSpec, GlobalSpec, ObjectSpec};
+pub use hardware::{Hardware, NearDevice, NearKind, NumaNode};
 pub use ids::{DeviceId, DeviceNum, NodeId, SessionId, TransferId};
 pub use launch::{ArgBlock, LaunchDims};
 pub use pointer::{DevicePtr, DeviceRange, HostRange};
 pub use queue::{AsyncArg, QueueId, Seq, StreamId};
+pub use session::{Lease, LeasedDevice, OrderPolicy, Rank, SessionGrant, SessionRequest};
 pub use trace::{Span, SpanKind, SpanSink};

@@ -1,0 +1,110 @@
+//! What a program asks of the cluster, and what it gets.
+
+use crate::{DeviceInfo, DeviceKind, NodeId, SessionId};
+
+/// In which order a session numbers its devices. Whatever the policy, numbers are dense,
+/// and fixed for the life of the session.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum OrderPolicy {
+    /// The program's node first, then the others, beginning with the one after it: on every
+    /// node `local_rank % n` goes on meaning a device of that node.
+    #[default]
+    Local,
+    /// The same order for every program: by node, then by ordinal.
+    Global,
+    /// This rank's slice of the global order first, then the following ones.
+    Rank,
+}
+
+impl OrderPolicy {
+    /// The word used in settings and output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Global => "global",
+            Self::Rank => "rank",
+        }
+    }
+
+    /// The policy called `name`, if there is one.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Local, Self::Global, Self::Rank].into_iter().find(|policy| policy.name() == name)
+    }
+}
+
+/// A program's place in an MPI job.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Rank {
+    /// From 0.
+    pub rank: u32,
+    /// Ranks of the job.
+    pub size: u32,
+    /// From 0 on this node.
+    pub local_rank: u32,
+    /// Ranks of the job on this node.
+    pub local_size: u32,
+}
+
+/// What a program says when it opens a session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionRequest {
+    /// The machine that it runs on.
+    pub node_name: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its name, for people.
+    pub program: String,
+    /// Its rank, if it is part of an MPI job.
+    pub rank: Option<Rank>,
+    /// Only devices of this kind; all when absent.
+    pub kind: Option<DeviceKind>,
+    /// How to number the devices.
+    pub order: OrderPolicy,
+}
+
+/// A session's right to devices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lease {
+    /// The session.
+    pub session: SessionId,
+    /// The program's own node, if it has an agent.
+    pub own_node: Option<NodeId>,
+    /// The devices in the order of their device numbers.
+    pub devices: Vec<LeasedDevice>,
+    /// Bytes that the session may hold on each device; 0 means no limit.
+    pub memory_quota: u64,
+    /// Streams that the session may use on each device.
+    pub stream_quota: u32,
+}
+
+/// One device of a lease.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeasedDevice {
+    /// What it is.
+    pub info: DeviceInfo,
+    /// `host:port` of its node's agent.
+    pub address: String,
+}
+
+/// One session as an agent knows it: enough to rebuild a coordinator's memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionGrant {
+    /// The session.
+    pub session: SessionId,
+    /// Its program's name.
+    pub program: String,
+    /// The machine that the program runs on.
+    pub node_name: String,
+    /// The program's process there.
+    pub pid: u32,
+    /// The program's rank.
+    pub rank: Option<Rank>,
+    /// The agent's devices that the lease names.
+    pub ordinals: Vec<u32>,
+    /// Bytes that the session may hold on each device; 0 means no limit.
+    pub memory_quota: u64,
+    /// Streams that the session may use on each device.
+    pub stream_quota: u32,
+    /// When it was opened, in milliseconds since 1970 by the coordinator's clock.
+    pub opened_unix_ms: u64,
+}

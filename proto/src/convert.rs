@@ -1,0 +1,268 @@
+//! Messages to domain types and back: the only place that reads or fills raw messages' fields.
+
+use crate::{VERSION, v1};
+use accord_types::{
+    DeviceId, DeviceInfo, DeviceKind, Hardware, NearDevice, NearKind, NodeId, NumaNode, OrderPolicy,
+    Rank, SessionGrant, SessionId,
+};
+use std::fmt;
+
+/// A message that makes no sense: names the field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed(pub &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "malformed message: {}", self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl From<Malformed> for tonic::Status {
+    fn from(malformed: Malformed) -> Self {
+        Self::invalid_argument(malformed.to_string())
+    }
+}
+
+/// Refuses peers that speak another version of this contract.
+///
+/// # Errors
+/// `FAILED_PRECONDITION` that names both versions.
+pub fn check_version(theirs: u32) -> Result<(), tonic::Status> {
+    if theirs == VERSION {
+        return Ok(());
+    }
+    Err(tonic::Status::failed_precondition(format!(
+        "the peer speaks version {theirs} of the control protocol, this side version {VERSION}; \
+         install the same Accord on all nodes"
+    )))
+}
+
+impl From<DeviceId> for v1::DeviceRef {
+    fn from(id: DeviceId) -> Self {
+        Self { node: id.node.0, ordinal: id.ordinal }
+    }
+}
+
+impl From<v1::DeviceRef> for DeviceId {
+    fn from(id: v1::DeviceRef) -> Self {
+        Self { node: NodeId(id.node), ordinal: id.ordinal }
+    }
+}
+
+impl From<DeviceKind> for v1::DeviceKind {
+    fn from(kind: DeviceKind) -> Self {
+        match kind {
+            DeviceKind::Cpu => Self::Cpu,
+            DeviceKind::Cuda => Self::Cuda,
+        }
+    }
+}
+
+/// The kind with this number; "unspecified" is `None`.
+///
+/// # Errors
+/// [`Malformed`] for a number that this version does not know.
+pub fn device_kind(raw: i32) -> Result<Option<DeviceKind>, Malformed> {
+    match v1::DeviceKind::try_from(raw) {
+        Ok(v1::DeviceKind::Unspecified) => Ok(None),
+        Ok(v1::DeviceKind::Cpu) => Ok(Some(DeviceKind::Cpu)),
+        Ok(v1::DeviceKind::Cuda) => Ok(Some(DeviceKind::Cuda)),
+        Err(_) => Err(Malformed("unknown device kind")),
+    }
+}
+
+impl From<OrderPolicy> for v1::OrderPolicy {
+    fn from(order: OrderPolicy) -> Self {
+        match order {
+            OrderPolicy::Local => Self::Local,
+            OrderPolicy::Global => Self::Global,
+            OrderPolicy::Rank => Self::Rank,
+        }
+    }
+}
+
+/// The policy with this number; "unspecified" is the default.
+///
+/// # Errors
+/// [`Malformed`] for a number that this version does not know.
+pub fn order_policy(raw: i32) -> Result<OrderPolicy, Malformed> {
+    match v1::OrderPolicy::try_from(raw) {
+        Ok(v1::OrderPolicy::Unspecified) => Ok(OrderPolicy::default()),
+        Ok(v1::OrderPolicy::Local) => Ok(OrderPolicy::Local),
+        Ok(v1::OrderPolicy::Global) => Ok(OrderPolicy::Global),
+        Ok(v1::OrderPolicy::Rank) => Ok(OrderPolicy::Rank),
+        Err(_) => Err(Malformed("unknown order policy")),
+    }
+}
+
+impl From<DeviceInfo> for v1::Device {
+    fn from(info: DeviceInfo) -> Self {
+        Self {
+            id: Some(info.id.into()),
+            node_name: info.node_name,
+            kind: v1::DeviceKind::from(info.kind).into(),
+            name: info.name,
+            vendor: info.vendor,
+            driver: info.driver,
+            memory: info.memory,
+            units: info.units,
+            numa: info.numa,
+            cpus: info.cpus,
+        }
+    }
+}
+
+impl TryFrom<v1::Device> for DeviceInfo {
+    type Error = Malformed;
+
+    fn try_from(device: v1::Device) -> Result<Self, Malformed> {
+        Ok(Self {
+            id: device.id.ok_or(Malformed("device without id"))?.into(),
+            node_name: device.node_name,
+            kind: device_kind(device.kind)?.ok_or(Malformed("device without kind"))?,
+            name: device.name,
+            vendor: device.vendor,
+            driver: device.driver,
+            memory: device.memory,
+            units: device.units,
+            numa: device.numa,
+            cpus: device.cpus,
+        })
+    }
+}
+
+impl From<Rank> for v1::Rank {
+    fn from(rank: Rank) -> Self {
+        Self { rank: rank.rank, size: rank.size, local_rank: rank.local_rank, local_size: rank.local_size }
+    }
+}
+
+impl From<v1::Rank> for Rank {
+    fn from(rank: v1::Rank) -> Self {
+        Self { rank: rank.rank, size: rank.size, local_rank: rank.local_rank, local_size: rank.local_size }
+    }
+}
+
+impl From<SessionGrant> for v1::SessionGrant {
+    fn from(grant: SessionGrant) -> Self {
+        Self {
+            session: grant.session.0,
+            program: grant.program,
+            node_name: grant.node_name,
+            pid: grant.pid,
+            rank: grant.rank.map(Into::into),
+            ordinals: grant.ordinals,
+            memory_quota: grant.memory_quota,
+            stream_quota: grant.stream_quota,
+            opened_unix_ms: grant.opened_unix_ms,
+        }
+    }
+}
+
+impl From<v1::SessionGrant> for SessionGrant {
+    fn from(grant: v1::SessionGrant) -> Self {
+        Self {
+            session: SessionId(grant.session),
+            program: grant.program,
+            node_name: grant.node_name,
+            pid: grant.pid,
+            rank: grant.rank.map(Into::into),
+            ordinals: grant.ordinals,
+            memory_quota: grant.memory_quota,
+            stream_quota: grant.stream_quota,
+            opened_unix_ms: grant.opened_unix_ms,
+        }
+    }
+}
+
+impl From<Hardware> for v1::Hardware {
+    fn from(hardware: Hardware) -> Self {
+        Self {
+            cores: hardware.cores,
+            processors: hardware.processors,
+            numa: hardware
+                .numa
+                .into_iter()
+                .map(|node| v1::NumaNode { index: node.index, cpus: node.cpus, memory: node.memory })
+                .collect(),
+            devices: hardware
+                .devices
+                .into_iter()
+                .map(|near| v1::NearDevice {
+                    kind: near.kind.name().to_owned(),
+                    name: near.name,
+                    pci: near.pci,
+                    numa: near.numa,
+                })
+                .collect(),
+        }
+    }
+}
+
+impl From<v1::Hardware> for Hardware {
+    /// Devices of kinds that this version does not know are left out.
+    fn from(hardware: v1::Hardware) -> Self {
+        Self {
+            cores: hardware.cores,
+            processors: hardware.processors,
+            numa: hardware
+                .numa
+                .into_iter()
+                .map(|node| NumaNode { index: node.index, cpus: node.cpus, memory: node.memory })
+                .collect(),
+            devices: hardware
+                .devices
+                .into_iter()
+                .filter_map(|near| {
+                    let kind = NearKind::from_name(&near.kind)?;
+                    Some(NearDevice { kind, name: near.name, pci: near.pci, numa: near.numa })
+                })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> DeviceInfo {
+        DeviceInfo {
+            id: DeviceId { node: NodeId(3), ordinal: 1 },
+            node_name: "h3".into(),
+            kind: DeviceKind::Cpu,
+            name: "CPU".into(),
+            vendor: "AMD".into(),
+            driver: "0.1.0".into(),
+            memory: 1 << 30,
+            units: 4,
+            numa: Some(0),
+            cpus: vec![0, 1, 2, 3],
+        }
+    }
+
+    #[test]
+    fn devices_survive_the_round_trip() {
+        assert_eq!(DeviceInfo::try_from(v1::Device::from(info())), Ok(info()));
+    }
+
+    #[test]
+    fn devices_without_id_or_of_unknown_kind_are_refused() {
+        let device = v1::Device { id: None, ..info().into() };
+        assert_eq!(DeviceInfo::try_from(device), Err(Malformed("device without id")));
+        let device = v1::Device { kind: 77, ..info().into() };
+        assert_eq!(DeviceInfo::try_from(device), Err(Malformed("unknown device kind")));
+        let device = v1::Device { kind: 0, ..info().into() };
+        assert_eq!(DeviceInfo::try_from(device), Err(Malformed("device without kind")));
+    }
+
+    #[test]
+    fn another_version_is_refused_by_name() {
+        assert!(check_version(VERSION).is_ok());
+        let status = check_version(VERSION + 1).unwrap_err();
+        assert_eq!(status.code(), tonic::Code::FailedPrecondition);
+        assert!(status.message().contains("version 2"), "{status}");
+    }
+}
