@@ -1,1 +1,3 @@
 //! Node agent.
+
+pub mod executor;

@@ -1,0 +1,322 @@
+//! The first bytes of every connection: who is there, in which version, with the same key.
+//!
+//! ```text
+//! client                                   server
+//!   Hello (64 bytes)                 ->
+//!                                    <-    Answer: refusal, or nonce + server's proof
+//!   client's proof (32 bytes)        ->
+//!                                    <-    Answer: welcome, or refusal
+//! ```
+//!
+//! The first 12 bytes of a hello (magic, version) and the first 16 of an answer (magic, version,
+//! verdict, length of the rest) are the same in every version, so that two versions can still
+//! tell each other that they differ. Both sides prove that they have the key, over both nonces;
+//! nothing after the handshake is signed.
+
+mod io;
+
+use crate::key::{self, Key, MAC_LEN};
+use accord_types::{Error, ErrorCode, Result, SessionId};
+use io::Deadline;
+use socket2::{SockRef, TcpKeepalive};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// First bytes of every connection; no HTTP/2 preface begins so.
+pub const MAGIC: [u8; 8] = *b"ACCORD\r\n";
+/// Version of everything that is said on a connection.
+pub const VERSION: u32 = 1;
+/// Bytes of a [`Hello`] on the wire.
+pub const HELLO_LEN: usize = 64;
+/// `from` of a program, which is no node.
+pub const FROM_PROGRAM: u32 = u32::MAX;
+
+/// Silence before the first keep-alive probe, and between probes.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// Unanswered probes that end a connection.
+const KEEP_ALIVE_PROBES: u32 = 3;
+/// How long sent bytes may stay unacknowledged.
+const USER_TIMEOUT: Duration = Duration::from_secs(3);
+
+const NONCE_LEN: usize = 32;
+const ANSWER_LEN: usize = 16;
+const CHALLENGE_LEN: usize = NONCE_LEN + MAC_LEN;
+/// Longest text of a refusal.
+const REFUSAL_MAX: usize = 1024;
+
+const CLIENT: &[u8] = b"accord client";
+const SERVER: &[u8] = b"accord server";
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Lane {
+    /// Commands of a program to an executor, events back.
+    Command = 1,
+    /// Chunks of transfers between a program and an executor.
+    Bulk = 2,
+    /// Chunks of transfers from one executor to another.
+    Peer = 3,
+    /// A program at the coordinator's door.
+    Door = 4,
+}
+
+impl Lane {
+    fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            1 => Self::Command,
+            2 => Self::Bulk,
+            3 => Self::Peer,
+            4 => Self::Door,
+            _ => return None,
+        })
+    }
+
+    /// Who serves such connections, for messages.
+    fn server(self) -> &'static str {
+        match self {
+            Self::Door => "coordinator",
+            _ => "agent",
+        }
+    }
+}
+
+/// How a client introduces itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// Its protocol version: [`VERSION`].
+    pub version: u32,
+    /// What the connection is for.
+    pub lane: Lane,
+    /// The session that it belongs to; 0 at the door.
+    pub session: SessionId,
+    /// Number among the session's lanes of its kind, from 0.
+    pub index: u16,
+    /// The node that connects, or [`FROM_PROGRAM`].
+    pub from: u32,
+}
+
+impl Hello {
+    /// A hello in this program's version.
+    pub fn new(lane: Lane, session: SessionId, index: u16, from: u32) -> Self {
+        Self { version: VERSION, lane, session, index, from }
+    }
+
+    pub(crate) fn encode(&self, nonce: &[u8; NONCE_LEN]) -> [u8; HELLO_LEN] {
+        let mut bytes = [0; HELLO_LEN];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
+        bytes[12] = self.lane as u8;
+        bytes[14..16].copy_from_slice(&self.index.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.session.0.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.from.to_le_bytes());
+        bytes[32..].copy_from_slice(nonce);
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Self> {
+        let version = u32::from_le_bytes(io::take(bytes, 8));
+        if bytes[..8] != MAGIC {
+            return Err(malformed("it does not begin with Accord's magic bytes"));
+        }
+        if version != VERSION {
+            return Err(version_differs(version));
+        }
+        let lane = Lane::from_raw(bytes[12]).ok_or_else(|| malformed("it names no lane"))?;
+        if bytes[13] != 0 || bytes[28..32] != [0; 4] {
+            return Err(malformed("its reserved bytes are not 0"));
+        }
+        Ok(Self {
+            version,
+            lane,
+            session: SessionId(u64::from_le_bytes(io::take(bytes, 16))),
+            index: u16::from_le_bytes(io::take(bytes, 14)),
+            from: u32::from_le_bytes(io::take(bytes, 24)),
+        })
+    }
+}
+
+/// Connects and introduces itself. The stream then has no delay, keep-alive and a user time-out.
+/// `timeout` bounds the whole of it.
+///
+/// # Errors
+/// `acc_error_device_unavailable`, with the reason: nobody there, another key or version, refused.
+pub fn connect(addr: SocketAddr, hello: &Hello, key: &Key, timeout: Duration) -> Result<TcpStream> {
+    let deadline = Deadline::after(timeout);
+    let server = format!("the {} at {addr}", hello.lane.server());
+    let stream = TcpStream::connect_timeout(&addr, timeout).map_err(|error| {
+        unavailable(format!("cannot connect to {server}: {error}"))
+            .remedy("check that it runs and that the address is right")
+    })?;
+    tune(&stream).map_err(|error| unavailable(format!("{server}: {error}")))?;
+    introduce(&stream, hello, key, deadline, &server)?;
+    stream
+        .set_read_timeout(None)
+        .and_then(|()| stream.set_write_timeout(None))
+        .map_err(|error| unavailable(format!("{server}: {error}")))?;
+    Ok(stream)
+}
+
+fn introduce(stream: &TcpStream, hello: &Hello, key: &Key, deadline: Deadline, server: &str) -> Result<()> {
+    let broken = |error: std::io::Error| {
+        unavailable(format!("{server} broke the handshake off: {error}"))
+    };
+    let mut nonce = [0; NONCE_LEN];
+    key::fill_random(&mut nonce)?;
+    let hello = hello.encode(&nonce);
+    io::write(stream, &hello, deadline).map_err(broken)?;
+    let length = read_answer(stream, deadline, server)?;
+    if length != CHALLENGE_LEN {
+        return Err(unavailable(format!("{server} does not follow the protocol: a challenge of {length} bytes")));
+    }
+    let mut challenge = [0; CHALLENGE_LEN];
+    io::read(stream, &mut challenge, deadline).map_err(broken)?;
+    let (server_nonce, proof) = challenge.split_at(NONCE_LEN);
+    if !key.proves(&[SERVER, &hello, server_nonce], &io::take(proof, 0)) {
+        return Err(unavailable(format!("{server} has another key"))
+            .remedy("use the same key file on both sides"));
+    }
+    let proof = key.prove(&[CLIENT, &hello, server_nonce]);
+    io::write(stream, &proof, deadline).map_err(broken)?;
+    match read_answer(stream, deadline, server)? {
+        0 => Ok(()),
+        length => Err(unavailable(format!("{server} does not follow the protocol: a welcome of {length} bytes"))),
+    }
+}
+
+/// Reads the fixed part of an answer, and the rest if it is a refusal. Returns the length of the rest.
+fn read_answer(stream: &TcpStream, deadline: Deadline, server: &str) -> Result<usize> {
+    let broken = |error: std::io::Error| {
+        unavailable(format!("{server} broke the handshake off: {error}"))
+    };
+    let mut answer = [0; ANSWER_LEN];
+    io::read(stream, &mut answer, deadline).map_err(broken)?;
+    if answer[..8] != MAGIC {
+        return Err(unavailable(format!("{server} does not speak Accord's protocol"))
+            .remedy("check the port"));
+    }
+    let version = u32::from_le_bytes(io::take(&answer, 8));
+    if version != VERSION {
+        return Err(unavailable(format!("{server} speaks protocol {version}, this program {VERSION}"))
+            .remedy("install the same version on both"));
+    }
+    let refused = u16::from_le_bytes(io::take(&answer, 12));
+    let length = usize::from(u16::from_le_bytes(io::take(&answer, 14)));
+    if refused == 0 {
+        return Ok(length);
+    }
+    let mut text = vec![0; length.min(REFUSAL_MAX)];
+    io::read(stream, &mut text, deadline).map_err(broken)?;
+    Err(unavailable(format!("{server} refused the connection: {}", String::from_utf8_lossy(&text))))
+}
+
+/// Takes a client's introduction. Reads nothing that comes after it. A client that does not fit
+/// is told why before the error comes back; the connection is of no use then.
+///
+/// # Errors
+/// With the reason why the client was refused.
+pub fn accept(stream: &TcpStream, key: &Key, timeout: Duration) -> Result<Hello> {
+    accept_if(stream, key, timeout, |_| Ok(()))
+}
+
+/// As [`accept`], with a further condition; the cause of its error is told to the client.
+///
+/// # Errors
+/// With the reason why the client was refused.
+pub fn accept_if(
+    stream: &TcpStream,
+    key: &Key,
+    timeout: Duration,
+    condition: impl FnOnce(&Hello) -> Result<()>,
+) -> Result<Hello> {
+    let deadline = Deadline::after(timeout);
+    tune(stream)
+        .map_err(|error| unavailable(format!("cannot tune the connection: {error}")))?;
+    let outcome = examine(stream, key, deadline, condition);
+    if let Err(error) = &outcome {
+        let mut text = error.cause().as_bytes();
+        while text.len() > REFUSAL_MAX {
+            text = &text[..REFUSAL_MAX];
+        }
+        // The client may be gone already.
+        let _ = io::write(stream, &[&answer(1, text.len())[..], text].concat(), deadline);
+        io::close_gently(stream, deadline);
+    }
+    let hello = outcome?;
+    stream
+        .set_read_timeout(None)
+        .and_then(|()| stream.set_write_timeout(None))
+        .map_err(|error| unavailable(format!("cannot tune the connection: {error}")))?;
+    Ok(hello)
+}
+
+fn examine(
+    stream: &TcpStream,
+    key: &Key,
+    deadline: Deadline,
+    condition: impl FnOnce(&Hello) -> Result<()>,
+) -> Result<Hello> {
+    let broken = |error: std::io::Error| malformed(&error.to_string());
+    let mut bytes = [0; HELLO_LEN];
+    // Magic and version first: another version's hello may be shorter than ours.
+    io::read(stream, &mut bytes[..12], deadline).map_err(broken)?;
+    if bytes[..8] != MAGIC {
+        return Err(malformed("it does not begin with Accord's magic bytes"));
+    }
+    let version = u32::from_le_bytes(io::take(&bytes, 8));
+    if version != VERSION {
+        return Err(version_differs(version));
+    }
+    io::read(stream, &mut bytes[12..], deadline).map_err(broken)?;
+    let hello = Hello::decode(&bytes)?;
+    let mut nonce = [0; NONCE_LEN];
+    key::fill_random(&mut nonce)?;
+    let proof = key.prove(&[SERVER, &bytes, &nonce]);
+    io::write(stream, &[&answer(0, CHALLENGE_LEN)[..], &nonce, &proof].concat(), deadline)
+        .map_err(broken)?;
+    let mut proof = [0; MAC_LEN];
+    io::read(stream, &mut proof, deadline).map_err(broken)?;
+    if !key.proves(&[CLIENT, &bytes, &nonce], &proof) {
+        return Err(unavailable("the keys differ".to_owned()));
+    }
+    condition(&hello)?;
+    io::write(stream, &answer(0, 0), deadline).map_err(broken)?;
+    Ok(hello)
+}
+
+fn answer(refused: u16, length: usize) -> [u8; ANSWER_LEN] {
+    let mut bytes = [0; ANSWER_LEN];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..14].copy_from_slice(&refused.to_le_bytes());
+    bytes[14..].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
+    bytes
+}
+
+/// No delay, keep-alive and user time-out: a dead peer ends the connection within 3 to 4 s.
+fn tune(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    let keep_alive = TcpKeepalive::new()
+        .with_time(KEEP_ALIVE)
+        .with_interval(KEEP_ALIVE)
+        .with_retries(KEEP_ALIVE_PROBES);
+    socket.set_tcp_keepalive(&keep_alive)?;
+    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))
+}
+
+fn unavailable(cause: String) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, cause)
+}
+
+fn malformed(why: &str) -> Error {
+    unavailable(format!("no Accord introduction: {why}"))
+}
+
+fn version_differs(version: u32) -> Error {
+    unavailable(format!("protocol {version} was spoken, {VERSION} is needed"))
+        .remedy("install the same version on both")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Exact reads and writes that end at a deadline, however slowly the peer dribbles.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Longest that a refused client is listened to, so that it can read why.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// When a handshake must be over.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline(Instant);
+
+impl Deadline {
+    pub(super) fn after(timeout: Duration) -> Self {
+        Self(Instant::now() + timeout)
+    }
+
+    fn left(self) -> io::Result<Duration> {
+        match self.0.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
+            left => Ok(left),
+        }
+    }
+}
+
+/// Reads exactly `bytes.len()` bytes.
+pub(super) fn read(mut stream: &TcpStream, mut bytes: &mut [u8], deadline: Deadline) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_read_timeout(Some(deadline.left()?))?;
+        match stream.read(bytes) {
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed")),
+            Ok(n) => bytes = &mut bytes[n..],
+            Err(error) if is_transient(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `bytes`.
+pub(super) fn write(mut stream: &TcpStream, mut bytes: &[u8], deadline: Deadline) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(deadline.left()?))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => bytes = &bytes[n..],
+            Err(error) if is_transient(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Ends the connection so that what was written arrives: unread input would reset it.
+pub(super) fn close_gently(mut stream: &TcpStream, deadline: Deadline) {
+    let end = Deadline(deadline.0.min(Instant::now() + LINGER));
+    if stream.shutdown(Shutdown::Write).is_err() {
+        return;
+    }
+    let mut waste = [0; 4096];
+    while let Ok(left) = end.left() {
+        if stream.set_read_timeout(Some(left)).is_err() || !matches!(stream.read(&mut waste), Ok(1..)) {
+            break;
+        }
+    }
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}
+
+/// The `N` bytes at `at`, which must be there.
+pub(super) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[at..at + N]);
+    out
+}

@@ -1,0 +1,125 @@
+//! The secret that a cluster's processes share.
+
+use accord_types::{Error, ErrorCode, Result};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::fmt;
+use std::path::Path;
+
+/// Bytes of a proof.
+pub(crate) const MAC_LEN: usize = 32;
+
+/// The secret of a cluster. Never sent; each side proves that it has it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(Vec<u8>);
+
+impl Key {
+    /// Shortest key in bytes.
+    pub const BYTES_MIN: usize = 32;
+    /// Longest key in bytes.
+    pub const BYTES_MAX: usize = 4096;
+
+    /// A fresh key from the system's random numbers.
+    ///
+    /// # Errors
+    /// `acc_error_system` if there are none.
+    pub fn random() -> Result<Self> {
+        let mut bytes = vec![0; Self::BYTES_MIN];
+        fill_random(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// A key with these bytes.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` if there are too few or too many.
+    pub fn new(bytes: Vec<u8>) -> Result<Self> {
+        if (Self::BYTES_MIN..=Self::BYTES_MAX).contains(&bytes.len()) {
+            Ok(Self(bytes))
+        } else {
+            Err(Error::new(
+                ErrorCode::InvalidArgument,
+                format!(
+                    "a key of {} bytes is not between {} and {} bytes long",
+                    bytes.len(),
+                    Self::BYTES_MIN,
+                    Self::BYTES_MAX
+                ),
+            )
+            .remedy("make one with: head -c 32 /dev/urandom > KEYFILE"))
+        }
+    }
+
+    /// Reads a key file: its bytes as they are.
+    ///
+    /// # Errors
+    /// `acc_error_system` if it can't be read, `acc_error_invalid_argument` if its length is wrong.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(|error| {
+            Error::new(ErrorCode::System, format!("cannot read the key file {}: {error}", path.display()))
+                .remedy("give the cluster's key file by ACCORD_KEY_FILE; it must be readable by you")
+        })?;
+        Self::new(bytes).map_err(|error| {
+            Error::new(error.code(), format!("the key file {}: {}", path.display(), error.cause()))
+                .remedy(error.remedy_text().unwrap_or_default())
+        })
+    }
+
+    /// The key's bytes, to write them to a file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Proof that the maker has the key, bound to `parts`.
+    pub(crate) fn prove(&self, parts: &[&[u8]]) -> [u8; MAC_LEN] {
+        self.mac(parts).finalize().into_bytes().into()
+    }
+
+    /// Whether `proof` was made with this key over `parts`; takes the same time for every wrong proof.
+    pub(crate) fn proves(&self, parts: &[&[u8]], proof: &[u8; MAC_LEN]) -> bool {
+        self.mac(parts).verify_slice(proof).is_ok()
+    }
+
+    fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
+        // HMAC takes keys of any length, so that the error can't happen.
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0)
+            .unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"));
+        for part in parts {
+            mac.update(part);
+        }
+        mac
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({} bytes)", self.0.len())
+    }
+}
+
+/// Fills `bytes` with the system's random numbers.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<()> {
+    getrandom::fill(bytes)
+        .map_err(|error| Error::new(ErrorCode::System, format!("no random numbers: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_holds_for_its_key_and_parts_only() -> Result<()> {
+        let (key, other) = (Key::random()?, Key::random()?);
+        let proof = key.prove(&[b"ab", b"c"]);
+        assert!(key.proves(&[b"ab", b"c"], &proof));
+        assert!(!key.proves(&[b"ab", b"d"], &proof));
+        assert!(!other.proves(&[b"ab", b"c"], &proof));
+        Ok(())
+    }
+
+    #[test]
+    fn short_keys_are_refused_and_keys_are_not_printed() {
+        assert!(Key::new(vec![1; 31]).is_err());
+        assert_eq!(format!("{:?}", Key::new(vec![7; 32])), "Ok(Key(32 bytes))");
+    }
+}

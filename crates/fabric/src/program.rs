@@ -1,0 +1,22 @@
+//! The program whose regions a session runs.
+
+/// What an executor needs to know of the program: enough to start its executable again.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProgramSpec {
+    /// Path of the executable.
+    pub exe: String,
+    /// Identity of its contents: the ELF build id in hex, or `size-mtime` where there is none.
+    pub build_id: String,
+    /// `argv[0]`.
+    pub argv0: String,
+    /// Working directory.
+    pub cwd: String,
+    /// The environment that workers get, `NAME=value` each.
+    pub env: Vec<String>,
+    /// User that the program runs as.
+    pub uid: u32,
+    /// CPU devices present themselves as NVIDIA devices (`ACCORD_EMULATE=nvidia`).
+    pub emulate_nvidia: bool,
+    /// Every launch and copy is reported (`ACCORD_TRACE`).
+    pub trace: bool,
+}

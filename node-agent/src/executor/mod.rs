@@ -1,0 +1,47 @@
+//! One session's use of this node's devices, in a process of its own: commands come in on the
+//! session's lanes, go into the devices' streams, and events go back.
+
+use accord_device::Device;
+use accord_fabric::{Key, ProgramSpec, pass};
+use accord_types::{NodeId, Result, SessionId};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Takes what a worker wrote: the file descriptor (1 or 2) and the bytes.
+pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
+
+/// Makes this node's devices for one session.
+pub trait DeviceFactory: Send + Sync {
+    /// Number of this node's devices; their ordinals are below it.
+    fn count(&self) -> u32;
+
+    /// Makes the device of this ordinal for `program`, with fresh memory. Called when the program
+    /// starts to use it, and again after it was shut down.
+    ///
+    /// # Errors
+    /// When the device can't start.
+    fn create(&self, program: &ProgramSpec, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>>;
+}
+
+/// What an executor is started with.
+pub struct ExecutorConfig {
+    /// The node that it runs on.
+    pub node: NodeId,
+    /// The node's name, for messages.
+    pub node_name: String,
+    /// The session that it serves.
+    pub session: SessionId,
+    /// The cluster's key, to connect to other executors through their agents.
+    pub key: Key,
+    /// This node's devices.
+    pub devices: Box<dyn DeviceFactory>,
+}
+
+/// Serves one session until its program's command lane or the agent (`control`) goes.
+/// The session's connections come in over `control`, see [`pass`].
+pub fn run(control: UnixStream, config: ExecutorConfig) -> ExitCode {
+    let _ = config;
+    while let Ok(Some(_)) = pass::receive(&control) {}
+    ExitCode::SUCCESS
+}
