@@ -5,4 +5,12 @@
 //! (`accord-link`) implement [`ports`]. Nothing here does I/O, reads a clock or is `unsafe`.
 #![forbid(unsafe_code)]
 
+mod construct;
+mod local_thread;
 pub mod ports;
+mod routine;
+mod runtime;
+
+pub use construct::{Entries, Placement};
+pub use local_thread::LocalThread;
+pub use runtime::{Global, Runtime, Settings};

@@ -1,0 +1,10 @@
+//! The routines of OpenACC 3.3, chapter 3: one file for each group.
+
+mod attach;
+mod data;
+mod device;
+mod init;
+mod map;
+mod memory;
+mod property;
+mod queue;
