@@ -1,1 +1,26 @@
-fn main() {}
+//! `accord`: runs programs over a cluster's devices, shows the cluster, draws traces.
+#![forbid(unsafe_code)]
+
+mod args;
+mod command;
+mod failure;
+mod launch;
+
+use args::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let result = match Cli::from_command_line().command {
+        Command::Run(args) => command::run::run(&args),
+        Command::Supervise(args) => launch::supervise(&args),
+        Command::Exec(args) => Err(launch::exec(&args)),
+        Command::Rsh(args) => Err(launch::rsh(&args)),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            eprintln!("accord: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Most hosts of a local cluster: their addresses share one /24.
+const HOSTS_MAX: u32 = 200;
+/// Most CPU devices of one of its hosts.
+const DEVICES_MAX: u32 = 64;
+
+/// All the accelerators of a cluster as one OpenACC device space.
+#[derive(Parser, Debug)]
+#[command(name = "accord", version, about)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the process's arguments; exits with a message where they make no sense.
+    pub(crate) fn from_command_line() -> Self {
+        Self::parse_from(spell_np(std::env::args_os()))
+    }
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a program over the devices of this machine or of a cluster.
+    Run(RunArgs),
+    /// Holds a run together and takes everything down at its end.
+    #[command(name = "__supervise", hide = true)]
+    Supervise(SuperviseArgs),
+    /// Becomes a program on one of the hosts.
+    #[command(name = "__exec", hide = true)]
+    Exec(ExecArgs),
+    /// What mpirun starts its daemons with.
+    #[command(name = "__rsh", hide = true)]
+    Rsh(RshArgs),
+}
+
+/// `accord run`.
+///
+/// Without options the program gets this machine's devices, or with ACCORD_COORDINATOR set
+/// those of that cluster. The exit code is the program's; 128 + n if signal n ended it,
+/// 125 if Accord failed, 126 and 127 if the program could not be started.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct RunArgs {
+    /// Start a cluster on this machine for the time of the run: H hosts with D CPU devices each.
+    #[arg(long, value_name = "HxD")]
+    pub(crate) local_cluster: Option<ClusterSize>,
+
+    /// Start R ranks with this machine's mpirun, spread over the hosts (also -np R).
+    #[arg(long, short = 'n', value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) np: Option<u32>,
+
+    /// Draw launches and copies of all devices into an SVG picture.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) timeline: Option<PathBuf>,
+
+    /// Write launches and copies as a Chrome trace.
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Hosts of a local cluster are loopback addresses, also where network namespaces can be had.
+    #[arg(long, requires = "local_cluster")]
+    pub(crate) loopback: bool,
+
+    /// Hosts without coordinator and agents.
+    #[arg(long, hide = true, requires = "local_cluster")]
+    pub(crate) bare: bool,
+
+    /// Say what is started and how it ends.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// How the hosts of a local cluster are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Separation {
+    /// Network, UTS, mount and process namespaces.
+    Namespaces,
+    /// Loopback addresses of one host.
+    Loopback,
+}
+
+/// `accord __supervise`.
+#[derive(Args, Debug)]
+pub(crate) struct SuperviseArgs {
+    /// The run's private directory.
+    #[arg(long)]
+    pub(crate) dir: PathBuf,
+    /// A pipe whose other end the launcher holds as long as it lives.
+    #[arg(long)]
+    pub(crate) lifeline: PathBuf,
+    #[arg(long, value_enum)]
+    pub(crate) separation: Separation,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// `accord __exec`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ExecArgs {
+    /// Network namespace to enter.
+    #[arg(long)]
+    pub(crate) net: Option<PathBuf>,
+    /// UTS namespace (host name) to enter.
+    #[arg(long)]
+    pub(crate) uts: Option<PathBuf>,
+    /// Die when the process with this number, the parent, dies.
+    #[arg(long)]
+    pub(crate) parent: Option<i32>,
+    /// Libraries to put before the program's own.
+    #[arg(long)]
+    pub(crate) preload: Option<OsString>,
+    /// Name the node after the MPI rank: h1 to hH in turn.
+    #[arg(long, value_name = "H")]
+    pub(crate) node_by_rank: Option<u32>,
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// `accord __rsh`.
+#[derive(Args, Debug)]
+pub(crate) struct RshArgs {
+    /// Where the hosts' namespaces are, one host a line.
+    #[arg(long)]
+    pub(crate) hosts: PathBuf,
+    /// mpirun's options for rsh, the host, the command.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) rest: Vec<OsString>,
+}
+
+/// Hosts and CPU devices per host of a local cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ClusterSize {
+    pub(crate) hosts: u32,
+    pub(crate) devices: u32,
+}
+
+impl FromStr for ClusterSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = || format!("{text:?} is not HOSTSxDEVICES, such as 3x2");
+        let (hosts, devices) = text.split_once('x').ok_or_else(form)?;
+        let hosts: u32 = hosts.parse().map_err(|_| form())?;
+        let devices: u32 = devices.parse().map_err(|_| form())?;
+        if !(1..=HOSTS_MAX).contains(&hosts) || !(1..=DEVICES_MAX).contains(&devices) {
+            return Err(format!("1 to {HOSTS_MAX} hosts and 1 to {DEVICES_MAX} devices a host"));
+        }
+        Ok(Self { hosts, devices })
+    }
+}
+
+impl std::fmt::Display for ClusterSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}x{}", self.hosts, self.devices)
+    }
+}
+
+/// Turns mpirun's `-np` into `--np`, up to the program's name or `--`.
+fn spell_np(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    if args.get(1).is_some_and(|command| command == "run") {
+        for arg in args.iter_mut().skip(2).take_while(|arg| *arg != "--") {
+            if arg == "-np" {
+                *arg = "--np".into();
+            }
+        }
+    }
+    args
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_args(line: &str) -> RunArgs {
+        let args = line.split_whitespace().map(OsString::from);
+        match Cli::try_parse_from(spell_np(args)).unwrap().command {
+            Command::Run(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn np_is_taken_with_one_dash_and_the_programs_own_is_left_alone() {
+        let args = run_args("accord run -np 4 --local-cluster 3x2 -- mpirun -np 2 ./app");
+        assert_eq!(args.np, Some(4));
+        assert_eq!(args.local_cluster, Some(ClusterSize { hosts: 3, devices: 2 }));
+        assert_eq!(args.program, ["mpirun", "-np", "2", "./app"]);
+    }
+
+    #[test]
+    fn the_program_may_follow_without_dashes() {
+        let args = run_args("accord run ./app --verbose");
+        assert_eq!(args.program, ["./app", "--verbose"]);
+        assert!(!args.verbose);
+    }
+
+    #[test]
+    fn sizes_without_sense_are_refused() {
+        for bad in ["3", "x2", "3x", "0x1", "1x0", "3x2x1", "999x1", "-1x2"] {
+            assert!(bad.parse::<ClusterSize>().is_err(), "{bad}");
+        }
+    }
+}

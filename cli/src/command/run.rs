@@ -1,0 +1,151 @@
+//! `accord run`.
+
+use crate::args::{RunArgs, Separation};
+use crate::failure::{Failure, Result};
+use crate::launch::{
+    Event, Mpirun, Signals, can_have_namespaces, exit_code, find_libacc, kill_descendants, preload_with,
+};
+use accord_types::settings;
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::kill;
+use nix::sys::wait::WaitStatus;
+use nix::unistd::Pid;
+use std::ffi::OsString;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Runs a program; its exit code.
+pub(crate) fn run(args: &RunArgs) -> Result<u8> {
+    if args.local_cluster.is_none() && args.timeline.is_none() && args.trace.is_none() {
+        return Err(become_program(args));
+    }
+    supervised(args)
+}
+
+/// Nothing has to be done after the program: this process turns into it.
+fn become_program(args: &RunArgs) -> Failure {
+    let line = || -> Result<(std::path::PathBuf, OsString, Vec<OsString>)> {
+        let libacc = find_libacc()?;
+        let preload = preload_with(&libacc);
+        let line = match args.np {
+            None => args.program.clone(),
+            Some(ranks) => Mpirun::find()?.here(ranks, &preload, &args.program)?,
+        };
+        Ok((libacc, preload, line))
+    };
+    let (libacc, preload, line) = match line() {
+        Ok(line) => line,
+        Err(failure) => return failure,
+    };
+    let Some((program, rest)) = line.split_first() else {
+        return Failure::new("no program");
+    };
+    let mut command = Command::new(program);
+    command.args(rest).env(settings::LIBACC.name, libacc);
+    if args.np.is_none() {
+        command.env("LD_PRELOAD", preload);
+    }
+    let error = command.exec();
+    Failure::start(program, &error)
+}
+
+/// Starts a supervisor, passes signals on to it, and returns its exit code.
+fn supervised(args: &RunArgs) -> Result<u8> {
+    let separation = separation(args);
+    let dir = tempfile::Builder::new()
+        .prefix("accord-")
+        .tempdir()
+        .map_err(|error| Failure::system("can't make a private directory", error))?;
+    let (lifeline, _held) = std::io::pipe().map_err(|error| Failure::system("can't make a pipe", error))?;
+    let mut signals = Signals::block(None)?;
+    match separation {
+        Separation::Namespaces => {
+            // The next child, the supervisor, is the first process of the new namespace.
+            unshare(CloneFlags::CLONE_NEWPID).map_err(|error| Failure::system("can't make a process namespace", error))?;
+        }
+        Separation::Loopback => {
+            // Should the supervisor be killed, its children come here.
+            set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
+        }
+    }
+    let own = std::env::current_exe().map_err(|error| Failure::system("can't find the accord program", error))?;
+    let child = Command::new(own)
+        .arg("__supervise")
+        .arg("--dir")
+        .arg(dir.path())
+        .arg("--lifeline")
+        .arg(format!("/proc/{}/fd/{}", std::process::id(), lifeline.as_raw_fd()))
+        .args(supervisor_options(separation, args))
+        .arg("--")
+        .args(&args.program)
+        .spawn()
+        .map_err(|error| Failure::start("accord", &error))?;
+    let supervisor = Pid::from_raw(child.id().cast_signed());
+    if args.verbose {
+        eprintln!("accord: supervisor is process {supervisor}");
+    }
+    let code = loop {
+        match signals.next(None)? {
+            Event::Ended(pid, status) if pid == supervisor => {
+                if let WaitStatus::Signaled(_, signal, _) = status {
+                    eprintln!("accord: the supervisor was ended by {signal}; the run is taken down");
+                }
+                break exit_code(status);
+            }
+            Event::Signal { signal, by_terminal: false } => {
+                let _ = kill(supervisor, signal);
+            }
+            Event::Ended(..) | Event::Signal { .. } | Event::Orphaned | Event::Timeout => {}
+        }
+    };
+    if separation == Separation::Loopback {
+        kill_descendants();
+    }
+    Ok(code)
+}
+
+/// Namespaces where they are needed and can be had.
+fn separation(args: &RunArgs) -> Separation {
+    if args.loopback || args.local_cluster.is_none() {
+        return Separation::Loopback;
+    }
+    match can_have_namespaces() {
+        Ok(()) => Separation::Namespaces,
+        Err(why) => {
+            if args.verbose {
+                eprintln!("accord: hosts are loopback addresses, for lack of network namespaces: {why}");
+            }
+            Separation::Loopback
+        }
+    }
+}
+
+/// The options of this run, spelled for the supervisor.
+fn supervisor_options(separation: Separation, args: &RunArgs) -> Vec<OsString> {
+    let mut options: Vec<OsString> = vec![
+        "--separation".into(),
+        match separation {
+            Separation::Namespaces => "namespaces".into(),
+            Separation::Loopback => "loopback".into(),
+        },
+    ];
+    if let Some(size) = args.local_cluster {
+        options.extend(["--local-cluster".into(), size.to_string().into()]);
+    }
+    if let Some(ranks) = args.np {
+        options.extend(["--np".into(), ranks.to_string().into()]);
+    }
+    for (name, path) in [("--timeline", &args.timeline), ("--trace", &args.trace)] {
+        if let Some(path) = path {
+            options.extend([name.into(), path.into()]);
+        }
+    }
+    for (name, set) in [("--bare", args.bare), ("--verbose", args.verbose)] {
+        if set {
+            options.push(name.into());
+        }
+    }
+    options
+}

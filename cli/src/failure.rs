@@ -1,0 +1,52 @@
+//! What ends the command with a message, and the exit codes.
+
+use std::fmt;
+
+/// Accord itself failed, before or after the program.
+const ACCORD_FAILED: u8 = 125;
+/// The program is there but can't be executed.
+const CANNOT_EXECUTE: u8 = 126;
+/// The program is not there.
+const NOT_FOUND: u8 = 127;
+
+/// A failure of the command itself: cause, remedy, exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// Accord can't do what it was asked to. `message` says why and what to do.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { code: ACCORD_FAILED, message: message.into() }
+    }
+
+    /// Something that the system refused.
+    pub(crate) fn system(what: impl fmt::Display, error: impl fmt::Display) -> Self {
+        Self::new(format!("{what}: {error}"))
+    }
+
+    /// A program that could not be started.
+    pub(crate) fn start(program: impl fmt::Debug, error: &std::io::Error) -> Self {
+        let code = match error.kind() {
+            std::io::ErrorKind::NotFound => NOT_FOUND,
+            _ => CANNOT_EXECUTE,
+        };
+        Self { code, message: format!("can't start {program:?}: {error}") }
+    }
+
+    /// The command's exit code.
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Result of a command: its exit code.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;

@@ -1,0 +1,58 @@
+//! Killing everything that a process has started, where no process namespace does it.
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::collections::HashMap;
+
+/// Rounds of looking and killing: a process that forks faster than this is given up on.
+const ROUNDS_MAX: u32 = 200;
+
+/// Kills every process that descends from this one, and waits until they are gone. The caller
+/// must be a subreaper, so that orphans stay its descendants.
+pub(crate) fn kill_descendants() {
+    for _ in 0..ROUNDS_MAX {
+        let descendants = descendants_of(Pid::this());
+        if descendants.is_empty() {
+            return;
+        }
+        for pid in descendants {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        // Blocks only while a killed child is on its way out: its own children come here then.
+        let _ = waitpid(None, None);
+        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            if status == WaitStatus::StillAlive {
+                break;
+            }
+        }
+    }
+}
+
+fn descendants_of(root: Pid) -> Vec<Pid> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for (pid, parent) in processes() {
+        children.entry(parent).or_default().push(pid);
+    }
+    let mut found = Vec::new();
+    let mut open = vec![root.as_raw()];
+    while let Some(pid) = open.pop() {
+        for child in children.remove(&pid).unwrap_or_default() {
+            found.push(Pid::from_raw(child));
+            open.push(child);
+        }
+    }
+    found
+}
+
+/// Every process with its parent.
+fn processes() -> impl Iterator<Item = (i32, i32)> {
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The command's name may hold anything; what follows its last parenthesis is fixed.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let parent = rest.split_whitespace().nth(1)?.parse().ok()?;
+        Some((pid, parent))
+    })
+}

@@ -1,0 +1,92 @@
+//! The last step before a program: entering its host, arranging its end, becoming it.
+
+use super::signals::Signals;
+use crate::args::{ExecArgs, RshArgs};
+use crate::failure::Failure;
+use accord_types::settings;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::getppid;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Becomes `args.program`; returns only if that fails.
+pub(crate) fn exec(args: &ExecArgs) -> Failure {
+    if let Err(failure) = arrange(args) {
+        return failure;
+    }
+    let Some((program, rest)) = args.program.split_first() else {
+        return Failure::new("no program");
+    };
+    let mut command = Command::new(program);
+    command.args(rest);
+    if let Some(preload) = &args.preload {
+        command.env("LD_PRELOAD", preload);
+    }
+    if let Some(hosts) = args.node_by_rank {
+        command.env(settings::NODE.name, format!("h{}", mpi_rank() % hosts.max(1) + 1));
+    }
+    Signals::unblock_all();
+    let error = command.exec();
+    Failure::start(program, &error)
+}
+
+/// mpirun's remote shell: `[options] HOST COMMAND...` becomes COMMAND on HOST.
+pub(crate) fn rsh(args: &RshArgs) -> Failure {
+    let mut rest = args.rest.iter().skip_while(|arg| arg.as_encoded_bytes().starts_with(b"-"));
+    let Some(host) = rest.next().and_then(|host| host.to_str()) else {
+        return Failure::new("mpirun named no host");
+    };
+    let table = match std::fs::read_to_string(&args.hosts) {
+        Ok(table) => table,
+        Err(error) => return Failure::system(format!("can't read {}", args.hosts.display()), error),
+    };
+    let place = table.lines().find_map(|line| {
+        let mut fields = line.split_whitespace();
+        (fields.next()? == host).then_some(())?;
+        Some((fields.next()?.into(), fields.next()?.into()))
+    });
+    let Some((net, uts)) = place else {
+        return Failure::new(format!("no host {host} in this run"));
+    };
+    // mpirun hands over one shell command, as ssh would.
+    let words: Vec<_> = rest.map(|word| word.to_string_lossy().into_owned()).collect();
+    exec(&ExecArgs {
+        net: Some(net),
+        uts: Some(uts),
+        program: vec!["/bin/sh".into(), "-c".into(), words.join(" ").into()],
+        ..ExecArgs::default()
+    })
+}
+
+fn arrange(args: &ExecArgs) -> Result<(), Failure> {
+    for (path, kind) in [(&args.net, CloneFlags::CLONE_NEWNET), (&args.uts, CloneFlags::CLONE_NEWUTS)] {
+        if let Some(path) = path {
+            enter(path, kind)?;
+        }
+    }
+    if let Some(parent) = args.parent {
+        set_pdeathsig(Signal::SIGKILL).map_err(|error| Failure::system("can't follow the supervisor", error))?;
+        // It may have died before the call above.
+        if getppid().as_raw() != parent {
+            return Err(Failure::new("the supervisor is gone"));
+        }
+    }
+    Ok(())
+}
+
+fn enter(path: &Path, kind: CloneFlags) -> Result<(), Failure> {
+    let what = || format!("can't enter {}", path.display());
+    let file = File::open(path).map_err(|error| Failure::system(what(), error))?;
+    setns(file, kind).map_err(|error| Failure::system(what(), error))
+}
+
+fn mpi_rank() -> u32 {
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok()?.parse().ok())
+        .unwrap_or(0)
+}

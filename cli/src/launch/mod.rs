@@ -1,0 +1,25 @@
+//! Starting a program, with a cluster of its own or without, and taking everything down again.
+//!
+//! `accord run` (the *launcher*) either becomes the program, or starts a *supervisor*: a
+//! process that holds the run together. The launcher only passes signals on and waits. With
+//! namespaces the supervisor is the first process of a process namespace, so that its end, by
+//! whatever cause, is the end of everything that the run started; without them it adopts
+//! orphans and kills them. A pipe tells it when the launcher is gone. Network and UTS
+//! namespaces have no names: the supervisor's descriptors and its children hold them.
+
+mod cluster;
+mod descendants;
+mod exec;
+mod hosts;
+mod mpi;
+mod parts;
+mod signals;
+mod supervise;
+
+pub(crate) use descendants::kill_descendants;
+pub(crate) use exec::{exec, rsh};
+pub(crate) use hosts::can_have_namespaces;
+pub(crate) use mpi::Mpirun;
+pub(crate) use parts::{find_libacc, preload_with};
+pub(crate) use signals::{Event, Signals, exit_code};
+pub(crate) use supervise::supervise;

@@ -1,0 +1,59 @@
+//! Where Accord's other programs and its library are.
+
+use crate::failure::{Failure, Result};
+use accord_types::settings;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// The library that comes before the program: `ACCORD_LIBACC`, or the one installed with this
+/// command.
+pub(crate) fn find_libacc() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(settings::LIBACC.name).filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(path);
+        return path.canonicalize().map_err(|error| {
+            Failure::new(format!("{} names {}: {error}", settings::LIBACC.name, path.display()))
+        });
+    }
+    let here = own_directory()?;
+    let places = [here.join("libacc.so"), here.join("../lib/libacc.so"), here.join("../lib/accord/libacc.so")];
+    places.iter().find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
+        Failure::new(format!(
+            "no libacc.so beside {} or in ../lib; build it (make) or name it in {}",
+            here.display(),
+            settings::LIBACC.name
+        ))
+    })
+}
+
+/// One of Accord's programs: beside this one, else wherever PATH has it.
+pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
+    let beside = own_directory()?.join(name);
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|path| path.is_file())
+        .ok_or_else(|| Failure::new(format!("no {name} beside accord or in PATH; build it (make)")))
+}
+
+/// This program, to be started again in another role.
+pub(crate) fn own_program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Failure::system("can't find the accord program itself", error))
+}
+
+/// `LD_PRELOAD` with `library` first.
+pub(crate) fn preload_with(library: &Path) -> OsString {
+    let mut preload = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preload.push(OsStr::new(":"));
+        preload.push(others);
+    }
+    preload
+}
+
+fn own_directory() -> Result<PathBuf> {
+    let program = own_program()?;
+    Ok(program.parent().unwrap_or(Path::new("/")).to_owned())
+}

@@ -1,0 +1,230 @@
+//! The supervisor: sets hosts and cluster up, runs the program, takes everything down.
+
+use super::hosts::Hosts;
+use super::mpi::Mpirun;
+use super::parts::{find_libacc, own_program, preload_with};
+use super::signals::{Event, Signals, exit_code};
+use super::{kill_descendants, cluster};
+use crate::args::{Separation, SuperviseArgs};
+use crate::failure::{Failure, Result};
+use accord_types::settings;
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::WaitStatus;
+use nix::unistd::Pid;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the program has to end after it was asked to.
+const PROGRAM_GRACE: Duration = Duration::from_secs(2);
+/// How long coordinator and agents have to end after the program.
+const PARTS_GRACE: Duration = Duration::from_millis(500);
+
+/// Runs `accord __supervise`; the program's exit code.
+pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
+    let lifeline = File::open(&args.lifeline).map_err(|error| Failure::system("the launcher is gone", error))?;
+    let mut signals = Signals::block(Some(lifeline))?;
+    if args.separation == Separation::Loopback {
+        set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
+    }
+    let mut supervisor = Supervisor { args, parts: Vec::new() };
+    let result = supervisor.run(&mut signals);
+    supervisor.take_down(&mut signals);
+    // The launcher does this too, unless it is gone.
+    let _ = std::fs::remove_dir_all(&args.dir);
+    result
+}
+
+/// The supervisor's own state.
+pub(super) struct Supervisor<'a> {
+    pub(super) args: &'a SuperviseArgs,
+    parts: Vec<Part>,
+}
+
+/// A coordinator or an agent.
+struct Part {
+    pid: Pid,
+    name: String,
+}
+
+impl Supervisor<'_> {
+    fn run(&mut self, signals: &mut Signals) -> Result<u8> {
+        let run = &self.args.run;
+        let mut environment: Vec<(&str, OsString)> = Vec::new();
+        let mut hosts = None;
+        let libacc = if run.bare { None } else { Some(find_libacc()?) };
+        if let Some(libacc) = &libacc {
+            environment.push((settings::LIBACC.name, libacc.into()));
+        }
+        if let Some(size) = run.local_cluster {
+            let hosts = hosts.insert(Hosts::new(size.hosts, self.args.separation)?);
+            environment.push((settings::CPU_DEVICES.name, size.devices.to_string().into()));
+            if let Some(libacc) = libacc.as_ref() {
+                environment.extend(cluster::start(self, signals, hosts, size, libacc)?);
+            }
+        }
+        let traces = self.args.dir.join("traces");
+        if run.timeline.is_some() || run.trace.is_some() {
+            std::fs::create_dir(&traces).map_err(|error| Failure::system("can't make a directory", error))?;
+            environment.push((settings::TRACE.name, traces.join("%r.%p.json").into()));
+        }
+        let preload = libacc.as_ref().map(|libacc| preload_with(libacc)).unwrap_or_default();
+        let program = self.start_program(hosts.as_ref(), environment, &preload)?;
+        self.watch(signals, program)
+    }
+
+    fn start_program(
+        &mut self,
+        hosts: Option<&Hosts>,
+        mut environment: Vec<(&str, OsString)>,
+        preload: &OsString,
+    ) -> Result<Pid> {
+        let run = &self.args.run;
+        let line = match (run.np, hosts) {
+            (None, _) => {
+                environment.push(("LD_PRELOAD", preload.clone()));
+                if hosts.is_some() {
+                    environment.push((settings::NODE.name, Hosts::name(0).into()));
+                }
+                run.program.clone()
+            }
+            (Some(ranks), None) => Mpirun::find()?.here(ranks, preload, &run.program)?,
+            (Some(ranks), Some(hosts)) => {
+                let exported: Vec<&str> = environment.iter().map(|(name, _)| *name).collect();
+                Mpirun::find()?.over(hosts, &self.args.dir, ranks, &exported, preload, &run.program)?
+            }
+        };
+        let mut command = self.command(hosts, 0, &line)?;
+        if run.np.is_some() {
+            // Every rank's node is its host's name, or set by the step in between.
+            command.env_remove(settings::NODE.name);
+        }
+        command.envs(environment);
+        self.say(format_args!("starting {:?}", run.program));
+        let child = command.spawn().map_err(|error| Failure::start("accord", &error))?;
+        Ok(pid_of(&child))
+    }
+
+    /// Starts a coordinator or an agent in a process group of its own, out of the reach of the
+    /// terminal's Ctrl-C; its output goes to `NAME.log` in the run's directory.
+    pub(super) fn start_part(
+        &mut self,
+        name: &str,
+        host: Option<(&Hosts, u32)>,
+        line: &[OsString],
+        environment: &[(&str, OsString)],
+    ) -> Result<()> {
+        let log = self.args.dir.join(format!("{name}.log"));
+        let file = File::create(&log).map_err(|error| Failure::system(log.display(), error))?;
+        let again = file.try_clone().map_err(|error| Failure::system(log.display(), error))?;
+        let (hosts, index) = host.unzip();
+        let mut command = self.command(hosts, index.unwrap_or(0), line)?;
+        command
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(again)
+            .process_group(0)
+            .env_remove("LD_PRELOAD")
+            .envs(environment.iter().map(|(name, value)| (name, value)));
+        let child = command.spawn().map_err(|error| Failure::start(name, &error))?;
+        self.parts.push(Part { pid: pid_of(&child), name: name.to_owned() });
+        Ok(())
+    }
+
+    /// If `pid` is a part: its name. It is forgotten.
+    pub(super) fn ended_part(&mut self, pid: Pid) -> Option<String> {
+        let at = self.parts.iter().position(|part| part.pid == pid)?;
+        Some(self.parts.swap_remove(at).name)
+    }
+
+    /// Tells people who want to know.
+    pub(super) fn say(&self, what: std::fmt::Arguments<'_>) {
+        if self.args.run.verbose {
+            eprintln!("accord: {what}");
+        }
+    }
+
+    fn watch(&mut self, signals: &mut Signals, program: Pid) -> Result<u8> {
+        let mut asked: Option<(Signal, Instant)> = None;
+        loop {
+            match signals.next(asked.map(|(_, deadline)| deadline))? {
+                Event::Ended(pid, status) if pid == program => {
+                    self.say(format_args!("the program ended: {}", ending(status)));
+                    return Ok(exit_code(status));
+                }
+                Event::Ended(pid, status) => {
+                    if let Some(name) = self.ended_part(pid) {
+                        self.say(format_args!("{name} ended: {}", ending(status)));
+                    }
+                }
+                Event::Signal { signal, .. } if asked.is_some() => return Ok(ended_by(signal)),
+                Event::Signal { signal, by_terminal } => {
+                    if !by_terminal {
+                        let _ = kill(program, signal);
+                    }
+                    asked = Some((signal, Instant::now() + PROGRAM_GRACE));
+                }
+                Event::Timeout => {
+                    let signal = asked.map_or(Signal::SIGKILL, |(signal, _)| signal);
+                    self.say(format_args!("the program did not end upon {signal}; it is killed"));
+                    return Ok(ended_by(signal));
+                }
+                Event::Orphaned => return Ok(ended_by(Signal::SIGKILL)),
+            }
+        }
+    }
+
+    fn take_down(&mut self, signals: &mut Signals) {
+        for part in &self.parts {
+            let _ = kill(part.pid, Signal::SIGTERM);
+        }
+        let deadline = Instant::now() + PARTS_GRACE;
+        while !self.parts.is_empty() {
+            match signals.next(Some(deadline)) {
+                Ok(Event::Ended(pid, _)) => {
+                    self.ended_part(pid);
+                }
+                Ok(Event::Signal { .. } | Event::Orphaned) => {}
+                Ok(Event::Timeout) | Err(_) => break,
+            }
+        }
+        if self.args.separation == Separation::Loopback {
+            kill_descendants();
+        }
+        // Else the end of this process, the first of its namespace, is the others' end.
+    }
+
+    /// A command that becomes `line` on host `index`.
+    fn command(&self, hosts: Option<&Hosts>, index: u32, line: &[OsString]) -> Result<Command> {
+        let mut command = Command::new(own_program()?);
+        command.arg("__exec");
+        if let Some(hosts) = hosts {
+            command.args(hosts.entry(index));
+        }
+        if self.args.separation == Separation::Loopback {
+            command.args(["--parent", &std::process::id().to_string()]);
+        }
+        command.arg("--").args(line);
+        Ok(command)
+    }
+}
+
+fn pid_of(child: &std::process::Child) -> Pid {
+    // Process numbers fit: the kernel's type is signed.
+    Pid::from_raw(child.id().cast_signed())
+}
+
+fn ended_by(signal: Signal) -> u8 {
+    u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
+}
+
+fn ending(status: WaitStatus) -> String {
+    match status {
+        WaitStatus::Exited(_, code) => format!("exit code {code}"),
+        WaitStatus::Signaled(_, signal, _) => signal.to_string(),
+        other => format!("{other:?}"),
+    }
+}
