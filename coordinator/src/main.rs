@@ -1,1 +1,2 @@
+//! Coordinator.
 fn main() {}

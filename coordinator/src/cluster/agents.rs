@@ -1,0 +1,314 @@
+//! Agents come, live, go and get lost.
+
+use super::state::Cluster;
+use super::effect::{AgentOrder, DoorPush, Effect, Refusal};
+use super::input::{LinkId, Registration};
+use super::node::{Node, NodeState};
+use super::session::Session;
+use super::time::Millis;
+use accord_types::{NodeId, SessionGrant, SessionId};
+use std::collections::BTreeSet;
+
+/// Longest node name, in bytes.
+const NODE_NAME_MAX: usize = 255;
+
+impl Cluster {
+    pub(super) fn register(
+        &mut self,
+        now: Millis,
+        link: LinkId,
+        registration: Registration,
+        out: &mut Vec<Effect>,
+    ) {
+        if let Err(refusal) = self.check_registration(link, &registration) {
+            out.push(Effect::RefuseAgent(link, refusal));
+            return;
+        }
+        let grants = registration.sessions.clone();
+        let id = match self.by_name.get(&registration.node_name) {
+            Some(&id) => {
+                self.replace_agent(id, link, now, registration, out);
+                id
+            }
+            None => {
+                let id = self.number_node(registration.previous);
+                self.by_name.insert(registration.node_name.clone(), id);
+                self.nodes.insert(id, Node::new(id, link, now, registration));
+                id
+            }
+        };
+        self.links.insert(link, id);
+        out.push(Effect::ToAgent(link, AgentOrder::Registered(id)));
+        if self.nodes.get(&id).is_some_and(|node| node.draining) {
+            out.push(Effect::ToAgent(link, AgentOrder::Drain(true)));
+        }
+        let listed: BTreeSet<SessionId> = grants.iter().map(|grant| grant.session).collect();
+        for grant in &grants {
+            self.adopt(now, id, grant);
+        }
+        self.reconcile(id, link, &listed, out);
+        for session in self.sessions.values() {
+            if session.nodes.contains(&id) && !session.lost.contains(&id) {
+                out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(id))));
+            }
+        }
+        self.changed(out);
+    }
+
+    fn check_registration(&mut self, link: LinkId, registration: &Registration) -> Result<(), Refusal> {
+        if self.links.contains_key(&link) {
+            return Err(Refusal::Malformed("registered twice on one connection"));
+        }
+        let name = &registration.node_name;
+        if name.is_empty() || name.len() > NODE_NAME_MAX || name.chars().any(char::is_control) {
+            return Err(Refusal::Malformed("the node's name is empty, too long or not printable"));
+        }
+        if registration.address.is_empty() {
+            return Err(Refusal::Malformed("no address"));
+        }
+        let max = self.limits.devices_per_node_max;
+        if registration.devices.len() > max {
+            return Err(Refusal::Full { what: "devices per node", max });
+        }
+        if let Some(node) = self.node_named(name) {
+            let stale = registration.incarnation < node.incarnation;
+            return if stale { Err(Refusal::Stale { node_name: name.clone() }) } else { Ok(()) };
+        }
+        if self.nodes.len() < self.limits.nodes_max || self.forget_a_node() {
+            return Ok(());
+        }
+        Err(Refusal::Full { what: "nodes", max: self.limits.nodes_max })
+    }
+
+    /// Another connection of a known node: the same agent again, or one that was started later.
+    fn replace_agent(
+        &mut self,
+        id: NodeId,
+        link: LinkId,
+        now: Millis,
+        registration: Registration,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        if let Some(old) = node.link() {
+            out.push(Effect::DropLink(old));
+            self.links.remove(&old);
+        }
+        let same = node.incarnation == registration.incarnation
+            && node.devices.len() == registration.devices.len();
+        if node.is_up() && !same {
+            self.lose(id, NodeState::Lost, out);
+        }
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.renew(link, now, registration);
+        }
+    }
+
+    /// The number that the node had under an earlier coordinator if nobody has it, else a new one.
+    fn number_node(&self, previous: Option<NodeId>) -> NodeId {
+        // An agent can't make the numbers run out by asking for a huge one.
+        let sane = |id: &NodeId| usize::try_from(id.0).is_ok_and(|n| n < self.limits.nodes_max);
+        previous
+            .filter(sane)
+            .filter(|id| !self.nodes.contains_key(id))
+            .unwrap_or_else(|| self.nodes.last_key_value().map_or(NodeId(0), |(id, _)| NodeId(id.0 + 1)))
+    }
+
+    /// Makes room by dropping a node that is not up and that no session names.
+    fn forget_a_node(&mut self) -> bool {
+        let used: BTreeSet<NodeId> =
+            self.sessions.values().flat_map(|session| session.nodes.iter().copied()).collect();
+        let old = self
+            .nodes
+            .values()
+            .filter(|node| !node.is_up() && !used.contains(&node.id))
+            .min_by_key(|node| node.heard)
+            .map(|node| node.id);
+        let Some(node) = old.and_then(|id| self.nodes.remove(&id)) else { return false };
+        self.by_name.remove(&node.name);
+        true
+    }
+
+    pub(super) fn heartbeat(
+        &mut self,
+        now: Millis,
+        link: LinkId,
+        sessions: &[SessionId],
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(id) = self.hear(now, link, out) else { return };
+        let listed: BTreeSet<SessionId> = sessions.iter().copied().collect();
+        let known = self.executing.get(&id);
+        if known.map_or(listed.is_empty(), |known| *known == listed) {
+            return;
+        }
+        self.reconcile(id, link, &listed, out);
+    }
+
+    pub(super) fn executor_started(
+        &mut self,
+        now: Millis,
+        link: LinkId,
+        grant: &SessionGrant,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(id) = self.hear(now, link, out) else { return };
+        self.adopt(now, id, grant);
+        let mut listed = self.executing.get(&id).cloned().unwrap_or_default();
+        listed.insert(grant.session);
+        self.reconcile(id, link, &listed, out);
+        out.push(Effect::Changed);
+    }
+
+    pub(super) fn executor_ended(
+        &mut self,
+        now: Millis,
+        link: LinkId,
+        session: SessionId,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(id) = self.hear(now, link, out) else { return };
+        self.forget_executor(id, session, out);
+        out.push(Effect::Changed);
+    }
+
+    /// The node of a link, which has just shown that it lives.
+    fn hear(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) -> Option<NodeId> {
+        let Some(&id) = self.links.get(&link) else {
+            out.push(Effect::RefuseAgent(link, Refusal::NotRegistered));
+            return None;
+        };
+        self.nodes.get_mut(&id)?.heard = now;
+        Some(id)
+    }
+
+    /// Takes a session of an earlier coordinator in.
+    fn adopt(&mut self, now: Millis, node: NodeId, grant: &SessionGrant) {
+        let devices = self.nodes.get(&node).map_or(0, |node| node.devices.len());
+        if let Some(session) = self.sessions.get_mut(&grant.session) {
+            session.join(node, devices, grant);
+        } else if !self.has_ended(grant.session) && self.sessions.len() < self.limits.sessions_max {
+            let mut session = Session::adopt(grant, now);
+            session.join(node, devices, grant);
+            self.sessions.insert(grant.session, session);
+        }
+    }
+
+    /// Brings what the agent says it runs and what is known here together: what has ended
+    /// here is ended there, what has ended there is forgotten here.
+    fn reconcile(&mut self, id: NodeId, link: LinkId, listed: &BTreeSet<SessionId>, out: &mut Vec<Effect>) {
+        for &session in listed {
+            let known = self.sessions.get_mut(&session);
+            match known {
+                Some(known) if known.nodes.contains(&id) && !known.lost.contains(&id) => {
+                    known.executors.insert(id);
+                    self.executing.entry(id).or_default().insert(session);
+                }
+                _ => out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(session))),
+            }
+        }
+        let gone: Vec<SessionId> = self
+            .executing
+            .get(&id)
+            .map(|known| known.difference(listed).copied().collect())
+            .unwrap_or_default();
+        for session in gone {
+            self.forget_executor(id, session, out);
+        }
+    }
+
+    /// One executor less. An adopted session without executors has ended.
+    fn forget_executor(&mut self, id: NodeId, session: SessionId, out: &mut Vec<Effect>) {
+        if let Some(known) = self.executing.get_mut(&id) {
+            known.remove(&session);
+            if known.is_empty() {
+                self.executing.remove(&id);
+            }
+        }
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.executors.remove(&id);
+            if known.door.is_none() && known.executors.is_empty() {
+                self.end(session, out);
+            }
+        }
+    }
+
+    pub(super) fn link_lost(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+        let Some(id) = self.links.remove(&link) else { return };
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.state = NodeState::Up { link: None };
+        }
+        out.push(Effect::Changed);
+    }
+
+    pub(super) fn goodbye(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+        if let Some(&id) = self.links.get(&link) {
+            self.lose(id, NodeState::Gone, out);
+            self.changed(out);
+        }
+    }
+
+    pub(super) fn declare_lost(&mut self, now: Millis, out: &mut Vec<Effect>) {
+        let silent = self.limits.lost_after_ms;
+        let lost: Vec<NodeId> = self
+            .nodes
+            .values()
+            .filter(|node| node.is_up() && now.since(node.heard) >= silent)
+            .map(|node| node.id)
+            .collect();
+        for id in &lost {
+            self.lose(*id, NodeState::Lost, out);
+        }
+        if !lost.is_empty() {
+            self.changed(out);
+        }
+    }
+
+    /// A node's agent is gone: those who have used it are told, everything else goes on.
+    fn lose(&mut self, id: NodeId, state: NodeState, out: &mut Vec<Effect>) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        if let Some(link) = node.link() {
+            self.links.remove(&link);
+            out.push(Effect::DropLink(link));
+        }
+        node.state = state;
+        let name = node.name.clone();
+        self.executing.remove(&id);
+
+        let mut peers = BTreeSet::new();
+        let mut orphans = Vec::new();
+        for session in self.sessions.values_mut() {
+            if !session.nodes.contains(&id) || !session.lost.insert(id) {
+                continue;
+            }
+            session.executors.remove(&id);
+            peers.extend(session.executors.iter().copied());
+            match session.door {
+                Some(door) => out.push(Effect::ToDoor(door, DoorPush::NodeLost(id, name.clone()))),
+                None if session.executors.is_empty() => orphans.push(session.id),
+                None => {}
+            }
+        }
+        for peer in peers {
+            if let Some(link) = self.nodes.get(&peer).and_then(Node::link) {
+                out.push(Effect::ToAgent(link, AgentOrder::NodeLost(id, name.clone())));
+            }
+        }
+        for session in orphans {
+            self.end(session, out);
+        }
+    }
+
+    pub(super) fn drain(&mut self, node_name: &str, drain: bool, out: &mut Vec<Effect>) {
+        let Some(&id) = self.by_name.get(node_name) else { return };
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        if node.draining == drain {
+            return;
+        }
+        node.draining = drain;
+        if let Some(link) = node.link() {
+            out.push(Effect::ToAgent(link, AgentOrder::Drain(drain)));
+        }
+        self.changed(out);
+    }
+}

@@ -1,0 +1,77 @@
+//! What the core wants done.
+
+use super::input::{DoorId, LinkId};
+use accord_types::{Error, NodeId, SessionGrant, SessionId};
+use std::fmt;
+
+/// Something to do, in this order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Send to an agent.
+    ToAgent(LinkId, AgentOrder),
+    /// Refuse an agent and close its connection.
+    RefuseAgent(LinkId, Refusal),
+    /// Close a connection that a newer one of the same agent has replaced.
+    DropLink(LinkId),
+    /// Send to a program.
+    ToDoor(DoorId, DoorPush),
+    /// Close a program's connection.
+    CloseDoor(DoorId),
+    /// The view has changed: tell those who watch.
+    Changed,
+}
+
+/// A message to an agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AgentOrder {
+    /// It is in, under this number.
+    Registered(NodeId),
+    /// A lease names devices of the agent.
+    SessionOpened(SessionGrant),
+    /// End the session's executor.
+    SessionClosed(SessionId),
+    /// Another node is lost.
+    NodeLost(NodeId, String),
+    /// New sessions leave the node out, or no longer do.
+    Drain(bool),
+}
+
+/// A message to a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DoorPush {
+    /// The session is open; [`super::Cluster::lease`] has what to send.
+    Granted(SessionId),
+    /// There is no session.
+    Refused(Error),
+    /// The devices of a node are lost.
+    NodeLost(NodeId, String),
+    /// For the program's standard error, once.
+    Warning(String),
+}
+
+/// Why an agent may not take part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// An agent that started later has the node's name.
+    Stale { node_name: String },
+    /// A bound is reached.
+    Full { what: &'static str, max: usize },
+    /// The registration makes no sense.
+    Malformed(&'static str),
+    /// There is no such connection any more.
+    NotRegistered,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stale { node_name } => write!(
+                f,
+                "another agent that started later is node {node_name}; give every agent its own --node"
+            ),
+            Self::Full { what, max } => write!(f, "the cluster has its {max} {what} already"),
+            Self::Malformed(what) => write!(f, "malformed registration: {what}"),
+            Self::NotRegistered => write!(f, "not registered; register first"),
+        }
+    }
+}

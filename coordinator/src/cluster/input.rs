@@ -1,0 +1,59 @@
+//! What can happen to the cluster.
+
+use accord_types::{DeviceInfo, Hardware, NodeId, SessionGrant, SessionId, SessionRequest};
+
+/// One connection of an agent, numbered by the driver and never used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub u64);
+
+/// One connection of a program, numbered by the driver and never used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DoorId(pub u64);
+
+/// What an agent says when it registers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Registration {
+    /// Its node's name: what makes it the same node after a restart.
+    pub node_name: String,
+    /// Higher for every start of an agent on that node.
+    pub incarnation: u64,
+    /// `host:port` for programs and executors.
+    pub address: String,
+    /// Its devices, ordinal 0 first; their node numbers and names are set here.
+    pub devices: Vec<DeviceInfo>,
+    /// Its machine.
+    pub hardware: Hardware,
+    /// The number that an earlier coordinator gave it.
+    pub previous: Option<NodeId>,
+    /// Sessions that have an executor there.
+    pub sessions: Vec<SessionGrant>,
+}
+
+/// Something happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// An agent registers, for the first time or again.
+    Register { link: LinkId, registration: Registration },
+    /// An agent lives, and these sessions have an executor there.
+    Heartbeat { link: LinkId, sessions: Vec<SessionId> },
+    /// An agent started an executor.
+    ExecutorStarted { link: LinkId, grant: SessionGrant },
+    /// An executor ended.
+    ExecutorEnded { link: LinkId, session: SessionId },
+    /// An agent stops.
+    Goodbye { link: LinkId },
+    /// An agent's connection is gone. It may come back before it counts as lost.
+    LinkLost { link: LinkId },
+    /// A program asks for a session.
+    Open { door: DoorId, request: SessionRequest },
+    /// A program started to use the device with this number.
+    Uses { door: DoorId, device: u32 },
+    /// A program's connection is gone, and with it the session.
+    DoorClosed { door: DoorId },
+    /// An administrator takes a node out of, or back into, new sessions.
+    Drain { node_name: String, drain: bool },
+    /// An administrator ends a session.
+    Close { session: SessionId },
+    /// Time has passed.
+    Tick,
+}

@@ -1,0 +1,121 @@
+//! What must hold after every step, whatever happened.
+
+use super::state::Cluster;
+use super::node::{Node, NodeState};
+use super::session::Session;
+use accord_types::DeviceId;
+use std::collections::BTreeSet;
+
+impl Cluster {
+    /// Checks the whole state. For tests and the simulation.
+    ///
+    /// # Errors
+    /// Names the rule that is broken, and by what.
+    pub fn check_invariants(&self) -> Result<(), String> {
+        self.check_bounds()?;
+        for node in self.nodes.values() {
+            self.check_node(node)?;
+        }
+        if self.by_name.len() != self.nodes.len() {
+            return Err(format!("{} names for {} nodes", self.by_name.len(), self.nodes.len()));
+        }
+        for (link, id) in &self.links {
+            if self.nodes.get(id).and_then(Node::link) != Some(*link) {
+                return Err(format!("{link:?} leads to {id}, which has another connection"));
+            }
+        }
+        for session in self.sessions.values() {
+            self.check_session(session)?;
+        }
+        for (door, id) in &self.doors {
+            if self.sessions.get(id).and_then(|session| session.door) != Some(*door) {
+                return Err(format!("{door:?} leads to {id}, which has another connection"));
+            }
+        }
+        for (node, sessions) in &self.executing {
+            for id in sessions {
+                if !self.sessions.get(id).is_some_and(|session| session.executors.contains(node)) {
+                    return Err(format!("{node} runs {id}, which knows nothing of it"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_bounds(&self) -> Result<(), String> {
+        let limits = &self.limits;
+        for (what, count, max) in [
+            ("nodes", self.nodes.len(), limits.nodes_max),
+            ("sessions", self.sessions.len(), limits.sessions_max),
+            ("ended sessions", self.ended.len(), limits.ended_max),
+        ] {
+            if count > max {
+                return Err(format!("{count} {what} of at most {max}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_node(&self, node: &Node) -> Result<(), String> {
+        let id = node.id;
+        if self.by_name.get(&node.name) != Some(&id) {
+            return Err(format!("{id} is not found under its name {}", node.name));
+        }
+        if let NodeState::Up { link: Some(link) } = node.state
+            && self.links.get(&link) != Some(&id)
+        {
+            return Err(format!("{id} has a connection that does not lead to it"));
+        }
+        for (ordinal, device) in (0..).zip(&node.devices) {
+            if device.id != (DeviceId { node: id, ordinal }) {
+                return Err(format!("device {ordinal} of {id} is numbered {}", device.id));
+            }
+        }
+        if !node.is_up() && self.executing.contains_key(&id) {
+            return Err(format!("{id} is not up and runs executors"));
+        }
+        Ok(())
+    }
+
+    fn check_session(&self, session: &Session) -> Result<(), String> {
+        let id = session.id;
+        if let Some(door) = session.door
+            && self.doors.get(&door) != Some(&id)
+        {
+            return Err(format!("{id} has a connection that does not lead to it"));
+        }
+        if session.door.is_none() && session.executors.is_empty() {
+            return Err(format!("{id} has neither a program nor an executor"));
+        }
+        if session.lease.devices.iter().collect::<BTreeSet<_>>().len() != session.lease.devices.len() {
+            return Err(format!("{id} has two numbers for one device"));
+        }
+        for device in &session.lease.devices {
+            if !session.nodes.contains(&device.node) {
+                return Err(format!("{id} has {device} but not its node"));
+            }
+            if !session.lost.contains(&device.node) && self.device(*device).is_none() {
+                return Err(format!("{id} has {device}, which does not exist"));
+            }
+        }
+        for node in &session.nodes {
+            let up = self.nodes.get(node).is_some_and(Node::is_up);
+            if !up && !session.lost.contains(node) {
+                return Err(format!("{id} was not told that {node} is lost"));
+            }
+        }
+        for node in &session.executors {
+            if !session.nodes.contains(node) || session.lost.contains(node) {
+                return Err(format!("{id} runs on {node}, where it has no right to be"));
+            }
+            if !self.executing.get(node).is_some_and(|sessions| sessions.contains(&id)) {
+                return Err(format!("{node} knows nothing of the executor of {id}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn device(&self, id: DeviceId) -> Option<&accord_types::DeviceInfo> {
+        self.nodes.get(&id.node)?.devices.get(usize::try_from(id.ordinal).ok()?)
+    }
+}

@@ -1,0 +1,28 @@
+//! The coordinator's core: what is in the cluster, who uses it, who is lost.
+//!
+//! Pure: input in, effects out, time as an argument. No socket, no clock, no thread.
+//! The service around it and the simulation drive it the same way:
+//!
+//! ```text
+//! cluster.handle(now, input, &mut effects);   // then carry the effects out
+//! cluster.next_deadline()                     // and come back with Input::Tick by then
+//! ```
+
+mod agents;
+mod effect;
+mod input;
+mod invariants;
+mod node;
+mod order;
+mod session;
+mod sessions;
+mod state;
+mod time;
+
+pub use state::{Cluster, Limits};
+pub use effect::{AgentOrder, DoorPush, Effect, Refusal};
+pub use input::{DoorId, Input, LinkId, Registration};
+pub use node::{Node, NodeState};
+pub use order::{Viewer, number_devices};
+pub use session::{LeaseTerms, Session};
+pub use time::Millis;

@@ -1,0 +1,89 @@
+//! One machine with an agent.
+
+use super::input::{LinkId, Registration};
+use super::time::Millis;
+use accord_types::{DeviceId, DeviceInfo, Hardware, NodeId};
+
+/// Whether a node's devices can be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeState {
+    /// Its agent lives. `link` is absent between a broken connection and the next one.
+    Up { link: Option<LinkId> },
+    /// Its agent was not heard for too long.
+    Lost,
+    /// Its agent said goodbye.
+    Gone,
+}
+
+/// One node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Its number, for good.
+    pub id: NodeId,
+    /// Its name, for good.
+    pub name: String,
+    /// State of its agent.
+    pub state: NodeState,
+    /// Which start of its agent.
+    pub incarnation: u64,
+    /// `host:port` of its agent.
+    pub address: String,
+    /// Its devices by ordinal.
+    pub devices: Vec<DeviceInfo>,
+    /// Its machine.
+    pub hardware: Hardware,
+    /// When its agent was heard last.
+    pub heard: Millis,
+    /// New sessions leave it out.
+    pub draining: bool,
+}
+
+impl Node {
+    pub(super) fn new(id: NodeId, link: LinkId, now: Millis, registration: Registration) -> Self {
+        let mut node = Self {
+            id,
+            name: registration.node_name.clone(),
+            state: NodeState::Gone,
+            incarnation: 0,
+            address: String::new(),
+            devices: Vec::new(),
+            hardware: Hardware::default(),
+            heard: now,
+            draining: false,
+        };
+        node.renew(link, now, registration);
+        node
+    }
+
+    /// Takes over what a registration says.
+    pub(super) fn renew(&mut self, link: LinkId, now: Millis, registration: Registration) {
+        self.state = NodeState::Up { link: Some(link) };
+        self.incarnation = registration.incarnation;
+        self.address = registration.address;
+        self.hardware = registration.hardware;
+        self.heard = now;
+        self.devices = registration.devices;
+        for (ordinal, device) in (0..).zip(&mut self.devices) {
+            device.id = DeviceId { node: self.id, ordinal };
+            device.node_name.clone_from(&self.name);
+        }
+    }
+
+    /// Whether its agent lives.
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, NodeState::Up { .. })
+    }
+
+    /// Whether new sessions may use it.
+    pub fn takes_sessions(&self) -> bool {
+        self.is_up() && !self.draining
+    }
+
+    /// Its agent's connection, if it lives and is connected.
+    pub fn link(&self) -> Option<LinkId> {
+        match self.state {
+            NodeState::Up { link } => link,
+            NodeState::Lost | NodeState::Gone => None,
+        }
+    }
+}

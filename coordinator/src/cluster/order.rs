@@ -1,0 +1,135 @@
+//! Device numbers: a contract with programs, who compute them (`local_rank % n`).
+
+use super::node::Node;
+use accord_types::{DeviceId, DeviceKind, NodeId, OrderPolicy, Rank};
+use std::collections::BTreeMap;
+
+/// Whose numbers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Viewer<'a> {
+    /// The program's machine.
+    pub node_name: &'a str,
+    /// Its rank.
+    pub rank: Option<Rank>,
+    /// Only devices of this kind.
+    pub kind: Option<DeviceKind>,
+    /// The policy.
+    pub order: OrderPolicy,
+}
+
+/// The devices that take part in new sessions, in the order of the viewer's device numbers.
+pub fn number_devices(nodes: &BTreeMap<NodeId, Node>, viewer: &Viewer<'_>) -> Vec<DeviceId> {
+    let of_node = |node: &Node| {
+        node.devices
+            .iter()
+            .filter(|device| viewer.kind.is_none_or(|kind| device.kind == kind))
+            .map(|device| device.id)
+            .collect::<Vec<_>>()
+    };
+    let usable: Vec<&Node> = nodes.values().filter(|node| node.takes_sessions()).collect();
+    // By number: whoever registered first comes first.
+    let mut first = 0;
+    if viewer.order == OrderPolicy::Local {
+        first = usable.iter().position(|node| node.name == viewer.node_name).unwrap_or(0);
+    }
+    let mut devices: Vec<DeviceId> =
+        usable[first..].iter().chain(&usable[..first]).flat_map(|node| of_node(node)).collect();
+    if let (OrderPolicy::Rank, Some(rank)) = (viewer.order, viewer.rank) {
+        let start = slice_start(devices.len(), rank);
+        devices.rotate_left(start);
+    }
+    devices
+}
+
+/// Where `rank`'s slice begins when `devices` are dealt out as evenly as they go.
+/// With more ranks than devices, neighbours share.
+fn slice_start(devices: usize, rank: Rank) -> usize {
+    if devices == 0 || rank.size == 0 {
+        return 0;
+    }
+    let place = u64::from(rank.rank % rank.size) * devices as u64 / u64::from(rank.size);
+    usize::try_from(place).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::input::{LinkId, Registration};
+    use super::super::time::Millis;
+    use super::*;
+    use accord_types::{DeviceInfo, Hardware};
+
+    fn cluster(nodes: u32, devices: u32) -> BTreeMap<NodeId, Node> {
+        (0..nodes)
+            .map(|n| {
+                let info = DeviceInfo {
+                    id: DeviceId { node: NodeId(0), ordinal: 0 },
+                    node_name: String::new(),
+                    kind: if n == 0 { DeviceKind::Cuda } else { DeviceKind::Cpu },
+                    name: "d".into(),
+                    vendor: "v".into(),
+                    driver: "1".into(),
+                    memory: 1,
+                    units: 1,
+                    numa: None,
+                    cpus: Vec::new(),
+                };
+                let registration = Registration {
+                    node_name: format!("h{n}"),
+                    incarnation: 1,
+                    address: "a:1".into(),
+                    devices: vec![info; devices as usize],
+                    hardware: Hardware::default(),
+                    previous: None,
+                    sessions: Vec::new(),
+                };
+                (NodeId(n), Node::new(NodeId(n), LinkId(0), Millis(0), registration))
+            })
+            .collect()
+    }
+
+    fn numbers(nodes: &BTreeMap<NodeId, Node>, viewer: &Viewer<'_>) -> Vec<(u32, u32)> {
+        number_devices(nodes, viewer).iter().map(|id| (id.node.0, id.ordinal)).collect()
+    }
+
+    fn viewer(node_name: &str, order: OrderPolicy) -> Viewer<'_> {
+        Viewer { node_name, rank: None, kind: None, order }
+    }
+
+    fn rank(rank: u32, size: u32) -> Option<Rank> {
+        Some(Rank { rank, size, local_rank: 0, local_size: 1 })
+    }
+
+    #[test]
+    fn local_begins_with_the_own_node() {
+        let nodes = cluster(3, 2);
+        let seen = numbers(&nodes, &viewer("h1", OrderPolicy::Local));
+        assert_eq!(seen, [(1, 0), (1, 1), (2, 0), (2, 1), (0, 0), (0, 1)]);
+        let stranger = numbers(&nodes, &viewer("elsewhere", OrderPolicy::Local));
+        assert_eq!(stranger, numbers(&nodes, &viewer("h2", OrderPolicy::Global)));
+    }
+
+    #[test]
+    fn rank_begins_with_the_ranks_slice() {
+        let nodes = cluster(3, 2);
+        let starts = |size: u32| -> Vec<(u32, u32)> {
+            (0..size)
+                .map(|r| numbers(&nodes, &Viewer { rank: rank(r, size), ..viewer("h0", OrderPolicy::Rank) })[0])
+                .collect()
+        };
+        assert_eq!(starts(3), [(0, 0), (1, 0), (2, 0)]);
+        assert_eq!(starts(2), [(0, 0), (1, 1)]);
+        assert_eq!(starts(12)[10..], [(2, 1), (2, 1)]);
+        let seen = numbers(&nodes, &Viewer { rank: rank(1, 3), ..viewer("h0", OrderPolicy::Rank) });
+        assert_eq!(seen.len(), 6);
+        assert_eq!(seen[5], (0, 1));
+    }
+
+    #[test]
+    fn other_kinds_and_draining_nodes_are_left_out() {
+        let mut nodes = cluster(3, 1);
+        let only_cpu = Viewer { kind: Some(DeviceKind::Cpu), ..viewer("h0", OrderPolicy::Local) };
+        assert_eq!(numbers(&nodes, &only_cpu), [(1, 0), (2, 0)]);
+        nodes.get_mut(&NodeId(1)).unwrap().draining = true;
+        assert_eq!(numbers(&nodes, &only_cpu), [(2, 0)]);
+    }
+}

@@ -1,0 +1,136 @@
+//! One program's use of the cluster.
+
+use super::input::DoorId;
+use super::time::Millis;
+use accord_types::{DeviceId, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionRequest};
+use std::collections::BTreeSet;
+
+/// What a lease allows. Devices are shared: several leases may name one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseTerms {
+    /// The devices in the order of their device numbers.
+    pub devices: Vec<DeviceId>,
+    /// Bytes per device; 0 means no limit.
+    pub memory_quota: u64,
+    /// Streams per device.
+    pub stream_quota: u32,
+}
+
+/// One session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// The program's connection; absent if the session was opened by an earlier coordinator.
+    pub door: Option<DoorId>,
+    /// The program's name.
+    pub program: String,
+    /// The program's machine.
+    pub node_name: String,
+    /// The program's process.
+    pub pid: u32,
+    /// The program's rank.
+    pub rank: Option<Rank>,
+    /// How its devices are numbered.
+    pub order: OrderPolicy,
+    /// Its right to devices.
+    pub lease: LeaseTerms,
+    /// Nodes of the lease, in the order of their numbers.
+    pub nodes: BTreeSet<NodeId>,
+    /// Nodes with an executor of it.
+    pub executors: BTreeSet<NodeId>,
+    /// Nodes of the lease that were lost since.
+    pub lost: BTreeSet<NodeId>,
+    /// When it was opened, or when this coordinator learned of it.
+    pub since: Millis,
+    /// When it was opened, by the coordinator's clock.
+    pub opened_unix_ms: u64,
+    /// The device that its program said it uses first.
+    pub uses: Option<DeviceId>,
+}
+
+impl Session {
+    pub(super) fn open(
+        id: SessionId,
+        door: DoorId,
+        request: SessionRequest,
+        lease: LeaseTerms,
+        since: Millis,
+        opened_unix_ms: u64,
+    ) -> Self {
+        let nodes = lease.devices.iter().map(|device| device.node).collect();
+        Self {
+            id,
+            door: Some(door),
+            program: request.program,
+            node_name: request.node_name,
+            pid: request.pid,
+            rank: request.rank,
+            order: request.order,
+            lease,
+            nodes,
+            executors: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            since,
+            opened_unix_ms,
+            uses: None,
+        }
+    }
+
+    /// A session that an earlier coordinator opened, as one agent knows it. Its numbering is
+    /// not known here; only the program needs it, and has it.
+    pub(super) fn adopt(grant: &SessionGrant, since: Millis) -> Self {
+        Self {
+            id: grant.session,
+            door: None,
+            program: grant.program.clone(),
+            node_name: grant.node_name.clone(),
+            pid: grant.pid,
+            rank: grant.rank,
+            order: OrderPolicy::default(),
+            lease: LeaseTerms {
+                devices: Vec::new(),
+                memory_quota: grant.memory_quota,
+                stream_quota: grant.stream_quota,
+            },
+            nodes: BTreeSet::new(),
+            executors: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            since,
+            opened_unix_ms: grant.opened_unix_ms,
+            uses: None,
+        }
+    }
+
+    /// Adds what one agent, which has `devices` devices, knows of an adopted session.
+    pub(super) fn join(&mut self, node: NodeId, devices: usize, grant: &SessionGrant) {
+        if self.door.is_none() && self.nodes.insert(node) {
+            let exists = |ordinal: &&u32| usize::try_from(**ordinal).is_ok_and(|n| n < devices);
+            let named = grant.ordinals.iter().filter(exists).map(|&ordinal| DeviceId { node, ordinal });
+            self.lease.devices.extend(named);
+            self.lease.devices.sort_unstable();
+            self.lease.devices.dedup();
+        }
+    }
+
+    /// What the agent of `node` is told.
+    pub(super) fn grant(&self, node: NodeId) -> SessionGrant {
+        SessionGrant {
+            session: self.id,
+            program: self.program.clone(),
+            node_name: self.node_name.clone(),
+            pid: self.pid,
+            rank: self.rank,
+            ordinals: self
+                .lease
+                .devices
+                .iter()
+                .filter(|device| device.node == node)
+                .map(|device| device.ordinal)
+                .collect(),
+            memory_quota: self.lease.memory_quota,
+            stream_quota: self.lease.stream_quota,
+            opened_unix_ms: self.opened_unix_ms,
+        }
+    }
+}

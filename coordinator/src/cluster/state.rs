@@ -1,0 +1,195 @@
+//! The state, the one way in, and the questions that may be asked of it.
+
+use super::effect::Effect;
+use super::input::{DoorId, Input, LinkId};
+use super::node::Node;
+use super::order::{Viewer, number_devices};
+use super::session::Session;
+use super::time::Millis;
+use accord_types::{DeviceId, Lease, LeasedDevice, NodeId, SessionId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Every bound and period of the core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// How often agents say that they live.
+    pub heartbeat_ms: u64,
+    /// Silence after which a node is lost.
+    pub lost_after_ms: u64,
+    /// Nodes known at one time, lost ones included.
+    pub nodes_max: usize,
+    /// Devices of one node.
+    pub devices_per_node_max: usize,
+    /// Sessions at one time.
+    pub sessions_max: usize,
+    /// Sessions of an earlier coordinator whose end is remembered.
+    pub ended_max: usize,
+    /// Bytes per device that a lease allows; 0 means no limit.
+    pub memory_quota: u64,
+    /// Streams per device that a lease allows.
+    pub stream_quota: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            heartbeat_ms: 500,
+            lost_after_ms: 2_500,
+            nodes_max: 4_096,
+            devices_per_node_max: 256,
+            sessions_max: 65_536,
+            ended_max: 65_536,
+            memory_quota: 0,
+            stream_quota: 32,
+        }
+    }
+}
+
+/// The cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(super) limits: Limits,
+    /// Milliseconds from 1970 to [`Millis`] 0.
+    pub(super) started_unix_ms: u64,
+    /// Upper half of the session numbers that this coordinator gives.
+    pub(super) epoch: u64,
+    pub(super) sessions_opened: u64,
+    pub(super) version: u64,
+    pub(super) nodes: BTreeMap<NodeId, Node>,
+    pub(super) by_name: BTreeMap<String, NodeId>,
+    pub(super) links: BTreeMap<LinkId, NodeId>,
+    pub(super) sessions: BTreeMap<SessionId, Session>,
+    pub(super) doors: BTreeMap<DoorId, SessionId>,
+    /// Sessions with an executor, by node: the reverse of [`Session::executors`].
+    pub(super) executing: BTreeMap<NodeId, BTreeSet<SessionId>>,
+    /// Ended sessions of earlier coordinators, oldest first.
+    pub(super) ended: VecDeque<SessionId>,
+    /// Nodes whose programs have been told that their ranks crowd on one device.
+    pub(super) warned: BTreeSet<String>,
+}
+
+impl Cluster {
+    /// Bits of a session's number that count within one coordinator's life; the bits above
+    /// hold a number that differs from one life to the next.
+    const SESSION_BITS: u32 = 32;
+    const EPOCH_MASK: u64 = 0xf_ffff;
+
+    /// An empty cluster, at [`Millis`] 0.
+    pub fn new(limits: Limits, started_unix_ms: u64) -> Self {
+        Self {
+            limits,
+            started_unix_ms,
+            epoch: (started_unix_ms & Self::EPOCH_MASK) << Self::SESSION_BITS,
+            sessions_opened: 0,
+            version: 0,
+            nodes: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            links: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            doors: BTreeMap::new(),
+            executing: BTreeMap::new(),
+            ended: VecDeque::new(),
+            warned: BTreeSet::new(),
+        }
+    }
+
+    /// Takes an input; what is to be done is added to `out`.
+    pub fn handle(&mut self, now: Millis, input: Input, out: &mut Vec<Effect>) {
+        match input {
+            Input::Register { link, registration } => self.register(now, link, registration, out),
+            Input::Heartbeat { link, sessions } => self.heartbeat(now, link, &sessions, out),
+            Input::ExecutorStarted { link, grant } => self.executor_started(now, link, &grant, out),
+            Input::ExecutorEnded { link, session } => self.executor_ended(now, link, session, out),
+            Input::Goodbye { link } => self.goodbye(link, out),
+            Input::LinkLost { link } => self.link_lost(link, out),
+            Input::Open { door, request } => self.open(now, door, request, out),
+            Input::Uses { door, device } => self.uses(door, device, out),
+            Input::DoorClosed { door } => self.door_closed(door, out),
+            Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),
+            Input::Close { session } => self.end(session, out),
+            Input::Tick => self.declare_lost(now, out),
+        }
+    }
+
+    /// When [`Input::Tick`] is due: the time at which the next node would be lost.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        self.nodes
+            .values()
+            .filter(|node| node.is_up())
+            .map(|node| node.heard.plus(self.limits.lost_after_ms))
+            .min()
+    }
+
+    /// Goes up with every change of nodes and devices.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The bounds in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Every node that is known, lost ones included.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    /// Every open session.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values()
+    }
+
+    /// How many sessions are open.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The node called `name`.
+    pub fn node_named(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(self.by_name.get(name)?)
+    }
+
+    /// One session.
+    pub fn session(&self, id: SessionId) -> Option<&Session> {
+        self.sessions.get(&id)
+    }
+
+    /// How a process would number the devices if it opened a session now.
+    pub fn numbering(&self, viewer: &Viewer<'_>) -> Vec<DeviceId> {
+        number_devices(&self.nodes, viewer)
+    }
+
+    /// What the program of a session is told.
+    pub fn lease(&self, id: SessionId) -> Option<Lease> {
+        let session = self.sessions.get(&id)?;
+        let devices = session.lease.devices.iter().filter_map(|device| {
+            let node = self.nodes.get(&device.node)?;
+            let info = node.devices.get(usize::try_from(device.ordinal).ok()?)?.clone();
+            Some(LeasedDevice { info, address: node.address.clone() })
+        });
+        Some(Lease {
+            session: id,
+            own_node: self.by_name.get(&session.node_name).copied(),
+            devices: devices.collect(),
+            memory_quota: session.lease.memory_quota,
+            stream_quota: session.lease.stream_quota,
+        })
+    }
+
+    pub(super) fn mint_session(&mut self) -> SessionId {
+        self.sessions_opened += 1;
+        SessionId(self.epoch | self.sessions_opened)
+    }
+
+    /// Whether a session that is not open has been: then whatever still serves it must stop.
+    /// Others are an earlier coordinator's, to be adopted.
+    pub(super) fn has_ended(&self, id: SessionId) -> bool {
+        id.0 >> Self::SESSION_BITS == self.epoch >> Self::SESSION_BITS || self.ended.contains(&id)
+    }
+
+    pub(super) fn changed(&mut self, out: &mut Vec<Effect>) {
+        self.version += 1;
+        out.push(Effect::Changed);
+    }
+}
