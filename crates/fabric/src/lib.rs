@@ -1,14 +1,19 @@
 //! What the processes of a cluster say to each other, and how.
 //!
+//! * [`door`]: how a program opens a session at the coordinator.
 //! * [`handshake`]: who is there, with the same version and the same key.
 //! * [`frame`], [`wire`]: commands and events of the command lane, and their bounds.
 //! * [`pass`]: hands an accepted connection to another process of the same machine.
 #![forbid(unsafe_code)]
 
+pub mod door;
+pub mod frame;
 pub mod handshake;
 mod key;
 pub mod pass;
 mod program;
+pub mod stats;
+pub mod wire;
 
 pub use key::Key;
 pub use program::ProgramSpec;

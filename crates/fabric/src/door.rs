@@ -1,0 +1,202 @@
+//! The coordinator's door: how a program gets its session.
+//!
+//! ```text
+//! program                                  coordinator
+//!   handshake (lane: door)           <->
+//!   Open(request)                    ->
+//!                                    <-    Granted(lease), or Refused(error) and the end
+//!   Uses(device number)              ->                       any time later
+//!                                    <-    NodeLost, Warning  any time later
+//! ```
+//!
+//! The program keeps the connection: its end ends the session. The coordinator's end ends
+//! nothing: what the program has it keeps.
+
+mod codec;
+
+use crate::handshake::{self, FROM_PROGRAM, Hello, Lane};
+use crate::key::Key;
+use accord_types::{Error, ErrorCode, Lease, NodeId, Result, SessionId, SessionRequest};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// Bytes before each message: length of the rest (u32), kind (u8), zeros.
+pub const HEADER_LEN: usize = 8;
+/// Longest message from a program, in bytes.
+pub const REQUEST_MAX: usize = 64 << 10;
+/// Longest message to a program, in bytes: a lease of some 10,000 devices.
+pub const REPLY_MAX: usize = 8 << 20;
+
+/// What is said at the door after the handshake.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// Program: open a session.
+    Open(SessionRequest),
+    /// Program: this device number is now in use.
+    Uses(u32),
+    /// Coordinator: the session is open.
+    Granted(Lease),
+    /// Coordinator: there is no session.
+    Refused(Error),
+    /// Coordinator: the devices of a node are lost.
+    NodeLost {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+    },
+    /// Coordinator: for the program's standard error.
+    Warning(String),
+    /// Coordinator: an administrator ended the session.
+    Ended(String),
+}
+
+impl Message {
+    /// The message as bytes, header included.
+    pub fn encode(&self) -> Vec<u8> {
+        codec::encode(self)
+    }
+
+    /// Reads the header: kind and length of the rest.
+    ///
+    /// # Errors
+    /// When the message would be longer than `max`, or the header is none.
+    pub fn header(bytes: &[u8; HEADER_LEN], max: usize) -> Result<(u8, usize)> {
+        codec::header(bytes, max)
+    }
+
+    /// Reads what comes after the header.
+    ///
+    /// # Errors
+    /// When the bytes are not exactly one message of this kind.
+    pub fn decode(kind: u8, body: &[u8]) -> Result<Self> {
+        codec::decode(kind, body)
+    }
+}
+
+/// An open session's connection to the coordinator. Dropping it ends the session.
+#[derive(Debug)]
+pub struct DoorConnection {
+    stream: TcpStream,
+}
+
+/// Opens a session at the door of the coordinator at `address` (`host:port`).
+///
+/// # Errors
+/// `acc_error_device_unavailable` if there is no coordinator, it has another key or version, or
+/// does not answer within `timeout`; else the coordinator's own refusal.
+pub fn open(
+    address: &str,
+    key: &Key,
+    timeout: Duration,
+    request: &SessionRequest,
+) -> Result<(Lease, DoorConnection)> {
+    let hello = Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM);
+    let mut stream = connect_any(address, &hello, key, timeout)?;
+    let broken = |error: std::io::Error| {
+        unavailable(format!("the coordinator at {address} broke off while opening a session: {error}"))
+            .remedy("look at the coordinator's messages")
+    };
+    let bytes = Message::Open(request.clone()).encode();
+    if bytes.len() > REQUEST_MAX {
+        return Err(Error::new(ErrorCode::InvalidArgument, "the program's or the node's name is too long"));
+    }
+    stream.set_read_timeout(Some(timeout)).map_err(broken)?;
+    stream.set_write_timeout(Some(timeout)).map_err(broken)?;
+    stream.write_all(&bytes).map_err(broken)?;
+    let reply = match read_message(&mut stream) {
+        Ok(Some(reply)) => reply,
+        Ok(None) => return Err(broken(std::io::ErrorKind::UnexpectedEof.into())),
+        Err(error) => return Err(unavailable(format!("the coordinator at {address}: {}", error.cause()))),
+    };
+    stream.set_read_timeout(None).map_err(broken)?;
+    match reply {
+        Message::Granted(lease) => Ok((lease, DoorConnection { stream })),
+        Message::Refused(error) => Err(error),
+        other => Err(unavailable(format!("the coordinator at {address} answered {other:?}"))),
+    }
+}
+
+impl DoorConnection {
+    /// Waits for what the coordinator says next; none when the connection is gone, which the
+    /// program outlives.
+    ///
+    /// # Errors
+    /// When the coordinator does not follow the protocol.
+    pub fn next(&self) -> Result<Option<Message>> {
+        match read_message(&mut &self.stream) {
+            Err(error) if error.code() == ErrorCode::System => Ok(None),
+            other => other,
+        }
+    }
+
+    /// Tells the coordinator which device number is in use. Best effort.
+    pub fn report_use(&self, device: u32) {
+        let _ = (&self.stream).write_all(&Message::Uses(device).encode());
+    }
+
+    /// Makes [`DoorConnection::next`] return none, from any thread, and ends the session.
+    pub fn close(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Another handle of the same connection, for a thread that listens.
+    ///
+    /// # Errors
+    /// `acc_error_system` when out of file descriptors.
+    pub fn try_clone(&self) -> Result<Self> {
+        let stream = self.stream.try_clone().map_err(|error| {
+            Error::new(ErrorCode::System, format!("cannot duplicate the door's connection: {error}"))
+        })?;
+        Ok(Self { stream })
+    }
+}
+
+/// Tries each address that the name stands for.
+fn connect_any(address: &str, hello: &Hello, key: &Key, timeout: Duration) -> Result<TcpStream> {
+    let resolved: Vec<SocketAddr> = address
+        .to_socket_addrs()
+        .map_err(|error| {
+            unavailable(format!("the coordinator's address {address} is none: {error}"))
+                .remedy("set ACCORD_COORDINATOR to host:port")
+        })?
+        .collect();
+    let mut last = unavailable(format!("the coordinator's address {address} stands for no host"));
+    for addr in resolved {
+        match handshake::connect(addr, hello, key, timeout) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Reads one message of the coordinator. None at the end between two messages;
+/// `acc_error_system` when the connection breaks.
+fn read_message(stream: &mut impl Read) -> Result<Option<Message>> {
+    let broken = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => Error::new(ErrorCode::System, "no answer in time"),
+        _ => Error::new(ErrorCode::System, format!("the connection broke: {error}")),
+    };
+    let mut header = [0; HEADER_LEN];
+    let first = loop {
+        match stream.read(&mut header[..1]) {
+            Ok(n) => break n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(broken(error)),
+        }
+    };
+    if first == 0 {
+        return Ok(None);
+    }
+    stream.read_exact(&mut header[1..]).map_err(broken)?;
+    let (kind, length) = Message::header(&header, REPLY_MAX)?;
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).map_err(broken)?;
+    Message::decode(kind, &body).map(Some)
+}
+
+fn unavailable(cause: String) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, cause)
+}

@@ -1,0 +1,413 @@
+//! Messages of the door as bytes: little-endian numbers, texts and lists with their length before them.
+
+use super::{HEADER_LEN, Message};
+use accord_types::{
+    DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, Lease, LeasedDevice, NodeId, OrderPolicy,
+    Rank, Result, SessionId, SessionRequest,
+};
+
+const OPEN: u8 = 1;
+const USES: u8 = 2;
+const GRANTED: u8 = 16;
+const REFUSED: u8 = 17;
+const NODE_LOST: u8 = 18;
+const WARNING: u8 = 19;
+const ENDED: u8 = 20;
+
+pub(super) fn encode(message: &Message) -> Vec<u8> {
+    let mut out = Writer(vec![0; HEADER_LEN]);
+    let kind = match message {
+        Message::Open(request) => {
+            out.request(request);
+            OPEN
+        }
+        Message::Uses(device) => {
+            out.u32(*device);
+            USES
+        }
+        Message::Granted(lease) => {
+            out.lease(lease);
+            GRANTED
+        }
+        Message::Refused(error) => {
+            out.error(error);
+            REFUSED
+        }
+        Message::NodeLost { node, name } => {
+            out.u32(node.0);
+            out.text(name);
+            NODE_LOST
+        }
+        Message::Warning(text) => {
+            out.text(text);
+            WARNING
+        }
+        Message::Ended(text) => {
+            out.text(text);
+            ENDED
+        }
+    };
+    let mut bytes = out.0;
+    let length = u32::try_from(bytes.len() - HEADER_LEN).unwrap_or(u32::MAX);
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    bytes[4] = kind;
+    bytes
+}
+
+pub(super) fn header(bytes: &[u8; HEADER_LEN], max: usize) -> Result<(u8, usize)> {
+    let [a, b, c, d, kind, zeros @ ..] = *bytes;
+    let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+    if zeros != [0; 3] {
+        return Err(malformed("the header's reserved bytes are not 0"));
+    }
+    if length > max {
+        return Err(malformed(&format!("a message of {length} bytes, at most {max} are allowed")));
+    }
+    Ok((kind, length))
+}
+
+pub(super) fn decode(kind: u8, body: &[u8]) -> Result<Message> {
+    let mut reader = Reader(body);
+    let message = match kind {
+        OPEN => Message::Open(reader.request()?),
+        USES => Message::Uses(reader.u32()?),
+        GRANTED => Message::Granted(reader.lease()?),
+        REFUSED => Message::Refused(reader.error()?),
+        NODE_LOST => Message::NodeLost { node: NodeId(reader.u32()?), name: reader.text()? },
+        WARNING => Message::Warning(reader.text()?),
+        ENDED => Message::Ended(reader.text()?),
+        _ => return Err(malformed(&format!("message kind {kind} does not exist"))),
+    };
+    if reader.0.is_empty() { Ok(message) } else { Err(malformed("bytes after the message's end")) }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    fn u16(&mut self, value: u16) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn length(&mut self, value: usize) {
+        self.u32(u32::try_from(value).unwrap_or(u32::MAX));
+    }
+
+    fn text(&mut self, value: &str) {
+        self.length(value.len());
+        self.0.extend(value.as_bytes());
+    }
+
+    /// A flag, then the value.
+    fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.u8(u8::from(value.is_some()));
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    fn request(&mut self, request: &SessionRequest) {
+        self.text(&request.node_name);
+        self.u32(request.pid);
+        self.text(&request.program);
+        self.option(request.rank, |out, rank| {
+            for number in [rank.rank, rank.size, rank.local_rank, rank.local_size] {
+                out.u32(number);
+            }
+        });
+        self.option(request.kind, |out, kind| out.u8(kind_to_wire(kind)));
+        self.u8(match request.order {
+            OrderPolicy::Local => 0,
+            OrderPolicy::Global => 1,
+            OrderPolicy::Rank => 2,
+        });
+    }
+
+    fn lease(&mut self, lease: &Lease) {
+        self.u64(lease.session.0);
+        self.option(lease.own_node, |out, node| out.u32(node.0));
+        self.u64(lease.memory_quota);
+        self.u32(lease.stream_quota);
+        self.length(lease.devices.len());
+        for LeasedDevice { info, address } in &lease.devices {
+            self.info(info);
+            self.text(address);
+        }
+    }
+
+    fn info(&mut self, info: &DeviceInfo) {
+        self.u32(info.id.node.0);
+        self.u32(info.id.ordinal);
+        self.text(&info.node_name);
+        self.u8(kind_to_wire(info.kind));
+        self.text(&info.name);
+        self.text(&info.vendor);
+        self.text(&info.driver);
+        self.u64(info.memory);
+        self.u32(info.units);
+        self.option(info.numa, Self::u32);
+        self.length(info.cpus.len());
+        for &cpu in &info.cpus {
+            self.u32(cpu);
+        }
+    }
+
+    fn error(&mut self, error: &Error) {
+        self.u16(error.code().to_wire());
+        self.text(error.cause());
+        self.option(error.remedy_text(), Self::text);
+        self.option(error.place().node.as_deref(), Self::text);
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count).ok_or_else(|| malformed("it ends too early"))?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.bytes(N)?);
+        Ok(array)
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        self.array::<1>().map(|[value]| value)
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn length(&mut self) -> Result<usize> {
+        self.u32().map(|length| usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
+    fn text(&mut self) -> Result<String> {
+        let length = self.length()?;
+        let bytes = self.bytes(length)?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| malformed("a text is not UTF-8"))
+    }
+
+    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        match self.u8()? {
+            0 => Ok(None),
+            1 => read(self).map(Some),
+            _ => Err(malformed("a flag is neither 0 nor 1")),
+        }
+    }
+
+    /// A list whose elements take at least `least` bytes each, so that its announced length
+    /// can't make anybody reserve more than what was sent.
+    fn list<T>(&mut self, least: usize, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let length = self.length()?;
+        if length.saturating_mul(least) > self.0.len() {
+            return Err(malformed("it ends too early"));
+        }
+        (0..length).map(|_| read(self)).collect()
+    }
+
+    fn request(&mut self) -> Result<SessionRequest> {
+        Ok(SessionRequest {
+            node_name: self.text()?,
+            pid: self.u32()?,
+            program: self.text()?,
+            rank: self.option(|reader| {
+                Ok(Rank {
+                    rank: reader.u32()?,
+                    size: reader.u32()?,
+                    local_rank: reader.u32()?,
+                    local_size: reader.u32()?,
+                })
+            })?,
+            kind: self.option(Self::kind)?,
+            order: match self.u8()? {
+                0 => OrderPolicy::Local,
+                1 => OrderPolicy::Global,
+                2 => OrderPolicy::Rank,
+                _ => return Err(malformed("unknown order of devices")),
+            },
+        })
+    }
+
+    fn kind(&mut self) -> Result<DeviceKind> {
+        match self.u8()? {
+            0 => Ok(DeviceKind::Cpu),
+            1 => Ok(DeviceKind::Cuda),
+            _ => Err(malformed("unknown kind of device")),
+        }
+    }
+
+    fn lease(&mut self) -> Result<Lease> {
+        /// Two ids, six lengths, a kind, a flag, memory and units.
+        const DEVICE_LEAST: usize = 8 + 6 * 4 + 2 + 12;
+        Ok(Lease {
+            session: SessionId(self.u64()?),
+            own_node: self.option(|reader| reader.u32().map(NodeId))?,
+            memory_quota: self.u64()?,
+            stream_quota: self.u32()?,
+            devices: self.list(DEVICE_LEAST, |reader| {
+                Ok(LeasedDevice { info: reader.info()?, address: reader.text()? })
+            })?,
+        })
+    }
+
+    fn info(&mut self) -> Result<DeviceInfo> {
+        Ok(DeviceInfo {
+            id: DeviceId { node: NodeId(self.u32()?), ordinal: self.u32()? },
+            node_name: self.text()?,
+            kind: self.kind()?,
+            name: self.text()?,
+            vendor: self.text()?,
+            driver: self.text()?,
+            memory: self.u64()?,
+            units: self.u32()?,
+            numa: self.option(Self::u32)?,
+            cpus: self.list(4, Self::u32)?,
+        })
+    }
+
+    fn error(&mut self) -> Result<Error> {
+        let code = ErrorCode::from_wire(self.u16()?);
+        let mut error = Error::new(code, self.text()?);
+        if let Some(remedy) = self.option(Self::text)? {
+            error = error.remedy(remedy);
+        }
+        if let Some(node) = self.option(Self::text)? {
+            error = error.node(node);
+        }
+        Ok(error)
+    }
+}
+
+fn kind_to_wire(kind: DeviceKind) -> u8 {
+    match kind {
+        DeviceKind::Cpu => 0,
+        DeviceKind::Cuda => 1,
+    }
+}
+
+fn malformed(why: &str) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, format!("the door's peer does not follow the protocol: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lease(devices: u32) -> Lease {
+        let device = |ordinal| LeasedDevice {
+            info: DeviceInfo {
+                id: DeviceId { node: NodeId(1), ordinal },
+                node_name: "h1".into(),
+                kind: DeviceKind::Cpu,
+                name: "CPU".into(),
+                vendor: "someone".into(),
+                driver: "0.1.0".into(),
+                memory: 1 << 40,
+                units: 2,
+                numa: (ordinal == 1).then_some(0),
+                cpus: vec![0, 3],
+            },
+            address: "10.0.0.1:7447".into(),
+        };
+        Lease {
+            session: SessionId(7),
+            own_node: Some(NodeId(1)),
+            devices: (0..devices).map(device).collect(),
+            memory_quota: 0,
+            stream_quota: 32,
+        }
+    }
+
+    fn messages() -> Vec<Message> {
+        let request = SessionRequest {
+            node_name: "h1".into(),
+            pid: 4711,
+            program: "app".into(),
+            rank: Some(Rank { rank: 1, size: 4, local_rank: 1, local_size: 2 }),
+            kind: Some(DeviceKind::Cuda),
+            order: OrderPolicy::Rank,
+        };
+        vec![
+            Message::Open(request.clone()),
+            Message::Open(SessionRequest { rank: None, kind: None, order: OrderPolicy::Local, ..request }),
+            Message::Uses(3),
+            Message::Granted(lease(3)),
+            Message::Refused(Error::new(ErrorCode::DeviceUnavailable, "none").remedy("wait").node("h2")),
+            Message::NodeLost { node: NodeId(2), name: "h2".into() },
+            Message::Warning("w".into()),
+            Message::Ended("e".into()),
+        ]
+    }
+
+    fn split(bytes: &[u8]) -> (u8, &[u8]) {
+        let (head, body) = bytes.split_first_chunk::<HEADER_LEN>().unwrap();
+        let (kind, length) = header(head, usize::MAX).unwrap();
+        assert_eq!(length, body.len());
+        (kind, body)
+    }
+
+    #[test]
+    fn every_message_comes_back() {
+        for message in messages() {
+            let bytes = encode(&message);
+            let (kind, body) = split(&bytes);
+            assert_eq!(decode(kind, body).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn cut_and_lengthened_messages_are_refused() {
+        for message in messages() {
+            let bytes = encode(&message);
+            let (kind, body) = split(&bytes);
+            for length in 0..body.len() {
+                assert!(decode(kind, &body[..length]).is_err(), "{message:?} cut to {length}");
+            }
+            assert!(decode(kind, &[body, &[0]].concat()).is_err());
+        }
+    }
+
+    #[test]
+    fn announced_lengths_are_bounded() {
+        let huge = [0xff, 0xff, 0xff, 0xff, OPEN, 0, 0, 0];
+        assert!(header(&huge, super::super::REQUEST_MAX).is_err());
+        assert!(decode(WARNING, &[0xff; 4]).is_err());
+        let mut lease = encode(&Message::Granted(lease(0)))[HEADER_LEN..].to_vec();
+        let count = lease.len() - 4;
+        lease[count..].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(decode(GRANTED, &lease).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(kind: u8, body in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(kind, &body);
+        }
+    }
+}
