@@ -1,0 +1,107 @@
+//! Counters of a link, for tests and for people who look for bytes.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What went over one link, by direction and lane. Payload and headers both count.
+#[derive(Default)]
+pub struct LinkStats {
+    /// Bytes sent on the command lane.
+    pub command_sent: AtomicU64,
+    /// Bytes received on the command lane.
+    pub command_received: AtomicU64,
+    /// Bytes sent on bulk or peer lanes.
+    pub bulk_sent: AtomicU64,
+    /// Bytes received on bulk or peer lanes.
+    pub bulk_received: AtomicU64,
+    /// Times that a thread blocked for an answer.
+    pub round_trips: AtomicU64,
+    /// Times that a thread blocked for credit.
+    pub credit_stalls: AtomicU64,
+}
+
+/// The values of [`LinkStats`] at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// See [`LinkStats::command_sent`].
+    pub command_sent: u64,
+    /// See [`LinkStats::command_received`].
+    pub command_received: u64,
+    /// See [`LinkStats::bulk_sent`].
+    pub bulk_sent: u64,
+    /// See [`LinkStats::bulk_received`].
+    pub bulk_received: u64,
+    /// See [`LinkStats::round_trips`].
+    pub round_trips: u64,
+    /// See [`LinkStats::credit_stalls`].
+    pub credit_stalls: u64,
+}
+
+impl LinkStats {
+    /// Adds to one of the counters.
+    pub fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The values now.
+    pub fn read(&self) -> Counters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            command_sent: read(&self.command_sent),
+            command_received: read(&self.command_received),
+            bulk_sent: read(&self.bulk_sent),
+            bulk_received: read(&self.bulk_received),
+            round_trips: read(&self.round_trips),
+            credit_stalls: read(&self.credit_stalls),
+        }
+    }
+}
+
+impl Counters {
+    /// Appends the values to a payload.
+    pub fn encode(&self, payload: &mut Vec<u8>) {
+        let values = [
+            self.command_sent,
+            self.command_received,
+            self.bulk_sent,
+            self.bulk_received,
+            self.round_trips,
+            self.credit_stalls,
+        ];
+        payload.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+
+    /// Reads what [`Counters::encode`] wrote, and returns what follows it; missing values are 0.
+    pub fn decode(payload: &[u8]) -> (Self, &[u8]) {
+        let mut rest = payload;
+        let mut next = || {
+            let (value, tail) = rest.split_first_chunk::<8>()?;
+            rest = tail;
+            Some(u64::from_le_bytes(*value))
+        };
+        let counters = Self {
+            command_sent: next().unwrap_or_default(),
+            command_received: next().unwrap_or_default(),
+            bulk_sent: next().unwrap_or_default(),
+            bulk_received: next().unwrap_or_default(),
+            round_trips: next().unwrap_or_default(),
+            credit_stalls: next().unwrap_or_default(),
+        };
+        (counters, rest)
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "commands {} B out, {} B in; bulk {} B out, {} B in; {} round trips, {} credit stalls",
+            self.command_sent,
+            self.command_received,
+            self.bulk_sent,
+            self.bulk_received,
+            self.round_trips,
+            self.credit_stalls
+        )
+    }
+}

@@ -1,0 +1,122 @@
+//! What travels on a command lane: commands to an executor, events back.
+//!
+//! A record has a fixed size and holds numbers only; bytes and text are the frame's payload.
+//! Devices are named by their ordinal on the executor's node. Nothing here is trusted:
+//! whoever takes a record checks devices, addresses and lengths against what it owns.
+
+mod failure;
+mod payload;
+
+pub use failure::{Failure, decode_error, encode_error};
+pub use payload::{Position, SpanRecord, decode_program, decode_spans, decode_strings, encode_program,
+    encode_span, encode_strings, positions, put_position};
+
+use rkyv::{Archive, Deserialize, Serialize};
+
+/// The other end of a transfer: a node's executor of this session, or the program ([`FROM_PROGRAM`]).
+///
+/// [`FROM_PROGRAM`]: crate::handshake::FROM_PROGRAM
+pub type Party = u32;
+
+/// What a program asks of an executor. Operations that name a queue are counted there, from 1.
+#[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// First of all. Payload: the program, see [`encode_program`].
+    Start {
+        /// Sends a reply.
+        ticket: u64,
+        /// Report every launch and copy.
+        trace: bool,
+        /// See [`crate::ProgramSpec`].
+        emulate_nvidia: bool,
+        /// See [`crate::ProgramSpec`].
+        uid: u32,
+    },
+    /// Starts a device. Reply: first address and length of its range.
+    Open { device: u32, ticket: u64 },
+    /// Ends a device. Reply: nothing.
+    Close { device: u32, ticket: u64 },
+    /// Puts memory behind a range.
+    Map { device: u32, start: u64, len: u64 },
+    /// Operation: gives memory back.
+    Unmap { device: u32, queue: u32, start: u64, len: u64 },
+    /// Operation: writes the payload.
+    Store { device: u32, queue: u32, dst: u64 },
+    /// Operation: takes a transfer's bytes from a bulk lane.
+    CopyIn {
+        device: u32,
+        queue: u32,
+        dst: u64,
+        len: u64,
+        transfer: u64,
+        /// The bytes come without being asked for by [`Event::Ready`].
+        eager: bool,
+    },
+    /// Operation: sends bytes, in [`Event::Data`] or as a transfer on a bulk lane.
+    CopyOut { device: u32, queue: u32, src: u64, len: u64, transfer: u64 },
+    /// Operation: copies within the device.
+    Copy { device: u32, queue: u32, dst: u64, src: u64, len: u64 },
+    /// Names a function for later launches. Payload: object path, build id, name.
+    Function { device: u32, function: u32, offset: u64, executable: bool },
+    /// Operation: runs a region. Payload: one bit per slot in 64-bit words, then the argument block.
+    Launch { device: u32, queue: u32, function: u32, gangs: u32, workers: u32, vector: u32, slots: u32 },
+    /// Reply: address of a global variable. Payload: object path, build id.
+    Global { device: u32, ticket: u64, offset: u64, len: u64, executable: bool },
+    /// Operation: waits for another queue of the device.
+    WaitQueue { device: u32, queue: u32, other: u32, seq: u64 },
+    /// Reply once all positions in the payload are reached.
+    Wait { ticket: u64 },
+    /// Reply: whether all positions in the payload are reached.
+    Test { ticket: u64 },
+    /// Reply: bytes that can still be mapped.
+    Memory { device: u32, ticket: u64 },
+    /// Reply: the node's clock in nanoseconds.
+    Clock { ticket: u64 },
+    /// Reply: nothing; its payload holds [`crate::stats::Counters`].
+    Stats { ticket: u64 },
+    /// Operation: sends bytes to another device of the session once the other side is ready, and
+    /// is done when they have landed. Payload: address of the other agent, empty for the program.
+    Push { device: u32, queue: u32, src: u64, len: u64, transfer: u64, to: Party },
+    /// Takes a pushed transfer after what stands in the synchronous queue up to `seq`.
+    Expect { device: u32, dst: u64, len: u64, transfer: u64, from: Party, seq: u64 },
+    /// Operation of the source: copies to another device of the same executor, in the order of
+    /// [`Command::Push`] and [`Command::Expect`] with target's synchronous queue at `seq`.
+    Relay { device: u32, queue: u32, src: u64, target: u32, dst: u64, len: u64, seq: u64 },
+    /// The program takes a pushed transfer now.
+    Ready { transfer: u64 },
+    /// A pushed transfer has arrived at the program.
+    Landed { transfer: u64 },
+    /// A pushed transfer can't be taken. Payload: the error.
+    Refused { transfer: u64, failure: Failure },
+}
+
+/// What an executor tells its program.
+#[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Answers the command with this ticket.
+    Reply {
+        ticket: u64,
+        /// As the command says.
+        value: u64,
+        /// As the command says.
+        extra: u64,
+    },
+    /// The command with this ticket failed. Payload: the error.
+    ReplyFailed { ticket: u64, failure: Failure },
+    /// A queue failed and skips what is left in it. Payload: the error.
+    Failed { device: u32, queue: u32, failure: Failure },
+    /// This many more bytes of commands may be sent.
+    Credit { bytes: u64 },
+    /// All of a small [`Command::CopyOut`] is the payload.
+    Data { transfer: u64 },
+    /// A transfer's bytes may come.
+    Ready { transfer: u64 },
+    /// A transfer that the program pushed has landed.
+    Landed { transfer: u64 },
+    /// A transfer that the program pushed can't be taken. Payload: the error.
+    Refused { transfer: u64, failure: Failure },
+    /// A worker wrote the payload to its descriptor 1 or 2.
+    Output { descriptor: u32 },
+    /// Spans of a traced program, see [`encode_span`].
+    Spans,
+}

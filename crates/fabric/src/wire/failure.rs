@@ -1,0 +1,85 @@
+//! Errors on the wire.
+
+use accord_types::{Error, ErrorCode, QueueId};
+use rkyv::{Archive, Deserialize, Serialize};
+
+/// Longest text of an error on the wire.
+const TEXT_MAX: usize = 4096;
+/// Stands for "no queue".
+const NO_QUEUE: u32 = 0xffff_fff1;
+
+/// The fixed part of an error; cause, remedy and node are the payload.
+#[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    code: u16,
+    queue: u32,
+}
+
+/// Splits an error into its record and its payload, which is appended to `text`.
+pub fn encode_error(error: &Error, text: &mut Vec<u8>) -> Failure {
+    let place = error.place();
+    let parts = [
+        error.cause(),
+        error.remedy_text().unwrap_or_default(),
+        place.node.as_deref().unwrap_or_default(),
+        place.call.as_deref().unwrap_or_default(),
+    ];
+    for (i, part) in parts.iter().enumerate() {
+        if i > 0 {
+            text.push(0);
+        }
+        let mut end = part.len().min(TEXT_MAX);
+        while !part.is_char_boundary(end) {
+            end -= 1;
+        }
+        // A zero byte would end the part early.
+        text.extend(part.as_bytes()[..end].iter().filter(|&&byte| byte != 0));
+    }
+    Failure { code: error.code().to_wire(), queue: place.queue.map_or(NO_QUEUE, |queue| queue.0) }
+}
+
+/// The error behind a record and its payload; whatever the peer sent, it is some error.
+pub fn decode_error(failure: Failure, text: &[u8]) -> Error {
+    let mut parts = text
+        .split(|&byte| byte == 0)
+        .map(|part| String::from_utf8_lossy(&part[..part.len().min(TEXT_MAX)]).into_owned());
+    let cause = parts.next().unwrap_or_default();
+    let mut error = Error::new(ErrorCode::from_wire(failure.code), cause);
+    if let Some(remedy) = parts.next().filter(|text| !text.is_empty()) {
+        error = error.remedy(remedy);
+    }
+    if let Some(node) = parts.next().filter(|text| !text.is_empty()) {
+        error = error.node(node);
+    }
+    if let Some(call) = parts.next().filter(|text| !text.is_empty()) {
+        error = error.call(call);
+    }
+    if failure.queue != NO_QUEUE {
+        error = error.queue(QueueId(failure.queue));
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_error_comes_back_whole() {
+        let plain = Error::new(ErrorCode::OutOfMemory, "4 GiB wanted, 1 GiB left");
+        let full = plain.clone().remedy("ask for less").node("h2").queue(QueueId::SYNC).call("launch");
+        for error in [plain, full] {
+            let mut text = Vec::new();
+            let failure = encode_error(&error, &mut text);
+            assert_eq!(decode_error(failure, &text), error);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_some_error() {
+        proptest!(|(code: u16, queue: u32, text: Vec<u8>)| {
+            let _ = decode_error(Failure { code, queue }, &text).to_string();
+        });
+    }
+}
