@@ -15,6 +15,11 @@ pub trait Source: Send {
     /// # Errors
     /// An error fails the stream's operation and the stream after it.
     fn fill(&mut self, piece: &mut [u8]) -> Result<()>;
+
+    /// `fill` never blocks and may run on the thread that asks for the copy.
+    fn immediate(&self) -> bool {
+        false
+    }
 }
 
 /// Takes the bytes of a copy from a device, piece by piece and in order.
@@ -33,6 +38,11 @@ pub trait Sink: Send {
     /// As for [`Sink::drain`].
     fn finish(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// `drain` never blocks and may run on the thread that asks for the copy.
+    fn immediate(&self) -> bool {
+        false
     }
 }
 

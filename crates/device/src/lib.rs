@@ -1,5 +1,6 @@
 //! Devices at the level of CUDA's words: memory, streams, functions, launches, copies.
 
+pub mod cpu;
 mod device;
 
 pub use device::{Device, FunctionHandle, HostOp, Sink, Source};

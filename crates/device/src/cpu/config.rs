@@ -1,0 +1,150 @@
+//! What a CPU device is made of: cores and memory of a machine, and the program that its worker runs.
+
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Set in a worker's environment: `MEMORY-FD,CONTROL-FD,ORDINAL,OWNER-PID,CORES`. libacc looks for it
+/// when a program starts; the worker removes it, so that its own children are ordinary programs.
+pub const WORKER_ENV: &str = "ACCORD_WORKER";
+
+/// How a machine's cores and memory are divided into CPU devices.
+#[derive(Clone, Debug, Default)]
+pub struct CpuConfig {
+    /// Number of devices; one with all cores if not given.
+    pub devices: Option<u32>,
+    /// Bytes of memory of each device; 80 % of what is available, divided, if not given.
+    pub memory: Option<u64>,
+}
+
+/// Takes bytes that a worker wrote to its standard output (1) or error (2).
+pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
+
+/// The program whose regions a worker runs.
+#[derive(Clone)]
+pub struct ProgramSpec {
+    /// The executable.
+    pub exe: PathBuf,
+    /// The program's name as it was called (`argv[0]`).
+    pub arg0: OsString,
+    /// The whole environment of the worker; `None` inherits the owner's.
+    pub env: Option<Vec<(OsString, OsString)>>,
+    /// Working directory; `None` inherits the owner's.
+    pub cwd: Option<PathBuf>,
+    /// `libacc.so` to preload; `None` if the environment or the executable brings it.
+    pub libacc: Option<PathBuf>,
+    /// Where the worker's output goes; `None` inherits the owner's.
+    pub output: Option<OutputSink>,
+}
+
+impl ProgramSpec {
+    /// This process's own program: workers inherit everything.
+    pub fn of_this_process() -> Self {
+        Self {
+            exe: PathBuf::from("/proc/self/exe"),
+            arg0: std::env::args_os().next().unwrap_or_default(),
+            env: None,
+            cwd: None,
+            libacc: None,
+            output: None,
+        }
+    }
+}
+
+/// The CPU devices of this machine, for a node of the given number and name.
+pub fn inventory(node: NodeId, node_name: &str, config: &CpuConfig) -> Vec<DeviceInfo> {
+    let cpus = allowed_cpus();
+    let count = config.devices.unwrap_or(1);
+    let memory = config
+        .memory
+        .unwrap_or_else(|| memory_available() / 10 * 8 / u64::from(count.max(1)));
+    let model = cpu_model();
+    (0..count)
+        .map(|ordinal| {
+            let cpus = share_of(&cpus, ordinal as usize, count as usize);
+            DeviceInfo {
+                id: DeviceId { node, ordinal },
+                node_name: node_name.to_owned(),
+                kind: DeviceKind::Cpu,
+                name: model.clone(),
+                vendor: "Accord".to_owned(),
+                driver: env!("CARGO_PKG_VERSION").to_owned(),
+                memory,
+                units: cpus.len().max(1) as u32,
+                numa: None,
+                cpus,
+            }
+        })
+        .collect()
+}
+
+/// Device `index`'s share of the processors: contiguous parts, or one each in turn if there are too few.
+fn share_of(cpus: &[u32], index: usize, count: usize) -> Vec<u32> {
+    if cpus.is_empty() {
+        return Vec::new();
+    }
+    if count > cpus.len() {
+        return vec![cpus[index % cpus.len()]];
+    }
+    cpus[index * cpus.len() / count..(index + 1) * cpus.len() / count].to_vec()
+}
+
+fn allowed_cpus() -> Vec<u32> {
+    // SAFETY: an all-zero cpu_set_t is a valid empty set; sched_getaffinity fills it.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
+            return Vec::new();
+        }
+        set
+    };
+    (0..libc::CPU_SETSIZE as usize)
+        // SAFETY: the index is below CPU_SETSIZE.
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .map(|cpu| cpu as u32)
+        .collect()
+}
+
+fn memory_available() -> u64 {
+    std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find(|l| l.starts_with("MemAvailable:"))?;
+            line.split_whitespace().nth(1)?.parse::<u64>().ok()
+        })
+        .map_or(1 << 30, |kib| kib << 10)
+}
+
+fn cpu_model() -> String {
+    std::fs::read_to_string("/proc/cpuinfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find(|l| l.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        })
+        .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_divided_without_remainder_or_overlap() {
+        let cpus: Vec<u32> = (10..17).collect();
+        let parts: Vec<_> = (0..3).map(|i| share_of(&cpus, i, 3)).collect();
+        assert_eq!(parts.concat(), cpus);
+        assert!(parts.iter().all(|p| p.len() >= 2));
+        assert_eq!(share_of(&[4, 5], 2, 3), [4]);
+    }
+
+    #[test]
+    fn the_inventory_has_as_many_devices_as_asked_for() {
+        let config = CpuConfig { devices: Some(3), memory: Some(1 << 20) };
+        let devices = inventory(NodeId(7), "h1", &config);
+        assert_eq!(devices.len(), 3);
+        assert!(devices.iter().all(|d| d.memory == 1 << 20 && d.units >= 1));
+        assert_eq!(devices[2].id, DeviceId { node: NodeId(7), ordinal: 2 });
+    }
+}

@@ -1,0 +1,160 @@
+//! The socket between owner and worker: rare requests that need an answer.
+
+use accord_types::{Error, ErrorCode, Result};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+/// A request of the owner.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// Serve this stream from now on.
+    Stream { index: u32 },
+    /// Address of `offset` in an object, which is loaded if need be.
+    Resolve { path: String, build_id: String, executable: bool, offset: u64 },
+    /// The pages that hold `[address, address + len)` become pages of the memory file at `file_offset`.
+    Share { address: u64, len: u64, file_offset: u64 },
+}
+
+/// The worker's answer to every request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// What was asked for: `Resolve`: the address, and the object's load address.
+    Done(u64, u64),
+    /// Why not.
+    Failed(String),
+}
+
+/// No path or message is longer.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+pub(crate) fn send_request(socket: &mut UnixStream, request: &Request) -> io::Result<()> {
+    let mut out = Vec::with_capacity(256);
+    match request {
+        Request::Stream { index } => {
+            out.push(1);
+            put(&mut out, u64::from(*index));
+        }
+        Request::Resolve { path, build_id, executable, offset } => {
+            out.push(2);
+            put(&mut out, *offset);
+            put(&mut out, u64::from(*executable));
+            put_text(&mut out, path);
+            put_text(&mut out, build_id);
+        }
+        Request::Share { address, len, file_offset } => {
+            out.push(3);
+            put(&mut out, *address);
+            put(&mut out, *len);
+            put(&mut out, *file_offset);
+        }
+    }
+    socket.write_all(&out)
+}
+
+pub(crate) fn receive_request(socket: &mut UnixStream) -> io::Result<Request> {
+    Ok(match get_kind(socket)? {
+        1 => Request::Stream { index: get(socket)? as u32 },
+        2 => {
+            let offset = get(socket)?;
+            let executable = get(socket)? != 0;
+            let path = get_text(socket)?;
+            Request::Resolve { path, build_id: get_text(socket)?, executable, offset }
+        }
+        3 => Request::Share { address: get(socket)?, len: get(socket)?, file_offset: get(socket)? },
+        other => return Err(bad(format!("request kind {other}"))),
+    })
+}
+
+pub(crate) fn send_answer(socket: &mut UnixStream, answer: &Answer) -> io::Result<()> {
+    let mut out = Vec::with_capacity(64);
+    match answer {
+        Answer::Done(a, b) => {
+            out.push(1);
+            put(&mut out, *a);
+            put(&mut out, *b);
+        }
+        Answer::Failed(why) => {
+            out.push(2);
+            put_text(&mut out, why);
+        }
+    }
+    socket.write_all(&out)
+}
+
+/// Sends a request and waits for its answer.
+///
+/// # Errors
+/// `acc_error_device_init` with the worker's reason, or if the worker is gone.
+pub(crate) fn ask(socket: &mut UnixStream, request: &Request) -> Result<(u64, u64)> {
+    let gone = |e: io::Error| Error::new(ErrorCode::DeviceUnavailable, format!("the device's worker is gone: {e}"));
+    send_request(socket, request).map_err(gone)?;
+    match receive_answer(socket).map_err(gone)? {
+        Answer::Done(a, b) => Ok((a, b)),
+        Answer::Failed(why) => Err(Error::new(ErrorCode::DeviceInit, why)),
+    }
+}
+
+fn receive_answer(socket: &mut UnixStream) -> io::Result<Answer> {
+    Ok(match get_kind(socket)? {
+        1 => Answer::Done(get(socket)?, get(socket)?),
+        2 => Answer::Failed(get_text(socket)?),
+        other => return Err(bad(format!("answer kind {other}"))),
+    })
+}
+
+fn put(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_ne_bytes());
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    put(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn get_kind(socket: &mut UnixStream) -> io::Result<u8> {
+    let mut kind = [0];
+    socket.read_exact(&mut kind)?;
+    Ok(kind[0])
+}
+
+fn get(socket: &mut UnixStream) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    socket.read_exact(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn get_text(socket: &mut UnixStream) -> io::Result<String> {
+    let len = get(socket)? as usize;
+    if len > TEXT_BYTES_MAX {
+        return Err(bad(format!("text of {len} bytes")));
+    }
+    let mut bytes = vec![0; len];
+    socket.read_exact(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|e| bad(e.to_string()))
+}
+
+fn bad(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_answers_survive_the_socket() {
+        let (mut a, mut b) = UnixStream::pair().expect("socket pair");
+        for request in [
+            Request::Stream { index: 9 },
+            Request::Resolve { path: "/x/y z".into(), build_id: "ab".into(), executable: true, offset: 77 },
+            Request::Share { address: 1 << 46, len: 3, file_offset: 4096 },
+        ] {
+            send_request(&mut a, &request).expect("send");
+            assert_eq!(receive_request(&mut b).expect("receive"), request);
+        }
+        send_answer(&mut b, &Answer::Failed("no such object".into())).expect("send");
+        assert_eq!(receive_answer(&mut a).expect("receive"), Answer::Failed("no such object".into()));
+        drop(b);
+        assert!(ask(&mut a, &Request::Stream { index: 0 }).is_err());
+    }
+}

@@ -1,0 +1,372 @@
+//! A CPU device, seen from its owner.
+
+use super::arena::Arena;
+use super::config::ProgramSpec;
+use super::control::{self, Request};
+use super::failure::{Failure, shut_down};
+use super::layout::STREAMS_MAX;
+use super::ring::{COPY, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
+use super::spans::Tracer;
+use super::spawn;
+use super::stream::{Op, Shared, Stream};
+use super::symbol;
+use crate::{Device, FunctionHandle, HostOp, Sink, Source};
+use accord_types::{
+    ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims,
+    ObjectSpec, QueueId, Result, Seq, SpanSink, StreamId,
+};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, RwLock};
+
+const PAGE: u64 = 4096;
+/// Copies up to this size run on the calling thread when nothing is ahead of them.
+const IMMEDIATE_BYTES_MAX: u64 = 64 << 10;
+
+/// A worker process with memory of its own.
+pub struct CpuDevice {
+    info: DeviceInfo,
+    shared: Arc<Shared>,
+    socket: Mutex<UnixStream>,
+    pidfd: Arc<OwnedFd>,
+    pid: u32,
+    streams: RwLock<Vec<Arc<Stream>>>,
+    functions: RwLock<Vec<Function>>,
+    globals: Mutex<Vec<(u64, u64)>>,
+}
+
+#[derive(Clone)]
+struct Function {
+    address: u64,
+    spec: FunctionSpec,
+    /// Load address of the object in the worker.
+    base: u64,
+}
+
+impl CpuDevice {
+    /// Starts a worker of `program` with the memory and processors of `info`.
+    ///
+    /// # Errors
+    /// `acc_error_device_init` with the step that failed.
+    pub fn start(info: DeviceInfo, program: &ProgramSpec) -> Result<Arc<Self>> {
+        let arena = Arc::new(Arena::new(info.id.ordinal, info.memory)?);
+        let worker = spawn::start(&info, program, &arena)?;
+        let shared = Arc::new(Shared {
+            control: arena.control(),
+            arena,
+            failure: Failure::default(),
+            tracer: Tracer::new(info.id),
+            output: worker.output,
+        });
+        let device = Arc::new(Self {
+            info,
+            shared,
+            socket: Mutex::new(worker.socket),
+            pidfd: Arc::new(worker.pidfd),
+            pid: worker.pid,
+            streams: RwLock::default(),
+            functions: RwLock::default(),
+            globals: Mutex::default(),
+        });
+        let watched = Arc::downgrade(&device);
+        let pidfd = Arc::clone(&device.pidfd);
+        std::thread::Builder::new()
+            .name("accord-watch".to_owned())
+            .spawn(move || {
+                spawn::wait(&pidfd);
+                if let Some(device) = watched.upgrade() {
+                    device.fail(device.post_mortem());
+                }
+            })
+            .map_err(|e| Error::new(ErrorCode::DeviceInit, format!("starting a thread: {e}")))?;
+        Ok(device)
+    }
+
+    /// Process id of the worker.
+    pub fn worker_pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn stream(&self, id: StreamId) -> Result<Arc<Stream>> {
+        self.streams.read().expect("streams lock").get(id.0 as usize).cloned().ok_or_else(|| {
+            Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0))
+        })
+    }
+
+    fn fail(&self, error: Error) {
+        self.shared.failure.set(error);
+        for stream in self.streams.read().expect("streams lock").iter() {
+            stream.wake_owner();
+        }
+    }
+
+    /// Why the worker has ended, from what it left in the shared header.
+    fn post_mortem(&self) -> Error {
+        if let Some(output) = &self.shared.output {
+            output.drain();
+        }
+        let header = self.shared.control.header();
+        let signal = header.crash_signal.load(Ordering::Acquire);
+        let exit = header.exit_code.load(Ordering::Acquire);
+        let (stream, end) = if signal != 0 {
+            let address = header.crash_address.load(Ordering::Relaxed);
+            let at = match signal {
+                libc::SIGSEGV | libc::SIGBUS => format!(" at address {address:#x}"),
+                _ => String::new(),
+            };
+            (header.crash_stream.load(Ordering::Relaxed), format!("ended with {}{at}", symbol::signal(signal)))
+        } else if exit != 0 {
+            (header.exit_stream.load(Ordering::Relaxed), format!("called exit({})", exit - 1))
+        } else {
+            let running = (0..STREAMS_MAX).find(|&i| self.shared.control.stream(i).running.load(Ordering::Relaxed) != 0);
+            (running.unwrap_or(u32::MAX), "was killed".to_owned())
+        };
+        let function = (stream < STREAMS_MAX)
+            .then(|| self.shared.control.stream(stream).running.load(Ordering::Relaxed))
+            .and_then(|address| {
+                let functions = self.functions.read().expect("functions lock");
+                functions.iter().find(|f| f.address == address).cloned()
+            });
+        let Some(function) = function else {
+            return Error::new(ErrorCode::Execution, format!("the device's worker {end}"))
+                .remedy("see what it wrote; acc_shutdown and acc_init start the device anew");
+        };
+        let ip = header.crash_ip.load(Ordering::Relaxed);
+        let path = &function.spec.object.path;
+        // The crash may be in a library that the region called: then only the region is known.
+        let position = Some(ip.wrapping_sub(function.base))
+            .filter(|_| signal != 0)
+            .and_then(|offset| symbol::position(path, offset))
+            .or_else(|| symbol::position(path, function.spec.offset));
+        let position = match position {
+            Some(position) => format!("{position}, "),
+            None => String::new(),
+        };
+        let error = Error::new(
+            ErrorCode::Execution,
+            format!("region {} ({position}{path}+{:#x}) {end}", function.spec.name, function.spec.offset),
+        )
+        .remedy("check its data clauses: the device has its own memory, and an address without one is invalid there");
+        match self.stream(StreamId(stream)) {
+            Ok(stream) => error.queue(stream.queue),
+            Err(_) => error,
+        }
+    }
+
+    /// Address of `offset` in `object` in the worker, and the object's load address.
+    fn resolve(&self, object: &ObjectSpec, offset: u64) -> Result<(u64, u64)> {
+        self.shared.failure.check()?;
+        let request = Request::Resolve {
+            path: object.path.clone(),
+            build_id: object.build_id.clone(),
+            executable: object.executable,
+            offset,
+        };
+        control::ask(&mut self.socket.lock().expect("socket lock"), &request)
+    }
+}
+
+impl Device for CpuDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn addresses(&self) -> (DevicePtr, u64) {
+        self.shared.arena.addresses()
+    }
+
+    fn memory_free(&self) -> u64 {
+        self.shared.arena.free()
+    }
+
+    fn create_stream(&self, queue: QueueId) -> Result<StreamId> {
+        self.shared.failure.check()?;
+        let mut streams = self.streams.write().expect("streams lock");
+        let index = streams.len() as u32;
+        if index >= STREAMS_MAX {
+            return Err(Error::new(ErrorCode::System, format!("more than {STREAMS_MAX} streams on a device"))
+                .remedy("let queues share streams"));
+        }
+        let stream = Stream::new(index, queue, Arc::clone(&self.shared));
+        stream.block().tracing.store(self.shared.tracer.on().into(), Ordering::Release);
+        control::ask(&mut self.socket.lock().expect("socket lock"), &Request::Stream { index })?;
+        streams.push(stream);
+        Ok(StreamId(index))
+    }
+
+    fn trace(&self, sink: Arc<dyn SpanSink>) {
+        self.shared.tracer.start(sink);
+        for stream in self.streams.read().expect("streams lock").iter() {
+            stream.block().tracing.store(1, Ordering::Release);
+        }
+    }
+
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        self.shared.failure.check()?;
+        self.shared.arena.map(start, len)
+    }
+
+    fn unmap(&self, stream: StreamId, start: DevicePtr, len: u64) -> Result<Seq> {
+        self.stream(stream)?.push_owner(Op::Unmap { start, len }, true)
+    }
+
+    fn store(&self, stream: StreamId, dst: DevicePtr, bytes: &[u8]) -> Result<Seq> {
+        let to = self.shared.arena.translate(dst, bytes.len() as u64)?;
+        let stream = self.stream(stream)?;
+        if bytes.len() > STORE_BYTES_MAX {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "a store of more bytes than a ring takes"));
+        }
+        let record =
+            Record { bytes: 0, kind: STORE, seq: 0, after: 0, a: dst.0, b: 0, c: bytes.len() as u64 };
+        let now = || {
+            // SAFETY: `translate` checked the range; nothing is under way in the stream.
+            unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+            Ok(())
+        };
+        stream.push_worker(record, bytes, &[], Some(&now))
+    }
+
+    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: Box<dyn Source>) -> Result<Seq> {
+        self.shared.arena.translate(dst, len)?;
+        let immediate = source.immediate();
+        self.stream(stream)?.push_owner(Op::CopyIn { dst, len, source }, immediate)
+    }
+
+    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: Box<dyn Sink>) -> Result<Seq> {
+        self.shared.arena.translate(src, len)?;
+        let immediate = sink.immediate();
+        self.stream(stream)?.push_owner(Op::CopyOut { src, len, sink }, immediate)
+    }
+
+    fn copy(&self, stream: StreamId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<Seq> {
+        let to = self.shared.arena.translate(dst, len)?;
+        let from = self.shared.arena.translate(src, len)?;
+        let record = Record { bytes: 0, kind: COPY, seq: 0, after: 0, a: dst.0, b: src.0, c: len };
+        let now = || {
+            // SAFETY: `translate` checked both ranges; nothing is under way in the stream.
+            unsafe { to.copy_from(from, len as usize) };
+            Ok(())
+        };
+        let short = len <= IMMEDIATE_BYTES_MAX;
+        self.stream(stream)?.push_worker(record, &[], &[], short.then_some(&now as _))
+    }
+
+    fn function(&self, spec: &FunctionSpec) -> Result<FunctionHandle> {
+        let (address, base) = self.resolve(&spec.object, spec.offset)?;
+        self.shared.tracer.name_function(address, &spec.name);
+        let mut functions = self.functions.write().expect("functions lock");
+        functions.push(Function { address, spec: spec.clone(), base });
+        Ok(FunctionHandle(functions.len() as u32 - 1))
+    }
+
+    fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
+        let (address, _) = self.resolve(&spec.object, spec.offset)?;
+        let start = address & !(PAGE - 1);
+        let end = (address + spec.len).next_multiple_of(PAGE);
+        // Variables share pages; each page is moved into the memory file once.
+        let mut shared = self.globals.lock().expect("globals lock");
+        let mut page = start;
+        while page < end {
+            if let Some(&(_, known_end)) = shared.iter().find(|&&(s, e)| s <= page && page < e) {
+                page = known_end;
+                continue;
+            }
+            let until = shared.iter().map(|&(s, _)| s).filter(|&s| s > page).min().unwrap_or(end).min(end);
+            let file_offset = self.shared.arena.reserve_globals(until - page)?;
+            let request = Request::Share { address: page, len: until - page, file_offset };
+            control::ask(&mut self.socket.lock().expect("socket lock"), &request)?;
+            self.shared.arena.add_segment(page, until - page, file_offset);
+            shared.push((page, until));
+            page = until;
+        }
+        Ok(DevicePtr(address))
+    }
+
+    fn launch(
+        &self,
+        stream: StreamId,
+        function: FunctionHandle,
+        _dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<Seq> {
+        // The host version of a region runs its gangs one after the other, whatever their number.
+        let address = self.functions.read().expect("functions lock").get(function.0 as usize).map(|f| f.address);
+        let address = address.ok_or_else(|| {
+            Error::new(ErrorCode::ImplementationDefined, format!("function {} does not exist", function.0))
+        })?;
+        let slots = block.slots as usize;
+        if block.bytes.len() > STORE_BYTES_MAX
+            || slots * 8 > block.bytes.len()
+            || block.relative.len() != slots.div_ceil(64)
+        {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
+        }
+        let record = Record {
+            bytes: 0,
+            kind: LAUNCH,
+            seq: 0,
+            after: 0,
+            a: address,
+            b: u64::from(block.slots),
+            c: block.bytes.len() as u64,
+        };
+        self.stream(stream)?.push_worker(record, block.bytes, relative_bytes(&block), None)
+    }
+
+    fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq> {
+        let waiting = self.stream(stream)?;
+        if stream == other || self.stream(other)?.block().reached() >= seq.0 {
+            waiting.check()?;
+            return Ok(waiting.last());
+        }
+        let record =
+            Record { bytes: 0, kind: WAIT, seq: 0, after: 0, a: u64::from(other.0), b: seq.0, c: 0 };
+        waiting.push_worker(record, &[], &[], None)
+    }
+
+    fn host_op(&self, stream: StreamId, op: HostOp) -> Result<Seq> {
+        self.stream(stream)?.push_owner(Op::Host(op), false)
+    }
+
+    fn notify(&self, stream: StreamId, seq: Seq, done: Box<dyn FnOnce(Result<()>) + Send>) {
+        match self.stream(stream) {
+            Ok(stream) => stream.notify(seq, done),
+            Err(error) => done(Err(error)),
+        }
+    }
+
+    fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool> {
+        let stream = self.stream(stream)?;
+        let reached = stream.block().reached() >= seq.0;
+        stream.check()?;
+        Ok(reached)
+    }
+
+    fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {
+        self.stream(stream)?.synchronize(seq)
+    }
+
+    fn shutdown(&self) {
+        self.fail(shut_down());
+        spawn::kill(&self.pidfd);
+        for stream in self.streams.write().expect("streams lock").drain(..) {
+            stream.close();
+        }
+        if let Some(output) = &self.shared.output {
+            output.drain();
+        }
+    }
+}
+
+impl Drop for CpuDevice {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+/// The relative bitmap as bytes, to follow the block in the ring.
+fn relative_bytes<'a>(block: &ArgBlock<'a>) -> &'a [u8] {
+    // SAFETY: any bytes of a u64 slice are valid u8s, and the length is in bytes.
+    unsafe { std::slice::from_raw_parts(block.relative.as_ptr().cast(), size_of_val(block.relative)) }
+}

@@ -1,0 +1,32 @@
+//! A device's failure: the first one stays.
+
+use accord_types::{Error, ErrorCode, Result};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Default)]
+pub(crate) struct Failure {
+    failed: AtomicBool,
+    error: OnceLock<Error>,
+}
+
+impl Failure {
+    /// Keeps `error` if it is the first.
+    pub(crate) fn set(&self, error: Error) {
+        self.error.get_or_init(|| error);
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// One load while all is well.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.failed.load(Ordering::Acquire) {
+            return Err(self.error.get().cloned().unwrap_or_else(shut_down));
+        }
+        Ok(())
+    }
+}
+
+/// The device was ended on purpose.
+pub(crate) fn shut_down() -> Error {
+    Error::new(ErrorCode::DeviceShutdown, "the device has been shut down")
+}

@@ -1,0 +1,191 @@
+//! What owner and worker share: counters, rings and bells at fixed places of the memory file.
+
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+
+/// Version of this layout; owner and worker are the same build unless something is badly installed.
+pub(crate) const LAYOUT_VERSION: u32 = 1;
+/// Streams of one device. Queues beyond that share streams.
+pub(crate) const STREAMS_MAX: u32 = 64;
+/// Bytes of a stream's worker-lane ring: a power of two.
+pub(crate) const RING_BYTES: usize = 1 << 20;
+/// Entries of a stream's trace ring: a power of two.
+pub(crate) const TRACE_ENTRIES: usize = 4096;
+/// Where the streams begin, and the distance from one to the next.
+const STREAMS_OFFSET: usize = 4096;
+const STREAM_STRIDE: usize =
+    4096 + RING_BYTES + (TRACE_ENTRIES * size_of::<TraceEntry>()).next_multiple_of(4096);
+/// Where pages of `declare` variables begin, and how many bytes there are for them.
+pub(crate) const GLOBALS_OFFSET: u64 = 1 << 30;
+pub(crate) const GLOBALS_BYTES: u64 = 63 << 30;
+/// Where the arena begins.
+pub(crate) const ARENA_OFFSET: u64 = GLOBALS_OFFSET + GLOBALS_BYTES;
+/// Bytes of header and streams, which both sides map wherever they like.
+pub(crate) const CONTROL_BYTES: usize = STREAMS_OFFSET + STREAMS_MAX as usize * STREAM_STRIDE;
+/// Device address of device 0's arena, and the distance to the next device's.
+pub(crate) const ARENA_BASE: u64 = 0x1000_0000_0000;
+pub(crate) const ARENA_STRIDE: u64 = 1 << 40;
+
+const _: () = assert!((CONTROL_BYTES as u64) < GLOBALS_OFFSET);
+const _: () = assert!(size_of::<Header>() <= STREAMS_OFFSET);
+const _: () = assert!(size_of::<StreamShared>() <= 4096);
+const _: () = assert!(RING_BYTES.is_power_of_two() && TRACE_ENTRIES.is_power_of_two());
+
+/// The start of the file.
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) version: AtomicU32,
+    /// The worker has begun to serve.
+    pub(crate) serving: AtomicU32,
+    /// Streams that wait for another stream, and the bell that tells them of progress.
+    pub(crate) cross_waiters: AtomicU32,
+    pub(crate) cross_bell: AtomicU32,
+    /// Signal that ended the worker, with the stream, instruction and address; 0 if none did.
+    pub(crate) crash_signal: AtomicI32,
+    pub(crate) crash_stream: AtomicU32,
+    pub(crate) crash_ip: AtomicU64,
+    pub(crate) crash_address: AtomicU64,
+    /// `exit` was called: its code + 1, and by which stream's thread.
+    pub(crate) exit_code: AtomicI32,
+    pub(crate) exit_stream: AtomicU32,
+}
+
+/// One stream. Each lane's counters have cache lines of their own.
+#[repr(C, align(64))]
+pub(crate) struct StreamShared {
+    /// Bytes ever put into the ring.
+    pub(crate) head: AtomicU64,
+    _pad0: [u64; 7],
+    /// Bytes ever taken from the ring.
+    pub(crate) tail: AtomicU64,
+    /// Position of the last operation that the worker lane has done.
+    pub(crate) worker_done: AtomicU64,
+    /// Function now running, as an address in the worker; 0 if none.
+    pub(crate) running: AtomicU64,
+    _pad1: [u64; 5],
+    /// Position of the last operation that the owner lane has done.
+    pub(crate) owner_done: AtomicU64,
+    _pad2: [u64; 7],
+    /// The worker's thread sleeps on this bell when `worker_sleeping` is set.
+    pub(crate) worker_bell: AtomicU32,
+    pub(crate) worker_sleeping: AtomicU32,
+    _pad3: [u64; 7],
+    /// Owner threads sleep on this bell until the stream reaches `owner_want`.
+    pub(crate) owner_bell: AtomicU32,
+    /// An operation failed: what is left in the stream is skipped.
+    pub(crate) poisoned: AtomicU32,
+    pub(crate) owner_want: AtomicU64,
+    _pad4: [u64; 6],
+    /// Spans ever written to and taken from the trace ring; tracing is on if `tracing` is set.
+    pub(crate) trace_head: AtomicU64,
+    pub(crate) trace_tail: AtomicU64,
+    pub(crate) tracing: AtomicU32,
+}
+
+/// One span in the trace ring.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct TraceEntry {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    /// Function address for launches, else bytes moved.
+    pub(crate) what: u64,
+    /// A `ring` record kind.
+    pub(crate) kind: u32,
+    pub(crate) _pad: u32,
+}
+
+impl StreamShared {
+    /// Everything up to this position is done: an operation only starts once the other lane has
+    /// got past what came before it, so the further lane speaks for both.
+    pub(crate) fn reached(&self) -> u64 {
+        self.worker_done.load(Ordering::Acquire).max(self.owner_done.load(Ordering::Acquire))
+    }
+
+    /// Wakes the worker's thread of this stream if it sleeps. Call after the change it waits for.
+    pub(crate) fn ring_worker(&self) {
+        fence(Ordering::SeqCst);
+        if self.worker_sleeping.load(Ordering::Relaxed) != 0 {
+            self.worker_bell.fetch_add(1, Ordering::Release);
+            super::futex::wake_one(&self.worker_bell);
+        }
+    }
+
+    /// Wakes owner threads that want position `done` or less. Call after the change.
+    pub(crate) fn ring_owner(&self, done: u64) {
+        fence(Ordering::SeqCst);
+        if self.owner_want.load(Ordering::Relaxed) <= done {
+            self.owner_bell.fetch_add(1, Ordering::Release);
+            super::futex::wake_all(&self.owner_bell);
+        }
+    }
+}
+
+impl Header {
+    /// Wakes streams that wait for another stream's progress. Call after the change.
+    pub(crate) fn ring_cross(&self) {
+        fence(Ordering::SeqCst);
+        if self.cross_waiters.load(Ordering::Relaxed) != 0 {
+            self.cross_bell.fetch_add(1, Ordering::Release);
+            super::futex::wake_all(&self.cross_bell);
+        }
+    }
+}
+
+/// The mapped control part of a memory file. Copyable: it is an address that outlives its users.
+#[derive(Clone, Copy)]
+pub(crate) struct Control {
+    base: *mut u8,
+}
+
+// SAFETY: everything behind the pointer is atomics, and ring and trace bytes that the counters hand
+// from one side to the other.
+unsafe impl Send for Control {}
+// SAFETY: as for Send.
+unsafe impl Sync for Control {}
+
+impl Control {
+    /// # Safety
+    /// `base` must be a mapping of [`CONTROL_BYTES`] of a memory file at offset 0 that stays
+    /// mapped as long as any copy of the result is used.
+    pub(crate) unsafe fn new(base: *mut u8) -> Self {
+        Self { base }
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: `new` promises the mapping; Header is all atomics, for which any bytes are valid.
+        unsafe { &*self.base.cast::<Header>() }
+    }
+
+    pub(crate) fn stream(&self, index: u32) -> &StreamShared {
+        assert!(index < STREAMS_MAX, "stream index out of range");
+        // SAFETY: `new` promises the mapping and the index is in range; all fields are atomics or padding.
+        unsafe { &*self.stream_base(index).cast::<StreamShared>() }
+    }
+
+    /// Start of a stream's ring bytes.
+    pub(crate) fn ring(&self, index: u32) -> *mut u8 {
+        assert!(index < STREAMS_MAX, "stream index out of range");
+        // SAFETY: in range of the mapping, see STREAM_STRIDE.
+        unsafe { self.stream_base(index).add(4096) }
+    }
+
+    /// The trace ring's slot for the `n`th span.
+    pub(crate) fn trace(&self, index: u32, n: u64) -> *mut TraceEntry {
+        let slot = n as usize & (TRACE_ENTRIES - 1);
+        // SAFETY: in range of the mapping, see STREAM_STRIDE; 4096-aligned start.
+        unsafe { self.ring(index).add(RING_BYTES).cast::<TraceEntry>().add(slot) }
+    }
+
+    fn stream_base(&self, index: u32) -> *mut u8 {
+        // SAFETY: callers check the index against STREAMS_MAX.
+        unsafe { self.base.add(STREAMS_OFFSET + index as usize * STREAM_STRIDE) }
+    }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds: the same clock in owner and worker.
+pub(crate) fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

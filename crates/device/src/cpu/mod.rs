@@ -1,0 +1,33 @@
+//! CPU devices: worker processes with memory of their own.
+//!
+//! A worker is the program's own executable started again, with libacc serving launches
+//! instead of running `main`; so a region is found by (object, offset), wherever the loader put
+//! it. The owner (the program itself, or an executor) shares one memory file with it:
+//!
+//! ```text
+//! 0          header, then one block a stream: counters, ring of the worker lane, trace ring
+//! GLOBALS    pages of the program's `declare` variables
+//! ARENA      the device's memory; mapped in the worker at its device address
+//! ```
+//!
+//! See docs/design/data-path.md for how a stream's two lanes work together.
+
+mod arena;
+mod config;
+mod control;
+mod device;
+mod failure;
+mod futex;
+mod lane;
+mod layout;
+mod output;
+mod ring;
+mod spans;
+mod spawn;
+mod stream;
+mod symbol;
+mod worker;
+
+pub use config::{CpuConfig, OutputSink, ProgramSpec, WORKER_ENV, inventory};
+pub use device::CpuDevice;
+pub use worker::{is_worker, main as worker_main};

@@ -1,0 +1,67 @@
+//! What a worker writes, when it must not go to the owner's own output.
+
+use super::config::OutputSink;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+/// Read ends of the worker's standard output and error.
+pub(crate) struct Output {
+    pipes: Mutex<[Option<File>; 2]>,
+    raw: [i32; 2],
+    sink: OutputSink,
+}
+
+impl Output {
+    /// Starts handing bytes to `sink`.
+    pub(crate) fn start(stdout: OwnedFd, stderr: OwnedFd, sink: OutputSink) -> Arc<Self> {
+        for fd in [&stdout, &stderr] {
+            // SAFETY: plain fcntl on descriptors that we own.
+            unsafe {
+                let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
+                libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
+            }
+        }
+        let raw = [stdout.as_raw_fd(), stderr.as_raw_fd()];
+        let pipes = Mutex::new([Some(File::from(stdout)), Some(File::from(stderr))]);
+        let output = Arc::new(Self { pipes, raw, sink });
+        let reader = Arc::clone(&output);
+        std::thread::Builder::new()
+            .name("accord-output".to_owned())
+            .spawn(move || while reader.wait() && reader.drain() {})
+            .expect("the system can start one more thread");
+        output
+    }
+
+    /// Hands out everything written so far. False once both pipes have ended.
+    pub(crate) fn drain(&self) -> bool {
+        let mut pipes = self.pipes.lock().expect("output lock");
+        let mut buffer = [0u8; 8192];
+        for (which, slot) in pipes.iter_mut().enumerate() {
+            while let Some(pipe) = slot {
+                match pipe.read(&mut buffer) {
+                    Ok(0) => *slot = None,
+                    Ok(n) => (self.sink)(which as u8 + 1, &buffer[..n]),
+                    Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => break,
+                    Err(_) => *slot = None,
+                }
+            }
+        }
+        pipes.iter().any(Option::is_some)
+    }
+
+    /// Sleeps until there is something to read.
+    fn wait(&self) -> bool {
+        let open = self.pipes.lock().expect("output lock").each_ref().map(Option::is_some);
+        let mut polls = [0, 1].map(|i| libc::pollfd {
+            fd: if open[i] { self.raw[i] } else { -1 },
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        // SAFETY: two valid entries; a descriptor closed meanwhile by `drain` makes poll return at once.
+        unsafe { libc::poll(polls.as_mut_ptr(), 2, 500) };
+        open[0] || open[1]
+    }
+}

@@ -1,0 +1,322 @@
+//! The owner's side of one stream: positions, the owner lane's operations, and who waits.
+
+use super::layout::{Control, StreamShared};
+use super::ring::{self, Record};
+use super::{arena::Arena, failure::Failure, futex, output::Output, spans::Tracer};
+use crate::{HostOp, Sink, Source};
+use accord_types::{DevicePtr, Error, QueueId, Result, Seq};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// A sleeper looks around at least this often: a lost wake-up must never be a hang.
+const LOOK_AROUND: Duration = Duration::from_millis(500);
+
+/// What the streams of one device share.
+pub(crate) struct Shared {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) control: Control,
+    pub(crate) failure: Failure,
+    pub(crate) tracer: Tracer,
+    pub(crate) output: Option<Arc<Output>>,
+}
+
+/// What an operation of the owner lane does.
+pub(crate) enum Op {
+    CopyIn { dst: DevicePtr, len: u64, source: Box<dyn Source> },
+    CopyOut { src: DevicePtr, len: u64, sink: Box<dyn Sink> },
+    Unmap { start: DevicePtr, len: u64 },
+    Host(HostOp),
+}
+
+pub(crate) type Done = Box<dyn FnOnce(Result<()>) + Send>;
+
+pub(crate) struct Stream {
+    pub(crate) index: u32,
+    pub(crate) queue: QueueId,
+    pub(crate) shared: Arc<Shared>,
+    state: Mutex<State>,
+    /// An owner operation failed; `state.failure` says how.
+    failed: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// Position of the last operation put in, and whether it went into the owner lane.
+    last: u64,
+    last_is_owners: bool,
+    ops: VecDeque<(u64, Op)>,
+    notifies: Vec<(u64, Done)>,
+    /// Positions that threads in `synchronize` wait for.
+    waiters: Vec<u64>,
+    failure: Option<Error>,
+    lane_started: bool,
+    closing: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(index: u32, queue: QueueId, shared: Arc<Shared>) -> Arc<Self> {
+        let stream = Self { index, queue, shared, state: Mutex::default(), failed: AtomicBool::new(false) };
+        stream.block().owner_want.store(u64::MAX, Ordering::SeqCst);
+        Arc::new(stream)
+    }
+
+    pub(crate) fn block(&self) -> &StreamShared {
+        self.shared.control.stream(self.index)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no operation panics with the stream locked")
+    }
+
+    /// The device's or stream's failure, if any.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.shared.failure.check()?;
+        if self.failed.load(Ordering::Acquire)
+            && let Some(error) = &self.lock().failure
+        {
+            return Err(error.clone());
+        }
+        Ok(())
+    }
+
+    /// Position of the last operation put in.
+    pub(crate) fn last(&self) -> Seq {
+        Seq(self.lock().last)
+    }
+
+    /// Puts a record into the worker lane. `drained` gets the chance to do it here and now if nothing
+    /// is under way in the stream; it must be short.
+    pub(crate) fn push_worker(
+        &self,
+        mut record: Record,
+        first: &[u8],
+        second: &[u8],
+        drained: Option<&dyn Fn() -> Result<()>>,
+    ) -> Result<Seq> {
+        loop {
+            self.check()?;
+            let mut state = self.lock();
+            let seq = state.last + 1;
+            if let Some(now) = drained
+                && self.block().reached() >= state.last
+            {
+                now()?;
+                state.last = seq;
+                state.last_is_owners = true;
+                self.block().owner_done.store(seq, Ordering::Release);
+                return Ok(Seq(seq));
+            }
+            record.seq = seq;
+            record.after = if state.last_is_owners { state.last } else { 0 };
+            if ring::push(&self.shared.control, self.index, record, first, second) {
+                state.last = seq;
+                state.last_is_owners = false;
+                drop(state);
+                self.block().ring_worker();
+                return Ok(Seq(seq));
+            }
+            // The ring is full: its reader has something to do, so the position will move.
+            let next = self.block().reached() + 1;
+            drop(state);
+            self.synchronize(Seq(next))?;
+        }
+    }
+
+    /// Puts an operation into the owner lane. If nothing is under way and it may run on the calling
+    /// thread (`immediate`), it does.
+    pub(crate) fn push_owner(self: &Arc<Self>, op: Op, immediate: bool) -> Result<Seq> {
+        self.check()?;
+        let mut state = self.lock();
+        if state.closing {
+            return Err(super::failure::shut_down());
+        }
+        let seq = state.last + 1;
+        state.last = seq;
+        state.last_is_owners = true;
+        let drained = self.block().reached() >= seq - 1;
+        if drained && immediate {
+            drop(state);
+            self.run(seq, op);
+            self.check()?;
+            return Ok(Seq(seq));
+        }
+        state.ops.push_back((seq, op));
+        self.start_lane(&mut state);
+        self.set_want(&state);
+        drop(state);
+        // If its turn came in the meantime nobody else will wake the lane.
+        if self.block().reached() >= seq - 1 {
+            self.wake_owner();
+        }
+        Ok(Seq(seq))
+    }
+
+    pub(crate) fn notify(self: &Arc<Self>, seq: Seq, done: Done) {
+        let failed = self.check();
+        if failed.is_err() || self.block().reached() >= seq.0 {
+            self.settle();
+            return done(failed.and_then(|()| self.check()));
+        }
+        let mut state = self.lock();
+        if state.closing {
+            drop(state);
+            return done(Err(super::failure::shut_down()));
+        }
+        state.notifies.push((seq.0, done));
+        self.start_lane(&mut state);
+        self.set_want(&state);
+        drop(state);
+        if self.block().reached() >= seq.0 || self.shared.failure.check().is_err() {
+            self.wake_owner();
+        }
+    }
+
+    pub(crate) fn synchronize(&self, seq: Seq) -> Result<()> {
+        if self.block().reached() < seq.0 {
+            {
+                let mut state = self.lock();
+                state.waiters.push(seq.0);
+                self.set_want(&state);
+            }
+            loop {
+                let bell = self.block().owner_bell.load(Ordering::Acquire);
+                fence(Ordering::SeqCst);
+                if self.block().reached() >= seq.0 || self.shared.failure.check().is_err() {
+                    break;
+                }
+                futex::wait(&self.block().owner_bell, bell, Some(LOOK_AROUND));
+            }
+            let mut state = self.lock();
+            if let Some(at) = state.waiters.iter().position(|&w| w == seq.0) {
+                state.waiters.swap_remove(at);
+            }
+            self.set_want(&state);
+        }
+        self.settle();
+        self.check()
+    }
+
+    /// Hands out what the worker wrote and traced up to now.
+    fn settle(&self) {
+        if let Some(output) = &self.shared.output {
+            output.drain();
+        }
+        self.shared.tracer.drain(self);
+    }
+
+    /// Ends the lane's thread; operations left are dropped.
+    pub(crate) fn close(&self) {
+        self.lock().closing = true;
+        self.wake_owner();
+    }
+
+    /// Wakes every owner thread that sleeps on this stream.
+    pub(crate) fn wake_owner(&self) {
+        self.block().owner_bell.fetch_add(1, Ordering::Release);
+        futex::wake_all(&self.block().owner_bell);
+    }
+
+    /// Tells the worker from which position on somebody here wants to know.
+    fn set_want(&self, state: &State) -> u64 {
+        let op = state.ops.front().map(|(seq, _)| seq - 1);
+        let notify = state.notifies.iter().map(|(seq, _)| *seq).min();
+        let waiter = state.waiters.iter().copied().min();
+        let want = [op, notify, waiter].into_iter().flatten().min().unwrap_or(u64::MAX);
+        self.block().owner_want.store(want, Ordering::SeqCst);
+        want
+    }
+
+    fn start_lane(self: &Arc<Self>, state: &mut State) {
+        if !state.lane_started {
+            state.lane_started = true;
+            let stream = Arc::clone(self);
+            std::thread::Builder::new()
+                .name(format!("accord-q{}", self.queue))
+                .spawn(move || super::lane::run(&stream))
+                .expect("the system can start one more thread");
+        }
+    }
+
+    /// What the lane's thread shall do next; `None` ends it.
+    pub(crate) fn next_work(&self) -> Option<Work> {
+        let mut state = self.lock();
+        let failure = self.shared.failure.check().err().or_else(|| state.failure.clone());
+        if state.closing || failure.is_some() {
+            let error = failure.unwrap_or_else(super::failure::shut_down);
+            let due = std::mem::take(&mut state.notifies).into_iter().map(|(_, done)| done).collect();
+            // Operations are dropped here, outside of the lock they may need: after `due` is built.
+            let dropped = std::mem::take(&mut state.ops);
+            let last = state.last;
+            self.set_want(&state);
+            let closing = state.closing;
+            drop(state);
+            drop(dropped);
+            self.complete(last);
+            return if closing { Work::last(due, error) } else { Some(Work::Notify(due, Err(error))) };
+        }
+        let reached = self.block().reached();
+        let mut due = Vec::new();
+        let mut i = 0;
+        while i < state.notifies.len() {
+            if state.notifies[i].0 <= reached {
+                due.push(state.notifies.swap_remove(i).1);
+            } else {
+                i += 1;
+            }
+        }
+        if !due.is_empty() {
+            self.set_want(&state);
+            return Some(Work::Notify(due, Ok(())));
+        }
+        if state.ops.front().is_some_and(|(seq, _)| reached >= seq - 1) {
+            let (seq, op) = state.ops.pop_front().expect("just seen");
+            self.set_want(&state);
+            return Some(Work::Run(seq, op));
+        }
+        Some(Work::Sleep(self.set_want(&state)))
+    }
+
+    /// Runs one owner operation and moves the stream past it, whatever comes of it.
+    pub(crate) fn run(&self, seq: u64, op: Op) {
+        if let Err(error) = super::lane::perform(self, op) {
+            let error = error.queue(self.queue);
+            let mut state = self.lock();
+            state.failure.get_or_insert(error);
+            self.block().poisoned.store(1, Ordering::Release);
+            self.failed.store(true, Ordering::Release);
+            drop(state);
+            self.complete(seq);
+            self.wake_owner();
+        } else {
+            self.complete(seq);
+        }
+    }
+
+    /// Everything up to `seq` in the owner lane is done.
+    fn complete(&self, seq: u64) {
+        let block = self.block();
+        block.owner_done.fetch_max(seq, Ordering::Release);
+        block.ring_worker();
+        block.ring_owner(seq);
+        self.shared.control.header().ring_cross();
+    }
+}
+
+/// What the lane's thread shall do.
+pub(crate) enum Work {
+    Run(u64, Op),
+    Notify(Vec<Done>, Result<()>),
+    /// Until the stream reaches this position, or the bell rings.
+    Sleep(u64),
+}
+
+impl Work {
+    fn last(due: Vec<Done>, error: Error) -> Option<Self> {
+        for done in due {
+            done(Err(error.clone()));
+        }
+        None
+    }
+}

@@ -1,0 +1,31 @@
+//! Names for people: which source line a code address is.
+
+use addr2line::Loader;
+
+/// `file.c:12` of an offset in an object, if the object has line information. Where functions
+/// were inlined it is the line of the outermost, which is the one that was launched.
+pub(crate) fn position(path: &str, offset: u64) -> Option<String> {
+    let loader = Loader::new(path).ok()?;
+    let mut frames = loader.find_frames(offset).ok()?;
+    let mut position = None;
+    while let Ok(Some(frame)) = frames.next() {
+        if let Some((file, line)) = frame.location.and_then(|l| Some((l.file?, l.line?))) {
+            position = Some(format!("{file}:{line}"));
+        }
+    }
+    position
+}
+
+/// Name of a signal that ends a worker.
+pub(crate) fn signal(number: i32) -> &'static str {
+    match number {
+        libc::SIGSEGV => "SIGSEGV (invalid memory address)",
+        libc::SIGBUS => "SIGBUS (memory could not be provided)",
+        libc::SIGILL => "SIGILL (illegal instruction)",
+        libc::SIGFPE => "SIGFPE (arithmetic error)",
+        libc::SIGABRT => "SIGABRT (abort)",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGTERM => "SIGTERM",
+        _ => "a signal",
+    }
+}

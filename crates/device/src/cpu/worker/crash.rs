@@ -1,0 +1,84 @@
+//! A region that crashes or calls `exit` must be known by name: leave a note, then go.
+
+use crate::cpu::layout::Control;
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+/// Room for a handler when the stack itself has overflowed.
+const HANDLER_STACK_BYTES: usize = 64 << 10;
+
+static CONTROL: OnceLock<Control> = OnceLock::new();
+
+thread_local! {
+    static STREAM: Cell<u32> = const { Cell::new(u32::MAX) };
+}
+
+unsafe extern "C" {
+    fn on_exit(function: extern "C" fn(libc::c_int, *mut libc::c_void), argument: *mut libc::c_void) -> libc::c_int;
+}
+
+/// Takes over the signals that a crash raises, and `exit`.
+pub(super) fn install(control: Control) {
+    if CONTROL.set(control).is_err() {
+        return;
+    }
+    // SAFETY: an all-zero sigaction is valid; the handler only stores to shared atomics and calls _exit.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = crashed as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT] {
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+        on_exit(exited, std::ptr::null_mut());
+    }
+}
+
+/// Gives the calling thread a stack for its handler; it serves `stream`.
+pub(super) fn prepare_thread(stream: u32) {
+    STREAM.set(stream);
+    let memory = Box::leak(vec![0u8; HANDLER_STACK_BYTES].into_boxed_slice());
+    let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: HANDLER_STACK_BYTES };
+    // SAFETY: the memory was leaked for this thread, which lives as long as the process.
+    unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) };
+}
+
+extern "C" fn crashed(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    if let Some(control) = CONTROL.get() {
+        let header = control.header();
+        // SAFETY: the kernel passes both for SA_SIGINFO handlers.
+        unsafe {
+            header.crash_address.store((*info).si_addr() as u64, Ordering::Relaxed);
+            header.crash_ip.store(instruction(context), Ordering::Relaxed);
+        }
+        header.crash_stream.store(STREAM.get(), Ordering::Relaxed);
+        header.crash_signal.store(signal, Ordering::Release);
+    }
+    // SAFETY: async-signal-safe.
+    unsafe { libc::_exit(128 + signal) }
+}
+
+extern "C" fn exited(status: libc::c_int, _argument: *mut libc::c_void) {
+    if let Some(control) = CONTROL.get() {
+        let header = control.header();
+        header.exit_stream.store(STREAM.get(), Ordering::Relaxed);
+        header.exit_code.store((status & 0xff) + 1, Ordering::Release);
+    }
+    // The program never ran, so its exit handlers have nothing to do.
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(status) }
+}
+
+/// Address of the instruction that was interrupted.
+///
+/// # Safety
+/// `context` is the third argument of a signal handler.
+unsafe fn instruction(context: *mut libc::c_void) -> u64 {
+    // SAFETY: the caller's promise.
+    let context = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
+    #[cfg(target_arch = "x86_64")]
+    return context.gregs[libc::REG_RIP as usize] as u64;
+    #[cfg(target_arch = "aarch64")]
+    return context.pc;
+}

@@ -1,0 +1,154 @@
+//! The worker: the program's executable started again, serving launches instead of running `main`.
+
+mod crash;
+mod object;
+mod serve;
+
+use super::config::WORKER_ENV;
+use super::control::{self, Answer, Request};
+use super::layout::{ARENA_BASE, ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION};
+use std::io::Write as _;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The owner is gone: nobody is left to tell.
+const EXIT_OWNER_GONE: i32 = 0;
+/// The worker could not be set up; the reason is on standard error.
+const EXIT_SETUP: i32 = 70;
+
+/// Whether this process was started as a worker.
+pub fn is_worker() -> bool {
+    std::env::var_os(WORKER_ENV).is_some()
+}
+
+/// Serves as a worker until the owner ends it. Call on the main thread, after the program's
+/// constructors and instead of its `main`; the result is the process's exit status.
+pub fn main() -> i32 {
+    match setup() {
+        Ok(worker) => serve(worker),
+        Err(why) => {
+            // The owner reports "no answer" and points here.
+            let _ = writeln!(std::io::stderr(), "accord: worker: {why}");
+            EXIT_SETUP
+        }
+    }
+}
+
+struct Worker {
+    memory: OwnedFd,
+    socket: UnixStream,
+    control: Control,
+    slots: Arc<serve::Slots>,
+}
+
+fn setup() -> Result<Worker, String> {
+    let text = std::env::var(WORKER_ENV).map_err(|e| format!("{WORKER_ENV}: {e}"))?;
+    // Programs that a region starts are programs, not workers.
+    // SAFETY: constructors have run, and this process's program has no threads of its own to read the
+    // environment: its main never runs.
+    unsafe { std::env::remove_var(WORKER_ENV) };
+    let numbers: Vec<i64> = text.split(',').map_while(|n| n.parse().ok()).collect();
+    let &[memory, socket, ordinal, owner, cores] = numbers.as_slice() else {
+        return Err(format!("{WORKER_ENV}={text} is not FD,FD,ORDINAL,PID,CORES"));
+    };
+    let error = |what: &str| format!("{what}: {}", std::io::Error::last_os_error());
+    // SAFETY: the owner made these descriptors for us alone. The control part goes where the kernel likes;
+    // the arena goes to its fixed address only if nothing is there.
+    let (memory, socket, control) = unsafe {
+        let memory = OwnedFd::from_raw_fd(memory as RawFd);
+        let socket = UnixStream::from(OwnedFd::from_raw_fd(socket as RawFd));
+        for fd in [memory.as_raw_fd(), socket.as_raw_fd()] {
+            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+        let file_bytes = libc::lseek(memory.as_raw_fd(), 0, libc::SEEK_END);
+        if file_bytes <= ARENA_OFFSET as libc::off_t {
+            return Err(error("device memory file"));
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let shared = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        let base = libc::mmap(std::ptr::null_mut(), CONTROL_BYTES, access, shared, memory.as_raw_fd(), 0);
+        if base == libc::MAP_FAILED {
+            return Err(error("mapping the control part"));
+        }
+        let at = ARENA_BASE + ordinal as u64 * ARENA_STRIDE;
+        let arena = libc::mmap(
+            at as *mut libc::c_void,
+            file_bytes as usize - ARENA_OFFSET as usize,
+            access,
+            shared | libc::MAP_FIXED_NOREPLACE,
+            memory.as_raw_fd(),
+            ARENA_OFFSET as libc::off_t,
+        );
+        if arena as u64 != at {
+            return Err(error(&format!("mapping device memory at {at:#x}")));
+        }
+        (memory, socket, Control::new(base.cast()))
+    };
+    if control.header().version.load(Ordering::Acquire) != LAYOUT_VERSION {
+        return Err("libacc.so here and at the program differ; install one version".to_owned());
+    }
+    follow_owner(owner as i32)?;
+    crash::install(control);
+    let slots = Arc::new(serve::Slots::new(cores.max(1) as u32));
+    Ok(Worker { memory, socket, control, slots })
+}
+
+/// Ends this process as soon as the owner has ended, however it did.
+fn follow_owner(owner: i32) -> Result<(), String> {
+    // SAFETY: pidfd_open makes a fresh descriptor, or -1.
+    let pidfd = unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, owner, 0) as RawFd;
+        if fd < 0 {
+            return Err(format!("owner {owner}: {}", std::io::Error::last_os_error()));
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    std::thread::Builder::new()
+        .name("accord-owner".to_owned())
+        .spawn(move || {
+            super::spawn::wait(&pidfd);
+            // SAFETY: ends the process at once; destructors of a program that never ran stay unrun.
+            unsafe { libc::_exit(EXIT_OWNER_GONE) }
+        })
+        .map(drop)
+        .map_err(|e| format!("starting a thread: {e}"))
+}
+
+fn serve(mut worker: Worker) -> i32 {
+    worker.control.header().serving.store(1, Ordering::Release);
+    let pid = std::process::id().to_ne_bytes();
+    if worker.socket.write_all(&pid).is_err() {
+        return EXIT_OWNER_GONE;
+    }
+    while let Ok(request) = control::receive_request(&mut worker.socket) {
+        let answer = match answer(&worker, request) {
+            Ok((a, b)) => Answer::Done(a, b),
+            Err(why) => Answer::Failed(why),
+        };
+        if control::send_answer(&mut worker.socket, &answer).is_err() {
+            break;
+        }
+    }
+    // SAFETY: as in `follow_owner`.
+    unsafe { libc::_exit(EXIT_OWNER_GONE) }
+}
+
+fn answer(worker: &Worker, request: Request) -> Result<(u64, u64), String> {
+    match request {
+        Request::Stream { index } => {
+            serve::start(worker.control, index, Arc::clone(&worker.slots))?;
+            Ok((0, 0))
+        }
+        Request::Resolve { path, build_id, executable, offset } => {
+            object::resolve(&path, &build_id, executable, offset)
+        }
+        Request::Share { address, len, file_offset } => {
+            // No region may run while the pages of its globals change places.
+            let _nobody_runs = worker.slots.take_all();
+            object::share(&worker.memory, address, len, file_offset)?;
+            Ok((0, 0))
+        }
+    }
+}

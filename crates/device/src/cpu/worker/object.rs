@@ -1,0 +1,186 @@
+//! The program's objects in the worker: found by build id, loaded if need be, and their
+//! `declare` variables put into memory that the owner sees too.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Address of `offset` in an object, and the object's load address.
+pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64) -> Result<(u64, u64), String> {
+    let found = find(path, build_id, executable).or_else(|| {
+        if !executable {
+            load(path);
+        }
+        find(path, build_id, executable)
+    });
+    let Some(object) = found else {
+        return Err(if executable {
+            format!("the executable here is not the program's {path} (build id {build_id})")
+        } else {
+            format!("{path} (build id {build_id}) can't be loaded here: {}", dl_error())
+        });
+    };
+    let address = object.base.wrapping_add(offset);
+    if !object.segments.iter().any(|&(start, end)| start <= address && address < end) {
+        return Err(format!("offset {offset:#x} is outside of {path}"));
+    }
+    Ok((address, object.base))
+}
+
+/// Puts the pages of `[address, address + len)` into the memory file, contents included.
+pub(super) fn share(memory: &OwnedFd, address: u64, len: u64, file_offset: u64) -> Result<(), String> {
+    let writable = loaded()
+        .iter()
+        .flat_map(|o| &o.writable)
+        .any(|&(start, end)| start <= address && address + len <= end);
+    if !writable {
+        return Err(format!("{len} bytes at {address:#x} are not variables of the program"));
+    }
+    // SAFETY: the pages belong to a writable segment of an object that stays loaded; no region runs and
+    // nothing else here writes them. The new mapping holds the same bytes at the same addresses.
+    unsafe {
+        for page in (address..address + len).step_by(4096) {
+            let bytes = std::slice::from_raw_parts(page as *const u8, 4096);
+            // The file begins as zeros, and pages of zeros need no memory.
+            if bytes.iter().any(|&b| b != 0) {
+                let at = (file_offset + (page - address)) as libc::off_t;
+                if libc::pwrite(memory.as_raw_fd(), bytes.as_ptr().cast(), 4096, at) != 4096 {
+                    return Err(format!("copying variables: {}", std::io::Error::last_os_error()));
+                }
+            }
+        }
+        let at = libc::mmap(
+            address as *mut libc::c_void,
+            len as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_FIXED,
+            memory.as_raw_fd(),
+            file_offset as libc::off_t,
+        );
+        if at == libc::MAP_FAILED {
+            return Err(format!("sharing variables: {}", std::io::Error::last_os_error()));
+        }
+    }
+    Ok(())
+}
+
+struct Object {
+    base: u64,
+    name: String,
+    build_id: Option<String>,
+    first: bool,
+    segments: Vec<(u64, u64)>,
+    /// Whole pages of writable segments, without the part that is read-only after relocation.
+    writable: Vec<(u64, u64)>,
+}
+
+fn find(path: &str, build_id: &str, executable: bool) -> Option<Object> {
+    loaded().into_iter().find(|o| {
+        // Without a build id in the file the path has to do.
+        let same = match &o.build_id {
+            Some(id) => id == build_id,
+            None => o.first == executable && (executable || o.name == path),
+        };
+        same && o.first == executable
+    })
+}
+
+fn load(path: &str) {
+    if let Ok(path) = CString::new(path) {
+        // SAFETY: loading the program's own object runs its constructors, as in the program.
+        unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    }
+}
+
+fn dl_error() -> String {
+    // SAFETY: dlerror returns a string of this thread's or null.
+    unsafe {
+        let text = libc::dlerror();
+        if text.is_null() {
+            return "no object with this build id".to_owned();
+        }
+        CStr::from_ptr(text).to_string_lossy().into_owned()
+    }
+}
+
+fn loaded() -> Vec<Object> {
+    let mut objects: Vec<Object> = Vec::new();
+    // SAFETY: the callback gets `objects` back as its argument, during this call only.
+    unsafe { libc::dl_iterate_phdr(Some(collect), std::ptr::from_mut(&mut objects).cast()) };
+    objects
+}
+
+unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, argument: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `loaded` passes its vector; the loader passes a valid info whose headers describe mapped segments.
+    let (objects, info) = unsafe { (&mut *argument.cast::<Vec<Object>>(), &*info) };
+    // SAFETY: as above.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    // SAFETY: as above; the name is a C string, empty for the executable.
+    let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned();
+    let base = info.dlpi_addr;
+    let mut object =
+        Object { base, name, build_id: None, first: objects.is_empty(), segments: vec![], writable: vec![] };
+    let relro = headers.iter().find(|h| h.p_type == libc::PT_GNU_RELRO);
+    for header in headers {
+        let start = base + header.p_vaddr;
+        let end = start + header.p_memsz;
+        if header.p_type == libc::PT_LOAD {
+            object.segments.push((start, end));
+            if header.p_flags & libc::PF_W != 0 {
+                let fixed = relro.map(|r| base + r.p_vaddr + r.p_memsz).filter(|&e| start < e && e <= end);
+                let from = fixed.map_or(start & !4095, |e| e & !4095);
+                object.writable.push((from, end.next_multiple_of(4096)));
+            }
+        }
+        if header.p_type == libc::PT_NOTE {
+            // SAFETY: notes lie in a loaded segment.
+            let notes = unsafe { std::slice::from_raw_parts(start as *const u8, header.p_memsz as usize) };
+            object.build_id = object.build_id.or_else(|| build_id(notes));
+        }
+    }
+    objects.push(object);
+    0
+}
+
+/// The build id among an object's notes, in hex.
+fn build_id(mut notes: &[u8]) -> Option<String> {
+    const NT_GNU_BUILD_ID: u32 = 3;
+    while let Some((head, rest)) = notes.split_first_chunk::<12>() {
+        let word = |i: usize| u32::from_ne_bytes([head[i], head[i + 1], head[i + 2], head[i + 3]]);
+        let (name_len, desc_len, kind) = (word(0) as usize, word(4) as usize, word(8));
+        let name = rest.get(..name_len)?;
+        let rest = rest.get(name_len.next_multiple_of(4)..)?;
+        let desc = rest.get(..desc_len)?;
+        if kind == NT_GNU_BUILD_ID && name == b"GNU\0" {
+            return Some(desc.iter().map(|b| format!("{b:02x}")).collect());
+        }
+        notes = rest.get(desc_len.next_multiple_of(4)..)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_test_program_is_found_by_its_build_id() {
+        let objects = loaded();
+        let exe = &objects[0];
+        assert!(exe.first);
+        if let Some(id) = &exe.build_id {
+            assert!(id.len() >= 16 && id.bytes().all(|b| b.is_ascii_hexdigit()));
+            let here = build_id as *const () as u64;
+            let (address, base) = resolve("", id, true, here - exe.base).expect("found");
+            assert_eq!((address, base), (here, exe.base));
+        }
+        assert!(resolve("/nowhere.so", "00", false, 0).expect_err("absent").contains("/nowhere.so"));
+    }
+
+    #[test]
+    fn a_truncated_note_is_no_build_id() {
+        let note = [4u32, 8, 3].map(u32::to_ne_bytes).concat();
+        assert_eq!(build_id(&note), None);
+        let whole = [&note[..], b"GNU\0", &[0xab; 8]].concat();
+        assert_eq!(build_id(&whole), Some("ab".repeat(8)));
+    }
+}

@@ -1,0 +1,197 @@
+//! The worker's thread of one stream: takes records from the ring and does what they say.
+
+use super::crash;
+use crate::cpu::futex;
+use crate::cpu::layout::{Control, TraceEntry, now_ns};
+use crate::cpu::ring::{self, COPY, LAUNCH, Record, STORE, WAIT};
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// A sleeper looks around at least this often: a lost wake-up must never be a hang.
+const LOOK_AROUND: Duration = Duration::from_millis(500);
+/// Stack of a stream's thread: regions keep private arrays there. Touched pages only are used.
+const STACK_BYTES: usize = 64 << 20;
+
+/// How many regions may run at once: as many as the device has cores.
+pub(super) struct Slots {
+    total: u32,
+    free: Mutex<u32>,
+    changed: Condvar,
+}
+
+/// A number of slots, given back on drop.
+pub(super) struct Taken<'a>(&'a Slots, u32);
+
+impl Slots {
+    pub(super) fn new(total: u32) -> Self {
+        Self { total, free: Mutex::new(total), changed: Condvar::new() }
+    }
+
+    pub(super) fn take_all(&self) -> Taken<'_> {
+        self.take(self.total)
+    }
+
+    fn take(&self, count: u32) -> Taken<'_> {
+        let mut free = self.free.lock().expect("no panic with the slots locked");
+        while *free < count {
+            free = self.changed.wait(free).expect("no panic with the slots locked");
+        }
+        *free -= count;
+        Taken(self, count)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().expect("no panic with the slots locked") += self.1;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Starts the thread of stream `index`.
+pub(super) fn start(control: Control, index: u32, slots: Arc<Slots>) -> Result<(), String> {
+    if index >= crate::cpu::layout::STREAMS_MAX {
+        return Err(format!("stream {index} does not exist"));
+    }
+    std::thread::Builder::new()
+        .name(format!("accord-stream{index}"))
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            crash::prepare_thread(index);
+            run(control, index, &slots);
+        })
+        .map(drop)
+        .map_err(|e| format!("starting a thread: {e}"))
+}
+
+fn run(control: Control, index: u32, slots: &Slots) -> ! {
+    let shared = control.stream(index);
+    loop {
+        let Some((record, payload)) = ring::peek(&control, index) else {
+            sleep(&control, index, || shared.head.load(Ordering::Acquire) != shared.tail.load(Ordering::Relaxed));
+            continue;
+        };
+        while shared.owner_done.load(Ordering::Acquire) < record.after {
+            sleep(&control, index, || shared.owner_done.load(Ordering::Acquire) >= record.after);
+        }
+        if shared.poisoned.load(Ordering::Acquire) == 0 {
+            perform(&control, index, slots, &record, payload);
+        }
+        ring::pop(&control, index, &record);
+        shared.worker_done.store(record.seq, Ordering::Release);
+        shared.ring_owner(record.seq);
+        control.header().ring_cross();
+    }
+}
+
+fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payload: *mut u8) {
+    let shared = control.stream(index);
+    let tracing = shared.tracing.load(Ordering::Relaxed) != 0 && record.kind != WAIT;
+    match record.kind {
+        LAUNCH => {
+            let slot = slots.take(1);
+            let start = if tracing { now_ns() } else { 0 };
+            shared.running.store(record.a, Ordering::Release);
+            // SAFETY: the owner had `resolve` make the address from the program's own function, and the payload
+            // is the block followed by its bitmap, as `CpuDevice::launch` put it there.
+            unsafe {
+                relocate(payload, record.b as usize, record.c as usize);
+                let function: extern "C" fn(*mut u8) = std::mem::transmute(record.a as usize);
+                function(payload);
+                // What the region printed belongs to the time before the wait that follows.
+                libc::fflush(stdout);
+            }
+            shared.running.store(0, Ordering::Release);
+            drop(slot);
+            if tracing {
+                trace(control, index, start, record.a, LAUNCH);
+            }
+        }
+        STORE => {
+            let start = if tracing { now_ns() } else { 0 };
+            // SAFETY: the owner checked the range against this device's memory.
+            unsafe { (record.a as *mut u8).copy_from_nonoverlapping(payload, record.c as usize) };
+            if tracing {
+                trace(control, index, start, record.c, STORE);
+            }
+        }
+        COPY => {
+            let start = if tracing { now_ns() } else { 0 };
+            // SAFETY: the owner checked both ranges against this device's memory.
+            unsafe { (record.a as *mut u8).copy_from(record.b as *const u8, record.c as usize) };
+            if tracing {
+                trace(control, index, start, record.c, COPY);
+            }
+        }
+        WAIT => wait_for(control, record.a as u32, record.b),
+        _ => {}
+    }
+}
+
+unsafe extern "C" {
+    #[link_name = "stdout"]
+    static stdout: *mut libc::FILE;
+}
+
+/// Adds the block's address to its relative slots.
+///
+/// # Safety
+/// `block` holds `slots` 8-byte slots, `bytes` bytes in all, and then the bitmap.
+unsafe fn relocate(block: *mut u8, slots: usize, bytes: usize) {
+    for word in 0..slots.div_ceil(64) {
+        // SAFETY: the caller's promise.
+        let mut bits = unsafe { block.add(bytes + word * 8).cast::<u64>().read_unaligned() };
+        while bits != 0 {
+            let slot = word * 64 + bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            if slot < slots {
+                // SAFETY: the slot is in the block, which is 16-byte aligned.
+                unsafe {
+                    let slot = block.cast::<u64>().add(slot);
+                    *slot = (*slot).wrapping_add(block as u64);
+                }
+            }
+        }
+    }
+}
+
+/// Waits until another stream of this device has reached `seq`.
+fn wait_for(control: &Control, other: u32, seq: u64) {
+    let header = control.header();
+    let other = control.stream(other);
+    if other.reached() >= seq {
+        return;
+    }
+    header.cross_waiters.fetch_add(1, Ordering::SeqCst);
+    loop {
+        let bell = header.cross_bell.load(Ordering::Acquire);
+        fence(Ordering::SeqCst);
+        if other.reached() >= seq {
+            break;
+        }
+        futex::wait(&header.cross_bell, bell, Some(LOOK_AROUND));
+    }
+    header.cross_waiters.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Sleeps until the owner rings, unless `ready` already.
+fn sleep(control: &Control, index: u32, ready: impl Fn() -> bool) {
+    let shared = control.stream(index);
+    let bell = shared.worker_bell.load(Ordering::Acquire);
+    shared.worker_sleeping.store(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if !ready() {
+        futex::wait(&shared.worker_bell, bell, Some(LOOK_AROUND));
+    }
+    shared.worker_sleeping.store(0, Ordering::Relaxed);
+}
+
+fn trace(control: &Control, index: u32, start_ns: u64, what: u64, kind: u32) {
+    let shared = control.stream(index);
+    let head = shared.trace_head.load(Ordering::Relaxed);
+    let entry = TraceEntry { start_ns, end_ns: now_ns(), what, kind, _pad: 0 };
+    // SAFETY: this thread is the only writer of this stream's trace ring.
+    unsafe { control.trace(index, head).write(entry) };
+    shared.trace_head.store(head + 1, Ordering::Release);
+}

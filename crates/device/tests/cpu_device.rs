@@ -1,0 +1,432 @@
+//! CPU devices with real workers. This binary is the program whose regions the workers run:
+//! started by a device it serves instead of testing.
+
+use accord_device::cpu::{CpuConfig, CpuDevice, ProgramSpec, inventory, is_worker, worker_main};
+use accord_device::{Device, Sink, Source};
+use accord_types::{
+    ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims, NodeId, ObjectSpec, QueueId,
+    Result, Seq, StreamId,
+};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+type Test = Result<(), Failed>;
+
+fn main() {
+    if is_worker() {
+        std::process::exit(worker_main());
+    }
+    let tests = [
+        ("a_region_sees_device_addresses_and_private_values", a_region_sees_its_block as fn() -> Test),
+        ("operations_of_a_stream_run_in_order", operations_run_in_order),
+        ("streams_run_at_the_same_time_and_wait_for_each_other", streams_wait),
+        ("copies_go_both_ways_in_pieces", copies_go_both_ways),
+        ("host_work_runs_in_order_and_fails_its_stream_only", host_work),
+        ("notify_is_called_once_reached", notify_is_called),
+        ("a_full_ring_holds_the_caller_back", a_full_ring),
+        ("variables_are_shared_with_their_initial_value", variables),
+        ("a_crash_names_the_region", a_crash_names_the_region),
+        ("exit_in_a_region_is_a_device_error", exit_is_an_error),
+        ("a_killed_worker_fails_waiters_and_leaves_others_alone", a_killed_worker),
+        ("shutdown_ends_the_worker_and_what_waits", shutdown_ends),
+        ("output_comes_before_the_wait_returns", output_comes),
+        ("ranges_outside_memory_are_refused", ranges_are_refused),
+        ("spans_tell_what_ran", spans_tell),
+    ];
+    let trials = tests.into_iter().map(|(name, test)| Trial::test(name, test)).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+// The regions: what GCC would have outlined. Each gets the address of its argument block.
+
+static VARIABLE: AtomicU32 = AtomicU32::new(41);
+
+/// slot 0: device address of u64s; slot 1: address of their count; slot 2: address of an addend.
+extern "C" fn add_to_all(block: *mut u8) {
+    // SAFETY: the tests pass blocks of this shape.
+    unsafe {
+        let slots = block.cast::<*mut u64>();
+        let (data, count, addend) = (*slots, **slots.add(1), **slots.add(2));
+        for i in 0..count as usize {
+            *data.add(i) += addend;
+        }
+    }
+}
+
+/// slot 0: device address of a u64, slot 1: a factor by value.
+extern "C" fn double_slowly(block: *mut u8) {
+    std::thread::sleep(Duration::from_millis(30));
+    // SAFETY: as above.
+    unsafe {
+        let slots = block.cast::<*mut u64>();
+        **slots = **slots * 2 + *block.cast::<u64>().add(1);
+    }
+}
+
+extern "C" fn read_variable(block: *mut u8) {
+    // SAFETY: as above.
+    unsafe { **block.cast::<*mut u64>() = VARIABLE.load(Ordering::SeqCst).into() };
+}
+
+extern "C" fn crash(_block: *mut u8) {
+    // SAFETY: none; it must crash.
+    unsafe { (0x123usize as *mut u8).write_volatile(1) };
+}
+
+extern "C" fn leave(_block: *mut u8) {
+    std::process::exit(3);
+}
+
+extern "C" fn forever(_block: *mut u8) {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+extern "C" fn print(_block: *mut u8) {
+    use std::io::Write as _;
+    std::io::stdout().write_all(b"hello from a region\n").expect("stdout");
+}
+
+fn device() -> Result<Arc<CpuDevice>, Failed> {
+    device_with(ProgramSpec::of_this_process())
+}
+
+fn device_with(program: ProgramSpec) -> Result<Arc<CpuDevice>, Failed> {
+    let config = CpuConfig { devices: Some(1), memory: Some(256 << 20) };
+    let mut info = inventory(NodeId(0), "here", &config).remove(0);
+    info.units = 2;
+    let device = CpuDevice::start(info, &program)?;
+    device.map(device.addresses().0, 64 << 20)?;
+    Ok(device)
+}
+
+/// Where a function of this binary is: position-independent, so found by /proc/self/maps.
+fn spec(name: &str, function: extern "C" fn(*mut u8)) -> FunctionSpec {
+    FunctionSpec { object: this_object(), offset: function as usize as u64 - base(), name: name.into() }
+}
+
+fn this_object() -> ObjectSpec {
+    let path = std::env::current_exe().expect("this binary").to_string_lossy().into_owned();
+    let bytes = std::fs::read(&path).expect("this binary");
+    use object::Object as _;
+    let id = object::File::parse(&*bytes).expect("ELF").build_id().expect("ELF").unwrap_or_default().to_vec();
+    ObjectSpec { path, build_id: id.iter().map(|b| format!("{b:02x}")).collect(), executable: true }
+}
+
+fn base() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+    let exe = std::env::current_exe().expect("this binary");
+    let line = maps.lines().find(|l| l.ends_with(&*exe.to_string_lossy())).expect("mapped");
+    u64::from_str_radix(line.split('-').next().expect("address"), 16).expect("hex")
+}
+
+struct Bytes(Vec<u8>, usize);
+impl Source for Bytes {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        piece.copy_from_slice(&self.0[self.1..][..piece.len()]);
+        self.1 += piece.len();
+        Ok(())
+    }
+}
+
+struct Into(Arc<Mutex<Vec<u8>>>);
+impl Sink for Into {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.0.lock().expect("test lock").extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+fn read(device: &CpuDevice, stream: StreamId, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
+    let bytes = Arc::default();
+    let seq = device.copy_out(stream, at, len, Box::new(Into(Arc::clone(&bytes))))?;
+    device.synchronize(stream, seq)?;
+    let bytes = bytes.lock().expect("test lock").clone();
+    Ok(bytes)
+}
+
+fn read_u64(device: &CpuDevice, stream: StreamId, at: DevicePtr) -> Result<u64> {
+    Ok(u64::from_ne_bytes(read(device, stream, at, 8)?.try_into().expect("8 bytes")))
+}
+
+fn launch(device: &CpuDevice, stream: StreamId, f: &FunctionSpec, slots: &[u64]) -> Result<Seq> {
+    let bytes: Vec<u8> = slots.iter().flat_map(|s| s.to_ne_bytes()).collect();
+    let relative = vec![0; slots.len().div_ceil(64)];
+    let block = ArgBlock { bytes: &bytes, slots: slots.len() as u32, relative: &relative };
+    device.launch(stream, device.function(f)?, LaunchDims::default(), block)
+}
+
+fn a_region_sees_its_block() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId::SYNC)?;
+    let data = device.addresses().0;
+    let initial: Vec<u8> = (0..100u64).flat_map(u64::to_ne_bytes).collect();
+    device.copy_in(stream, data, 800, Box::new(Bytes(initial, 0)))?;
+    // Slots 1 and 2 are relative: their values travel behind the slots.
+    let mut block = [0u64; 6];
+    (block[0], block[1], block[2], block[3], block[4]) = (data.0, 24, 32, 100, 7);
+    let bytes: Vec<u8> = block.iter().flat_map(|s| s.to_ne_bytes()).collect();
+    let function = device.function(&spec("add_to_all", add_to_all))?;
+    let block = ArgBlock { bytes: &bytes, slots: 3, relative: &[0b110] };
+    let seq = device.launch(stream, function, LaunchDims::default(), block)?;
+    device.synchronize(stream, seq)?;
+    assert!(device.reached(stream, seq)?);
+    let after = read(&device, stream, data, 800)?;
+    let expected: Vec<u8> = (7..107u64).flat_map(u64::to_ne_bytes).collect();
+    assert_eq!(after, expected);
+    Ok(())
+}
+
+fn operations_run_in_order() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let double = spec("double_slowly", double_slowly);
+    // ((1 * 2 + 1) copied over, stored over by 10, * 2 + 5): any other order gives another number.
+    device.store(stream, at, &1u64.to_ne_bytes())?;
+    launch(&device, stream, &double, &[at.0, 1])?;
+    device.copy(stream, at.offset(8), at, 8)?;
+    device.copy_in(stream, at, 8, Box::new(Bytes(10u64.to_ne_bytes().to_vec(), 0)))?;
+    launch(&device, stream, &double, &[at.0, 5])?;
+    device.store(stream, at.offset(16), &99u64.to_ne_bytes())?;
+    device.copy(stream, at.offset(24), at.offset(16), 8)?;
+    let bytes = read(&device, stream, at, 32)?;
+    let words: Vec<u64> = bytes.chunks(8).map(|c| u64::from_ne_bytes(c.try_into().expect("8 bytes"))).collect();
+    assert_eq!(words, [25, 3, 99, 99]);
+    Ok(())
+}
+
+fn streams_wait() -> Test {
+    let device = device()?;
+    let (a, b) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
+    let at = device.addresses().0;
+    let double = spec("double_slowly", double_slowly);
+    device.store(a, at, &3u64.to_ne_bytes())?;
+    let mut last = Seq(0);
+    for _ in 0..4 {
+        last = launch(&device, a, &double, &[at.0, 0])?;
+    }
+    // b copies what a computes, without the host waiting.
+    let start = Instant::now();
+    device.wait_stream(b, a, last)?;
+    let seq = device.copy(b, at.offset(8), at, 8)?;
+    assert!(start.elapsed() < Duration::from_millis(60), "the host must not wait");
+    assert!(!device.reached(b, seq)?);
+    device.synchronize(b, seq)?;
+    assert_eq!(read_u64(&device, b, at.offset(8))?, 48);
+    // Regions of two streams overlap: sleepers need no cores.
+    let start = Instant::now();
+    let x = launch(&device, a, &double, &[at.0, 0])?;
+    let y = launch(&device, b, &double, &[at.0 + 8, 0])?;
+    device.synchronize(a, x)?;
+    device.synchronize(b, y)?;
+    assert!(start.elapsed() < Duration::from_millis(55), "{:?} for two sleeps of 30 ms", start.elapsed());
+    Ok(())
+}
+
+fn copies_go_both_ways() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(0))?;
+    let at = device.addresses().0;
+    let bytes: Vec<u8> = (0..3_000_001u32).map(|i| (i * 7 % 251) as u8).collect();
+    device.copy_in(stream, at, bytes.len() as u64, Box::new(Bytes(bytes.clone(), 0)))?;
+    assert_eq!(read(&device, stream, at, bytes.len() as u64)?, bytes);
+    assert_eq!(read(&device, stream, at.offset(1_000_000), 5)?, bytes[1_000_000..][..5]);
+    device.unmap(stream, at, 64 << 20)?;
+    device.map(at, 2 << 20)?;
+    assert_eq!(read(&device, stream, at, 16)?, [0; 16]);
+    Ok(())
+}
+
+fn host_work() -> Test {
+    let device = device()?;
+    let (good, bad) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
+    let at = device.addresses().0;
+    let ran = Arc::new(AtomicUsize::new(0));
+    launch(&device, bad, &spec("double_slowly", double_slowly), &[at.0, 1])?;
+    let seen = Arc::clone(&ran);
+    device.host_op(
+        bad,
+        Box::new(move || {
+            seen.fetch_add(1, Ordering::SeqCst);
+            Err(accord_types::Error::new(ErrorCode::System, "the other end went away"))
+        }),
+    )?;
+    let seen = Arc::clone(&ran);
+    let after = device.host_op(bad, Box::new(move || { seen.fetch_add(10, Ordering::SeqCst); Ok(()) }))?;
+    let error = device.synchronize(bad, after).expect_err("the stream has failed");
+    assert_eq!(error.cause(), "the other end went away");
+    assert_eq!(error.place().queue, Some(QueueId(2)));
+    assert!(device.store(bad, at, &[1]).is_err(), "a failed stream takes nothing more");
+    assert_eq!(ran.load(Ordering::SeqCst), 1, "what follows a failure is dropped");
+    let seq = device.store(good, at, &[1])?;
+    device.synchronize(good, seq)?;
+    Ok(())
+}
+
+fn notify_is_called() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let (tell, told) = mpsc::channel();
+    for round in 0..50u64 {
+        let function = if round % 10 == 0 { double_slowly } else { read_variable };
+        let seq = launch(&device, stream, &spec("f", function), &[at.0, round])?;
+        let tell = tell.clone();
+        device.notify(stream, seq, Box::new(move |result| tell.send((round, result)).expect("test waits")));
+    }
+    for _ in 0..50 {
+        told.recv_timeout(Duration::from_secs(10)).map_err(|e| e.to_string())?.1?;
+    }
+    Ok(())
+}
+
+fn a_full_ring() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    launch(&device, stream, &spec("double_slowly", double_slowly), &[at.0, 1])?;
+    let function = device.function(&spec("read_variable", read_variable))?;
+    let block = at.0.to_ne_bytes();
+    let mut last = Seq(0);
+    // 1 MiB of ring holds some 16,000 of these.
+    for _ in 0..40_000 {
+        let block = ArgBlock { bytes: &block, slots: 1, relative: &[0] };
+        last = device.launch(stream, function, LaunchDims::default(), block)?;
+    }
+    device.synchronize(stream, last)?;
+    assert_eq!(read_u64(&device, stream, at)?, 41);
+    Ok(())
+}
+
+fn variables() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let offset = std::ptr::from_ref(&VARIABLE) as u64 - base();
+    let global = GlobalSpec { object: this_object(), offset, len: 4 };
+    let address = device.global(&global)?;
+    assert_eq!(device.global(&global)?, address, "asked for twice, the same variable");
+    assert_eq!(read(&device, stream, address, 4)?, 41u32.to_ne_bytes());
+    device.store(stream, address, &1234u32.to_ne_bytes())?;
+    let read_it = spec("read_variable", read_variable);
+    let seq = launch(&device, stream, &read_it, &[at.0])?;
+    device.synchronize(stream, seq)?;
+    assert_eq!(read_u64(&device, stream, at)?, 1234);
+    assert_eq!(VARIABLE.load(Ordering::SeqCst), 41, "the program's own variable is another");
+    Ok(())
+}
+
+fn a_crash_names_the_region() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(5))?;
+    let seq = launch(&device, stream, &spec("crash", crash), &[])?;
+    let error = device.synchronize(stream, seq).expect_err("the region crashed");
+    let text = error.to_string();
+    assert_eq!(error.code(), ErrorCode::Execution);
+    for part in ["region crash", "cpu_device.rs:", "SIGSEGV", "0x123", "queue 5"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(device.create_stream(QueueId(6)).is_err(), "a crashed device takes nothing more");
+    Ok(())
+}
+
+fn exit_is_an_error() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let seq = launch(&device, stream, &spec("leave", leave), &[])?;
+    let text = device.synchronize(stream, seq).expect_err("the region exited").to_string();
+    assert!(text.contains("region leave") && text.contains("called exit(3)"), "{text}");
+    Ok(())
+}
+
+fn a_killed_worker() -> Test {
+    let (victim, other) = (device()?, device()?);
+    let stream = victim.create_stream(QueueId(1))?;
+    let seq = launch(&victim, stream, &spec("forever", forever), &[])?;
+    let (tell, told) = mpsc::channel();
+    victim.notify(stream, seq, Box::new(move |result| tell.send(result).expect("test waits")));
+    let waiter = {
+        let victim = Arc::clone(&victim);
+        std::thread::spawn(move || victim.synchronize(stream, seq))
+    };
+    let pid = victim.worker_pid();
+    assert!(std::process::Command::new("kill").args(["-9", &pid.to_string()]).status()?.success());
+    assert!(waiter.join().expect("no panic").is_err());
+    assert!(told.recv_timeout(Duration::from_secs(5)).map_err(|e| e.to_string())?.is_err());
+    let stream = other.create_stream(QueueId(1))?;
+    let seq = other.store(stream, other.addresses().0, &[1])?;
+    other.synchronize(stream, seq)?;
+    Ok(())
+}
+
+fn shutdown_ends() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    launch(&device, stream, &spec("forever", forever), &[])?;
+    device.shutdown();
+    let error = device.create_stream(QueueId(2)).expect_err("it is shut down");
+    assert_eq!(error.code(), ErrorCode::DeviceShutdown);
+    Ok(())
+}
+
+fn output_comes() -> Test {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let mut program = ProgramSpec::of_this_process();
+    let taken = Arc::clone(&lines);
+    program.output = Some(Arc::new(move |which, bytes: &[u8]| {
+        taken.lock().expect("test lock").push((which, bytes.to_vec()));
+    }));
+    let device = device_with(program)?;
+    let stream = device.create_stream(QueueId(1))?;
+    for round in 1..=20 {
+        let seq = launch(&device, stream, &spec("print", print), &[])?;
+        device.synchronize(stream, seq)?;
+        let lines = lines.lock().expect("test lock");
+        let text: Vec<u8> = lines.iter().flat_map(|(_, b)| b.clone()).collect();
+        assert_eq!(text, b"hello from a region\n".repeat(round));
+        assert!(lines.iter().all(|(which, _)| *which == 1));
+    }
+    Ok(())
+}
+
+fn ranges_are_refused() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let (start, len) = device.addresses();
+    assert!(device.store(stream, DevicePtr(64), &[1]).is_err());
+    assert!(device.copy(stream, start, start.offset(len - 4), 8).is_err());
+    assert!(device.map(start.offset(len), 4096).is_err());
+    assert!(device.copy_in(stream, start, u64::MAX, Box::new(Bytes(vec![], 0))).is_err());
+    let error = device.map(start.offset(64 << 20), 512 << 20).expect_err("more than the device has");
+    assert_eq!(error.code(), ErrorCode::OutOfMemory);
+    assert!(device.store(StreamId(9), start, &[1]).is_err());
+    Ok(())
+}
+
+fn spans_tell() -> Test {
+    #[derive(Default)]
+    struct Spans(Mutex<Vec<accord_types::Span>>);
+    impl accord_types::SpanSink for Spans {
+        fn span(&self, span: accord_types::Span) {
+            self.0.lock().expect("test lock").push(span);
+        }
+    }
+    let device = device()?;
+    let spans = Arc::new(Spans::default());
+    device.trace(spans.clone());
+    let stream = device.create_stream(QueueId(4))?;
+    let at = device.addresses().0;
+    device.copy_in(stream, at, 4096, Box::new(Bytes(vec![1; 4096], 0)))?;
+    let seq = launch(&device, stream, &spec("double_slowly", double_slowly), &[at.0, 1])?;
+    device.synchronize(stream, seq)?;
+    let spans = spans.0.lock().expect("test lock");
+    let launch = spans.iter().find(|s| s.kind == accord_types::SpanKind::Launch).ok_or("no launch span")?;
+    let copy = spans.iter().find(|s| s.kind == accord_types::SpanKind::CopyIn).ok_or("no copy span")?;
+    assert_eq!((launch.name.as_str(), launch.queue, copy.bytes), ("double_slowly", QueueId(4), 4096));
+    assert!(launch.end_ns - launch.start_ns >= 30_000_000 && copy.end_ns <= launch.start_ns);
+    Ok(())
+}
