@@ -1,0 +1,70 @@
+//! Takes spans while a program runs.
+
+use accord_types::{Span, SpanSink};
+use std::sync::{Mutex, PoisonError};
+
+/// Most spans that a collector keeps: about 100 MiB.
+pub const SPANS_MAX: usize = 1 << 20;
+
+/// Keeps the spans of a program's devices, up to [`SPANS_MAX`]; counts what comes after.
+#[derive(Default)]
+pub struct Collector {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    spans: Vec<Span>,
+    lost: u64,
+}
+
+impl Collector {
+    /// The spans so far, and how many there was no room for. The collector is empty afterwards.
+    pub fn take(&self) -> (Vec<Span>, u64) {
+        let mut kept = self.lock();
+        let Kept { spans, lost } = std::mem::take(&mut *kept);
+        (spans, lost)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+        // A thread that panicked here left whole spans behind.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SpanSink for Collector {
+    fn span(&self, span: Span) {
+        let mut kept = self.lock();
+        if kept.spans.len() < SPANS_MAX {
+            kept.spans.push(span);
+        } else {
+            kept.lost += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::{DeviceId, NodeId, QueueId, SpanKind};
+
+    #[test]
+    fn spans_beyond_the_bound_are_counted() {
+        let span = Span {
+            device: DeviceId { node: NodeId(0), ordinal: 0 },
+            queue: QueueId(1),
+            kind: SpanKind::Copy,
+            name: String::new(),
+            bytes: 1,
+            start_ns: 0,
+            end_ns: 1,
+        };
+        let collector = Collector::default();
+        for _ in 0..SPANS_MAX + 3 {
+            collector.span(span.clone());
+        }
+        let (spans, lost) = collector.take();
+        assert_eq!((spans.len(), lost), (SPANS_MAX, 3));
+        assert_eq!(collector.take(), (Vec::new(), 0));
+    }
+}
