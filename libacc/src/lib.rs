@@ -1,1 +1,24 @@
+//! The C ABI of Accord: OpenACC's routines and the entry points of GCC's code, as a shared library
+//! that a stock-GCC program has preloaded or linked before libgomp.
+//!
+//! This crate turns calls into values and pointers into numbers; the rules are in
+//! `accord-runtime`, the devices behind `accord-link`. It is a guest in the program: it starts
+//! nothing before the first call, and prints nothing unless it ends the program or is asked to.
 
+mod api;
+mod cluster;
+mod door;
+mod elf;
+mod fortran;
+mod goacc;
+mod host_memory;
+mod images;
+mod loader;
+mod objects;
+mod process;
+mod raw_lock;
+mod report;
+mod settings;
+#[cfg(not(test))]
+mod start_main;
+mod thread;

@@ -1,0 +1,52 @@
+//! Choosing a device (OpenACC 3.3, 3.2.1 to 3.2.5, 3.2.17).
+
+use super::device_type;
+use crate::door::{enter_without_runtime, routine};
+use crate::settings;
+use accord_types::DeviceType;
+
+routine! {
+    /// Devices of a type (3.2.1): none of a type without a meaning.
+    fn acc_get_num_devices(kind: i32) -> i32 = |runtime, local| match DeviceType::from_raw(kind) {
+        Some(kind) => Ok(i32::try_from(runtime.get_num_devices(local, kind)?).unwrap_or(i32::MAX)),
+        None => Ok(0),
+    };
+    /// Current device type (3.2.2).
+    fn acc_set_device_type(kind: i32) =
+        |runtime, local| runtime.set_device_type(local, device_type(kind)?);
+    /// Current device type (3.2.3).
+    fn acc_get_device_type() -> i32 =
+        |runtime, local| Ok(runtime.get_device_type(local)? as i32);
+    /// Current device (3.2.4).
+    fn acc_set_device_num(num: i32, kind: i32) =
+        |runtime, local| runtime.set_device_num(local, num, device_type(kind)?);
+    /// Current device's number (3.2.5).
+    fn acc_get_device_num(kind: i32) -> i32 = |runtime, local| {
+        let num = runtime.get_device_num(local, device_type(kind)?)?;
+        Ok(i32::try_from(num).unwrap_or(i32::MAX))
+    };
+}
+
+/// Where the caller runs (3.2.17). Optimised code answers this itself, as the host.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn acc_on_device(kind: i32) -> i32 {
+    if settings::is_worker() {
+        return i32::from(on_worker(kind));
+    }
+    crate::door::enter("acc_on_device", |runtime, local| match DeviceType::from_raw(kind) {
+        Some(kind) => Ok(i32::from(runtime.on_device(local, kind)?)),
+        None => Ok(0),
+    })
+}
+
+/// The answer inside a region on a CPU device.
+fn on_worker(kind: i32) -> bool {
+    enter_without_runtime("acc_on_device", || {
+        let emulated = settings::emulated();
+        Ok(match DeviceType::from_raw(kind) {
+            Some(DeviceType::NotHost) => true,
+            Some(kind) => kind == emulated.unwrap_or(DeviceType::Cpu),
+            None => false,
+        })
+    })
+}

@@ -1,0 +1,11 @@
+//! Starting and ending the use of devices (OpenACC 3.3, 3.2.7, 3.2.8).
+
+use super::device_type;
+use crate::door::routine;
+
+routine! {
+    /// Starts the devices of a type (3.2.7).
+    fn acc_init(kind: i32) = |runtime, local| runtime.init(local, device_type(kind)?);
+    /// Ends the use of the devices of a type (3.2.8).
+    fn acc_shutdown(kind: i32) = |runtime, local| runtime.shutdown(local, device_type(kind)?);
+}

@@ -1,0 +1,38 @@
+//! Device memory and copies by device address (OpenACC 3.3, 3.2.18, 3.2.19, 3.2.26 to 3.2.30).
+
+use super::SYNC;
+use crate::door::routine;
+
+routine! {
+    /// Device memory; null if there is none (3.2.18).
+    fn acc_malloc(bytes: usize) -> usize = |runtime, local| runtime.malloc(local, bytes);
+    /// Gives it back (3.2.19).
+    fn acc_free(data: usize) = |runtime, local| runtime.free(local, data);
+
+    /// Host to device (3.2.26).
+    fn acc_memcpy_to_device(device: usize, host: usize, bytes: usize) =
+        |runtime, local| runtime.memcpy_to_device(local, device, host, bytes, SYNC);
+    /// [`acc_memcpy_to_device`] in a queue.
+    fn acc_memcpy_to_device_async(device: usize, host: usize, bytes: usize, queue: i32) =
+        |runtime, local| runtime.memcpy_to_device(local, device, host, bytes, queue);
+    /// Device to host (3.2.27).
+    fn acc_memcpy_from_device(host: usize, device: usize, bytes: usize) =
+        |runtime, local| runtime.memcpy_from_device(local, host, device, bytes, SYNC);
+    /// [`acc_memcpy_from_device`] in a queue.
+    fn acc_memcpy_from_device_async(host: usize, device: usize, bytes: usize, queue: i32) =
+        |runtime, local| runtime.memcpy_from_device(local, host, device, bytes, queue);
+    /// Within the current device (3.2.28).
+    fn acc_memcpy_device(dst: usize, src: usize, bytes: usize) =
+        |runtime, local| runtime.memcpy_device(local, dst, src, bytes, SYNC);
+    /// [`acc_memcpy_device`] in a queue.
+    fn acc_memcpy_device_async(dst: usize, src: usize, bytes: usize, queue: i32) =
+        |runtime, local| runtime.memcpy_device(local, dst, src, bytes, queue);
+
+    /// From the copy of `src` on one device to that of `dst` on another (3.2.30).
+    fn acc_memcpy_d2d(dst: usize, src: usize, bytes: usize, dev_dst: i32, dev_src: i32) =
+        |runtime, local| runtime.memcpy_d2d(local, dst, src, bytes, dev_dst, dev_src, SYNC);
+    /// [`acc_memcpy_d2d`] in a queue of the source device.
+    fn acc_memcpy_d2d_async(
+        dst: usize, src: usize, bytes: usize, dev_dst: i32, dev_src: i32, queue: i32,
+    ) = |runtime, local| runtime.memcpy_d2d(local, dst, src, bytes, dev_dst, dev_src, queue);
+}

@@ -1,0 +1,32 @@
+//! The routines of OpenACC 3.3, chapter 3, in C: one file for each group.
+//!
+//! Addresses are numbers here. Async-arguments and device types are checked by the runtime, but for
+//! types without a meaning, which this file turns into the specification's answers.
+
+mod attach;
+mod cuda;
+mod data;
+pub(crate) mod device;
+pub(crate) mod init;
+mod map;
+mod memory;
+pub(crate) mod property;
+pub(crate) mod queue;
+
+pub(crate) use property::text as property_text;
+
+use accord_types::{DeviceType, Error, ErrorCode, Result};
+
+/// The async-argument of a synchronous routine.
+pub(crate) const SYNC: i32 = -2;
+
+/// A device type that has to mean something.
+///
+/// # Errors
+/// `acc_error_device_type_unavailable`.
+pub(crate) fn device_type(raw: i32) -> Result<DeviceType> {
+    DeviceType::from_raw(raw).ok_or_else(|| {
+        Error::new(ErrorCode::DeviceTypeUnavailable, format!("{raw} is no device type"))
+            .remedy("use the acc_device_* names of openacc.h")
+    })
+}

@@ -1,0 +1,57 @@
+//! What only an object's file tells: its static functions' names and GCC's offload tables.
+
+use object::read::elf::ElfFile64;
+use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SymbolKind};
+use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+/// Reads what `look` wants from the file at `path`; None if it can't be read as ELF.
+fn with_elf<R>(
+    path: &Path,
+    look: impl FnOnce(&ElfFile64<'_, object::Endianness, &ReadCache<File>>) -> R,
+) -> Option<R> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let elf = ElfFile64::parse(&cache).ok()?;
+    Some(look(&elf))
+}
+
+/// Where the table of `declare` variables lies, relative to the load address. GCC makes it
+/// (`.gnu.offload_vars`: pairs of address and size) with and without offloading.
+pub(crate) fn declare_table(path: &Path) -> Option<Range<usize>> {
+    with_elf(path, |elf| {
+        let section = elf.section_by_name(".gnu.offload_vars")?;
+        let start = usize::try_from(section.address()).ok()?;
+        Some(start..start.checked_add(usize::try_from(section.size()).ok()?)?)
+    })?
+}
+
+/// Names of the outlined regions, by their offset from the load address. They are static, so
+/// only the full symbol table has them; a stripped file has none.
+pub(crate) fn region_names(path: &Path) -> HashMap<u64, String> {
+    with_elf(path, |elf| {
+        elf.symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.address() != 0)
+            .filter_map(|symbol| {
+                let name = symbol.name().ok()?;
+                name.contains("_omp_fn").then(|| (symbol.address(), name.to_owned()))
+            })
+            .collect()
+    })
+    .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_object_has_nothing() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"\x7fELF and then text").unwrap();
+        assert!(declare_table(file.path()).is_none());
+        assert!(region_names(file.path()).is_empty());
+        assert!(region_names(Path::new("/nonexistent")).is_empty());
+    }
+}

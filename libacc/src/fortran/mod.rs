@@ -1,0 +1,23 @@
+//! The routines as gfortran's code calls them: `NAME_h_`, arguments by reference.
+//!
+//! Data routines have three forms: an address with the length as a 32-bit or as a 64-bit integer, and an
+//! array by its descriptor.
+
+mod data;
+mod descriptor;
+mod device;
+mod property;
+mod queue;
+
+use accord_types::{Error, ErrorCode, Result};
+
+/// A length that a program passed as a signed integer.
+///
+/// # Errors
+/// `acc_error_invalid_argument` if it is negative.
+fn length(bytes: i64) -> Result<usize> {
+    usize::try_from(bytes).map_err(|_| {
+        Error::new(ErrorCode::InvalidArgument, format!("the length is {bytes} bytes"))
+            .remedy("pass 0 or more")
+    })
+}

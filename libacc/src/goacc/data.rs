@@ -1,0 +1,29 @@
+//! `GOACC_data_start` and `GOACC_data_end`: `data` and `host_data` (OpenACC 3.3, 2.6.5, 2.8).
+
+use super::entries;
+use crate::door;
+
+/// A region starts. Device addresses for `use_device` come back in `hosts`.
+///
+/// # Safety
+/// The arrays must be as GCC passes them: `n` elements each.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOACC_data_start(
+    dev: i32,
+    n: usize,
+    hosts: *mut usize,
+    sizes: *const usize,
+    kinds: *const u16,
+) {
+    door::enter("data", |runtime, local| {
+        // SAFETY: the caller's promise.
+        let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
+        runtime.data_start(local, dev, &mut entries)
+    });
+}
+
+/// The thread's innermost region ends.
+#[unsafe(no_mangle)]
+extern "C" fn GOACC_data_end() {
+    door::enter("end of data", |runtime, local| runtime.data_end(local));
+}

@@ -1,0 +1,23 @@
+//! `GOACC_declare`: `declare` of local variables (OpenACC 3.3, 2.13).
+
+use super::entries;
+use crate::door;
+
+/// The variables' scope starts or ends.
+///
+/// # Safety
+/// The arrays must be as GCC passes them: `n` elements each.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn GOACC_declare(
+    dev: i32,
+    n: usize,
+    hosts: *mut usize,
+    sizes: *const usize,
+    kinds: *const u16,
+) {
+    door::enter("declare", |runtime, local| {
+        // SAFETY: the caller's promise.
+        let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
+        runtime.declare(local, dev, &mut entries)
+    });
+}

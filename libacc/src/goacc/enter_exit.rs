@@ -1,0 +1,70 @@
+//! `GOACC_enter_data`, `GOACC_exit_data` and the older `GOACC_enter_exit_data`
+//! (OpenACC 3.3, 2.6.6), and `GOACC_update` (2.14.4): all have the same arguments.
+
+use super::{entries, list};
+use crate::door;
+use accord_runtime::{Entries, LocalThread, Runtime};
+use accord_types::Result;
+
+/// The runtime's part of one of these calls.
+type Rule =
+    fn(&Runtime, &mut LocalThread, i32, &mut Entries<'_>, i32, &[i32]) -> Result<()>;
+
+/// The arguments, with the waits that the shim has gathered.
+struct Arguments {
+    dev: i32,
+    n: usize,
+    hosts: *mut usize,
+    sizes: *const usize,
+    kinds: *const u16,
+    async_: i32,
+    wait_count: usize,
+    waits: *const i32,
+}
+
+impl Arguments {
+    fn apply(self, call: &'static str, rule: Rule) {
+        door::enter(call, |runtime, local| {
+            // SAFETY: GCC passes n elements of each array, and the shim a list of that length.
+            let (mut entries, waits) = unsafe {
+                (
+                    entries(self.n, self.hosts, self.sizes, self.kinds),
+                    list(self.wait_count, self.waits),
+                )
+            };
+            rule(runtime, local, self.dev, &mut entries, self.async_, waits)
+        });
+    }
+}
+
+macro_rules! called_by_shim {
+    ($($(#[$doc:meta])* $name:ident, $call:literal, $rule:path;)*) => {
+        $(
+            $(#[$doc])*
+            pub(super) extern "C" fn $name(
+                dev: i32,
+                n: usize,
+                hosts: *mut usize,
+                sizes: *const usize,
+                kinds: *const u16,
+                async_: i32,
+                wait_count: usize,
+                waits: *const i32,
+            ) {
+                Arguments { dev, n, hosts, sizes, kinds, async_, wait_count, waits }
+                    .apply($call, $rule);
+            }
+        )*
+    };
+}
+
+called_by_shim! {
+    /// `enter data`.
+    enter_data, "enter data", Runtime::enter_data;
+    /// `exit data`.
+    exit_data, "exit data", Runtime::exit_data;
+    /// Either of the two, of compilers before GCC 12.
+    enter_exit_data, "enter or exit data", Runtime::enter_exit_data;
+    /// `update`.
+    update, "update", Runtime::update;
+}

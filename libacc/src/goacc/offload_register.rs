@@ -1,0 +1,112 @@
+//! `GOMP_offload_register_ver` and its kin: an object with offload code is loaded or unloaded.
+//!
+//! They come from constructors and destructors: nothing is initialised or started here.
+
+use crate::door;
+use crate::images::{self, Image};
+use std::ffi::{CStr, c_void};
+
+type WithVersion = unsafe extern "C" fn(u32, *const c_void, i32, *const c_void);
+type WithoutVersion = unsafe extern "C" fn(*const c_void, i32, *const c_void);
+
+/// GCC 6 and later.
+#[unsafe(no_mangle)]
+extern "C" fn GOMP_offload_register_ver(
+    version: u32,
+    table: *const c_void,
+    target: i32,
+    data: *const c_void,
+) {
+    door::enter_without_runtime("GOMP_offload_register_ver", || {
+        images::register(image(version, table, target, data));
+        forward_with_version(c"GOMP_offload_register_ver", version, table, target, data);
+        Ok(())
+    });
+}
+
+/// GCC 6 and later.
+#[unsafe(no_mangle)]
+extern "C" fn GOMP_offload_unregister_ver(
+    version: u32,
+    table: *const c_void,
+    target: i32,
+    data: *const c_void,
+) {
+    door::enter_without_runtime("GOMP_offload_unregister_ver", || {
+        images::unregister(image(version, table, target, data));
+        forward_with_version(c"GOMP_offload_unregister_ver", version, table, target, data);
+        Ok(())
+    });
+}
+
+/// GCC 5.
+#[unsafe(no_mangle)]
+extern "C" fn GOMP_offload_register(table: *const c_void, target: i32, data: *const c_void) {
+    door::enter_without_runtime("GOMP_offload_register", || {
+        images::register(image(0, table, target, data));
+        forward_without_version(c"GOMP_offload_register", table, target, data);
+        Ok(())
+    });
+}
+
+/// GCC 5.
+#[unsafe(no_mangle)]
+extern "C" fn GOMP_offload_unregister(table: *const c_void, target: i32, data: *const c_void) {
+    door::enter_without_runtime("GOMP_offload_unregister", || {
+        images::unregister(image(0, table, target, data));
+        forward_without_version(c"GOMP_offload_unregister", table, target, data);
+        Ok(())
+    });
+}
+
+fn image(version: u32, table: *const c_void, target: i32, data: *const c_void) -> Image {
+    Image { version, table: table as usize, target, data: data as usize }
+}
+
+/// OpenMP's `target` regions in the same object stay libgomp's.
+fn forward_with_version(
+    name: &CStr,
+    version: u32,
+    table: *const c_void,
+    target: i32,
+    data: *const c_void,
+) {
+    in_libgomp(name, |symbol| {
+        // SAFETY: libgomp's function of this name has this type.
+        let function: WithVersion = unsafe { std::mem::transmute(symbol) };
+        // SAFETY: the arguments are the caller's own.
+        unsafe { function(version, table, target, data) };
+    });
+}
+
+fn forward_without_version(name: &CStr, table: *const c_void, target: i32, data: *const c_void) {
+    in_libgomp(name, |symbol| {
+        // SAFETY: libgomp's function of this name has this type.
+        let function: WithoutVersion = unsafe { std::mem::transmute(symbol) };
+        // SAFETY: the arguments are the caller's own.
+        unsafe { function(table, target, data) };
+    });
+}
+
+/// Runs `body` with libgomp's own symbol, if libgomp is there. It isn't kept: libgomp may come and go with
+/// an object that was loaded by `dlopen`, and then is not behind this library in the search order.
+fn in_libgomp(name: &CStr, body: impl FnOnce(*mut c_void)) {
+    // SAFETY: the name is terminated.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if !symbol.is_null() {
+        return body(symbol);
+    }
+    // SAFETY: the name is terminated; nothing new is loaded.
+    let library =
+        unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if library.is_null() {
+        return;
+    }
+    // SAFETY: the library is loaded until dlclose below.
+    let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
+    if !symbol.is_null() {
+        body(symbol);
+    }
+    // SAFETY: gives back what dlopen took; the caller's object keeps libgomp loaded.
+    unsafe { libc::dlclose(library) };
+}

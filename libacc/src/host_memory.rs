@@ -1,0 +1,111 @@
+//! The program's memory and code: the only place that follows the program's pointers.
+
+use crate::{elf, loader};
+use accord_runtime::ports::HostMemory;
+use accord_types::{Error, ErrorCode, FunctionSpec, Result};
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// The memory and the regions of this process.
+#[derive(Default)]
+pub(crate) struct ProgramMemory {
+    /// Region names of each object that a launch has come from.
+    names: Mutex<HashMap<PathBuf, HashMap<u64, String>>>,
+}
+
+impl HostMemory for ProgramMemory {
+    fn read(&self, address: usize, buf: &mut [u8]) {
+        // SAFETY: the program passed the address as readable for this length.
+        unsafe {
+            std::ptr::copy_nonoverlapping(address as *const u8, buf.as_mut_ptr(), buf.len());
+        }
+    }
+
+    fn function(&self, address: usize) -> Result<FunctionSpec> {
+        let object = loader::holding(address).ok_or_else(|| {
+            Error::new(
+                ErrorCode::InvalidArgument,
+                format!("no loaded object holds the region at {address:#x}"),
+            )
+            .remedy("don't unload an object while one of its regions runs")
+        })?;
+        let offset = (address - object.base) as u64;
+        let name = self
+            .region_name(&object.file, offset)
+            .or_else(|| exported_name(address))
+            .unwrap_or_else(|| format!("region at {}+{offset:#x}", object.path));
+        Ok(FunctionSpec { object: object.spec(), offset, name })
+    }
+
+    fn allocate(&self, bytes: usize) -> usize {
+        // SAFETY: malloc takes any size.
+        unsafe { libc::malloc(bytes) as usize }
+    }
+
+    fn free(&self, address: usize) {
+        // SAFETY: the program passes what allocate returned, or null.
+        unsafe { libc::free(address as *mut libc::c_void) };
+    }
+
+    fn copy(&self, dst: usize, src: usize, bytes: usize) {
+        // SAFETY: the program passed both ranges as its own memory.
+        unsafe { std::ptr::copy(src as *const u8, dst as *mut u8, bytes) };
+    }
+}
+
+impl ProgramMemory {
+    fn region_name(&self, file: &Path, offset: u64) -> Option<String> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if !names.contains_key(file) {
+            names.insert(file.to_owned(), elf::region_names(file));
+        }
+        names.get(file)?.get(&offset).cloned()
+    }
+}
+
+/// The dynamic symbol that starts at `address`.
+fn exported_name(address: usize) -> Option<String> {
+    // SAFETY: all-zero is a valid Dl_info.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is valid; the address need not be.
+    let found = unsafe { libc::dladdr(address as *const libc::c_void, &raw mut info) } != 0;
+    if !found || info.dli_sname.is_null() || info.dli_saddr as usize != address {
+        return None;
+    }
+    // SAFETY: the loader gives a terminated string that lives as long as its object.
+    Some(unsafe { CStr::from_ptr(info.dli_sname) }.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_named_by_object_and_offset() {
+        let address = exported_name as *const () as usize;
+        let spec = ProgramMemory::default().function(address).unwrap();
+        let object = loader::holding(address).unwrap();
+        assert!(spec.object.executable);
+        assert_eq!(spec.offset, (address - object.base) as u64);
+    }
+
+    #[test]
+    fn an_address_without_an_object_is_an_error() {
+        let error = ProgramMemory::default().function(16).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    }
+
+    #[test]
+    fn memory_is_read_and_copied() {
+        let memory = ProgramMemory::default();
+        let mut bytes = [1u8, 2, 3, 4];
+        let address = bytes.as_mut_ptr() as usize;
+        memory.copy(address + 1, address, 3);
+        let mut read = [0; 4];
+        memory.read(address, &mut read);
+        assert_eq!(read, [1, 1, 2, 3]);
+        memory.free(memory.allocate(100));
+    }
+}

@@ -1,0 +1,305 @@
+//! The objects that the dynamic loader has loaded: the executable and its shared objects.
+
+use accord_types::ObjectSpec;
+use std::ffi::{CStr, c_int, c_void};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// One loaded object.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadedObject {
+    /// What addresses in the file are relative to.
+    pub(crate) base: usize,
+    /// First address of its first segment to the end of its last.
+    pub(crate) span: Range<usize>,
+    /// Its file; for the executable a path that holds even if the file was renamed.
+    pub(crate) file: PathBuf,
+    /// Its name for people and other processes.
+    pub(crate) path: String,
+    /// The program's own executable.
+    pub(crate) executable: bool,
+    /// The ELF build id in hex.
+    pub(crate) build_id: Option<String>,
+    /// Its dynamic section, 0 if there is none.
+    dynamic: usize,
+}
+
+/// How often objects were loaded and unloaded so far. Costs some ten nanoseconds.
+pub(crate) fn changes() -> (u64, u64) {
+    unsafe extern "C" fn first(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        data: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader passes a valid record, and `data` is the pair below.
+        unsafe { *data.cast::<(u64, u64)>() = ((*info).dlpi_adds, (*info).dlpi_subs) };
+        1
+    }
+    let mut counts = (0u64, 0u64);
+    // SAFETY: the callback only writes the pair that lives until the call returns.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut counts).cast()) };
+    counts
+}
+
+/// All loaded objects that come from files.
+pub(crate) fn objects() -> Vec<LoadedObject> {
+    let mut found = Vec::new();
+    each_object(&mut |raw| {
+        found.extend(raw.describe());
+        false
+    });
+    found
+}
+
+/// The object that holds `address`.
+pub(crate) fn holding(address: usize) -> Option<LoadedObject> {
+    let mut found = None;
+    each_object(&mut |raw| {
+        if raw.holds(address) {
+            found = raw.describe();
+            return true;
+        }
+        false
+    });
+    found
+}
+
+impl LoadedObject {
+    /// The object as other processes can find it.
+    pub(crate) fn spec(&self) -> ObjectSpec {
+        ObjectSpec {
+            path: self.path.clone(),
+            build_id: self.build_id.clone().unwrap_or_else(|| self.size_and_time()),
+            executable: self.executable,
+        }
+    }
+
+    /// Whether its imported names show that it was built with `-fopenacc` or links a library for
+    /// it. Reads memory only.
+    pub(crate) fn uses_openacc(&self) -> bool {
+        const SIGNS: [&[u8]; 4] = [b"GOACC_", b"GOMP_offload_", b"libgomp.so", b"libacc.so"];
+        let Some(strings) = self.dynamic_strings() else { return false };
+        SIGNS.iter().any(|sign| {
+            // SAFETY: both slices are valid for their lengths.
+            let hit = unsafe {
+                libc::memmem(
+                    strings.as_ptr().cast(),
+                    strings.len(),
+                    sign.as_ptr().cast(),
+                    sign.len(),
+                )
+            };
+            !hit.is_null()
+        })
+    }
+
+    /// The names in its dynamic symbol table and dependencies.
+    fn dynamic_strings(&self) -> Option<&[u8]> {
+        const TABLE: i64 = 5;
+        const SIZE: i64 = 10;
+        if self.dynamic == 0 {
+            return None;
+        }
+        let (mut table, mut size) = (0usize, 0usize);
+        let mut entry = self.dynamic as *const [i64; 2];
+        loop {
+            // SAFETY: the loader says that a dynamic section is here; it ends with tag 0.
+            let [tag, value] = unsafe { *entry };
+            match tag {
+                0 => break,
+                TABLE => table = value as usize,
+                SIZE => size = value as usize,
+                _ => {}
+            }
+            // SAFETY: the entry just read was not the last.
+            entry = unsafe { entry.add(1) };
+        }
+        // glibc relocates this entry when it loads an object, other loaders may not.
+        if table < self.base {
+            table += self.base;
+        }
+        let inside = self.span.contains(&table) && size <= self.span.end - table;
+        // SAFETY: the range lies in the object's loaded segments, which stay while `self` is used
+        // (callers hold the loader's promise that the calling object is loaded).
+        inside.then(|| unsafe { std::slice::from_raw_parts(table as *const u8, size) })
+    }
+
+    fn size_and_time(&self) -> String {
+        match std::fs::metadata(&self.file) {
+            Ok(data) => format!("{}-{}", data.size(), data.mtime()),
+            Err(_) => String::from("unknown"),
+        }
+    }
+}
+
+/// One loader record, valid during the callback.
+struct RawObject<'a> {
+    info: &'a libc::dl_phdr_info,
+    first: bool,
+}
+
+impl RawObject<'_> {
+    fn headers(&self) -> &[libc::Elf64_Phdr] {
+        if self.info.dlpi_phdr.is_null() {
+            return &[];
+        }
+        // SAFETY: the loader gives the address and number of the object's program headers.
+        unsafe {
+            std::slice::from_raw_parts(self.info.dlpi_phdr, usize::from(self.info.dlpi_phnum))
+        }
+    }
+
+    fn base(&self) -> usize {
+        self.info.dlpi_addr as usize
+    }
+
+    fn segments(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.headers().iter().filter(|header| header.p_type == libc::PT_LOAD).map(|header| {
+            let start = self.base().wrapping_add(header.p_vaddr as usize);
+            start..start.wrapping_add(header.p_memsz as usize)
+        })
+    }
+
+    fn holds(&self, address: usize) -> bool {
+        self.segments().any(|segment| segment.contains(&address))
+    }
+
+    /// None for objects without a file, such as the kernel's own.
+    fn describe(&self) -> Option<LoadedObject> {
+        let name = if self.info.dlpi_name.is_null() {
+            String::new()
+        } else {
+            // SAFETY: the loader gives a terminated string.
+            unsafe { CStr::from_ptr(self.info.dlpi_name) }.to_string_lossy().into_owned()
+        };
+        let executable = self.first;
+        let (file, path) = if executable {
+            let file = PathBuf::from("/proc/self/exe");
+            let path = std::fs::read_link(&file).map_or(name, |path| path.display().to_string());
+            (file, path)
+        } else {
+            let file = std::fs::canonicalize(&name).ok()?;
+            let path = file.display().to_string();
+            (file, path)
+        };
+        let start = self.segments().map(|segment| segment.start).min()?;
+        let end = self.segments().map(|segment| segment.end).max()?;
+        Some(LoadedObject {
+            base: self.base(),
+            span: start..end,
+            file,
+            path,
+            executable,
+            build_id: self.build_id(),
+            dynamic: self
+                .headers()
+                .iter()
+                .find(|header| header.p_type == libc::PT_DYNAMIC)
+                .map_or(0, |header| self.base().wrapping_add(header.p_vaddr as usize)),
+        })
+    }
+
+    fn build_id(&self) -> Option<String> {
+        self.headers().iter().filter(|header| header.p_type == libc::PT_NOTE).find_map(|header| {
+            let start = self.base().wrapping_add(header.p_vaddr as usize) as *const u8;
+            // SAFETY: a note segment is part of a loaded segment.
+            let notes =
+                unsafe { std::slice::from_raw_parts(start, header.p_memsz as usize) };
+            build_id_in(notes, header.p_align as usize)
+        })
+    }
+}
+
+/// Calls `visit` for each record until it says true. No loader call is possible meanwhile.
+fn each_object(visit: &mut dyn FnMut(&RawObject<'_>) -> bool) {
+    struct Walk<'a> {
+        visit: &'a mut dyn FnMut(&RawObject<'_>) -> bool,
+        first: bool,
+    }
+    unsafe extern "C" fn step(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        data: *mut c_void,
+    ) -> c_int {
+        // SAFETY: `data` is the Walk below, used by nobody else during the call; the loader's
+        // record is valid.
+        let (walk, info) = unsafe { (&mut *data.cast::<Walk<'_>>(), &*info) };
+        let first = std::mem::replace(&mut walk.first, false);
+        // A panic must not unwind into the loader.
+        let stop = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            (walk.visit)(&RawObject { info, first })
+        }));
+        c_int::from(stop.unwrap_or(true))
+    }
+    let mut walk = Walk { visit, first: true };
+    // SAFETY: `walk` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(step), (&raw mut walk).cast()) };
+}
+
+/// The build id in a note segment, in hex.
+fn build_id_in(notes: &[u8], align: usize) -> Option<String> {
+    const GNU_BUILD_ID: u32 = 3;
+    let align = if align == 8 { 8 } else { 4 };
+    let word = |at: usize| -> Option<u32> {
+        Some(u32::from_ne_bytes(notes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+    };
+    let mut at = 0usize;
+    loop {
+        let (name_len, len, kind) = (word(at)? as usize, word(at + 4)? as usize, word(at + 8)?);
+        let name = at + 12;
+        let value = name.checked_add(name_len)?.next_multiple_of(align);
+        let end = value.checked_add(len)?;
+        if kind == GNU_BUILD_ID && notes.get(name..name.checked_add(4)?) == Some(b"GNU\0") {
+            return Some(notes.get(value..end)?.iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        at = end.next_multiple_of(align);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executable_comes_first_and_holds_this_function() {
+        let here = the_executable_comes_first_and_holds_this_function as *const () as usize;
+        let object = holding(here).expect("this code is in a file");
+        assert!(object.executable);
+        assert!(object.span.contains(&here));
+        assert_eq!(object.path, std::env::current_exe().unwrap().display().to_string());
+        let all = objects();
+        assert!(all[0].executable && all.iter().filter(|object| object.executable).count() == 1);
+    }
+
+    #[test]
+    fn no_object_holds_the_null_page() {
+        assert!(holding(8).is_none());
+    }
+
+    #[test]
+    fn build_ids_are_found_behind_other_notes() {
+        let note = |name: &[u8], kind: u32, value: &[u8]| {
+            let mut bytes = Vec::new();
+            bytes.extend((name.len() as u32).to_ne_bytes());
+            bytes.extend((value.len() as u32).to_ne_bytes());
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend(name);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes.extend(value);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let mut notes = note(b"GNU\0", 1, &[0; 16]);
+        notes.extend(note(b"stapsdt\0", 3, b"abc"));
+        notes.extend(note(b"GNU\0", 3, &[0xab, 0x01]));
+        assert_eq!(build_id_in(&notes, 4).as_deref(), Some("ab01"));
+        assert_eq!(build_id_in(&notes[..notes.len() - 4], 4), None);
+        assert_eq!(build_id_in(&[0xff; 40], 4), None);
+    }
+
+    #[test]
+    fn loading_is_counted() {
+        assert!(changes().0 > 0);
+    }
+}

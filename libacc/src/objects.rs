@@ -1,0 +1,194 @@
+//! Tells the runtime which objects with regions and `declare` variables are loaded.
+//!
+//! Builds with offloading register themselves, others don't; and nobody reports when one of the
+//! latter is unloaded. So the loader's own counters are looked at on every call, and
+//! its list is compared with the last one when they have moved.
+
+use crate::loader::LoadedObject;
+use crate::raw_lock::Locked;
+use crate::{elf, images, loader};
+use accord_runtime::{Global, Runtime};
+use accord_types::GlobalSpec;
+use std::ops::Range;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+/// One session's view of the loaded objects.
+pub(crate) struct Objects {
+    /// Sum of all change counters at the last comparison; [`NEVER`] before the first.
+    stamp: AtomicU64,
+    /// The thread that compares now: a call of its own from inside must not wait for itself.
+    comparing: AtomicI32,
+    known: Locked<Known>,
+}
+
+const NEVER: u64 = u64::MAX;
+
+struct Known {
+    objects: Vec<KnownObject>,
+    next_id: u64,
+}
+
+struct KnownObject {
+    loaded: LoadedObject,
+    /// Host table, if the object registered itself.
+    table: Option<usize>,
+    /// Its name for the runtime; none for objects that have nothing to do with OpenACC.
+    id: Option<u64>,
+}
+
+impl Objects {
+    pub(crate) const fn new() -> Self {
+        Self {
+            stamp: AtomicU64::new(NEVER),
+            comparing: AtomicI32::new(0),
+            known: Locked::new(Known { objects: Vec::new(), next_id: 1 }),
+        }
+    }
+
+    /// Brings the runtime up to date. Costs some ten nanoseconds if nothing has changed.
+    pub(crate) fn refresh(&self, runtime: &Runtime) {
+        if self.stamp.load(Ordering::Acquire) != current_stamp() {
+            self.compare(runtime);
+        }
+    }
+
+    #[cold]
+    fn compare(&self, runtime: &Runtime) {
+        // SAFETY: has no preconditions.
+        let me = unsafe { libc::gettid() };
+        if self.comparing.load(Ordering::Relaxed) == me {
+            return;
+        }
+        self.known.with(|known| {
+            let stamp = current_stamp();
+            if self.stamp.load(Ordering::Acquire) == stamp {
+                return;
+            }
+            self.comparing.store(me, Ordering::Relaxed);
+            known.update(runtime);
+            self.comparing.store(0, Ordering::Relaxed);
+            self.stamp.store(stamp, Ordering::Release);
+        });
+    }
+}
+
+fn current_stamp() -> u64 {
+    let (added, removed) = loader::changes();
+    added.wrapping_add(removed).wrapping_add(images::changes())
+}
+
+impl Known {
+    fn update(&mut self, runtime: &Runtime) {
+        let unregistered = images::take_unregistered();
+        let tables = images::tables();
+        let loaded = loader::objects();
+
+        self.objects.retain(|known| {
+            let stays = loaded.iter().any(|object| known.is(object))
+                && !known.table.is_some_and(|table| unregistered.contains(&table));
+            if let (false, Some(id)) = (stays, known.id) {
+                let span = &known.loaded.span;
+                runtime.unregister_globals(id, span.start as u64..span.end as u64);
+            }
+            stays
+        });
+
+        for object in loaded {
+            let table = tables.iter().copied().find(|table| object.span.contains(table));
+            match self.objects.iter_mut().find(|known| known.is(&object)) {
+                // Its constructor may run long after it was loaded, and it needs nothing new:
+                // the section was read already.
+                Some(known) => known.table = table,
+                None => {
+                    let id = (table.is_some() || object.uses_openacc()).then(|| {
+                        let id = self.next_id;
+                        self.next_id += 1;
+                        runtime.register_globals(id, globals(&object, table));
+                        id
+                    });
+                    self.objects.push(KnownObject { loaded: object, table, id });
+                }
+            }
+        }
+    }
+}
+
+impl KnownObject {
+    fn is(&self, other: &LoadedObject) -> bool {
+        self.loaded.base == other.base
+            && self.loaded.span == other.span
+            && self.loaded.path == other.path
+            && self.loaded.build_id == other.build_id
+    }
+}
+
+/// The `declare` variables of an object: by its host table, else by its section.
+fn globals(object: &LoadedObject, table: Option<usize>) -> Vec<Global> {
+    let range = match table {
+        Some(table) => variables_of_host_table(table),
+        None => elf::declare_table(&object.file)
+            .map(|range| object.base + range.start..object.base + range.end)
+            .filter(|range| object.span.contains(&range.start) && range.end <= object.span.end),
+    };
+    let Some(range) = range else { return Vec::new() };
+    let spec = object.spec();
+    variables(range)
+        .filter(|(host, _)| object.span.contains(host))
+        .map(|(host, size)| {
+            let bytes = size & !LINK;
+            Global {
+                host,
+                bytes,
+                link: size & LINK != 0,
+                spec: GlobalSpec {
+                    object: spec.clone(),
+                    offset: (host - object.base) as u64,
+                    len: bytes as u64,
+                },
+            }
+        })
+        .collect()
+}
+
+/// Set in a variable's size word if it has a `link` clause.
+const LINK: usize = 1 << 63;
+
+/// The part of a host table that lists variables. The table is an array of addresses:
+/// functions begin and end, variables begin and end (and more from GCC 14 on).
+fn variables_of_host_table(table: usize) -> Option<Range<usize>> {
+    let table = table as *const [usize; 4];
+    // SAFETY: a registered host table has at least these four words and lives until it is unregistered.
+    let [_, _, start, end] = unsafe { *table };
+    (start <= end).then_some(start..end)
+}
+
+/// The pairs of address and size word in `range`.
+fn variables(range: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+    const PAIR: usize = size_of::<[usize; 2]>();
+    (0..range.len() / PAIR).map(move |index| {
+        // SAFETY: the range is GCC's variable table in a loaded object.
+        let [host, size] = unsafe { *(range.start as *const [usize; 2]).add(index) };
+        (host, size)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_table_lists_pairs_with_the_link_bit() {
+        let pairs = [[0x1000usize, 16], [0x2000, LINK | 400]];
+        let start = pairs.as_ptr() as usize;
+        let table = [0usize, 0, start, start + size_of_val(&pairs), 0, 0];
+        let range = variables_of_host_table(table.as_ptr() as usize).unwrap();
+        let listed: Vec<_> = variables(range).collect();
+        assert_eq!(listed, [(0x1000, 16), (0x2000, LINK | 400)]);
+    }
+
+    #[test]
+    fn a_table_that_ends_before_it_starts_is_refused() {
+        let table = [0usize, 0, 16, 8];
+        assert!(variables_of_host_table(table.as_ptr() as usize).is_none());
+    }
+}

@@ -1,0 +1,142 @@
+//! The process's one session: made at first use, forgotten by forked children, closed at exit.
+
+use crate::host_memory::ProgramMemory;
+use crate::objects::Objects;
+use crate::raw_lock::RawLock;
+use crate::{cluster, images, report, settings, thread};
+use accord_runtime::Runtime;
+use accord_runtime::ports::Port;
+use accord_types::Result;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Once, mpsc};
+use std::time::Duration;
+
+/// One process's use of OpenACC.
+pub(crate) struct Session {
+    runtime: Runtime,
+    objects: Objects,
+    /// All devices, to end them at exit.
+    ports: Vec<Arc<dyn Port>>,
+    process: libc::pid_t,
+}
+
+/// Longest time that the end of the process waits for devices to end: peers notice a
+/// program that has gone anyway.
+const CLOSE_MAX: Duration = Duration::from_secs(3);
+
+/// The session, once there is one. It is never freed: calls may be under way at exit.
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(null_mut());
+static CREATING: RawLock = RawLock::new();
+
+impl Session {
+    /// The rules behind every call, up to date with the objects that are loaded.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        self.objects.refresh(&self.runtime);
+        &self.runtime
+    }
+}
+
+/// The session of this process; the first call makes it.
+///
+/// # Errors
+/// Settings without a meaning; a coordinator that can't be reached.
+pub(crate) fn session() -> Result<&'static Session> {
+    let session = SESSION.load(Ordering::Acquire);
+    if session.is_null() {
+        return create();
+    }
+    // SAFETY: sessions are never freed.
+    Ok(unsafe { &*session })
+}
+
+#[cold]
+fn create() -> Result<&'static Session> {
+    struct Release;
+    impl Drop for Release {
+        fn drop(&mut self) {
+            CREATING.unlock();
+        }
+    }
+    report::install_panic_hook();
+    watch_forks();
+    CREATING.lock();
+    let _release = Release;
+    let existing = SESSION.load(Ordering::Acquire);
+    if !existing.is_null() {
+        // SAFETY: sessions are never freed.
+        return Ok(unsafe { &*existing });
+    }
+    let runtime_settings = settings::runtime()?;
+    let cluster = cluster::connect()?;
+    let ports = cluster.ports().to_vec();
+    let session = Box::leak(Box::new(Session {
+        runtime: Runtime::new(cluster, Box::new(ProgramMemory::default()), runtime_settings),
+        objects: Objects::new(),
+        ports,
+        // SAFETY: has no preconditions.
+        process: unsafe { libc::getpid() },
+    }));
+    SESSION.store(session, Ordering::Release);
+    Ok(session)
+}
+
+/// A child of `fork` has none of its parent's threads and must not use its sockets: it forgets
+/// the session, and makes one of its own if it calls OpenACC.
+fn watch_forks() {
+    unsafe extern "C" fn before() {
+        images::lock().lock();
+    }
+    unsafe extern "C" fn in_parent() {
+        images::lock().unlock();
+    }
+    unsafe extern "C" fn in_child() {
+        images::lock().unlock();
+        SESSION.store(null_mut(), Ordering::Release);
+        // SAFETY: this is a fork's child handler.
+        unsafe { CREATING.reset() };
+        thread::forget_all();
+        report::forget_the_end();
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handlers stay loaded: this library is never unloaded (build.rs).
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    });
+}
+
+/// Runs last of all of this process's exit handlers that could call OpenACC.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;
+
+extern "C" fn at_exit() {
+    let outcome = std::panic::catch_unwind(|| {
+        let session = SESSION.load(Ordering::Acquire);
+        // SAFETY: sessions are never freed.
+        let Some(session) = (unsafe { session.as_ref() }) else { return };
+        // SAFETY: has no preconditions.
+        if session.process != unsafe { libc::getpid() } {
+            return;
+        }
+        close(session);
+    });
+    // The program's exit status stands; the hook has reported the panic.
+    drop(outcome);
+}
+
+/// Ends all devices on a thread of its own, so that one that doesn't answer can't keep the
+/// process from ending.
+fn close(session: &'static Session) {
+    let (done, closed) = mpsc::channel();
+    let closer = std::thread::Builder::new().name("accord-exit".into()).spawn(move || {
+        for port in &session.ports {
+            // A device that is lost already has nothing to end.
+            let _ = port.shutdown();
+        }
+        let _ = done.send(());
+    });
+    if closer.is_ok() {
+        let _ = closed.recv_timeout(CLOSE_MAX);
+    }
+}

@@ -1,0 +1,122 @@
+//! The environment, read once. This is the only file that looks at it.
+
+use accord_runtime::Settings;
+use accord_types::settings::{self, Setting};
+use accord_types::{DeviceType, Error, ErrorCode, Result};
+use std::sync::OnceLock;
+
+/// This process serves a CPU device instead of running the program. It doesn't change: the worker
+/// takes the variable out of its environment when it has read it.
+pub(crate) fn is_worker() -> bool {
+    static WORKER: OnceLock<bool> = OnceLock::new();
+    *WORKER.get_or_init(accord_device::cpu::is_worker)
+}
+
+/// `ACCORD_DEBUG`: say more when something goes wrong.
+pub(crate) fn debug() -> bool {
+    static DEBUG: OnceLock<bool> = OnceLock::new();
+    *DEBUG.get_or_init(|| value(settings::DEBUG).is_some_and(|text| text != "0"))
+}
+
+/// `ACCORD_EMULATE`: the type under which CPU devices appear; none or an unknown one is their own.
+pub(crate) fn emulated() -> Option<DeviceType> {
+    let text = value(settings::EMULATE)?;
+    text.eq_ignore_ascii_case("nvidia").then_some(DeviceType::Nvidia)
+}
+
+/// What the runtime wants to know.
+///
+/// # Errors
+/// `acc_error_device_type_unavailable`, `acc_error_invalid_argument` for values without a meaning.
+pub(crate) fn runtime() -> Result<Settings> {
+    Ok(Settings {
+        device_type: value(settings::ACC_DEVICE_TYPE).map(|text| device_type(&text)).transpose()?,
+        device_num: value(settings::ACC_DEVICE_NUM).map(|text| device_num(&text)).transpose()?,
+        default_dims: value(settings::GOMP_OPENACC_DIM)
+            .map(|text| launch_dims(&text))
+            .transpose()?
+            .unwrap_or_default(),
+        debug: debug(),
+    })
+}
+
+/// One setting's value, aliases included.
+pub(crate) fn value(setting: Setting) -> Option<String> {
+    let (_, value) = setting.find(|name| std::env::var(name).ok())?;
+    Some(value)
+}
+
+fn device_type(text: &str) -> Result<DeviceType> {
+    let name = text.trim().to_ascii_lowercase();
+    match name.strip_prefix("acc_device_").unwrap_or(&name) {
+        "nvidia" => Ok(DeviceType::Nvidia),
+        "cpu" => Ok(DeviceType::Cpu),
+        "host" => Ok(DeviceType::Host),
+        "not_host" => Ok(DeviceType::NotHost),
+        "default" => Ok(DeviceType::Default),
+        "radeon" => Ok(DeviceType::Radeon),
+        _ => Err(Error::new(
+            ErrorCode::DeviceTypeUnavailable,
+            format!("ACC_DEVICE_TYPE is \"{text}\", which is no device type"),
+        )
+        .remedy("set it to nvidia, cpu or host, or unset it")),
+    }
+}
+
+fn device_num(text: &str) -> Result<u32> {
+    text.trim().parse().map_err(|_| {
+        Error::new(
+            ErrorCode::InvalidArgument,
+            format!("ACC_DEVICE_NUM is \"{text}\", which is no device number"),
+        )
+        .remedy("set it to 0 or more, or unset it")
+    })
+}
+
+/// `gangs:workers:vector`; an empty part or `-` leaves that one open.
+fn launch_dims(text: &str) -> Result<[u32; 3]> {
+    let bad = || {
+        Error::new(
+            ErrorCode::InvalidArgument,
+            format!("GOMP_OPENACC_DIM is \"{text}\", which is not of the form gangs:workers:vector"),
+        )
+        .remedy("write up to three numbers with colons between them, or unset it")
+    };
+    let mut dims = [0; 3];
+    for (at, part) in text.split(':').enumerate() {
+        let dim = dims.get_mut(at).ok_or_else(bad)?;
+        *dim = match part.trim() {
+            "" | "-" => 0,
+            number => number.parse().map_err(|_| bad())?,
+        };
+    }
+    Ok(dims)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_types_are_read_in_either_case_and_with_their_prefix() {
+        assert_eq!(device_type("NVIDIA").unwrap(), DeviceType::Nvidia);
+        assert_eq!(device_type("acc_device_host").unwrap(), DeviceType::Host);
+        assert_eq!(device_type("tpu").unwrap_err().code(), ErrorCode::DeviceTypeUnavailable);
+    }
+
+    #[test]
+    fn launch_dimensions_may_be_left_open() {
+        assert_eq!(launch_dims("64:8:32").unwrap(), [64, 8, 32]);
+        assert_eq!(launch_dims("::128").unwrap(), [0, 0, 128]);
+        assert_eq!(launch_dims("16").unwrap(), [16, 0, 0]);
+        assert_eq!(launch_dims("-:4").unwrap(), [0, 4, 0]);
+        assert!(launch_dims("a:b").is_err());
+        assert!(launch_dims("1:2:3:4").is_err());
+    }
+
+    #[test]
+    fn device_numbers_are_not_negative() {
+        assert_eq!(device_num(" 3 ").unwrap(), 3);
+        assert!(device_num("-1").is_err());
+    }
+}

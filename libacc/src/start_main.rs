@@ -1,0 +1,55 @@
+//! The start of the process: a CPU device's worker is the program's own executable, in which
+//! another function than `main` runs.
+
+use crate::{report, settings};
+use std::ffi::{c_char, c_int, c_void};
+
+type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
+type StartMain = unsafe extern "C" fn(
+    Main,
+    c_int,
+    *mut *mut c_char,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+) -> c_int;
+
+/// The C library's function that calls `main`, after the constructors of the executable. The
+/// executable's start code finds this one first, whether it is preloaded or linked.
+///
+/// # Safety
+/// Called once, by the start code.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __libc_start_main(
+    main: Main,
+    argc: c_int,
+    argv: *mut *mut c_char,
+    init: *mut c_void,
+    fini: *mut c_void,
+    rtld_fini: *mut c_void,
+    stack_end: *mut c_void,
+) -> c_int {
+    // SAFETY: the name is terminated.
+    let real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"__libc_start_main".as_ptr()) };
+    if real.is_null() {
+        report::print("accord: the C library has no __libc_start_main after libacc.so\n");
+        // SAFETY: nothing has been started.
+        unsafe { libc::_exit(1) };
+    }
+    // SAFETY: the C library's function has this type.
+    let real: StartMain = unsafe { std::mem::transmute(real) };
+    let main = if settings::is_worker() { worker_main } else { main };
+    // SAFETY: the arguments are the start code's own.
+    unsafe { real(main, argc, argv, init, fini, rtld_fini, stack_end) }
+}
+
+/// Serves launches until the owner goes.
+unsafe extern "C" fn worker_main(
+    _argc: c_int,
+    _argv: *mut *mut c_char,
+    _environment: *mut *mut c_char,
+) -> c_int {
+    report::install_panic_hook();
+    std::panic::catch_unwind(accord_device::cpu::worker_main).unwrap_or(1)
+}

@@ -1,0 +1,86 @@
+//! The runtime's state of each thread of the program.
+
+use accord_runtime::LocalThread;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Counts forks on the way to this process: state of an earlier count belongs to a parent.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+struct Slot {
+    generation: u32,
+    busy: bool,
+    local: LocalThread,
+}
+
+thread_local! {
+    /// A plain pointer: it must be usable in exit handlers, after the destructors of
+    /// thread-local values have run. [`slot_key`] frees it.
+    static SLOT: Cell<*mut Slot> = const { Cell::new(null_mut()) };
+}
+
+/// Runs `body` with the calling thread's state. A call from inside `body` (from a profiling
+/// callback) gets a state of its own.
+pub(crate) fn with_local<R>(body: impl FnOnce(&mut LocalThread) -> R) -> R {
+    struct Idle(*mut Slot);
+    impl Drop for Idle {
+        fn drop(&mut self) {
+            // SAFETY: the slot lives as long as its thread, which is running this.
+            unsafe { (*self.0).busy = false };
+        }
+    }
+    let slot = slot();
+    // SAFETY: the slot belongs to this thread alone, and no reference into it is alive
+    // except under `busy`, which is tested through the pointer.
+    if unsafe { std::mem::replace(&mut (*slot).busy, true) } {
+        return body(&mut LocalThread::default());
+    }
+    let _idle = Idle(slot);
+    // SAFETY: `busy` was false, so this is the only reference to `local`.
+    body(unsafe { &mut (*slot).local })
+}
+
+/// What earlier calls left in threads' states is a forked child's no more.
+pub(crate) fn forget_all() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+fn slot() -> *mut Slot {
+    let generation = GENERATION.load(Ordering::Relaxed);
+    let slot = SLOT.get();
+    // SAFETY: a pointer here is the thread's own slot, made below and freed at its end.
+    if !slot.is_null() && unsafe { (*slot).generation } == generation {
+        return slot;
+    }
+    // An old slot is leaked: its contents belong to the parent's runtime.
+    let slot = Box::into_raw(Box::new(Slot { generation, busy: false, local: LocalThread::default() }));
+    SLOT.set(slot);
+    if let Some(key) = slot_key() {
+        // SAFETY: the key exists for the process's life.
+        unsafe { libc::pthread_setspecific(key, slot.cast()) };
+    }
+    slot
+}
+
+/// The key whose destructor frees a thread's slot at its end; without one it is leaked.
+fn slot_key() -> Option<libc::pthread_key_t> {
+    unsafe extern "C" fn free(slot: *mut c_void) {
+        SLOT.set(null_mut());
+        let slot = slot.cast::<Slot>();
+        // SAFETY: the pointer was made by Box::into_raw in slot(), and the thread is ending.
+        unsafe {
+            if (*slot).generation == GENERATION.load(Ordering::Relaxed) {
+                drop(Box::from_raw(slot));
+            }
+        }
+    }
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` is valid; the destructor takes what slot() stores.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(free)) } == 0).then_some(key)
+    })
+}
