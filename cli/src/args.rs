@@ -29,6 +29,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Run a program over the devices of this machine or of a cluster.
     Run(RunArgs),
+    /// Make something of traces.
+    Trace(TraceArgs),
     /// Holds a run together and takes everything down at its end.
     #[command(name = "__supervise", hide = true)]
     Supervise(SuperviseArgs),
@@ -78,6 +80,26 @@ pub(crate) struct RunArgs {
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+/// `accord trace`.
+#[derive(Args, Debug)]
+pub(crate) struct TraceArgs {
+    #[command(subcommand)]
+    pub(crate) command: TraceCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum TraceCommand {
+    /// Draw traces (ACCORD_TRACE, accord run --trace) as one timeline.
+    Timeline {
+        /// The traces of a program, or of all ranks of a job.
+        #[arg(required = true, value_name = "TRACE.json")]
+        traces: Vec<PathBuf>,
+        /// The picture.
+        #[arg(long, short, value_name = "FILE.svg")]
+        output: PathBuf,
+    },
 }
 
 /// How the hosts of a local cluster are told apart.

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Cli::from_command_line().command {
         Command::Run(args) => command::run::run(&args),
+        Command::Trace(args) => command::trace::trace(&args),
         Command::Supervise(args) => launch::supervise(&args),
         Command::Exec(args) => Err(launch::exec(&args)),
         Command::Rsh(args) => Err(launch::rsh(&args)),

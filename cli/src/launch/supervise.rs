@@ -6,6 +6,7 @@ use super::parts::{find_libacc, own_program, preload_with};
 use super::signals::{Event, Signals, exit_code};
 use super::{kill_descendants, cluster};
 use crate::args::{Separation, SuperviseArgs};
+use crate::command::trace::{read_all, write_timeline, write_trace};
 use crate::failure::{Failure, Result};
 use accord_types::settings;
 use nix::sys::prctl::set_child_subreaper;
@@ -15,6 +16,7 @@ use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -73,7 +75,32 @@ impl Supervisor<'_> {
         }
         let preload = libacc.as_ref().map(|libacc| preload_with(libacc)).unwrap_or_default();
         let program = self.start_program(hosts.as_ref(), environment, &preload)?;
-        self.watch(signals, program)
+        let code = self.watch(signals, program)?;
+        if traces.is_dir() {
+            self.gather_traces(&traces)?;
+        }
+        Ok(code)
+    }
+
+    /// Turns what the program's processes left in `directory` into what was asked for.
+    fn gather_traces(&self, directory: &Path) -> Result<()> {
+        let run = &self.args.run;
+        let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+            .map_err(|error| Failure::system(directory.display(), error))?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect();
+        files.sort();
+        if files.is_empty() {
+            eprintln!("accord: the program wrote no trace: it used no device, or did not end by itself");
+        }
+        let traces = read_all(&files)?;
+        if let Some(output) = &run.trace {
+            write_trace(&traces, output)?;
+        }
+        if let Some(output) = &run.timeline {
+            write_timeline(&traces, output)?;
+        }
+        Ok(())
     }
 
     fn start_program(
