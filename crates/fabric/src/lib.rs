@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod door;
+pub mod bulk;
 pub mod frame;
 pub mod handshake;
 mod key;

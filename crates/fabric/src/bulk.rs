@@ -1,0 +1,157 @@
+//! Transfers: their bytes travel in chunks on bulk lanes (program and executor) and peer lanes
+//! (executor and executor). One transfer has a lane for itself from its first chunk to its last,
+//! so that a lane never carries bytes that wait for bytes behind them.
+//!
+//! A chunk is a header of 32 bytes and the bytes: length (u64), kind (u8, then 7 bytes of 0),
+//! transfer (u64), offset in the transfer (u64); all little-endian.
+
+mod inbox;
+mod outbox;
+
+pub use inbox::{Inbox, Incoming, Taker};
+pub use outbox::{Outbox, Outgoing};
+
+use accord_types::{Error, ErrorCode, Result, TransferId};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+use std::io::{ErrorKind, IoSlice, Read};
+use std::net::TcpStream;
+
+/// Most bytes of one chunk.
+pub const CHUNK_MAX: usize = 1 << 20;
+/// Longest text of an error on a lane.
+const TEXT_MAX: usize = 16 << 10;
+const HEADER_LEN: usize = 32;
+
+/// What a chunk is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum ChunkKind {
+    /// Bytes of the transfer.
+    Data = 1,
+    /// No more bytes will come: the sender failed.
+    Abort = 2,
+    /// The bytes may come (peer lanes only, against the direction of the bytes, like all below).
+    Ready = 3,
+    /// The transfer has landed.
+    Landed = 4,
+    /// The transfer can't be taken: the bytes are the error.
+    Refused = 5,
+}
+
+/// Header of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    /// What follows.
+    pub kind: ChunkKind,
+    /// Whose bytes.
+    pub transfer: TransferId,
+    /// Where in the transfer they belong.
+    pub offset: u64,
+    /// Number of bytes that follow.
+    pub len: usize,
+}
+
+impl Chunk {
+    fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[..8].copy_from_slice(&(self.len as u64).to_le_bytes());
+        bytes[8] = self.kind as u8;
+        bytes[16..24].copy_from_slice(&self.transfer.0.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.offset.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self> {
+        let number = |at: usize| {
+            let mut out = [0; 8];
+            out.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(out)
+        };
+        let kind = match (number(8) & 0xff, number(8) >> 8) {
+            (1, 0) => ChunkKind::Data,
+            (2, 0) => ChunkKind::Abort,
+            (3, 0) => ChunkKind::Ready,
+            (4, 0) => ChunkKind::Landed,
+            (5, 0) => ChunkKind::Refused,
+            _ => return Err(broken("a chunk of unknown kind came")),
+        };
+        let max = match kind {
+            ChunkKind::Data => CHUNK_MAX,
+            ChunkKind::Refused => TEXT_MAX,
+            _ => 0,
+        };
+        match usize::try_from(number(0)) {
+            Ok(len) if len <= max => {
+                Ok(Self { kind, transfer: TransferId(number(16)), offset: number(24), len })
+            }
+            _ => Err(broken(&format!("a chunk of {} bytes was announced; {max} are allowed", number(0)))),
+        }
+    }
+}
+
+/// Reads the next header; none at the lane's end.
+///
+/// # Errors
+/// `acc_error_device_unavailable` if the lane fails or carries something else.
+pub fn read_chunk(mut lane: &TcpStream) -> Result<Option<Chunk>> {
+    let mut bytes = [0; HEADER_LEN];
+    let mut have = 0;
+    while have < HEADER_LEN {
+        match lane.read(&mut bytes[have..]) {
+            Ok(0) if have == 0 => return Ok(None),
+            Ok(0) => return Err(broken("a lane ended within a chunk")),
+            Ok(n) => have += n,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(lost(&error)),
+        }
+    }
+    Chunk::decode(&bytes).map(Some)
+}
+
+/// Reads exactly `bytes.len()` bytes that follow a header.
+///
+/// # Errors
+/// `acc_error_device_unavailable` if the lane fails or ends.
+pub fn read_bytes(lane: &TcpStream, mut bytes: &mut [u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        match recv(lane, &mut *bytes, RecvFlags::WAITALL) {
+            Ok((_, 0)) => return Err(broken("a lane ended within a chunk")),
+            Ok((_, n)) => bytes = &mut bytes[n..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(lost(&error.into())),
+        }
+    }
+    Ok(())
+}
+
+/// Writes a header and its bytes, never raising a signal.
+///
+/// # Errors
+/// `acc_error_device_unavailable` if the lane fails.
+pub fn write_chunk(lane: &TcpStream, chunk: Chunk, bytes: &[u8]) -> Result<()> {
+    let header = chunk.encode();
+    let mut sent = 0;
+    while sent < HEADER_LEN + bytes.len() {
+        let parts = [
+            IoSlice::new(&header[sent.min(HEADER_LEN)..]),
+            IoSlice::new(&bytes[sent.saturating_sub(HEADER_LEN)..]),
+        ];
+        match sendmsg(lane, &parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+            Ok(n) => sent += n,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(lost(&error.into())),
+        }
+    }
+    Ok(())
+}
+
+fn broken(cause: &str) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, format!("the peer broke the protocol: {cause}"))
+}
+
+fn lost(error: &std::io::Error) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, format!("the connection was lost: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

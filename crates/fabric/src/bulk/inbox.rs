@@ -1,0 +1,255 @@
+//! The receiving side of lanes: a thread per lane reads headers; whoever takes a transfer reads
+//! its bytes from the socket straight to where they belong, while the lane's thread waits.
+
+use super::{Chunk, ChunkKind, broken, read_bytes, read_chunk};
+use crate::stats::LinkStats;
+use accord_types::{Error, ErrorCode, Result, TransferId};
+use std::collections::HashMap;
+use std::net::TcpStream;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Gets a transfer when its first chunk is there, on the lane's thread. It may take the bytes
+/// at once, or hand the transfer to another thread; the lane waits until it is dropped.
+pub type Taker = Box<dyn FnOnce(Incoming) + Send>;
+
+/// Transfers that are expected from one peer.
+pub struct Inbox {
+    state: Mutex<State>,
+    posted: Condvar,
+    stats: Arc<LinkStats>,
+    /// Whether a chunk may come before its transfer is posted.
+    patient: bool,
+}
+
+#[derive(Default)]
+struct State {
+    transfers: HashMap<TransferId, (u64, Taker)>,
+    closed: bool,
+}
+
+impl Inbox {
+    /// An empty inbox. In a `patient` one a lane waits for its transfer to be posted; else
+    /// a chunk of an unknown transfer breaks the protocol.
+    pub fn new(stats: Arc<LinkStats>, patient: bool) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), posted: Condvar::new(), stats, patient })
+    }
+
+    /// Expects a transfer of `len` bytes, more than 0.
+    pub fn post(&self, transfer: TransferId, len: u64, taker: Taker) {
+        self.lock().transfers.insert(transfer, (len, taker));
+        self.posted.notify_all();
+    }
+
+    /// Expects it no more: nothing of it was or will be sent.
+    pub fn forget(&self, transfer: TransferId) {
+        self.lock().transfers.remove(&transfer);
+    }
+
+    /// Throws the bytes away should they come.
+    pub fn discard(&self, transfer: TransferId) {
+        if let Some((_, taker)) = self.lock().transfers.get_mut(&transfer) {
+            *taker = Box::new(drop);
+        }
+    }
+
+    /// Ends the waiting of lanes; what was expected is dropped.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let dropped = std::mem::take(&mut state.transfers);
+        drop(state);
+        drop(dropped);
+        self.posted.notify_all();
+    }
+
+    /// Number of transfers that are expected.
+    pub fn len(&self) -> usize {
+        self.lock().transfers.len()
+    }
+
+    /// Whether none is expected.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Serves a lane until it ends.
+    ///
+    /// # Errors
+    /// When the lane fails or the peer breaks the protocol.
+    pub fn serve(&self, lane: &Arc<TcpStream>) -> Result<()> {
+        while let Some(chunk) = read_chunk(lane)? {
+            if !matches!(chunk.kind, ChunkKind::Data | ChunkKind::Abort) || chunk.offset != 0 {
+                return Err(broken("a transfer did not begin with its first chunk"));
+            }
+            let Some((len, taker)) = self.take(chunk.transfer)? else { return Ok(()) };
+            let loan = Arc::new(Loan::default());
+            let mut incoming = Incoming {
+                lane: lane.clone(),
+                loan: loan.clone(),
+                progress: Progress { transfer: chunk.transfer, len, received: 0, chunk_left: 0, aborted: false },
+                stats: self.stats.clone(),
+                failed: None,
+            };
+            incoming.begin(chunk)?;
+            taker(incoming);
+            loan.wait()?.discard(lane, &self.stats)?;
+        }
+        Ok(())
+    }
+
+    /// The taker of a transfer; none if the inbox was closed meanwhile.
+    fn take(&self, transfer: TransferId) -> Result<Option<(u64, Taker)>> {
+        let mut state = self.lock();
+        loop {
+            if let Some(found) = state.transfers.remove(&transfer) {
+                return Ok(Some(found));
+            }
+            if state.closed {
+                return Ok(None);
+            }
+            if !self.patient {
+                return Err(broken(&format!("bytes of an unknown transfer {transfer} came")));
+            }
+            state = self.posted.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How far a transfer has come on its lane.
+struct Progress {
+    transfer: TransferId,
+    len: u64,
+    received: u64,
+    /// Bytes of the current chunk that were not read yet.
+    chunk_left: usize,
+    aborted: bool,
+}
+
+impl Progress {
+    /// Takes a header that must be this transfer's next.
+    fn next(&mut self, chunk: Chunk) -> Result<()> {
+        if chunk.transfer != self.transfer || chunk.offset != self.received {
+            return Err(broken(&format!("a chunk of transfer {} came within {}", chunk.transfer, self.transfer)));
+        }
+        match chunk.kind {
+            ChunkKind::Data if chunk.len > 0 && chunk.len as u64 <= self.len - self.received => {
+                self.chunk_left = chunk.len;
+                Ok(())
+            }
+            ChunkKind::Abort => {
+                self.aborted = true;
+                Ok(())
+            }
+            _ => Err(broken("a chunk does not fit its transfer")),
+        }
+    }
+
+    /// Reads what is left and throws it away.
+    fn discard(mut self, lane: &TcpStream, stats: &LinkStats) -> Result<()> {
+        let mut waste = Vec::new();
+        while self.received < self.len && !self.aborted {
+            if self.chunk_left == 0 {
+                let chunk = read_chunk(lane)?.ok_or_else(|| broken("a lane ended within a transfer"))?;
+                self.next(chunk)?;
+                continue;
+            }
+            waste.resize(self.chunk_left, 0);
+            read_bytes(lane, &mut waste)?;
+            LinkStats::add(&stats.bulk_received, (self.chunk_left + super::HEADER_LEN) as u64);
+            self.received += self.chunk_left as u64;
+            self.chunk_left = 0;
+        }
+        Ok(())
+    }
+}
+
+/// Brings a lane back to its thread.
+#[derive(Default)]
+struct Loan {
+    back: Mutex<Option<Result<Progress>>>,
+    returned: Condvar,
+}
+
+impl Loan {
+    fn wait(&self) -> Result<Progress> {
+        let mut back = self.back.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(progress) = back.take() {
+                return progress;
+            }
+            back = self.returned.wait(back).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// A transfer being received; has its lane until it is dropped.
+pub struct Incoming {
+    lane: Arc<TcpStream>,
+    loan: Arc<Loan>,
+    progress: Progress,
+    stats: Arc<LinkStats>,
+    failed: Option<Error>,
+}
+
+impl Incoming {
+    /// Bytes of the transfer.
+    pub fn total(&self) -> u64 {
+        self.progress.len
+    }
+
+    /// Reads the next bytes into `piece`.
+    ///
+    /// # Errors
+    /// When the lane fails, the sender gave up, or more is wanted than the transfer has.
+    pub fn fill(&mut self, mut piece: &mut [u8]) -> Result<()> {
+        while !piece.is_empty() {
+            if self.progress.aborted {
+                return Err(Error::new(ErrorCode::Execution, "the sender of a copy failed"));
+            }
+            if self.progress.received == self.progress.len {
+                return Err(Error::new(ErrorCode::ImplementationDefined, "a copy wants more than its transfer has"));
+            }
+            if let Err(error) = self.read(&mut piece) {
+                self.failed.get_or_insert_with(|| error.clone());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, piece: &mut &mut [u8]) -> Result<()> {
+        if self.progress.chunk_left == 0 {
+            let chunk = read_chunk(&self.lane)?.ok_or_else(|| broken("a lane ended within a transfer"))?;
+            return self.begin(chunk);
+        }
+        let n = piece.len().min(self.progress.chunk_left);
+        let (now, later) = std::mem::take(piece).split_at_mut(n);
+        *piece = later;
+        read_bytes(&self.lane, now)?;
+        self.progress.chunk_left -= n;
+        self.progress.received += n as u64;
+        LinkStats::add(&self.stats.bulk_received, n as u64);
+        Ok(())
+    }
+
+    fn begin(&mut self, chunk: Chunk) -> Result<()> {
+        LinkStats::add(&self.stats.bulk_received, super::HEADER_LEN as u64);
+        self.progress.next(chunk)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        let Progress { transfer, len, received, chunk_left, aborted } = self.progress;
+        let back = match self.failed.take() {
+            None => Ok(Progress { transfer, len, received, chunk_left, aborted }),
+            Some(error) => Err(error),
+        };
+        *self.loan.back.lock().unwrap_or_else(PoisonError::into_inner) = Some(back);
+        self.loan.returned.notify_one();
+    }
+}

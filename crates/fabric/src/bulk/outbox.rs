@@ -1,0 +1,143 @@
+//! The sending side of lanes.
+
+use super::{CHUNK_MAX, Chunk, ChunkKind, write_chunk};
+use crate::stats::LinkStats;
+use accord_types::{Error, ErrorCode, Result, TransferId};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The lanes to one peer, each lent to one transfer at a time.
+pub struct Outbox {
+    state: Mutex<State>,
+    changed: Condvar,
+    stats: Arc<LinkStats>,
+}
+
+struct State {
+    lanes: Vec<Lane>,
+    closed: Option<Error>,
+}
+
+struct Lane {
+    stream: Arc<TcpStream>,
+    lent: bool,
+}
+
+impl Outbox {
+    /// An outbox without lanes: transfers wait for the first.
+    pub fn new(stats: Arc<LinkStats>) -> Arc<Self> {
+        let state = Mutex::new(State { lanes: Vec::new(), closed: None });
+        Arc::new(Self { state, changed: Condvar::new(), stats })
+    }
+
+    /// Adds a lane.
+    pub fn add(&self, stream: Arc<TcpStream>) {
+        let mut state = self.lock();
+        if state.closed.is_some() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        state.lanes.push(Lane { stream, lent: false });
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Ends all lanes; transfers under way and later ones fail with `error`.
+    pub fn close(&self, error: &Error) {
+        let mut state = self.lock();
+        state.closed.get_or_insert_with(|| error.clone());
+        for lane in &state.lanes {
+            let _ = lane.stream.shutdown(Shutdown::Both);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Takes a lane for a transfer of `len` bytes; waits until one is free.
+    ///
+    /// # Errors
+    /// The outbox's error once it is closed.
+    pub fn begin(self: &Arc<Self>, transfer: TransferId, len: u64) -> Result<Outgoing> {
+        let mut state = self.lock();
+        loop {
+            if let Some(error) = &state.closed {
+                return Err(error.clone());
+            }
+            if let Some(index) = state.lanes.iter().position(|lane| !lane.lent) {
+                return Ok(self.lend(state, index, transfer, len));
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes a lane if one is free now.
+    ///
+    /// # Errors
+    /// As for [`Outbox::begin`].
+    pub fn try_begin(self: &Arc<Self>, transfer: TransferId, len: u64) -> Result<Option<Outgoing>> {
+        let state = self.lock();
+        if let Some(error) = &state.closed {
+            return Err(error.clone());
+        }
+        let index = state.lanes.iter().position(|lane| !lane.lent);
+        Ok(index.map(|index| self.lend(state, index, transfer, len)))
+    }
+
+    fn lend(self: &Arc<Self>, mut state: MutexGuard<'_, State>, index: usize, transfer: TransferId, len: u64) -> Outgoing {
+        let lane = &mut state.lanes[index];
+        lane.lent = true;
+        Outgoing { stream: lane.stream.clone(), outbox: self.clone(), index, transfer, len, sent: 0, failed: None }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A transfer being sent; has its lane until it is dropped. Dropped before its last byte, it
+/// tells the receiver that no more will come.
+pub struct Outgoing {
+    stream: Arc<TcpStream>,
+    outbox: Arc<Outbox>,
+    index: usize,
+    transfer: TransferId,
+    len: u64,
+    sent: u64,
+    failed: Option<Error>,
+}
+
+impl Outgoing {
+    /// Sends the next bytes.
+    ///
+    /// # Errors
+    /// When the lane fails, or more bytes come than were announced.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        for piece in bytes.chunks(CHUNK_MAX) {
+            if self.sent + piece.len() as u64 > self.len {
+                return Err(Error::new(ErrorCode::ImplementationDefined, "a transfer sent too many bytes"));
+            }
+            let chunk = Chunk { kind: ChunkKind::Data, transfer: self.transfer, offset: self.sent, len: piece.len() };
+            if let Err(error) = write_chunk(&self.stream, chunk, piece) {
+                self.failed = Some(error.clone());
+                return Err(error);
+            }
+            self.sent += piece.len() as u64;
+            LinkStats::add(&self.outbox.stats.bulk_sent, (piece.len() + super::HEADER_LEN) as u64);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        if self.failed.is_none() && self.sent < self.len {
+            let chunk = Chunk { kind: ChunkKind::Abort, transfer: self.transfer, offset: self.sent, len: 0 };
+            // The receiver is gone if this fails.
+            let _ = write_chunk(&self.stream, chunk, &[]);
+        }
+        self.outbox.lock().lanes[self.index].lent = false;
+        self.outbox.changed.notify_one();
+    }
+}
