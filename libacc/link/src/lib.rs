@@ -3,6 +3,9 @@
 
 mod cluster;
 mod connect;
+mod host_copy;
+mod local;
 
 pub use cluster::LocalPort;
+pub use local::CpuPort;
 pub use connect::{Coordinator, LinkSettings, LocalFactory, Order, connect, connect_direct};

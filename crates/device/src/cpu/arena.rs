@@ -4,7 +4,7 @@ use super::layout::{
     ARENA_BASE, ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, GLOBALS_BYTES, GLOBALS_OFFSET,
     LAYOUT_VERSION,
 };
-use accord_types::{DevicePtr, Error, ErrorCode, Result};
+use accord_types::{DeviceInfo, DevicePtr, Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -38,15 +38,18 @@ unsafe impl Send for Arena {}
 // SAFETY: as for Send.
 unsafe impl Sync for Arena {}
 
-/// Length of the address range for a device of `capacity` bytes: room for fragments, and never none.
-pub(crate) fn address_bytes(capacity: u64) -> u64 {
-    (capacity.saturating_mul(2)).next_multiple_of(1 << 30).clamp(1 << 30, ARENA_STRIDE - ARENA_OFFSET)
+/// First device address and length of the range that a device has, known before it is started.
+pub fn addresses(info: &DeviceInfo) -> (DevicePtr, u64) {
+    let start = ARENA_BASE + u64::from(info.id.ordinal) * ARENA_STRIDE;
+    // Twice the memory leaves room for fragments.
+    let len = info.memory.saturating_mul(2).next_multiple_of(1 << 30);
+    (DevicePtr(start), len.clamp(1 << 30, ARENA_STRIDE - ARENA_OFFSET))
 }
 
 impl Arena {
-    /// A memory file for device `ordinal` with `capacity` bytes.
-    pub(crate) fn new(ordinal: u32, capacity: u64) -> Result<Self> {
-        let len = address_bytes(capacity);
+    /// A memory file for a device.
+    pub(crate) fn new(info: &DeviceInfo) -> Result<Self> {
+        let (DevicePtr(start), len) = addresses(info);
         let total = ARENA_OFFSET + len;
         let fail = |what: &str| {
             let error = std::io::Error::last_os_error();
@@ -83,9 +86,9 @@ impl Arena {
         let arena = Self {
             fd,
             base,
-            start: ARENA_BASE + u64::from(ordinal) * ARENA_STRIDE,
+            start,
             len,
-            capacity,
+            capacity: info.memory,
             mapped: Mutex::default(),
             segments: RwLock::default(),
             globals_used: Mutex::new(0),
@@ -221,10 +224,16 @@ impl Drop for Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::{CpuConfig, inventory};
+
+    fn arena(memory: u64) -> Arena {
+        let config = CpuConfig { devices: Some(3), memory: Some(memory) };
+        Arena::new(&inventory(accord_types::NodeId(0), "here", &config)[2]).expect("address space")
+    }
 
     #[test]
     fn memory_is_counted_and_given_back() {
-        let arena = Arena::new(2, 8 << 20).expect("address space");
+        let arena = arena(8 << 20);
         let (start, _) = arena.addresses();
         arena.map(start, 6 << 20).expect("fits");
         let error = arena.map(start.offset(6 << 20), 4 << 20).expect_err("too much");
@@ -236,7 +245,7 @@ mod tests {
 
     #[test]
     fn unmapped_memory_comes_back_as_zeros() {
-        let arena = Arena::new(0, 4 << 20).expect("address space");
+        let arena = arena(4 << 20);
         let (start, _) = arena.addresses();
         arena.map(start, 2 << 20).expect("fits");
         let p = arena.translate(start, 1).expect("inside");
@@ -250,7 +259,7 @@ mod tests {
 
     #[test]
     fn addresses_outside_are_refused() {
-        let arena = Arena::new(0, 1 << 20).expect("address space");
+        let arena = arena(1 << 20);
         let (start, len) = arena.addresses();
         assert!(arena.translate(start.offset(len - 1), 1).is_ok());
         assert!(arena.translate(start.offset(len - 1), 2).is_err());

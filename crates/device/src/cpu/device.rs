@@ -50,7 +50,7 @@ impl CpuDevice {
     /// # Errors
     /// `acc_error_device_init` with the step that failed.
     pub fn start(info: DeviceInfo, program: &ProgramSpec) -> Result<Arc<Self>> {
-        let arena = Arc::new(Arena::new(info.id.ordinal, info.memory)?);
+        let arena = Arc::new(Arena::new(&info)?);
         let worker = spawn::start(&info, program, &arena)?;
         let shared = Arc::new(Shared {
             control: arena.control(),

@@ -28,6 +28,7 @@ mod stream;
 mod symbol;
 mod worker;
 
+pub use arena::addresses;
 pub use config::{CpuConfig, OutputSink, ProgramSpec, WORKER_ENV, inventory};
 pub use device::CpuDevice;
 pub use worker::{is_worker, main as worker_main};

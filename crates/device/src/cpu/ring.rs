@@ -113,10 +113,12 @@ pub(crate) fn pop(control: &Control, stream: u32, record: &Record) {
 mod tests {
     use super::super::arena::Arena;
     use super::*;
+    use crate::cpu::{CpuConfig, inventory};
 
     #[test]
     fn records_come_out_as_they_went_in_around_the_end() {
-        let arena = Arena::new(0, 1 << 20).expect("address space");
+        let config = CpuConfig { devices: None, memory: Some(1 << 20) };
+        let arena = Arena::new(&inventory(accord_types::NodeId(0), "here", &config)[0]).expect("address space");
         let control = arena.control();
         let mut pushed = 0u64;
         let mut popped = 0u64;

@@ -1,0 +1,65 @@
+//! Copies between the program's memory and a device: the one place here that follows host addresses.
+
+use accord_device::{Sink, Source};
+use accord_types::{HostRange, Result};
+
+/// The program's memory as one end of a copy.
+///
+/// The addresses come from the program's data clauses and routine arguments. As OpenACC asks (3.3, 2.16),
+/// the program keeps that memory alive and lets go of it until the copy is waited for.
+pub(crate) struct HostMemory {
+    range: HostRange,
+    done: usize,
+    immediate: bool,
+}
+
+impl HostMemory {
+    /// `immediate`: the copy may run on the calling thread.
+    pub(crate) fn new(range: HostRange, immediate: bool) -> Self {
+        Self { range, done: 0, immediate }
+    }
+}
+
+impl Source for HostMemory {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        assert!(self.done + piece.len() <= self.range.len, "a device asked for more than the copy has");
+        // SAFETY: the program promised `range` is readable, and the piece lies inside, as just checked.
+        // A device's memory and the program's don't overlap.
+        unsafe {
+            let from = std::ptr::with_exposed_provenance::<u8>(self.range.start + self.done);
+            piece.as_mut_ptr().copy_from_nonoverlapping(from, piece.len());
+        }
+        self.done += piece.len();
+        Ok(())
+    }
+
+    fn immediate(&self) -> bool {
+        self.immediate
+    }
+}
+
+impl Sink for HostMemory {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        assert!(self.done + piece.len() <= self.range.len, "a device gave more than the copy has");
+        // SAFETY: the program promised `range` is writable; the rest is as for `fill`.
+        unsafe {
+            let to = std::ptr::with_exposed_provenance_mut::<u8>(self.range.start + self.done);
+            to.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
+        }
+        self.done += piece.len();
+        Ok(())
+    }
+
+    fn immediate(&self) -> bool {
+        self.immediate
+    }
+}
+
+/// The program's memory as bytes, for as long as a call lasts.
+pub(crate) fn bytes<'a>(range: HostRange) -> &'a [u8] {
+    if range.len == 0 {
+        return &[];
+    }
+    // SAFETY: the program promised that `range` is readable during the call; callers don't keep the slice.
+    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(range.start), range.len) }
+}
