@@ -5,6 +5,8 @@ mod cluster;
 mod connect;
 mod host_copy;
 mod local;
+mod local_copy;
+mod session;
 
 pub use cluster::LocalPort;
 pub use local::CpuPort;
