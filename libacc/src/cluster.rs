@@ -1,19 +1,147 @@
 //! The devices of this process's session.
 
-use crate::settings;
+use crate::{loader, settings};
+use accord_device::cpu;
+use accord_fabric::{Key, ProgramSpec};
+use accord_link::{Coordinator, CpuPort, LinkSettings, LocalFactory, LocalPort, Order};
 use accord_runtime::ports::{Cluster, Port};
-use accord_types::{DevicePtr, Error, ErrorCode, QueueId, Result};
+use accord_types::settings::{self as names, parse_bytes};
+use accord_types::{
+    DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink,
+};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the session: the cluster's devices, or this machine's.
+/// Opens the session: the cluster's devices, or this machine's. Spans of all devices go to `trace`.
 ///
 /// # Errors
-/// A coordinator that can't be reached or refuses.
-pub(crate) fn connect() -> Result<Box<dyn Cluster>> {
+/// Settings without a meaning; a coordinator that can't be reached or refuses.
+pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>) -> Result<Box<dyn Cluster>> {
     if settings::is_worker() {
         return Ok(Box::new(NoDevices));
     }
-    Ok(Box::new(NoDevices))
+    let node_name = settings::value(names::NODE).unwrap_or_else(host_name);
+    let config = cpu::CpuConfig { devices: cpu_devices()?, memory: cpu_memory()? };
+    accord_link::connect(LinkSettings {
+        coordinator: coordinator()?,
+        order: order()?,
+        devices: cpu::inventory(NodeId(0), &node_name, &config),
+        node_name,
+        local: local_devices(trace.clone()),
+        program: program(trace.is_some()),
+        trace,
+    })
+}
+
+/// Drives this machine's CPU devices in-process.
+fn local_devices(trace: Option<Arc<dyn SpanSink>>) -> LocalFactory {
+    let kind = settings::emulated().unwrap_or(DeviceType::Cpu);
+    Box::new(move |devices| {
+        Ok(devices
+            .iter()
+            .map(|info| -> Arc<dyn LocalPort> {
+                let program = cpu::ProgramSpec::of_this_process();
+                Arc::new(CpuPort::new(info.clone(), kind, program, trace.clone()))
+            })
+            .collect())
+    })
+}
+
+/// This program, for executors elsewhere.
+fn program(trace: bool) -> ProgramSpec {
+    let executable = loader::objects().into_iter().find(|object| object.executable);
+    let (exe, build_id) = executable
+        .map(|object| object.spec())
+        .map_or_else(Default::default, |spec| (spec.path, spec.build_id));
+    let text = |text: OsString| String::from_utf8_lossy(text.as_bytes()).into_owned();
+    ProgramSpec {
+        exe,
+        build_id,
+        argv0: std::env::args_os().next().map(text).unwrap_or_default(),
+        cwd: std::env::current_dir().map(|path| text(path.into())).unwrap_or_default(),
+        env: std::env::vars_os()
+            .map(|(name, value)| format!("{}={}", text(name), text(value)))
+            .collect(),
+        // SAFETY: has no preconditions.
+        uid: unsafe { libc::getuid() },
+        emulate_nvidia: settings::emulated() == Some(DeviceType::Nvidia),
+        trace,
+    }
+}
+
+fn coordinator() -> Result<Option<Coordinator>> {
+    let Some(address) = settings::value(names::COORDINATOR) else { return Ok(None) };
+    let key_file = settings::value(names::KEY_FILE).ok_or_else(|| {
+        Error::new(
+            ErrorCode::InvalidArgument,
+            "ACCORD_COORDINATOR is set, but ACCORD_KEY_FILE is not",
+        )
+        .remedy("set ACCORD_KEY_FILE to the file with the cluster's key")
+    })?;
+    Ok(Some(Coordinator { address, key: Key::read(Path::new(&key_file))? }))
+}
+
+fn order() -> Result<Order> {
+    match settings::value(names::DEVICE_ORDER).as_deref() {
+        None | Some("local") => Ok(Order::Local),
+        Some("global") => Ok(Order::Global),
+        Some("rank") => Ok(match settings::rank() {
+            Some((rank, ranks)) => Order::Rank { rank, ranks },
+            None => Order::Local,
+        }),
+        Some(other) => Err(bad(
+            &names::DEVICE_ORDER,
+            other,
+            "use local, global or rank",
+        )),
+    }
+}
+
+fn cpu_devices() -> Result<Option<u32>> {
+    settings::value(names::CPU_DEVICES)
+        .map(|text| {
+            text.trim()
+                .parse()
+                .ok()
+                .filter(|count| *count <= CPU_DEVICES_MAX)
+                .ok_or_else(|| bad(&names::CPU_DEVICES, &text, "use a number from 0 to 256"))
+        })
+        .transpose()
+}
+
+/// Most CPU devices of one machine: each takes a TiB of the address space of its owner.
+const CPU_DEVICES_MAX: u32 = 256;
+
+fn cpu_memory() -> Result<Option<u64>> {
+    settings::value(names::CPU_MEMORY)
+        .map(|text| {
+            parse_bytes(&text)
+                .filter(|bytes| *bytes > 0)
+                .ok_or_else(|| bad(&names::CPU_MEMORY, &text, "use a size such as 512M or 4G"))
+        })
+        .transpose()
+}
+
+fn bad(setting: &names::Setting, value: &str, remedy: &str) -> Error {
+    Error::new(
+        ErrorCode::InvalidArgument,
+        format!("{} is \"{value}\", which has no meaning", setting.name),
+    )
+    .remedy(remedy)
+}
+
+fn host_name() -> String {
+    const LENGTH_MAX: usize = 256;
+    let mut name = [0u8; LENGTH_MAX];
+    // SAFETY: the buffer is valid for its length.
+    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) } != 0;
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    if failed || end == 0 {
+        return String::from("localhost");
+    }
+    String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
 /// What a worker sees: code that it runs for a program must not start devices of its own.
@@ -37,5 +165,23 @@ impl Cluster for NoDevices {
             ErrorCode::DeviceUnavailable,
             format!("there is no device {source} and no device {target}"),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_described_by_its_own_file() {
+        let program = program(false);
+        assert_eq!(program.exe, std::env::current_exe().unwrap().display().to_string());
+        assert!(!program.build_id.is_empty());
+        assert_eq!(Path::new(&program.cwd), std::env::current_dir().unwrap());
+    }
+
+    #[test]
+    fn this_machine_has_a_name() {
+        assert!(!host_name().is_empty());
     }
 }

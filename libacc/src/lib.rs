@@ -22,3 +22,4 @@ mod settings;
 #[cfg(not(test))]
 mod start_main;
 mod thread;
+mod trace;

@@ -3,6 +3,7 @@
 use crate::host_memory::ProgramMemory;
 use crate::objects::Objects;
 use crate::raw_lock::RawLock;
+use crate::trace::Tracer;
 use crate::{cluster, images, report, settings, thread};
 use accord_runtime::Runtime;
 use accord_runtime::ports::Port;
@@ -18,6 +19,7 @@ pub(crate) struct Session {
     objects: Objects,
     /// All devices, to end them at exit.
     ports: Vec<Arc<dyn Port>>,
+    tracer: Option<Tracer>,
     process: libc::pid_t,
 }
 
@@ -68,12 +70,14 @@ fn create() -> Result<&'static Session> {
         return Ok(unsafe { &*existing });
     }
     let runtime_settings = settings::runtime()?;
-    let cluster = cluster::connect()?;
+    let tracer = Tracer::from_settings();
+    let cluster = cluster::connect(tracer.as_ref().map(Tracer::sink))?;
     let ports = cluster.ports().to_vec();
     let session = Box::leak(Box::new(Session {
         runtime: Runtime::new(cluster, Box::new(ProgramMemory::default()), runtime_settings),
         objects: Objects::new(),
         ports,
+        tracer,
         // SAFETY: has no preconditions.
         process: unsafe { libc::getpid() },
     }));
@@ -133,6 +137,10 @@ fn close(session: &'static Session) {
         for port in &session.ports {
             // A device that is lost already has nothing to end.
             let _ = port.shutdown();
+        }
+        // Devices report their last spans before they end.
+        if let Some(tracer) = &session.tracer {
+            tracer.write(&session.ports);
         }
         let _ = done.send(());
     });

@@ -4,7 +4,6 @@
 //! status 1. OpenACC 3.3, 5.2.2 names the conditions.
 
 use accord_types::Error;
-use std::any::Any;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::sync::Once;
@@ -28,15 +27,10 @@ pub(crate) fn fatal(error: &Error) -> ! {
 }
 
 /// Ends the program after a panic in `call`, which the hook below has reported.
-pub(crate) fn broken(call: &str, payload: &(dyn Any + Send)) -> ! {
+pub(crate) fn broken(call: &str) -> ! {
     claim_the_end();
-    let what = payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without a message");
     print(&format!(
-        "accord: {call} failed inside Accord: {what} [acc_error_implementation_defined]; \
+        "accord: {call} failed inside Accord [acc_error_implementation_defined]; \
          this is a bug in Accord, please report it with the lines above\n"
     ));
     end()

@@ -24,6 +24,21 @@ pub(crate) fn emulated() -> Option<DeviceType> {
     text.eq_ignore_ascii_case("nvidia").then_some(DeviceType::Nvidia)
 }
 
+/// This program's rank and the number of ranks, as the launchers of MPI programs tell it.
+pub(crate) fn rank() -> Option<(u32, u32)> {
+    const LAUNCHERS: [(&str, &str); 4] = [
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("PMI_RANK", "PMI_SIZE"),
+        ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+        ("SLURM_PROCID", "SLURM_NTASKS"),
+    ];
+    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    LAUNCHERS
+        .iter()
+        .find_map(|(rank, ranks)| Some((number(*rank)?, number(*ranks)?)))
+        .filter(|(rank, ranks)| rank < ranks)
+}
+
 /// What the runtime wants to know.
 ///
 /// # Errors

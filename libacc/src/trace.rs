@@ -1,0 +1,62 @@
+//! `ACCORD_TRACE`: what the devices did, written when the program ends.
+
+use crate::{report, settings};
+use accord_runtime::ports::Port;
+use accord_telemetry::{Collector, Trace, TraceDevice, trace_path, write};
+use accord_types::{DeviceNum, SpanSink, settings as names};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+
+/// The spans of a traced program.
+pub(crate) struct Tracer {
+    spans: Arc<Collector>,
+    pattern: String,
+}
+
+impl Tracer {
+    /// None if the program is not traced.
+    pub(crate) fn from_settings() -> Option<Self> {
+        let pattern = settings::value(names::TRACE)?;
+        Some(Self { spans: Arc::default(), pattern })
+    }
+
+    /// Where devices report to.
+    pub(crate) fn sink(&self) -> Arc<dyn SpanSink> {
+        self.spans.clone()
+    }
+
+    /// Writes the file. It is asked for, so a failure is told.
+    pub(crate) fn write(&self, ports: &[Arc<dyn Port>]) {
+        let (spans, lost) = self.spans.take();
+        let rank = settings::rank().map(|(rank, _)| rank);
+        let trace = Trace {
+            program: std::env::args().next().unwrap_or_default(),
+            rank,
+            devices: (0..).zip(ports).map(|(num, port)| device(num, port.as_ref())).collect(),
+            spans,
+            lost,
+        };
+        let path = trace_path(&self.pattern, rank, std::process::id());
+        let written = File::create(&path).and_then(|file| {
+            let mut out = BufWriter::new(file);
+            write(&[trace], &mut out)?;
+            out.flush()
+        });
+        if let Err(error) = written {
+            report::print(&format!(
+                "accord: cannot write the trace {path}: {error}; set ACCORD_TRACE to a path that can be written\n"
+            ));
+        }
+    }
+}
+
+fn device(num: u32, port: &dyn Port) -> TraceDevice {
+    let info = port.info();
+    TraceDevice {
+        id: info.id,
+        num: DeviceNum(num),
+        node_name: info.node_name.clone(),
+        name: info.name.clone(),
+    }
+}
