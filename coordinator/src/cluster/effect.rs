@@ -47,6 +47,8 @@ pub enum DoorPush {
     NodeLost(NodeId, String),
     /// For the program's standard error, once.
     Warning(String),
+    /// The session was ended by somebody else than its program.
+    Ended(String),
 }
 
 /// Why an agent may not take part.

@@ -121,6 +121,15 @@ impl Cluster {
         }
     }
 
+    /// An administrator ends a session.
+    pub(super) fn close(&mut self, id: SessionId, out: &mut Vec<Effect>) {
+        if let Some(door) = self.sessions.get(&id).and_then(|session| session.door) {
+            let text = format!("an administrator has closed session {id}");
+            out.push(Effect::ToDoor(door, DoorPush::Ended(text)));
+        }
+        self.end(id, out);
+    }
+
     /// Ends a session: its executors are killed and its program's connection is closed.
     pub(super) fn end(&mut self, id: SessionId, out: &mut Vec<Effect>) {
         let Some(session) = self.sessions.remove(&id) else { return };

@@ -106,7 +106,7 @@ impl Cluster {
             Input::Uses { door, device } => self.uses(door, device, out),
             Input::DoorClosed { door } => self.door_closed(door, out),
             Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),
-            Input::Close { session } => self.end(session, out),
+            Input::Close { session } => self.close(session, out),
             Input::Tick => self.declare_lost(now, out),
         }
     }

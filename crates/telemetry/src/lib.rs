@@ -8,6 +8,7 @@
 
 mod chrome;
 mod collector;
+pub mod log;
 pub mod timeline;
 mod trace;
 

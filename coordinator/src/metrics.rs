@@ -1,0 +1,52 @@
+//! What is counted, through the `metrics` facade: without an exporter it costs nothing.
+
+use crate::cluster::{Cluster, DoorPush, Effect, Input, Node};
+
+/// Connections that were turned away, by reason.
+pub const REFUSED: &str = "accord_coordinator_refused_total";
+/// Nodes whose agent lives.
+pub const NODES_UP: &str = "accord_coordinator_nodes_up";
+/// Nodes that were lost.
+pub const NODES_LOST: &str = "accord_coordinator_nodes_lost_total";
+/// Registrations, repeated ones included.
+pub const REGISTRATIONS: &str = "accord_coordinator_registrations_total";
+/// Open sessions.
+pub const SESSIONS: &str = "accord_coordinator_sessions";
+/// Sessions that were opened.
+pub const SESSIONS_OPENED: &str = "accord_coordinator_sessions_opened_total";
+/// Sessions that were refused.
+pub const SESSIONS_REFUSED: &str = "accord_coordinator_sessions_refused_total";
+
+/// Counts the core's inputs and effects.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    up: usize,
+}
+
+impl Metrics {
+    pub(crate) fn input(&self, input: &Input) {
+        if matches!(input, Input::Register { .. }) {
+            metrics::counter!(REGISTRATIONS).increment(1);
+        }
+    }
+
+    pub(crate) fn effect(&self, effect: &Effect) {
+        match effect {
+            Effect::RefuseAgent(..) => metrics::counter!(REFUSED, "why" => "agent").increment(1),
+            Effect::ToDoor(_, DoorPush::Granted(_)) => metrics::counter!(SESSIONS_OPENED).increment(1),
+            Effect::ToDoor(_, DoorPush::Refused(_)) => metrics::counter!(SESSIONS_REFUSED).increment(1),
+            _ => {}
+        }
+    }
+
+    /// After a step that has changed the view.
+    pub(crate) fn gauges(&mut self, cluster: &Cluster) {
+        let up = cluster.nodes().filter(|node| Node::is_up(node)).count();
+        metrics::gauge!(NODES_UP).set(up as f64);
+        metrics::gauge!(SESSIONS).set(cluster.session_count() as f64);
+        if up < self.up {
+            metrics::counter!(NODES_LOST).increment((self.up - up) as u64);
+        }
+        self.up = up;
+    }
+}

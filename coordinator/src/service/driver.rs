@@ -1,0 +1,252 @@
+//! Feeds the core and carries its effects out. The core is behind a lock that is never held
+//! across anything that waits.
+
+use super::outbound;
+use crate::cluster::{AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis};
+use crate::metrics::Metrics;
+use accord_fabric::door::Message;
+use accord_proto::v1;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{mpsc, watch};
+use tonic::Status;
+
+/// Messages on their way to one agent. An agent that lets more pile up has to register again.
+pub(super) const AGENT_OUTBOX_MAX: usize = 4_096;
+/// Messages on their way to one program. More are dropped: it does not listen.
+pub(super) const DOOR_OUTBOX_MAX: usize = 64;
+/// Longest sleep between two looks at the clock.
+const TICK_MAX: Duration = Duration::from_millis(250);
+/// How much later than asked a tick may come before it is put off: then this process was
+/// stopped itself, and the agents' heartbeats still wait to be read.
+const TICK_LATE_MAX: Duration = Duration::from_millis(500);
+
+/// To one agent.
+pub(super) type AgentSender = mpsc::Sender<Result<v1::CoordinatorMessage, Status>>;
+
+/// What a driver is started with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DriverSettings {
+    /// The core's bounds.
+    pub limits: Limits,
+}
+
+/// The core, its clock and everybody's outboxes.
+pub struct Driver {
+    started: Instant,
+    state: Mutex<State>,
+    view: watch::Sender<u64>,
+    stopping: watch::Sender<bool>,
+}
+
+struct State {
+    cluster: Cluster,
+    agents: HashMap<LinkId, AgentSender>,
+    doors: HashMap<DoorId, mpsc::Sender<Message>>,
+    connections: u64,
+    effects: Vec<Effect>,
+    /// Somebody should look at the view again.
+    changed: bool,
+    metrics: Metrics,
+}
+
+impl Driver {
+    /// A driver of an empty cluster.
+    pub fn new(settings: DriverSettings) -> Self {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix_ms = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            started: Instant::now(),
+            state: Mutex::new(State {
+                cluster: Cluster::new(settings.limits, unix_ms),
+                agents: HashMap::new(),
+                doors: HashMap::new(),
+                connections: 0,
+                effects: Vec::new(),
+                changed: false,
+                metrics: Metrics::default(),
+            }),
+            view: watch::Sender::new(0),
+            stopping: watch::Sender::new(false),
+        }
+    }
+
+    pub(super) fn now(&self) -> Millis {
+        Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// A new agent's connection.
+    pub(super) fn add_agent(&self, outbox: AgentSender) -> LinkId {
+        let mut state = self.lock();
+        state.connections += 1;
+        let link = LinkId(state.connections);
+        state.agents.insert(link, outbox);
+        link
+    }
+
+    /// Whether the core still knows the connection.
+    pub(super) fn has_agent(&self, link: LinkId) -> bool {
+        self.lock().agents.contains_key(&link)
+    }
+
+    /// An agent's connection is gone.
+    pub(super) fn remove_agent(&self, link: LinkId) {
+        self.lock().agents.remove(&link);
+        self.input(Input::LinkLost { link });
+    }
+
+    /// A new program's connection.
+    pub(super) fn add_door(&self, outbox: mpsc::Sender<Message>) -> DoorId {
+        let mut state = self.lock();
+        state.connections += 1;
+        let door = DoorId(state.connections);
+        state.doors.insert(door, outbox);
+        door
+    }
+
+    /// A program's connection is gone.
+    pub(super) fn remove_door(&self, door: DoorId) {
+        self.lock().doors.remove(&door);
+        self.input(Input::DoorClosed { door });
+    }
+
+    /// Gives the core an input and carries out what it says.
+    pub(super) fn input(&self, input: Input) {
+        let now = self.now();
+        let mut state = self.lock();
+        state.step(now, input);
+        // Effects that fail are inputs again: an outbox that is full is a lost connection.
+        loop {
+            let stuck = state.carry_out();
+            if stuck.is_empty() {
+                break;
+            }
+            for link in stuck {
+                state.step(now, Input::LinkLost { link });
+            }
+        }
+        let changed = std::mem::take(&mut state.changed);
+        if changed {
+            let State { metrics, cluster, .. } = &mut *state;
+            metrics.gauges(cluster);
+        }
+        drop(state);
+        if changed {
+            self.view.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// Looks at the cluster.
+    pub(super) fn with_cluster<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
+        look(&self.lock().cluster)
+    }
+
+    /// Changes with every change of the view.
+    pub(super) fn watch(&self) -> watch::Receiver<u64> {
+        self.view.subscribe()
+    }
+
+    /// Tells all agents to stop.
+    pub(super) fn stop_agents(&self) {
+        for outbox in self.lock().agents.values() {
+            let _ = outbox.try_send(Ok(outbound::stop()));
+        }
+    }
+
+    /// Agents that are connected.
+    pub(super) fn agent_count(&self) -> usize {
+        self.lock().agents.len()
+    }
+
+    /// Makes [`Driver::stopped`] return.
+    pub(super) fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    pub(super) async fn stopped(&self) {
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    /// Declares nodes lost in time. Never returns.
+    pub(super) async fn keep_time(&self) {
+        loop {
+            let due = self.lock().cluster.next_deadline();
+            let wait = due
+                .map_or(TICK_MAX, |due| Duration::from_millis(due.since(self.now())))
+                .clamp(Duration::from_millis(1), TICK_MAX);
+            let before = Instant::now();
+            tokio::time::sleep(wait).await;
+            if before.elapsed() <= wait + TICK_LATE_MAX {
+                self.input(Input::Tick);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No lock is held where something may panic but the core's own code, whose state is
+        // then still the best that there is.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn step(&mut self, now: Millis, input: Input) {
+        self.metrics.input(&input);
+        self.cluster.handle(now, input, &mut self.effects);
+    }
+
+    /// Carries all effects out. Returns the connections of agents that do not keep up.
+    fn carry_out(&mut self) -> Vec<LinkId> {
+        let effects = std::mem::take(&mut self.effects);
+        let mut stuck = Vec::new();
+        for effect in effects {
+            self.metrics.effect(&effect);
+            match effect {
+                Effect::ToAgent(link, order) => {
+                    if !self.send_to_agent(link, order) && self.agents.remove(&link).is_some() {
+                        tracing::warn!("{link:?} does not keep up with its messages; it has to register again");
+                        stuck.push(link);
+                    }
+                }
+                Effect::RefuseAgent(link, refusal) => {
+                    tracing::warn!("an agent was refused: {refusal}");
+                    if let Some(outbox) = self.agents.remove(&link) {
+                        let _ = outbox.try_send(Err(outbound::refusal(&refusal)));
+                    }
+                }
+                Effect::DropLink(link) => {
+                    self.agents.remove(&link);
+                }
+                Effect::ToDoor(door, push) => self.send_to_door(door, push),
+                Effect::CloseDoor(door) => {
+                    self.doors.remove(&door);
+                }
+                Effect::Changed => self.changed = true,
+            }
+        }
+        stuck
+    }
+
+    fn send_to_agent(&self, link: LinkId, order: AgentOrder) -> bool {
+        let message = outbound::to_agent(order, self.cluster.limits());
+        self.agents.get(&link).is_some_and(|outbox| outbox.try_send(Ok(message)).is_ok())
+    }
+
+    fn send_to_door(&self, door: DoorId, push: DoorPush) {
+        let Some(outbox) = self.doors.get(&door) else { return };
+        let message = match push {
+            DoorPush::Granted(session) => match self.cluster.lease(session) {
+                Some(lease) => Message::Granted(lease),
+                None => return,
+            },
+            DoorPush::Refused(error) => Message::Refused(error),
+            DoorPush::NodeLost(node, name) => Message::NodeLost { node, name },
+            DoorPush::Warning(text) => Message::Warning(text),
+            DoorPush::Ended(text) => Message::Ended(text),
+        };
+        if outbox.try_send(message).is_err() {
+            tracing::warn!("the program of {door:?} does not read its messages; one was dropped");
+        }
+    }
+}

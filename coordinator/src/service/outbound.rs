@@ -1,0 +1,47 @@
+//! The core's answers as messages.
+
+use crate::cluster::{AgentOrder, Limits, Refusal};
+use accord_proto::{VERSION, v1};
+use tonic::Status;
+use v1::coordinator_message::Body;
+
+/// A message to an agent.
+pub(super) fn to_agent(order: AgentOrder, limits: &Limits) -> v1::CoordinatorMessage {
+    message(match order {
+        AgentOrder::Registered(node) => Body::Registered(v1::Registered {
+            version: VERSION,
+            node: node.0,
+            heartbeat_ms: u32::try_from(limits.heartbeat_ms).unwrap_or(u32::MAX),
+            lost_after_ms: u32::try_from(limits.lost_after_ms).unwrap_or(u32::MAX),
+        }),
+        AgentOrder::SessionOpened(grant) => {
+            Body::SessionOpened(v1::SessionOpened { grant: Some(grant.into()) })
+        }
+        AgentOrder::SessionClosed(session) => {
+            Body::SessionClosed(v1::SessionClosed { session: session.0 })
+        }
+        AgentOrder::NodeLost(node, node_name) => Body::NodeLost(v1::NodeLost { node: node.0, node_name }),
+        AgentOrder::Drain(draining) => Body::Drain(v1::Drain { draining }),
+    })
+}
+
+/// Makes an agent stop.
+pub(super) fn stop() -> v1::CoordinatorMessage {
+    message(Body::Stop(v1::Stop {}))
+}
+
+/// Why an agent is refused, as gRPC says it. Agents go on trying after `RESOURCE_EXHAUSTED` and
+/// `UNAVAILABLE`, and give up after the others.
+pub(super) fn refusal(refusal: &Refusal) -> Status {
+    let text = refusal.to_string();
+    match refusal {
+        Refusal::Stale { .. } => Status::already_exists(text),
+        Refusal::Full { .. } => Status::resource_exhausted(text),
+        Refusal::Malformed(_) => Status::invalid_argument(text),
+        Refusal::NotRegistered => Status::unavailable(text),
+    }
+}
+
+fn message(body: Body) -> v1::CoordinatorMessage {
+    v1::CoordinatorMessage { body: Some(body) }
+}

@@ -1,0 +1,132 @@
+//! Agents' connections.
+
+use super::driver::{AGENT_OUTBOX_MAX, Driver};
+use crate::cluster::{Input, LinkId, Registration};
+use accord_proto::convert::{Malformed, check_version};
+use accord_proto::v1;
+use accord_types::{DeviceInfo, NodeId, SessionId};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use v1::agent_message::Body;
+
+/// How long an agent's first message may take.
+const REGISTER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The registry service.
+pub(super) struct Registry {
+    driver: Arc<Driver>,
+}
+
+impl Registry {
+    pub(super) fn new(driver: Arc<Driver>) -> Self {
+        Self { driver }
+    }
+}
+
+#[tonic::async_trait]
+impl v1::registry_server::Registry for Registry {
+    type AttendStream = ReceiverStream<Result<v1::CoordinatorMessage, Status>>;
+
+    async fn attend(
+        &self,
+        request: Request<Streaming<v1::AgentMessage>>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        let peer = request.remote_addr().map(|addr| addr.ip());
+        let mut inbound = request.into_inner();
+        let first = tokio::time::timeout(REGISTER_TIMEOUT, inbound.message())
+            .await
+            .map_err(|_| Status::deadline_exceeded("no registration came"))??;
+        let Some(Body::Register(register)) = first.and_then(|message| message.body) else {
+            return Err(Malformed("the first message is no registration").into());
+        };
+        check_version(register.version)?;
+        let registration = registration(register, peer)?;
+
+        let (outbox, replies) = mpsc::channel(AGENT_OUTBOX_MAX);
+        let link = self.driver.add_agent(outbox);
+        let name = registration.node_name.clone();
+        self.driver.input(Input::Register { link, registration });
+        let driver = self.driver.clone();
+        tokio::spawn(async move {
+            if let Err(status) = listen(&driver, link, &mut inbound).await {
+                tracing::info!("the connection of node {name}'s agent ended: {}", status.message());
+            }
+            driver.remove_agent(link);
+        });
+        Ok(Response::new(ReceiverStream::new(replies)))
+    }
+}
+
+/// Takes an agent's messages until its connection ends or the core drops it.
+async fn listen(
+    driver: &Driver,
+    link: LinkId,
+    inbound: &mut Streaming<v1::AgentMessage>,
+) -> Result<(), Status> {
+    while driver.has_agent(link) {
+        let Some(message) = inbound.message().await? else { return Ok(()) };
+        let input = match message.body.ok_or(Malformed("an empty message"))? {
+            Body::Register(_) => return Err(Malformed("registered twice").into()),
+            Body::Heartbeat(beat) => Input::Heartbeat {
+                link,
+                sessions: beat.sessions.into_iter().map(SessionId).collect(),
+            },
+            Body::SessionStarted(started) => Input::ExecutorStarted {
+                link,
+                grant: started.grant.ok_or(Malformed("no grant"))?.into(),
+            },
+            Body::SessionEnded(ended) => {
+                let session = SessionId(ended.session);
+                if !ended.reason.is_empty() {
+                    tracing::warn!("an executor of {session} ended: {}", ended.reason);
+                }
+                Input::ExecutorEnded { link, session }
+            }
+            Body::Goodbye(_) => Input::Goodbye { link },
+        };
+        driver.input(input);
+    }
+    Ok(())
+}
+
+fn registration(register: v1::Register, peer: Option<IpAddr>) -> Result<Registration, Malformed> {
+    let devices = register.devices.into_iter().map(DeviceInfo::try_from);
+    Ok(Registration {
+        node_name: register.node_name,
+        incarnation: register.incarnation,
+        address: reachable(register.address, peer),
+        devices: devices.collect::<Result<_, _>>()?,
+        hardware: register.hardware.unwrap_or_default().into(),
+        previous: register.previous_node.map(NodeId),
+        sessions: register.sessions.into_iter().map(Into::into).collect(),
+    })
+}
+
+/// An agent that listens on every address is reached under the one that it came from.
+fn reachable(address: String, peer: Option<IpAddr>) -> String {
+    match (address.parse::<SocketAddr>(), peer) {
+        (Ok(addr), Some(peer)) if addr.ip().is_unspecified() => {
+            SocketAddr::new(peer.to_canonical(), addr.port()).to_string()
+        }
+        _ => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unspecified_address_becomes_the_one_that_the_agent_came_from() {
+        let peer = Some("10.0.0.3".parse().unwrap());
+        assert_eq!(reachable("0.0.0.0:70".into(), peer), "10.0.0.3:70");
+        assert_eq!(reachable("[::]:70".into(), Some("::ffff:10.0.0.3".parse().unwrap())), "10.0.0.3:70");
+        assert_eq!(reachable("10.1.1.1:70".into(), peer), "10.1.1.1:70");
+        assert_eq!(reachable("h3:70".into(), peer), "h3:70");
+        assert_eq!(reachable("0.0.0.0:70".into(), None), "0.0.0.0:70");
+    }
+}
