@@ -29,6 +29,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Run a program over the devices of this machine or of a cluster.
     Run(RunArgs),
+    /// Show nodes, devices and their numbers, coordinator and sessions; or the settings.
+    Info(InfoArgs),
     /// Make something of traces.
     Trace(TraceArgs),
     /// Holds a run together and takes everything down at its end.
@@ -80,6 +82,20 @@ pub(crate) struct RunArgs {
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+/// `accord info`.
+///
+/// Shows the cluster of ACCORD_COORDINATOR, without it this machine. Device numbers are those
+/// that a program started in the same place would see.
+#[derive(Args, Debug)]
+pub(crate) struct InfoArgs {
+    /// For programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show every setting, its value in force and where that comes from.
+    #[arg(long)]
+    pub(crate) settings: bool,
 }
 
 /// `accord trace`.

@@ -27,6 +27,12 @@ impl Failure {
         Self::new(format!("{what}: {error}"))
     }
 
+    /// A signal that came before the program was started.
+    pub(crate) fn interrupted(signal: i32) -> Self {
+        let code = u8::try_from(128 + signal).unwrap_or(u8::MAX);
+        Self { code, message: "interrupted before the program was started".to_owned() }
+    }
+
     /// A program that could not be started.
     pub(crate) fn start(program: impl fmt::Debug, error: &std::io::Error) -> Self {
         let code = match error.kind() {

@@ -2,9 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod client;
+mod cluster;
 mod command;
 mod failure;
 mod launch;
+mod output;
 
 use args::{Cli, Command};
 use std::process::ExitCode;
@@ -12,6 +15,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Cli::from_command_line().command {
         Command::Run(args) => command::run::run(&args),
+        Command::Info(args) => command::info::info(&args),
         Command::Trace(args) => command::trace::trace(&args),
         Command::Supervise(args) => launch::supervise(&args),
         Command::Exec(args) => Err(launch::exec(&args)),

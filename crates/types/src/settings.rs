@@ -103,10 +103,10 @@ settings! {
     DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "local", "local|global|rank", [],
         "Order of device numbers: this node's devices first, the same in every rank, or this rank's share first.";
     /// Number of CPU devices.
-    CPU_DEVICES = "ACCORD_CPU_DEVICES", "(chosen by the machine's cores)", "count", [],
-        "CPU devices of this machine.";
+    CPU_DEVICES = "ACCORD_CPU_DEVICES", "1", "count", [],
+        "CPU devices that this machine is divided into; each has its share of the cores.";
     /// Memory of each CPU device.
-    CPU_MEMORY = "ACCORD_CPU_MEMORY", "(a share of the machine's memory)", "bytes, with K, M, G or T", [],
+    CPU_MEMORY = "ACCORD_CPU_MEMORY", "(80 % of what is free, shared evenly)", "bytes, with K, M, G or T", [],
         "Memory of each CPU device.";
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],

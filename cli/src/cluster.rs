@@ -1,0 +1,254 @@
+//! The cluster as the command line shows it: from a coordinator's view, or this machine alone.
+
+use crate::failure::{Failure, Result};
+use accord_device::cpu::{CpuConfig, inventory};
+use accord_proto::v1;
+use accord_types::{
+    DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeId, settings,
+};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+
+/// Nodes, devices and sessions.
+pub(crate) struct Cluster {
+    pub(crate) coordinator: Option<CoordinatorRow>,
+    pub(crate) nodes: Vec<NodeRow>,
+    /// By device number; devices that the process would not get come last.
+    pub(crate) devices: Vec<DeviceRow>,
+    pub(crate) sessions: Vec<SessionRow>,
+}
+
+pub(crate) struct CoordinatorRow {
+    pub(crate) address: String,
+    pub(crate) uptime_ms: u64,
+    /// Version of its view of the cluster.
+    pub(crate) view: u64,
+}
+
+pub(crate) struct NodeRow {
+    pub(crate) id: NodeId,
+    pub(crate) name: String,
+    pub(crate) state: &'static str,
+    pub(crate) devices: usize,
+    /// `tcp 10.0.0.1:7000`
+    pub(crate) links: Vec<String>,
+    pub(crate) heard_ms_ago: Option<u64>,
+    pub(crate) hardware: Option<Hardware>,
+}
+
+pub(crate) struct DeviceRow {
+    /// Its number as a program started like this process would see it.
+    pub(crate) num: Option<DeviceNum>,
+    /// The type under which that program would see it.
+    pub(crate) device_type: DeviceType,
+    pub(crate) info: DeviceInfo,
+}
+
+pub(crate) struct SessionRow {
+    pub(crate) id: u64,
+    pub(crate) program: String,
+    pub(crate) node_name: String,
+    pub(crate) pid: u32,
+    pub(crate) rank: Option<u32>,
+    pub(crate) devices: usize,
+    pub(crate) age_ms: u64,
+}
+
+impl Cluster {
+    /// What a coordinator says.
+    pub(crate) fn of_view(address: &str, view: v1::ClusterView) -> Result<Self> {
+        let malformed = |what| Failure::new(format!("the coordinator at {address} sent nonsense: {what}"));
+        let mut infos: BTreeMap<DeviceId, DeviceInfo> = BTreeMap::new();
+        let mut nodes = Vec::new();
+        for node in view.nodes {
+            nodes.push(NodeRow {
+                id: NodeId(node.id),
+                state: state_name(node.state()),
+                devices: node.devices.len(),
+                links: node.links.iter().map(link_name).collect(),
+                heard_ms_ago: Some(node.heard_ms_ago),
+                hardware: node.hardware.map(Into::into),
+                name: node.name,
+            });
+            for device in node.devices {
+                let info = DeviceInfo::try_from(device).map_err(malformed)?;
+                infos.insert(info.id, info);
+            }
+        }
+        let numbered = view.numbering.into_iter().filter_map(|id| infos.remove(&id.into())).collect();
+        let mut devices = number(numbered);
+        devices.extend(infos.into_values().map(|info| DeviceRow {
+            num: None,
+            device_type: type_of(info.kind),
+            info,
+        }));
+        let sessions = view
+            .sessions
+            .into_iter()
+            .map(|session| SessionRow {
+                id: session.id,
+                program: session.program,
+                node_name: session.node_name,
+                pid: session.pid,
+                rank: session.rank.map(|rank| rank.rank),
+                devices: session.devices.len(),
+                age_ms: session.age_ms,
+            })
+            .collect();
+        let coordinator =
+            CoordinatorRow { address: address.to_owned(), uptime_ms: view.uptime_ms, view: view.version };
+        Ok(Self { coordinator: Some(coordinator), nodes, devices, sessions })
+    }
+
+    /// What a program without a coordinator has.
+    pub(crate) fn of_this_machine(node_name: &str) -> Result<Self> {
+        let lookup = |name: &str| std::env::var(name).ok();
+        let config = CpuConfig {
+            devices: parsed(settings::CPU_DEVICES.find(lookup), |text| text.parse().ok())?,
+            memory: parsed(settings::CPU_MEMORY.find(lookup), settings::parse_bytes)?,
+        };
+        let infos = inventory(NodeId(0), node_name, &config);
+        let node = NodeRow {
+            id: NodeId(0),
+            name: node_name.to_owned(),
+            state: "here",
+            devices: infos.len(),
+            links: vec!["in-process".to_owned()],
+            heard_ms_ago: None,
+            hardware: None,
+        };
+        Ok(Self { coordinator: None, nodes: vec![node], devices: number(infos), sessions: Vec::new() })
+    }
+
+    /// Everything, for programs.
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "coordinator": self.coordinator.as_ref().map(|coordinator| json!({
+                "address": coordinator.address,
+                "uptime_ms": coordinator.uptime_ms,
+                "view": coordinator.view,
+                "control_protocol": accord_proto::VERSION,
+            })),
+            "nodes": self.nodes.iter().map(NodeRow::json).collect::<Vec<_>>(),
+            "devices": self.devices.iter().map(DeviceRow::json).collect::<Vec<_>>(),
+            "sessions": self.sessions.iter().map(|session| json!({
+                "id": session.id,
+                "program": session.program,
+                "node": session.node_name,
+                "pid": session.pid,
+                "rank": session.rank,
+                "devices": session.devices,
+                "age_ms": session.age_ms,
+            })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl NodeRow {
+    /// GPUs and network interfaces with their NUMA nodes: `eth0@0 gpu 0000:3b:00.0@1`.
+    pub(crate) fn near(&self) -> String {
+        let devices = self.hardware.iter().flat_map(|hardware| &hardware.devices);
+        let words: Vec<String> = devices
+            .map(|device| {
+                let name = if device.name.is_empty() {
+                    format!("{} {}", device.kind.name(), device.pci)
+                } else {
+                    device.name.clone()
+                };
+                device.numa.map_or_else(|| name.clone(), |numa| format!("{name}@{numa}"))
+            })
+            .collect();
+        if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "id": self.id.0,
+            "name": self.name,
+            "state": self.state,
+            "devices": self.devices,
+            "links": self.links,
+            "heard_ms_ago": self.heard_ms_ago,
+            "hardware": self.hardware.as_ref().map(|hardware| json!({
+                "cores": hardware.cores,
+                "processors": hardware.processors,
+                "numa": hardware.numa.iter().map(|numa| json!({
+                    "index": numa.index, "cpus": numa.cpus, "memory": numa.memory,
+                })).collect::<Vec<_>>(),
+                "near": hardware.devices.iter().map(|near| json!({
+                    "kind": near.kind.name(), "name": near.name, "pci": near.pci, "numa": near.numa,
+                })).collect::<Vec<_>>(),
+            })),
+        })
+    }
+}
+
+impl DeviceRow {
+    fn json(&self) -> Value {
+        let info = &self.info;
+        json!({
+            "num": self.num.map(|num| num.0),
+            "type": self.device_type.name(),
+            "kind": match info.kind { DeviceKind::Cpu => "cpu", DeviceKind::Cuda => "cuda" },
+            "node": info.node_name,
+            "node_id": info.id.node.0,
+            "ordinal": info.id.ordinal,
+            "name": info.name,
+            "vendor": info.vendor,
+            "driver": info.driver,
+            "memory": info.memory,
+            "cores": info.units,
+            "numa": info.numa,
+            "cpus": info.cpus,
+        })
+    }
+}
+
+/// Numbers devices within their types, in the order given.
+fn number(infos: Vec<DeviceInfo>) -> Vec<DeviceRow> {
+    let mut next: HashMap<DeviceType, u32> = HashMap::new();
+    infos
+        .into_iter()
+        .map(|info| {
+            let device_type = type_of(info.kind);
+            let next = next.entry(device_type).or_default();
+            let num = DeviceNum(*next);
+            *next += 1;
+            DeviceRow { num: Some(num), device_type, info }
+        })
+        .collect()
+}
+
+/// The type under which programs see devices of a kind.
+fn type_of(kind: DeviceKind) -> DeviceType {
+    let emulated = std::env::var(settings::EMULATE.name).is_ok_and(|value| value == "nvidia");
+    match kind {
+        DeviceKind::Cuda => DeviceType::Nvidia,
+        DeviceKind::Cpu if emulated => DeviceType::Nvidia,
+        DeviceKind::Cpu => DeviceType::Cpu,
+    }
+}
+
+fn state_name(state: v1::NodeState) -> &'static str {
+    match state {
+        v1::NodeState::Unspecified => "unknown",
+        v1::NodeState::Up => "up",
+        v1::NodeState::Draining => "draining",
+        v1::NodeState::Lost => "lost",
+        v1::NodeState::Gone => "gone",
+    }
+}
+
+fn link_name(link: &v1::Link) -> String {
+    match link.kind() {
+        v1::LinkKind::Unspecified => link.address.clone(),
+        v1::LinkKind::Tcp => format!("tcp {}", link.address),
+    }
+}
+
+fn parsed<T>(found: Option<(&str, String)>, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
+    let Some((name, text)) = found else {
+        return Ok(None);
+    };
+    parse(text.trim()).map(Some).ok_or_else(|| Failure::new(format!("{name}={text}: that makes no sense")))
+}

@@ -1,0 +1,207 @@
+//! `accord info`: the cluster, its devices, and the settings in force.
+
+use crate::args::InfoArgs;
+use crate::client::{Coordinator, read_key};
+use crate::cluster::Cluster;
+use crate::failure::{Failure, Result};
+use crate::output::{Table, age, bytes};
+use accord_proto::v1::Viewer;
+use accord_types::settings::{self, SettingSource};
+use accord_types::{OrderPolicy, Rank};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Runs `accord info`.
+pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
+    if args.settings {
+        show_settings(args.json);
+        return Ok(0);
+    }
+    let cluster = match variable(settings::COORDINATOR.name) {
+        Some(address) => {
+            let key = match variable(settings::KEY_FILE.name) {
+                Some(file) => read_key(Path::new(&file))?,
+                None => Vec::new(),
+            };
+            let view = Coordinator::new(&address, &key)?.describe(Some(viewer()?))?;
+            Cluster::of_view(&address, view)?
+        }
+        None => Cluster::of_this_machine(&node_name())?,
+    };
+    if args.json {
+        print_json(&cluster.json());
+    } else {
+        show(&cluster);
+    }
+    Ok(0)
+}
+
+fn show(cluster: &Cluster) {
+    match &cluster.coordinator {
+        Some(coordinator) => println!(
+            "coordinator {}, up {}, view {}, control protocol {}\n",
+            coordinator.address,
+            age(coordinator.uptime_ms),
+            coordinator.view,
+            accord_proto::VERSION
+        ),
+        None => println!("no coordinator ({} is not set): this machine's devices\n", settings::COORDINATOR.name),
+    }
+    let mut nodes = Table::new(&["NODE", "STATE", ">CORES", ">DEVICES", "LINKS", "HEARD", "NEAR"]);
+    for node in &cluster.nodes {
+        nodes.row([
+            node.name.clone(),
+            node.state.to_owned(),
+            node.hardware.as_ref().map_or_else(|| "-".to_owned(), |hardware| hardware.cores.to_string()),
+            node.devices.to_string(),
+            node.links.join(" "),
+            node.heard_ms_ago.map_or_else(|| "-".to_owned(), |ms| format!("{} ago", age(ms))),
+            node.near(),
+        ]);
+    }
+    println!("{nodes}");
+    let mut devices = Table::new(&[">NUM", "TYPE", "NODE", "NAME", ">MEMORY", ">CORES", "NUMA", "CPUS"]);
+    for device in &cluster.devices {
+        devices.row([
+            device.num.map_or_else(|| "-".to_owned(), |num| num.0.to_string()),
+            device.device_type.name().to_owned(),
+            device.info.node_name.clone(),
+            device.info.name.clone(),
+            bytes(device.info.memory),
+            device.info.units.to_string(),
+            device.info.numa.map_or_else(|| "-".to_owned(), |numa| numa.to_string()),
+            ranges(&device.info.cpus),
+        ]);
+    }
+    if devices.is_empty() {
+        println!("no devices");
+    } else {
+        print!("{devices}");
+    }
+    let mut sessions = Table::new(&[">SESSION", "PROGRAM", "NODE", ">PID", ">RANK", ">DEVICES", "AGE"]);
+    for session in &cluster.sessions {
+        sessions.row([
+            session.id.to_string(),
+            session.program.clone(),
+            session.node_name.clone(),
+            session.pid.to_string(),
+            session.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
+            session.devices.to_string(),
+            age(session.age_ms),
+        ]);
+    }
+    if !sessions.is_empty() {
+        print!("\n{sessions}");
+    }
+}
+
+fn show_settings(as_json: bool) {
+    let in_force = settings::ALL.iter().map(|setting| (setting, setting.in_force(variable)));
+    if as_json {
+        let rows: Vec<Value> = in_force
+            .map(|(setting, (value, source))| {
+                json!({
+                    "name": setting.name,
+                    "value": value,
+                    "source": source_name(source),
+                    "default": setting.default,
+                    "unit": setting.unit,
+                    "aliases": setting.aliases,
+                    "help": setting.help,
+                })
+            })
+            .collect();
+        print_json(&Value::from(rows));
+        return;
+    }
+    let mut table = Table::new(&["SETTING", "VALUE", "SOURCE", "FORM", "WHAT IT DOES"]);
+    for (setting, (value, source)) in in_force {
+        let value = if value.is_empty() { "-".to_owned() } else { value };
+        table.row([
+            setting.name.to_owned(),
+            value,
+            source_name(source).to_owned(),
+            setting.unit.to_owned(),
+            setting.help.to_owned(),
+        ]);
+    }
+    print!("{table}");
+}
+
+fn source_name(source: SettingSource) -> &'static str {
+    match source {
+        SettingSource::Default => "default",
+        SettingSource::Environment(name) => name,
+    }
+}
+
+/// This process as a program that might open a session.
+fn viewer() -> Result<Viewer> {
+    let order = match settings::DEVICE_ORDER.find(variable) {
+        None => OrderPolicy::default(),
+        Some((name, value)) => OrderPolicy::from_name(&value)
+            .ok_or_else(|| Failure::new(format!("{name}={value}: not local, global or rank")))?,
+    };
+    Ok(Viewer {
+        node_name: node_name(),
+        order: accord_proto::v1::OrderPolicy::from(order).into(),
+        kind: accord_proto::v1::DeviceKind::Unspecified.into(),
+        rank: rank().map(Into::into),
+    })
+}
+
+/// This process's place in an Open MPI job.
+fn rank() -> Option<Rank> {
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    Some(Rank {
+        rank: number("OMPI_COMM_WORLD_RANK")?,
+        size: number("OMPI_COMM_WORLD_SIZE")?,
+        local_rank: number("OMPI_COMM_WORLD_LOCAL_RANK")?,
+        local_size: number("OMPI_COMM_WORLD_LOCAL_SIZE")?,
+    })
+}
+
+fn node_name() -> String {
+    variable(settings::NODE.name)
+        .or_else(|| nix::unistd::gethostname().ok()?.into_string().ok())
+        .unwrap_or_else(|| "localhost".to_owned())
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn print_json(value: &Value) {
+    println!("{value:#}");
+}
+
+/// Processor numbers, runs shortened: `0-3,8`.
+fn ranges(cpus: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => runs.push((cpu, cpu)),
+        }
+    }
+    if runs.is_empty() {
+        return "any".to_owned();
+    }
+    let words: Vec<String> = runs
+        .iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    words.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges;
+
+    #[test]
+    fn runs_of_processors_are_shortened() {
+        assert_eq!(ranges(&[0, 1, 2, 3, 8, 10, 11]), "0-3,8,10-11");
+        assert_eq!(ranges(&[5]), "5");
+        assert_eq!(ranges(&[]), "any");
+    }
+}
