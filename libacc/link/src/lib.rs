@@ -9,5 +9,5 @@ mod local_copy;
 mod session;
 
 pub use cluster::LocalPort;
-pub use local::{CpuPort, cpu_ports};
+pub use local::CpuPort;
 pub use connect::{Coordinator, LinkSettings, LocalFactory, Order, connect, connect_direct};

@@ -1,7 +1,6 @@
 //! A CPU device of this machine, driven in-process.
 
 use crate::cluster::LocalPort;
-use crate::connect::LocalFactory;
 use crate::host_copy::{self, HostMemory};
 use accord_device::cpu::{CpuDevice, ProgramSpec, addresses};
 use accord_device::{Device, FunctionHandle};
@@ -29,16 +28,6 @@ pub struct CpuPort {
     program: ProgramSpec,
     trace: Option<Arc<dyn SpanSink>>,
     running: RwLock<Option<Arc<Running>>>,
-}
-
-/// Makes ports for this machine's CPU devices, whose workers run `program`.
-pub fn cpu_ports(device_type: DeviceType, program: ProgramSpec, trace: Option<Arc<dyn SpanSink>>) -> LocalFactory {
-    Box::new(move |devices| {
-        let port = |info: &DeviceInfo| -> Arc<dyn LocalPort> {
-            Arc::new(CpuPort::new(info.clone(), device_type, program.clone(), trace.clone()))
-        };
-        Ok(devices.iter().map(port).collect())
-    })
 }
 
 struct Running {
