@@ -3,6 +3,7 @@
 //! * [`door`]: how a program opens a session at the coordinator.
 //! * [`handshake`]: who is there, with the same version and the same key.
 //! * [`frame`], [`wire`]: commands and events of the command lane, and their bounds.
+//! * [`bulk`]: transfers in chunks. [`matching`]: who waits for whom in a copy between devices.
 //! * [`pass`]: hands an accepted connection to another process of the same machine.
 #![forbid(unsafe_code)]
 
@@ -11,6 +12,7 @@ pub mod bulk;
 pub mod frame;
 pub mod handshake;
 mod key;
+pub mod matching;
 pub mod pass;
 mod program;
 pub mod stats;

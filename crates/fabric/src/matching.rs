@@ -1,0 +1,340 @@
+//! Who waits for whom in a copy between two devices: decisions only, no I/O.
+//!
+//! A transfer is pushed by one party and expected by another; the program told each on a link of
+//! its own, and the two talk on a third. So everything may come in any order:
+//!
+//! ```text
+//!   pusher                                target
+//!   push ──┐ (from the program)           expect ──┐ (from the program)
+//!   …stream gets there                    …what stood before it is done
+//!          │ <────────── ready ─────────────────── │
+//!          │ ──────────── bytes ─────────────────> │ copy, in the incoming stream
+//!          │ <────────── landed ────────────────── │
+//! ```
+//!
+//! No byte is sent before `ready`, and `ready` is only said once the target has processed the
+//! program's `expect`: that is what keeps the copy behind everything that the program asked of the
+//! target before, however late the links are.
+
+use crate::wire::Party;
+use accord_types::{Error, ErrorCode, Result, TransferId};
+use std::collections::HashMap;
+
+/// Most transfers in each table: what a peer can make us remember.
+pub const TRANSFERS_MAX: usize = 1 << 16;
+
+/// The pusher's side.
+#[derive(Default)]
+pub struct Pushes {
+    table: HashMap<TransferId, Push>,
+}
+
+struct Push {
+    /// None until the program's command has come.
+    to: Option<Party>,
+    state: PushState,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum PushState {
+    Waiting,
+    Ready,
+    /// The stream failed before it got there; the target has to be told once it says ready.
+    Abandoned,
+    Ended(Result<()>),
+}
+
+/// What a push has to do next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PushStep {
+    /// Nothing yet.
+    Wait,
+    /// Send the bytes, or the remaining ones.
+    Send,
+    /// All is over.
+    End(Result<()>),
+}
+
+impl Pushes {
+    /// The program asked for a push.
+    ///
+    /// # Errors
+    /// When the transfer is known already, or there are too many.
+    pub fn push(&mut self, transfer: TransferId, to: Party) -> Result<()> {
+        self.admit(transfer)?;
+        let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
+        if push.to.replace(to).is_some() {
+            return Err(twice(transfer));
+        }
+        Ok(())
+    }
+
+    /// What `transfer` has to do next.
+    pub fn step(&self, transfer: TransferId) -> PushStep {
+        match self.table.get(&transfer).map(|push| &push.state) {
+            Some(PushState::Waiting | PushState::Abandoned) => PushStep::Wait,
+            Some(PushState::Ready) => PushStep::Send,
+            Some(PushState::Ended(result)) => PushStep::End(result.clone()),
+            None => PushStep::End(Err(unknown(transfer))),
+        }
+    }
+
+    /// The target said ready. True if it has to be told that nothing will come.
+    ///
+    /// # Errors
+    /// When it said so before, or there are too many.
+    pub fn ready(&mut self, transfer: TransferId) -> Result<bool> {
+        self.admit(transfer)?;
+        let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
+        match push.state {
+            PushState::Waiting => {
+                push.state = PushState::Ready;
+                Ok(false)
+            }
+            PushState::Abandoned => {
+                self.table.remove(&transfer);
+                Ok(true)
+            }
+            PushState::Ended(Err(_)) => Ok(true),
+            PushState::Ready | PushState::Ended(Ok(())) => Err(twice(transfer)),
+        }
+    }
+
+    /// The target said that the bytes have landed.
+    ///
+    /// # Errors
+    /// When they were never asked for.
+    pub fn landed(&mut self, transfer: TransferId) -> Result<()> {
+        match self.table.get_mut(&transfer) {
+            Some(push) if push.state == PushState::Ready => {
+                push.state = PushState::Ended(Ok(()));
+                Ok(())
+            }
+            Some(_) => Err(unknown(transfer)),
+            // It was abandoned in the middle: the target's word may have crossed ours.
+            None => Ok(()),
+        }
+    }
+
+    /// The target can't take it.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn refused(&mut self, transfer: TransferId, error: Error) -> Result<()> {
+        self.admit(transfer)?;
+        let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
+        match push.state {
+            PushState::Abandoned => {
+                self.table.remove(&transfer);
+            }
+            PushState::Ended(_) => {}
+            PushState::Waiting | PushState::Ready => push.state = PushState::Ended(Err(error)),
+        }
+        Ok(())
+    }
+
+    /// The pusher is done with it: it has ended, or its stream has failed. True if the target has to be
+    /// told now that nothing will come.
+    pub fn finish(&mut self, transfer: TransferId) -> bool {
+        let Some(push) = self.table.get_mut(&transfer) else { return false };
+        match push.state {
+            PushState::Waiting => {
+                push.state = PushState::Abandoned;
+                false
+            }
+            PushState::Abandoned => false,
+            PushState::Ready => {
+                self.table.remove(&transfer);
+                true
+            }
+            PushState::Ended(_) => {
+                self.table.remove(&transfer);
+                false
+            }
+        }
+    }
+
+    /// The lane to a party is gone: what was pushed to it ends.
+    pub fn lost(&mut self, party: Party, error: &Error) {
+        self.table.retain(|_, push| {
+            if push.to != Some(party) {
+                return true;
+            }
+            if matches!(push.state, PushState::Waiting | PushState::Ready) {
+                push.state = PushState::Ended(Err(error.clone()));
+            }
+            push.state != PushState::Abandoned
+        });
+    }
+
+    /// Number of transfers that are remembered.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether none is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    fn admit(&self, transfer: TransferId) -> Result<()> {
+        if self.table.len() >= TRANSFERS_MAX && !self.table.contains_key(&transfer) {
+            return Err(too_many());
+        }
+        Ok(())
+    }
+}
+
+/// The target's side.
+#[derive(Default)]
+pub struct Expects {
+    table: HashMap<TransferId, Expect>,
+    /// Parties with a lane to us.
+    present: Vec<Party>,
+}
+
+struct Expect {
+    from: Party,
+    state: ExpectState,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum ExpectState {
+    /// What stood before it on the target is not done yet.
+    Early,
+    /// It may come, but the pusher has no lane to us yet.
+    Due,
+    /// It can't be taken, and the pusher has no lane to us yet.
+    Doomed(Error),
+    /// The pusher was told.
+    Said,
+    /// Bytes come or have come.
+    Coming,
+}
+
+/// What the target has to say to a pusher.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Say {
+    /// The bytes may come.
+    Ready(TransferId),
+    /// They can't be taken.
+    Refused(TransferId, Error),
+}
+
+impl Expects {
+    /// The program announced a transfer.
+    ///
+    /// # Errors
+    /// When it is known already, or there are too many.
+    pub fn expect(&mut self, transfer: TransferId, from: Party) -> Result<()> {
+        if self.table.len() >= TRANSFERS_MAX {
+            return Err(too_many());
+        }
+        match self.table.insert(transfer, Expect { from, state: ExpectState::Early }) {
+            None => Ok(()),
+            Some(_) => Err(twice(transfer)),
+        }
+    }
+
+    /// What stood before it on the target is done, or failed. Returns what to say to its pusher.
+    pub fn due(&mut self, transfer: TransferId, outcome: Result<()>) -> Option<(Party, Say)> {
+        let expect = self.table.get_mut(&transfer)?;
+        if expect.state != ExpectState::Early {
+            return None;
+        }
+        expect.state = match outcome {
+            Ok(()) => ExpectState::Due,
+            Err(error) => ExpectState::Doomed(error),
+        };
+        let from = expect.from;
+        if self.present.contains(&from) { Some((from, self.say(transfer)?)) } else { None }
+    }
+
+    /// A party has a lane to us now. Returns what to say to it.
+    pub fn arrived(&mut self, party: Party) -> Vec<Say> {
+        if !self.present.contains(&party) {
+            self.present.push(party);
+        }
+        let mut waiting: Vec<_> =
+            self.table.iter().filter(|(_, expect)| expect.from == party).map(|(&transfer, _)| transfer).collect();
+        waiting.sort_unstable();
+        waiting.into_iter().filter_map(|transfer| self.say(transfer)).collect()
+    }
+
+    fn say(&mut self, transfer: TransferId) -> Option<Say> {
+        let expect = self.table.get_mut(&transfer)?;
+        match &expect.state {
+            ExpectState::Due => {
+                expect.state = ExpectState::Said;
+                Some(Say::Ready(transfer))
+            }
+            ExpectState::Doomed(error) => {
+                let say = Say::Refused(transfer, error.clone());
+                self.table.remove(&transfer);
+                Some(say)
+            }
+            _ => None,
+        }
+    }
+
+    /// The first bytes of a transfer, or the word that none will come, are here.
+    ///
+    /// # Errors
+    /// When the party was not told that they may come.
+    pub fn begin(&mut self, transfer: TransferId, from: Party) -> Result<()> {
+        match self.table.get_mut(&transfer) {
+            Some(expect) if expect.from == from && expect.state == ExpectState::Said => {
+                expect.state = ExpectState::Coming;
+                Ok(())
+            }
+            _ => Err(unknown(transfer)),
+        }
+    }
+
+    /// The bytes have landed or never will. True if the pusher should be told.
+    pub fn end(&mut self, transfer: TransferId) -> bool {
+        self.table.remove(&transfer).is_some_and(|expect| self.present.contains(&expect.from))
+    }
+
+    /// A party is gone. Returns its transfers of which nothing has come; they are forgotten.
+    pub fn lost(&mut self, party: Party) -> Vec<TransferId> {
+        self.present.retain(|&present| present != party);
+        let mut lost = Vec::new();
+        self.table.retain(|&transfer, expect| {
+            let keep = expect.from != party || expect.state == ExpectState::Coming;
+            if !keep {
+                lost.push(transfer);
+            }
+            keep
+        });
+        lost
+    }
+
+    /// Number of transfers that are remembered.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether none is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+}
+
+fn twice(transfer: TransferId) -> Error {
+    Error::new(ErrorCode::ImplementationDefined, format!("transfer {transfer} was announced twice"))
+}
+
+fn unknown(transfer: TransferId) -> Error {
+    Error::new(ErrorCode::ImplementationDefined, format!("transfer {transfer} is not under way"))
+}
+
+fn too_many() -> Error {
+    Error::new(
+        ErrorCode::ImplementationDefined,
+        format!("more than {TRANSFERS_MAX} copies between devices are under way"),
+    )
+}
+
+#[cfg(test)]
+mod simulation;

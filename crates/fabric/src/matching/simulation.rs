@@ -1,0 +1,303 @@
+//! A program and three executors whose links are late and overtake each other, by seed.
+//! Within a link messages keep their order; between links anything goes.
+
+use super::*;
+use std::collections::{BTreeMap, VecDeque};
+
+const NODES: usize = 3;
+const QUEUES: usize = 2;
+const SEEDS: u64 = 3000;
+
+/// A small generator: the same seed is the same run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % n as u64).unwrap()
+    }
+}
+
+#[derive(Clone)]
+enum Told {
+    Push { queue: usize, transfer: TransferId, to: usize },
+    Expect { transfer: TransferId, from: usize },
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Word {
+    Arrived,
+    Bytes(TransferId),
+    Abort(TransferId),
+    Ready(TransferId),
+    Landed(TransferId),
+    Refused(TransferId),
+}
+
+#[derive(Default)]
+struct Node {
+    pushes: Pushes,
+    expects: Expects,
+    /// Pushes of each queue in order, whether the bytes of the first were sent, and whether the queue failed.
+    queues: [(VecDeque<(TransferId, usize)>, bool, bool); QUEUES],
+    /// Expects whose predecessors on this node are not done yet.
+    early: Vec<TransferId>,
+    /// Transfers whose copy runs in the incoming stream.
+    incoming: VecDeque<(TransferId, usize)>,
+    /// What the program's link has brought, in order: the proof that no byte came before.
+    expected: Vec<TransferId>,
+}
+
+#[derive(Default)]
+struct World {
+    nodes: [Node; NODES],
+    program: [VecDeque<Told>; NODES],
+    /// Lanes by who opened them, to whom, and direction (true: from the opener). A lane exists once
+    /// its opener has a push for the other.
+    lanes: BTreeMap<(usize, usize, bool), VecDeque<Word>>,
+    landed: usize,
+    failed: usize,
+}
+
+fn party(node: usize) -> Party {
+    Party::try_from(node).unwrap()
+}
+
+impl World {
+    /// Bytes and their end go with the lane of the pusher, all else against that of the other.
+    fn say(&mut self, from: usize, to: usize, word: Word) {
+        let lane = match word {
+            Word::Arrived | Word::Bytes(_) | Word::Abort(_) => (from, to, true),
+            Word::Ready(_) | Word::Landed(_) | Word::Refused(_) => (to, from, false),
+        };
+        self.lanes.entry(lane).or_default().push_back(word);
+    }
+
+    fn tell(&mut self, node: usize, told: Told) {
+        match told {
+            Told::Push { queue, transfer, to } => {
+                self.nodes[node].pushes.push(transfer, party(to)).unwrap();
+                if !self.lanes.contains_key(&(node, to, true)) {
+                    self.say(node, to, Word::Arrived);
+                }
+                if self.nodes[node].queues[queue].2 {
+                    self.abandon(node, transfer, to);
+                } else {
+                    self.nodes[node].queues[queue].0.push_back((transfer, to));
+                }
+            }
+            Told::Expect { transfer, from } => {
+                let node = &mut self.nodes[node];
+                node.expects.expect(transfer, party(from)).unwrap();
+                node.early.push(transfer);
+                node.expected.push(transfer);
+            }
+        }
+    }
+
+    fn abandon(&mut self, node: usize, transfer: TransferId, to: usize) {
+        self.failed += 1;
+        if self.nodes[node].pushes.finish(transfer) {
+            self.say(node, to, Word::Abort(transfer));
+        }
+    }
+
+    fn hear(&mut self, from: usize, to: usize, word: Word) {
+        match word {
+            Word::Arrived => {
+                for say in self.nodes[to].expects.arrived(party(from)) {
+                    self.say_back(to, from, say);
+                }
+            }
+            Word::Bytes(transfer) => {
+                assert!(self.nodes[to].expected.contains(&transfer), "bytes before their expect");
+                self.nodes[to].expects.begin(transfer, party(from)).unwrap();
+                self.nodes[to].incoming.push_back((transfer, from));
+            }
+            Word::Abort(transfer) => {
+                self.nodes[to].expects.begin(transfer, party(from)).unwrap();
+                self.nodes[to].expects.end(transfer);
+            }
+            Word::Ready(transfer) => {
+                if self.nodes[to].pushes.ready(transfer).unwrap() {
+                    self.say(to, from, Word::Abort(transfer));
+                }
+            }
+            Word::Landed(transfer) => self.nodes[to].pushes.landed(transfer).unwrap(),
+            Word::Refused(transfer) => self.nodes[to].pushes.refused(transfer, unknown(transfer)).unwrap(),
+        }
+    }
+
+    fn say_back(&mut self, from: usize, to: usize, say: Say) {
+        let word = match say {
+            Say::Ready(transfer) => Word::Ready(transfer),
+            Say::Refused(transfer, _) => Word::Refused(transfer),
+        };
+        self.say(from, to, word);
+    }
+
+    /// One queue does its next step; false if there is none.
+    fn run_queue(&mut self, node: usize, queue: usize) -> bool {
+        let (pushes, sent, _) = &self.nodes[node].queues[queue];
+        let (Some(&(transfer, to)), sent) = (pushes.front(), *sent) else { return false };
+        match self.nodes[node].pushes.step(transfer) {
+            PushStep::Wait => false,
+            PushStep::Send if sent => false,
+            PushStep::Send => {
+                self.nodes[node].queues[queue].1 = true;
+                self.say(node, to, Word::Bytes(transfer));
+                true
+            }
+            PushStep::End(outcome) => {
+                assert!(!self.nodes[node].pushes.finish(transfer));
+                let state = &mut self.nodes[node].queues[queue];
+                state.0.pop_front();
+                state.1 = false;
+                if outcome.is_ok() {
+                    self.landed += 1;
+                } else {
+                    self.failed += 1;
+                    self.fail_queue(node, queue);
+                }
+                true
+            }
+        }
+    }
+
+    /// Skips what is left in a queue.
+    fn fail_queue(&mut self, node: usize, queue: usize) {
+        self.nodes[node].queues[queue].2 = true;
+        if self.nodes[node].queues[queue].1 {
+            // The bytes are on their way: the push ends by itself.
+            let rest = self.nodes[node].queues[queue].0.split_off(1);
+            rest.into_iter().for_each(|(transfer, to)| self.abandon(node, transfer, to));
+        } else {
+            let rest = std::mem::take(&mut self.nodes[node].queues[queue].0);
+            rest.into_iter().for_each(|(transfer, to)| self.abandon(node, transfer, to));
+        }
+    }
+
+    /// One random thing happens; false if nothing can.
+    fn step(&mut self, random: &mut Random, refuse: bool) -> bool {
+        let first = random.below(1000);
+        let choices = NODES + 2 * NODES * NODES + NODES * QUEUES + 2 * NODES;
+        (0..choices).any(|i| {
+            let choice = (first + i) % choices;
+            let mut at = choice;
+            if at < NODES {
+                let Some(told) = self.program[at].pop_front() else { return false };
+                self.tell(at, told);
+                return true;
+            }
+            at -= NODES;
+            if at < 2 * NODES * NODES {
+                let (opener, other, forward) = (at / 2 / NODES, at / 2 % NODES, at % 2 == 0);
+                let lane = self.lanes.get_mut(&(opener, other, forward));
+                let Some(word) = lane.and_then(VecDeque::pop_front) else { return false };
+                let (from, to) = if forward { (opener, other) } else { (other, opener) };
+                self.hear(from, to, word);
+                return true;
+            }
+            at -= 2 * NODES * NODES;
+            if at < NODES * QUEUES {
+                return self.run_queue(at / QUEUES, at % QUEUES);
+            }
+            at -= NODES * QUEUES;
+            let node = at % NODES;
+            if at < NODES {
+                if self.nodes[node].early.is_empty() {
+                    return false;
+                }
+                let nth = random.below(self.nodes[node].early.len());
+                let transfer = self.nodes[node].early.swap_remove(nth);
+                let outcome = if refuse && random.below(10) == 0 { Err(too_many()) } else { Ok(()) };
+                if let Some((to, say)) = self.nodes[node].expects.due(transfer, outcome) {
+                    self.say_back(node, usize::try_from(to).unwrap(), say);
+                }
+                return true;
+            }
+            let Some((transfer, from)) = self.nodes[node].incoming.pop_front() else { return false };
+            if self.nodes[node].expects.end(transfer) {
+                self.say(node, from, Word::Landed(transfer));
+            }
+            true
+        })
+    }
+}
+
+fn run(seed: u64, failures: bool) {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut world = World::default();
+    let transfers = 1 + random.below(20);
+    for id in 0..transfers {
+        let (from, hop) = (random.below(NODES), 1 + random.below(NODES - 1));
+        let to = (from + hop) % NODES;
+        let transfer = TransferId(id as u64);
+        world.program[to].push_back(Told::Expect { transfer, from });
+        world.program[from].push_back(Told::Push { queue: random.below(QUEUES), transfer, to });
+    }
+    let mut steps = 0;
+    while world.step(&mut random, failures) {
+        if failures && random.below(40) == 0 {
+            world.fail_queue(random.below(NODES), random.below(QUEUES));
+        }
+        steps += 1;
+        assert!(steps < 100_000, "seed {seed} does not come to rest");
+    }
+    assert_eq!(world.landed + world.failed, transfers, "seed {seed}: a push did not end");
+    assert!(failures || world.failed == 0, "seed {seed}: a push failed without cause");
+    for node in &world.nodes {
+        assert!(node.pushes.is_empty(), "seed {seed}: pushes are left");
+        assert!(node.expects.is_empty(), "seed {seed}: expects are left");
+    }
+}
+
+#[test]
+fn every_transfer_lands_however_late_the_links_are() {
+    (0..SEEDS).for_each(|seed| run(seed, false));
+}
+
+#[test]
+fn every_transfer_ends_when_streams_fail_and_targets_refuse() {
+    (0..SEEDS).for_each(|seed| run(seed, true));
+}
+
+#[test]
+fn a_lost_party_ends_its_transfers_only() {
+    let mut pushes = Pushes::default();
+    let lost = Error::new(ErrorCode::DeviceUnavailable, "gone");
+    for (id, to) in [(1, 7), (2, 8), (3, 7)] {
+        pushes.push(TransferId(id), to).unwrap();
+    }
+    assert!(!pushes.ready(TransferId(1)).unwrap());
+    pushes.lost(7, &lost);
+    assert_eq!(pushes.step(TransferId(1)), PushStep::End(Err(lost.clone())));
+    assert_eq!(pushes.step(TransferId(2)), PushStep::Wait);
+    assert_eq!(pushes.step(TransferId(3)), PushStep::End(Err(lost)));
+
+    let mut expects = Expects::default();
+    for (id, from) in [(1, 7), (2, 8), (3, 7)] {
+        expects.expect(TransferId(id), from).unwrap();
+    }
+    expects.arrived(7);
+    assert_eq!(expects.due(TransferId(3), Ok(())), Some((7, Say::Ready(TransferId(3)))));
+    expects.begin(TransferId(3), 7).unwrap();
+    assert_eq!(expects.lost(7), [TransferId(1)]);
+    assert!(!expects.end(TransferId(3)));
+    assert_eq!(expects.len(), 1);
+}
+
+#[test]
+fn bytes_that_nobody_asked_for_are_refused() {
+    let mut expects = Expects::default();
+    expects.expect(TransferId(1), 7).unwrap();
+    assert!(expects.begin(TransferId(1), 7).is_err(), "before ready was said");
+    expects.arrived(7);
+    expects.due(TransferId(1), Ok(()));
+    assert!(expects.begin(TransferId(1), 8).is_err(), "from somebody else");
+    assert!(expects.begin(TransferId(1), 7).is_ok());
+    assert!(expects.begin(TransferId(1), 7).is_err(), "twice");
+    assert!(expects.expect(TransferId(1), 7).is_err(), "announced twice");
+}
