@@ -1,11 +1,11 @@
 //! Questions to a coordinator.
 
 use crate::failure::{Failure, Result};
+use accord_fabric::Key;
 use accord_proto::auth::Token;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::v1::{ClusterView, DescribeRequest, Viewer};
 use accord_types::settings;
-use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tonic::service::interceptor::InterceptedService;
@@ -24,7 +24,7 @@ pub(crate) struct Coordinator {
 
 impl Coordinator {
     /// The coordinator at `address` (`host:port`) of the cluster with this key.
-    pub(crate) fn new(address: &str, key: &[u8]) -> Result<Self> {
+    pub(crate) fn new(address: &str, key: &Key) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -37,7 +37,7 @@ impl Coordinator {
             let _inside = runtime.enter();
             endpoint.connect_lazy()
         };
-        let client = ClusterClient::with_interceptor(channel, Token::new(key));
+        let client = ClusterClient::with_interceptor(channel, Token::new(key.bytes()));
         Ok(Self { address: address.to_owned(), runtime, client })
     }
 
@@ -77,13 +77,6 @@ impl Coordinator {
             _ => format!("the coordinator at {address} says: {}", status.message()),
         })
     }
-}
-
-/// The key in a file. A line end after it is not part of it.
-pub(crate) fn read_key(file: &Path) -> Result<Vec<u8>> {
-    let key = std::fs::read(file)
-        .map_err(|error| Failure::system(format!("can't read the key file {}", file.display()), error))?;
-    Ok(key.trim_ascii_end().to_vec())
 }
 
 /// The cause that says most: what the system said.

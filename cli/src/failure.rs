@@ -54,5 +54,13 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<accord_types::Error> for Failure {
+    fn from(error: accord_types::Error) -> Self {
+        // Conditions of the specification mean nothing on a command line.
+        let remedy = error.remedy_text().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+        Self::new(format!("{}{remedy}", error.cause()))
+    }
+}
+
 /// Result of a command: its exit code.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;

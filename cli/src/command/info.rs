@@ -1,10 +1,11 @@
 //! `accord info`: the cluster, its devices, and the settings in force.
 
 use crate::args::InfoArgs;
-use crate::client::{Coordinator, read_key};
+use crate::client::Coordinator;
 use crate::cluster::Cluster;
 use crate::failure::{Failure, Result};
 use crate::output::{Table, age, bytes};
+use accord_fabric::Key;
 use accord_proto::v1::Viewer;
 use accord_types::settings::{self, SettingSource};
 use accord_types::{OrderPolicy, Rank};
@@ -19,10 +20,14 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
     }
     let cluster = match variable(settings::COORDINATOR.name) {
         Some(address) => {
-            let key = match variable(settings::KEY_FILE.name) {
-                Some(file) => read_key(Path::new(&file))?,
-                None => Vec::new(),
-            };
+            let key_file = variable(settings::KEY_FILE.name).ok_or_else(|| {
+                Failure::new(format!(
+                    "{} is set, but {} is not; set it to the file with the cluster's key",
+                    settings::COORDINATOR.name,
+                    settings::KEY_FILE.name
+                ))
+            })?;
+            let key = Key::read(Path::new(&key_file))?;
             let view = Coordinator::new(&address, &key)?.describe(Some(viewer()?))?;
             Cluster::of_view(&address, view)?
         }

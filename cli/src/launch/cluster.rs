@@ -7,6 +7,7 @@ use super::supervise::Supervisor;
 use crate::args::ClusterSize;
 use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
+use accord_fabric::Key;
 use accord_proto::v1::{ClusterView, NodeState};
 use accord_types::settings;
 use std::ffi::OsString;
@@ -14,8 +15,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Bytes of the run's key.
-const KEY_BYTES: usize = 32;
 /// Coordinator's and agents' port on hosts that are namespaces, where all ports are free.
 const PORT: u16 = 7000;
 /// How long all agents have to register.
@@ -37,9 +36,9 @@ pub(super) fn start(
     libacc: &Path,
 ) -> Result<Vec<(&'static str, OsString)>> {
     let begin = Instant::now();
-    let key = make_key()?;
+    let key = Key::random()?;
     let key_file = supervisor.args.dir.join("key");
-    std::fs::write(&key_file, &key).map_err(|error| Failure::system(key_file.display(), error))?;
+    std::fs::write(&key_file, key.bytes()).map_err(|error| Failure::system(key_file.display(), error))?;
     let memory = memory_setting(size);
     let door = SocketAddr::new(hosts.coordinator_address().into(), free_port(hosts)?);
 
@@ -136,13 +135,6 @@ fn log_end(supervisor: &Supervisor<'_>, name: &str) -> String {
     let log = std::fs::read(&path).unwrap_or_default();
     let end = log.get(log.len().saturating_sub(LOG_SHOWN)..).unwrap_or_default();
     String::from_utf8_lossy(end).trim_end().to_owned()
-}
-
-/// A random key, as text: people may copy it.
-fn make_key() -> Result<Vec<u8>> {
-    let mut key = [0; KEY_BYTES];
-    getrandom::fill(&mut key).map_err(|error| Failure::system("no random numbers", error))?;
-    Ok(key.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect())
 }
 
 /// A port for the coordinator. On hosts that share this machine's ports it was free a moment ago.

@@ -91,7 +91,8 @@ impl Supervisor<'_> {
             .collect();
         files.sort();
         if files.is_empty() {
-            eprintln!("accord: the program wrote no trace: it used no device, or did not end by itself");
+            eprintln!("accord: no trace was written: the program used no device, or did not end by itself");
+            return Ok(());
         }
         let traces = read_all(&files)?;
         if let Some(output) = &run.trace {
