@@ -16,10 +16,10 @@ mod images;
 mod loader;
 mod objects;
 mod process;
+mod prof;
 mod raw_lock;
 mod report;
 mod settings;
-#[cfg(not(test))]
 mod start_main;
 mod thread;
 mod trace;

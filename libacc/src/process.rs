@@ -2,9 +2,10 @@
 
 use crate::host_memory::ProgramMemory;
 use crate::objects::Objects;
+use crate::prof::{Construct, Event};
 use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
-use crate::{cluster, images, report, settings, thread};
+use crate::{cluster, images, prof, report, settings, thread};
 use accord_runtime::Runtime;
 use accord_runtime::ports::Port;
 use accord_types::Result;
@@ -82,6 +83,10 @@ fn create() -> Result<&'static Session> {
         process: unsafe { libc::getpid() },
     }));
     SESSION.store(session, Ordering::Release);
+    if !settings::is_worker() {
+        prof::load_libraries();
+        prof::load_program_library();
+    }
     Ok(session)
 }
 
@@ -123,6 +128,7 @@ extern "C" fn at_exit() {
         if session.process != unsafe { libc::getpid() } {
             return;
         }
+        prof::once(Event::RuntimeShutdown, Construct::RuntimeApi);
         close(session);
     });
     // The program's exit status stands; the hook has reported the panic.

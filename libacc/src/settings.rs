@@ -12,6 +12,11 @@ pub(crate) fn is_worker() -> bool {
     *WORKER.get_or_init(accord_device::cpu::is_worker)
 }
 
+/// `ACC_PROFLIB` names something to load.
+pub(crate) fn has_profiling_libraries() -> bool {
+    value(settings::ACC_PROFLIB).is_some()
+}
+
 /// `ACCORD_DEBUG`: say more when something goes wrong.
 pub(crate) fn debug() -> bool {
     static DEBUG: OnceLock<bool> = OnceLock::new();

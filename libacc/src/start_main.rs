@@ -1,10 +1,12 @@
 //! The start of the process: a CPU device's worker is the program's own executable, in which
 //! another function than `main` runs.
 
-use crate::{report, settings};
+use crate::{prof, report, settings};
 use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
+type Main = unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 type StartMain = unsafe extern "C" fn(
     Main,
     c_int,
@@ -20,7 +22,7 @@ type StartMain = unsafe extern "C" fn(
 ///
 /// # Safety
 /// Called once, by the start code.
-#[unsafe(no_mangle)]
+#[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C" fn __libc_start_main(
     main: Main,
     argc: c_int,
@@ -39,13 +41,41 @@ unsafe extern "C" fn __libc_start_main(
     }
     // SAFETY: the C library's function has this type.
     let real: StartMain = unsafe { std::mem::transmute(real) };
-    let main = if settings::is_worker() { worker_main } else { main };
+    let main = if settings::is_worker() {
+        worker_main
+    } else if settings::has_profiling_libraries() {
+        PROGRAM_MAIN.store(main as *mut (), Ordering::Relaxed);
+        profiled_main
+    } else {
+        main
+    };
     // SAFETY: the arguments are the start code's own.
     unsafe { real(main, argc, argv, init, fini, rtld_fini, stack_end) }
 }
 
+/// The program's `main`, when [`profiled_main`] takes its place.
+static PROGRAM_MAIN: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// Loads profiling libraries, which may want to see everything, and goes on with `main`.
+unsafe extern "C-unwind" fn profiled_main(
+    argc: c_int,
+    argv: *mut *mut c_char,
+    environment: *mut *mut c_char,
+) -> c_int {
+    report::install_panic_hook();
+    crate::door::enter_without_runtime("ACC_PROFLIB", || {
+        prof::load_libraries();
+        Ok(())
+    });
+    let main = PROGRAM_MAIN.load(Ordering::Relaxed);
+    // SAFETY: __libc_start_main stored the program's main here.
+    let main: Main = unsafe { std::mem::transmute(main) };
+    // SAFETY: the arguments are those for main.
+    unsafe { main(argc, argv, environment) }
+}
+
 /// Serves launches until the owner goes.
-unsafe extern "C" fn worker_main(
+unsafe extern "C-unwind" fn worker_main(
     _argc: c_int,
     _argv: *mut *mut c_char,
     _environment: *mut *mut c_char,

@@ -1,5 +1,6 @@
 //! The runtime's state of each thread of the program.
 
+use crate::prof::Open;
 use accord_runtime::LocalThread;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -14,6 +15,8 @@ struct Slot {
     generation: u32,
     busy: bool,
     local: LocalThread,
+    /// Compute constructs that run on the host now, innermost last, as a profiler sees them.
+    host_regions: Vec<Option<Open>>,
 }
 
 thread_local! {
@@ -43,6 +46,18 @@ pub(crate) fn with_local<R>(body: impl FnOnce(&mut LocalThread) -> R) -> R {
     body(unsafe { &mut (*slot).local })
 }
 
+/// A region starts to run on the host.
+pub(crate) fn begin_host_region(open: Option<Open>) {
+    // SAFETY: the slot belongs to this thread, and this reference ends with the statement.
+    unsafe { (*slot()).host_regions.push(open) };
+}
+
+/// The innermost region on the host has ended.
+pub(crate) fn end_host_region() -> Option<Open> {
+    // SAFETY: as above.
+    unsafe { (*slot()).host_regions.pop() }.flatten()
+}
+
 /// What earlier calls left in threads' states is a forked child's no more.
 pub(crate) fn forget_all() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
@@ -56,7 +71,12 @@ fn slot() -> *mut Slot {
         return slot;
     }
     // An old slot is leaked: its contents belong to the parent's runtime.
-    let slot = Box::into_raw(Box::new(Slot { generation, busy: false, local: LocalThread::default() }));
+    let slot = Box::into_raw(Box::new(Slot {
+        generation,
+        busy: false,
+        local: LocalThread::default(),
+        host_regions: Vec::new(),
+    }));
     SLOT.set(slot);
     if let Some(key) = slot_key() {
         // SAFETY: the key exists for the process's life.

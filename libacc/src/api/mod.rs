@@ -10,6 +10,7 @@ pub(crate) mod device;
 pub(crate) mod init;
 mod map;
 mod memory;
+pub(crate) mod prof;
 pub(crate) mod property;
 pub(crate) mod queue;
 

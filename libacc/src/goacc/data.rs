@@ -1,7 +1,9 @@
 //! `GOACC_data_start` and `GOACC_data_end`: `data` and `host_data` (OpenACC 3.3, 2.6.5, 2.8).
 
 use super::entries;
+use crate::api::SYNC;
 use crate::door;
+use crate::prof::{self, Construct};
 
 /// A region starts. Device addresses for `use_device` come back in `hosts`.
 ///
@@ -18,12 +20,18 @@ unsafe extern "C" fn GOACC_data_start(
     door::enter("data", |runtime, local| {
         // SAFETY: the caller's promise.
         let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
-        runtime.data_start(local, dev, &mut entries)
+        prof::around(prof::ENTER_DATA, Construct::Data, SYNC, runtime, local, |local| {
+            runtime.data_start(local, dev, &mut entries)
+        })
     });
 }
 
 /// The thread's innermost region ends.
 #[unsafe(no_mangle)]
 extern "C" fn GOACC_data_end() {
-    door::enter("end of data", |runtime, local| runtime.data_end(local));
+    door::enter("end of data", |runtime, local| {
+        prof::around(prof::EXIT_DATA, Construct::Data, SYNC, runtime, local, |local| {
+            runtime.data_end(local)
+        })
+    });
 }

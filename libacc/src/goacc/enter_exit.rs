@@ -3,6 +3,7 @@
 
 use super::{entries, list};
 use crate::door;
+use crate::prof::{self, Construct, Pair};
 use accord_runtime::{Entries, LocalThread, Runtime};
 use accord_types::Result;
 
@@ -23,7 +24,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn apply(self, call: &'static str, rule: Rule) {
+    fn apply(self, call: &'static str, pair: Pair, construct: Construct, rule: Rule) {
         door::enter(call, |runtime, local| {
             // SAFETY: GCC passes n elements of each array, and the shim a list of that length.
             let (mut entries, waits) = unsafe {
@@ -32,13 +33,15 @@ impl Arguments {
                     list(self.wait_count, self.waits),
                 )
             };
-            rule(runtime, local, self.dev, &mut entries, self.async_, waits)
+            prof::around(pair, construct, self.async_, runtime, local, |local| {
+                rule(runtime, local, self.dev, &mut entries, self.async_, waits)
+            })
         });
     }
 }
 
 macro_rules! called_by_shim {
-    ($($(#[$doc:meta])* $name:ident, $call:literal, $rule:path;)*) => {
+    ($($(#[$doc:meta])* $name:ident, $call:literal, $pair:expr, $construct:expr, $rule:path;)*) => {
         $(
             $(#[$doc])*
             pub(super) extern "C" fn $name(
@@ -52,7 +55,7 @@ macro_rules! called_by_shim {
                 waits: *const i32,
             ) {
                 Arguments { dev, n, hosts, sizes, kinds, async_, wait_count, waits }
-                    .apply($call, $rule);
+                    .apply($call, $pair, $construct, $rule);
             }
         )*
     };
@@ -60,11 +63,12 @@ macro_rules! called_by_shim {
 
 called_by_shim! {
     /// `enter data`.
-    enter_data, "enter data", Runtime::enter_data;
+    enter_data, "enter data", prof::ENTER_DATA, Construct::EnterData, Runtime::enter_data;
     /// `exit data`.
-    exit_data, "exit data", Runtime::exit_data;
+    exit_data, "exit data", prof::EXIT_DATA, Construct::ExitData, Runtime::exit_data;
     /// Either of the two, of compilers before GCC 12.
-    enter_exit_data, "enter or exit data", Runtime::enter_exit_data;
+    enter_exit_data, "enter or exit data", prof::ENTER_DATA, Construct::EnterData,
+        Runtime::enter_exit_data;
     /// `update`.
-    update, "update", Runtime::update;
+    update, "update", prof::UPDATE, Construct::Update, Runtime::update;
 }

@@ -1,6 +1,8 @@
 //! `GOACC_parallel_keyed`: the compute constructs (OpenACC 3.3, 2.5).
 
 use super::{entries, list};
+use crate::api::SYNC;
+use crate::prof::{self, Construct};
 use crate::{door, thread};
 use accord_runtime::Placement;
 
@@ -20,18 +22,69 @@ pub(super) extern "C" fn parallel(
         // SAFETY: GCC passes n elements of each array; the shim has gathered the tags.
         let (mut entries, tags) =
             unsafe { (entries(n, hosts, sizes, kinds), list(tag_count, tags)) };
-        let placement = runtime.parallel(local, dev, function, &mut entries, tags)?;
-        if placement == Placement::Host {
-            local.begin_host_region();
+        let open = prof::active().then(|| {
+            prof::start(prof::COMPUTE, Construct::Parallel, async_of(tags), runtime, local)
+        });
+        match runtime.parallel(local, dev, function, &mut entries, tags)? {
+            Placement::Device => {
+                if let Some(open) = open {
+                    open.end();
+                }
+                Ok(0)
+            }
+            Placement::Host => {
+                local.begin_host_region();
+                thread::begin_host_region(open);
+                Ok(1)
+            }
         }
-        Ok(i32::from(placement == Placement::Host))
     })
+}
+
+/// The async-argument in a launch's tags, for profilers.
+fn async_of(tags: &[u32]) -> i32 {
+    const DIM: u32 = 1;
+    const ASYNC: u32 = 2;
+    const IN_NEXT: u32 = 0xffff;
+    let mut tags = tags.iter().copied();
+    while let Some(tag) = tags.next() {
+        let operand = tag & IN_NEXT;
+        match tag >> 28 {
+            DIM => {
+                for _ in 0..(operand & 7).count_ones() {
+                    tags.next();
+                }
+            }
+            ASYNC if operand == IN_NEXT => return tags.next().map_or(SYNC, u32::cast_signed),
+            ASYNC => return operand.cast_signed(),
+            _ => break,
+        }
+    }
+    SYNC
 }
 
 /// Called by the shim when a region that ran on the host has returned or thrown.
 pub(super) extern "C" fn end_host_region() {
     door::enter_without_runtime("parallel", || {
+        let open = thread::end_host_region();
         thread::with_local(accord_runtime::LocalThread::end_host_region);
+        if let Some(open) = open {
+            open.end();
+        }
         Ok(())
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_is_read_behind_dimensions() {
+        assert_eq!(async_of(&[0]), SYNC);
+        assert_eq!(async_of(&[0x1000_0005, 9, 9, 0x2000_0003, 0]), 3);
+        assert_eq!(async_of(&[0x2000_ffff, u32::MAX, 0x3000_0001, 1, 0]), -1);
+        assert_eq!(async_of(&[0x3000_0001, 1, 0]), SYNC);
+        assert_eq!(async_of(&[0x2000_ffff]), SYNC);
+    }
 }
