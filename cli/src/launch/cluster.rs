@@ -11,7 +11,7 @@ use accord_fabric::Key;
 use accord_proto::v1::{ClusterView, NodeState};
 use accord_types::settings;
 use std::ffi::OsString;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -40,25 +40,26 @@ pub(super) fn start(
     let key_file = supervisor.args.dir.join("key");
     std::fs::write(&key_file, key.bytes()).map_err(|error| Failure::system(key_file.display(), error))?;
     let memory = memory_setting(size);
-    let door = SocketAddr::new(hosts.coordinator_address().into(), free_port(hosts)?);
+    // On hosts that share this machine's ports any free one.
+    let port = if hosts.separate() { PORT } else { 0 };
 
     let coordinator = find_program("accord-coordinator")?;
     let line: Vec<OsString> = vec![
         coordinator.into(),
         "--listen".into(),
-        door.to_string().into(),
+        SocketAddr::new(hosts.coordinator_address().into(), port).to_string().into(),
         "--key-file".into(),
         key_file.clone().into(),
     ];
     supervisor.start_part("coordinator", None, &line, &[])?;
+    let door = wait_for_door(supervisor, signals)?;
     let agent = find_program("accord-node-agent")?;
     for index in 0..hosts.count() {
         let name = Hosts::name(index);
-        let port = if hosts.separate() { PORT } else { 0 };
         let line: Vec<OsString> = vec![
             agent.clone().into(),
             "--coordinator".into(),
-            door.to_string().into(),
+            door.clone().into(),
             "--listen".into(),
             SocketAddr::new(hosts.address(index).into(), port).to_string().into(),
             "--node".into(),
@@ -73,7 +74,7 @@ pub(super) fn start(
         supervisor.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &memory)?;
     }
 
-    let mut client = Coordinator::new(&door.to_string(), &key)?;
+    let mut client = Coordinator::new(&door, &key)?;
     wait_for_nodes(supervisor, signals, hosts.count(), &mut client)?;
     supervisor.say(format_args!(
         "{} hosts with {} devices each are up after {} ms; coordinator at {door}",
@@ -82,9 +83,22 @@ pub(super) fn start(
         begin.elapsed().as_millis()
     ));
     let mut environment = memory;
-    environment.push((settings::COORDINATOR.name, door.to_string().into()));
+    environment.push((settings::COORDINATOR.name, door.into()));
     environment.push((settings::KEY_FILE.name, key_file.into()));
     Ok(environment)
+}
+
+/// Waits for the address that the coordinator prints once it listens.
+fn wait_for_door(supervisor: &mut Supervisor<'_>, signals: &mut Signals) -> Result<String> {
+    wait_until(supervisor, signals, |supervisor| {
+        let log = supervisor.log("coordinator");
+        // A line without its end may be half an address.
+        let (lines, _) = log.rsplit_once('\n')?;
+        Some(lines.lines().find_map(|line| line.split_once("listening on "))?.1.to_owned())
+    })?
+    .ok_or_else(|| {
+        Failure::new(format!("the coordinator does not listen:\n{}", end(&supervisor.log("coordinator"))))
+    })
 }
 
 fn wait_for_nodes(
@@ -93,36 +107,54 @@ fn wait_for_nodes(
     count: u32,
     client: &mut Coordinator,
 ) -> Result<()> {
-    let deadline = Instant::now() + START_MAX;
     let mut up = 0;
-    loop {
-        if let Some(view) = client.describe_if_up()? {
-            up = nodes_up(&view);
-            if up == u64::from(count) {
-                return Ok(());
-            }
+    let mut refused = None;
+    wait_until(supervisor, signals, |_| match client.describe_if_up() {
+        Ok(view) => {
+            up = view.as_ref().map_or(0, nodes_up);
+            (up == u64::from(count)).then_some(())
+        }
+        Err(failure) => {
+            refused = Some(failure);
+            Some(())
+        }
+    })?;
+    match refused {
+        Some(failure) => Err(failure),
+        None if up == u64::from(count) => Ok(()),
+        None => Err(Failure::new(format!(
+            "only {up} of {count} agents have registered:\n{}{}",
+            end(&supervisor.log("coordinator")),
+            end(&supervisor.log("agent-h1"))
+        ))),
+    }
+}
+
+/// Looks again and again until `look` sees something; `None` after [`START_MAX`]. A part that
+/// ends meanwhile is an error, and so is a signal.
+fn wait_until<T>(
+    supervisor: &mut Supervisor<'_>,
+    signals: &mut Signals,
+    mut look: impl FnMut(&Supervisor<'_>) -> Option<T>,
+) -> Result<Option<T>> {
+    let deadline = Instant::now() + START_MAX;
+    while Instant::now() < deadline {
+        if let Some(seen) = look(supervisor) {
+            return Ok(Some(seen));
         }
         match signals.next(Some(Instant::now() + LOOK_AGAIN))? {
             Event::Ended(pid, status) => {
                 if let Some(name) = supervisor.ended_part(pid) {
-                    let log = log_end(supervisor, &name);
-                    return Err(Failure::new(format!("{name} ended at its start ({status:?}):\n{log}")));
+                    let log = supervisor.log(&name);
+                    return Err(Failure::new(format!("{name} ended at its start ({status:?}):\n{}", end(&log))));
                 }
             }
-            Event::Signal { signal, .. } => {
-                return Err(Failure::interrupted(signal as i32));
-            }
+            Event::Signal { signal, .. } => return Err(Failure::interrupted(signal as i32)),
             Event::Orphaned => return Err(Failure::new("the launcher is gone")),
             Event::Timeout => {}
         }
-        if Instant::now() >= deadline {
-            let log = log_end(supervisor, "coordinator");
-            return Err(Failure::new(format!(
-                "only {up} of {count} agents have registered after {} s:\n{log}",
-                START_MAX.as_secs()
-            )));
-        }
     }
+    Ok(None)
 }
 
 fn nodes_up(view: &ClusterView) -> u64 {
@@ -130,22 +162,10 @@ fn nodes_up(view: &ClusterView) -> u64 {
     up.count() as u64
 }
 
-fn log_end(supervisor: &Supervisor<'_>, name: &str) -> String {
-    let path = supervisor.args.dir.join(format!("{name}.log"));
-    let log = std::fs::read(&path).unwrap_or_default();
-    let end = log.get(log.len().saturating_sub(LOG_SHOWN)..).unwrap_or_default();
-    String::from_utf8_lossy(end).trim_end().to_owned()
-}
-
-/// A port for the coordinator. On hosts that share this machine's ports it was free a moment ago.
-fn free_port(hosts: &Hosts) -> Result<u16> {
-    if hosts.separate() {
-        return Ok(PORT);
-    }
-    TcpListener::bind((hosts.coordinator_address(), 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(|error| Failure::system("no free port for the coordinator", error))
+/// The end of a log, where causes are.
+fn end(log: &str) -> &str {
+    let from = log.len().saturating_sub(LOG_SHOWN);
+    log.get(from..).unwrap_or(log)
 }
 
 /// Each device's memory, so that all devices of the machine fit into it: the agents don't know

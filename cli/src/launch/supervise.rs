@@ -162,6 +162,12 @@ impl Supervisor<'_> {
         Ok(())
     }
 
+    /// What a part has printed so far.
+    pub(super) fn log(&self, name: &str) -> String {
+        let log = std::fs::read(self.args.dir.join(format!("{name}.log"))).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
     /// If `pid` is a part: its name. It is forgotten.
     pub(super) fn ended_part(&mut self, pid: Pid) -> Option<String> {
         let at = self.parts.iter().position(|part| part.pid == pid)?;
