@@ -20,6 +20,7 @@ mod prof;
 mod raw_lock;
 mod report;
 mod settings;
+#[cfg_attr(test, allow(dead_code))]
 mod start_main;
 mod thread;
 mod trace;

@@ -11,11 +11,15 @@ type RegisterLibrary = unsafe extern "C" fn(prof::Register, prof::Register, prof
 
 const ENTRY: &CStr = c"acc_register_library";
 
-/// Loads the libraries of `ACC_PROFLIB`, once.
+/// Loads the libraries of `ACC_PROFLIB`, once. Where libgomp is there too, it has done so when it
+/// was loaded, and has given the tools this library's routines: it finds them under the same names.
 pub(crate) fn load_libraries() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let Some(list) = settings::value(names::ACC_PROFLIB) else { return };
+        if has_libgomp() {
+            return;
+        }
         for path in list.split(';').filter(|path| !path.is_empty()) {
             load(path);
         }
@@ -42,6 +46,18 @@ fn is_a_tools(entry: *mut c_void) -> bool {
     holder.is_some_and(|holder| {
         !holder.path.contains("libgomp") && here.is_none_or(|here| here.base != holder.base)
     })
+}
+
+fn has_libgomp() -> bool {
+    // SAFETY: the name is terminated; nothing new is loaded.
+    let library =
+        unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if library.is_null() {
+        return false;
+    }
+    // SAFETY: gives back what dlopen took.
+    unsafe { libc::dlclose(library) };
+    true
 }
 
 fn load(path: &str) {
