@@ -2,5 +2,7 @@
 
 pub mod cpu;
 mod device;
+pub mod fake;
+pub mod relay;
 
 pub use device::{Device, FunctionHandle, HostOp, Sink, Source};

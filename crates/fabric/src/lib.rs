@@ -4,11 +4,13 @@
 //! * [`handshake`]: who is there, with the same version and the same key.
 //! * [`frame`], [`wire`]: commands and events of the command lane, and their bounds.
 //! * [`bulk`]: transfers in chunks. [`matching`]: who waits for whom in a copy between devices.
+//! * [`exchange`]: copies between devices of different processes.
 //! * [`pass`]: hands an accepted connection to another process of the same machine.
 #![forbid(unsafe_code)]
 
 pub mod door;
 pub mod bulk;
+pub mod exchange;
 pub mod frame;
 pub mod handshake;
 mod key;

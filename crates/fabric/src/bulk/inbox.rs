@@ -201,6 +201,11 @@ impl Incoming {
         self.progress.len
     }
 
+    /// Whether the sender gave up.
+    pub fn aborted(&self) -> bool {
+        self.progress.aborted
+    }
+
     /// Reads the next bytes into `piece`.
     ///
     /// # Errors

@@ -37,11 +37,19 @@ enum Word {
 }
 
 #[derive(Default)]
+struct Queue {
+    /// Its pushes in order, and to whom.
+    pushes: VecDeque<(TransferId, usize)>,
+    /// The bytes of the first were sent.
+    sent: bool,
+    failed: bool,
+}
+
+#[derive(Default)]
 struct Node {
     pushes: Pushes,
     expects: Expects,
-    /// Pushes of each queue in order, whether the bytes of the first were sent, and whether the queue failed.
-    queues: [(VecDeque<(TransferId, usize)>, bool, bool); QUEUES],
+    queues: [Queue; QUEUES],
     /// Expects whose predecessors on this node are not done yet.
     early: Vec<TransferId>,
     /// Transfers whose copy runs in the incoming stream.
@@ -82,10 +90,10 @@ impl World {
                 if !self.lanes.contains_key(&(node, to, true)) {
                     self.say(node, to, Word::Arrived);
                 }
-                if self.nodes[node].queues[queue].2 {
+                if self.nodes[node].queues[queue].failed {
                     self.abandon(node, transfer, to);
                 } else {
-                    self.nodes[node].queues[queue].0.push_back((transfer, to));
+                    self.nodes[node].queues[queue].pushes.push_back((transfer, to));
                 }
             }
             Told::Expect { transfer, from } => {
@@ -140,21 +148,21 @@ impl World {
 
     /// One queue does its next step; false if there is none.
     fn run_queue(&mut self, node: usize, queue: usize) -> bool {
-        let (pushes, sent, _) = &self.nodes[node].queues[queue];
+        let Queue { pushes, sent, .. } = &self.nodes[node].queues[queue];
         let (Some(&(transfer, to)), sent) = (pushes.front(), *sent) else { return false };
         match self.nodes[node].pushes.step(transfer) {
             PushStep::Wait => false,
             PushStep::Send if sent => false,
             PushStep::Send => {
-                self.nodes[node].queues[queue].1 = true;
+                self.nodes[node].queues[queue].sent = true;
                 self.say(node, to, Word::Bytes(transfer));
                 true
             }
             PushStep::End(outcome) => {
                 assert!(!self.nodes[node].pushes.finish(transfer));
                 let state = &mut self.nodes[node].queues[queue];
-                state.0.pop_front();
-                state.1 = false;
+                state.pushes.pop_front();
+                state.sent = false;
                 if outcome.is_ok() {
                     self.landed += 1;
                 } else {
@@ -168,13 +176,13 @@ impl World {
 
     /// Skips what is left in a queue.
     fn fail_queue(&mut self, node: usize, queue: usize) {
-        self.nodes[node].queues[queue].2 = true;
-        if self.nodes[node].queues[queue].1 {
+        self.nodes[node].queues[queue].failed = true;
+        if self.nodes[node].queues[queue].sent {
             // The bytes are on their way: the push ends by itself.
-            let rest = self.nodes[node].queues[queue].0.split_off(1);
+            let rest = self.nodes[node].queues[queue].pushes.split_off(1);
             rest.into_iter().for_each(|(transfer, to)| self.abandon(node, transfer, to));
         } else {
-            let rest = std::mem::take(&mut self.nodes[node].queues[queue].0);
+            let rest = std::mem::take(&mut self.nodes[node].queues[queue].pushes);
             rest.into_iter().for_each(|(transfer, to)| self.abandon(node, transfer, to));
         }
     }
@@ -193,7 +201,7 @@ impl World {
             }
             at -= NODES;
             if at < 2 * NODES * NODES {
-                let (opener, other, forward) = (at / 2 / NODES, at / 2 % NODES, at % 2 == 0);
+                let (opener, other, forward) = (at / 2 / NODES, at / 2 % NODES, at.is_multiple_of(2));
                 let lane = self.lanes.get_mut(&(opener, other, forward));
                 let Some(word) = lane.and_then(VecDeque::pop_front) else { return false };
                 let (from, to) = if forward { (opener, other) } else { (other, opener) };

@@ -1,0 +1,359 @@
+//! A device in memory, for tests of everything above devices: real order, real bytes, one thread
+//! a stream; regions are Rust closures; it fails when told to.
+
+mod stream;
+
+use crate::{Device, FunctionHandle, HostOp, Sink, Source};
+use accord_types::{
+    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec,
+    LaunchDims, QueueId, Result, Seq, Span, SpanKind, SpanSink, StreamId,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
+use stream::Stream;
+
+/// Bytes that one piece of a copy has.
+const PIECE: usize = 256 << 10;
+/// Device address of ordinal 0, and the distance to the next.
+const BASE: u64 = 0x1000_0000_0000;
+const STRIDE: u64 = 1 << 40;
+/// Most bytes of a store, as everywhere.
+const STORE_MAX: usize = 4096;
+
+/// What a fake region gets.
+pub struct FakeLaunch<'a> {
+    /// The device's memory.
+    pub memory: &'a FakeMemory,
+    /// The argument block's slots; relative ones hold offsets into `block`.
+    pub slots: &'a [u64],
+    /// The whole argument block.
+    pub block: &'a [u8],
+    /// As launched.
+    pub dims: LaunchDims,
+}
+
+/// A fake region. It may block; its error fails the stream.
+pub type FakeRegion = Arc<dyn Fn(&FakeLaunch<'_>) -> Result<()> + Send + Sync>;
+
+/// A device in memory.
+pub struct FakeDevice {
+    info: DeviceInfo,
+    memory: Arc<FakeMemory>,
+    streams: RwLock<Vec<Arc<Stream>>>,
+    /// Regions by their offset in the program.
+    regions: Mutex<HashMap<u64, (String, FakeRegion)>>,
+    functions: RwLock<Vec<(String, FakeRegion)>>,
+    failure: Mutex<Option<Error>>,
+    trace: RwLock<Option<Arc<dyn SpanSink>>>,
+    began: Instant,
+}
+
+impl FakeDevice {
+    /// A device with `memory` bytes that can be mapped.
+    pub fn new(id: DeviceId, node_name: &str, memory: u64) -> Arc<Self> {
+        let info = DeviceInfo {
+            id,
+            node_name: node_name.to_owned(),
+            kind: DeviceKind::Cpu,
+            name: "fake".to_owned(),
+            vendor: "Accord".to_owned(),
+            driver: "0".to_owned(),
+            memory,
+            units: 1,
+            numa: None,
+            cpus: Vec::new(),
+        };
+        let base = BASE + u64::from(id.ordinal) * STRIDE;
+        Arc::new(Self {
+            info,
+            memory: Arc::new(FakeMemory { base, limit: memory, mapped: Mutex::default() }),
+            streams: RwLock::default(),
+            regions: Mutex::default(),
+            functions: RwLock::default(),
+            failure: Mutex::default(),
+            trace: RwLock::default(),
+            began: Instant::now(),
+        })
+    }
+
+    /// Gives the region at `offset` of the program a meaning.
+    pub fn register(&self, offset: u64, name: &str, region: FakeRegion) {
+        lock(&self.regions).insert(offset, (name.to_owned(), region));
+    }
+
+    /// Makes the device fail as if its worker had crashed.
+    pub fn fail(&self, error: Error) {
+        lock(&self.failure).get_or_insert_with(|| error.clone());
+        for stream in self.streams.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            stream.fail(&error);
+        }
+    }
+
+    /// The device's memory.
+    pub fn memory(&self) -> &FakeMemory {
+        &self.memory
+    }
+
+    /// Whether [`Device::shutdown`] was called, or the device has failed.
+    pub fn has_ended(&self) -> bool {
+        lock(&self.failure).is_some()
+    }
+
+    fn put(&self, stream: StreamId, op: HostOp) -> Result<Seq> {
+        if let Some(error) = &*lock(&self.failure) {
+            return Err(error.clone());
+        }
+        self.stream(stream)?.put(op)
+    }
+
+    fn stream(&self, id: StreamId) -> Result<Arc<Stream>> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        streams.get(id.0 as usize).cloned().ok_or_else(|| {
+            Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0))
+        })
+    }
+
+    /// Wraps `op` so that it is reported.
+    fn traced(&self, stream: StreamId, kind: SpanKind, name: &str, bytes: u64, op: HostOp) -> Result<HostOp> {
+        let Some(sink) = self.trace.read().unwrap_or_else(PoisonError::into_inner).clone() else { return Ok(op) };
+        let (device, queue, name, began) = (self.info.id, self.stream(stream)?.queue, name.to_owned(), self.began);
+        Ok(Box::new(move || {
+            let now = || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let start_ns = now();
+            op()?;
+            sink.span(Span { device, queue, kind, name, bytes, start_ns, end_ns: now() });
+            Ok(())
+        }))
+    }
+}
+
+impl Device for FakeDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn addresses(&self) -> (DevicePtr, u64) {
+        (DevicePtr(self.memory.base), STRIDE / 2)
+    }
+
+    fn memory_free(&self) -> u64 {
+        self.memory.limit - self.memory.used()
+    }
+
+    fn create_stream(&self, queue: QueueId) -> Result<StreamId> {
+        if let Some(error) = &*lock(&self.failure) {
+            return Err(error.clone());
+        }
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        streams.push(Stream::start(queue)?);
+        Ok(StreamId(u32::try_from(streams.len() - 1).unwrap_or(u32::MAX)))
+    }
+
+    fn trace(&self, sink: Arc<dyn SpanSink>) {
+        *self.trace.write().unwrap_or_else(PoisonError::into_inner) = Some(sink);
+    }
+
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        self.memory.map(start, len)
+    }
+
+    fn unmap(&self, stream: StreamId, start: DevicePtr, len: u64) -> Result<Seq> {
+        let memory = self.memory.clone();
+        self.put(stream, Box::new(move || memory.unmap(start, len)))
+    }
+
+    fn store(&self, stream: StreamId, dst: DevicePtr, bytes: &[u8]) -> Result<Seq> {
+        if bytes.len() > STORE_MAX {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "a store of more than 4 KiB"));
+        }
+        self.memory.check(dst, bytes.len() as u64)?;
+        let (memory, bytes) = (self.memory.clone(), bytes.to_vec());
+        self.put(stream, Box::new(move || memory.write(dst, &bytes)))
+    }
+
+    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, mut source: Box<dyn Source>) -> Result<Seq> {
+        self.memory.check(dst, len)?;
+        let memory = self.memory.clone();
+        let op = Box::new(move || {
+            let mut piece = vec![0; PIECE];
+            let mut done = 0;
+            while done < len {
+                let n = usize::try_from(len - done).unwrap_or(PIECE).min(PIECE);
+                source.fill(&mut piece[..n])?;
+                memory.write(dst.offset(done), &piece[..n])?;
+                done += n as u64;
+            }
+            Ok(())
+        });
+        self.put(stream, self.traced(stream, SpanKind::CopyIn, "", len, op)?)
+    }
+
+    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, mut sink: Box<dyn Sink>) -> Result<Seq> {
+        self.memory.check(src, len)?;
+        let memory = self.memory.clone();
+        let op = Box::new(move || {
+            let mut piece = vec![0; PIECE];
+            let mut done = 0;
+            while done < len {
+                let n = usize::try_from(len - done).unwrap_or(PIECE).min(PIECE);
+                memory.read(src.offset(done), &mut piece[..n])?;
+                sink.drain(&piece[..n])?;
+                done += n as u64;
+            }
+            sink.finish()
+        });
+        self.put(stream, self.traced(stream, SpanKind::CopyOut, "", len, op)?)
+    }
+
+    fn copy(&self, stream: StreamId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<Seq> {
+        self.memory.check(dst, len)?;
+        self.memory.check(src, len)?;
+        let memory = self.memory.clone();
+        let op = Box::new(move || {
+            let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+            memory.read(src, &mut bytes)?;
+            memory.write(dst, &bytes)
+        });
+        self.put(stream, self.traced(stream, SpanKind::Copy, "", len, op)?)
+    }
+
+    fn function(&self, spec: &FunctionSpec) -> Result<FunctionHandle> {
+        let region = lock(&self.regions).get(&spec.offset).cloned().ok_or_else(|| {
+            Error::new(ErrorCode::DeviceInit, format!("no region is registered at {:#x}", spec.offset))
+        })?;
+        let mut functions = self.functions.write().unwrap_or_else(PoisonError::into_inner);
+        functions.push(region);
+        Ok(FunctionHandle(u32::try_from(functions.len() - 1).unwrap_or(u32::MAX)))
+    }
+
+    fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
+        // Past everything that the owner hands out.
+        let start = DevicePtr(self.memory.base + STRIDE / 2 + spec.offset);
+        if self.memory.check(start, spec.len).is_err() {
+            self.memory.map(start, spec.len)?;
+        }
+        Ok(start)
+    }
+
+    fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
+        let functions = self.functions.read().unwrap_or_else(PoisonError::into_inner);
+        let (name, region) = functions.get(function.0 as usize).cloned().ok_or_else(|| {
+            Error::new(ErrorCode::ImplementationDefined, format!("function {} does not exist", function.0))
+        })?;
+        drop(functions);
+        let words = block.bytes.chunks_exact(8).take(block.slots as usize);
+        let slots: Vec<u64> = words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
+        let (memory, block) = (self.memory.clone(), block.bytes.to_vec());
+        let op = Box::new(move || region(&FakeLaunch { memory: &memory, slots: &slots, block: &block, dims }));
+        self.put(stream, self.traced(stream, SpanKind::Launch, &name, 0, op)?)
+    }
+
+    fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq> {
+        let other = self.stream(other)?;
+        self.put(stream, Box::new(move || other.synchronize(seq)))
+    }
+
+    fn host_op(&self, stream: StreamId, op: HostOp) -> Result<Seq> {
+        self.put(stream, op)
+    }
+
+    fn notify(&self, stream: StreamId, seq: Seq, done: Box<dyn FnOnce(Result<()>) + Send>) {
+        match self.stream(stream) {
+            Ok(stream) => stream.notify(seq, done),
+            Err(error) => done(Err(error)),
+        }
+    }
+
+    fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool> {
+        self.stream(stream)?.reached(seq)
+    }
+
+    fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {
+        self.stream(stream)?.synchronize(seq)
+    }
+
+    fn shutdown(&self) {
+        self.fail(Error::new(ErrorCode::DeviceShutdown, "the device was shut down"));
+    }
+}
+
+/// Memory of a fake device. Only mapped bytes can be touched.
+pub struct FakeMemory {
+    base: u64,
+    limit: u64,
+    /// Mapped ranges by their first address.
+    mapped: Mutex<BTreeMap<u64, Vec<u8>>>,
+}
+
+impl FakeMemory {
+    /// Writes bytes.
+    ///
+    /// # Errors
+    /// Where nothing is mapped.
+    pub fn write(&self, dst: DevicePtr, bytes: &[u8]) -> Result<()> {
+        self.with(dst, bytes.len() as u64, |place, at| place.copy_from_slice(&bytes[at..at + place.len()]))
+    }
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    /// Where nothing is mapped.
+    pub fn read(&self, src: DevicePtr, bytes: &mut [u8]) -> Result<()> {
+        self.with(src, bytes.len() as u64, |place, at| bytes[at..at + place.len()].copy_from_slice(place))
+    }
+
+    /// Whether all of a range is mapped.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub fn check(&self, start: DevicePtr, len: u64) -> Result<()> {
+        self.with(start, len, |_, _| {})
+    }
+
+    /// Calls `each` with the mapped pieces of a range and their offsets in it.
+    fn with(&self, start: DevicePtr, len: u64, mut each: impl FnMut(&mut [u8], usize)) -> Result<()> {
+        let missing = || {
+            Error::new(ErrorCode::InvalidArgument, format!("nothing is mapped at {start} ({len} bytes)"))
+        };
+        let mut mapped = lock(&self.mapped);
+        let end = start.0.checked_add(len).ok_or_else(missing)?;
+        let mut at = start.0;
+        while at < end {
+            let (&first, bytes) = mapped.range_mut(..=at).next_back().ok_or_else(missing)?;
+            let from = usize::try_from(at - first).map_err(|_| missing())?;
+            let until = usize::try_from(end - first).map_err(|_| missing())?.min(bytes.len());
+            let place = bytes.get_mut(from..until).filter(|place| !place.is_empty()).ok_or_else(missing)?;
+            each(place, usize::try_from(at - start.0).map_err(|_| missing())?);
+            at += (until - from) as u64;
+        }
+        Ok(())
+    }
+
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        let free = self.limit - self.used();
+        if len > free {
+            return Err(Error::new(ErrorCode::OutOfMemory, format!("{len} bytes are wanted, {free} are left")));
+        }
+        let bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+        match lock(&self.mapped).insert(start.0, bytes) {
+            None => Ok(()),
+            Some(_) => Err(Error::new(ErrorCode::InvalidArgument, format!("{start} is mapped already"))),
+        }
+    }
+
+    fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
+        match lock(&self.mapped).remove(&start.0) {
+            Some(bytes) if bytes.len() as u64 == len => Ok(()),
+            _ => Err(Error::new(ErrorCode::InvalidArgument, format!("{start} was not mapped with {len} bytes"))),
+        }
+    }
+
+    fn used(&self) -> u64 {
+        lock(&self.mapped).values().map(|bytes| bytes.len() as u64).sum()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,475 @@
+//! Copies between devices of different processes: the [`matching`] decisions with
+//! threads that wait for them and lanes that carry them.
+//!
+//! [`matching`]: crate::matching
+
+use crate::bulk::{Inbox, Incoming, Outbox, Outgoing};
+use crate::matching::{Expects, PushStep, Pushes, Say};
+use crate::wire::Party;
+use accord_types::{Error, ErrorCode, Result, TransferId};
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// How a target talks to a pusher. Called without locks; must not wait for the pusher.
+pub trait Voice: Send + Sync {
+    /// The bytes may come.
+    fn ready(&self, transfer: TransferId);
+    /// The bytes have landed.
+    fn landed(&self, transfer: TransferId);
+    /// They can't be taken.
+    fn refused(&self, transfer: TransferId, error: &Error);
+}
+
+/// Begins to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
+pub type Starter = Box<dyn FnOnce(Arrival) + Send>;
+
+/// All copies that one process pushes or expects.
+#[derive(Default)]
+pub struct Exchange {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    pushes: Pushes,
+    expects: Expects,
+    /// Transfers that may not be asked for yet.
+    starters: HashMap<TransferId, (u64, Starter)>,
+    parties: HashMap<Party, Present>,
+    closed: Option<Error>,
+}
+
+#[derive(Clone)]
+struct Present {
+    voice: Arc<dyn Voice>,
+    inbox: Arc<Inbox>,
+}
+
+impl Exchange {
+    /// An exchange without parties.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // The pusher's side.
+
+    /// Begins a push of `len` bytes, more than 0, over the lanes of `outbox`.
+    ///
+    /// # Errors
+    /// When the transfer is known already, there are too many, or the exchange is closed.
+    pub fn push(self: &Arc<Self>, transfer: TransferId, to: Party, len: u64, outbox: Arc<Outbox>) -> Result<Pushing> {
+        let mut state = self.lock();
+        if let Some(error) = &state.closed {
+            return Err(error.clone());
+        }
+        state.pushes.push(transfer, to)?;
+        drop(state);
+        Ok(Pushing { exchange: self.clone(), outbox, transfer, len, outgoing: None, over: false })
+    }
+
+    /// The target said that the bytes may come. Gives back the transfer if the target has to be told
+    /// that none will; see [`tell_abandoned`].
+    ///
+    /// # Errors
+    /// When that breaks the protocol.
+    pub fn on_ready(&self, transfer: TransferId) -> Result<bool> {
+        let abandoned = self.lock().pushes.ready(transfer)?;
+        self.changed.notify_all();
+        Ok(abandoned)
+    }
+
+    /// The target said that they have landed.
+    ///
+    /// # Errors
+    /// When that breaks the protocol.
+    pub fn on_landed(&self, transfer: TransferId) -> Result<()> {
+        self.lock().pushes.landed(transfer)?;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The target can't take them.
+    ///
+    /// # Errors
+    /// When that breaks the protocol.
+    pub fn on_refused(&self, transfer: TransferId, error: Error) -> Result<()> {
+        self.lock().pushes.refused(transfer, error)?;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The way to a party is gone: pushes to it end with `error`.
+    pub fn push_lost(&self, party: Party, error: &Error) {
+        self.lock().pushes.lost(party, error);
+        self.changed.notify_all();
+    }
+
+    // The target's side.
+
+    /// Expects a transfer. Nothing is asked for before [`Exchange::due`].
+    ///
+    /// # Errors
+    /// When the transfer is known already, there are too many, or the exchange is closed.
+    pub fn expect(&self, transfer: TransferId, from: Party, len: u64, starter: Starter) -> Result<()> {
+        let mut state = self.lock();
+        if let Some(error) = &state.closed {
+            return Err(error.clone());
+        }
+        state.expects.expect(transfer, from)?;
+        state.starters.insert(transfer, (len, starter));
+        Ok(())
+    }
+
+    /// What stood before the transfer on its target is done, or failed.
+    pub fn due(self: &Arc<Self>, transfer: TransferId, outcome: Result<()>) {
+        let mut state = self.lock();
+        let say = state.expects.due(transfer, outcome);
+        if let Some((party, say)) = say {
+            self.say(state, party, vec![say]);
+        }
+    }
+
+    /// A party can be talked to, and its bytes come in through `inbox`.
+    pub fn arrived(self: &Arc<Self>, party: Party, voice: Arc<dyn Voice>, inbox: Arc<Inbox>) {
+        let mut state = self.lock();
+        state.parties.insert(party, Present { voice, inbox });
+        let says = state.expects.arrived(party);
+        self.say(state, party, says);
+    }
+
+    fn say(self: &Arc<Self>, mut state: MutexGuard<'_, State>, party: Party, says: Vec<Say>) {
+        let Some(present) = state.parties.get(&party).cloned() else { return };
+        for say in &says {
+            let (Say::Ready(transfer) | Say::Refused(transfer, _)) = *say;
+            let Some((len, starter)) = state.starters.remove(&transfer) else { continue };
+            if let Say::Ready(_) = say {
+                let exchange = self.clone();
+                let begin = move |incoming| exchange.begin(transfer, party, incoming, starter);
+                present.inbox.post(transfer, len, Box::new(begin));
+            }
+        }
+        drop(state);
+        for say in says {
+            match say {
+                Say::Ready(transfer) => present.voice.ready(transfer),
+                Say::Refused(transfer, error) => present.voice.refused(transfer, &error),
+            }
+        }
+    }
+
+    fn begin(self: &Arc<Self>, transfer: TransferId, party: Party, incoming: Incoming, starter: Starter) {
+        let begun = self.lock().expects.begin(transfer, party);
+        if begun.is_err() || incoming.aborted() {
+            self.lock().expects.end(transfer);
+            return;
+        }
+        let arrival = Arrival { exchange: self.clone(), party, incoming: Some(incoming), transfer, failed: None };
+        starter(arrival);
+    }
+
+    /// A party is gone: what it was to push is forgotten.
+    pub fn party_lost(&self, party: Party) {
+        let mut state = self.lock();
+        let present = state.parties.remove(&party);
+        let lost = state.expects.lost(party);
+        let dropped: Vec<_> = lost.iter().filter_map(|transfer| state.starters.remove(transfer)).collect();
+        drop(state);
+        drop(dropped);
+        if let Some(present) = present {
+            lost.iter().for_each(|&transfer| present.inbox.forget(transfer));
+        }
+    }
+
+    /// Ends everything: pushes fail with `error`.
+    pub fn close(&self, error: &Error) {
+        let mut state = self.lock();
+        state.closed.get_or_insert_with(|| error.clone());
+        let starters = std::mem::take(&mut state.starters);
+        state.parties.clear();
+        drop(state);
+        drop(starters);
+        self.changed.notify_all();
+    }
+
+    fn end(&self, transfer: TransferId, party: Party, outcome: &Result<()>) {
+        let mut state = self.lock();
+        let tell = state.expects.end(transfer);
+        let present = state.parties.get(&party).cloned();
+        drop(state);
+        if let (true, Some(present)) = (tell, present) {
+            match outcome {
+                Ok(()) => present.voice.landed(transfer),
+                Err(error) => present.voice.refused(transfer, error),
+            }
+        }
+    }
+}
+
+/// Tells a target that the bytes for which it is ready will not come. Waits for a lane.
+pub fn tell_abandoned(outbox: &Arc<Outbox>, transfer: TransferId) {
+    // Dropped before its only byte, the transfer is aborted. The target is gone if that fails.
+    drop(outbox.begin(transfer, 1));
+}
+
+/// A push under way: gets the bytes from the device, in its stream's order.
+pub struct Pushing {
+    exchange: Arc<Exchange>,
+    outbox: Arc<Outbox>,
+    transfer: TransferId,
+    len: u64,
+    outgoing: Option<Outgoing>,
+    over: bool,
+}
+
+impl Pushing {
+    /// Sends the next bytes, the first ones once the target is ready.
+    ///
+    /// # Errors
+    /// When the target refuses or is gone.
+    pub fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        if self.outgoing.is_none() {
+            self.wait(&PushStep::Send)?;
+            self.outgoing = Some(self.outbox.begin(self.transfer, self.len)?);
+        }
+        match &mut self.outgoing {
+            Some(outgoing) => outgoing.send(piece),
+            None => Ok(()),
+        }
+    }
+
+    /// All bytes were sent: waits until they have landed.
+    ///
+    /// # Errors
+    /// When the target refuses or is gone.
+    pub fn finish(&mut self) -> Result<()> {
+        self.outgoing = None;
+        let outcome = self.wait(&PushStep::End(Ok(())));
+        self.exchange.lock().pushes.finish(self.transfer);
+        self.over = true;
+        outcome
+    }
+
+    fn wait(&self, until: &PushStep) -> Result<()> {
+        let mut state = self.exchange.lock();
+        loop {
+            match state.pushes.step(self.transfer) {
+                PushStep::End(Err(error)) => return Err(error),
+                step if step == *until => return Ok(()),
+                PushStep::End(Ok(())) => {
+                    return Err(Error::new(ErrorCode::ImplementationDefined, "a copy has landed before it was sent"));
+                }
+                PushStep::Wait | PushStep::Send => {}
+            }
+            if let Some(error) = &state.closed {
+                return Err(error.clone());
+            }
+            state = self.exchange.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Pushing {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        let tell = self.exchange.lock().pushes.finish(self.transfer);
+        match self.outgoing.take() {
+            // Dropping it tells the target.
+            Some(outgoing) => drop(outgoing),
+            None if tell => tell_abandoned(&self.outbox, self.transfer),
+            None => {}
+        }
+    }
+}
+
+/// A transfer that arrives: gives the bytes to the device. [`Arrival::landed`] has to be told how it ended.
+pub struct Arrival {
+    exchange: Arc<Exchange>,
+    party: Party,
+    incoming: Option<Incoming>,
+    transfer: TransferId,
+    failed: Option<Error>,
+}
+
+/// Says how a transfer ended.
+pub struct Ending {
+    exchange: Arc<Exchange>,
+    party: Party,
+    transfer: TransferId,
+    failure: Arc<Mutex<Option<Error>>>,
+}
+
+/// The bytes of an [`Arrival`].
+pub struct ArrivalBytes {
+    incoming: Incoming,
+    failure: Arc<Mutex<Option<Error>>>,
+}
+
+impl Arrival {
+    /// The bytes, for the device's stream, and what to call when they have landed.
+    pub fn split(mut self) -> Option<(ArrivalBytes, Ending)> {
+        let failure = Arc::new(Mutex::new(self.failed.take()));
+        let ending = Ending {
+            exchange: self.exchange.clone(),
+            party: self.party,
+            transfer: self.transfer,
+            failure: failure.clone(),
+        };
+        Some((ArrivalBytes { incoming: self.incoming.take()?, failure }, ending))
+    }
+}
+
+impl ArrivalBytes {
+    /// Fills `piece` with the next bytes. If the pusher fails, the piece stays as it is and the
+    /// [`Ending`] knows: the stream that takes copies from all sides must not fail with one of them.
+    pub fn fill(&mut self, piece: &mut [u8]) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if failure.is_none()
+            && let Err(error) = self.incoming.fill(piece)
+        {
+            *failure = Some(error);
+        }
+    }
+}
+
+impl Ending {
+    /// The device is done with the bytes, or failed.
+    pub fn landed(self, outcome: Result<()>) {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let outcome = failure.map_or(outcome, Err);
+        self.exchange.end(self.transfer, self.party, &outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc;
+
+    enum Word {
+        Ready(TransferId),
+        Landed(TransferId),
+        Refused(TransferId, Error),
+    }
+
+    struct Line(mpsc::Sender<Word>);
+
+    impl Voice for Line {
+        fn ready(&self, transfer: TransferId) {
+            self.0.send(Word::Ready(transfer)).unwrap();
+        }
+        fn landed(&self, transfer: TransferId) {
+            self.0.send(Word::Landed(transfer)).unwrap();
+        }
+        fn refused(&self, transfer: TransferId, error: &Error) {
+            self.0.send(Word::Refused(transfer, error.clone())).unwrap();
+        }
+    }
+
+    struct Two {
+        pusher: Arc<Exchange>,
+        target: Arc<Exchange>,
+        outbox: Arc<Outbox>,
+    }
+
+    /// Two exchanges in one process: party 1 pushes to party 2 over a real lane.
+    fn two() -> Two {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = Arc::new(listener.accept().unwrap().0);
+        let (pusher, target) = (Exchange::new(), Exchange::new());
+        let outbox = Outbox::new(Arc::default());
+        outbox.add(Arc::new(near));
+        let inbox = Inbox::new(Arc::default(), false);
+        let (line, words) = mpsc::channel();
+        target.arrived(1, Arc::new(Line(line)), inbox.clone());
+        std::thread::spawn(move || inbox.serve(&far));
+        let (listening, lanes) = (pusher.clone(), outbox.clone());
+        std::thread::spawn(move || {
+            for word in words {
+                match word {
+                    Word::Ready(transfer) => {
+                        if listening.on_ready(transfer).unwrap() {
+                            tell_abandoned(&lanes, transfer);
+                        }
+                    }
+                    Word::Landed(transfer) => listening.on_landed(transfer).unwrap(),
+                    Word::Refused(transfer, error) => listening.on_refused(transfer, error).unwrap(),
+                }
+            }
+        });
+        Two { pusher, target, outbox }
+    }
+
+    /// Takes all bytes at once and reports them.
+    fn taker(len: usize, to: mpsc::Sender<Vec<u8>>) -> Starter {
+        Box::new(move |arrival| {
+            let (mut bytes, ending) = arrival.split().unwrap();
+            let mut buffer = vec![0; len];
+            bytes.fill(&mut buffer);
+            drop(bytes);
+            to.send(buffer).unwrap();
+            ending.landed(Ok(()));
+        })
+    }
+
+    #[test]
+    fn a_push_waits_for_ready_and_ends_with_landed() {
+        let two = two();
+        let (to, from) = mpsc::channel();
+        let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
+        let thread = std::thread::spawn(move || pushing.drain(b"abcd").and_then(|()| pushing.finish()));
+        two.target.expect(TransferId(1), 1, 4, taker(4, to)).unwrap();
+        assert!(from.try_recv().is_err());
+        two.target.due(TransferId(1), Ok(()));
+        thread.join().unwrap().unwrap();
+        assert_eq!(from.recv().unwrap(), b"abcd");
+        assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().expects.is_empty());
+    }
+
+    #[test]
+    fn a_refusal_reaches_the_pusher() {
+        let two = two();
+        let (to, _from) = mpsc::channel();
+        let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
+        two.target.expect(TransferId(1), 1, 4, taker(4, to)).unwrap();
+        two.target.due(TransferId(1), Err(Error::new(ErrorCode::Execution, "crashed")));
+        assert_eq!(pushing.drain(b"abcd").unwrap_err().cause(), "crashed");
+        drop(pushing);
+        assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().starters.is_empty());
+    }
+
+    #[test]
+    fn an_abandoned_push_frees_the_target_and_the_next_one_lands() {
+        let two = two();
+        let (to, from) = mpsc::channel();
+        drop(two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap());
+        two.target.expect(TransferId(1), 1, 4, taker(4, to.clone())).unwrap();
+        two.target.due(TransferId(1), Ok(()));
+        let mut pushing = two.pusher.push(TransferId(2), 2, 4, two.outbox.clone()).unwrap();
+        two.target.expect(TransferId(2), 1, 4, taker(4, to)).unwrap();
+        two.target.due(TransferId(2), Ok(()));
+        pushing.drain(b"ef").unwrap();
+        pushing.drain(b"gh").unwrap();
+        pushing.finish().unwrap();
+        assert_eq!(from.recv().unwrap(), b"efgh");
+        assert!(from.try_recv().is_err());
+        assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().expects.is_empty());
+    }
+
+    #[test]
+    fn losing_the_target_ends_a_push() {
+        let two = two();
+        let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
+        let thread = std::thread::spawn(move || pushing.drain(b"abcd"));
+        two.pusher.push_lost(2, &Error::new(ErrorCode::DeviceUnavailable, "h2 is gone"));
+        assert_eq!(thread.join().unwrap().unwrap_err().cause(), "h2 is gone");
+    }
+}
