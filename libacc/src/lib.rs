@@ -17,6 +17,7 @@ mod loader;
 mod objects;
 mod process;
 mod prof;
+mod ptx;
 mod raw_lock;
 mod report;
 mod settings;

@@ -4,9 +4,11 @@
 //! latter is unloaded. So the loader's own counters are looked at on every call, and
 //! its list is compared with the last one when they have moved.
 
+use crate::images::{self, Image};
 use crate::loader::LoadedObject;
+use crate::ptx::{PtxImage, TARGET_NVPTX};
 use crate::raw_lock::Locked;
-use crate::{elf, images, loader};
+use crate::{elf, loader, report, settings};
 use accord_runtime::{Global, Runtime};
 use accord_types::GlobalSpec;
 use std::ops::Range;
@@ -80,7 +82,7 @@ fn current_stamp() -> u64 {
 impl Known {
     fn update(&mut self, runtime: &Runtime) {
         let unregistered = images::take_unregistered();
-        let tables = images::tables();
+        let images = images::registered();
         let loaded = loader::objects();
 
         self.objects.retain(|known| {
@@ -94,7 +96,10 @@ impl Known {
         });
 
         for object in loaded {
-            let table = tables.iter().copied().find(|table| object.span.contains(table));
+            let table = images
+                .iter()
+                .map(|image| image.table)
+                .find(|table| object.span.contains(table));
             match self.objects.iter_mut().find(|known| known.is(&object)) {
                 // Its constructor may run long after it was loaded, and it needs nothing new:
                 // the section was read already.
@@ -103,7 +108,11 @@ impl Known {
                     let id = (table.is_some() || object.uses_openacc()).then(|| {
                         let id = self.next_id;
                         self.next_id += 1;
-                        runtime.register_globals(id, globals(&object, table));
+                        let globals = globals(&object, table);
+                        if settings::debug() {
+                            describe(&object, &globals, &images);
+                        }
+                        runtime.register_globals(id, globals);
                         id
                     });
                     self.objects.push(KnownObject { loaded: object, table, id });
@@ -125,7 +134,7 @@ impl KnownObject {
 /// The `declare` variables of an object: by its host table, else by its section.
 fn globals(object: &LoadedObject, table: Option<usize>) -> Vec<Global> {
     let range = match table {
-        Some(table) => variables_of_host_table(table),
+        Some(table) => parts_of_host_table(table).map(|[_, variables]| variables),
         None => elf::declare_table(&object.file)
             .map(|range| object.base + range.start..object.base + range.end)
             .filter(|range| object.span.contains(&range.start) && range.end <= object.span.end),
@@ -153,18 +162,45 @@ fn globals(object: &LoadedObject, table: Option<usize>) -> Vec<Global> {
 /// Set in a variable's size word if it has a `link` clause.
 const LINK: usize = 1 << 63;
 
-/// The part of a host table that lists variables. The table is an array of addresses:
+/// The parts of a host table: its functions and its variables. The table is an array of addresses:
 /// functions begin and end, variables begin and end (and more from GCC 14 on).
-fn variables_of_host_table(table: usize) -> Option<Range<usize>> {
+fn parts_of_host_table(table: usize) -> Option<[Range<usize>; 2]> {
     let table = table as *const [usize; 4];
     // SAFETY: a registered host table has at least these four words and lives until it is unregistered.
-    let [_, _, start, end] = unsafe { *table };
-    (start <= end).then_some(start..end)
+    let [first, last, start, end] = unsafe { *table };
+    (first <= last && start <= end).then_some([first..last, start..end])
 }
+
+/// Says under `ACCORD_DEBUG` what an object has.
+fn describe(object: &LoadedObject, globals: &[Global], images: &[Image]) {
+    let mut text =
+        format!("accord: {}: {} declare variables", object.path, globals.len());
+    let own = images.iter().filter(|image| object.span.contains(&image.table));
+    for image in own.filter(|image| image.target == TARGET_NVPTX) {
+        let Some([functions, variables]) = parts_of_host_table(image.table) else { continue };
+        let (functions, variables) = (functions.len() / WORD, variables.len() / PAIR);
+        // SAFETY: the image is registered, and its object loaded.
+        match unsafe { PtxImage::read(image, functions, variables) } {
+            Ok(ptx) => {
+                let bytes: usize = ptx.objects.iter().map(|(_, size)| size).sum();
+                let open = ptx.functions.iter().filter(|region| region.dims.contains(&0)).count();
+                text.push_str(&format!(
+                    ", {functions} regions ({open} with open dimensions), {} PTX objects of {bytes} bytes",
+                    ptx.objects.len()
+                ));
+            }
+            Err(error) => text.push_str(&format!(", {error}")),
+        }
+    }
+    text.push('\n');
+    report::print(&text);
+}
+
+const WORD: usize = size_of::<usize>();
+const PAIR: usize = size_of::<[usize; 2]>();
 
 /// The pairs of address and size word in `range`.
 fn variables(range: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
-    const PAIR: usize = size_of::<[usize; 2]>();
     (0..range.len() / PAIR).map(move |index| {
         // SAFETY: the range is GCC's variable table in a loaded object.
         let [host, size] = unsafe { *(range.start as *const [usize; 2]).add(index) };
@@ -181,7 +217,8 @@ mod tests {
         let pairs = [[0x1000usize, 16], [0x2000, LINK | 400]];
         let start = pairs.as_ptr() as usize;
         let table = [0usize, 0, start, start + size_of_val(&pairs), 0, 0];
-        let range = variables_of_host_table(table.as_ptr() as usize).unwrap();
+        let [functions, range] = parts_of_host_table(table.as_ptr() as usize).unwrap();
+        assert!(functions.is_empty());
         let listed: Vec<_> = variables(range).collect();
         assert_eq!(listed, [(0x1000, 16), (0x2000, LINK | 400)]);
     }
@@ -189,6 +226,6 @@ mod tests {
     #[test]
     fn a_table_that_ends_before_it_starts_is_refused() {
         let table = [0usize, 0, 16, 8];
-        assert!(variables_of_host_table(table.as_ptr() as usize).is_none());
+        assert!(parts_of_host_table(table.as_ptr() as usize).is_none());
     }
 }
