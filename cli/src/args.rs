@@ -33,6 +33,9 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Make something of traces.
     Trace(TraceArgs),
+    /// Turns a PPM picture into PNG.
+    #[command(name = "__png", hide = true)]
+    Png(PngArgs),
     /// Holds a run together and takes everything down at its end.
     #[command(name = "__supervise", hide = true)]
     Supervise(SuperviseArgs),
@@ -116,6 +119,13 @@ pub(crate) enum TraceCommand {
         #[arg(long, short, value_name = "FILE.svg")]
         output: PathBuf,
     },
+}
+
+/// `accord __png`.
+#[derive(Args, Debug)]
+pub(crate) struct PngArgs {
+    pub(crate) input: PathBuf,
+    pub(crate) output: PathBuf,
 }
 
 /// How the hosts of a local cluster are told apart.

@@ -108,6 +108,15 @@ settings! {
     /// Memory of each CPU device.
     CPU_MEMORY = "ACCORD_CPU_MEMORY", "(80 % of what is free, shared evenly)", "bytes, with K, M, G or T", [],
         "Memory of each CPU device.";
+    /// Where agents and coordinator listen.
+    LISTEN = "ACCORD_LISTEN", "(coordinator 127.0.0.1:7447, agent 127.0.0.1 and any port)", "address:port", [],
+        "Where a coordinator or an agent listens; programs do not read it.";
+    /// Where agents are reached.
+    ADVERTISE = "ACCORD_ADVERTISE", "(where it listens)", "host:port", [],
+        "Where others reach an agent; programs do not read it.";
+    /// Log level of agents and coordinator.
+    LOG = "ACCORD_LOG", "warn", "off|error|warn|info|debug", [],
+        "Which messages of a coordinator or an agent go to its standard error; programs do not read it.";
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
         "Presents the CPU devices as devices of this type, for programs that name it.";

@@ -1,0 +1,142 @@
+//! The reference pages are true: settings and help texts in them are the programs' own.
+//! ACCORD_UPDATE_DOCS=1 rewrites the pages instead.
+#![forbid(unsafe_code)]
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[test]
+fn help_texts_are_the_programs_own() {
+    let page = std::fs::read_to_string(reference("cli.md")).unwrap();
+    let mut fresh = String::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        fresh.push_str(line);
+        fresh.push('\n');
+        let Some(command) = line.strip_prefix("$ ") else { continue };
+        let shown: String = lines.by_ref().take_while(|&line| line != "```").map(|line| format!("{line}\n")).collect();
+        fresh.push_str(&help(command).unwrap_or(shown));
+        fresh.push_str("```\n");
+    }
+    compare("cli.md", &page, &fresh);
+}
+
+#[test]
+fn the_page_of_settings_is_the_table() {
+    let mut fresh = String::from(
+        "# Environment variables\n\n\
+         Every setting, from the table in `crates/types/src/settings.rs` (a test keeps this page true).\n\
+         `accord info --settings` prints the values in force. An empty value counts as not set. Where\n\
+         other names are given, the first one that is set counts.\n\n\
+         | setting | value | default | what it does | other names |\n\
+         | --- | --- | --- | --- | --- |\n",
+    );
+    for setting in settings().as_array().unwrap() {
+        let text = |key: &str| setting[key].as_str().unwrap().replace('|', " or ");
+        let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
+        let default = text("default");
+        let default = if default.starts_with('(') { default } else { code(&default) };
+        let aliases: Vec<String> =
+            setting["aliases"].as_array().unwrap().iter().map(|name| code(name.as_str().unwrap())).collect();
+        fresh.push_str(&format!(
+            "| `{}` | {} | {default} | {} | {} |\n",
+            text("name"),
+            text("unit"),
+            text("help"),
+            aliases.join(" ")
+        ));
+    }
+    let page = std::fs::read_to_string(reference("env.md")).unwrap_or_default();
+    compare("env.md", &page, &fresh);
+}
+
+/// Every variable of ours that sources read is in the table.
+#[test]
+fn no_setting_is_missing_from_the_table() {
+    // What Accord's own processes tell each other, and what tests and benches ask for.
+    const NOT_SETTINGS: [&str; 1] = ["ACCORD_WORKER"];
+    let table = settings();
+    let known: BTreeSet<&str> =
+        table.as_array().unwrap().iter().map(|setting| setting["name"].as_str().unwrap()).collect();
+    let mut sources = Vec::new();
+    for folder in ["cli/src", "coordinator/src", "node-agent/src", "libacc", "crates"] {
+        rust_files(&root().join(folder), &mut sources);
+    }
+    assert!(sources.len() > 20, "the sources are elsewhere");
+    for file in sources {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for part in text.split("\"ACCORD_").skip(1) {
+            let end = part.find(|c: char| !c.is_ascii_uppercase() && c != '_').unwrap_or(part.len());
+            let (name, rest) = part.split_at(end);
+            let name = format!("ACCORD_{name}");
+            let whole = rest.starts_with('"');
+            assert!(
+                !whole || known.contains(name.as_str()) || NOT_SETTINGS.contains(&name.as_str()),
+                "{}: {name} is not in crates/types/src/settings.rs",
+                file.display()
+            );
+        }
+    }
+}
+
+fn compare(name: &str, page: &str, fresh: &str) {
+    if page == fresh {
+        return;
+    }
+    if std::env::var_os("ACCORD_UPDATE_DOCS").is_some() {
+        std::fs::write(reference(name), fresh).unwrap();
+        return;
+    }
+    panic!(
+        "docs/reference/{name} is out of date; run ACCORD_UPDATE_DOCS=1 cargo test -p accord --test docs\n\
+         and look at what changed"
+    );
+}
+
+/// What a program prints for `command`; `None` if it isn't built.
+fn help(command: &str) -> Option<String> {
+    let mut words = command.split(' ');
+    let name = words.next().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_accord")).with_file_name(name);
+    if !program.is_file() {
+        println!("skipped: {name} is not built");
+        return None;
+    }
+    let output = Command::new(program)
+        .args(words)
+        // Defaults, not this machine's values.
+        .env_clear()
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some(text.lines().map(|line| format!("{}\n", line.trim_end())).collect())
+}
+
+fn settings() -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_accord")).args(["info", "--settings", "--json"]).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|name| name != "tests") {
+                rust_files(&path, found);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn reference(name: &str) -> PathBuf {
+    root().join("docs/reference").join(name)
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
