@@ -1,3 +1,19 @@
-//! Node agent.
+//! The node agent: offers a machine's devices to the programs of a cluster.
+//!
+//! [`run`] registers with the coordinator, takes connections and starts one executor process
+//! per session ([`executor_process`], [`executor`]); a tenant's fault is that tenant's alone.
 
+mod accept;
+mod agent;
+pub mod config;
+mod control;
+mod devices;
 pub mod executor;
+pub mod executor_process;
+pub mod inventory;
+pub mod metrics;
+mod process;
+mod supervise;
+pub mod topology;
+
+pub use agent::run;

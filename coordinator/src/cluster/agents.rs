@@ -273,6 +273,10 @@ impl Cluster {
         }
         node.state = state;
         let name = node.name.clone();
+        match state {
+            NodeState::Lost => tracing::warn!("node {name} ({id}) is lost"),
+            _ => tracing::info!("node {name} ({id}) has left"),
+        }
         self.executing.remove(&id);
 
         let mut peers = BTreeSet::new();

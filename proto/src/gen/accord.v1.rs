@@ -1661,3 +1661,27 @@ pub mod admin_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// The first message from an agent to an executor that it has started, on the socket between
+/// them: length (u32, little-endian), then this.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExecutorStart {
+    #[prost(uint32, tag = "1")]
+    pub node: u32,
+    #[prost(string, tag = "2")]
+    pub node_name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub session: u64,
+    /// The node's devices by ordinal.
+    #[prost(message, repeated, tag = "4")]
+    pub devices: ::prost::alloc::vec::Vec<Device>,
+    /// The cluster's key.
+    #[prost(bytes = "vec", tag = "5")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    /// Path of libacc.so for workers; empty if their program brings it.
+    #[prost(string, tag = "6")]
+    pub libacc: ::prost::alloc::string::String,
+    /// The agent's process.
+    #[prost(uint32, tag = "7")]
+    pub agent_pid: u32,
+}

@@ -1,0 +1,109 @@
+//! Wires the parts of an agent together.
+
+use crate::config::Config;
+use crate::control::{self, Ending, Identity};
+use crate::inventory::{InventoryConfig, inventory};
+use crate::process::Spawner;
+use crate::supervise::{Settings, Supervisor};
+use crate::topology::topology;
+use crate::accept;
+use accord_fabric::Key;
+use accord_proto::auth::Token;
+use std::io::Write;
+use std::net::TcpListener;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Events on their way to the coordinator. Heartbeats make up for more.
+const EVENTS_MAX: usize = 1_024;
+
+/// Runs an agent until it is told to stop.
+///
+/// # Errors
+/// What failed, and what to do about it, in one line.
+pub fn run(config: &Config) -> Result<(), String> {
+    let key = Key::read(&config.key_file).map_err(|error| error.to_string())?;
+    let node_name = config.node.clone().unwrap_or_else(host_name);
+    let topology = topology();
+    let devices = inventory(
+        &node_name,
+        &InventoryConfig { cpu_devices: config.cpu_devices, cpu_memory: config.cpu_memory },
+        &topology,
+    );
+    let libacc = config.libacc.as_ref().map(|path| {
+        path.canonicalize().map_err(|error| format!("cannot find libacc at {}: {error}", path.display()))
+    });
+    let libacc = libacc.transpose()?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+
+    let listener = TcpListener::bind(config.listen)
+        .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let (report, events) = tokio::sync::mpsc::channel(EVENTS_MAX);
+    let settings = Settings { node_name: node_name.clone(), devices: devices.clone(), key: key.clone(), libacc };
+    let spawner = Spawner::new(program).map_err(|error| error.to_string())?;
+    let supervisor = Supervisor::new(settings, spawner, report);
+    let identity = Identity {
+        coordinator: config.coordinator.clone(),
+        token: Token::new(key.bytes()),
+        node_name: node_name.clone(),
+        incarnation: unix_ms(),
+        address: config.advertise.clone().unwrap_or_else(|| address.to_string()),
+        devices,
+        hardware: topology.hardware,
+    };
+
+    let port = supervisor.clone();
+    std::thread::Builder::new()
+        .name("accord-accept".into())
+        .spawn(move || accept::accept(&listener, &key, &port))
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start: {error}"))?;
+    let ending = runtime.block_on(async {
+        let stop = stop_signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
+        // Whoever started this reads the port from here. It may not care to.
+        let _ = writeln!(std::io::stdout(), "accord-node-agent {node_name} listening on {address}");
+        Ok::<_, String>(control::run(&identity, &supervisor, events, stop).await)
+    });
+    supervisor.stop();
+    match ending? {
+        Ending::Stopped | Ending::StoppedByCoordinator => Ok(()),
+        Ending::Replaced(why) | Ending::Refused { why, .. } | Ending::Disconnected { why, .. } => {
+            Err(format!("the coordinator at {} refuses node {node_name}: {why}", config.coordinator))
+        }
+    }
+}
+
+/// Done on SIGTERM, SIGINT or, if asked, at the end of standard input.
+fn stop_signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
+    if stdin {
+        std::thread::Builder::new().name("accord-stdin".into()).spawn(move || {
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            drop(ended);
+        })?;
+    } else {
+        std::mem::forget(ended);
+    }
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = end.recv() => {}
+        }
+    })
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn unix_ms() -> u64 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(unix.as_millis()).unwrap_or(u64::MAX)
+}

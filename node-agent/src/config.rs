@@ -1,0 +1,71 @@
+//! Flags and environment.
+
+use accord_types::settings::parse_bytes;
+use clap::Parser;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Accord's node agent: offers this machine's devices to the programs of a cluster.
+///
+/// One runs per node. It registers with the coordinator, takes the connections of programs and
+/// starts one executor process per session. It keeps trying while the coordinator is away.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "accord-node-agent", version)]
+pub struct Config {
+    /// The cluster's coordinator.
+    #[arg(long, env = "ACCORD_COORDINATOR", value_name = "HOST:PORT")]
+    pub coordinator: String,
+
+    /// Address and port for the connections of programs and executors; port 0 takes a free one,
+    /// which is printed.
+    #[arg(long, env = "ACCORD_LISTEN", value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+
+    /// Where others reach this agent, if that is not the address that it listens on. With
+    /// `--listen 0.0.0.0:PORT` the coordinator takes the address that the agent comes from.
+    #[arg(long, env = "ACCORD_ADVERTISE", value_name = "HOST:PORT")]
+    pub advertise: Option<String>,
+
+    /// This node's name: one per agent [default: the host name].
+    #[arg(long, env = "ACCORD_NODE", value_name = "NAME")]
+    pub node: Option<String>,
+
+    /// File with the cluster's key, the coordinator's own.
+    #[arg(long, env = "ACCORD_KEY_FILE", value_name = "FILE")]
+    pub key_file: PathBuf,
+
+    /// CPU devices to divide the cores into [default: one per NUMA node].
+    #[arg(long, env = "ACCORD_CPU_DEVICES", value_name = "COUNT")]
+    pub cpu_devices: Option<u32>,
+
+    /// Memory of each CPU device, with K, M, G or T [default: 80 % of what is available, divided].
+    #[arg(long, env = "ACCORD_CPU_MEMORY", value_name = "BYTES", value_parser = bytes)]
+    pub cpu_memory: Option<u64>,
+
+    /// The libacc.so to put before the workers' programs, for programs that are not linked with it.
+    #[arg(long, env = "ACCORD_LIBACC", value_name = "PATH")]
+    pub libacc: Option<PathBuf>,
+
+    /// Which messages go to standard error: off, error, warn, info, debug.
+    #[arg(long, env = "ACCORD_LOG", value_name = "LEVEL", default_value = "warn")]
+    pub log: tracing::level_filters::LevelFilter,
+
+    /// Stop when standard input ends, as it does when the process that started this one dies.
+    #[arg(long)]
+    pub stop_on_stdin_eof: bool,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).ok_or_else(|| "a number of bytes such as 4096, 512M or 2G is needed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_take_suffixes() {
+        assert_eq!(bytes("2G"), Ok(2 << 30));
+        assert!(bytes("two").is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! Makes this node's devices inside an executor.
+
+use crate::executor::{DeviceFactory, OutputSink};
+use accord_device::Device;
+use accord_device::cpu::{self, CpuDevice};
+use accord_fabric::ProgramSpec;
+use accord_types::{DeviceInfo, DeviceKind, Error, ErrorCode, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The devices of the inventory.
+pub(crate) struct NodeDevices {
+    /// By ordinal.
+    pub(crate) devices: Vec<DeviceInfo>,
+    /// What workers preload; none if their program brings libacc itself.
+    pub(crate) libacc: Option<PathBuf>,
+}
+
+impl DeviceFactory for NodeDevices {
+    fn count(&self) -> u32 {
+        u32::try_from(self.devices.len()).unwrap_or(u32::MAX)
+    }
+
+    fn create(&self, program: &ProgramSpec, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
+        let info = usize::try_from(ordinal).ok().and_then(|ordinal| self.devices.get(ordinal)).ok_or_else(|| {
+            Error::new(
+                ErrorCode::DeviceUnavailable,
+                format!("the node has no device {ordinal}, only {}", self.devices.len()),
+            )
+        })?;
+        match info.kind {
+            DeviceKind::Cpu => {
+                let spec = self.worker(program, output);
+                CpuDevice::start(info.clone(), &spec)
+                    .map(|device| device as Arc<dyn Device>)
+                    .map_err(|error| error.node(&info.node_name))
+            }
+            DeviceKind::Cuda => Err(Error::new(
+                ErrorCode::DeviceTypeUnavailable,
+                format!("device {ordinal} is a GPU, which this agent cannot drive"),
+            )),
+        }
+    }
+}
+
+impl NodeDevices {
+    fn worker(&self, program: &ProgramSpec, output: OutputSink) -> cpu::ProgramSpec {
+        let env = program.env.iter().filter_map(|variable| {
+            let (name, value) = variable.split_once('=')?;
+            Some((name.into(), value.into()))
+        });
+        cpu::ProgramSpec {
+            exe: PathBuf::from(&program.exe),
+            arg0: program.argv0.clone().into(),
+            env: Some(env.collect()),
+            cwd: Some(PathBuf::from(&program.cwd)),
+            libacc: self.libacc.clone(),
+            output: Some(output),
+        }
+    }
+}

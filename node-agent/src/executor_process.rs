@@ -1,0 +1,85 @@
+//! The executor's side of its start: this same program, started by the agent with its end of a
+//! socket as standard input.
+
+use crate::devices::NodeDevices;
+use crate::executor::{self, ExecutorConfig};
+use accord_fabric::Key;
+use accord_proto::v1::ExecutorStart;
+use accord_types::{DeviceInfo, NodeId, SessionId};
+use prost::Message;
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The first argument that makes this program an executor.
+pub const ARGUMENT: &str = "executor";
+/// Longest [`ExecutorStart`], in bytes.
+const START_MAX: u32 = 1 << 20;
+
+/// Serves one session.
+pub fn main() -> ExitCode {
+    match start() {
+        Ok((control, config)) => executor::run(control, config),
+        Err(error) => {
+            eprintln!("accord-node-agent executor: {error}; executors are started by an agent only");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells a new executor what it is.
+pub(crate) fn send_start(mut control: &UnixStream, start: &ExecutorStart) -> std::io::Result<()> {
+    let body = start.encode_to_vec();
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    control.write_all(&[&length.to_le_bytes()[..], &body].concat())
+}
+
+fn start() -> Result<(UnixStream, ExecutorConfig), String> {
+    // The agent's end closes with the agent; this makes it certain, whatever a worker holds up.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
+    let mut control = take_standard_input().map_err(|error| error.to_string())?;
+    let start = receive_start(&mut control).map_err(|error| format!("no start message: {error}"))?;
+    let agent = i32::try_from(start.agent_pid).ok().and_then(Pid::from_raw);
+    if getppid() != agent {
+        return Err("the agent is gone".to_owned());
+    }
+    let node = NodeId(start.node);
+    let devices: Result<Vec<DeviceInfo>, _> = start.devices.into_iter().map(DeviceInfo::try_from).collect();
+    let mut devices = devices.map_err(|error| error.to_string())?;
+    for device in &mut devices {
+        device.id.node = node;
+    }
+    let libacc = Some(start.libacc).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let config = ExecutorConfig {
+        node,
+        node_name: start.node_name,
+        session: SessionId(start.session),
+        key: Key::new(start.key).map_err(|error| error.to_string())?,
+        devices: Box::new(NodeDevices { devices, libacc }),
+    };
+    Ok((control, config))
+}
+
+/// The socket to the agent. Workers must not find it as their standard input.
+fn take_standard_input() -> std::io::Result<UnixStream> {
+    let control = std::io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(UnixStream::from(control))
+}
+
+fn receive_start(control: &mut impl Read) -> std::io::Result<ExecutorStart> {
+    let invalid = |why: String| std::io::Error::new(std::io::ErrorKind::InvalidData, why);
+    let mut length = [0; 4];
+    control.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length > START_MAX {
+        return Err(invalid(format!("{length} bytes are announced")));
+    }
+    let mut body = vec![0; length as usize];
+    control.read_exact(&mut body)?;
+    ExecutorStart::decode(&body[..]).map_err(|error| invalid(error.to_string()))
+}

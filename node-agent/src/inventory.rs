@@ -1,0 +1,128 @@
+//! What this node offers.
+
+use crate::topology::Topology;
+use accord_device::cpu::{self, CpuConfig};
+use accord_types::{DeviceInfo, NodeId};
+use std::path::Path;
+
+/// Share of the available memory that CPU devices are made of, in percent.
+const MEMORY_SHARE: u64 = 80;
+/// Where a control group says how much memory it may use.
+const CGROUP: &str = "/sys/fs/cgroup";
+
+/// How this node's devices are made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InventoryConfig {
+    /// Number of CPU devices; one per NUMA node if not given.
+    pub cpu_devices: Option<u32>,
+    /// Bytes of each CPU device; a share of what is available if not given.
+    pub cpu_memory: Option<u64>,
+}
+
+/// The devices of this node by ordinal. The coordinator numbers the node.
+pub fn inventory(node_name: &str, config: &InventoryConfig, topology: &Topology) -> Vec<DeviceInfo> {
+    let per_numa = usable_numa(topology);
+    let count = config.cpu_devices.unwrap_or_else(|| u32::try_from(per_numa.len()).unwrap_or(1).max(1));
+    let memory = config.cpu_memory.unwrap_or_else(|| {
+        let available = available_memory(&read_file("/proc/meminfo"), cgroup_limit(Path::new(CGROUP)));
+        available / 100 * MEMORY_SHARE / u64::from(count.max(1))
+    });
+    let cpu_config = CpuConfig { devices: Some(count), memory: Some(memory) };
+    let mut devices = cpu::inventory(NodeId(0), node_name, &cpu_config);
+    if config.cpu_devices.is_none() && per_numa.len() == devices.len() {
+        for (device, cpus) in devices.iter_mut().zip(per_numa) {
+            device.units = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
+            device.cpus = cpus;
+        }
+    }
+    for device in &mut devices {
+        device.numa = topology.numa_of(&device.cpus);
+    }
+    devices
+}
+
+/// The allowed processors of each NUMA node that has some.
+fn usable_numa(topology: &Topology) -> Vec<Vec<u32>> {
+    let nodes = topology.hardware.numa.iter();
+    nodes.map(|node| node.cpus.clone()).filter(|cpus| !cpus.is_empty()).collect()
+}
+
+/// Bytes that can be used without swapping: of the machine, and of the control group.
+fn available_memory(meminfo: &str, cgroup: Option<u64>) -> u64 {
+    /// What a machine that says nothing is taken to have.
+    const UNKNOWN: u64 = 1 << 30;
+    let machine = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
+        .map_or(UNKNOWN, |kib| kib.saturating_mul(1024));
+    machine.min(cgroup.unwrap_or(u64::MAX))
+}
+
+/// Bytes that the control group (version 2 or 1) still allows, if it limits memory at all.
+fn cgroup_limit(root: &Path) -> Option<u64> {
+    let number = |path: &str| std::fs::read_to_string(root.join(path)).ok()?.trim().parse::<u64>().ok();
+    let pairs = [
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ];
+    pairs.iter().find_map(|(limit, usage)| {
+        let limit = number(limit)?;
+        Some(limit.saturating_sub(number(usage).unwrap_or(0)))
+    })
+}
+
+fn read_file(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::{Hardware, NumaNode};
+
+    fn two_sockets() -> Topology {
+        let numa = |index, cpus| NumaNode { index, cpus, memory: 1 << 30 };
+        Topology {
+            hardware: Hardware {
+                cores: 4,
+                processors: 4,
+                numa: vec![numa(0, vec![0, 1]), numa(1, vec![2, 3])],
+                devices: Vec::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn without_a_count_every_numa_node_is_a_device() {
+        let devices = inventory("h", &InventoryConfig::default(), &two_sockets());
+        assert_eq!(devices.len(), 2);
+        assert_eq!((devices[1].numa, devices[1].units), (Some(1), 2));
+        assert_eq!(devices[1].cpus, [2, 3]);
+        assert_eq!(devices[0].memory, devices[1].memory);
+    }
+
+    #[test]
+    fn a_count_divides_the_cores() {
+        let config = InventoryConfig { cpu_devices: Some(3), cpu_memory: Some(1 << 20) };
+        let devices = inventory("h", &config, &two_sockets());
+        assert_eq!(devices.len(), 3);
+        assert!(devices.iter().all(|device| device.units >= 1 && device.memory == 1 << 20));
+        assert_eq!(devices[2].id.ordinal, 2);
+    }
+
+    #[test]
+    fn the_tighter_of_machine_and_control_group_counts() {
+        let meminfo = "MemTotal: 9 kB\nMemAvailable:   1024 kB\n";
+        assert_eq!(available_memory(meminfo, None), 1 << 20);
+        assert_eq!(available_memory(meminfo, Some(5)), 5);
+        assert_eq!(available_memory("", None), 1 << 30);
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(cgroup_limit(dir.path()), None);
+        std::fs::write(dir.path().join("memory.max"), "max\n").unwrap();
+        assert_eq!(cgroup_limit(dir.path()), None);
+        std::fs::write(dir.path().join("memory.max"), "4096\n").unwrap();
+        std::fs::write(dir.path().join("memory.current"), "96\n").unwrap();
+        assert_eq!(cgroup_limit(dir.path()), Some(4000));
+    }
+}

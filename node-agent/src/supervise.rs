@@ -1,0 +1,289 @@
+//! One executor process per session: started by its first connection, ended with the session.
+
+use crate::metrics;
+use crate::process::{END_GRACE, ExecutorProcess, Spawner};
+use accord_fabric::Key;
+use accord_fabric::handshake::Hello;
+use accord_proto::v1;
+use accord_types::{DeviceInfo, Error, ErrorCode, NodeId, Result, SessionGrant, SessionId};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Executors at one time.
+const EXECUTORS_MAX: usize = 1_024;
+/// Ended sessions whose late connections are still turned away.
+const CLOSED_MAX: usize = 4_096;
+/// Sessions that have been announced.
+const GRANTS_MAX: usize = 65_536;
+
+/// What executors are told.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) node_name: String,
+    pub(crate) devices: Vec<DeviceInfo>,
+    pub(crate) key: Key,
+    pub(crate) libacc: Option<PathBuf>,
+}
+
+/// What the coordinator is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// An executor was started.
+    Started(SessionGrant),
+    /// An executor ended. The reason is empty if that was to be expected.
+    Ended(SessionId, String),
+}
+
+/// Starts, feeds and ends executors. Its methods may be called from any thread.
+pub(crate) struct Supervisor {
+    settings: Settings,
+    spawner: Spawner,
+    events: tokio::sync::mpsc::Sender<Event>,
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    node: Option<NodeId>,
+    executors: HashMap<SessionId, Executor>,
+    grants: BTreeMap<SessionId, SessionGrant>,
+    closed: VecDeque<SessionId>,
+    started: u64,
+    stopping: bool,
+}
+
+#[derive(Clone)]
+struct Executor {
+    /// Tells an executor from a later one of the same session.
+    number: u64,
+    process: Arc<ExecutorProcess>,
+    ending: bool,
+}
+
+impl Supervisor {
+    /// A supervisor without executors.
+    pub(crate) fn new(
+        settings: Settings,
+        spawner: Spawner,
+        events: tokio::sync::mpsc::Sender<Event>,
+    ) -> Arc<Self> {
+        Arc::new(Self { settings, spawner, events, state: Mutex::default(), ended: Condvar::new() })
+    }
+
+    /// The coordinator has taken the node in. What it has to say about sessions follows.
+    pub(crate) fn registered(&self, node: NodeId) {
+        let mut state = self.lock();
+        state.node = Some(node);
+        let State { grants, executors, .. } = &mut *state;
+        grants.retain(|session, _| executors.contains_key(session));
+    }
+
+    /// The node's number, once a coordinator has given one.
+    pub(crate) fn node(&self) -> Option<NodeId> {
+        self.lock().node
+    }
+
+    /// A lease names this node's devices.
+    pub(crate) fn opened(&self, grant: SessionGrant) {
+        let mut state = self.lock();
+        if state.grants.len() >= GRANTS_MAX {
+            state.grants.pop_first();
+        }
+        state.grants.insert(grant.session, grant);
+    }
+
+    /// A session has ended: so does its executor, by itself or not.
+    pub(crate) fn close(&self, session: SessionId) {
+        let mut state = self.lock();
+        state.grants.remove(&session);
+        if !state.closed.contains(&session) {
+            if state.closed.len() >= CLOSED_MAX {
+                state.closed.pop_front();
+            }
+            state.closed.push_back(session);
+        }
+        if let Some(executor) = state.executors.get_mut(&session) {
+            executor.end();
+        }
+    }
+
+    /// Sessions with an executor that is not about to end.
+    pub(crate) fn running(&self) -> Vec<SessionGrant> {
+        let state = self.lock();
+        let running = state.executors.iter().filter(|(_, executor)| !executor.ending);
+        running.map(|(session, _)| state.grant(*session)).collect()
+    }
+
+    /// Whether a connection with this hello may come in.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` with the reason for the client.
+    pub(crate) fn admit(&self, hello: &Hello) -> Result<()> {
+        self.check(&self.lock(), hello.session)
+    }
+
+    fn check(&self, state: &State, session: SessionId) -> Result<()> {
+        let name = &self.settings.node_name;
+        let refused = |why: String| Err(Error::new(ErrorCode::DeviceUnavailable, why));
+        if state.stopping {
+            return refused(format!("node {name} is stopping"));
+        }
+        if state.node.is_none() {
+            return refused(format!("node {name} has not registered yet"));
+        }
+        if state.closed.contains(&session) {
+            return refused(format!("session {session} has ended"));
+        }
+        if state.executors.len() >= EXECUTORS_MAX && !state.executors.contains_key(&session) {
+            return refused(format!("node {name} has its {EXECUTORS_MAX} sessions already"));
+        }
+        Ok(())
+    }
+
+    /// Hands a connection to its session's executor, which is started if need be.
+    ///
+    /// # Errors
+    /// As for [`Supervisor::admit`], and `acc_error_system` if there can't be an executor.
+    pub(crate) fn deliver(self: &Arc<Self>, stream: &TcpStream, hello: &Hello) -> Result<()> {
+        let executor = self.executor(hello.session)?;
+        if executor.process.send(stream, hello).is_ok() {
+            return Ok(());
+        }
+        // It was about to end. Whoever comes now gets a new one.
+        self.discard(hello.session, executor.number);
+        let executor = self.executor(hello.session)?;
+        executor
+            .process
+            .send(stream, hello)
+            .inspect_err(|_| self.discard(hello.session, executor.number))
+    }
+
+    /// Ends all executors; returns when they have, or have had time enough.
+    pub(crate) fn stop(&self) {
+        let mut state = self.lock();
+        state.stopping = true;
+        for executor in state.executors.values_mut() {
+            executor.end();
+        }
+        let running = |state: &mut State| !state.executors.is_empty();
+        drop(self.ended.wait_timeout_while(state, 2 * END_GRACE, running));
+    }
+
+    fn executor(self: &Arc<Self>, session: SessionId) -> Result<Executor> {
+        let mut state = self.lock();
+        self.check(&state, session)?;
+        if let Some(executor) = state.executors.get(&session) {
+            return Ok(executor.clone());
+        }
+        let start = self.settings.start(session, state.node.unwrap_or_default());
+        let (process, child) = self.spawner.start(&start)?;
+        state.started += 1;
+        let executor = Executor { number: state.started, process: Arc::new(process), ending: false };
+        state.executors.insert(session, executor.clone());
+        metrics::executors(state.executors.len());
+        let grant = state.grant(session);
+        drop(state);
+
+        tracing::info!("session {session} has executor process {}", executor.process.id());
+        self.report(Event::Started(grant));
+        let (supervisor, number) = (self.clone(), executor.number);
+        let reaper = move || supervisor.reap(session, number, child);
+        if let Err(error) = std::thread::Builder::new().name("accord-reap".into()).spawn(reaper) {
+            self.discard(session, executor.number);
+            return Err(Error::new(ErrorCode::System, format!("cannot start a thread: {error}")));
+        }
+        Ok(executor)
+    }
+
+    /// Waits for an executor's end.
+    fn reap(&self, session: SessionId, number: u64, mut child: Child) {
+        let status = child.wait();
+        let mut state = self.lock();
+        let expected = match state.executors.get(&session) {
+            Some(executor) if executor.number == number => executor.ending,
+            // Discarded: another one may have its place.
+            _ => return,
+        };
+        state.executors.remove(&session);
+        metrics::executors(state.executors.len());
+        self.ended.notify_all();
+        drop(state);
+        let reason = match status {
+            Ok(status) if expected || status.success() => String::new(),
+            Ok(status) => describe(status),
+            Err(error) => error.to_string(),
+        };
+        if !reason.is_empty() {
+            tracing::warn!("the executor of session {session} ended: {reason}");
+        }
+        self.report(Event::Ended(session, reason));
+    }
+
+    /// Gives an executor up that can't be reached.
+    fn discard(&self, session: SessionId, number: u64) {
+        let mut state = self.lock();
+        if state.executors.get(&session).is_some_and(|executor| executor.number == number)
+            && let Some(mut executor) = state.executors.remove(&session)
+        {
+            executor.end();
+        }
+    }
+
+    fn report(&self, event: Event) {
+        // If the coordinator is far behind, the next heartbeat tells it the same.
+        let _ = self.events.try_send(event);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What is known of a session. One that came before its announcement has but a number.
+    fn grant(&self, session: SessionId) -> SessionGrant {
+        self.grants.get(&session).cloned().unwrap_or_else(|| SessionGrant {
+            session,
+            program: String::new(),
+            node_name: String::new(),
+            pid: 0,
+            rank: None,
+            ordinals: Vec::new(),
+            memory_quota: 0,
+            stream_quota: 0,
+            opened_unix_ms: 0,
+        })
+    }
+}
+
+impl Executor {
+    fn end(&mut self) {
+        if !self.ending {
+            self.ending = true;
+            self.process.end();
+        }
+    }
+}
+
+impl Settings {
+    fn start(&self, session: SessionId, node: NodeId) -> v1::ExecutorStart {
+        v1::ExecutorStart {
+            node: node.0,
+            node_name: self.node_name.clone(),
+            session: session.0,
+            devices: self.devices.iter().cloned().map(Into::into).collect(),
+            key: self.key.bytes().to_vec(),
+            libacc: self.libacc.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
+            agent_pid: std::process::id(),
+        }
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    // "signal: 9 (SIGKILL)", "exit status: 1"
+    status.to_string()
+}
