@@ -1,6 +1,6 @@
 //! The devices of this process's session.
 
-use crate::{loader, settings};
+use crate::{loader, settings, start_main};
 use accord_device::cpu;
 use accord_fabric::{Key, ProgramSpec};
 use accord_link::{Coordinator, CpuPort, LinkSettings, LocalFactory, LocalPort, Order};
@@ -11,7 +11,7 @@ use accord_types::{
 };
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens the session: the cluster's devices, or this machine's. Spans of all devices go to `trace`.
@@ -42,11 +42,23 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>) -> LocalFactory {
         Ok(devices
             .iter()
             .map(|info| -> Arc<dyn LocalPort> {
-                let program = cpu::ProgramSpec::of_this_process();
+                let program = cpu::ProgramSpec {
+                    libacc: own_file_for_workers(),
+                    ..cpu::ProgramSpec::of_this_process()
+                };
                 Arc::new(CpuPort::new(info.clone(), kind, program, trace.clone()))
             })
             .collect())
     })
+}
+
+/// What workers have to preload. Nothing if they find this library as the program did; but one that an
+/// extension module brought in later has to be there from the start in a worker.
+fn own_file_for_workers() -> Option<PathBuf> {
+    if start_main::was_there_at_start() {
+        return None;
+    }
+    Some(loader::holding(own_file_for_workers as *const () as usize)?.file)
 }
 
 /// This program, for executors elsewhere.

@@ -7,12 +7,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `body` for the exported function `call`, with the process's runtime and the calling
 /// thread's state. An error or a panic is reported and ends the program: no frame of the
-/// program is ever unwound, and no made-up value returned.
-pub(crate) fn enter<R>(
+/// program is ever unwound, and no made-up value returned. Only after the end of the session, when
+/// destructors of the program still run, a call does nothing.
+pub(crate) fn enter<R: Default>(
     call: &'static str,
     body: impl FnOnce(&Runtime, &mut LocalThread) -> Result<R>,
 ) -> R {
     enter_without_runtime(call, || {
+        if process::is_closed() {
+            process::warn_closed(call);
+            return Ok(R::default());
+        }
         let session = process::session()?;
         thread::with_local(|local| body(session.runtime(), local))
     })

@@ -10,7 +10,7 @@ use accord_runtime::Runtime;
 use accord_runtime::ports::Port;
 use accord_types::Result;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Once, mpsc};
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ const CLOSE_MAX: Duration = Duration::from_secs(3);
 /// The session, once there is one. It is never freed: calls may be under way at exit.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(null_mut());
 static CREATING: RawLock = RawLock::new();
+/// The process is ending and its devices are gone.
+static CLOSED: AtomicBool = AtomicBool::new(false);
 
 impl Session {
     /// The rules behind every call, up to date with the objects that are loaded.
@@ -51,6 +53,22 @@ pub(crate) fn session() -> Result<&'static Session> {
     }
     // SAFETY: sessions are never freed.
     Ok(unsafe { &*session })
+}
+
+/// The session has come and gone.
+pub(crate) fn is_closed() -> bool {
+    CLOSED.load(Ordering::Relaxed)
+}
+
+/// Tells, once, that `call` came too late.
+#[cold]
+pub(crate) fn warn_closed(call: &str) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        report::print(&format!(
+            "accord: {call} was called after the end of the program and has no effect\n"
+        ));
+    });
 }
 
 #[cold]
@@ -129,6 +147,7 @@ extern "C" fn at_exit() {
             return;
         }
         prof::once(Event::RuntimeShutdown, Construct::RuntimeApi);
+        CLOSED.store(true, Ordering::Relaxed);
         close(session);
     });
     // The program's exit status stands; the hook has reported the panic.

@@ -8,9 +8,13 @@ use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 /// The thread that ends the process; 0 while nobody does.
 static DYING: AtomicI32 = AtomicI32::new(0);
+
+/// Longest time between the first error and the end.
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// Status of a program that an error ended.
 const EXIT_STATUS: i32 = 1;
@@ -62,8 +66,8 @@ pub(crate) fn forget_the_end() {
     DYING.store(0, Ordering::Relaxed);
 }
 
-/// Lets one thread end the process. The others wait for that; the same one again, called from an
-/// exit handler, ends at once.
+/// Lets one thread end the process. The others wait for that, but not for ever: an exit handler may
+/// be waiting for them. The same thread again, from an exit handler, ends at once.
 fn claim_the_end() {
     // SAFETY: has no preconditions.
     let me = unsafe { libc::gettid() };
@@ -73,10 +77,11 @@ fn claim_the_end() {
             // SAFETY: ends the process without running anything.
             unsafe { libc::_exit(EXIT_STATUS) }
         }
-        Err(_) => loop {
-            // SAFETY: waits for a signal; the process ends meanwhile.
-            unsafe { libc::pause() };
-        },
+        Err(_) => {
+            std::thread::sleep(END_MAX);
+            // SAFETY: ends the process without running anything.
+            unsafe { libc::_exit(EXIT_STATUS) }
+        }
     }
 }
 

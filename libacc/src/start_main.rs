@@ -4,7 +4,7 @@
 use crate::{prof, report, settings};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 type Main = unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 type StartMain = unsafe extern "C" fn(
@@ -16,6 +16,13 @@ type StartMain = unsafe extern "C" fn(
     *mut c_void,
     *mut c_void,
 ) -> c_int;
+
+static STARTED_HERE: AtomicBool = AtomicBool::new(false);
+
+/// This library was there when the process started: a copy of the process will have it too.
+pub(crate) fn was_there_at_start() -> bool {
+    STARTED_HERE.load(Ordering::Relaxed)
+}
 
 /// The C library's function that calls `main`, after the constructors of the executable. The
 /// executable's start code finds this one first, whether it is preloaded or linked.
@@ -32,6 +39,7 @@ unsafe extern "C" fn __libc_start_main(
     rtld_fini: *mut c_void,
     stack_end: *mut c_void,
 ) -> c_int {
+    STARTED_HERE.store(true, Ordering::Relaxed);
     // SAFETY: the name is terminated.
     let real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"__libc_start_main".as_ptr()) };
     if real.is_null() {

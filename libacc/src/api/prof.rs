@@ -31,6 +31,18 @@ pub(crate) extern "C" fn acc_prof_unregister(event: i32, callback: usize, kind: 
     });
 }
 
+/// [`acc_prof_register`] under its name of OpenACC 3.2.
+#[unsafe(no_mangle)]
+extern "C" fn acc_callback_register(event: i32, callback: usize, kind: i32) {
+    acc_prof_register(event, callback, kind);
+}
+
+/// [`acc_prof_unregister`] under its name of OpenACC 3.2.
+#[unsafe(no_mangle)]
+extern "C" fn acc_callback_unregister(event: i32, callback: usize, kind: i32) {
+    acc_prof_unregister(event, callback, kind);
+}
+
 /// Finds an inquiry function; the specification defines none.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_prof_lookup(_name: *const c_char) -> *mut c_void {

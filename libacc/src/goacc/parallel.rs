@@ -3,7 +3,7 @@
 use super::{entries, list};
 use crate::api::SYNC;
 use crate::prof::{self, Construct};
-use crate::{door, thread};
+use crate::{door, process, thread};
 use accord_runtime::Placement;
 
 /// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it
@@ -18,6 +18,9 @@ pub(super) extern "C" fn parallel(
     tag_count: usize,
     tags: *const u32,
 ) -> i32 {
+    if process::is_closed() {
+        return 1;
+    }
     door::enter("parallel", |runtime, local| {
         // SAFETY: GCC passes n elements of each array; the shim has gathered the tags.
         let (mut entries, tags) =
