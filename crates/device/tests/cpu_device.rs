@@ -105,7 +105,7 @@ fn device_with(program: ProgramSpec) -> Result<Arc<CpuDevice>, Failed> {
 
 /// Where a function of this binary is: position-independent, so found by /proc/self/maps.
 fn spec(name: &str, function: extern "C" fn(*mut u8)) -> FunctionSpec {
-    FunctionSpec { object: this_object(), offset: function as usize as u64 - base(), name: name.into() }
+    FunctionSpec { object: this_object(), offset: function as usize as u64 - base(), name: name.into(), kernel: None }
 }
 
 fn this_object() -> ObjectSpec {
@@ -307,7 +307,7 @@ fn variables() -> Test {
     let stream = device.create_stream(QueueId(1))?;
     let at = device.addresses().0;
     let offset = std::ptr::from_ref(&VARIABLE) as u64 - base();
-    let global = GlobalSpec { object: this_object(), offset, len: 4 };
+    let global = GlobalSpec { object: this_object(), offset, len: 4, variable: None };
     let address = device.global(&global)?;
     assert_eq!(device.global(&global)?, address, "asked for twice, the same variable");
     assert_eq!(read(&device, stream, address, 4)?, 41u32.to_ne_bytes());

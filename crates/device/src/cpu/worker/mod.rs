@@ -1,6 +1,7 @@
 //! The worker: the program's executable started again, serving launches instead of running `main`.
 
 mod crash;
+mod flush;
 mod object;
 mod serve;
 
@@ -142,7 +143,9 @@ fn answer(worker: &Worker, request: Request) -> Result<(u64, u64), String> {
             Ok((0, 0))
         }
         Request::Resolve { path, build_id, executable, offset } => {
-            object::resolve(&path, &build_id, executable, offset)
+            let found = object::resolve(&path, &build_id, executable, offset);
+            flush::look_around();
+            found
         }
         Request::Share { address, len, file_offset } => {
             // No region may run while the pages of its globals change places.

@@ -1,6 +1,6 @@
 //! The worker's thread of one stream: takes records from the ring and does what they say.
 
-use super::crash;
+use super::{crash, flush};
 use crate::cpu::futex;
 use crate::cpu::layout::{Control, TraceEntry, now_ns};
 use crate::cpu::ring::{self, COPY, LAUNCH, Record, STORE, WAIT};
@@ -99,9 +99,8 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
                 relocate(payload, record.b as usize, record.c as usize);
                 let function: extern "C" fn(*mut u8) = std::mem::transmute(record.a as usize);
                 function(payload);
-                // What the region printed belongs to the time before the wait that follows.
-                libc::fflush(stdout);
             }
+            flush::output();
             shared.running.store(0, Ordering::Release);
             drop(slot);
             if tracing {
@@ -127,11 +126,6 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
         WAIT => wait_for(control, record.a as u32, record.b),
         _ => {}
     }
-}
-
-unsafe extern "C" {
-    #[link_name = "stdout"]
-    static stdout: *mut libc::FILE;
 }
 
 /// Adds the block's address to its relative slots.
