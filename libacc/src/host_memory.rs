@@ -36,7 +36,7 @@ impl HostMemory for ProgramMemory {
             .region_name(&object.file, offset)
             .or_else(|| exported_name(address))
             .unwrap_or_else(|| format!("region at {}+{offset:#x}", object.path));
-        Ok(FunctionSpec { object: object.spec(), offset, name })
+        Ok(FunctionSpec { object: object.spec(), offset, name, kernel: None })
     }
 
     fn allocate(&self, bytes: usize) -> usize {

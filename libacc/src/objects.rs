@@ -153,6 +153,7 @@ fn globals(object: &LoadedObject, table: Option<usize>) -> Vec<Global> {
                     object: spec.clone(),
                     offset: (host - object.base) as u64,
                     len: bytes as u64,
+                    variable: None,
                 },
             }
         })

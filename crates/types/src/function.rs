@@ -1,5 +1,7 @@
 //! Regions and global variables, named so that any process can find them.
 
+use std::fmt;
+
 /// A loaded object of the program: its executable or a shared object.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ObjectSpec {
@@ -20,6 +22,8 @@ pub struct FunctionSpec {
     pub offset: u64,
     /// Its symbol, where known (`main._omp_fn.0`); for messages and traces.
     pub name: String,
+    /// Its version for GPUs, if the program was compiled with one.
+    pub kernel: Option<ImageRef>,
 }
 
 /// A global variable with a `declare` clause: present on the device as long as its object is loaded.
@@ -31,4 +35,32 @@ pub struct GlobalSpec {
     pub offset: u64,
     /// Size in bytes.
     pub len: u64,
+    /// Its twin for GPUs, if the program was compiled with one.
+    pub variable: Option<ImageRef>,
+}
+
+/// Identity of an object's GPU code: a hash of its contents, the same in every process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ImageId(pub [u8; 32]);
+
+impl fmt::Display for ImageId {
+    /// The first 16 digits: enough for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..8].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ImageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ImageId({self})")
+    }
+}
+
+/// A function or a variable of an image, by its place in the image's list of those.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ImageRef {
+    /// The image.
+    pub image: ImageId,
+    /// Place in the list, from 0.
+    pub index: u32,
 }

@@ -18,7 +18,7 @@ mod trace;
 
 pub use device::{DeviceInfo, DeviceKind, DeviceType};
 pub use error::{Error, ErrorCode, ErrorPlace, Result};
-pub use function::{FunctionSpec, GlobalSpec, ObjectSpec};
+pub use function::{FunctionSpec, GlobalSpec, ImageId, ImageRef, ObjectSpec};
 pub use hardware::{Hardware, NearDevice, NearKind, NumaNode};
 pub use ids::{DeviceId, DeviceNum, NodeId, SessionId, TransferId};
 pub use launch::{ArgBlock, LaunchDims};
