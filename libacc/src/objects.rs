@@ -176,8 +176,11 @@ fn parts_of_host_table(table: usize) -> Option<[Range<usize>; 2]> {
 fn describe(object: &LoadedObject, globals: &[Global], images: &[Image]) {
     let mut text =
         format!("accord: {}: {} declare variables", object.path, globals.len());
-    let own = images.iter().filter(|image| object.span.contains(&image.table));
-    for image in own.filter(|image| image.target == TARGET_NVPTX) {
+    let of_object = |image: &&Image| object.span.contains(&image.table);
+    if globals.is_empty() && !images.iter().any(|image| of_object(&image)) {
+        return;
+    }
+    for image in images.iter().filter(of_object).filter(|image| image.target == TARGET_NVPTX) {
         let Some([functions, variables]) = parts_of_host_table(image.table) else { continue };
         let (functions, variables) = (functions.len() / WORD, variables.len() / PAIR);
         // SAFETY: the image is registered, and its object loaded.
