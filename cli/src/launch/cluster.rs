@@ -20,7 +20,7 @@ const PORT: u16 = 7000;
 /// How long all agents have to register.
 const START_MAX: Duration = Duration::from_secs(20);
 /// Pause between two looks whether they have.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Part of the machine's free memory that all devices together may take, in percent.
 const MEMORY_PERCENT: u64 = 80;
 /// End of a part's log that is shown when it fails.
@@ -54,6 +54,7 @@ pub(super) fn start(
     supervisor.start_part("coordinator", None, &line, &[])?;
     let door = wait_for_door(supervisor, signals)?;
     let agent = find_program("accord-node-agent")?;
+    let mut client = Coordinator::new(&door, &key)?;
     for index in 0..hosts.count() {
         let name = Hosts::name(index);
         let line: Vec<OsString> = vec![
@@ -72,10 +73,9 @@ pub(super) fn start(
             libacc.into(),
         ];
         supervisor.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &memory)?;
+        // One after the other: the coordinator numbers nodes as they come.
+        wait_for_nodes(supervisor, signals, index + 1, &mut client)?;
     }
-
-    let mut client = Coordinator::new(&door, &key)?;
-    wait_for_nodes(supervisor, signals, hosts.count(), &mut client)?;
     supervisor.say(format_args!(
         "{} hosts with {} devices each are up after {} ms; coordinator at {door}",
         size.hosts,

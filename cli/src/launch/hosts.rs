@@ -146,10 +146,13 @@ fn namespaces(count: u32) -> Result<Vec<Space>> {
     let home = Space::of_this_process()?;
     let (home_net, _) = home.paths();
     let mut spaces = Vec::new();
-    let mut bridge = format!(
+    // The bridge comes first and so takes a link number. The kernel is slow (1 s) to see that a
+    // link is up if it has the same number as its peer in the other namespace.
+    ip(&format!(
         "link set lo up\nlink add hosts type bridge\naddr add {}/24 dev hosts\nlink set hosts up\n",
         address(BRIDGE_ADDRESS)
-    );
+    ))?;
+    let mut ports = String::new();
     for index in 0..count {
         let name = Hosts::name(index);
         unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWUTS).map_err(system("can't make a host's namespaces"))?;
@@ -165,9 +168,9 @@ fn namespaces(count: u32) -> Result<Vec<Space>> {
         spaces.push(Space::of_this_process()?);
         setns(&home.net, CloneFlags::CLONE_NEWNET).map_err(system("can't return to the bridge"))?;
         setns(&home.uts, CloneFlags::CLONE_NEWUTS).map_err(system("can't return to the bridge"))?;
-        let _ = writeln!(bridge, "link set {name} master hosts up");
+        let _ = writeln!(ports, "link set {name} master hosts up");
     }
-    ip(&bridge)?;
+    ip(&ports)?;
     Ok(spaces)
 }
 

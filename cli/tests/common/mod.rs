@@ -36,11 +36,15 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Hosts with coordinator and agents.
+    pub(crate) fn cluster(way: &[&str], size: &str) -> Self {
+        let options = ["run", "--local-cluster", size].map(str::to_owned).to_vec();
+        Self { dir: tempfile::tempdir().unwrap(), options }.with(way)
+    }
+
     /// Hosts without coordinator and agents.
     pub(crate) fn bare(way: &[&str], size: &str) -> Self {
-        let mut options = vec!["run".to_owned(), "--local-cluster".to_owned(), size.to_owned(), "--bare".to_owned()];
-        options.extend(way.iter().map(|&option| option.to_owned()));
-        Self { dir: tempfile::tempdir().unwrap(), options }
+        Self::cluster(way, size).with(&["--bare"])
     }
 
     pub(crate) fn with(mut self, options: &[&str]) -> Self {

@@ -1,0 +1,137 @@
+//! A local cluster with its coordinator and agents, as programs in it see it.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use common::{Run, signal, ways};
+use serde_json::Value;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+
+const INFO: &str = concat!("'", env!("CARGO_BIN_EXE_accord"), "' info --json");
+
+#[test]
+fn a_program_sees_every_device_its_own_hosts_first() {
+    if !built() {
+        return;
+    }
+    for way in ways() {
+        let run = Run::cluster(way, "3x2");
+        let output = run.command(INFO).env("ACCORD_EMULATE", "nvidia").output().unwrap();
+        let info: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        let nodes: Vec<_> = list(&info, "nodes").iter().map(|node| (text(node, "name"), text(node, "state"))).collect();
+        assert_eq!(nodes, [("h1", "up"), ("h2", "up"), ("h3", "up")], "{way:?}");
+        let devices: Vec<_> = list(&info, "devices")
+            .iter()
+            .map(|device| (device["num"].as_u64().unwrap(), text(device, "node"), text(device, "type")))
+            .collect();
+        let hosts = ["h1", "h1", "h2", "h2", "h3", "h3"];
+        let expected: Vec<_> = (0..).zip(hosts).map(|(num, node)| (num, node, "acc_device_nvidia")).collect();
+        assert_eq!(devices, expected, "{way:?}");
+        // Six devices share the machine.
+        let memory: u64 = list(&info, "devices").iter().map(|device| device["memory"].as_u64().unwrap()).sum();
+        assert!(memory < machine_memory(), "{memory}");
+        run.assert_nothing_left(None);
+    }
+}
+
+#[test]
+fn every_rank_has_its_own_host_first() {
+    if !built() {
+        return;
+    }
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("skipped: no mpirun");
+        return;
+    }
+    for way in ways() {
+        let run = Run::cluster(way, "2x1").with(&["-np", "2"]);
+        let output = run.output(&format!("{INFO} > $DIR/rank.$OMPI_COMM_WORLD_RANK"));
+        assert!(output.status.success(), "{output:?}");
+        for (rank, host) in [("rank.0", "h1"), ("rank.1", "h2")] {
+            let info: Value = serde_json::from_str(&run.await_file(rank)).unwrap();
+            assert_eq!(text(&list(&info, "devices")[0], "node"), host, "{way:?}");
+        }
+        run.assert_nothing_left(None);
+    }
+}
+
+#[test]
+fn coordinator_and_agents_end_with_the_run() {
+    if !built() {
+        return;
+    }
+    for way in ways() {
+        for name in ["-TERM", "-KILL"] {
+            let run = Run::cluster(way, "2x1");
+            let mut child = run.spawn("touch $DIR/up; while true; do sleep 0.01; done");
+            run.await_file("up");
+            signal(&child, name);
+            let status = child.wait().unwrap();
+            assert!(matches!((status.code(), status.signal()), (Some(143), None) | (None, Some(9))), "{status:?}");
+            run.assert_nothing_left(None);
+        }
+    }
+}
+
+#[test]
+fn two_clusters_do_not_meet() {
+    if !built() {
+        return;
+    }
+    for way in ways() {
+        let runs = [Run::cluster(way, "1x1"), Run::cluster(way, "2x1")];
+        let script = format!(
+            "{INFO} > $DIR/info.new; mv $DIR/info.new $DIR/info; while [ ! -e $DIR/go ]; do sleep 0.01; done"
+        );
+        let mut children: Vec<_> = runs.iter().map(|run| run.spawn(&script)).collect();
+        for (run, nodes) in runs.iter().zip([1, 2]) {
+            let info: Value = serde_json::from_str(&run.await_file("info")).unwrap();
+            assert_eq!(list(&info, "nodes").len(), nodes, "{way:?}");
+        }
+        for (run, child) in runs.iter().zip(&mut children) {
+            std::fs::write(run.file("go"), "").unwrap();
+            assert!(child.wait().unwrap().success());
+            run.assert_nothing_left(None);
+        }
+    }
+}
+
+#[test]
+fn a_key_file_that_is_not_the_clusters_is_refused_with_a_remedy() {
+    if !built() {
+        return;
+    }
+    let run = Run::cluster(&["--loopback"], "1x1");
+    std::fs::write(run.file("other"), [7; 32]).unwrap();
+    let output = run.output(&format!("ACCORD_KEY_FILE=$DIR/other {INFO}"));
+    assert_eq!(output.status.code(), Some(125));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("refuses") && message.contains("ACCORD_KEY_FILE"), "{message}");
+}
+
+fn built() -> bool {
+    let beside = Path::new(env!("CARGO_BIN_EXE_accord")).parent().unwrap();
+    for name in ["accord-coordinator", "accord-node-agent", "libacc.so"] {
+        if !beside.join(name).exists() {
+            println!("skipped: {name} is not built");
+            return false;
+        }
+    }
+    true
+}
+
+fn machine_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let line = text.lines().find(|line| line.starts_with("MemTotal:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a Vec<Value> {
+    value[key].as_array().unwrap_or_else(|| panic!("no {key} in {value:#}"))
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_else(|| panic!("no {key} in {value:#}"))
+}
