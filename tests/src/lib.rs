@@ -1,1 +1,24 @@
+//! What the tests over whole programs share: programs compiled by the machine's GCC, processes
+//! that can't hang, clusters on loopback addresses.
+#![forbid(unsafe_code)]
 
+mod cluster;
+mod compile;
+mod conformance;
+mod example;
+mod outcome;
+mod process;
+mod program;
+mod workspace;
+
+pub use cluster::{Cluster, ClusterBuilder};
+pub use compile::{Optimize, Variant, compile, compile_mpi};
+pub use conformance::{Mode, trials};
+pub use example::{example, repository_file};
+pub use outcome::Outcome;
+pub use process::{Finished, Job, leftovers};
+pub use program::{Expect, Language, Program, programs};
+pub use workspace::{Tool, libacc, root, tool};
+
+/// Why a test could not do its work or found something wrong.
+pub type Result<T, E = String> = std::result::Result<T, E>;

@@ -1,0 +1,333 @@
+//! A cluster on this machine's loopback addresses, for as long as a test needs it.
+
+use crate::process::await_leftovers;
+use crate::{Finished, Job, Result, Tool, libacc, tool};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Longest that agents may take to register.
+const UP_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often it is looked whether they have.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How large a cluster is to be.
+#[derive(Clone, Debug)]
+pub struct ClusterBuilder {
+    hosts: u32,
+    devices: u32,
+    memory: String,
+}
+
+impl ClusterBuilder {
+    /// Hosts, each with an agent.
+    #[must_use]
+    pub fn hosts(mut self, hosts: u32) -> Self {
+        self.hosts = hosts;
+        self
+    }
+
+    /// CPU devices of each host.
+    #[must_use]
+    pub fn devices(mut self, devices: u32) -> Self {
+        self.devices = devices;
+        self
+    }
+
+    /// Memory of each device: `512M`.
+    #[must_use]
+    pub fn memory(mut self, memory: &str) -> Self {
+        memory.clone_into(&mut self.memory);
+        self
+    }
+
+    /// Starts it and waits until all devices are there.
+    ///
+    /// # Errors
+    /// What did not start.
+    pub fn start(self) -> Result<Cluster> {
+        Cluster::start(self)
+    }
+}
+
+/// A coordinator and agents. Dropping it ends them.
+pub struct Cluster {
+    size: ClusterBuilder,
+    folder: TempDir,
+    address: String,
+    coordinator: Option<Part>,
+    agents: Vec<Option<Part>>,
+    mark: String,
+}
+
+/// A process of the cluster. It ends when its standard input does.
+struct Part {
+    child: Child,
+    stderr: PathBuf,
+}
+
+impl Cluster {
+    /// A cluster of 1 host with 1 device of 512 MiB, to be changed.
+    pub fn builder() -> ClusterBuilder {
+        ClusterBuilder { hosts: 1, devices: 1, memory: "512M".to_owned() }
+    }
+
+    fn start(size: ClusterBuilder) -> Result<Self> {
+        let folder = TempDir::new().map_err(|error| error.to_string())?;
+        let key = folder.path().join("key");
+        std::fs::write(&key, b"a key for tests: 0123456789 abcdef").map_err(|error| error.to_string())?;
+        restrict(&key)?;
+        let mark = format!("cluster.{}.{}", std::process::id(), folder.path().display());
+        let agents = (0..size.hosts).map(|_| None).collect();
+        let mut cluster =
+            Self { size, folder, address: "127.0.0.1:0".to_owned(), coordinator: None, agents, mark };
+        cluster.start_coordinator()?;
+        for host in 0..cluster.agents.len() {
+            cluster.start_agent(host)?;
+        }
+        cluster.await_devices(cluster.size.hosts * cluster.size.devices)?;
+        Ok(cluster)
+    }
+
+    /// The coordinator's address.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// File with the cluster's key.
+    pub fn key_file(&self) -> PathBuf {
+        self.folder.path().join("key")
+    }
+
+    /// Name of a host.
+    pub fn host(&self, host: usize) -> String {
+        format!("h{host}")
+    }
+
+    /// Process id of a host's agent.
+    pub fn agent_id(&self, host: usize) -> Option<u32> {
+        self.agents.get(host)?.as_ref().map(|part| part.child.id())
+    }
+
+    /// Starts the coordinator, again at the same address when it was killed.
+    ///
+    /// # Errors
+    /// When it doesn't come up.
+    pub fn start_coordinator(&mut self) -> Result<()> {
+        let mut command = Command::new(tool(Tool::Coordinator)?);
+        command.args(["--listen", &self.address]);
+        let (part, line) = self.part(command, "coordinator")?;
+        self.address = last_word(&line)?;
+        self.coordinator = Some(part);
+        Ok(())
+    }
+
+    /// Starts a host's agent, again when it was killed.
+    ///
+    /// # Errors
+    /// When it doesn't come up.
+    pub fn start_agent(&mut self, host: usize) -> Result<()> {
+        let mut command = Command::new(tool(Tool::NodeAgent)?);
+        command
+            .args(["--coordinator", &self.address])
+            .args(["--listen", &format!("127.0.0.{}:0", host + 2)])
+            .args(["--node", &self.host(host)])
+            .args(["--cpu-devices", &self.size.devices.to_string()])
+            .args(["--cpu-memory", &self.size.memory])
+            .arg("--libacc")
+            .arg(libacc()?);
+        let (part, _) = self.part(command, &self.host(host))?;
+        self.agents[host] = Some(part);
+        Ok(())
+    }
+
+    /// Kills a host's agent with SIGKILL.
+    pub fn kill_agent(&mut self, host: usize) {
+        if let Some(mut part) = self.agents[host].take() {
+            let _ = part.child.kill();
+            let _ = part.child.wait();
+        }
+    }
+
+    /// Kills the coordinator with SIGKILL.
+    pub fn kill_coordinator(&mut self) {
+        if let Some(mut part) = self.coordinator.take() {
+            let _ = part.child.kill();
+            let _ = part.child.wait();
+        }
+    }
+
+    /// Stops a part with SIGTERM and says how it ended; `None` is the coordinator.
+    ///
+    /// # Errors
+    /// When it isn't running or doesn't end.
+    pub fn terminate(&mut self, host: Option<usize>) -> Result<i32> {
+        let part = match host {
+            Some(host) => self.agents[host].take(),
+            None => self.coordinator.take(),
+        };
+        let mut part = part.ok_or("not running")?;
+        let id = i32::try_from(part.child.id()).map_err(|error| error.to_string())?;
+        kill(Pid::from_raw(id), Signal::SIGTERM).map_err(|error| error.to_string())?;
+        let deadline = Instant::now() + UP_TIMEOUT;
+        loop {
+            if let Some(status) = part.child.try_wait().map_err(|error| error.to_string())? {
+                return Ok(status.code().unwrap_or(-1));
+            }
+            if Instant::now() > deadline {
+                let _ = part.child.kill();
+                let _ = part.child.wait();
+                return Err("did not end on SIGTERM".to_owned());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// A program with the cluster's devices, preloaded, as if on host `host`.
+    ///
+    /// # Errors
+    /// When libacc.so can't be built.
+    pub fn job(&self, host: usize, program: &Path) -> Result<Job> {
+        Ok(Job::new(program)
+            .env("LD_PRELOAD", libacc()?)
+            .env("ACCORD_LIBACC", libacc()?)
+            .env("ACCORD_COORDINATOR", &self.address)
+            .env("ACCORD_KEY_FILE", self.key_file())
+            .env("ACCORD_NODE", self.host(host))
+            .env("ACCORD_CPU_DEVICES", self.size.devices.to_string())
+            .env("ACCORD_CPU_MEMORY", &self.size.memory)
+            .env("ACCORD_TEST_SEPARATE", "1"))
+    }
+
+    /// `accord info --json`.
+    ///
+    /// # Errors
+    /// When it fails or isn't JSON.
+    pub fn info(&self) -> Result<Value> {
+        let finished: Finished = Job::new(tool(Tool::Accord)?)
+            .args(["info", "--json"])
+            .env("ACCORD_COORDINATOR", &self.address)
+            .env("ACCORD_KEY_FILE", self.key_file())
+            .env("ACCORD_NODE", self.host(0))
+            .run()?
+            .success()?;
+        serde_json::from_str(&finished.stdout).map_err(|error| format!("{error}: {}", finished.stdout))
+    }
+
+    /// Waits until `accord info` shows so many devices.
+    ///
+    /// # Errors
+    /// When it doesn't within 20 s.
+    pub fn await_devices(&self, devices: u32) -> Result<()> {
+        self.await_info(&format!("{devices} devices"), |info| {
+            info["devices"].as_array().is_some_and(|rows| rows.len() == devices as usize)
+        })
+    }
+
+    /// Waits until `accord info` satisfies a condition.
+    ///
+    /// # Errors
+    /// When it doesn't within 20 s; with what the parts wrote to their standard error.
+    pub fn await_info(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Result<()> {
+        let deadline = Instant::now() + UP_TIMEOUT;
+        loop {
+            let info = self.info();
+            if info.as_ref().is_ok_and(&condition) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let shown = info.map_or_else(|error| error, |info| info.to_string());
+                return Err(format!("waited in vain for {what}: {shown}\n{}", self.messages()));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Processes of the cluster, executors and workers included, that a condition does not let go within `timeout`.
+    pub fn processes_besides_parts(&self, timeout: Duration) -> Vec<String> {
+        let parts: Vec<String> = self
+            .agents
+            .iter()
+            .chain([&self.coordinator])
+            .flatten()
+            .map(|part| format!("{} ", part.child.id()))
+            .collect();
+        let deadline = Instant::now() + timeout;
+        loop {
+            let mut left = crate::leftovers(&self.mark);
+            left.retain(|line| !parts.iter().any(|part| line.starts_with(part.as_str())));
+            if left.is_empty() || Instant::now() >= deadline {
+                return left;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// What the parts wrote to their standard error.
+    pub fn messages(&self) -> String {
+        let parts = self.agents.iter().chain([&self.coordinator]).flatten();
+        parts.map(|part| std::fs::read_to_string(&part.stderr).unwrap_or_default()).collect()
+    }
+
+    fn part(&self, mut command: Command, name: &str) -> Result<(Part, String)> {
+        let stderr = self.folder.path().join(format!("{name}.err"));
+        let file = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&stderr)
+            .map_err(|error| format!("{}: {error}", stderr.display()))?;
+        command
+            .arg("--key-file")
+            .arg(self.key_file())
+            .arg("--stop-on-stdin-eof")
+            .env_remove("LD_PRELOAD")
+            .env("ACCORD_TEST_RUN", &self.mark)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(file);
+        let mut child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            let mut stdout = BufReader::new(stdout);
+            let _ = stdout.read_line(&mut line);
+            // Whatever else it prints must not fill the pipe.
+            std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+        }
+        if line.is_empty() {
+            let _ = child.kill();
+            let _ = child.wait();
+            let said = std::fs::read_to_string(&stderr).unwrap_or_default();
+            return Err(format!("{name} did not start: {said}"));
+        }
+        Ok((Part { child, stderr }, line))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for part in self.agents.iter_mut().chain([&mut self.coordinator]).flatten() {
+            let _ = part.child.kill();
+            let _ = part.child.wait();
+        }
+        // What the agents started notices and goes; what doesn't is not left to the machine.
+        for left in await_leftovers(&self.mark, Duration::from_secs(3)) {
+            if let Some(id) = left.split(' ').next().and_then(|id| id.parse().ok()) {
+                let _ = kill(Pid::from_raw(id), Signal::SIGKILL);
+            }
+        }
+    }
+}
+
+fn last_word(line: &str) -> Result<String> {
+    line.split_whitespace().last().map(str::to_owned).ok_or_else(|| format!("no address in {line:?}"))
+}
+
+fn restrict(path: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|error| error.to_string())
+}

@@ -1,0 +1,218 @@
+//! Compiling, each result once: the file's name is a hash of all that goes into it.
+
+use crate::program::support;
+use crate::workspace::scratch;
+use crate::{Language, Program, Result, libacc};
+use nix::fcntl::{Flock, FlockArg};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compilers that run at the same time, over all test processes.
+const JOBS: u32 = 2;
+
+/// `-O0` or `-O2`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Optimize {
+    /// `-O0`
+    No,
+    /// `-O2`
+    Yes,
+}
+
+/// One way to build a program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Variant {
+    /// Optimization.
+    pub optimize: Optimize,
+    /// With code for nvptx.
+    pub offload: bool,
+    /// Linked with libacc instead of having it preloaded.
+    pub linked: bool,
+}
+
+impl Variant {
+    /// The variant that most tests use.
+    pub const PLAIN: Self = Self { optimize: Optimize::Yes, offload: false, linked: false };
+
+    /// All eight.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..8u8).map(|bits| Self {
+            optimize: if bits & 1 == 0 { Optimize::No } else { Optimize::Yes },
+            offload: bits & 2 != 0,
+            linked: bits & 4 != 0,
+        })
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let optimize = match self.optimize {
+            Optimize::No => "O0",
+            Optimize::Yes => "O2",
+        };
+        let offload = if self.offload { "nvptx" } else { "host" };
+        let linked = if self.linked { "linked" } else { "preload" };
+        write!(f, "{optimize}-{offload}-{linked}")
+    }
+}
+
+/// What [`compile`] made.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The program; of a Python program the script.
+    pub program: PathBuf,
+    /// Its shared object.
+    pub plugin: Option<PathBuf>,
+}
+
+/// Compiles a program, unless that was done already.
+///
+/// # Errors
+/// What the compiler says.
+pub fn compile(program: &Program, variant: Variant) -> Result<Compiled> {
+    let plugin = match &program.plugin {
+        Some(source) => {
+            let mut job = CompilerJob::new("gcc", variant);
+            job.flags.extend(["-shared".into(), "-fPIC".into()]);
+            job.sources.push(source.clone());
+            Some(job.output(source, "so")?)
+        }
+        None => None,
+    };
+    let (compiler, extra_source) = match program.language {
+        Language::Python => return Ok(Compiled { program: program.path.clone(), plugin }),
+        Language::C => ("gcc", None),
+        Language::Cxx => ("g++", None),
+        Language::Fortran => ("gfortran", Some(support("check.f90"))),
+    };
+    let mut job = CompilerJob::new(compiler, variant);
+    job.flags.extend(program.flags.iter().cloned());
+    job.sources.extend(extra_source);
+    job.sources.push(program.path.clone());
+    job.sources.extend(program.with.iter().cloned());
+    Ok(Compiled { program: job.output(&program.path, "exe")?, plugin })
+}
+
+/// Compiles an MPI program in C with `mpicc`.
+///
+/// # Errors
+/// What the compiler says.
+pub fn compile_mpi(source: &Path, variant: Variant) -> Result<PathBuf> {
+    let mut job = CompilerJob::new("mpicc", variant);
+    job.sources.push(source.to_owned());
+    job.output(source, "exe")
+}
+
+/// Compiles one source with GCC as a user would, with `flags` more.
+///
+/// # Errors
+/// What the compiler says.
+pub(crate) fn compile_source(source: &Path, flags: &[&str], variant: Variant) -> Result<PathBuf> {
+    let fortran = source.extension().is_some_and(|extension| extension == "f90");
+    let mut job = CompilerJob::new(if fortran { "gfortran" } else { "gcc" }, variant);
+    job.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
+    job.sources.push(source.to_owned());
+    job.output(source, "exe")
+}
+
+struct CompilerJob {
+    compiler: &'static str,
+    variant: Variant,
+    flags: Vec<String>,
+    sources: Vec<PathBuf>,
+}
+
+impl CompilerJob {
+    fn new(compiler: &'static str, variant: Variant) -> Self {
+        let optimize = match variant.optimize {
+            Optimize::No => "-O0",
+            Optimize::Yes => "-O2",
+        };
+        let mut flags = vec![optimize.to_owned(), "-g".to_owned(), "-fopenacc".to_owned()];
+        if variant.offload {
+            flags.extend(["-foffload=nvptx-none".to_owned(), "-foffload-options=-lm".to_owned()]);
+            if compiler == "gfortran" {
+                flags.push("-foffload-options=-lgfortran".to_owned());
+            }
+        } else {
+            flags.push("-foffload=disable".to_owned());
+        }
+        flags.push(format!("-I{}", support("").display()));
+        Self { compiler, variant, flags, sources: Vec::new() }
+    }
+
+    /// The compiled file, named after `source`.
+    fn output(&self, source: &Path, extension: &str) -> Result<PathBuf> {
+        let folder = scratch();
+        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+        let output = folder.join(format!("{stem}-{}-{}.{extension}", self.variant, self.key()?));
+        if output.exists() {
+            return Ok(output);
+        }
+        let _mine = lock(&output.with_extension("lock"))?;
+        if output.exists() {
+            return Ok(output); // another process made it meanwhile
+        }
+        let _slot = compiler_slot(&folder)?;
+        self.run(&output)?;
+        Ok(output)
+    }
+
+    /// Hash of the compiler's version, the flags and everything that is read.
+    fn key(&self) -> Result<String> {
+        let version = Command::new(self.compiler)
+            .arg("--version")
+            .output()
+            .map_err(|error| format!("cannot start {}: {error}", self.compiler))?;
+        let mut hash = Sha256::new();
+        hash.update(&version.stdout);
+        for flag in &self.flags {
+            hash.update(flag.as_bytes());
+            hash.update([0]);
+        }
+        for path in self.sources.iter().cloned().chain([support("check.h")]) {
+            hash.update(std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?);
+            hash.update([0]);
+        }
+        Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    fn run(&self, output: &Path) -> Result<()> {
+        let work = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
+        let made = work.path().join("made");
+        let mut command = Command::new(self.compiler);
+        command.current_dir(work.path()).args(&self.flags).args(&self.sources).arg("-o").arg(&made);
+        if self.variant.linked {
+            let library = libacc()?;
+            let folder = library.parent().unwrap_or(Path::new("."));
+            command.arg("-L").arg(folder).args(["-Wl,--no-as-needed", "-lacc"]);
+        }
+        command.args(["-lm", "-ldl"]);
+        let result = command.output().map_err(|error| format!("cannot start {}: {error}", self.compiler))?;
+        if !result.status.success() {
+            return Err(format!("{command:?}: {}\n{}", result.status, String::from_utf8_lossy(&result.stderr)));
+        }
+        std::fs::rename(&made, output).map_err(|error| format!("{}: {error}", output.display()))
+    }
+}
+
+fn lock(path: &Path) -> Result<Flock<File>> {
+    let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| format!("{}: {error}", path.display()))
+}
+
+/// One of the [`JOBS`] places; waits for its own by process id when all are taken.
+fn compiler_slot(folder: &Path) -> Result<Flock<File>> {
+    let path = |slot: u32| folder.join(format!("compiler-{slot}.lock"));
+    for slot in 0..JOBS {
+        let file = File::create(path(slot)).map_err(|error| error.to_string())?;
+        if let Ok(taken) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            return Ok(taken);
+        }
+    }
+    lock(&path(std::process::id() % JOBS))
+}

@@ -1,0 +1,134 @@
+//! The conformance programs as tests: which program runs how, in which variants.
+
+use crate::compile::{Compiled, compile};
+use crate::{Job, Language, Outcome, Program, Result, Tool, Variant, libacc, programs, tool};
+use libtest_mimic::{Failed, Trial};
+use std::ffi::OsString;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Variants of a program that is not a core one.
+const VARIANTS: usize = 2;
+
+/// How a program gets its devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// From the machine's own libgomp: shows that the program itself is right.
+    Stock,
+    /// From libacc in the program: two CPU devices of this machine.
+    Local,
+    /// From a cluster: two hosts with a CPU device each.
+    Cluster,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stock => "stock",
+            Self::Local => "local",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
+/// All tests: `mode::language::program::variant`. With `ACCORD_TEST_FULL=1` every program in every
+/// variant, else core programs in all and others in two that follow from the name.
+///
+/// # Errors
+/// When a program can't be read.
+pub fn trials() -> Result<Vec<Trial>> {
+    let full = std::env::var_os("ACCORD_TEST_FULL").is_some_and(|value| value == "1");
+    let mut trials = Vec::new();
+    for program in programs()? {
+        let variants = variants(&program, full);
+        if !program.expect.device_memory {
+            let stock = variants.iter().copied().find(|variant| !variant.linked).unwrap_or(Variant::PLAIN);
+            trials.push(trial(Mode::Stock, &program, stock));
+        }
+        for &variant in &variants {
+            trials.push(trial(Mode::Local, &program, variant));
+        }
+        let clustered = if full { variants.len() } else { 1 };
+        for &variant in variants.iter().take(clustered) {
+            trials.push(trial(Mode::Cluster, &program, variant));
+        }
+    }
+    Ok(trials)
+}
+
+fn variants(program: &Program, full: bool) -> Vec<Variant> {
+    let possible: Vec<Variant> = Variant::all()
+        .filter(|variant| program.offload.is_none_or(|offload| offload == variant.offload))
+        .filter(|variant| program.language != Language::Python || !variant.linked)
+        .collect();
+    if full || program.core {
+        return possible;
+    }
+    // Two that differ in optimization and, where possible, in offloading: over all programs every variant comes up.
+    let start = program.name.bytes().fold(0usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let step = if possible.len() == 8 { 3 } else { 1 };
+    (0..VARIANTS).map(|n| possible[(start + n * step) % possible.len()]).collect()
+}
+
+fn trial(mode: Mode, program: &Program, variant: Variant) -> Trial {
+    let name = format!("{}::{}::{}::{variant}", mode.name(), program.language.folder(), program.name);
+    let program = program.clone();
+    Trial::test(name, move || run(mode, &program, variant).map_err(Failed::from))
+}
+
+fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
+    let compiled = compile(program, variant)?;
+    let mut line = command_line(program, compiled)?.into_iter();
+    let first = line.next().ok_or("nothing to run")?;
+    let mut job = match mode {
+        Mode::Cluster => {
+            Job::new(tool(Tool::Accord)?).args(["run", "--local-cluster", "2x1", "--loopback", "--"]).arg(first)
+        }
+        Mode::Stock | Mode::Local => Job::new(first),
+    };
+    job = job.args(line);
+    if mode != Mode::Stock {
+        let library = libacc()?;
+        job = job.env("ACCORD_CPU_MEMORY", "512M").env("ACCORD_LIBACC", &library);
+        if variant.linked {
+            job = job.env("LD_LIBRARY_PATH", library.parent().unwrap_or(&library));
+        }
+        if !program.shared {
+            job = job.env("ACCORD_TEST_SEPARATE", "1");
+        }
+        if mode == Mode::Local {
+            job = job.env("ACCORD_CPU_DEVICES", "2");
+            if !variant.linked {
+                job = job.env("LD_PRELOAD", library);
+            }
+        }
+    }
+    for (name, value) in &program.env {
+        job = job.env(name, value);
+    }
+    let finished = job.run()?;
+    Outcome::new(&program.expect, &finished).check()
+}
+
+fn command_line(program: &Program, compiled: Compiled) -> Result<Vec<OsString>> {
+    let mut line = Vec::new();
+    if program.language == Language::Python {
+        line.push(python()?);
+    }
+    line.push(compiled.program.into());
+    line.extend(compiled.plugin.map(OsString::from));
+    Ok(line)
+}
+
+/// The interpreter itself: `python3` may be a script that chooses one.
+fn python() -> Result<OsString> {
+    static PYTHON: OnceLock<Result<String>> = OnceLock::new();
+    let found = PYTHON.get_or_init(|| {
+        let output = Command::new("python3")
+            .args(["-c", "import sys; print(sys.executable)"])
+            .output()
+            .map_err(|error| format!("cannot start python3: {error}"))?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    });
+    found.clone().map(OsString::from)
+}

@@ -1,0 +1,241 @@
+//! Processes under a time limit, with everything that they start.
+
+use crate::Result;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longest that a program may run.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest that what a program started may live on after it.
+const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it is looked whether something that cannot be awaited has come true.
+const LOOK: Duration = Duration::from_millis(10);
+/// Marks a run's processes; they inherit it.
+const MARK: &str = "ACCORD_TEST_RUN";
+
+/// A command to run.
+pub struct Job {
+    command: Command,
+    timeout: Duration,
+    mark: String,
+}
+
+/// A process that has ended.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its output.
+    pub stdout: String,
+    /// Its messages.
+    pub stderr: String,
+    /// It ran into the time limit and was killed.
+    pub timed_out: bool,
+    /// Process id and command line of what it left behind; killed since.
+    pub left_behind: Vec<String>,
+}
+
+/// A process that runs.
+pub struct Running {
+    child_id: u32,
+    mark: String,
+    timeout: Duration,
+    ended: Receiver<std::io::Result<ExitStatus>>,
+    stdout: JoinHandle<String>,
+    stderr: JoinHandle<String>,
+}
+
+impl Job {
+    /// A command in a process group of its own, without Accord's and OpenACC's settings.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut command = Command::new(program.into());
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("ACC_") || text.starts_with("ACCORD_") || text.starts_with("GOMP_") || text == "LD_PRELOAD" {
+                command.env_remove(&name);
+            }
+        }
+        command.env(MARK, &mark).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { command, timeout: TIMEOUT, mark }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.command.arg(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<T: Into<OsString>>(mut self, args: impl IntoIterator<Item = T>) -> Self {
+        self.command.args(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.command.env(name, value.into());
+        self
+    }
+
+    /// Sets another time limit.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// When it can't be started. A time limit is no error, see [`Finished::timed_out`].
+    pub fn run(self) -> Result<Finished> {
+        self.start()?.finish()
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When it can't be started.
+    pub fn start(mut self) -> Result<Running> {
+        let mut child: Child =
+            self.command.spawn().map_err(|error| format!("cannot start {:?}: {error}", self.command.get_program()))?;
+        let stdout = read_all(child.stdout.take());
+        let stderr = read_all(child.stderr.take());
+        let child_id = child.id();
+        let (send, ended) = channel();
+        std::thread::spawn(move || send.send(child.wait()));
+        Ok(Running { child_id, mark: self.mark, timeout: self.timeout, ended, stdout, stderr })
+    }
+}
+
+impl Running {
+    /// Its process id, also its process group.
+    pub fn id(&self) -> u32 {
+        self.child_id
+    }
+
+    /// What every process started by it carries in its environment.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// Sends a signal to it alone.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        kill(pid(self.child_id), signal).map_err(|error| format!("kill {}: {error}", self.child_id))
+    }
+
+    /// Waits for its end, and then for the end of what it started.
+    ///
+    /// # Errors
+    /// When the system says nothing about it.
+    pub fn finish(self) -> Result<Finished> {
+        let (status, timed_out) = match self.ended.recv_timeout(self.timeout) {
+            Ok(status) => (status, false),
+            Err(_) => {
+                let _ = killpg(pid(self.child_id), Signal::SIGKILL);
+                (self.ended.recv().map_err(|error| error.to_string())?, true)
+            }
+        };
+        let status = status.map_err(|error| error.to_string())?;
+        let left_behind = if timed_out { leftovers(&self.mark) } else { await_leftovers(&self.mark, LEFTOVER_TIMEOUT) };
+        for left in &left_behind {
+            if let Some(id) = left.split(' ').next().and_then(|id| id.parse().ok()) {
+                let _ = kill(pid(id), Signal::SIGKILL);
+            }
+        }
+        let text = |reader: JoinHandle<String>| reader.join().unwrap_or_default();
+        Ok(Finished { status, stdout: text(self.stdout), stderr: text(self.stderr), timed_out, left_behind })
+    }
+}
+
+impl Finished {
+    /// Exit status as a shell says it: 128 + n for signal n.
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or(0))
+    }
+
+    /// An error with all output, unless it ended with status 0, in time and left nothing.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn success(self) -> Result<Self> {
+        if self.code() == 0 && !self.timed_out && self.left_behind.is_empty() {
+            return Ok(self);
+        }
+        Err(self.report())
+    }
+
+    /// Everything there is to say about it.
+    pub fn report(&self) -> String {
+        let mut text = format!("exit status {}", self.code());
+        if self.timed_out {
+            text += ", killed at the time limit";
+        }
+        if !self.left_behind.is_empty() {
+            text += &format!("\nleft behind: {}", self.left_behind.join("; "));
+        }
+        format!("{text}\n-- stdout\n{}\n-- stderr\n{}", self.stdout.trim_end(), self.stderr.trim_end())
+    }
+}
+
+/// Processes that carry the mark: process id and command line.
+pub fn leftovers(mark: &str) -> Vec<String> {
+    let wanted = format!("{MARK}={mark}");
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        let Ok(environment) = std::fs::read(entry.path().join("environ")) else { continue };
+        if environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes()) {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            found.push(format!("{name} {}", String::from_utf8_lossy(&line).replace('\0', " ").trim_end()));
+        }
+    }
+    found
+}
+
+/// Waits until no process carries the mark; gives those that still do in the end.
+pub(crate) fn await_leftovers(mark: &str, timeout: Duration) -> Vec<String> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = leftovers(mark);
+        if left.is_empty() || Instant::now() >= deadline {
+            return left;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn pid(id: u32) -> Pid {
+    Pid::from_raw(i32::try_from(id).unwrap_or(i32::MAX))
+}
+
+fn read_all(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut from) = from {
+            let _ = from.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}

@@ -1,0 +1,191 @@
+//! Conformance programs and what their first comment lines say about them.
+//!
+//! ```text
+//! // What it shows, in words.
+//! // BUILD core            compile in every variant, not only in some
+//! // BUILD offload=no      only without (or `yes`: only with) code for nvptx
+//! // BUILD flags=-pthread  more flags
+//! // BUILD with=second.c   another source, from support/
+//! // BUILD plugin=plugin.c a shared object from support/; its path is the first argument
+//! // RUN env=NAME=VALUE    in the program's environment
+//! // RUN shared            its device shares the host's memory
+//! // EXPECT exit=1         exit status (0 if not said, and then it prints PASS)
+//! // EXPECT stdout=/re/    also stderr=/re/: a regular expression that must be found
+//! // EXPECT device-memory  not to be run where memory is shared
+//! ```
+
+use crate::{Result, root};
+use regex_lite::Regex;
+use std::path::{Path, PathBuf};
+
+/// The language a program is written in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Language {
+    /// C
+    C,
+    /// C++
+    Cxx,
+    /// Fortran
+    Fortran,
+    /// Python, with a shared object in C
+    Python,
+}
+
+impl Language {
+    const ALL: [Self; 4] = [Self::C, Self::Cxx, Self::Fortran, Self::Python];
+
+    /// Folder under `programs/`, also the name in test names.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Self::C => "c",
+            Self::Cxx => "cxx",
+            Self::Fortran => "fortran",
+            Self::Python => "python",
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::C => "c",
+            Self::Cxx => "cpp",
+            Self::Fortran => "f90",
+            Self::Python => "py",
+        }
+    }
+
+    fn comment(self) -> &'static str {
+        match self {
+            Self::C | Self::Cxx => "//",
+            Self::Fortran => "!",
+            Self::Python => "#",
+        }
+    }
+}
+
+/// What a program is expected to do.
+#[derive(Clone, Debug, Default)]
+pub struct Expect {
+    /// Exit status.
+    pub exit: i32,
+    /// To be found in its output.
+    pub stdout: Vec<Regex>,
+    /// To be found among its messages.
+    pub stderr: Vec<Regex>,
+    /// Needs devices with memory of their own.
+    pub device_memory: bool,
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// File name without extension.
+    pub name: String,
+    /// Its source.
+    pub path: PathBuf,
+    /// Its language.
+    pub language: Language,
+    /// What it is expected to do.
+    pub expect: Expect,
+    /// Compile in every variant.
+    pub core: bool,
+    /// Only with or only without code for nvptx.
+    pub offload: Option<bool>,
+    /// More compiler flags.
+    pub flags: Vec<String>,
+    /// More sources.
+    pub with: Vec<PathBuf>,
+    /// Source of the shared object that is its first argument.
+    pub plugin: Option<PathBuf>,
+    /// Environment.
+    pub env: Vec<(String, String)>,
+    /// Its device shares the host's memory.
+    pub shared: bool,
+}
+
+/// Folder of the conformance programs.
+pub(crate) fn folder() -> PathBuf {
+    root().join("tests/programs")
+}
+
+/// All conformance programs but MPI ones, by language and name.
+///
+/// # Errors
+/// When one can't be read, or says what isn't known.
+pub fn programs() -> Result<Vec<Program>> {
+    let mut found = Vec::new();
+    for language in Language::ALL {
+        let folder = folder().join(language.folder());
+        let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == language.extension()));
+        paths.sort();
+        for path in paths {
+            found.push(Program::read(path, language)?);
+        }
+    }
+    Ok(found)
+}
+
+impl Program {
+    /// Reads a program's first comment.
+    ///
+    /// # Errors
+    /// When it can't be read, or says what isn't known.
+    pub fn read(path: PathBuf, language: Language) -> Result<Self> {
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut program = Self {
+            name,
+            path,
+            language,
+            expect: Expect::default(),
+            core: false,
+            offload: None,
+            flags: Vec::new(),
+            with: Vec::new(),
+            plugin: None,
+            env: Vec::new(),
+            shared: false,
+        };
+        for line in text.lines().map_while(|line| line.strip_prefix(language.comment())) {
+            let line = line.trim();
+            if let Some((word @ ("BUILD" | "RUN" | "EXPECT"), rest)) = line.split_once(' ') {
+                program
+                    .say(word, rest.trim())
+                    .map_err(|why| format!("{}: `{line}`: {why}", program.path.display()))?;
+            }
+        }
+        Ok(program)
+    }
+
+    fn say(&mut self, word: &str, what: &str) -> Result<()> {
+        let (key, value) = what.split_once('=').unwrap_or((what, ""));
+        match (word, key) {
+            ("BUILD", "core") => self.core = true,
+            ("BUILD", "offload") => self.offload = Some(value == "yes"),
+            ("BUILD", "flags") => self.flags = value.split_whitespace().map(str::to_owned).collect(),
+            ("BUILD", "with") => self.with.push(support(value)),
+            ("BUILD", "plugin") => self.plugin = Some(support(value)),
+            ("RUN", "env") => {
+                let (name, value) = value.split_once('=').ok_or("NAME=VALUE is missing")?;
+                self.env.push((name.to_owned(), value.to_owned()));
+            }
+            ("RUN", "shared") => self.shared = true,
+            ("EXPECT", "exit") => self.expect.exit = value.parse().map_err(|_| "not a number")?,
+            ("EXPECT", "stdout") => self.expect.stdout.push(pattern(value)?),
+            ("EXPECT", "stderr") => self.expect.stderr.push(pattern(value)?),
+            ("EXPECT", "device-memory") => self.expect.device_memory = true,
+            _ => return Err("not known".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn support(file: &str) -> PathBuf {
+    folder().join("support").join(Path::new(file))
+}
+
+fn pattern(text: &str) -> Result<Regex> {
+    let inner = text.strip_prefix('/').and_then(|text| text.strip_suffix('/')).ok_or("/pattern/ is missing")?;
+    Regex::new(inner).map_err(|error| error.to_string())
+}

@@ -1,0 +1,86 @@
+//! Where the workspace and what it builds are.
+
+use crate::Result;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A program of Accord's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tool {
+    /// `accord`
+    Accord,
+    /// `accord-coordinator`
+    Coordinator,
+    /// `accord-node-agent`
+    NodeAgent,
+}
+
+impl Tool {
+    fn file(self) -> &'static str {
+        match self {
+            Self::Accord => "accord",
+            Self::Coordinator => "accord-coordinator",
+            Self::NodeAgent => "accord-node-agent",
+        }
+    }
+}
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+/// Path of a program.
+///
+/// # Errors
+/// When it isn't built and can't be.
+pub fn tool(tool: Tool) -> Result<PathBuf> {
+    Ok(built()?.join(tool.file()))
+}
+
+/// Path of `libacc.so`.
+///
+/// # Errors
+/// When it isn't built and can't be.
+pub fn libacc() -> Result<PathBuf> {
+    Ok(built()?.join("libacc.so"))
+}
+
+/// Folder for what tests compile; kept between runs.
+pub(crate) fn scratch() -> PathBuf {
+    target().join("accord-tests")
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Folder with libacc.so and the programs: `ACCORD_TEST_BIN`, else that of the profile the tests are built
+/// with. What is missing there is built once.
+fn built() -> Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf>> = OnceLock::new();
+    BUILT.get_or_init(find_or_build).clone()
+}
+
+fn find_or_build() -> Result<PathBuf> {
+    const FILES: [&str; 4] = ["libacc.so", "accord", "accord-coordinator", "accord-node-agent"];
+    if let Some(given) = std::env::var_os("ACCORD_TEST_BIN") {
+        return Ok(PathBuf::from(given));
+    }
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let folder = target().join(profile);
+    if FILES.iter().all(|file| folder.join(file).exists()) {
+        return Ok(folder);
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()).args(["build", "--quiet"]);
+    for package in ["libacc", "accord", "accord-coordinator", "accord-node-agent"] {
+        cargo.args(["-p", package]);
+    }
+    if profile == "release" {
+        cargo.arg("--release");
+    }
+    let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    if status.success() { Ok(folder) } else { Err(format!("cargo build: {status}")) }
+}
