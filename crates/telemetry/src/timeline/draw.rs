@@ -55,6 +55,7 @@ pub(super) fn picture(layout: &Layout<'_>) -> String {
     axis(&mut svg, layout, &scale, TITLE_HEIGHT + rows_height);
     let mut top = TITLE_HEIGHT;
     for device in &layout.devices {
+        grid(&mut svg, layout, &scale, top + DEVICE_HEIGHT, top + device_height(device) - GAP);
         draw_device(&mut svg, device, &scale, top);
         top += device_height(device);
     }
@@ -97,18 +98,25 @@ fn legend(svg: &mut String) {
     }
 }
 
-fn axis(svg: &mut String, layout: &Layout<'_>, scale: &Scale, bottom: f64) {
+/// The times of an axis's ticks, from the start of the picture.
+fn ticks(layout: &Layout<'_>) -> impl Iterator<Item = u64> {
     let length = layout.end_ns - layout.start_ns;
     let tick = tick_ns(length, TICKS_MAX);
-    for number in 0..=length / tick {
-        let x = scale.x(layout.start_ns + number * tick);
-        let _ = writeln!(
-            svg,
-            "<line class=\"axis\" x1=\"{x:.1}\" y1=\"{}\" x2=\"{x:.1}\" y2=\"{}\"/>",
-            TITLE_HEIGHT - 6.0,
-            bottom + 4.0
-        );
-        text(svg, x, bottom + 20.0, "dim", "middle", &duration(number * tick));
+    (0..=length / tick).map(move |number| number * tick)
+}
+
+fn axis(svg: &mut String, layout: &Layout<'_>, scale: &Scale, top: f64) {
+    for ns in ticks(layout) {
+        let label = if ns == 0 { "0".to_owned() } else { duration(ns) };
+        text(svg, scale.x(layout.start_ns + ns), top + 16.0, "dim", "middle", &label);
+    }
+}
+
+/// Lines at the axis's ticks behind a device's rows, but not behind its heading.
+fn grid(svg: &mut String, layout: &Layout<'_>, scale: &Scale, top: f64, bottom: f64) {
+    for ns in ticks(layout) {
+        let x = scale.x(layout.start_ns + ns);
+        let _ = writeln!(svg, "<line class=\"axis\" x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{bottom}\"/>");
     }
 }
 

@@ -54,13 +54,13 @@ impl<'a> Layout<'a> {
                 });
             }
         }
-        let mut queues: BTreeMap<(DeviceId, usize, QueueId), Vec<&'a Span>> = BTreeMap::new();
+        let mut queues: BTreeMap<(DeviceId, usize, u64, QueueId), Vec<&'a Span>> = BTreeMap::new();
         for (index, trace) in traces.iter().enumerate() {
             for span in &trace.spans {
-                queues.entry((span.device, index, span.queue)).or_default().push(span);
+                queues.entry((span.device, index, position(span.queue), span.queue)).or_default().push(span);
             }
         }
-        for ((id, index, queue), mut spans) in queues {
+        for ((id, index, _, queue), mut spans) in queues {
             spans.sort_by(|a, b| order(a).cmp(&order(b)));
             let rank = traces.get(index).and_then(|trace| trace.rank).filter(|_| traces.len() > 1);
             let device = devices.entry(id).or_insert_with(|| DeviceRows::nameless(id, ""));
@@ -106,6 +106,16 @@ impl DeviceRows<'_> {
         let launching = part(&|kind| kind == SpanKind::Launch);
         let copying = part(&|kind| kind != SpanKind::Launch);
         (self.busy, self.launching, self.copying) = (busy, launching, copying);
+    }
+}
+
+/// Where a queue's row stands among its device's: Accord's own around the program's numbers.
+fn position(queue: QueueId) -> u64 {
+    match queue {
+        QueueId::SYNC => 0,
+        QueueId::NOVAL => 1,
+        QueueId::INCOMING => u64::MAX,
+        QueueId(number) => 2 + u64::from(number),
     }
 }
 
