@@ -2,6 +2,7 @@
 
 pub mod cpu;
 mod device;
+pub mod image;
 pub mod fake;
 pub mod relay;
 

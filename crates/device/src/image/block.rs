@@ -1,0 +1,164 @@
+//! How a launch's argument block lies in a rewritten kernel's parameter space.
+
+use accord_types::ArgBlock;
+
+/// Where the parts of a block are in the kernel's one parameter:
+///
+/// ```text
+/// 0            slots that the kernel reads, 8 bytes each
+/// mask_at      one bit a slot: its value is relative to the parameter's address
+/// private_at   small private values, at the same offsets modulo 16 as in the block
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BlockLayout {
+    /// Slots that the kernel reads.
+    pub slots: u32,
+    /// Offset of the mask.
+    pub mask_at: u32,
+    /// Offset of the private values.
+    pub private_at: u32,
+    /// Size of the parameter.
+    pub bytes: u32,
+}
+
+/// What [`BlockLayout::pack`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Packed {
+    /// Everything is in the parameter.
+    Whole,
+    /// The private values don't fit: the caller puts the block into device memory, and packs again
+    /// with that address.
+    PrivateTooLarge,
+}
+
+impl BlockLayout {
+    /// Largest parameter that every driver takes.
+    pub const BYTES_MAX: usize = 4096;
+    /// Room for each slot's private value, and for all together in any case.
+    const PRIVATE_PER_SLOT: u32 = 32;
+    const PRIVATE_MIN: u32 = 64;
+
+    /// The layout for a kernel that reads `slots` slots.
+    pub fn new(slots: u32) -> Option<Self> {
+        let mask_at = slots * 8;
+        let private_at = (mask_at + slots.div_ceil(64) * 8).next_multiple_of(16);
+        let private = (slots * Self::PRIVATE_PER_SLOT).max(Self::PRIVATE_MIN);
+        let bytes = (private_at + private).min(Self::BYTES_MAX as u32);
+        (private_at + Self::PRIVATE_MIN <= bytes).then_some(Self { slots, mask_at, private_at, bytes })
+    }
+
+    /// Puts `block` into `parameter`, which has at least [`BlockLayout::bytes`]. With `at`, the device address
+    /// of a copy of the whole block, relative slots point there; without it the values go along.
+    /// The block has its `slots` and their `relative` bits.
+    pub fn pack(&self, block: &ArgBlock<'_>, at: Option<u64>, parameter: &mut [u8]) -> Packed {
+        let slots = block.slots as usize;
+        let read = slots.min(self.slots as usize);
+        let (slot_bytes, private) = block.bytes.split_at(slots * 8);
+        parameter[..read * 8].copy_from_slice(&slot_bytes[..read * 8]);
+        let mask = &mut parameter[self.mask_at as usize..][..(self.slots as usize).div_ceil(64) * 8];
+        mask.fill(0);
+        if block.relative.iter().all(|word| *word == 0) {
+            return Packed::Whole;
+        }
+        // The part of the block from `origin` on moves to `private_at`: both are multiples of 16.
+        let origin = slots * 8 / 16 * 16;
+        let to = self.private_at as usize + slots * 8 - origin;
+        if at.is_none() {
+            if to + private.len() > self.bytes as usize {
+                return Packed::PrivateTooLarge;
+            }
+            for (word, bytes) in block.relative.iter().zip(mask.chunks_exact_mut(8)) {
+                bytes.copy_from_slice(&word.to_ne_bytes());
+            }
+            parameter[to..to + private.len()].copy_from_slice(private);
+        }
+        for (index, &word) in block.relative.iter().enumerate() {
+            let mut left = word;
+            while left != 0 {
+                let slot = index * 64 + left.trailing_zeros() as usize;
+                left &= left - 1;
+                let Some(cell) = parameter[..read * 8].chunks_exact_mut(8).nth(slot) else { break };
+                let offset = u64::from_ne_bytes(cell.try_into().expect("8 bytes"));
+                let value = match at {
+                    Some(at) => at.wrapping_add(offset),
+                    None => offset.wrapping_sub(origin as u64).wrapping_add(self.private_at.into()),
+                };
+                cell.copy_from_slice(&value.to_ne_bytes());
+            }
+        }
+        Packed::Whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What the rewritten kernel's first instructions do: the slots as the region sees them.
+    fn kernel_slots(layout: &BlockLayout, parameter: &[u8], address: u64) -> Vec<u64> {
+        let word = |at: usize| u64::from_ne_bytes(parameter[at..at + 8].try_into().unwrap());
+        (0..layout.slots as usize)
+            .map(|slot| {
+                let bit = word(layout.mask_at as usize + slot / 64 * 8) >> (slot % 64) & 1;
+                word(slot * 8).wrapping_add(bit * address)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_parts_dont_overlap() {
+        for slots in 0..200 {
+            let Some(layout) = BlockLayout::new(slots) else { continue };
+            assert!(layout.mask_at >= slots * 8);
+            assert!(layout.private_at >= layout.mask_at + slots.div_ceil(64) * 8);
+            assert!(layout.bytes <= 4096 && layout.private_at % 16 == 0, "{layout:?}");
+        }
+        assert!(BlockLayout::new(6).is_some() && BlockLayout::new(1000).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn a_region_finds_its_values_wherever_the_parameter_is(
+            values in prop::collection::vec(prop::option::of(prop::collection::vec(any::<u8>(), 1..24)), 1..90),
+            unread in 0u32..3,
+            address in (0u64..1 << 40).prop_map(|a| a * 16),
+        ) {
+            let slots = values.len();
+            let mut bytes = vec![0u8; slots * 8];
+            let mut relative = vec![0u64; slots.div_ceil(64)];
+            for (slot, value) in values.iter().enumerate() {
+                let word = match value {
+                    None => 0x7000_0000 + slot as u64,
+                    Some(value) => {
+                        let at = bytes.len().next_multiple_of(16);
+                        bytes.resize(at, 0xee);
+                        bytes.extend_from_slice(value);
+                        relative[slot / 64] |= 1 << (slot % 64);
+                        at as u64
+                    }
+                };
+                bytes[slot * 8..][..8].copy_from_slice(&word.to_ne_bytes());
+            }
+            let block = ArgBlock { bytes: &bytes, slots: slots as u32, relative: &relative };
+            let layout = BlockLayout::new((slots as u32).saturating_sub(unread).max(1)).unwrap();
+            let mut parameter = vec![0xaa; layout.bytes as usize];
+            let (at, memory): (u64, &[u8]) = match layout.pack(&block, None, &mut parameter) {
+                Packed::Whole => (address, &parameter),
+                Packed::PrivateTooLarge => {
+                    prop_assert_eq!(layout.pack(&block, Some(1 << 50), &mut parameter), Packed::Whole);
+                    (1 << 50, &bytes)
+                }
+            };
+            for (slot, seen) in kernel_slots(&layout, &parameter, address).into_iter().enumerate() {
+                match &values[slot] {
+                    None => prop_assert_eq!(seen, 0x7000_0000 + slot as u64),
+                    Some(value) => {
+                        prop_assert_eq!(seen % 16, 0);
+                        prop_assert_eq!(&memory[(seen - at) as usize..][..value.len()], &value[..]);
+                    }
+                }
+            }
+        }
+    }
+}

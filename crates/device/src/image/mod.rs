@@ -1,0 +1,79 @@
+//! Images: the GPU code of one object of the program, as plain data that any process can be sent.
+
+mod block;
+mod rewrite;
+#[cfg(test)]
+mod tests;
+
+pub use block::{BlockLayout, Packed};
+pub use rewrite::{BlockPath, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Rewritten, rewrite};
+
+use accord_types::ImageId;
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// One object's code for NVIDIA GPUs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Image {
+    /// PTX texts, without their final zero bytes. One link takes all of them.
+    pub objects: Vec<Vec<u8>>,
+    /// Regions, in the order of the program's own list of them.
+    pub functions: Vec<ImageFunction>,
+    /// Variables with a `declare` clause, in the order of the program's own list of them.
+    pub variables: Vec<ImageVariable>,
+}
+
+/// A region's version for GPUs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImageFunction {
+    /// Its name in the PTX.
+    pub name: String,
+    /// Gangs, workers and vector length that it was compiled for; 0 is open.
+    pub dims: [u16; 3],
+}
+
+/// A `declare` variable's twin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImageVariable {
+    /// Its name in the PTX; for a `link` variable that of a cell with its address.
+    pub name: String,
+}
+
+impl Image {
+    /// Its identity: a hash of everything in it.
+    pub fn id(&self) -> ImageId {
+        let mut hash = Sha256::new();
+        let mut part = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        part(&(self.objects.len() as u64).to_le_bytes());
+        self.objects.iter().for_each(|object| part(object));
+        part(&(self.functions.len() as u64).to_le_bytes());
+        for function in &self.functions {
+            part(function.name.as_bytes());
+            part(&function.dims.map(u16::to_le_bytes).concat());
+        }
+        self.variables.iter().for_each(|variable| part(variable.name.as_bytes()));
+        ImageId(hash.finalize().into())
+    }
+}
+
+/// The images that a process knows, by their identity.
+#[derive(Default, Debug)]
+pub struct Images(RwLock<HashMap<ImageId, Arc<Image>>>);
+
+impl Images {
+    /// Adds an image.
+    pub fn add(&self, image: Image) -> ImageId {
+        let id = image.id();
+        self.0.write().unwrap_or_else(PoisonError::into_inner).entry(id).or_insert_with(|| Arc::new(image));
+        id
+    }
+
+    /// The image with this identity.
+    pub fn get(&self, id: ImageId) -> Option<Arc<Image>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+}

@@ -1,0 +1,137 @@
+//! The rewrite against PTX of the real compiler.
+
+use super::*;
+use proptest::prelude::*;
+use std::path::Path;
+use std::process::Command;
+
+const REGIONS: &str = include_str!("fixtures/regions.ptx");
+
+fn layout(rewritten: &Rewritten<'_>, name: &str) -> Result<BlockLayout, String> {
+    match &rewritten.kernels.iter().find(|kernel| kernel.name == name).expect("a kernel of the file").block {
+        BlockPath::Parameter(layout) => Ok(*layout),
+        BlockPath::Memory(why) => Err(why.to_string()),
+    }
+}
+
+#[test]
+fn kernels_of_gcc_take_their_block_as_parameter() {
+    let rewritten = rewrite(REGIONS, 90);
+    let slots: Vec<_> =
+        (0..5).map(|i| layout(&rewritten, &format!("main$_omp_fn${i}")).map(|layout| layout.slots)).collect();
+    // The second one brings its address to other warps by shared memory.
+    assert_eq!(slots, [Ok(4), Ok(3), Ok(1), Ok(1), Ok(0)]);
+    assert!(rewritten.text.contains(".version 7.7\n.target sm_70\n"));
+    assert!(!rewritten.text.contains("(.param .u64 %in_ar0)"));
+    assert!(!rewritten.text.contains("ld.param.u64 %ar0,"));
+    assert_eq!(rewritten.text.matches("cvta.param.u64").count(), 4);
+    // Declaration and definition agree.
+    for kernel in &rewritten.kernels {
+        let head = format!(".entry {} (.param .align 16 .b8 %in_ar0[", kernel.name);
+        assert_eq!(rewritten.text.matches(&head).count(), 2, "{head}");
+    }
+}
+
+#[test]
+fn what_is_not_rewritten_stays_as_it_is() {
+    for (text, why) in [
+        (REGIONS.to_owned(), "sm_60"),
+        (REGIONS.replace("shfl.sync.", "shfl."), "without a mask"),
+        (REGIONS.replace(".target sm_30", ""), "no version or target"),
+    ] {
+        let rewritten = rewrite(&text, if why == "sm_60" { 60 } else { 90 });
+        assert_eq!(rewritten.text, text);
+        assert!(layout(&rewritten, "main$_omp_fn$0").is_err_and(|text| text.contains(why)), "{why}");
+    }
+}
+
+#[test]
+fn an_unknown_use_of_the_address_keeps_the_ordinary_way() {
+    let start = REGIONS.find(".entry main$_omp_fn$0 (.param .u64 %in_ar0)\n").expect("definition");
+    let at = start + REGIONS[start..].find("mov.u64 %r").expect("a copy of the address");
+    let line = REGIONS[at..].lines().next().expect("a line");
+    let register = line.strip_prefix("mov.u64 ").and_then(|l| l.strip_suffix(",%ar0;")).expect("a copy");
+    for use_ in [
+        format!("add.u64 %r999,{register},8;"),
+        format!("st.u64 [%frame+8],{register};"),
+        format!("st.u64 [%r999],{register};"),
+        format!("st.u64 [{register}],%r999;"),
+        format!("ld.v2.u64 {{%r998,%r999}},[{register}];"),
+        format!("ld.u64 %r999,[{register}+100000];"),
+        "ld.param.u64 %ar0,[%in_ar0];".to_owned(),
+        "add.u64 %r999,%ar0,1;".to_owned(),
+    ] {
+        let text = format!("{}{line}\n{use_}{}", &REGIONS[..at], &REGIONS[at + line.len()..]);
+        let rewritten = rewrite(&text, 90);
+        assert!(layout(&rewritten, "main$_omp_fn$0").is_err(), "{use_}");
+        assert!(layout(&rewritten, "main$_omp_fn$1").is_ok(), "{use_}");
+    }
+}
+
+#[test]
+fn unoptimized_kernels_keep_their_address_in_memory_and_the_ordinary_way() {
+    let Some(text) = compile("-O0") else { return };
+    let rewritten = rewrite(&text, 90);
+    assert_eq!(rewritten.kernels.len(), 5);
+    assert!(layout(&rewritten, "main$_omp_fn$0").is_err_and(|why| why.contains("frame")));
+}
+
+#[test]
+fn todays_compiler_still_writes_what_is_known() {
+    let Some(text) = compile("-O2") else { return };
+    let rewritten = rewrite(&text, 90);
+    assert_eq!(rewritten.kernels.len(), 5);
+    for kernel in &rewritten.kernels {
+        assert!(matches!(kernel.block, BlockPath::Parameter(_)), "{kernel:?}");
+    }
+}
+
+/// The PTX that this machine's compiler makes of the fixture's source.
+fn compile(level: &str) -> Option<String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/image/fixtures/regions.c");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = Command::new("gcc")
+        .args([level, "-fopenacc", "-foffload=nvptx-none", "-save-temps", "-o", "program"])
+        .arg(source)
+        .current_dir(folder.path())
+        .output();
+    let made = std::fs::read_dir(folder.path()).expect("the folder").flatten().map(|entry| entry.path());
+    let text = made
+        .filter(|path| path.to_string_lossy().ends_with("nvptx-none.mkoffload.o"))
+        .find_map(|path| std::fs::read_to_string(path).ok());
+    if text.is_none() {
+        println!("skipped: gcc makes no PTX here ({output:?})");
+    }
+    text
+}
+
+#[test]
+fn images_are_told_apart_by_everything_in_them() {
+    let image = Image {
+        objects: vec![b"a".to_vec(), b"b".to_vec()],
+        functions: vec![ImageFunction { name: "f".into(), dims: [0, 1, 32] }],
+        variables: vec![ImageVariable { name: "v".into() }],
+    };
+    let mut others = vec![image.clone(); 4];
+    others[0].objects = vec![b"ab".to_vec()];
+    others[1].functions[0].dims = [1, 1, 32];
+    others[2].variables[0].name = "w".into();
+    others[3].objects.swap(0, 1);
+    assert!(others.iter().all(|other| other.id() != image.id()));
+    let images = Images::default();
+    let id = images.add(image.clone());
+    assert_eq!(images.add(image.clone()), id);
+    assert_eq!(images.get(id).as_deref(), Some(&image));
+    assert!(images.get(others[0].id()).is_none());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn damaged_ptx_is_no_reason_to_panic(cut in 0..REGIONS.len(), add in "[{};%.a-z0-9 \\[\\]\\n,@/]{0,40}") {
+        prop_assume!(REGIONS.is_char_boundary(cut));
+        rewrite(&format!("{}{add}{}", &REGIONS[..cut], &REGIONS[cut..]), 90);
+        rewrite(&REGIONS[..cut], 90);
+    }
+}
