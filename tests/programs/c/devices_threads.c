@@ -1,5 +1,6 @@
 // OpenMP host threads, each driving a device of its own, all at the same time.
 // BUILD flags=-fopenmp
+// BUILD offload=no
 #include "check.h"
 #include <omp.h>
 

@@ -1,0 +1,204 @@
+//! What libacc.so exports: all that programs built by GCC may ask for, and nothing else.
+
+use accord_tests::{Result, libacc};
+use object::{Object, ObjectSymbol};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// GCC's entry points.
+const GOACC: &[&str] = &[
+    "GOACC_data_end",
+    "GOACC_data_start",
+    "GOACC_declare",
+    "GOACC_enter_data",
+    "GOACC_enter_exit_data",
+    "GOACC_exit_data",
+    "GOACC_get_num_threads",
+    "GOACC_get_thread_num",
+    "GOACC_parallel",
+    "GOACC_parallel_keyed",
+    "GOACC_update",
+    "GOACC_wait",
+    "GOMP_offload_register",
+    "GOMP_offload_register_ver",
+    "GOMP_offload_unregister",
+    "GOMP_offload_unregister_ver",
+];
+
+/// Routines in their C form only.
+const C_ONLY: &[&str] = &[
+    "acc_async_wait",
+    "acc_async_wait_all",
+    "acc_attach",
+    "acc_attach_async",
+    "acc_copyout_finalize_async",
+    "acc_delete_finalize_async",
+    "acc_detach",
+    "acc_detach_async",
+    "acc_detach_finalize",
+    "acc_detach_finalize_async",
+    "acc_deviceptr",
+    "acc_free",
+    "acc_get_cuda_stream",
+    "acc_get_current_cuda_context",
+    "acc_get_current_cuda_device",
+    "acc_hostptr",
+    "acc_malloc",
+    "acc_map_data",
+    "acc_memcpy_d2d",
+    "acc_memcpy_d2d_async",
+    "acc_memcpy_from_device",
+    "acc_memcpy_from_device_async",
+    "acc_memcpy_to_device",
+    "acc_memcpy_to_device_async",
+    "acc_pcopyin",
+    "acc_pcreate",
+    "acc_prof_lookup",
+    "acc_prof_register",
+    "acc_prof_unregister",
+    "acc_register_library",
+    "acc_set_cuda_stream",
+    "acc_unmap_data",
+];
+
+/// Routines with a C form and one Fortran form, `NAME_h_`.
+const WITH_FORTRAN: &[&str] = &[
+    "acc_async_test",
+    "acc_async_test_all",
+    "acc_get_device_num",
+    "acc_get_device_type",
+    "acc_get_num_devices",
+    "acc_get_property",
+    "acc_get_property_string",
+    "acc_init",
+    "acc_on_device",
+    "acc_set_device_num",
+    "acc_set_device_type",
+    "acc_shutdown",
+    "acc_wait",
+    "acc_wait_all",
+    "acc_wait_all_async",
+    "acc_wait_async",
+];
+
+/// Routines with a C form and three Fortran forms: `NAME_32_h_`, `NAME_64_h_`, `NAME_array_h_`.
+const WITH_FORTRAN_DATA: &[&str] = &[
+    "acc_copyin",
+    "acc_copyin_async",
+    "acc_copyout",
+    "acc_copyout_async",
+    "acc_copyout_finalize",
+    "acc_create",
+    "acc_create_async",
+    "acc_delete",
+    "acc_delete_async",
+    "acc_delete_finalize",
+    "acc_is_present",
+    "acc_present_or_copyin",
+    "acc_present_or_create",
+    "acc_update_device",
+    "acc_update_device_async",
+    "acc_update_self",
+    "acc_update_self_async",
+];
+
+/// What else may be exported, and why.
+const OTHERS: &[&str] = &[
+    // The worker of a CPU device is the program started again: this is where it turns off.
+    "__libc_start_main",
+];
+
+/// What stock libgomp has and libacc leaves to it: its lock for atomics without machine instructions.
+const LEFT_TO_LIBGOMP: &[&str] = &["GOMP_atomic_start", "GOMP_atomic_end"];
+
+#[test]
+fn everything_that_programs_need_is_exported() {
+    let exported = exports(&libacc().unwrap()).unwrap();
+    let missing: Vec<_> = required().difference(&exported).cloned().collect();
+    assert!(missing.is_empty(), "libacc.so lacks {missing:?}");
+}
+
+#[test]
+fn nothing_else_is_exported() {
+    let allowed: BTreeSet<String> =
+        required().into_iter().chain(OTHERS.iter().map(|&name| name.to_owned())).collect();
+    let exported = exports(&libacc().unwrap()).unwrap();
+    // Routines of newer versions of the specification may come without a change here.
+    let unexpected: Vec<_> =
+        exported.difference(&allowed).filter(|name| !name.starts_with("acc_")).collect();
+    assert!(unexpected.is_empty(), "libacc.so also exports {unexpected:?}");
+}
+
+#[test]
+fn everything_of_this_machines_libgomp_is_exported() {
+    let Some(libgomp) = libgomp() else {
+        println!("skipped: gcc has no libgomp.so.1");
+        return;
+    };
+    let exported = exports(&libacc().unwrap()).unwrap();
+    let mut missing = exports(&libgomp).unwrap();
+    missing.retain(|name| {
+        (name.starts_with("acc_") || name.starts_with("GOACC_") || name.starts_with("GOMP_offload_"))
+            && !exported.contains(name)
+            && !LEFT_TO_LIBGOMP.contains(&name.as_str())
+    });
+    assert!(missing.is_empty(), "{} has, and libacc.so lacks, {missing:?}", libgomp.display());
+}
+
+/// A library with only some of libgomp's symbol versions makes the loader refuse the program.
+#[test]
+fn symbols_have_no_versions() {
+    let data = std::fs::read(libacc().unwrap()).unwrap();
+    let file = object::File::parse(&*data).unwrap();
+    use object::ObjectSection;
+    let versions = file.sections().any(|section| section.name() == Ok(".gnu.version_d"));
+    assert!(!versions, "libacc.so defines symbol versions");
+}
+
+#[test]
+fn only_the_c_library_is_needed() {
+    let output = Command::new("readelf").arg("-d").arg(libacc().unwrap()).output();
+    let Ok(output) = output else {
+        println!("skipped: no readelf");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let needed: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("(NEEDED)"))
+        .filter_map(|line| line.split(['[', ']']).nth(1))
+        .collect();
+    let allowed = ["libc.so.6", "libgcc_s.so.1", "libm.so.6", "ld-linux-x86-64.so.2", "libdl.so.2", "libpthread.so.0"];
+    let other: Vec<_> = needed.iter().filter(|name| !allowed.contains(name)).collect();
+    assert!(other.is_empty(), "libacc.so needs {other:?}");
+    assert!(!needed.is_empty(), "readelf says nothing about libacc.so");
+}
+
+fn required() -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = GOACC.iter().chain(C_ONLY).map(|&name| name.to_owned()).collect();
+    for name in WITH_FORTRAN {
+        names.extend([(*name).to_owned(), format!("{name}_h_")]);
+    }
+    for name in WITH_FORTRAN_DATA {
+        names.insert((*name).to_owned());
+        names.extend(["32", "64", "array"].map(|form| format!("{name}_{form}_h_")));
+    }
+    names
+}
+
+fn exports(path: &Path) -> Result<BTreeSet<String>> {
+    let data = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let file = object::File::parse(&*data).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
+        .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
+        .collect())
+}
+
+fn libgomp() -> Option<PathBuf> {
+    let output = Command::new("gcc").arg("-print-file-name=libgomp.so.1").output().ok()?;
+    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    path.is_absolute().then_some(path)
+}

@@ -1,0 +1,326 @@
+//! The house rules that a program can check.
+
+use accord_tests::{Result, repository_file, root};
+use accord_types::settings;
+use regex_lite::Regex;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Longest file, in lines that are neither empty nor comment, its tests not counted.
+const LINES_MAX: usize = 500;
+
+/// Files that are tables or generated, and may be longer.
+const LONG_FILES: &[&str] = &["proto/src/gen/"];
+
+/// Where `unsafe` may be: the C boundary, host memory, worker processes and hardware.
+const UNSAFE: &[&str] = &[
+    "libacc/src/",
+    "libacc/link/src/host_copy.rs",
+    "crates/device/src/cpu/",
+    "crates/device/src/cuda/",
+    "crates/device/tests/",
+    "crates/fabric/src/shm/",
+    "node-agent/src/topology/ffi.rs",
+];
+
+/// Who may use whom: imports go down only. Programs, agents and the coordinator meet in the fabric's frames and in
+/// the protocol, nowhere else.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("accord-types", &[]),
+    ("accord-telemetry", &["accord-types"]),
+    ("accord-proto", &["accord-types"]),
+    ("accord-fabric", &["accord-types"]),
+    ("accord-device", &["accord-types"]),
+    ("accord-runtime", &["accord-types", "accord-device"]),
+    ("accord-link", &["accord-types", "accord-device", "accord-fabric", "accord-runtime"]),
+    (
+        "libacc",
+        &["accord-types", "accord-device", "accord-fabric", "accord-runtime", "accord-link", "accord-telemetry"],
+    ),
+    (
+        "accord-node-agent",
+        &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry"],
+    ),
+    ("accord-coordinator", &["accord-types", "accord-fabric", "accord-proto", "accord-telemetry"]),
+    (
+        "accord",
+        &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry"],
+    ),
+];
+
+/// Crates that serve the control plane; the program's side and the data plane have none of them.
+const CONTROL_PLANE: &[&str] = &["tokio", "tonic", "hyper", "prost"];
+
+/// What must not contain [`CONTROL_PLANE`], however indirectly.
+const WITHOUT_CONTROL_PLANE: &[&str] =
+    &["accord-types", "accord-fabric", "accord-device", "accord-runtime", "accord-link", "libacc"];
+
+/// A runtime of rules: these are for those who drive it.
+const RUNTIME_MUST_NOT_NAME: &[&str] = &["std::net", "std::process", "std::thread::spawn", "libc::", "extern \"C\""];
+
+#[test]
+fn imports_go_down_only() {
+    let metadata = metadata(&["--no-deps"]).unwrap();
+    let allowed: BTreeMap<_, _> = LAYERS.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        if name == "accord-tests" || name == "accord-benches" || name == "accord-sim" {
+            continue; // they may see everything
+        }
+        let Some(&may_use) = allowed.get(name) else {
+            wrong.push(format!("{name} has no layer; give it one in LAYERS"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let used = dependency["name"].as_str().unwrap();
+            let ours = used.starts_with("accord") || used == "libacc";
+            if dependency["kind"].is_null() && ours && !may_use.contains(&used) {
+                wrong.push(format!("{name} uses {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_data_path_has_no_async_runtime() {
+    let metadata = metadata(&["--filter-platform", "x86_64-unknown-linux-gnu"]).unwrap();
+    let mut wrong = Vec::new();
+    for root in WITHOUT_CONTROL_PLANE {
+        for used in all_dependencies(&metadata, root) {
+            if CONTROL_PLANE.contains(&used.as_str()) {
+                wrong.push(format!("{root} contains {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_runtime_has_no_sockets_processes_or_c() {
+    let mut wrong = Vec::new();
+    for path in sources().unwrap().into_iter().filter(|path| path.starts_with("libacc/runtime/src")) {
+        let text = code(&path);
+        wrong.extend(
+            RUNTIME_MUST_NOT_NAME
+                .iter()
+                .filter(|name| text.contains(**name))
+                .map(|name| format!("{}: {name}", path.display())),
+        );
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn unsafe_is_where_it_may_be_and_says_why() {
+    let keyword = Regex::new(r"\bunsafe\b\s*(\{|fn|impl|extern|trait|\()").unwrap();
+    let block = Regex::new(r"\bunsafe\b\s*(\{|impl)").unwrap();
+    let mut wrong = Vec::new();
+    for path in sources().unwrap() {
+        let allowed = UNSAFE.iter().any(|prefix| path.to_string_lossy().starts_with(prefix));
+        let text = std::fs::read_to_string(repository_file(&path.to_string_lossy())).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let line = without_text(line);
+            if !keyword.is_match(&line) {
+                continue;
+            }
+            if !allowed {
+                wrong.push(format!("{}:{}: unsafe is not allowed here", path.display(), index + 1));
+            } else if block.is_match(&line) && !has_reason(&lines, index) {
+                wrong.push(format!("{}:{}: SAFETY is missing", path.display(), index + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Crates that need no unsafe say so, so that the compiler sees to it.
+#[test]
+fn safe_crates_forbid_unsafe() {
+    let roots = [
+        "crates/types/src/lib.rs",
+        "crates/telemetry/src/lib.rs",
+        "proto/src/lib.rs",
+        "libacc/runtime/src/lib.rs",
+        "coordinator/src/lib.rs",
+        "coordinator/src/main.rs",
+        "cli/src/main.rs",
+        "tests/src/lib.rs",
+    ];
+    let wrong: Vec<_> = roots
+        .iter()
+        .filter(|path| {
+            !std::fs::read_to_string(repository_file(path)).unwrap_or_default().contains("#![forbid(unsafe_code)]")
+        })
+        .collect();
+    assert!(wrong.is_empty(), "no #![forbid(unsafe_code)] in {wrong:?}");
+}
+
+#[test]
+fn files_are_short() {
+    let mut long = Vec::new();
+    for path in sources().unwrap() {
+        if LONG_FILES.iter().any(|prefix| path.to_string_lossy().starts_with(prefix)) {
+            continue;
+        }
+        let lines = code(&path).lines().count();
+        if lines >= LINES_MAX {
+            long.push(format!("{}: {lines} lines", path.display()));
+        }
+    }
+    assert!(long.is_empty(), "{LINES_MAX} lines of code are the limit: {long:#?}");
+}
+
+#[test]
+fn every_crate_takes_the_workspaces_lints() {
+    let metadata = metadata(&["--no-deps"]).unwrap();
+    let mut wrong = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let manifest = std::fs::read_to_string(package["manifest_path"].as_str().unwrap()).unwrap();
+        if !manifest.contains("[lints]\nworkspace = true") {
+            wrong.push(package["name"].to_string());
+        }
+    }
+    assert!(wrong.is_empty(), "no workspace lints in {wrong:?}");
+}
+
+#[test]
+fn the_page_of_settings_lists_every_setting() {
+    let page = std::fs::read_to_string(repository_file("docs/reference/env.md")).unwrap();
+    let mut missing = Vec::new();
+    for setting in settings::ALL {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", setting.name)));
+        match row {
+            None => missing.push(setting.name.to_owned()),
+            Some(row) => missing.extend(
+                std::iter::once(&setting.help)
+                    .chain(setting.aliases)
+                    .filter(|text| !row.contains(**text))
+                    .map(|text| format!("{}: {text}", setting.name)),
+            ),
+        }
+    }
+    assert!(missing.is_empty(), "docs/reference/env.md lacks {missing:#?}");
+}
+
+/// Whoever reads one environment variable of ours elsewhere finds it in the table.
+#[test]
+fn settings_are_in_the_table() {
+    let name = Regex::new(r#""(ACCORD_[A-Z_]+)""#).unwrap();
+    let internal = ["ACCORD_TEST", "ACCORD_INTERNAL", "ACCORD_WORKER", "ACCORD_EXECUTOR", "ACCORD_BENCH", "ACCORD_SIM"];
+    let mut wrong = Vec::new();
+    for path in sources().unwrap() {
+        let text = path.to_string_lossy().into_owned();
+        if text.contains("/tests/") || text.starts_with("tests/") || text.starts_with("benches/") {
+            continue;
+        }
+        for found in name.captures_iter(&code(&path)) {
+            let known = settings::ALL.iter().any(|setting| setting.name == &found[1]);
+            if !known && !internal.iter().any(|prefix| found[1].starts_with(prefix)) {
+                wrong.push(format!("{text}: {}", &found[1]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not in crates/types/src/settings.rs: {wrong:#?}");
+}
+
+/// Each trap of GCC's interface that a program can show has a program named after it.
+#[test]
+fn traps_have_programs() {
+    // The others need a GPU (28 to 30, 35), or are shown by the ABI tests (37, 38, 44), the matrix of
+    // variants (45) or another trap's program (3 by 23, 32 by launch_dimensions).
+    let shown = (1..=48u32).filter(|trap| ![3, 28, 29, 30, 32, 35, 37, 38, 44, 45].contains(trap));
+    let programs = accord_tests::programs().unwrap();
+    let missing: Vec<u32> = shown
+        .filter(|trap| !programs.iter().any(|program| program.name.starts_with(&format!("trap_{trap:02}_"))))
+        .collect();
+    assert!(missing.is_empty(), "no program for {missing:?}");
+}
+
+fn metadata(arguments: &[&str]) -> Result<Value> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(root())
+        .args(["metadata", "--offline", "--format-version", "1"])
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+}
+
+/// Names of all packages that end up in `package`, build and test dependencies not counted.
+fn all_dependencies(metadata: &Value, package: &str) -> Vec<String> {
+    let packages = metadata["packages"].as_array().unwrap();
+    let name_of = |id: &Value| {
+        let found = packages.iter().find(|package| &package["id"] == id);
+        found.and_then(|package| package["name"].as_str()).unwrap_or_default().to_owned()
+    };
+    let nodes = metadata["resolve"]["nodes"].as_array().unwrap();
+    let start = packages.iter().find(|candidate| candidate["name"] == package).unwrap();
+    let mut open = vec![start["id"].clone()];
+    let mut seen: Vec<Value> = Vec::new();
+    while let Some(id) = open.pop() {
+        if seen.contains(&id) {
+            continue;
+        }
+        if let Some(node) = nodes.iter().find(|node| node["id"] == id) {
+            for dependency in node["deps"].as_array().unwrap() {
+                let normal = dependency["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"].is_null());
+                if normal {
+                    open.push(dependency["pkg"].clone());
+                }
+            }
+        }
+        seen.push(id);
+    }
+    seen.iter().map(name_of).collect()
+}
+
+/// All Rust sources, relative to the root.
+fn sources() -> Result<Vec<PathBuf>> {
+    let mut open: Vec<PathBuf> =
+        ["crates", "libacc", "node-agent", "coordinator", "cli", "proto", "tests", "benches"].map(|top| root().join(top)).into();
+    let mut found = Vec::new();
+    while let Some(folder) = open.pop() {
+        let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path.strip_prefix(root()).map_err(|error| error.to_string())?.to_owned());
+            }
+        }
+    }
+    found.sort();
+    if found.is_empty() { Err("no sources".to_owned()) } else { Ok(found) }
+}
+
+/// A file's lines that are neither empty nor comment, without its tests.
+fn code(path: &Path) -> String {
+    let text = std::fs::read_to_string(root().join(path)).unwrap_or_default();
+    text.lines()
+        .take_while(|line| !line.trim_start().starts_with("#[cfg(test)]"))
+        .filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// A line without its comment and what is in quotes.
+fn without_text(line: &str) -> String {
+    let quoted = Regex::new(r#""[^"]*""#).unwrap();
+    let line = quoted.replace_all(line, "");
+    line.split("//").next().unwrap_or_default().to_owned()
+}
+
+/// Whether SAFETY is in the comments and attributes right above the statement of a line, or on it.
+fn has_reason(lines: &[&str], index: usize) -> bool {
+    const ABOVE: usize = 12;
+    lines[index.saturating_sub(ABOVE)..=index].iter().any(|line| line.contains("SAFETY"))
+}
