@@ -69,6 +69,10 @@ impl Exchange {
         }
         state.pushes.push(transfer, to)?;
         drop(state);
+        // Whoever loses the way to a party closes its outbox first, and then ends the pushes it finds here.
+        if let Some(error) = outbox.closed() {
+            self.push_lost(to, &error);
+        }
         Ok(Pushing { exchange: self.clone(), outbox, transfer, len, outgoing: None, over: false })
     }
 

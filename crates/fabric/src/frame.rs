@@ -16,7 +16,9 @@ use rkyv::api::low::{LowDeserializer, LowValidator};
 use rkyv::rancor::{Failure, Strategy};
 use rkyv::ser::writer::Buffer;
 use rkyv::{Archive, Deserialize, Portable};
+use rustix::net::{SendFlags, send};
 use std::io::Read;
+use std::net::TcpStream;
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 16;
@@ -163,6 +165,21 @@ pub fn put<R: Record>(out: &mut Vec<u8>, record: &R, payload: &[&[u8]]) -> Resul
     }
     out.resize(start + length, 0);
     Ok(length)
+}
+
+/// Writes all of `bytes`, never raising a signal: a program may not have it ignored.
+///
+/// # Errors
+/// Those of the socket.
+pub fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match send(stream, bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Takes frames from a stream, several with one read. Holds at most [`BUFFER_LEN`] bytes.

@@ -8,8 +8,9 @@
 //! * [`pass`]: hands an accepted connection to another process of the same machine.
 #![forbid(unsafe_code)]
 
-pub mod door;
 pub mod bulk;
+pub mod clock;
+pub mod door;
 pub mod exchange;
 pub mod frame;
 pub mod handshake;

@@ -8,10 +8,17 @@ mod failure;
 mod payload;
 
 pub use failure::{Failure, decode_error, encode_error};
-pub use payload::{Position, SpanRecord, decode_program, decode_spans, decode_strings, encode_program,
-    encode_span, encode_strings, positions, put_position};
+pub use payload::{
+    Position, SpanRecord, decode_function, decode_global, decode_program, decode_spans, encode_function,
+    encode_global, encode_program, encode_span, positions, put_position,
+};
 
 use rkyv::{Archive, Deserialize, Serialize};
+
+/// Bytes of commands that a program may have in flight.
+pub const CREDIT_WINDOW: u64 = 1 << 20;
+/// An executor gives credit back in steps of at least this many bytes.
+pub const CREDIT_STEP: u64 = CREDIT_WINDOW / 8;
 
 /// The other end of a transfer: a node's executor of this session, or the program ([`FROM_PROGRAM`]).
 ///
@@ -56,11 +63,11 @@ pub enum Command {
     CopyOut { device: u32, queue: u32, src: u64, len: u64, transfer: u64 },
     /// Operation: copies within the device.
     Copy { device: u32, queue: u32, dst: u64, src: u64, len: u64 },
-    /// Names a function for later launches. Payload: object path, build id, name.
+    /// Names a function for later launches. Payload: its texts, see [`encode_function`].
     Function { device: u32, function: u32, offset: u64, executable: bool },
     /// Operation: runs a region. Payload: one bit per slot in 64-bit words, then the argument block.
     Launch { device: u32, queue: u32, function: u32, gangs: u32, workers: u32, vector: u32, slots: u32 },
-    /// Reply: address of a global variable. Payload: object path, build id.
+    /// Reply: address of a global variable. Payload: its texts, see [`encode_global`].
     Global { device: u32, ticket: u64, offset: u64, len: u64, executable: bool },
     /// Operation: waits for another queue of the device.
     WaitQueue { device: u32, queue: u32, other: u32, seq: u64 },

@@ -1,12 +1,31 @@
 //! One session's use of this node's devices, in a process of its own: commands come in on the
 //! session's lanes, go into the devices' streams, and events go back.
+//!
+//! ```text
+//! command lane ── commands (one thread, never waits for a device) ──> streams of the devices
+//!      ^                                                              │ copies read and write lanes
+//!      └── events (written by whichever thread has the news) <────────┘ on the devices' own threads
+//! ```
+
+mod arrivals;
+mod commands;
+mod copies;
+mod events;
+mod peers;
+mod session;
+mod slot;
 
 use accord_device::Device;
 use accord_fabric::{Key, ProgramSpec, pass};
 use accord_types::{NodeId, Result, SessionId};
+use session::Session;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an executor waits for its program's command lane.
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Takes what a worker wrote: the file descriptor (1 or 2) and the bytes.
 pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
@@ -38,10 +57,20 @@ pub struct ExecutorConfig {
     pub devices: Box<dyn DeviceFactory>,
 }
 
-/// Serves one session until its program's command lane or the agent (`control`) goes.
-/// The session's connections come in over `control`, see [`pass`].
+/// Serves one session until its program's command lane or the agent (`control`) goes, or no
+/// command lane comes for 10 s. The session's connections come in over `control`, see [`pass`].
 pub fn run(control: UnixStream, config: ExecutorConfig) -> ExitCode {
-    let _ = config;
-    while let Ok(Some(_)) = pass::receive(&control) {}
+    let Ok(waker) = control.try_clone() else { return ExitCode::FAILURE };
+    if control.set_read_timeout(Some(PROGRAM_TIMEOUT)).is_err() {
+        return ExitCode::FAILURE;
+    }
+    let session = Session::new(config, waker);
+    while let Ok(Some((stream, hello))) = pass::receive(&control) {
+        if session.take(stream, hello) && control.set_read_timeout(None).is_err() {
+            break;
+        }
+    }
+    session.end();
+    session.join();
     ExitCode::SUCCESS
 }

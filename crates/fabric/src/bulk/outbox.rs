@@ -52,6 +52,11 @@ impl Outbox {
         self.changed.notify_all();
     }
 
+    /// Why the outbox is closed, if it is.
+    pub fn closed(&self) -> Option<Error> {
+        self.lock().closed.clone()
+    }
+
     /// Takes a lane for a transfer of `len` bytes; waits until one is free.
     ///
     /// # Errors

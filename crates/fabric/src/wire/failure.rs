@@ -15,6 +15,13 @@ pub struct Failure {
     queue: u32,
 }
 
+impl Failure {
+    /// The record of an error with this wire number, of no queue.
+    pub fn new(code: u16) -> Self {
+        Self { code, queue: NO_QUEUE }
+    }
+}
+
 /// Splits an error into its record and its payload, which is appended to `text`.
 pub fn encode_error(error: &Error, text: &mut Vec<u8>) -> Failure {
     let place = error.place();

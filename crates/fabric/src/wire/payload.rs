@@ -1,7 +1,9 @@
 //! Payloads with a structure: positions, texts, spans.
 
 use crate::ProgramSpec;
-use accord_types::{Error, ErrorCode, QueueId, Result, Seq, Span, SpanKind};
+use accord_types::{
+    Error, ErrorCode, FunctionSpec, GlobalSpec, ImageId, ImageRef, ObjectSpec, QueueId, Result, Seq, Span, SpanKind,
+};
 
 /// Most texts in one payload.
 const STRINGS_MAX: usize = 4096;
@@ -42,7 +44,7 @@ pub fn positions(payload: &[u8]) -> Result<impl Iterator<Item = Position> + Clon
 }
 
 /// Appends texts to a payload: each its length in 4 bytes, then its bytes.
-pub fn encode_strings<'a>(payload: &mut Vec<u8>, strings: impl IntoIterator<Item = &'a str>) {
+fn encode_strings<'a>(payload: &mut Vec<u8>, strings: impl IntoIterator<Item = &'a str>) {
     for string in strings {
         let len = u32::try_from(string.len()).unwrap_or(u32::MAX);
         payload.extend_from_slice(&len.to_le_bytes());
@@ -54,7 +56,7 @@ pub fn encode_strings<'a>(payload: &mut Vec<u8>, strings: impl IntoIterator<Item
 ///
 /// # Errors
 /// `acc_error_implementation_defined` if they are cut short, too many or not UTF-8.
-pub fn decode_strings(mut payload: &[u8]) -> Result<Vec<String>> {
+fn decode_strings(mut payload: &[u8]) -> Result<Vec<String>> {
     let mut strings = Vec::new();
     while !payload.is_empty() {
         let (len, rest) = payload.split_at_checked(4).ok_or_else(|| malformed("a text"))?;
@@ -68,6 +70,67 @@ pub fn decode_strings(mut payload: &[u8]) -> Result<Vec<String>> {
         payload = rest;
     }
     Ok(strings)
+}
+
+/// Appends the texts of a function to the payload of [`super::Command::Function`].
+pub fn encode_function(payload: &mut Vec<u8>, spec: &FunctionSpec) {
+    let image = image_text(spec.kernel);
+    encode_strings(payload, [&*spec.object.path, &*spec.object.build_id, &*spec.name, &*image]);
+}
+
+/// The function in the payload of [`super::Command::Function`]; numbers and flags are the record's.
+///
+/// # Errors
+/// `acc_error_implementation_defined` if texts are missing or malformed.
+pub fn decode_function(payload: &[u8], offset: u64, executable: bool) -> Result<FunctionSpec> {
+    let mut strings = decode_strings(payload)?.into_iter();
+    let mut next = || strings.next().ok_or_else(|| malformed("a function"));
+    let object = ObjectSpec { path: next()?, build_id: next()?, executable };
+    Ok(FunctionSpec { object, offset, name: next()?, kernel: image_ref(&next()?)? })
+}
+
+/// Appends the texts of a variable to the payload of [`super::Command::Global`].
+pub fn encode_global(payload: &mut Vec<u8>, spec: &GlobalSpec) {
+    let image = image_text(spec.variable);
+    encode_strings(payload, [&*spec.object.path, &*spec.object.build_id, &*image]);
+}
+
+/// The variable in the payload of [`super::Command::Global`]; numbers and flags are the record's.
+///
+/// # Errors
+/// `acc_error_implementation_defined` if texts are missing or malformed.
+pub fn decode_global(payload: &[u8], offset: u64, len: u64, executable: bool) -> Result<GlobalSpec> {
+    let mut strings = decode_strings(payload)?.into_iter();
+    let mut next = || strings.next().ok_or_else(|| malformed("a variable"));
+    let object = ObjectSpec { path: next()?, build_id: next()?, executable };
+    Ok(GlobalSpec { object, offset, len, variable: image_ref(&next()?)? })
+}
+
+/// `HASH:INDEX`, empty for none.
+fn image_text(image: Option<ImageRef>) -> String {
+    let Some(ImageRef { image, index }) = image else { return String::new() };
+    let mut text: String = image.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    text.push_str(&format!(":{index}"));
+    text
+}
+
+fn image_ref(text: &str) -> Result<Option<ImageRef>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let parse = || {
+        let (hash, index) = text.split_once(':')?;
+        let digits = hash.as_bytes();
+        let mut id = [0; 32];
+        if digits.len() != 2 * id.len() {
+            return None;
+        }
+        for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(ImageRef { image: ImageId(id), index: index.parse().ok()? })
+    };
+    parse().map(Some).ok_or_else(|| malformed("an image's name"))
 }
 
 /// Appends the texts of a program to the payload of [`super::Command::Start`].
@@ -211,11 +274,30 @@ mod tests {
     }
 
     #[test]
+    fn functions_and_variables_come_back() -> Result<()> {
+        let object = ObjectSpec { path: "/bin/app".to_owned(), build_id: "ab12".to_owned(), executable: true };
+        let image = ImageRef { image: ImageId([0xa5; 32]), index: 7 };
+        for image in [None, Some(image)] {
+            let function =
+                FunctionSpec { object: object.clone(), offset: 16, name: "f".to_owned(), kernel: image };
+            let mut payload = Vec::new();
+            encode_function(&mut payload, &function);
+            assert_eq!(decode_function(&payload, 16, true)?, function);
+            let variable = GlobalSpec { object: object.clone(), offset: 16, len: 8, variable: image };
+            payload.clear();
+            encode_global(&mut payload, &variable);
+            assert_eq!(decode_global(&payload, 16, 8, true)?, variable);
+        }
+        Ok(())
+    }
+
+    #[test]
     fn garbage_is_refused_or_taken_but_never_panics() {
         proptest!(|(bytes: Vec<u8>)| {
             let _ = decode_strings(&bytes);
             let _ = decode_spans(&bytes);
             let _ = decode_program(&bytes);
+            let _ = image_ref(&String::from_utf8_lossy(&bytes));
             if let Ok(positions) = positions(&bytes) {
                 prop_assert_eq!(positions.count() * POSITION_LEN, bytes.len());
             }

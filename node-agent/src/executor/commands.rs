@@ -1,0 +1,422 @@
+//! The command lane: puts what the program asks for into the devices' streams.
+//!
+//! A command that asks for something impossible fails its queue. A peer that does not speak the
+//! protocol loses the session.
+
+use super::arrivals::Destination;
+use super::copies::{FromLane, INLINE_MAX, ToDevice, ToEvent, ToLane};
+use super::events::ALL;
+use super::session::Session;
+use super::slot::Slot;
+use accord_device::relay::{RelayEnd, relay};
+use accord_fabric::bulk::Outbox;
+use accord_fabric::frame::FrameReader;
+use accord_fabric::handshake::FROM_PROGRAM;
+use accord_fabric::stats::LinkStats;
+use accord_fabric::wire::{self, Command, CREDIT_STEP, Event};
+use accord_fabric::{ProgramSpec, clock};
+use accord_types::{
+    ArgBlock, Error, ErrorCode, LaunchDims, QueueId, Result, Seq, StreamId, TransferId,
+};
+use std::collections::HashMap;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// 64-bit words that say which of an argument block's slots are relative.
+const RELATIVE_WORDS_MAX: usize = ArgBlock::BYTES_MAX / 8 / 64;
+
+/// Serves the command lane until it ends, and the session with it.
+pub(super) fn serve(session: &Arc<Session>, lane: &TcpStream) {
+    let mut commands = Commands { session, program: None, slots: HashMap::new(), uncredited: 0 };
+    if let Err(error) = commands.run(lane) {
+        // The program is told why, if it still listens.
+        session.events.failed(ALL, ALL, error);
+    }
+    for slot in commands.slots.values() {
+        slot.end();
+    }
+    session.end();
+}
+
+struct Commands<'a> {
+    session: &'a Arc<Session>,
+    program: Option<Arc<ProgramSpec>>,
+    slots: HashMap<u32, Slot>,
+    /// Bytes of commands that the program does not know to be done with.
+    uncredited: u64,
+}
+
+impl Commands<'_> {
+    fn run(&mut self, mut lane: &TcpStream) -> Result<()> {
+        let mut reader = FrameReader::default();
+        loop {
+            while let Some(frame) = reader.take::<Command>()? {
+                let length = frame.length as u64;
+                self.command(frame.record, frame.payload)?;
+                LinkStats::add(&self.session.stats.command_received, length);
+                self.uncredited += length;
+                if self.uncredited >= CREDIT_STEP {
+                    self.session.events.send(&Event::Credit { bytes: self.uncredited }, &[]);
+                    self.uncredited = 0;
+                }
+            }
+            match reader.fill(&mut lane) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::new(ErrorCode::DeviceUnavailable, error.to_string())),
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command, payload: &[u8]) -> Result<()> {
+        let events = &self.session.events;
+        match command {
+            Command::Start { ticket, trace, emulate_nvidia, uid } => {
+                if self.program.is_some() {
+                    return Err(broken("a second start"));
+                }
+                let program = wire::decode_program(payload)?;
+                self.program = Some(Arc::new(ProgramSpec { uid, emulate_nvidia, trace, ..program }));
+                events.reply(ticket, clock::monotonic_ns(), self.session.config.devices.count().into());
+            }
+            Command::Open { device, ticket } => match self.open(device) {
+                Ok((base, len)) => events.reply(ticket, base, len),
+                Err(error) => events.reply_failed(ticket, error),
+            },
+            Command::Close { device, ticket } => {
+                if let Some(slot) = self.slots.remove(&device) {
+                    slot.end();
+                    self.session.release(&slot.device);
+                }
+                events.flush_spans();
+                events.reply(ticket, 0, 0);
+            }
+            Command::Map { device, start, len } => {
+                let done = match self.slots.get(&device) {
+                    Some(slot) => slot.check(start, len).and_then(|start| slot.device.map(start, len)),
+                    None => Err(not_open()),
+                };
+                if let Err(error) = done {
+                    events.failed(device, ALL, error);
+                }
+            }
+            Command::Function { device, function, offset, executable } => {
+                let spec = wire::decode_function(payload, offset, executable)?;
+                if let Some(slot) = self.slots.get_mut(&device) {
+                    let handle = slot.device.function(&spec);
+                    slot.name_function(function, handle)?;
+                }
+            }
+            Command::Global { device, ticket, offset, len, executable } => {
+                match self.global(device, payload, offset, len, executable)? {
+                    Ok(address) => events.reply(ticket, address, 0),
+                    Err(error) => events.reply_failed(ticket, error),
+                }
+            }
+            Command::Wait { ticket } => self.wait(ticket, payload)?,
+            Command::Test { ticket } => {
+                let done = self.test(payload)?;
+                events.reply_done(ticket, done.map(u64::from));
+            }
+            Command::Memory { device, ticket } => match self.slots.get(&device) {
+                Some(slot) => events.reply(ticket, slot.device.memory_free(), 0),
+                None => events.reply_failed(ticket, not_open()),
+            },
+            Command::Clock { ticket } => events.reply(ticket, clock::monotonic_ns(), 0),
+            Command::Stats { ticket } => {
+                let mut counters = Vec::new();
+                self.session.stats.read().encode(&mut counters);
+                self.session.peers.stats.read().encode(&mut counters);
+                events.send(&Event::Reply { ticket, value: 0, extra: 0 }, &counters);
+            }
+            Command::Expect { device, dst, len, transfer, from, seq } => {
+                self.expect(device, dst, len, TransferId(transfer), from, seq)?;
+            }
+            Command::Ready { transfer } => {
+                if self.session.exchange.on_ready(TransferId(transfer))? {
+                    accord_fabric::exchange::tell_abandoned(&self.session.outbox, TransferId(transfer));
+                }
+            }
+            Command::Landed { transfer } => self.session.exchange.on_landed(TransferId(transfer))?,
+            Command::Refused { transfer, failure } => {
+                let error = wire::decode_error(failure, payload);
+                self.session.exchange.on_refused(TransferId(transfer), error)?;
+            }
+            _ => self.operation(command, payload)?,
+        }
+        Ok(())
+    }
+
+    /// A command that is an operation of a queue.
+    fn operation(&mut self, command: Command, payload: &[u8]) -> Result<()> {
+        let session = self.session;
+        match command {
+            Command::Unmap { device, queue, start, len } => self.operate(device, queue, |slot, stream| {
+                slot.device.unmap(stream, slot.check(start, len)?, len)
+            }),
+            Command::Store { device, queue, dst } => self.operate(device, queue, |slot, stream| {
+                slot.device.store(stream, slot.check(dst, payload.len() as u64)?, payload)
+            }),
+            Command::CopyIn { device, queue, dst, len, transfer, eager } => {
+                let transfer = TransferId(transfer);
+                let source = if eager {
+                    FromLane::eager(&session.inbox, transfer, len)
+                } else {
+                    FromLane::asked(&session.inbox, &session.events, transfer, len)
+                };
+                // If the copy can't be put in, dropping the source throws the bytes away.
+                self.operate(device, queue, |slot, stream| {
+                    slot.device.copy_in(stream, slot.check(dst, len)?, len, Box::new(source))
+                })
+            }
+            Command::CopyOut { device, queue, src, len, transfer } => {
+                let transfer = TransferId(transfer);
+                self.operate(device, queue, |slot, stream| {
+                    let src = slot.check(src, len)?;
+                    if len <= INLINE_MAX {
+                        let sink = ToEvent::new(&session.events, transfer);
+                        return slot.device.copy_out(stream, src, len, Box::new(sink));
+                    }
+                    let sink = ToLane::new(&session.outbox, transfer, len);
+                    slot.device.copy_out(stream, src, len, Box::new(sink))
+                })
+            }
+            Command::Copy { device, queue, dst, src, len } => self.operate(device, queue, |slot, stream| {
+                slot.device.copy(stream, slot.check(dst, len)?, slot.check(src, len)?, len)
+            }),
+            Command::Launch { device, queue, function, gangs, workers, vector, slots } => {
+                let dims = LaunchDims { gangs, workers, vector };
+                self.operate(device, queue, |slot, stream| {
+                    let mut words = [0; RELATIVE_WORDS_MAX];
+                    let block = arg_block(payload, slots, &mut words)?;
+                    slot.device.launch(stream, slot.function(function)?, dims, block)
+                })
+            }
+            Command::WaitQueue { device, queue, other, seq } => self.operate(device, queue, |slot, stream| {
+                match slot.position(other, Seq(seq))? {
+                    Some((other, last)) => slot.device.wait_stream(stream, other, last),
+                    // Nothing to wait for: the queue stays where it is.
+                    None => Ok(slot.position(queue, Seq(0))?.map_or(Seq(0), |(_, last)| last)),
+                }
+            }),
+            Command::Push { device, queue, src, len, transfer, to } => {
+                let transfer = TransferId(transfer);
+                let outbox = self.way_to(to, payload)?;
+                let pushing = session.exchange.push(transfer, to, len, outbox)?;
+                self.operate(device, queue, |slot, stream| {
+                    slot.device.copy_out(stream, slot.check(src, len)?, len, Box::new(ToDevice(pushing)))
+                })
+            }
+            Command::Relay { device, queue, src, target, dst, len, seq } => {
+                let to = self.relay_end(target, dst, len, seq);
+                self.operate(device, queue, |slot, stream| {
+                    let (to, after) = to?;
+                    let start = slot.check(src, len)?;
+                    let from = RelayEnd { device: slot.device.clone(), stream, start };
+                    relay(&from, to, len, after)
+                })
+            }
+            _ => Err(broken("a command that is none")),
+        }
+    }
+
+    fn operate(
+        &mut self,
+        device: u32,
+        queue: u32,
+        put: impl FnOnce(&Slot, StreamId) -> Result<Seq>,
+    ) -> Result<()> {
+        match self.slots.get_mut(&device) {
+            Some(slot) => slot.operate(&self.session.events, queue, put),
+            None => {
+                self.session.events.failed(device, queue, not_open());
+                Ok(())
+            }
+        }
+    }
+
+    fn open(&mut self, device: u32) -> Result<(u64, u64)> {
+        let program = self.program.as_ref().ok_or_else(|| broken("a device before the start"))?;
+        if device >= self.session.config.devices.count() {
+            return Err(Error::new(ErrorCode::DeviceUnavailable, format!("there is no device {device} on the node")));
+        }
+        if let Some(slot) = self.slots.get(&device) {
+            let (base, len) = slot.device.addresses();
+            return Ok((base.0, len));
+        }
+        let events = self.session.events.clone();
+        let output = Arc::new(move |descriptor, bytes: &[u8]| events.output(descriptor, bytes));
+        let started = self.session.config.devices.create(program, device, output)?;
+        if program.trace {
+            started.trace(self.session.events.clone());
+        }
+        let (base, len) = started.addresses();
+        if !self.session.keep(&started) {
+            started.shutdown();
+            return Err(Error::new(ErrorCode::DeviceShutdown, "the session is over"));
+        }
+        self.slots.insert(device, Slot::new(started, device));
+        Ok((base.0, len))
+    }
+
+    fn global(
+        &mut self,
+        device: u32,
+        payload: &[u8],
+        offset: u64,
+        len: u64,
+        executable: bool,
+    ) -> Result<Result<u64>> {
+        let spec = wire::decode_global(payload, offset, len, executable)?;
+        let Some(slot) = self.slots.get_mut(&device) else { return Ok(Err(not_open())) };
+        let address = slot.device.global(&spec);
+        if let Ok(address) = address {
+            slot.add_global(address, len);
+        }
+        Ok(address.map(|address| address.0))
+    }
+
+    /// Answers once all positions are reached, from whichever thread sees the last one.
+    fn wait(&self, ticket: u64, payload: &[u8]) -> Result<()> {
+        let events = &self.session.events;
+        let positions = wire::positions(payload)?;
+        let count = positions.clone().count();
+        let all = Arc::new(AllOf { left: AtomicUsize::new(count), failure: Mutex::new(None) });
+        if count == 0 {
+            events.reply_done(ticket, Ok(0));
+        }
+        for position in positions {
+            let (all, events) = (all.clone(), events.clone());
+            let done = move |outcome: Result<()>| {
+                if let Some(outcome) = all.one(outcome) {
+                    events.reply_done(ticket, outcome.map(|()| 0));
+                }
+            };
+            match self.position(position) {
+                Ok(Some((slot, stream, last))) => slot.device.notify(stream, last, Box::new(done)),
+                Ok(None) => done(Ok(())),
+                Err(error) => done(Err(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn test(&self, payload: &[u8]) -> Result<Result<bool>> {
+        let mut all = true;
+        for position in wire::positions(payload)? {
+            let reached = match self.position(position) {
+                Ok(Some((slot, stream, last))) => slot.device.reached(stream, last),
+                Ok(None) => Ok(true),
+                Err(error) => Err(error),
+            };
+            match reached {
+                Ok(reached) => all &= reached,
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(Ok(all))
+    }
+
+    fn position(&self, position: wire::Position) -> Result<Option<(&Slot, StreamId, Seq)>> {
+        let slot = self.slots.get(&position.device).ok_or_else(not_open)?;
+        let found = slot.position(position.queue.0, position.seq).map_err(|error| error.queue(position.queue))?;
+        Ok(found.map(|(stream, last)| (slot, stream, last)))
+    }
+
+    /// The lanes to another party of a copy.
+    fn way_to(&self, to: u32, payload: &[u8]) -> Result<Arc<Outbox>> {
+        if to == FROM_PROGRAM {
+            return Ok(self.session.outbox.clone());
+        }
+        let addr = std::str::from_utf8(payload).ok().and_then(|text| text.parse().ok());
+        self.session.peers.outbox(to, addr.ok_or_else(|| broken("a push without an address"))?)
+    }
+
+    fn expect(&mut self, device: u32, dst: u64, len: u64, transfer: TransferId, from: u32, seq: u64) -> Result<()> {
+        let exchange = &self.session.exchange;
+        let slot = self.slots.get(&device);
+        let place = slot.ok_or_else(not_open).and_then(|slot| {
+            let dst = slot.check(dst, len)?;
+            Ok((slot, dst, slot.position(QueueId::SYNC.0, Seq(seq))?))
+        });
+        match place {
+            Ok((slot, dst, before)) => {
+                let destination =
+                    Destination { device: slot.device.clone(), incoming: slot.incoming.clone(), dst, len };
+                exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)))?;
+                match before {
+                    Some((stream, last)) => {
+                        let exchange = exchange.clone();
+                        let due = move |outcome| exchange.due(transfer, outcome);
+                        slot.device.notify(stream, last, Box::new(due));
+                    }
+                    None => exchange.due(transfer, Ok(())),
+                }
+            }
+            Err(error) => {
+                exchange.expect(transfer, from, len, Box::new(drop))?;
+                exchange.due(transfer, Err(error.node(&self.session.config.node_name)));
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn relay_end(&self, target: u32, dst: u64, len: u64, seq: u64) -> Result<(RelayEnd, Option<(StreamId, Seq)>)> {
+        let slot = self.slots.get(&target).ok_or_else(not_open)?;
+        let start = slot.check(dst, len)?;
+        let after = slot.position(QueueId::SYNC.0, Seq(seq))?;
+        let stream = slot.incoming.get(&*slot.device)?;
+        Ok((RelayEnd { device: slot.device.clone(), stream, start }, after))
+    }
+}
+
+/// Several waits that are answered together.
+struct AllOf {
+    left: AtomicUsize,
+    failure: Mutex<Option<Error>>,
+}
+
+impl AllOf {
+    /// One of them is over. Returns the outcome of all to the last one.
+    fn one(&self, outcome: Result<()>) -> Option<Result<()>> {
+        if let Err(error) = outcome {
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+        if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return None;
+        }
+        Some(match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        })
+    }
+}
+
+/// The argument block in a launch's payload.
+fn arg_block<'a>(payload: &'a [u8], slots: u32, words: &'a mut [u64; RELATIVE_WORDS_MAX]) -> Result<ArgBlock<'a>> {
+    let count = (slots as usize).div_ceil(64);
+    let (bits, bytes) = words
+        .get_mut(..count)
+        .and_then(|words| Some((words, payload.split_at_checked(count * 8)?)))
+        .map(|(words, (bits, bytes))| {
+            for (word, bits) in words.iter_mut().zip(bits.as_chunks::<8>().0) {
+                *word = u64::from_le_bytes(*bits);
+            }
+            (words, bytes)
+        })
+        .filter(|(_, bytes)| bytes.len() <= ArgBlock::BYTES_MAX && slots as usize * 8 <= bytes.len())
+        .ok_or_else(|| broken("an argument block of impossible size"))?;
+    Ok(ArgBlock { bytes, slots, relative: bits })
+}
+
+fn not_open() -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, "the device is not started")
+}
+
+fn broken(what: &str) -> Error {
+    Error::new(ErrorCode::ImplementationDefined, format!("the program broke the protocol: {what}"))
+        .remedy("install the same version on both sides")
+}

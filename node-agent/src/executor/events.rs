@@ -1,0 +1,170 @@
+//! What goes back to the program. Written by whichever thread has the news, at once.
+
+use accord_fabric::exchange::Voice;
+use accord_fabric::frame::{self, PAYLOAD_MAX};
+use accord_fabric::stats::LinkStats;
+use accord_fabric::wire::{self, Event};
+use accord_types::{Error, QueueId, Span, SpanSink, TransferId};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of spans that are gathered before they are sent unasked.
+const SPANS_BATCH: usize = 32 << 10;
+/// Stands for "all devices" or "all queues" in [`Event::Failed`].
+pub(super) const ALL: u32 = u32::MAX;
+
+/// The writing side of the command lane.
+pub(super) struct Events {
+    node_name: String,
+    stats: Arc<LinkStats>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    lane: Option<Arc<TcpStream>>,
+    /// Frames on their way out; kept for its space.
+    frames: Vec<u8>,
+    text: Vec<u8>,
+    spans: Vec<u8>,
+}
+
+impl Events {
+    pub(super) fn new(node_name: String, stats: Arc<LinkStats>) -> Arc<Self> {
+        Arc::new(Self { node_name, stats, state: Mutex::default() })
+    }
+
+    pub(super) fn connect(&self, lane: Arc<TcpStream>) {
+        self.lock().lane = Some(lane);
+    }
+
+    /// Sends one event. If the lane is gone nobody wants it: the reading side ends the session.
+    pub(super) fn send(&self, event: &Event, payload: &[u8]) {
+        let mut state = self.lock();
+        state.put(event, payload);
+        self.flush(&mut state);
+    }
+
+    /// Answers a command.
+    pub(super) fn reply(&self, ticket: u64, value: u64, extra: u64) {
+        self.send(&Event::Reply { ticket, value, extra }, &[]);
+    }
+
+    /// Answers a command that waits for queues. What they did is told first.
+    pub(super) fn reply_done(&self, ticket: u64, outcome: Result<u64, Error>) {
+        let mut state = self.lock();
+        state.put_spans();
+        match outcome {
+            Ok(value) => state.put(&Event::Reply { ticket, value, extra: 0 }, &[]),
+            Err(error) => self.put_failure(&mut state, error, |failure| Event::ReplyFailed { ticket, failure }),
+        }
+        self.flush(&mut state);
+    }
+
+    /// Says that a command could not be done.
+    pub(super) fn reply_failed(&self, ticket: u64, error: Error) {
+        let mut state = self.lock();
+        self.put_failure(&mut state, error, |failure| Event::ReplyFailed { ticket, failure });
+        self.flush(&mut state);
+    }
+
+    /// Says that a queue, or more with [`ALL`], has failed.
+    pub(super) fn failed(&self, device: u32, queue: u32, error: Error) {
+        let error = if queue == ALL { error } else { error.queue(QueueId(queue)) };
+        let mut state = self.lock();
+        state.put_spans();
+        self.put_failure(&mut state, error, |failure| Event::Failed { device, queue, failure });
+        self.flush(&mut state);
+    }
+
+    /// Passes a worker's output on.
+    pub(super) fn output(&self, descriptor: u8, bytes: &[u8]) {
+        for piece in bytes.chunks(PAYLOAD_MAX) {
+            self.send(&Event::Output { descriptor: descriptor.into() }, piece);
+        }
+    }
+
+    /// Sends the spans gathered so far.
+    pub(super) fn flush_spans(&self) {
+        let mut state = self.lock();
+        state.put_spans();
+        self.flush(&mut state);
+    }
+
+    fn put_failure(
+        &self,
+        state: &mut State,
+        error: Error,
+        event: impl FnOnce(wire::Failure) -> Event,
+    ) {
+        let mut text = std::mem::take(&mut state.text);
+        text.clear();
+        let failure = wire::encode_error(&error.node(&self.node_name), &mut text);
+        state.put(&event(failure), &text);
+        state.text = text;
+    }
+
+    fn flush(&self, state: &mut State) {
+        if let Some(lane) = &state.lane
+            && frame::write_all(lane, &state.frames).is_ok()
+        {
+            LinkStats::add(&self.stats.command_sent, state.frames.len() as u64);
+        }
+        state.frames.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn put(&mut self, event: &Event, payload: &[u8]) {
+        // Payloads are cut to fit where they are made.
+        let _ = frame::put(&mut self.frames, event, &[payload]);
+    }
+
+    fn put_spans(&mut self) {
+        if !self.spans.is_empty() {
+            let spans = std::mem::take(&mut self.spans);
+            self.put(&Event::Spans, &spans);
+            self.spans = spans;
+            self.spans.clear();
+        }
+    }
+}
+
+impl SpanSink for Events {
+    fn span(&self, span: Span) {
+        let mut state = self.lock();
+        wire::encode_span(&mut state.spans, &span);
+        if state.spans.len() > PAYLOAD_MAX {
+            // A single immense name: the timeline can do without.
+            state.spans.clear();
+        }
+        if state.spans.len() >= SPANS_BATCH {
+            state.put_spans();
+            self.flush(&mut state);
+        }
+    }
+}
+
+/// Talks to the program where it is the pusher of a copy.
+pub(super) struct ProgramVoice(pub(super) Arc<Events>);
+
+impl Voice for ProgramVoice {
+    fn ready(&self, transfer: TransferId) {
+        self.0.send(&Event::Ready { transfer: transfer.0 }, &[]);
+    }
+
+    fn landed(&self, transfer: TransferId) {
+        self.0.send(&Event::Landed { transfer: transfer.0 }, &[]);
+    }
+
+    fn refused(&self, transfer: TransferId, error: &Error) {
+        let mut state = self.0.lock();
+        let refused = |failure| Event::Refused { transfer: transfer.0, failure };
+        self.0.put_failure(&mut state, error.clone(), refused);
+        self.0.flush(&mut state);
+    }
+}

@@ -1,0 +1,194 @@
+//! Lanes between the executors of a session, through the agents' ports.
+//!
+//! The pusher of a copy connects: its bytes go out on that lane, the target's words come back on it.
+
+use super::ExecutorConfig;
+use super::session::spawn;
+use accord_fabric::Key;
+use accord_fabric::bulk::{Chunk, ChunkKind, Inbox, Outbox, read_bytes, read_chunk, write_chunk};
+use accord_fabric::exchange::{Exchange, Voice, tell_abandoned};
+use accord_fabric::handshake::{self, Hello, Lane};
+use accord_fabric::stats::LinkStats;
+use accord_fabric::wire::{self, Party};
+use accord_types::{Error, ErrorCode, NodeId, Result, SessionId, TransferId};
+use std::collections::HashMap;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest error that is passed on.
+const TEXT_MAX: usize = 16 << 10;
+
+/// All other executors of the session.
+pub(super) struct Peers {
+    node: NodeId,
+    session: SessionId,
+    key: Key,
+    exchange: Arc<Exchange>,
+    /// Counts what goes over peer lanes.
+    pub(super) stats: Arc<LinkStats>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Lanes on which we push.
+    out: HashMap<Party, Arc<Outbox>>,
+    /// Lanes on which others push.
+    incoming: Vec<Arc<TcpStream>>,
+    closed: Option<Error>,
+}
+
+impl Peers {
+    pub(super) fn new(config: &ExecutorConfig, exchange: Arc<Exchange>) -> Arc<Self> {
+        Arc::new(Self {
+            node: config.node,
+            session: config.session,
+            key: config.key.clone(),
+            exchange,
+            stats: Arc::default(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// The lanes to another node's executor. The first use connects, in the background.
+    pub(super) fn outbox(self: &Arc<Self>, node: Party, addr: SocketAddr) -> Result<Arc<Outbox>> {
+        let mut state = self.lock();
+        if let Some(error) = &state.closed {
+            return Err(error.clone());
+        }
+        if let Some(outbox) = state.out.get(&node) {
+            return Ok(outbox.clone());
+        }
+        let outbox = Outbox::new(self.stats.clone());
+        let (peers, lanes) = (self.clone(), outbox.clone());
+        spawn("accord-peer", move || peers.push_to(node, addr, &lanes))
+            .ok_or_else(|| Error::new(ErrorCode::System, "no thread for a connection to another node"))?;
+        state.out.insert(node, outbox.clone());
+        Ok(outbox)
+    }
+
+    /// Connects, then hears what the target says until the lane ends.
+    fn push_to(self: &Arc<Self>, node: Party, addr: SocketAddr, outbox: &Arc<Outbox>) {
+        let hello = Hello::new(Lane::Peer, self.session, 0, self.node.0);
+        let outcome = handshake::connect(addr, &hello, &self.key, CONNECT_TIMEOUT).and_then(|stream| {
+            let lane = Arc::new(stream);
+            outbox.add(lane.clone());
+            self.hear(&lane, outbox)
+        });
+        let gone = |why: &str| Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {addr}: {why}"));
+        let error = match outcome {
+            Ok(()) => gone("it closed the connection"),
+            Err(error) => gone(error.cause()),
+        };
+        let mut state = self.lock();
+        if state.out.get(&node).is_some_and(|current| Arc::ptr_eq(current, outbox)) {
+            state.out.remove(&node);
+        }
+        drop(state);
+        outbox.close(&error);
+        self.exchange.push_lost(node, &error);
+    }
+
+    fn hear(&self, lane: &TcpStream, outbox: &Arc<Outbox>) -> Result<()> {
+        let mut text = Vec::new();
+        while let Some(chunk) = read_chunk(lane)? {
+            LinkStats::add(&self.stats.command_received, chunk.len as u64);
+            match chunk.kind {
+                ChunkKind::Ready => {
+                    if self.exchange.on_ready(chunk.transfer)? {
+                        tell_abandoned(outbox, chunk.transfer);
+                    }
+                }
+                ChunkKind::Landed => self.exchange.on_landed(chunk.transfer)?,
+                ChunkKind::Refused => {
+                    text.resize(chunk.len, 0);
+                    read_bytes(lane, &mut text)?;
+                    self.exchange.on_refused(chunk.transfer, decode_refusal(&text))?;
+                }
+                ChunkKind::Data | ChunkKind::Abort => {
+                    return Err(Error::new(ErrorCode::DeviceUnavailable, "it broke the protocol"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a lane on which another executor pushes.
+    pub(super) fn accept(self: &Arc<Self>, from: Party, lane: Arc<TcpStream>) {
+        let mut state = self.lock();
+        if state.closed.is_some() {
+            let _ = lane.shutdown(Shutdown::Both);
+            return;
+        }
+        state.incoming.push(lane.clone());
+        drop(state);
+        let peers = self.clone();
+        spawn("accord-peer", move || {
+            let inbox = Inbox::new(peers.stats.clone(), false);
+            let voice = PeerVoice { lane: Mutex::new(lane.clone()), stats: peers.stats.clone() };
+            peers.exchange.arrived(from, Arc::new(voice), inbox.clone());
+            // However it ends, the pusher is gone.
+            let _ = inbox.serve(&lane);
+            let _ = lane.shutdown(Shutdown::Both);
+            inbox.close();
+            peers.exchange.party_lost(from);
+            peers.lock().incoming.retain(|other| !Arc::ptr_eq(other, &lane));
+        });
+    }
+
+    pub(super) fn close(&self, error: &Error) {
+        let mut state = self.lock();
+        state.closed.get_or_insert_with(|| error.clone());
+        let out: Vec<_> = state.out.drain().map(|(_, outbox)| outbox).collect();
+        let incoming = std::mem::take(&mut state.incoming);
+        drop(state);
+        out.iter().for_each(|outbox| outbox.close(error));
+        for lane in incoming {
+            let _ = lane.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Talks to another executor where it is the pusher of a copy.
+struct PeerVoice {
+    lane: Mutex<Arc<TcpStream>>,
+    stats: Arc<LinkStats>,
+}
+
+impl PeerVoice {
+    fn say(&self, kind: ChunkKind, transfer: TransferId, text: &[u8]) {
+        let lane = self.lane.lock().unwrap_or_else(PoisonError::into_inner);
+        LinkStats::add(&self.stats.command_sent, text.len() as u64);
+        // If the pusher is gone its lane's reader sees it.
+        let _ = write_chunk(&lane, Chunk { kind, transfer, offset: 0, len: text.len() }, text);
+    }
+}
+
+impl Voice for PeerVoice {
+    fn ready(&self, transfer: TransferId) {
+        self.say(ChunkKind::Ready, transfer, &[]);
+    }
+
+    fn landed(&self, transfer: TransferId) {
+        self.say(ChunkKind::Landed, transfer, &[]);
+    }
+
+    fn refused(&self, transfer: TransferId, error: &Error) {
+        let mut text = vec![0; 2];
+        let _ = wire::encode_error(error, &mut text);
+        text[..2].copy_from_slice(&error.code().to_wire().to_le_bytes());
+        text.truncate(TEXT_MAX);
+        self.say(ChunkKind::Refused, transfer, &text);
+    }
+}
+
+fn decode_refusal(text: &[u8]) -> Error {
+    let (code, text) = text.split_first_chunk::<2>().unwrap_or((&[0; 2], &[]));
+    wire::decode_error(wire::Failure::new(u16::from_le_bytes(*code)), text)
+}
