@@ -48,7 +48,7 @@ impl Cluster {
         }
         self.reconcile(id, link, &listed, out);
         for session in self.sessions.values() {
-            if session.nodes.contains(&id) && !session.lost.contains(&id) {
+            if session.nodes.contains_key(&id) && !session.lost.contains(&id) {
                 out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(id))));
             }
         }
@@ -117,7 +117,7 @@ impl Cluster {
     /// Makes room by dropping a node that is not up and that no session names.
     fn forget_a_node(&mut self) -> bool {
         let used: BTreeSet<NodeId> =
-            self.sessions.values().flat_map(|session| session.nodes.iter().copied()).collect();
+            self.sessions.values().flat_map(|session| session.nodes.keys().copied()).collect();
         let old = self
             .nodes
             .values()
@@ -200,7 +200,7 @@ impl Cluster {
         for &session in listed {
             let known = self.sessions.get_mut(&session);
             match known {
-                Some(known) if known.nodes.contains(&id) && !known.lost.contains(&id) => {
+                Some(known) if known.nodes.contains_key(&id) && !known.lost.contains(&id) => {
                     known.executors.insert(id);
                     self.executing.entry(id).or_default().insert(session);
                 }
@@ -282,7 +282,7 @@ impl Cluster {
         let mut peers = BTreeSet::new();
         let mut orphans = Vec::new();
         for session in self.sessions.values_mut() {
-            if !session.nodes.contains(&id) || !session.lost.insert(id) {
+            if !session.nodes.contains_key(&id) || !session.lost.insert(id) {
                 continue;
             }
             session.executors.remove(&id);

@@ -4,7 +4,6 @@ use super::state::Cluster;
 use super::node::{Node, NodeState};
 use super::session::Session;
 use accord_types::DeviceId;
-use std::collections::BTreeSet;
 
 impl Cluster {
     /// Checks the whole state. For tests and the simulation.
@@ -87,25 +86,28 @@ impl Cluster {
         if session.door.is_none() && session.executors.is_empty() {
             return Err(format!("{id} has neither a program nor an executor"));
         }
-        if session.lease.devices.iter().collect::<BTreeSet<_>>().len() != session.lease.devices.len() {
+        let mut devices = session.lease.devices.clone();
+        devices.sort_unstable();
+        devices.dedup();
+        if devices.len() != session.lease.devices.len() {
             return Err(format!("{id} has two numbers for one device"));
         }
         for device in &session.lease.devices {
-            if !session.nodes.contains(&device.node) {
+            if !session.nodes.contains_key(&device.node) {
                 return Err(format!("{id} has {device} but not its node"));
             }
             if !session.lost.contains(&device.node) && self.device(*device).is_none() {
                 return Err(format!("{id} has {device}, which does not exist"));
             }
         }
-        for node in &session.nodes {
+        for node in session.nodes.keys() {
             let up = self.nodes.get(node).is_some_and(Node::is_up);
             if !up && !session.lost.contains(node) {
                 return Err(format!("{id} was not told that {node} is lost"));
             }
         }
         for node in &session.executors {
-            if !session.nodes.contains(node) || session.lost.contains(node) {
+            if !session.nodes.contains_key(node) || session.lost.contains(node) {
                 return Err(format!("{id} runs on {node}, where it has no right to be"));
             }
             if !self.executing.get(node).is_some_and(|sessions| sessions.contains(&id)) {

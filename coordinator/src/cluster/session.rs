@@ -3,7 +3,7 @@
 use super::input::DoorId;
 use super::time::Millis;
 use accord_types::{DeviceId, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionRequest};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a lease allows. Devices are shared: several leases may name one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,8 +35,8 @@ pub struct Session {
     pub order: OrderPolicy,
     /// Its right to devices.
     pub lease: LeaseTerms,
-    /// Nodes of the lease, in the order of their numbers.
-    pub nodes: BTreeSet<NodeId>,
+    /// Nodes of the lease, and the ordinals of their devices in it.
+    pub nodes: BTreeMap<NodeId, Vec<u32>>,
     /// Nodes with an executor of it.
     pub executors: BTreeSet<NodeId>,
     /// Nodes of the lease that were lost since.
@@ -58,7 +58,10 @@ impl Session {
         since: Millis,
         opened_unix_ms: u64,
     ) -> Self {
-        let nodes = lease.devices.iter().map(|device| device.node).collect();
+        let mut nodes = BTreeMap::<NodeId, Vec<u32>>::new();
+        for device in &lease.devices {
+            nodes.entry(device.node).or_default().push(device.ordinal);
+        }
         Self {
             id,
             door: Some(door),
@@ -93,7 +96,7 @@ impl Session {
                 memory_quota: grant.memory_quota,
                 stream_quota: grant.stream_quota,
             },
-            nodes: BTreeSet::new(),
+            nodes: BTreeMap::new(),
             executors: BTreeSet::new(),
             lost: BTreeSet::new(),
             since,
@@ -104,13 +107,14 @@ impl Session {
 
     /// Adds what one agent, which has `devices` devices, knows of an adopted session.
     pub(super) fn join(&mut self, node: NodeId, devices: usize, grant: &SessionGrant) {
-        if self.door.is_none() && self.nodes.insert(node) {
-            let exists = |ordinal: &&u32| usize::try_from(**ordinal).is_ok_and(|n| n < devices);
-            let named = grant.ordinals.iter().filter(exists).map(|&ordinal| DeviceId { node, ordinal });
-            self.lease.devices.extend(named);
-            self.lease.devices.sort_unstable();
-            self.lease.devices.dedup();
+        if self.door.is_some() || self.nodes.contains_key(&node) {
+            return;
         }
+        let exists = |ordinal: &u32| usize::try_from(*ordinal).is_ok_and(|n| n < devices);
+        let named: BTreeSet<u32> = grant.ordinals.iter().copied().filter(exists).collect();
+        self.lease.devices.extend(named.iter().map(|&ordinal| DeviceId { node, ordinal }));
+        self.lease.devices.sort_unstable();
+        self.nodes.insert(node, named.into_iter().collect());
     }
 
     /// What the agent of `node` is told.
@@ -121,13 +125,7 @@ impl Session {
             node_name: self.node_name.clone(),
             pid: self.pid,
             rank: self.rank,
-            ordinals: self
-                .lease
-                .devices
-                .iter()
-                .filter(|device| device.node == node)
-                .map(|device| device.ordinal)
-                .collect(),
+            ordinals: self.nodes.get(&node).cloned().unwrap_or_default(),
             memory_quota: self.lease.memory_quota,
             stream_quota: self.lease.stream_quota,
             opened_unix_ms: self.opened_unix_ms,

@@ -74,7 +74,7 @@ impl Cluster {
         let id = self.mint_session();
         let opened = self.started_unix_ms + now.0;
         let session = Session::open(id, door, request, lease, now, opened);
-        for node in &session.nodes {
+        for node in session.nodes.keys() {
             if let Some(link) = self.nodes.get(node).and_then(Node::link) {
                 out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(*node))));
             }
@@ -133,7 +133,7 @@ impl Cluster {
     /// Ends a session: its executors are killed and its program's connection is closed.
     pub(super) fn end(&mut self, id: SessionId, out: &mut Vec<Effect>) {
         let Some(session) = self.sessions.remove(&id) else { return };
-        for node in session.nodes.difference(&session.lost) {
+        for node in session.nodes.keys().filter(|node| !session.lost.contains(node)) {
             if let Some(link) = self.nodes.get(node).and_then(Node::link) {
                 out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(id)));
             }

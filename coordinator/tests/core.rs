@@ -1,0 +1,417 @@
+//! The core's decisions, one by one: inputs in, effects out, a clock of the test's own.
+
+use accord_coordinator::cluster::{
+    AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal,
+    Registration, Viewer,
+};
+use accord_types::{
+    DeviceId, DeviceInfo, DeviceKind, ErrorCode, Hardware, NodeId, OrderPolicy, Rank, SessionGrant,
+    SessionId, SessionRequest,
+};
+
+const LOST_AFTER: u64 = 2_500;
+
+struct Bench {
+    cluster: Cluster,
+    now: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { cluster: Cluster::new(Limits::default(), 1_000), now: 0 }
+    }
+
+    fn give(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.cluster.handle(Millis(self.now), input, &mut effects);
+        self.cluster.check_invariants().unwrap();
+        effects
+    }
+
+    fn register(&mut self, link: u64, name: &str) -> Vec<Effect> {
+        self.give(Input::Register { link: LinkId(link), registration: registration(name) })
+    }
+
+    fn open(&mut self, door: u64, node_name: &str) -> SessionId {
+        let effects = self.give(Input::Open { door: DoorId(door), request: request(node_name) });
+        granted(&effects).unwrap_or_else(|| panic!("{effects:?}"))
+    }
+
+    fn beat(&mut self, link: u64, sessions: &[SessionId]) -> Vec<Effect> {
+        self.give(Input::Heartbeat { link: LinkId(link), sessions: sessions.to_vec() })
+    }
+
+    fn state(&self, name: &str) -> NodeState {
+        self.cluster.node_named(name).unwrap().state
+    }
+}
+
+fn device(kind: DeviceKind) -> DeviceInfo {
+    DeviceInfo {
+        id: DeviceId { node: NodeId(99), ordinal: 99 },
+        node_name: "not yet known".into(),
+        kind,
+        name: "d".into(),
+        vendor: "v".into(),
+        driver: "1".into(),
+        memory: 1,
+        units: 1,
+        numa: None,
+        cpus: Vec::new(),
+    }
+}
+
+fn registration(name: &str) -> Registration {
+    Registration {
+        node_name: name.into(),
+        incarnation: 10,
+        address: format!("{name}:1"),
+        devices: vec![device(DeviceKind::Cpu); 2],
+        hardware: Hardware::default(),
+        previous: None,
+        sessions: Vec::new(),
+    }
+}
+
+fn request(node_name: &str) -> SessionRequest {
+    SessionRequest {
+        node_name: node_name.into(),
+        pid: 1,
+        program: "app".into(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Local,
+    }
+}
+
+fn grant(session: SessionId) -> SessionGrant {
+    SessionGrant {
+        session,
+        program: "app".into(),
+        node_name: "h1".into(),
+        pid: 1,
+        rank: None,
+        ordinals: vec![0, 1, 77],
+        memory_quota: 0,
+        stream_quota: 1,
+        opened_unix_ms: 5,
+    }
+}
+
+fn granted(effects: &[Effect]) -> Option<SessionId> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::ToDoor(_, DoorPush::Granted(id)) => Some(*id),
+        _ => None,
+    })
+}
+
+fn orders(effects: &[Effect], link: u64) -> Vec<&AgentOrder> {
+    effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::ToAgent(to, order) if *to == LinkId(link) => Some(order),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn nodes_are_numbered_in_order_and_devices_get_their_ids() {
+    let mut bench = Bench::new();
+    assert_eq!(orders(&bench.register(1, "b"), 1), [&AgentOrder::Registered(NodeId(0))]);
+    assert_eq!(orders(&bench.register(2, "a"), 2), [&AgentOrder::Registered(NodeId(1))]);
+    let node = bench.cluster.node_named("a").unwrap();
+    assert_eq!(node.devices[1].id, DeviceId { node: NodeId(1), ordinal: 1 });
+    assert_eq!(node.devices[1].node_name, "a");
+}
+
+#[test]
+fn a_session_gets_all_devices_and_its_agents_hear_of_it() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    bench.register(2, "h2");
+    let effects = bench.give(Input::Open { door: DoorId(1), request: request("h2") });
+    let id = granted(&effects).unwrap();
+    let lease = bench.cluster.lease(id).unwrap();
+    assert_eq!(lease.own_node, Some(NodeId(1)));
+    let numbers: Vec<_> = lease.devices.iter().map(|d| (d.info.id.node.0, d.info.id.ordinal)).collect();
+    assert_eq!(numbers, [(1, 0), (1, 1), (0, 0), (0, 1)]);
+    assert_eq!(lease.devices[2].address, "h1:1");
+    for link in [1, 2] {
+        let [AgentOrder::SessionOpened(grant)] = orders(&effects, link)[..] else { panic!("{effects:?}") };
+        assert_eq!((grant.session, &grant.ordinals[..]), (id, &[0, 1][..]));
+    }
+}
+
+#[test]
+fn the_end_of_the_programs_connection_ends_its_executors() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    let id = bench.open(1, "h1");
+    bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(id) });
+    let effects = bench.give(Input::DoorClosed { door: DoorId(1) });
+    assert_eq!(orders(&effects, 1), [&AgentOrder::SessionClosed(id)]);
+    assert_eq!(bench.cluster.session_count(), 0);
+    // The message got lost, or the executor was just being started: it is told again.
+    assert_eq!(orders(&bench.beat(1, &[id]), 1), [&AgentOrder::SessionClosed(id)]);
+}
+
+#[test]
+fn silence_loses_a_node_and_only_those_who_use_it_are_told() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    let before = bench.open(1, "h1");
+    bench.register(2, "h2");
+    let after = bench.open(2, "h1");
+    bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(after) });
+
+    bench.now = LOST_AFTER - 1;
+    bench.beat(1, &[after]);
+    assert!(bench.give(Input::Tick).is_empty());
+    assert_eq!(bench.cluster.next_deadline(), Some(Millis(LOST_AFTER)));
+    bench.now = LOST_AFTER;
+    let effects = bench.give(Input::Tick);
+    assert_eq!(bench.state("h2"), NodeState::Lost);
+    let told: Vec<_> = effects.iter().filter(|e| matches!(e, Effect::ToDoor(..))).collect();
+    assert_eq!(told, [&Effect::ToDoor(DoorId(2), DoorPush::NodeLost(NodeId(1), "h2".into()))]);
+    assert!(effects.contains(&Effect::DropLink(LinkId(2))));
+    assert_eq!(orders(&effects, 1), [&AgentOrder::NodeLost(NodeId(1), "h2".into())]);
+    assert!(bench.cluster.session(before).is_some() && bench.cluster.session(after).is_some());
+    // New sessions leave it out.
+    let third = bench.open(3, "h1");
+    assert_eq!(bench.cluster.lease(third).unwrap().devices.len(), 2);
+}
+
+#[test]
+fn a_lost_agent_that_comes_back_must_end_what_was_given_up() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    let id = bench.open(1, "elsewhere");
+    bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(id) });
+    bench.now = LOST_AFTER;
+    bench.give(Input::Tick);
+    let effects = bench.give(Input::Register {
+        link: LinkId(2),
+        registration: Registration { sessions: vec![grant(id)], ..registration("h1") },
+    });
+    assert_eq!(
+        orders(&effects, 2),
+        [&AgentOrder::Registered(NodeId(0)), &AgentOrder::SessionClosed(id)]
+    );
+}
+
+#[test]
+fn a_broken_connection_is_not_a_lost_node() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    let id = bench.open(1, "h1");
+    bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(id) });
+    bench.give(Input::LinkLost { link: LinkId(1) });
+    assert_eq!(bench.state("h1"), NodeState::Up { link: None });
+    bench.now = 1_000;
+    let effects = bench.give(Input::Register {
+        link: LinkId(2),
+        registration: Registration { sessions: vec![grant(id)], ..registration("h1") },
+    });
+    let [AgentOrder::Registered(NodeId(0)), AgentOrder::SessionOpened(again)] = orders(&effects, 2)[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(again.session, id);
+    assert!(bench.cluster.session(id).unwrap().lost.is_empty());
+}
+
+#[test]
+fn a_stale_agent_is_refused_and_a_newer_one_takes_over() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    let id = bench.open(1, "elsewhere");
+    let newer = Registration { incarnation: 11, ..registration("h1") };
+    let effects = bench.give(Input::Register { link: LinkId(2), registration: newer });
+    assert!(effects.contains(&Effect::DropLink(LinkId(1))));
+    assert!(effects.contains(&Effect::ToDoor(DoorId(1), DoorPush::NodeLost(NodeId(0), "h1".into()))));
+    assert!(bench.cluster.session(id).unwrap().lost.contains(&NodeId(0)));
+    let stale = bench.register(3, "h1");
+    assert_eq!(stale, [Effect::RefuseAgent(LinkId(3), Refusal::Stale { node_name: "h1".into() })]);
+    assert_eq!(
+        bench.beat(1, &[]),
+        [Effect::RefuseAgent(LinkId(1), Refusal::NotRegistered)],
+        "the replaced connection has nothing to say"
+    );
+}
+
+#[test]
+fn a_new_coordinator_takes_running_sessions_and_numbers_over() {
+    let mut old = Bench::new();
+    old.register(1, "h1");
+    old.register(2, "h2");
+    let id = old.open(1, "h1");
+
+    let mut new = Bench { cluster: Cluster::new(Limits::default(), 77_000), now: 0 };
+    // The second node comes back first, and keeps its number.
+    let back = |name: &str, node: u32, sessions| Registration {
+        previous: Some(NodeId(node)),
+        sessions,
+        ..registration(name)
+    };
+    let effects =
+        new.give(Input::Register { link: LinkId(1), registration: back("h2", 1, vec![grant(id)]) });
+    assert_eq!(orders(&effects, 1)[0], &AgentOrder::Registered(NodeId(1)));
+    new.give(Input::Register { link: LinkId(2), registration: back("h1", 0, vec![]) });
+    let session = new.cluster.session(id).unwrap();
+    assert!(session.door.is_none());
+    assert_eq!(session.lease.devices.len(), 2, "ordinal 77 does not exist");
+
+    // A new session gets another number. The old one ends with its last executor.
+    assert_ne!(new.open(1, "h1"), id);
+    new.give(Input::ExecutorEnded { link: LinkId(1), session: id });
+    assert!(new.cluster.session(id).is_none());
+    assert_eq!(orders(&new.beat(1, &[id]), 1), [&AgentOrder::SessionClosed(id)]);
+}
+
+#[test]
+fn a_number_that_is_taken_or_senseless_is_not_given_again() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    let wish = |name: &str, node| Registration { previous: Some(NodeId(node)), ..registration(name) };
+    bench.give(Input::Register { link: LinkId(2), registration: wish("h2", 0) });
+    bench.give(Input::Register { link: LinkId(3), registration: wish("h3", u32::MAX) });
+    let numbers: Vec<u32> = bench.cluster.nodes().map(|node| node.id.0).collect();
+    assert_eq!(numbers, [0, 1, 2]);
+}
+
+#[test]
+fn goodbye_is_not_lost_and_draining_nodes_take_no_new_sessions() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    bench.register(2, "h2");
+    let effects = bench.give(Input::Drain { node_name: "h1".into(), drain: true });
+    assert_eq!(orders(&effects, 1), [&AgentOrder::Drain(true)]);
+    let id = bench.open(1, "h1");
+    assert!(bench.cluster.lease(id).unwrap().devices.iter().all(|d| d.info.node_name == "h2"));
+    bench.give(Input::Goodbye { link: LinkId(2) });
+    assert_eq!(bench.state("h2"), NodeState::Gone);
+    let effects = bench.give(Input::Open { door: DoorId(2), request: request("h1") });
+    let [Effect::ToDoor(_, DoorPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
+    assert!(error.cause().contains("1 nodes (1 draining)"), "{error}");
+    assert!(error.remedy_text().is_some());
+}
+
+#[test]
+fn an_empty_cluster_and_a_missing_kind_are_explained() {
+    let mut bench = Bench::new();
+    let refusal = |bench: &mut Bench, door, kind| {
+        let request = SessionRequest { kind, ..request("h1") };
+        let effects = bench.give(Input::Open { door: DoorId(door), request });
+        let [Effect::ToDoor(_, DoorPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
+        error.clone()
+    };
+    let error = refusal(&mut bench, 1, None);
+    assert_eq!(error.code(), ErrorCode::DeviceUnavailable);
+    bench.register(1, "h1");
+    let error = refusal(&mut bench, 2, Some(DeviceKind::Cuda));
+    assert_eq!(error.code(), ErrorCode::DeviceTypeUnavailable);
+    assert!(error.cause().contains("kind Cuda"), "{error}");
+}
+
+#[test]
+fn a_node_without_devices_is_a_member_but_offers_nothing() {
+    let mut bench = Bench::new();
+    let empty = Registration { devices: Vec::new(), ..registration("h1") };
+    bench.give(Input::Register { link: LinkId(1), registration: empty });
+    bench.register(2, "h2");
+    let id = bench.open(1, "h1");
+    let lease = bench.cluster.lease(id).unwrap();
+    assert_eq!((lease.own_node, lease.devices.len()), (Some(NodeId(0)), 2));
+}
+
+#[test]
+fn ranks_that_crowd_on_one_device_are_warned_once() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    let mut warnings = Vec::new();
+    for rank in 0..3_u32 {
+        let door = DoorId(u64::from(rank) + 1);
+        let rank = Some(Rank { rank, size: 3, local_rank: rank, local_size: 3 });
+        bench.give(Input::Open { door, request: SessionRequest { rank, ..request("h1") } });
+        warnings.extend(bench.give(Input::Uses { door, device: 0 }));
+    }
+    let [Effect::ToDoor(DoorId(2), DoorPush::Warning(text))] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(text.contains("2 ranks of node h1") && text.contains("1 devices are idle"), "{text}");
+}
+
+#[test]
+fn ranks_on_devices_of_their_own_are_not_warned() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    for rank in 0..2_u32 {
+        let door = DoorId(u64::from(rank) + 1);
+        let place = Some(Rank { rank, size: 2, local_rank: rank, local_size: 2 });
+        bench.give(Input::Open { door, request: SessionRequest { rank: place, ..request("h1") } });
+        assert_eq!(bench.give(Input::Uses { door, device: rank }), []);
+    }
+    assert_eq!(bench.give(Input::Uses { door: DoorId(1), device: u32::MAX }), []);
+}
+
+#[test]
+fn an_administrator_may_end_a_session() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    let id = bench.open(1, "h1");
+    let effects = bench.give(Input::Close { session: id });
+    assert!(matches!(&effects[0], Effect::ToDoor(DoorId(1), DoorPush::Ended(_))), "{effects:?}");
+    assert!(effects.contains(&Effect::CloseDoor(DoorId(1))));
+    assert_eq!(bench.give(Input::DoorClosed { door: DoorId(1) }), []);
+}
+
+#[test]
+fn bounds_hold_and_old_nodes_make_room() {
+    let limits = Limits { nodes_max: 2, sessions_max: 1, devices_per_node_max: 2, ..Limits::default() };
+    let mut bench = Bench { cluster: Cluster::new(limits, 0), now: 0 };
+    let refused = |effects: &[Effect]| matches!(effects, [Effect::RefuseAgent(_, Refusal::Full { .. })]);
+    let big = Registration { devices: vec![device(DeviceKind::Cpu); 3], ..registration("big") };
+    assert!(refused(&bench.give(Input::Register { link: LinkId(9), registration: big })));
+    bench.register(1, "h1");
+    bench.register(2, "h2");
+    assert!(refused(&bench.register(3, "h3")));
+    bench.give(Input::Goodbye { link: LinkId(1) });
+    assert!(!refused(&bench.register(4, "h3")));
+    bench.open(1, "h2");
+    let effects = bench.give(Input::Open { door: DoorId(2), request: request("h2") });
+    assert!(matches!(&effects[..], [Effect::ToDoor(_, DoorPush::Refused(_))]), "{effects:?}");
+}
+
+#[test]
+fn senseless_registrations_are_refused() {
+    let mut bench = Bench::new();
+    for registration in [
+        registration(""),
+        registration("with\nnewline"),
+        registration(&"n".repeat(256)),
+        Registration { address: String::new(), ..registration("h1") },
+    ] {
+        let effects = bench.give(Input::Register { link: LinkId(1), registration });
+        assert!(matches!(effects[..], [Effect::RefuseAgent(_, Refusal::Malformed(_))]), "{effects:?}");
+    }
+    bench.register(1, "h1");
+    assert!(matches!(
+        bench.register(1, "h2")[..],
+        [Effect::RefuseAgent(_, Refusal::Malformed(_))]
+    ));
+}
+
+#[test]
+fn what_a_viewer_is_shown_is_what_a_session_gets() {
+    let mut bench = Bench::new();
+    for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
+        bench.register(link, name);
+    }
+    for (door, order) in [(1, OrderPolicy::Local), (2, OrderPolicy::Global), (3, OrderPolicy::Rank)] {
+        let rank = Some(Rank { rank: 1, size: 3, local_rank: 0, local_size: 1 });
+        let request = SessionRequest { order, rank, ..request("h3") };
+        let shown = bench.cluster.numbering(&Viewer { node_name: "h3", rank, kind: None, order });
+        let effects = bench.give(Input::Open { door: DoorId(door), request });
+        let lease = bench.cluster.lease(granted(&effects).unwrap()).unwrap();
+        let got: Vec<DeviceId> = lease.devices.iter().map(|device| device.info.id).collect();
+        assert_eq!(got, shown);
+    }
+}

@@ -1,0 +1,40 @@
+//! A model of a program: opens a session, uses devices, ends.
+
+use accord_coordinator::cluster::DoorId;
+use accord_types::{DeviceKind, NodeId, OrderPolicy, Rank, SessionId, SessionRequest};
+use std::collections::BTreeSet;
+
+/// One program.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) request: SessionRequest,
+    pub(super) alive: bool,
+    /// Its connection, as far as it knows.
+    pub(super) door: Option<DoorId>,
+    pub(super) session: Option<SessionId>,
+    /// Agents (by index) whose executors it is connected to.
+    pub(super) connected: BTreeSet<usize>,
+    /// Nodes that it was told are lost.
+    pub(super) lost: BTreeSet<NodeId>,
+}
+
+impl Program {
+    pub(super) fn new(index: usize, node_name: String, order: OrderPolicy, kind: Option<DeviceKind>) -> Self {
+        let place = u32::try_from(index).unwrap_or(0);
+        let rank = index.is_multiple_of(2).then_some(Rank {
+            rank: place % 4,
+            size: 4,
+            local_rank: place % 2,
+            local_size: 2,
+        });
+        let request = SessionRequest { node_name, pid: place, program: "app".into(), rank, kind, order };
+        Self {
+            request,
+            alive: true,
+            door: None,
+            session: None,
+            connected: BTreeSet::new(),
+            lost: BTreeSet::new(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What goes wrong, and how often.
+
+use crate::random::Random;
+
+/// How large a simulated cluster is and what happens to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Agents.
+    pub agents: usize,
+    /// Devices of each, at most.
+    pub devices: u32,
+    /// Troubles.
+    pub troubles: usize,
+    /// Milliseconds over which they are spread.
+    pub duration: u64,
+    /// The core's invariants are checked after every so many steps that change something.
+    pub check_every: u64,
+}
+
+impl Plan {
+    /// Up to 16 agents.
+    pub fn small(random: &mut Random) -> Self {
+        Self {
+            agents: random.index(16) + 1,
+            devices: 8,
+            troubles: random.index(40),
+            duration: 8_000,
+            check_every: 1,
+        }
+    }
+
+    /// 1,000 agents with 8 devices each.
+    pub fn full() -> Self {
+        Self { agents: 1_000, devices: 8, troubles: 120, duration: 6_000, check_every: 64 }
+    }
+}
+
+/// One thing that goes wrong, or just happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Trouble {
+    KillAgent,
+    StopAgent,
+    StartAgent,
+    CutAgent,
+    HealAgent,
+    BreakLink,
+    Open,
+    Connect,
+    EndProgram,
+    KillCoordinator,
+    Drain,
+    CloseSession,
+    CrashExecutor,
+}
+
+impl Trouble {
+    pub(super) fn any(random: &mut Random) -> Self {
+        const LIKELY: [(Trouble, u64); 13] = [
+            (Trouble::KillAgent, 6),
+            (Trouble::StopAgent, 4),
+            (Trouble::StartAgent, 10),
+            (Trouble::CutAgent, 6),
+            (Trouble::HealAgent, 6),
+            (Trouble::BreakLink, 8),
+            (Trouble::Open, 18),
+            (Trouble::Connect, 20),
+            (Trouble::EndProgram, 8),
+            (Trouble::KillCoordinator, 3),
+            (Trouble::Drain, 3),
+            (Trouble::CloseSession, 3),
+            (Trouble::CrashExecutor, 5),
+        ];
+        let mut left = random.within(0..LIKELY.iter().map(|(_, weight)| weight).sum());
+        for (trouble, weight) in LIKELY {
+            if left < weight {
+                return trouble;
+            }
+            left -= weight;
+        }
+        Self::Open
+    }
+}

@@ -1,0 +1,558 @@
+//! The world: virtual time, links, and everybody's behaviour.
+
+use super::agent::Agent;
+use super::program::Program;
+use super::trouble::{Plan, Trouble};
+use crate::queue::Queue;
+use crate::random::Random;
+use accord_coordinator::cluster::{
+    AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis,
+};
+use accord_types::{DeviceKind, OrderPolicy, SessionId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Period of the coordinator's own clock.
+const TICK: u64 = 250;
+/// Longest time that a message takes.
+const DELAY_MAX: u64 = 300;
+/// How long after a cut the ends of a connection notice, at most: keep-alive and time-outs.
+const NOTICE_MAX: u64 = 4_000;
+/// Time without trouble at the end, in which everything has to come right.
+const SETTLE: u64 = 12_000;
+
+#[derive(Debug)]
+enum Event {
+    Trouble,
+    /// An agent tries to connect.
+    Connect { agent: usize, incarnation: u64 },
+    Beat { agent: usize, link: LinkId },
+    /// A message of an agent reaches the coordinator of the `life`-th start.
+    FromAgent { life: u64, link: LinkId, input: Input },
+    /// The coordinator notices something by itself, or hears from a program or a person.
+    Input { life: u64, input: Input },
+    ToAgent { agent: usize, link: LinkId, order: AgentOrder },
+    /// An agent notices that its connection is gone.
+    LinkGone { agent: usize, link: LinkId },
+    ToProgram { program: usize, door: DoorId, push: DoorPush },
+    DoorGone { program: usize, door: DoorId },
+    /// An executor notices that its program is gone.
+    ProgramGone { agent: usize, incarnation: u64, session: SessionId },
+    StartCoordinator,
+    Tick { life: u64 },
+}
+
+/// One connection of an agent.
+struct Link {
+    agent: usize,
+    open: bool,
+    /// When the last message of each direction arrives: later ones come no sooner.
+    last: [u64; 2],
+}
+
+struct World {
+    random: Random,
+    queue: Queue<Event>,
+    plan: Plan,
+    cluster: Option<Cluster>,
+    life: u64,
+    started: u64,
+    agents: Vec<Agent>,
+    programs: Vec<Program>,
+    links: BTreeMap<LinkId, Link>,
+    doors: BTreeMap<DoorId, usize>,
+    connections: u64,
+    sessions_seen: BTreeSet<SessionId>,
+    version: u64,
+    steps: u64,
+}
+
+/// Runs one simulation.
+///
+/// # Errors
+/// What went wrong, and when.
+pub fn run(seed: u64, plan: Plan) -> Result<(), String> {
+    let mut world = World::new(seed, plan);
+    let outcome = world.live();
+    outcome.map_err(|why| format!("at {} ms: {why}", world.queue.now()))
+}
+
+impl World {
+    fn new(seed: u64, plan: Plan) -> Self {
+        let mut random = Random::new(seed);
+        let devices = |random: &mut Random| match random.chance(5) {
+            true => 0,
+            false => u32::try_from(random.within(1..u64::from(plan.devices) + 1)).unwrap_or(1),
+        };
+        let agents = (0..plan.agents)
+            .map(|index| Agent::new(index, if plan.agents >= 1_000 { plan.devices } else { devices(&mut random) }))
+            .collect();
+        Self {
+            random,
+            queue: Queue::default(),
+            plan,
+            cluster: None,
+            life: 0,
+            started: 0,
+            agents,
+            programs: Vec::new(),
+            links: BTreeMap::new(),
+            doors: BTreeMap::new(),
+            connections: 0,
+            sessions_seen: BTreeSet::new(),
+            version: 0,
+            steps: 0,
+        }
+    }
+
+    fn live(&mut self) -> Result<(), String> {
+        self.start_coordinator();
+        for agent in 0..self.agents.len() {
+            if self.random.chance(90) {
+                self.start_agent(agent);
+            }
+        }
+        for _ in 0..self.plan.troubles {
+            let time = self.random.within(0..self.plan.duration);
+            self.queue.add(time, Event::Trouble);
+        }
+        while let Some(event) = self.queue.next(self.plan.duration) {
+            self.happen(event)?;
+        }
+        for agent in &mut self.agents {
+            agent.cut = false;
+        }
+        while let Some(event) = self.queue.next(self.plan.duration + SETTLE) {
+            self.happen(event)?;
+        }
+        self.check_settled()
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Trouble => self.trouble(),
+            Event::Connect { agent, incarnation } => self.connect(agent, incarnation),
+            Event::Beat { agent, link } => self.beat(agent, link),
+            Event::FromAgent { life, link, input } => {
+                if self.links.get(&link).is_some_and(|link| link.open) {
+                    return self.input(life, input);
+                }
+            }
+            Event::Input { life, input } => return self.input(life, input),
+            Event::ToAgent { agent, link, order } => {
+                let open = self.links.get(&link).is_some_and(|link| link.open);
+                if open && self.agents[agent].link == Some(link) {
+                    if matches!(order, AgentOrder::Registered(_)) {
+                        self.queue.add(self.queue.now(), Event::Beat { agent, link });
+                    }
+                    self.agents[agent].obey(order);
+                }
+            }
+            Event::LinkGone { agent, link } => {
+                if self.agents[agent].link == Some(link) {
+                    self.agents[agent].link = None;
+                    self.retry(agent);
+                }
+            }
+            Event::ToProgram { program, door, push } => {
+                if self.programs[program].alive && self.programs[program].door == Some(door) {
+                    return self.program_hears(program, push);
+                }
+            }
+            Event::DoorGone { program, door } => {
+                if self.programs[program].door == Some(door) {
+                    self.programs[program].door = None;
+                }
+            }
+            Event::ProgramGone { agent, incarnation, session } => {
+                if self.agents[agent].incarnation == incarnation {
+                    self.end_executor(agent, session);
+                }
+            }
+            Event::StartCoordinator => self.start_coordinator(),
+            Event::Tick { life } => {
+                if life == self.life && self.cluster.is_some() {
+                    self.queue.add(self.queue.now() + TICK, Event::Tick { life });
+                    self.input(life, Input::Tick)?;
+                    return self.check_silence();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // The coordinator.
+
+    fn start_coordinator(&mut self) {
+        if self.cluster.is_some() {
+            return;
+        }
+        self.life += 1;
+        self.started = self.queue.now();
+        self.version = 0;
+        self.cluster = Some(Cluster::new(Limits::default(), 1_000_000 + self.started));
+        self.queue.add(self.started + TICK, Event::Tick { life: self.life });
+    }
+
+    fn kill_coordinator(&mut self) {
+        if self.cluster.take().is_none() {
+            return;
+        }
+        for link in self.links.keys().copied().collect::<Vec<_>>() {
+            self.break_link(link, false, 200);
+        }
+        for (door, program) in std::mem::take(&mut self.doors) {
+            let delay = self.random.within(0..200);
+            self.queue.add(self.queue.now() + delay, Event::DoorGone { program, door });
+        }
+        let pause = self.random.within(0..3_000);
+        self.queue.add(self.queue.now() + pause, Event::StartCoordinator);
+    }
+
+    fn input(&mut self, life: u64, input: Input) -> Result<(), String> {
+        let now = Millis(self.queue.now() - self.started);
+        let Some(cluster) = self.cluster.as_mut().filter(|_| life == self.life) else { return Ok(()) };
+        let is_beat = matches!(input, Input::Heartbeat { .. });
+        let mut effects = Vec::new();
+        cluster.handle(now, input, &mut effects);
+        if is_beat && effects.is_empty() {
+            return Ok(());
+        }
+        self.steps += 1;
+        if self.steps.is_multiple_of(self.plan.check_every) {
+            cluster.check_invariants()?;
+        }
+        if cluster.version() < self.version {
+            return Err(format!("the version went from {} to {}", self.version, cluster.version()));
+        }
+        self.version = cluster.version();
+        for effect in effects {
+            self.carry_out(effect);
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::ToAgent(link, order) => {
+                let delay = self.delay();
+                let now = self.queue.now();
+                if let Some(state) = self.links.get_mut(&link).filter(|link| link.open) {
+                    state.last[1] = state.last[1].max(now + delay);
+                    let event = Event::ToAgent { agent: state.agent, link, order };
+                    self.queue.add(state.last[1], event);
+                }
+            }
+            Effect::RefuseAgent(link, _) | Effect::DropLink(link) => self.break_link(link, true, 50),
+            Effect::ToDoor(door, push) => {
+                if let Some(&program) = self.doors.get(&door) {
+                    // Doors are short of messages: a fixed delay keeps their order.
+                    self.queue.add(self.queue.now() + 5, Event::ToProgram { program, door, push });
+                }
+            }
+            Effect::CloseDoor(door) => {
+                if let Some(program) = self.doors.remove(&door) {
+                    self.queue.add(self.queue.now() + 5, Event::DoorGone { program, door });
+                }
+            }
+            Effect::Changed => {}
+        }
+    }
+
+    // Agents.
+
+    fn start_agent(&mut self, agent: usize) {
+        if !self.agents[agent].alive {
+            self.agents[agent].start();
+            self.retry(agent);
+        }
+    }
+
+    fn retry(&mut self, agent: usize) {
+        let pause = self.random.within(0..1_000);
+        let incarnation = self.agents[agent].incarnation;
+        self.queue.add(self.queue.now() + pause, Event::Connect { agent, incarnation });
+    }
+
+    fn connect(&mut self, agent: usize, incarnation: u64) {
+        let state = &mut self.agents[agent];
+        if !state.alive || state.incarnation != incarnation || state.link.is_some() {
+            return;
+        }
+        if state.cut || self.cluster.is_none() {
+            self.retry(agent);
+            return;
+        }
+        self.connections += 1;
+        let link = LinkId(self.connections);
+        state.link = Some(link);
+        let registration = state.registration();
+        self.links.insert(link, Link { agent, open: true, last: [0; 2] });
+        self.send(link, Input::Register { link, registration });
+    }
+
+    fn beat(&mut self, agent: usize, link: LinkId) {
+        let state = &self.agents[agent];
+        if state.alive && state.link == Some(link) {
+            let sessions = state.executors.iter().copied().collect();
+            self.send(link, Input::Heartbeat { link, sessions });
+            self.queue.add(self.queue.now() + 500, Event::Beat { agent, link });
+        }
+    }
+
+    /// From an agent to the coordinator.
+    fn send(&mut self, link: LinkId, input: Input) {
+        let delay = self.delay();
+        let (now, life) = (self.queue.now(), self.life);
+        if let Some(state) = self.links.get_mut(&link).filter(|link| link.open) {
+            state.last[0] = state.last[0].max(now + delay);
+            self.queue.add(state.last[0], Event::FromAgent { life, link, input });
+        }
+    }
+
+    /// Nothing gets through any more; both ends notice, at most `notice` milliseconds later.
+    fn break_link(&mut self, link: LinkId, tell_coordinator: bool, notice: u64) {
+        let Some(state) = self.links.remove(&link) else { return };
+        let now = self.queue.now();
+        let delay = self.random.within(0..notice);
+        self.queue.add(now + delay, Event::LinkGone { agent: state.agent, link });
+        if tell_coordinator {
+            let delay = self.random.within(0..notice);
+            self.queue.add(now + delay, Event::Input { life: self.life, input: Input::LinkLost { link } });
+        }
+    }
+
+    fn end_executor(&mut self, agent: usize, session: SessionId) {
+        let state = &mut self.agents[agent];
+        if state.alive && state.executors.remove(&session)
+            && let Some(link) = state.link
+        {
+            self.send(link, Input::ExecutorEnded { link, session });
+        }
+    }
+
+    // Programs.
+
+    fn open(&mut self) {
+        let name = match self.random.chance(15) {
+            true => "elsewhere".to_owned(),
+            false => self.agents[self.random.index(self.agents.len())].name.clone(),
+        };
+        let order = [OrderPolicy::Local, OrderPolicy::Global, OrderPolicy::Rank][self.random.index(3)];
+        let kind = self.random.chance(30).then_some(DeviceKind::Cpu);
+        let mut program = Program::new(self.programs.len(), name, order, kind);
+        if self.cluster.is_some() {
+            self.connections += 1;
+            let door = DoorId(self.connections);
+            program.door = Some(door);
+            self.doors.insert(door, self.programs.len());
+            let input = Input::Open { door, request: program.request.clone() };
+            let delay = self.delay();
+            self.queue.add(self.queue.now() + delay, Event::Input { life: self.life, input });
+        }
+        self.programs.push(program);
+    }
+
+    fn program_hears(&mut self, program: usize, push: DoorPush) -> Result<(), String> {
+        match push {
+            DoorPush::Granted(session) => {
+                if !self.sessions_seen.insert(session) {
+                    return Err(format!("{session} was given twice"));
+                }
+                self.programs[program].session = Some(session);
+            }
+            DoorPush::NodeLost(node, _) => {
+                self.programs[program].lost.insert(node);
+            }
+            DoorPush::Refused(_) | DoorPush::Warning(_) | DoorPush::Ended(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A program uses a device of some node for the first time.
+    fn use_node(&mut self) {
+        let ready: Vec<usize> = (0..self.programs.len())
+            .filter(|&program| self.programs[program].alive && self.programs[program].session.is_some())
+            .collect();
+        if ready.is_empty() {
+            return;
+        }
+        let program = ready[self.random.index(ready.len())];
+        let agent = self.random.index(self.agents.len());
+        let Some(session) = self.programs[program].session else { return };
+        let state = &mut self.agents[agent];
+        let known = state.grants.contains_key(&session);
+        if state.cut || !known || state.node.is_some_and(|node| self.programs[program].lost.contains(&node)) {
+            return;
+        }
+        if state.connect(session) {
+            self.programs[program].connected.insert(agent);
+            let grant = state.grant(session);
+            if let Some(link) = state.link {
+                self.send(link, Input::ExecutorStarted { link, grant });
+            }
+        }
+        if let Some(door) = self.programs[program].door {
+            let device = u32::try_from(self.random.within(0..4)).unwrap_or(0);
+            let input = Input::Uses { door, device };
+            self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
+        }
+    }
+
+    fn end_program(&mut self, program: usize) {
+        if !std::mem::replace(&mut self.programs[program].alive, false) {
+            return;
+        }
+        let now = self.queue.now();
+        if let Some(session) = self.programs[program].session {
+            for agent in self.programs[program].connected.clone() {
+                // Behind a cut, only time-outs tell.
+                let notice = if self.agents[agent].cut { NOTICE_MAX } else { self.delay() };
+                let incarnation = self.agents[agent].incarnation;
+                self.queue.add(now + notice, Event::ProgramGone { agent, incarnation, session });
+            }
+        }
+        if let Some(door) = self.programs[program].door.take() {
+            self.doors.remove(&door);
+            // Its request may still be under way: its end comes after it.
+            let input = Input::DoorClosed { door };
+            self.queue.add(now + DELAY_MAX, Event::Input { life: self.life, input });
+        }
+    }
+
+    // Trouble.
+
+    fn trouble(&mut self) {
+        let agent = self.random.index(self.agents.len());
+        match Trouble::any(&mut self.random) {
+            Trouble::KillAgent => self.stop_agent(agent, false),
+            Trouble::StopAgent => self.stop_agent(agent, true),
+            Trouble::StartAgent => self.start_agent(agent),
+            Trouble::CutAgent => {
+                self.agents[agent].cut = true;
+                if let Some(link) = self.agents[agent].link {
+                    self.break_link(link, true, NOTICE_MAX);
+                }
+            }
+            Trouble::HealAgent => {
+                for agent in &mut self.agents {
+                    agent.cut = false;
+                }
+            }
+            Trouble::BreakLink => {
+                if let Some(link) = self.agents[agent].link {
+                    self.break_link(link, true, 100);
+                }
+            }
+            Trouble::Open => self.open(),
+            Trouble::Connect => self.use_node(),
+            Trouble::EndProgram if !self.programs.is_empty() => {
+                let program = self.random.index(self.programs.len());
+                self.end_program(program);
+            }
+            Trouble::EndProgram => {}
+            Trouble::KillCoordinator => self.kill_coordinator(),
+            Trouble::Drain => {
+                let node_name = self.agents[agent].name.clone();
+                let drain = self.random.chance(50);
+                let input = Input::Drain { node_name, drain };
+                self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
+            }
+            Trouble::CloseSession => {
+                let open: Vec<SessionId> = self.sessions_seen.iter().copied().collect();
+                if !open.is_empty() {
+                    let input = Input::Close { session: open[self.random.index(open.len())] };
+                    self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
+                }
+            }
+            Trouble::CrashExecutor => {
+                if let Some(&session) = self.agents[agent].executors.first() {
+                    self.end_executor(agent, session);
+                }
+            }
+        }
+    }
+
+    fn stop_agent(&mut self, agent: usize, politely: bool) {
+        let Some(link) = self.agents[agent].link.filter(|_| self.agents[agent].alive) else {
+            self.agents[agent].die();
+            return;
+        };
+        if politely {
+            self.send(link, Input::Goodbye { link });
+        }
+        self.agents[agent].die();
+        // What was sent before still arrives, then the end does.
+        let last = self.links.get(&link).map_or(0, |link| link.last[0]);
+        let input = Input::LinkLost { link };
+        self.queue.add(last.max(self.queue.now()) + 1, Event::Input { life: self.life, input });
+    }
+
+    fn delay(&mut self) -> u64 {
+        match self.random.chance(5) {
+            true => self.random.within(20..DELAY_MAX),
+            false => self.random.within(0..20),
+        }
+    }
+
+    // What must hold.
+
+    fn check_silence(&self) -> Result<(), String> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        let now = Millis(self.queue.now() - self.started);
+        match cluster.nodes().find(|node| node.is_up() && now.since(node.heard) > cluster.limits().lost_after_ms) {
+            Some(node) => Err(format!("{} was silent for {} ms and is up", node.name, now.since(node.heard))),
+            None => Ok(()),
+        }
+    }
+
+    fn check_settled(&self) -> Result<(), String> {
+        let cluster = self.cluster.as_ref().ok_or("the coordinator is not back")?;
+        cluster.check_invariants()?;
+        for agent in &self.agents {
+            let name = &agent.name;
+            let node = cluster.node_named(name);
+            if !agent.alive {
+                if node.is_some_and(accord_coordinator::cluster::Node::is_up) {
+                    return Err(format!("{name} is dead and counts as up"));
+                }
+                continue;
+            }
+            let node = node.ok_or_else(|| format!("{name} lives and is not known"))?;
+            if node.link().is_none() || node.link() != agent.link || node.incarnation != agent.incarnation {
+                return Err(format!("{name} lives with {:?}, known is {:?}", agent.link, node.state));
+            }
+            if agent.node != Some(node.id) {
+                return Err(format!("{name} takes itself for {:?} and is {}", agent.node, node.id));
+            }
+            for id in &agent.executors {
+                if !cluster.session(*id).is_some_and(|session| session.executors.contains(&node.id)) {
+                    return Err(format!("{name} runs an executor of {id}, which the coordinator has forgotten"));
+                }
+                if !self.programs.iter().any(|program| program.alive && program.session == Some(*id)) {
+                    return Err(format!("{name} runs an executor of {id}, whose program is dead"));
+                }
+            }
+        }
+        for session in cluster.sessions() {
+            let id = session.id;
+            for node in &session.executors {
+                let runs = |agent: &&Agent| agent.alive && agent.node == Some(*node) && agent.executors.contains(&id);
+                if !self.agents.iter().any(|agent| runs(&agent)) {
+                    return Err(format!("{id} is said to have an executor on {node}"));
+                }
+            }
+            let program = self.programs.iter().find(|program| program.alive && program.session == Some(id));
+            let program = program.ok_or_else(|| format!("{id} is open and its program is dead"))?;
+            if session.door.is_some() && (program.door != session.door || !session.lost.is_subset(&program.lost)) {
+                return Err(format!("{id}: the program knows {program:?}, the coordinator {session:?}"));
+            }
+        }
+        let attached = |program: &Program| {
+            program.session.is_none_or(|id| cluster.session(id).is_some_and(|session| session.door == program.door))
+        };
+        match self.programs.iter().find(|program| program.alive && program.door.is_some() && !attached(program)) {
+            Some(program) => Err(format!("{program:?} has a door to a session that is not open")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! 10,000 clusters in trouble. `ACCORD_SIM_SEED=N` runs one again, `ACCORD_SIM_SEEDS=N` that many.
+
+use accord_sim::coordinator::{Plan, run};
+use accord_sim::random::Random;
+use accord_sim::seeds;
+
+/// Seeds of a test run.
+const SEEDS: u64 = 10_000;
+/// Every so many seeds, a cluster of 1,000 agents with 8 devices each.
+const FULL_EVERY: u64 = 100;
+
+#[test]
+fn invariants_hold_in_every_seed() {
+    seeds::run(SEEDS, |seed| {
+        let plan = match seed % FULL_EVERY {
+            7 => Plan::full(),
+            _ => Plan::small(&mut Random::new(!seed)),
+        };
+        run(seed, plan)
+    });
+}
