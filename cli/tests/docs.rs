@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -52,35 +51,6 @@ fn the_page_of_settings_is_the_table() {
     compare("env.md", &page, &fresh);
 }
 
-/// Every variable of ours that sources read is in the table.
-#[test]
-fn no_setting_is_missing_from_the_table() {
-    // What Accord's own processes tell each other, and what tests and benches ask for.
-    const NOT_SETTINGS: [&str; 1] = ["ACCORD_WORKER"];
-    let table = settings();
-    let known: BTreeSet<&str> =
-        table.as_array().unwrap().iter().map(|setting| setting["name"].as_str().unwrap()).collect();
-    let mut sources = Vec::new();
-    for folder in ["cli/src", "coordinator/src", "node-agent/src", "libacc", "crates"] {
-        rust_files(&root().join(folder), &mut sources);
-    }
-    assert!(sources.len() > 20, "the sources are elsewhere");
-    for file in sources {
-        let text = std::fs::read_to_string(&file).unwrap();
-        for part in text.split("\"ACCORD_").skip(1) {
-            let end = part.find(|c: char| !c.is_ascii_uppercase() && c != '_').unwrap_or(part.len());
-            let (name, rest) = part.split_at(end);
-            let name = format!("ACCORD_{name}");
-            let whole = rest.starts_with('"');
-            assert!(
-                !whole || known.contains(name.as_str()) || NOT_SETTINGS.contains(&name.as_str()),
-                "{}: {name} is not in crates/types/src/settings.rs",
-                file.display()
-            );
-        }
-    }
-}
-
 fn compare(name: &str, page: &str, fresh: &str) {
     if page == fresh {
         return;
@@ -118,19 +88,6 @@ fn help(command: &str) -> Option<String> {
 fn settings() -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_accord")).args(["info", "--settings", "--json"]).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            if path.file_name().is_some_and(|name| name != "tests") {
-                rust_files(&path, found);
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
 }
 
 fn reference(name: &str) -> PathBuf {

@@ -155,14 +155,22 @@ fn viewer() -> Result<Viewer> {
     })
 }
 
-/// This process's place in an Open MPI job.
+/// This process's place in an MPI job, as launchers tell it.
 fn rank() -> Option<Rank> {
+    const LAUNCHERS: [[&str; 4]; 4] = [
+        ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"],
+        ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"],
+        ["MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"],
+        ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"],
+    ];
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    Some(Rank {
-        rank: number("OMPI_COMM_WORLD_RANK")?,
-        size: number("OMPI_COMM_WORLD_SIZE")?,
-        local_rank: number("OMPI_COMM_WORLD_LOCAL_RANK")?,
-        local_size: number("OMPI_COMM_WORLD_LOCAL_SIZE")?,
+    LAUNCHERS.iter().find_map(|[rank, size, local_rank, local_size]| {
+        Some(Rank {
+            rank: number(rank)?,
+            size: number(size)?,
+            local_rank: number(local_rank).unwrap_or(0),
+            local_size: number(local_size).unwrap_or(1),
+        })
     })
 }
 

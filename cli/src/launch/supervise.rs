@@ -191,7 +191,9 @@ impl Supervisor<'_> {
                 }
                 Event::Ended(pid, status) => {
                     if let Some(name) = self.ended_part(pid) {
-                        self.say(format_args!("{name} ended: {}", ending(status)));
+                        // The program may go on without it, but people should know.
+                        eprintln!("accord: {name} ended while the program ran: {}", ending(status));
+                        eprint!("{}", self.log(&name));
                     }
                 }
                 Event::Signal { signal, .. } if asked.is_some() => return Ok(ended_by(signal)),
@@ -212,6 +214,7 @@ impl Supervisor<'_> {
     }
 
     fn take_down(&mut self, signals: &mut Signals) {
+        let names: Vec<String> = self.parts.iter().map(|part| part.name.clone()).collect();
         for part in &self.parts {
             let _ = kill(part.pid, Signal::SIGTERM);
         }
@@ -223,6 +226,12 @@ impl Supervisor<'_> {
                 }
                 Ok(Event::Signal { .. } | Event::Orphaned) => {}
                 Ok(Event::Timeout) | Err(_) => break,
+            }
+        }
+        for name in names {
+            let log = self.log(&name);
+            if !log.is_empty() {
+                self.say(format_args!("{name} said:\n{}", log.trim_end()));
             }
         }
         if self.args.separation == Separation::Loopback {
