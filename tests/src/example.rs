@@ -1,7 +1,7 @@
 //! The example programs, as tests use them.
 
 use crate::compile::compile_source;
-use crate::{Result, Variant, root};
+use crate::{Language, Program, Result, Variant, compile, root};
 use std::path::PathBuf;
 
 /// A file of the repository.
@@ -15,4 +15,13 @@ pub fn repository_file(path: &str) -> PathBuf {
 /// What the compiler says.
 pub fn example(path: &str, variant: Variant) -> Result<PathBuf> {
     compile_source(&root().join("examples").join(path), &["-ffp-contract=off"], variant)
+}
+
+/// Compiles a C program of `tests/programs`, `cluster/endless.c`, in the plain variant.
+///
+/// # Errors
+/// What the compiler says.
+pub fn test_program(path: &str) -> Result<PathBuf> {
+    let program = Program::read(crate::program::folder().join(path), Language::C)?;
+    Ok(compile(&program, Variant::PLAIN)?.program)
 }

@@ -12,11 +12,11 @@ mod program;
 mod workspace;
 
 pub use cluster::{Cluster, ClusterBuilder};
-pub use compile::{Optimize, Variant, compile, compile_mpi};
+pub use compile::{Compiled, Optimize, Variant, compile, compile_mpi};
 pub use conformance::{Mode, trials};
-pub use example::{example, repository_file};
+pub use example::{example, repository_file, test_program};
 pub use outcome::Outcome;
-pub use process::{Finished, Job, leftovers};
+pub use process::{Finished, Job, Running, leftovers};
 pub use program::{Expect, Language, Program, programs};
 pub use workspace::{Tool, libacc, root, tool};
 

@@ -9,6 +9,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -49,8 +50,14 @@ pub struct Running {
     mark: String,
     timeout: Duration,
     ended: Receiver<std::io::Result<ExitStatus>>,
-    stdout: JoinHandle<String>,
-    stderr: JoinHandle<String>,
+    stdout: Reader,
+    stderr: Reader,
+}
+
+/// Reads a stream to its end; what has come can be looked at meanwhile.
+struct Reader {
+    text: Arc<(Mutex<Vec<u8>>, Condvar)>,
+    thread: JoinHandle<()>,
 }
 
 impl Job {
@@ -91,6 +98,13 @@ impl Job {
         self
     }
 
+    /// Gives it standard input.
+    #[must_use]
+    pub fn stdin(mut self, from: impl Into<Stdio>) -> Self {
+        self.command.stdin(from);
+        self
+    }
+
     /// Sets another time limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -113,8 +127,8 @@ impl Job {
     pub fn start(mut self) -> Result<Running> {
         let mut child: Child =
             self.command.spawn().map_err(|error| format!("cannot start {:?}: {error}", self.command.get_program()))?;
-        let stdout = read_all(child.stdout.take());
-        let stderr = read_all(child.stderr.take());
+        let stdout = Reader::start(child.stdout.take());
+        let stderr = Reader::start(child.stderr.take());
         let child_id = child.id();
         let (send, ended) = channel();
         std::thread::spawn(move || send.send(child.wait()));
@@ -141,6 +155,16 @@ impl Running {
         kill(pid(self.child_id), signal).map_err(|error| format!("kill {}: {error}", self.child_id))
     }
 
+    /// Waits until its output contains `text`.
+    ///
+    /// # Errors
+    /// What it said instead, when that doesn't come within its time limit.
+    pub fn await_output(&self, text: &str) -> Result<()> {
+        self.stdout.await_text(text, self.timeout).map_err(|said| {
+            format!("waited in vain for {text:?}\n-- stdout\n{said}\n-- stderr\n{}", self.stderr.so_far())
+        })
+    }
+
     /// Waits for its end, and then for the end of what it started.
     ///
     /// # Errors
@@ -160,8 +184,7 @@ impl Running {
                 let _ = kill(pid(id), Signal::SIGKILL);
             }
         }
-        let text = |reader: JoinHandle<String>| reader.join().unwrap_or_default();
-        Ok(Finished { status, stdout: text(self.stdout), stderr: text(self.stderr), timed_out, left_behind })
+        Ok(Finished { status, stdout: self.stdout.finish(), stderr: self.stderr.finish(), timed_out, left_behind })
     }
 }
 
@@ -230,12 +253,42 @@ fn pid(id: u32) -> Pid {
     Pid::from_raw(i32::try_from(id).unwrap_or(i32::MAX))
 }
 
-fn read_all(from: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut from) = from {
-            let _ = from.read_to_end(&mut bytes);
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+impl Reader {
+    fn start(from: Option<impl Read + Send + 'static>) -> Self {
+        let text: Arc<(Mutex<Vec<u8>>, Condvar)> = Arc::default();
+        let shared = text.clone();
+        let thread = std::thread::spawn(move || {
+            let Some(mut from) = from else { return };
+            let mut piece = [0; 4096];
+            while let Ok(length @ 1..) = from.read(&mut piece) {
+                lock(&shared.0).extend_from_slice(&piece[..length]);
+                shared.1.notify_all();
+            }
+        });
+        Self { text, thread }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&lock(&self.text.0)).into_owned()
+    }
+
+    fn await_text(&self, text: &str, timeout: Duration) -> Result<()> {
+        let missing = |bytes: &mut Vec<u8>| !String::from_utf8_lossy(bytes).contains(text);
+        let (guard, waited) = self
+            .text
+            .1
+            .wait_timeout_while(lock(&self.text.0), timeout, missing)
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(guard);
+        if waited.timed_out() { Err(self.so_far()) } else { Ok(()) }
+    }
+
+    fn finish(self) -> String {
+        let _ = self.thread.join();
+        String::from_utf8_lossy(&lock(&self.text.0)).into_owned()
+    }
+}
+
+fn lock(bytes: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
+    bytes.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,196 @@
+//! Whole programs over a cluster of three hosts with two devices each.
+
+use accord_tests::{Cluster, Job, Result, Tool, Variant, compile_mpi, example, libacc, repository_file, test_program, tool};
+use std::path::Path;
+use std::process::Command;
+
+const HOSTS: u32 = 3;
+const DEVICES: u32 = 2;
+
+fn cluster() -> Result<Cluster> {
+    Cluster::builder().hosts(HOSTS).devices(DEVICES).start()
+}
+
+/// Runs an example over a fresh cluster; gives its output.
+fn run_example(program: &Path, arguments: &[&str]) -> Result<String> {
+    let cluster = cluster()?;
+    let finished =
+        cluster.job(0, program)?.env("ACCORD_EMULATE", "nvidia").args(arguments.iter().copied()).run()?;
+    Ok(finished.success()?.stdout)
+}
+
+/// `name=value` pairs of a line.
+fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn mandelbrot_draws_the_same_in_every_step(source: &str) {
+    let program = example(source, Variant::PLAIN).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let pattern = folder.path().join("%s.ppm");
+    let pattern = pattern.to_str().unwrap();
+    let output = run_example(
+        &program,
+        &["--width", "320", "--height", "180", "--iterations", "300", "--blocks", "13", "--output", pattern],
+    )
+    .unwrap();
+    let steps: Vec<&str> = output.lines().filter_map(|line| field(line, "step")).collect();
+    assert_eq!(steps, ["serial", "blocked", "blocked-data", "async", "devices"], "{output}");
+    let all = output.lines().last().unwrap();
+    assert_eq!(field(all, "devices"), Some((HOSTS * DEVICES).to_string().as_str()), "{output}");
+    let picture = |step: &str| std::fs::read(folder.path().join(format!("{step}.ppm"))).unwrap();
+    let serial = picture("serial");
+    assert_eq!(serial.len(), 15 + 320 * 180 * 3);
+    for step in &steps[1..] {
+        assert!(picture(step) == serial, "{step} drew another picture\n{output}");
+    }
+}
+
+#[test]
+fn mandelbrot_in_c_draws_the_same_in_every_step() {
+    mandelbrot_draws_the_same_in_every_step("mandelbrot/mandelbrot.c");
+}
+
+#[test]
+fn mandelbrot_in_fortran_draws_the_same_in_every_step() {
+    mandelbrot_draws_the_same_in_every_step("mandelbrot/mandelbrot.f90");
+}
+
+#[test]
+fn jacobi_equals_the_host_and_exchanges_between_devices() {
+    let program = example("jacobi/jacobi.c", Variant::PLAIN).unwrap();
+    let output = run_example(&program, &["97", "64", "60"]).unwrap();
+    assert!(output.contains("equal=yes"), "{output}");
+    assert!(output.contains("devices=6 ") && output.contains("exchange=d2d"), "{output}");
+}
+
+#[test]
+fn matmul_equals_the_host() {
+    for source in ["matmul/matmul.c", "matmul/matmul.f90"] {
+        let program = example(source, Variant::PLAIN).unwrap();
+        let output = run_example(&program, &["150"]).unwrap();
+        assert!(output.contains("where=all devices=6"), "{source}: {output}");
+    }
+}
+
+#[test]
+fn vecsum_is_right() {
+    for source in ["vecsum/vecsum.c", "vecsum/vecsum.f90"] {
+        let program = example(source, Variant::PLAIN).unwrap();
+        let output = run_example(&program, &["100000"]).unwrap();
+        assert!(output.contains("elements=100000 sum=14999850000"), "{source}: {output}");
+    }
+}
+
+#[test]
+fn d2d_between_all_pairs() {
+    let cluster = cluster().unwrap();
+    for program in ["c/d2d_all_pairs.c", "c/d2d_async_all_pairs.c"] {
+        let job = cluster.job(0, &test_program(program).unwrap()).unwrap();
+        let finished = job.run().unwrap().success().unwrap();
+        assert!(finished.stdout.contains("PASS"), "{program}: {}", finished.report());
+    }
+}
+
+/// A program on each host sees all devices, its own first, and may use them all at the same time.
+#[test]
+fn programs_on_all_hosts_at_the_same_time() {
+    let cluster = cluster().unwrap();
+    let program = test_program("c/devices_each.c").unwrap();
+    let started: Vec<_> =
+        (0..3).map(|host| cluster.job(host, &program).unwrap().start().unwrap()).collect();
+    for running in started {
+        running.finish().unwrap().success().unwrap();
+    }
+}
+
+/// The payload of a copy between two other hosts does not pass through the program's host: its network interface
+/// has counted.
+#[test]
+fn d2d_between_two_remote_nodes_does_not_pass_through_the_programs_host() {
+    const MIB: u64 = 32;
+    let program = test_program("cluster/d2d_traffic.c").unwrap();
+    let run = |from: &str, to: &str| {
+        let finished = Job::new(tool(Tool::Accord).unwrap())
+            .env("ACCORD_LIBACC", libacc().unwrap())
+            .env("ACCORD_CPU_MEMORY", "256M")
+            .args(["run", "--local-cluster", "3x1", "--"])
+            .arg(&program)
+            .args([from, to, &MIB.to_string()])
+            .run()
+            .unwrap()
+            .success()
+            .unwrap();
+        let interface = field(&finished.stdout, "interface").unwrap_or_default().to_owned();
+        let traffic = field(&finished.stdout, "traffic").and_then(|bytes| bytes.parse::<u64>().ok());
+        (interface, traffic, finished)
+    };
+    let (interface, remote, finished) = run("1", "2");
+    if interface != "eth0" {
+        println!("skipped: hosts are no network namespaces here");
+        return;
+    }
+    assert!(remote.unwrap() < 1 << 20, "{}", finished.report());
+    // The same measure sees what does pass through.
+    let (_, own, finished) = run("0", "2");
+    assert!(own.unwrap() >= MIB << 20, "{}", finished.report());
+}
+
+#[test]
+fn mpi_ranks_have_sessions_of_their_own() {
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("skipped: no mpirun");
+        return;
+    }
+    let program = compile_mpi(&repository_file("tests/programs/mpi/ranks_share_work.c"), Variant::PLAIN).unwrap();
+    let finished = Job::new(tool(Tool::Accord).unwrap())
+        .env("ACCORD_LIBACC", libacc().unwrap())
+        .env("ACCORD_CPU_MEMORY", "256M")
+        .args(["run", "--local-cluster", "3x2", "-np", "3", "--"])
+        .arg(program)
+        .run()
+        .unwrap()
+        .success()
+        .unwrap();
+    for rank in 0..3 {
+        let line = format!("rank={rank} ranks=3 devices=6 total=4999950000");
+        assert!(finished.stdout.contains(&line), "no {line}: {}", finished.report());
+    }
+}
+
+#[test]
+fn accord_run_passes_exit_codes_and_arguments() {
+    let program = test_program("cluster/device_count.c").unwrap();
+    for (options, devices) in [(vec![], 3), (vec!["--local-cluster", "2x2"], 4), (vec!["--local-cluster", "2x2", "--loopback"], 4)] {
+        let finished = Job::new(tool(Tool::Accord).unwrap())
+            .env("ACCORD_LIBACC", libacc().unwrap())
+            .env("ACCORD_CPU_DEVICES", "3")
+            .env("ACCORD_CPU_MEMORY", "128M")
+            .arg("run")
+            .args(options.clone())
+            .arg("--")
+            .arg(&program)
+            .run()
+            .unwrap()
+            .success()
+            .unwrap();
+        assert!(finished.stdout.contains(&format!("devices={devices}\n")), "{options:?}: {}", finished.report());
+    }
+}
+
+/// Examples compiled for nvptx too, and linked instead of preloaded.
+#[test]
+fn other_ways_to_build() {
+    for linked in [false, true] {
+        let variant = Variant { offload: true, linked, ..Variant::PLAIN };
+        let program = example("vecsum/vecsum.c", variant).unwrap();
+        let cluster = Cluster::builder().hosts(2).devices(1).start().unwrap();
+        let folder = libacc().unwrap();
+        let mut job = cluster.job(1, &program).unwrap().env("LD_LIBRARY_PATH", folder.parent().unwrap());
+        if linked {
+            job = job.env("LD_PRELOAD", "");
+        }
+        let finished = job.arg("1000").run().unwrap().success().unwrap();
+        assert!(finished.stdout.contains("elements=1000 sum=1498500"), "{}", finished.report());
+    }
+}

@@ -1,0 +1,276 @@
+//! Bad input and faults of the cluster: an error that says what to do, never a hang, and nothing left behind.
+//! What a program does wrong by itself is in `programs/c/bad_*.c`.
+
+use accord_tests::{Cluster, Finished, Job, Result, Running, libacc, test_program};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Within this a lost node must be known to a program, and what a lost program had be gone.
+const LOST: Duration = Duration::from_secs(3);
+/// What a busy machine may add.
+const SLACK: Duration = Duration::from_secs(3);
+/// A garbage connection is given so long to be thrown out.
+const CLOSED: Duration = Duration::from_secs(20);
+
+fn cluster() -> Cluster {
+    Cluster::builder().hosts(2).devices(1).memory("256M").start().unwrap()
+}
+
+fn endless(cluster: &Cluster, arguments: &[&str]) -> Result<Running> {
+    let job = cluster.job(0, &test_program("cluster/endless.c")?)?;
+    let running = job.args(arguments.iter().copied()).timeout(Duration::from_secs(30)).start()?;
+    running.await_output("ready")?;
+    Ok(running)
+}
+
+fn works(cluster: &Cluster) {
+    cluster.job(0, &test_program("c/devices_each.c").unwrap()).unwrap().run().unwrap().success().unwrap();
+}
+
+fn failed_with(finished: &Finished, words: &[&str]) {
+    assert!(!finished.timed_out, "hangs: {}", finished.report());
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    for word in words {
+        assert!(finished.stderr.contains(word), "no {word:?}: {}", finished.report());
+    }
+    assert!(finished.left_behind.is_empty(), "{}", finished.report());
+}
+
+// ---- at start -----------------------------------------------------------------------------
+
+fn program_with_coordinator(address: &str, key: Option<&std::path::Path>) -> Finished {
+    let mut job = Job::new(test_program("cluster/device_count.c").unwrap())
+        .env("LD_PRELOAD", libacc().unwrap())
+        .env("ACCORD_COORDINATOR", address)
+        .timeout(Duration::from_secs(30));
+    if let Some(key) = key {
+        job = job.env("ACCORD_KEY_FILE", key);
+    }
+    job.run().unwrap()
+}
+
+#[test]
+fn no_coordinator_at_the_address() {
+    let cluster = cluster();
+    // A port that nobody listens on: it was free a moment ago.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let finished = program_with_coordinator(&free, Some(&cluster.key_file()));
+    failed_with(&finished, &[&free, "acc_error_"]);
+}
+
+#[test]
+fn nonsense_as_address() {
+    let cluster = cluster();
+    let finished = program_with_coordinator("no such host.invalid:port", Some(&cluster.key_file()));
+    failed_with(&finished, &["no such host.invalid:port", "acc_error_"]);
+}
+
+#[test]
+fn no_key() {
+    let cluster = cluster();
+    failed_with(&program_with_coordinator(cluster.address(), None), &["ACCORD_KEY_FILE"]);
+}
+
+#[test]
+fn wrong_key() {
+    let cluster = cluster();
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = folder.path().join("wrong");
+    std::fs::write(&wrong, b"another key: 0123456789 abcdefghij").unwrap();
+    let finished = program_with_coordinator(cluster.address(), Some(&wrong));
+    failed_with(&finished, &["key", "acc_error_"]);
+    works(&cluster);
+}
+
+/// Something that listens, but is no coordinator: it answers with `answer`, or says nothing.
+fn impostor(answer: &'static [u8]) -> (String, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let thread = std::thread::spawn(move || {
+        let Ok((mut stream, _)) = listener.accept() else { return };
+        let mut bytes = [0; 4096];
+        let _ = stream.read(&mut bytes);
+        let _ = stream.write_all(answer);
+        // Until the program hangs up.
+        let _ = stream.set_read_timeout(Some(CLOSED));
+        while let Ok(1..) = stream.read(&mut bytes) {}
+    });
+    (address, thread)
+}
+
+#[test]
+fn something_else_listens_at_the_coordinators_address() {
+    let cluster = cluster();
+    for answer in [&b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..], &[0xff; 4096], b"ACCORD\r\n"] {
+        let (address, thread) = impostor(answer);
+        let finished = program_with_coordinator(&address, Some(&cluster.key_file()));
+        failed_with(&finished, &[&address]);
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_coordinator_that_never_answers() {
+    let cluster = cluster();
+    let (address, thread) = impostor(b"");
+    let finished = program_with_coordinator(&address, Some(&cluster.key_file()));
+    failed_with(&finished, &[&address]);
+    thread.join().unwrap();
+}
+
+#[test]
+fn more_memory_than_the_machine_has() {
+    let finished = Job::new(test_program("c/data_copy.c").unwrap())
+        .env("LD_PRELOAD", libacc().unwrap())
+        .env("ACCORD_CPU_MEMORY", "7000000T")
+        .run()
+        .unwrap();
+    failed_with(&finished, &["ACCORD_CPU_MEMORY"]);
+}
+
+// ---- lost agents --------------------------------------------------------------------------
+
+fn agent_dies_during(arguments: &[&str]) {
+    let mut cluster = cluster();
+    let running = endless(&cluster, arguments).unwrap();
+    let killed = Instant::now();
+    cluster.kill_agent(1);
+    let finished = running.finish().unwrap();
+    let took = killed.elapsed();
+    failed_with(&finished, &["acc_error_device_unavailable"]);
+    assert!(took < LOST + SLACK, "took {took:?}: {}", finished.report());
+    // The rest goes on, and the node can come back.
+    cluster.start_agent(1).unwrap();
+    cluster.await_devices(2).unwrap();
+    works(&cluster);
+}
+
+#[test]
+fn agent_dies_during_a_launch() {
+    agent_dies_during(&["launch", "1"]);
+}
+
+#[test]
+fn agent_dies_during_a_copy() {
+    agent_dies_during(&["copy", "1"]);
+}
+
+#[test]
+fn agent_dies_during_a_d2d_as_source() {
+    agent_dies_during(&["d2d", "1", "0"]);
+}
+
+#[test]
+fn agent_dies_during_a_d2d_as_target() {
+    agent_dies_during(&["d2d", "0", "1"]);
+}
+
+// ---- lost programs ------------------------------------------------------------------------
+
+#[test]
+fn a_killed_program_leaves_nothing_on_any_node() {
+    for arguments in [&["launch", "1"][..], &["copy", "1"], &["idle", "1"], &["d2d", "1", "0"]] {
+        let cluster = cluster();
+        let running = endless(&cluster, arguments).unwrap();
+        let busy = cluster.processes_besides_parts(Duration::ZERO);
+        assert!(!busy.is_empty(), "the node has an executor for the program");
+        running.signal(Signal::SIGKILL).unwrap();
+        let left = cluster.processes_besides_parts(LOST + SLACK);
+        assert!(left.is_empty(), "{arguments:?}: {left:?}");
+        let finished = running.finish().unwrap();
+        assert!(finished.left_behind.is_empty(), "{arguments:?}: {}", finished.report());
+        cluster
+            .await_info("no sessions", |info: &Value| info["sessions"].as_array().is_some_and(Vec::is_empty))
+            .unwrap();
+        works(&cluster);
+    }
+}
+
+#[test]
+fn an_interrupted_program_leaves_nothing() {
+    let cluster = cluster();
+    let running = endless(&cluster, &["launch", "1"]).unwrap();
+    running.signal(Signal::SIGINT).unwrap();
+    let finished = running.finish().unwrap();
+    assert_eq!(finished.code(), 128 + Signal::SIGINT as i32, "{}", finished.report());
+    assert!(finished.left_behind.is_empty(), "{}", finished.report());
+    let left = cluster.processes_besides_parts(LOST + SLACK);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+// ---- lost coordinators --------------------------------------------------------------------
+
+#[test]
+fn the_coordinator_may_be_killed_and_restarted_under_running_programs() {
+    let mut cluster = cluster();
+    let program = test_program("cluster/stepwise.c").unwrap();
+    let (input, mut output) = std::io::pipe().unwrap();
+    let running = cluster.job(0, &program).unwrap().stdin(input).start().unwrap();
+    output.write_all(b"go\n").unwrap();
+    running.await_output("step 1").unwrap();
+    cluster.kill_coordinator();
+    output.write_all(b"go\n").unwrap();
+    running.await_output("step 2").unwrap();
+    cluster.start_coordinator().unwrap();
+    cluster.await_devices(2).unwrap();
+    output.write_all(b"go\n").unwrap();
+    running.await_output("step 3").unwrap();
+    drop(output);
+    running.finish().unwrap().success().unwrap();
+    works(&cluster);
+}
+
+#[test]
+fn agents_and_the_coordinator_stop_on_sigterm() {
+    let mut cluster = cluster();
+    assert_eq!(cluster.terminate(Some(1)).unwrap(), 0, "agent");
+    cluster.await_devices(1).unwrap();
+    assert_eq!(cluster.terminate(None).unwrap(), 0, "coordinator");
+    assert_eq!(cluster.terminate(Some(0)).unwrap(), 0, "agent without coordinator");
+}
+
+// ---- garbage ------------------------------------------------------------------------------
+
+/// Where an agent listens, as `accord info` shows it.
+fn agent_address(cluster: &Cluster) -> String {
+    let info = cluster.info().unwrap();
+    let link = info["nodes"][0]["links"][0].as_str().unwrap().to_owned();
+    link.split_whitespace().last().unwrap().to_owned()
+}
+
+/// Sends bytes and then says nothing more; true once the other side has hung up.
+fn thrown_out(address: &str, bytes: &[u8]) -> bool {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(CLOSED)).unwrap();
+    if stream.write_all(bytes).is_err() {
+        return true;
+    }
+    let mut answer = [0; 4096];
+    loop {
+        match stream.read(&mut answer) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+#[test]
+fn garbage_half_and_enormous_frames_are_thrown_out_and_hurt_nobody() {
+    let cluster = cluster();
+    let running = endless(&cluster, &["launch", "1"]).unwrap();
+    let mut enormous = b"ACCORD\r\n".to_vec();
+    enormous.extend((1u64 << 60).to_le_bytes().repeat(32));
+    let garbage: Vec<u8> = (0..4096u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    for address in [cluster.address().to_owned(), agent_address(&cluster)] {
+        for bytes in [&garbage[..], &enormous[..], &enormous[..9], b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff"] {
+            assert!(thrown_out(&address, bytes), "{address} keeps {} bytes and silence", bytes.len());
+        }
+    }
+    running.signal(Signal::SIGKILL).unwrap();
+    running.finish().unwrap();
+    works(&cluster);
+}
