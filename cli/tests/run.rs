@@ -165,7 +165,7 @@ fn nothing_survives_the_supervisors_sudden_death() {
         run.await_file("up");
         let children = format!("/proc/{0}/task/{0}/children", child.id());
         let supervisor = std::fs::read_to_string(children).unwrap();
-        let killed = Command::new("kill").args(["-KILL", supervisor.trim()]).status().unwrap();
+        let killed = Command::new("bash").args(["-c", "kill -KILL $0", supervisor.trim()]).status().unwrap();
         assert!(killed.success());
         assert_eq!(child.wait().unwrap().code(), Some(137), "{way:?}");
         run.assert_nothing_left(None);

@@ -118,7 +118,7 @@ pub(crate) fn await_that(what: &str, condition: impl Fn() -> bool) {
 }
 
 pub(crate) fn signal(child: &Child, signal: &str) {
-    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    let status = Command::new("bash").args(["-c", "kill $0 $1", signal, &child.id().to_string()]).status().unwrap();
     assert!(status.success());
 }
 
