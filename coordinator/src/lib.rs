@@ -1,10 +1,14 @@
 //! The coordinator: registers agents, numbers devices, opens sessions, gives leases, watches
 //! health. Never on the launch or data path.
 //!
-//! [`cluster`] decides (pure), [`service`] puts it on the network.
+//! [`cluster`] decides (pure), [`service`] puts it on the network, [`Background`] runs it inside
+//! another program.
 #![forbid(unsafe_code)]
 
+mod background;
 pub mod cluster;
 pub mod config;
 pub mod metrics;
 pub mod service;
+
+pub use background::Background;

@@ -1,0 +1,69 @@
+//! A coordinator on a thread of its own, inside another program.
+
+use crate::service::{Driver, DriverSettings, serve};
+use accord_fabric::Key;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// How long threads that are in a handshake may hold up the end.
+const STOP_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// A running coordinator. Dropping it stops it as suddenly as a crash would: agents and programs
+/// see their connections close.
+pub struct Background {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts a coordinator that listens on `listen`; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// When the address can't be had or the system is out of threads.
+    pub fn start(listen: SocketAddr, key: Key) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind(listen))?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let work = move || {
+            let driver = Arc::new(Driver::new(DriverSettings::default()));
+            let stop = async {
+                let _ = stopped.await;
+            };
+            if let Err(error) = runtime.block_on(serve(listener, key, driver, stop)) {
+                tracing::warn!("the coordinator has ended: {error}");
+            }
+            runtime.shutdown_timeout(STOP_TIMEOUT);
+        };
+        let thread = std::thread::Builder::new().name("accord-coordinator".into()).spawn(work)?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until an administrator, or a failure, has stopped it.
+    pub fn wait(mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been printed.
+            let _ = thread.join();
+        }
+    }
+}

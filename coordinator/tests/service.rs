@@ -1,0 +1,383 @@
+//! The service over real sockets: agents, tools, programs, and those who are none of them.
+
+use accord_coordinator::Background;
+use accord_fabric::Key;
+use accord_fabric::door::{self, DoorConnection, HEADER_LEN, Message};
+use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Lane};
+use accord_proto::auth::Token;
+use accord_proto::v1::admin_client::AdminClient;
+use accord_proto::v1::cluster_client::ClusterClient;
+use accord_proto::v1::registry_client::RegistryClient;
+use accord_proto::{VERSION, v1};
+use accord_types::{ErrorCode, Lease, OrderPolicy, SessionId, SessionRequest};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
+use v1::{agent_message, coordinator_message};
+
+const SOON: Duration = Duration::from_secs(10);
+
+type Authorised = InterceptedService<Channel, Token>;
+
+struct Fixture {
+    coordinator: Background,
+    key: Key,
+    runtime: Runtime,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let key = Key::random().unwrap();
+        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { coordinator, key, runtime }
+    }
+
+    fn address(&self) -> String {
+        self.coordinator.address().to_string()
+    }
+
+    fn open(&self, node_name: &str) -> accord_types::Result<(Lease, DoorConnection)> {
+        let request = SessionRequest {
+            node_name: node_name.into(),
+            pid: 1,
+            program: "app".into(),
+            rank: None,
+            kind: None,
+            order: OrderPolicy::Local,
+        };
+        door::open(&self.address(), &self.key, SOON, &request)
+    }
+
+    fn channel(&self, key: &Key) -> (Channel, Token) {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address())).unwrap();
+        (self.runtime.block_on(endpoint.connect()).unwrap(), Token::new(key.bytes()))
+    }
+
+    fn cluster(&self) -> ClusterClient<Authorised> {
+        let (channel, token) = self.channel(&self.key);
+        ClusterClient::with_interceptor(channel, token)
+    }
+
+    fn admin(&self) -> AdminClient<Authorised> {
+        let (channel, token) = self.channel(&self.key);
+        AdminClient::with_interceptor(channel, token)
+    }
+
+    fn describe(&self) -> v1::ClusterView {
+        let request = v1::DescribeRequest { version: VERSION, viewer: None };
+        self.runtime.block_on(self.cluster().describe(request)).unwrap().into_inner()
+    }
+
+    fn attend(&self, key: &Key, register: v1::Register) -> Result<FakeAgent<'_>, Status> {
+        let (channel, token) = self.channel(key);
+        let mut client = RegistryClient::with_interceptor(channel, token);
+        let (outbox, messages) = mpsc::channel(16);
+        let agent = FakeAgentOutbox(outbox);
+        agent.say(agent_message::Body::Register(register));
+        let inbound = self.runtime.block_on(client.attend(ReceiverStream::new(messages)))?.into_inner();
+        Ok(FakeAgent { runtime: &self.runtime, outbox: agent, inbound })
+    }
+
+    /// An agent that has registered.
+    fn agent(&self, name: &str) -> FakeAgent<'_> {
+        let mut agent = self.attend(&self.key, register(name)).unwrap();
+        match agent.hear() {
+            Some(coordinator_message::Body::Registered(_)) => agent,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+struct FakeAgentOutbox(mpsc::Sender<v1::AgentMessage>);
+
+impl FakeAgentOutbox {
+    fn say(&self, body: agent_message::Body) {
+        self.0.try_send(v1::AgentMessage { body: Some(body) }).unwrap();
+    }
+}
+
+struct FakeAgent<'a> {
+    runtime: &'a Runtime,
+    outbox: FakeAgentOutbox,
+    inbound: Streaming<v1::CoordinatorMessage>,
+}
+
+impl FakeAgent<'_> {
+    /// The next message; none when the coordinator has closed the connection.
+    fn try_hear(&mut self) -> Result<Option<coordinator_message::Body>, Status> {
+        let inbound = &mut self.inbound;
+        let message = self.runtime.block_on(async {
+            tokio::time::timeout(SOON, inbound.message()).await.expect("a message in time")
+        })?;
+        Ok(message.map(|message| message.body.unwrap()))
+    }
+
+    fn hear(&mut self) -> Option<coordinator_message::Body> {
+        self.try_hear().unwrap()
+    }
+}
+
+fn register(name: &str) -> v1::Register {
+    let device = v1::Device {
+        id: Some(v1::DeviceRef { node: 0, ordinal: 0 }),
+        kind: v1::DeviceKind::Cpu.into(),
+        name: "cpu".into(),
+        memory: 1 << 20,
+        units: 1,
+        ..Default::default()
+    };
+    v1::Register {
+        version: VERSION,
+        node_name: name.into(),
+        incarnation: 1,
+        address: "0.0.0.0:77".into(),
+        devices: vec![device; 2],
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_program_gets_a_lease_and_its_end_reaches_the_agent() {
+    let fixture = Fixture::new();
+    let mut agent = fixture.agent("h1");
+    let (lease, door) = fixture.open("h1").unwrap();
+    assert_eq!(lease.devices.len(), 2);
+    assert_eq!(lease.devices[0].address, "127.0.0.1:77", "the address that the agent came from");
+    let Some(coordinator_message::Body::SessionOpened(opened)) = agent.hear() else { panic!() };
+    assert_eq!(opened.grant.unwrap().session, lease.session.0);
+    let view = fixture.describe();
+    assert_eq!((view.nodes.len(), view.sessions.len()), (1, 1));
+    assert_eq!(view.sessions[0].program, "app");
+    drop(door);
+    let Some(coordinator_message::Body::SessionClosed(closed)) = agent.hear() else { panic!() };
+    assert_eq!(closed.session, lease.session.0);
+}
+
+#[test]
+fn a_silent_agent_is_lost_and_the_program_hears_of_it() {
+    let fixture = Fixture::new();
+    let mut agent = fixture.agent("h1");
+    let (_, door) = fixture.open("elsewhere").unwrap();
+    // No heartbeat from now on.
+    match door.next().unwrap() {
+        Some(Message::NodeLost { name, .. }) => assert_eq!(name, "h1"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fixture.describe().nodes[0].state, i32::from(v1::NodeState::Lost));
+    // Its connection is closed, so that it registers again if it lives.
+    while agent.hear().is_some() {}
+}
+
+#[test]
+fn an_empty_cluster_refuses_with_a_remedy() {
+    let error = Fixture::new().open("h1").unwrap_err();
+    assert_eq!(error.code(), ErrorCode::DeviceUnavailable);
+    assert!(error.remedy_text().unwrap().contains("accord-node-agent"), "{error}");
+}
+
+#[test]
+fn nobody_at_the_address_is_an_error_with_a_remedy() {
+    let key = Key::random().unwrap();
+    let fixture = Fixture::new();
+    let address = fixture.address();
+    drop(fixture);
+    let request = SessionRequest {
+        node_name: "h1".into(),
+        pid: 1,
+        program: "app".into(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Local,
+    };
+    let error = door::open(&address, &key, SOON, &request).unwrap_err();
+    assert!(error.cause().contains(&address) && error.remedy_text().is_some(), "{error}");
+    let error = door::open("no such host:1", &key, SOON, &request).unwrap_err();
+    assert!(error.remedy_text().unwrap().contains("ACCORD_COORDINATOR"), "{error}");
+}
+
+#[test]
+fn another_key_is_refused_at_the_door_and_by_grpc() {
+    let mut fixture = Fixture::new();
+    let right = std::mem::replace(&mut fixture.key, Key::random().unwrap());
+    let error = fixture.open("h1").unwrap_err();
+    assert!(error.cause().contains("another key"), "{error}");
+    let status = fixture.attend(&fixture.key, register("h1")).err().expect("refused");
+    assert_eq!(status.code(), Code::Unauthenticated);
+    assert!(status.message().contains("ACCORD_KEY_FILE"), "{status}");
+    fixture.key = right;
+    assert!(fixture.describe().nodes.is_empty());
+}
+
+#[test]
+fn another_version_is_refused_by_name() {
+    let fixture = Fixture::new();
+    let other = v1::Register { version: VERSION + 1, ..register("h1") };
+    let status = fixture.attend(&fixture.key, other).err().expect("refused");
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert!(status.message().contains("version 2"), "{status}");
+    let request = v1::DescribeRequest { version: 0, viewer: None };
+    let status = fixture.runtime.block_on(fixture.cluster().describe(request)).unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+
+    let hello = Hello { version: 9, ..Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM) };
+    let error =
+        handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap_err();
+    assert!(error.cause().contains("protocol 9"), "{error}");
+}
+
+#[test]
+fn the_wrong_lane_is_told_where_it_is() {
+    let fixture = Fixture::new();
+    let hello = Hello::new(Lane::Command, SessionId(1), 0, FROM_PROGRAM);
+    let error =
+        handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap_err();
+    assert!(error.cause().contains("not an agent"), "{error}");
+}
+
+#[test]
+fn garbage_harms_nobody() {
+    let fixture = Fixture::new();
+    let _agent = fixture.agent("h1");
+    for garbage in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &b"PRI * HTTP/9.9\r\n\r\n nonsense that goes on for a while"[..],
+        &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..],
+        &[0xff; 300][..],
+        &b"ACCORD\r\n"[..],
+        &b"A"[..],
+    ] {
+        let mut stream = TcpStream::connect(fixture.coordinator.address()).unwrap();
+        stream.write_all(garbage).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        // It may be answered or not; what counts is that it ends.
+        let _ = stream.read_to_end(&mut Vec::new());
+        assert!(fixture.open("h1").is_ok());
+    }
+}
+
+#[test]
+fn those_who_say_nothing_hold_up_nobody() {
+    let fixture = Fixture::new();
+    let _agent = fixture.agent("h1");
+    let silent: Vec<TcpStream> =
+        (0..40).map(|_| TcpStream::connect(fixture.coordinator.address()).unwrap()).collect();
+    let hello = Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM);
+    let mut half = handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap();
+    half.write_all(&[1, 0]).unwrap();
+    assert!(fixture.open("h1").is_ok());
+    drop(silent);
+}
+
+#[test]
+fn bad_messages_at_the_door_end_that_connection_only() {
+    let fixture = Fixture::new();
+    let _agent = fixture.agent("h1");
+    let huge = [0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0];
+    let grant = Message::Warning("not yours to send".into()).encode();
+    for bad in [&huge[..], &grant[..], &[0; HEADER_LEN][..]] {
+        let hello = Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM);
+        let mut stream =
+            handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap();
+        stream.write_all(bad).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty(), "{answer:?}");
+    }
+    assert!(fixture.open("h1").is_ok());
+}
+
+#[test]
+fn a_newer_agent_of_the_same_node_takes_over() {
+    let fixture = Fixture::new();
+    let mut old = fixture.agent("h1");
+    let newer = v1::Register { incarnation: 2, ..register("h1") };
+    let _newer = fixture.attend(&fixture.key, newer).unwrap();
+    assert_eq!(old.hear(), None);
+    let mut stale = fixture.attend(&fixture.key, register("h1")).unwrap();
+    let status = stale.try_hear().unwrap_err();
+    assert_eq!(status.code(), Code::AlreadyExists);
+    assert!(status.message().contains("--node"), "{status}");
+}
+
+#[test]
+fn an_administrator_drains_closes_and_stops() {
+    let fixture = Fixture::new();
+    let mut agent = fixture.agent("h1");
+    let (lease, door) = fixture.open("h1").unwrap();
+    let Some(coordinator_message::Body::SessionOpened(_)) = agent.hear() else { panic!() };
+    let (mut admin, run) = (fixture.admin(), &fixture.runtime);
+
+    let request = |name: &str| v1::DrainNodeRequest { version: VERSION, node_name: name.into(), drain: true };
+    let status = run.block_on(admin.drain_node(request("h9"))).unwrap_err();
+    assert_eq!(status.code(), Code::NotFound);
+    run.block_on(admin.drain_node(request("h1"))).unwrap();
+    assert!(matches!(agent.hear(), Some(coordinator_message::Body::Drain(_))));
+    assert!(fixture.open("h1").is_err());
+
+    let session = lease.session.0;
+    run.block_on(admin.close_session(v1::CloseSessionRequest { version: VERSION, session })).unwrap();
+    assert!(matches!(agent.hear(), Some(coordinator_message::Body::SessionClosed(_))));
+    assert!(matches!(door.next().unwrap(), Some(Message::Ended(_))));
+    assert!(door.next().unwrap().is_none());
+
+    let stop = v1::ShutdownRequest { version: VERSION, agents: true };
+    let answer = std::thread::scope(|scope| {
+        let agent = scope.spawn(move || {
+            assert!(matches!(agent.hear(), Some(coordinator_message::Body::Stop(_))));
+            agent.outbox.say(agent_message::Body::Goodbye(v1::Goodbye {}));
+            assert_eq!(agent.hear(), None);
+        });
+        // The agent's runtime is driven by its thread; this call needs one of its own.
+        let own = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let address = fixture.address();
+        let answer = own.block_on(async {
+            let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+            let token = Token::new(fixture.key.bytes());
+            AdminClient::with_interceptor(channel, token).shutdown(stop).await
+        });
+        agent.join().unwrap();
+        answer
+    });
+    assert!(answer.is_ok());
+    fixture.coordinator.wait();
+}
+
+#[test]
+fn watchers_see_nodes_come_and_the_viewers_numbers() {
+    let fixture = Fixture::new();
+    let viewer = v1::Viewer { node_name: "h2".into(), ..Default::default() };
+    let request = v1::DescribeRequest { version: VERSION, viewer: Some(viewer) };
+    let mut views =
+        fixture.runtime.block_on(fixture.cluster().watch(request)).unwrap().into_inner();
+    let mut next = || fixture.runtime.block_on(views.message()).unwrap().unwrap();
+    assert!(next().nodes.is_empty());
+    let _h1 = fixture.agent("h1");
+    while next().nodes.is_empty() {}
+    let _h2 = fixture.agent("h2");
+    let view = loop {
+        let view = next();
+        if view.nodes.len() == 2 {
+            break view;
+        }
+    };
+    assert_eq!(view.numbering[0], v1::DeviceRef { node: 1, ordinal: 0 });
+    assert_eq!(view.numbering.len(), 4);
+}
+
+#[test]
+fn a_dead_coordinator_is_no_error_to_a_program() {
+    let fixture = Fixture::new();
+    let agent = fixture.agent("h1");
+    let (_, door) = fixture.open("h1").unwrap();
+    drop(agent);
+    drop(fixture);
+    assert!(door.next().unwrap().is_none());
+    door.report_use(0);
+}
