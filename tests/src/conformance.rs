@@ -78,6 +78,7 @@ fn trial(mode: Mode, program: &Program, variant: Variant) -> Trial {
 
 fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
     let compiled = compile(program, variant)?;
+    let plugin = compiled.plugin.clone().unwrap_or_default();
     let mut line = command_line(program, compiled)?.into_iter();
     let first = line.next().ok_or("nothing to run")?;
     let mut job = match mode {
@@ -104,7 +105,7 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
         }
     }
     for (name, value) in &program.env {
-        job = job.env(name, value);
+        job = job.env(name, value.replace("{plugin}", &plugin.to_string_lossy()));
     }
     let finished = job.run()?;
     Outcome::new(&program.expect, &finished).check()

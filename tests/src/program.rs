@@ -7,7 +7,7 @@
 //! // BUILD flags=-pthread  more flags
 //! // BUILD with=second.c   another source, from support/
 //! // BUILD plugin=plugin.c a shared object from support/; its path is the first argument
-//! // RUN env=NAME=VALUE    in the program's environment
+//! // RUN env=NAME=VALUE    in the program's environment; {plugin} is the shared object's path
 //! // RUN shared            its device shares the host's memory
 //! // EXPECT exit=1         exit status (0 if not said, and then it prints PASS)
 //! // EXPECT stdout=/re/    also stderr=/re/: a regular expression that must be found

@@ -1,6 +1,6 @@
 //! What libacc.so exports: all that programs built by GCC may ask for, and nothing else.
 
-use accord_tests::{Result, libacc};
+use accord_tests::{Language, Optimize, Result, Variant, compile, libacc, programs};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -175,6 +175,34 @@ fn only_the_c_library_is_needed() {
     assert!(!needed.is_empty(), "readelf says nothing about libacc.so");
 }
 
+/// Each routine is called by at least one conformance program, in C and in each Fortran form.
+#[test]
+fn every_routine_is_called_by_a_program() {
+    let unoptimized = Variant { optimize: Optimize::No, ..Variant::PLAIN };
+    let mut called = BTreeSet::new();
+    for program in programs().unwrap() {
+        if program.language == Language::Python {
+            continue;
+        }
+        // Unoptimized, as the compiler folds some calls.
+        let compiled = compile(&program, unoptimized).unwrap();
+        called.extend(imports(&compiled.program).unwrap());
+    }
+    let mut not_called = required();
+    // No compiler here emits GCC 5's calls; registration is called by the start files of programs with device
+    // code; the last two are for profiling libraries.
+    let not_by_programs = [
+        "GOMP_offload_register",
+        "GOMP_offload_register_ver",
+        "GOMP_offload_unregister",
+        "GOMP_offload_unregister_ver",
+        "acc_prof_lookup",
+        "acc_register_library",
+    ];
+    not_called.retain(|name| !called.contains(name) && !not_by_programs.contains(&name.as_str()));
+    assert!(not_called.is_empty(), "no program calls {not_called:?}");
+}
+
 fn required() -> BTreeSet<String> {
     let mut names: BTreeSet<String> = GOACC.iter().chain(C_ONLY).map(|&name| name.to_owned()).collect();
     for name in WITH_FORTRAN {
@@ -193,6 +221,16 @@ fn exports(path: &Path) -> Result<BTreeSet<String>> {
     Ok(file
         .dynamic_symbols()
         .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
+        .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
+        .collect())
+}
+
+fn imports(path: &Path) -> Result<BTreeSet<String>> {
+    let data = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let file = object::File::parse(&*data).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_undefined())
         .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
         .collect())
 }

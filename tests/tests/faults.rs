@@ -1,7 +1,7 @@
 //! Bad input and faults of the cluster: an error that says what to do, never a hang, and nothing left behind.
 //! What a program does wrong by itself is in `programs/c/bad_*.c`.
 
-use accord_tests::{Cluster, Finished, Job, Result, Running, libacc, test_program};
+use accord_tests::{Cluster, Finished, Job, Result, Running, Tool, libacc, test_program, tool};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -199,6 +199,28 @@ fn an_interrupted_program_leaves_nothing() {
     assert!(finished.left_behind.is_empty(), "{}", finished.report());
     let left = cluster.processes_besides_parts(LOST + SLACK);
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// `accord run` takes everything down, agents included, on an interrupt and when it is killed itself.
+#[test]
+fn accord_run_with_busy_devices_leaves_nothing() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+        let running = Job::new(tool(Tool::Accord).unwrap())
+            .env("ACCORD_LIBACC", libacc().unwrap())
+            .env("ACCORD_CPU_MEMORY", "128M")
+            .args(["run", "--local-cluster", "2x1", "--"])
+            .arg(test_program("cluster/endless.c").unwrap())
+            .args(["launch", "1"])
+            .timeout(Duration::from_secs(30))
+            .start()
+            .unwrap();
+        running.await_output("ready").unwrap();
+        running.signal(signal).unwrap();
+        let finished = running.finish().unwrap();
+        assert!(!finished.timed_out, "{signal}: {}", finished.report());
+        assert_eq!(finished.code(), 128 + signal as i32, "{signal}: {}", finished.report());
+        assert!(finished.left_behind.is_empty(), "{signal}: {}", finished.report());
+    }
 }
 
 // ---- lost coordinators --------------------------------------------------------------------

@@ -28,6 +28,7 @@ program main
       total = total + a(i) + g(i - n + 1) + lbound(a, 1)
     end do
     call equal('total', total, 3*n*n)
+    call equal('size on the device', size_on_device(), n)
     !$acc exit data delete(a, g)
     deallocate (a, g)
   end do
