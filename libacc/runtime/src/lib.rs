@@ -6,8 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod construct;
+mod device;
+mod icv;
 mod local_thread;
+mod memory;
+mod plan;
+mod present;
 pub mod ports;
+mod queues;
 mod routine;
 mod runtime;
 

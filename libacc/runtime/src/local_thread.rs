@@ -1,11 +1,23 @@
 //! What belongs to one thread of the program.
 
+use crate::construct::{Region, Scratch};
+use crate::icv::Current;
+use accord_types::{AsyncArg, QueueId};
+
 /// One thread's current device, region stack and default async value.
 ///
 /// The shell keeps one in thread-local storage and passes it to every call. A child of
 /// `fork` starts with a new one, as it starts with a new [`crate::Runtime`].
 #[derive(Default)]
 pub struct LocalThread {
+    /// The current device, once it was needed or set.
+    pub(crate) current: Option<Current>,
+    /// acc-default-async-var, unless it is `acc_async_noval` itself.
+    pub(crate) default_async: Option<AsyncArg>,
+    /// The data regions that this thread is in; none where the region is the host's.
+    pub(crate) regions: Vec<Option<Region>>,
+    /// Emptied regions and buffers, kept so that constructs need not allocate.
+    pub(crate) scratch: Scratch,
     host_regions: u32,
 }
 
@@ -19,5 +31,18 @@ impl LocalThread {
     /// Call after the region has returned.
     pub fn end_host_region(&mut self) {
         self.host_regions = self.host_regions.saturating_sub(1);
+    }
+
+    /// The queue that an async-argument names in this thread.
+    pub(crate) fn queue(&self, arg: AsyncArg) -> QueueId {
+        match (arg, self.default_async) {
+            (AsyncArg::NoVal, Some(default)) => default.queue(),
+            (arg, _) => arg.queue(),
+        }
+    }
+
+    /// Whether a region runs on the host now.
+    pub(crate) fn in_host_region(&self) -> bool {
+        self.host_regions > 0
     }
 }

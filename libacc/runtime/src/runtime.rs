@@ -1,8 +1,12 @@
 //! The object behind every call of the program.
 
+use crate::device::Device;
 use crate::ports::{Cluster, HostMemory};
-use accord_types::{DeviceType, GlobalSpec};
+use accord_types::{DeviceNum, DeviceType, GlobalSpec};
+use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::AtomicI32;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What the program's surroundings set, read once by the shell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,30 +36,72 @@ pub struct Global {
 
 /// One process's use of OpenACC. Shared by all of its threads.
 pub struct Runtime {
-    #[expect(dead_code)]
-    cluster: Box<dyn Cluster>,
-    #[expect(dead_code)]
-    host: Box<dyn HostMemory>,
-    #[expect(dead_code)]
-    settings: Settings,
+    pub(crate) cluster: Box<dyn Cluster>,
+    pub(crate) host: Box<dyn HostMemory>,
+    pub(crate) settings: Settings,
+    pub(crate) devices: Vec<Device>,
+    /// GCC's number of the type that some thread set last.
+    pub(crate) last_type: AtomicI32,
+    globals: Mutex<Vec<(u64, Vec<Global>)>>,
 }
 
 impl Runtime {
     /// A runtime over the devices of `cluster`. Starts nothing: a device starts at its first use.
     pub fn new(cluster: Box<dyn Cluster>, host: Box<dyn HostMemory>, settings: Settings) -> Self {
-        Self { cluster, host, settings }
+        let mut nums: HashMap<DeviceType, u32> = HashMap::new();
+        let number = |(index, port): (usize, &std::sync::Arc<dyn crate::ports::Port>)| {
+            let next = nums.entry(port.device_type()).or_default();
+            *next += 1;
+            Device::new(port.clone(), index, DeviceNum(*next - 1))
+        };
+        let devices = cluster.ports().iter().enumerate().map(number).collect();
+        Self {
+            cluster,
+            host,
+            settings,
+            devices,
+            last_type: AtomicI32::new(DeviceType::Default as i32),
+            globals: Mutex::default(),
+        }
     }
 
     /// An object was loaded: its `declare` variables are present on every device from now on.
     /// `id` names the object until [`Runtime::unregister_globals`] (the address of its host table).
     pub fn register_globals(&self, id: u64, globals: Vec<Global>) {
-        let _ = (id, globals);
-        todo!()
+        let mut all = self.globals();
+        for device in self.devices.iter().filter(|device| device.is_started()) {
+            device.lock().add_globals(&globals, &device.queues());
+        }
+        all.push((id, globals));
     }
 
     /// The object `id` was unloaded; `functions` is the address range of its regions.
     pub fn unregister_globals(&self, id: u64, functions: Range<u64>) {
-        let _ = (id, functions);
-        todo!()
+        let mut all = self.globals();
+        while let Some(at) = all.iter().position(|(other, _)| *other == id) {
+            let (_, globals) = all.swap_remove(at);
+            for device in self.devices.iter().filter(|device| device.is_started()) {
+                device.lock().remove_globals(&globals, &device.queues());
+            }
+        }
+        if !functions.is_empty() {
+            for device in self.devices.iter().filter(|device| device.is_started()) {
+                device.port.forget_functions(functions.clone());
+            }
+        }
+    }
+
+    /// Makes the variables of all loaded objects present on a device that starts.
+    pub(crate) fn publish(&self, device: &Device) {
+        let all = self.globals();
+        let mut state = device.lock();
+        for (_, globals) in all.iter() {
+            state.add_globals(globals, &device.queues());
+        }
+        device.set_started();
+    }
+
+    fn globals(&self) -> MutexGuard<'_, Vec<(u64, Vec<Global>)>> {
+        self.globals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

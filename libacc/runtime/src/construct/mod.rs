@@ -1,8 +1,28 @@
 //! The directives, as GCC's code asks for them.
-#![expect(unused_variables)]
 
-use crate::{LocalThread, Runtime};
-use accord_types::Result;
+mod block;
+mod data;
+mod declare;
+mod enter;
+mod exit_data;
+mod kind;
+mod leave;
+mod map;
+mod parallel;
+mod pointer;
+mod tags;
+mod update;
+mod wait;
+
+pub(crate) use enter::Entering;
+pub(crate) use kind::{Absent, Data};
+pub(crate) use leave::Leaving;
+pub(crate) use map::{Mode, Stop, not_present, partly_present, translate};
+pub(crate) use update::Direction;
+
+use crate::plan::Plan;
+use crate::present::EntryId;
+use accord_types::{DevicePtr, HostRange};
 
 /// The three arrays of a `GOACC_*` call.
 pub struct Entries<'a> {
@@ -20,116 +40,58 @@ pub enum Placement {
     /// On the device: launched, and for a synchronous construct finished.
     Device,
     /// The caller runs the host version itself, between
-    /// [`LocalThread::begin_host_region`] and [`LocalThread::end_host_region`].
+    /// [`crate::LocalThread::begin_host_region`] and [`crate::LocalThread::end_host_region`].
     Host,
 }
 
-impl Runtime {
-    /// A compute construct (OpenACC 3.3, 2.5). `flags` is the `dev` word of the call, `function` the
-    /// address of the region's host version, `tags` the launch tags with their operands and the final 0.
-    ///
-    /// # Errors
-    /// Those of the specification for its clauses, and those of the device.
-    pub fn parallel(
-        &self,
-        t: &mut LocalThread,
-        flags: i32,
-        function: usize,
-        entries: &mut Entries<'_>,
-        tags: &[u32],
-    ) -> Result<Placement> {
-        todo!()
-    }
+/// What a construct holds while it lasts.
+#[derive(Default)]
+pub(crate) struct Region {
+    /// Index of its device.
+    pub(crate) device: usize,
+    /// The device's epoch then.
+    pub(crate) epoch: u32,
+    pub(crate) mapped: Vec<Mapped>,
+    /// Pointers that it attached: entry and offset.
+    pub(crate) attached: Vec<(EntryId, usize)>,
+    /// Pointers that it was the first to store.
+    pub(crate) stored: Vec<(EntryId, usize)>,
+    /// Blocks for one launch.
+    pub(crate) temporaries: Vec<DevicePtr>,
+}
 
-    /// Start of a `data` or `host_data` region (2.6.5, 2.8).
-    ///
-    /// # Errors
-    /// As [`Runtime::parallel`]. The region is on the stack only if there was none.
-    pub fn data_start(&self, t: &mut LocalThread, flags: i32, entries: &mut Entries<'_>) -> Result<()> {
-        todo!()
-    }
+/// An entry that a construct holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapped {
+    pub(crate) id: EntryId,
+    /// What to copy out at the end.
+    pub(crate) out: Option<HostRange>,
+    /// Even if others hold the entry too.
+    pub(crate) always: bool,
+}
 
-    /// End of the innermost `data` region of this thread.
-    ///
-    /// # Errors
-    /// As [`Runtime::parallel`].
-    pub fn data_end(&self, t: &mut LocalThread) -> Result<()> {
-        todo!()
-    }
+/// Buffers that a thread uses for one construct after the other.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) plan: Plan,
+    pub(crate) region: Region,
+    pub(crate) block: block::Block,
+    pub(crate) references: Vec<usize>,
+    /// Regions that have ended.
+    pub(crate) spare: Vec<Region>,
+}
 
-    /// `enter data` (2.6.6).
-    ///
-    /// # Errors
-    /// As [`Runtime::parallel`].
-    pub fn enter_data(
-        &self,
-        t: &mut LocalThread,
-        flags: i32,
-        entries: &mut Entries<'_>,
-        async_: i32,
-        waits: &[i32],
-    ) -> Result<()> {
-        todo!()
+impl Region {
+    fn clear(&mut self) {
+        self.mapped.clear();
+        self.attached.clear();
+        self.stored.clear();
+        self.temporaries.clear();
     }
+}
 
-    /// `exit data` (2.6.6).
-    ///
-    /// # Errors
-    /// As [`Runtime::parallel`].
-    pub fn exit_data(
-        &self,
-        t: &mut LocalThread,
-        flags: i32,
-        entries: &mut Entries<'_>,
-        async_: i32,
-        waits: &[i32],
-    ) -> Result<()> {
-        todo!()
-    }
-
-    /// `enter data` or `exit data`, told apart by the entries (compilers before GCC 12).
-    ///
-    /// # Errors
-    /// As [`Runtime::parallel`].
-    pub fn enter_exit_data(
-        &self,
-        t: &mut LocalThread,
-        flags: i32,
-        entries: &mut Entries<'_>,
-        async_: i32,
-        waits: &[i32],
-    ) -> Result<()> {
-        todo!()
-    }
-
-    /// `update` (2.14.4).
-    ///
-    /// # Errors
-    /// As [`Runtime::parallel`].
-    pub fn update(
-        &self,
-        t: &mut LocalThread,
-        flags: i32,
-        entries: &mut Entries<'_>,
-        async_: i32,
-        waits: &[i32],
-    ) -> Result<()> {
-        todo!()
-    }
-
-    /// `wait` (2.16.3). No `waits` means all queues.
-    ///
-    /// # Errors
-    /// The first failure of what was waited for.
-    pub fn wait(&self, t: &mut LocalThread, async_: i32, waits: &[i32]) -> Result<()> {
-        todo!()
-    }
-
-    /// `declare` of local variables, at the start and at the end of their scope (2.13).
-    ///
-    /// # Errors
-    /// As [`Runtime::parallel`].
-    pub fn declare(&self, t: &mut LocalThread, flags: i32, entries: &mut Entries<'_>) -> Result<()> {
-        todo!()
-    }
+/// The `dev` word of a call holds flags with all bits turned around: an `if` clause that is false,
+/// or a `self` clause that is true, mean the host.
+pub(crate) fn on_host(dev: i32) -> bool {
+    !dev & 3 != 0
 }

@@ -1,55 +1,161 @@
-//! Data by address (OpenACC 3.3, 3.2.20 to 3.2.24).
-#![expect(unused_variables)]
+//! Data by address: `acc_copyin` and its kin (OpenACC 3.3, 3.2.18 to 3.2.20).
 
+use crate::construct::{Absent, Data, Direction, Entering, Entries, Leaving, Mode, Stop, partly_present};
+use crate::device::Device;
+use crate::present::{Counter, Found};
 use crate::{LocalThread, Runtime};
-use accord_types::{Result};
+use accord_types::{AsyncArg, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
-    /// `acc_copyin` and `acc_copyin_async`: the device address.
+    /// `acc_copyin` and `acc_copyin_async` (3.2.18): the device address. On the host device, the host address.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_invalid_null_pointer` for null with bytes, `acc_error_partly_present`,
+    /// `acc_error_out_of_memory`, `acc_error_invalid_async`, and those of the device.
     pub fn copyin(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32) -> Result<usize> {
-        todo!()
+        self.enter_one(t, host, bytes, async_, true).map_err(|error| error.call("acc_copyin"))
     }
 
-    /// `acc_create` and `acc_create_async`: the device address.
+    /// `acc_create` and `acc_create_async` (3.2.18): the device address. On the host device, the host address.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// As [`Runtime::copyin`].
     pub fn create(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32) -> Result<usize> {
-        todo!()
+        self.enter_one(t, host, bytes, async_, false).map_err(|error| error.call("acc_create"))
     }
 
-    /// `acc_copyout` and its forms.
+    /// `acc_copyout` and its forms (3.2.19). Absent data is left alone, as GCC's own library does.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
-    pub fn copyout(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32, finalize: bool) -> Result<()> {
-        todo!()
+    /// As [`Runtime::copyin`].
+    pub fn copyout(
+        &self,
+        t: &mut LocalThread,
+        host: usize,
+        bytes: usize,
+        async_: i32,
+        finalize: bool,
+    ) -> Result<()> {
+        self.exit_one(t, host, bytes, async_, finalize, true).map_err(|error| error.call("acc_copyout"))
     }
 
-    /// `acc_delete` and its forms.
+    /// `acc_delete` and its forms (3.2.19). Absent data is left alone, as GCC's own library does.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
-    pub fn delete(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32, finalize: bool) -> Result<()> {
-        todo!()
+    /// As [`Runtime::copyin`].
+    pub fn delete(
+        &self,
+        t: &mut LocalThread,
+        host: usize,
+        bytes: usize,
+        async_: i32,
+        finalize: bool,
+    ) -> Result<()> {
+        self.exit_one(t, host, bytes, async_, finalize, false).map_err(|error| error.call("acc_delete"))
     }
 
-    /// `acc_update_device` and `acc_update_device_async`.
+    /// `acc_update_device` and `acc_update_device_async` (3.2.20).
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_not_present`, and as [`Runtime::copyin`].
     pub fn update_device(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32) -> Result<()> {
-        todo!()
+        self.update_one(t, host, bytes, async_, false).map_err(|error| error.call("acc_update_device"))
     }
 
-    /// `acc_update_self` and `acc_update_self_async`.
+    /// `acc_update_self` and `acc_update_self_async` (3.2.20).
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_not_present`, and as [`Runtime::copyin`].
     pub fn update_self(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32) -> Result<()> {
-        todo!()
+        self.update_one(t, host, bytes, async_, true).map_err(|error| error.call("acc_update_self"))
     }
+
+    fn enter_one(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32, copy_in: bool) -> Result<usize> {
+        let Some((device, queue)) = self.device_and_queue(t, async_)? else { return Ok(host) };
+        if null(device, host, bytes)? {
+            return Ok(0);
+        }
+        let range = HostRange { start: host, len: bytes.max(1) };
+        let data = Data { copy_in: copy_in && bytes > 0, copy_out: false, always: false, absent: Absent::Create };
+        let mut address = 0;
+        let entering = Entering { device, host: &*self.host, queue, mode: Mode::Enter };
+        entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
+            mapping.data(0, range, data)?;
+            if let Some(id) = mapping.find(range)? {
+                address = mapping.translate(id, host).0;
+            }
+            mapping.settle_if_silent();
+            Ok(())
+        })?;
+        self.send_or_undo(t, device, queue, Mode::Enter)?;
+        Ok(address as usize)
+    }
+
+    fn exit_one(
+        &self,
+        t: &mut LocalThread,
+        host: usize,
+        bytes: usize,
+        async_: i32,
+        finalize: bool,
+        copy_out: bool,
+    ) -> Result<()> {
+        let Some((device, queue)) = self.device_and_queue(t, async_)? else { return Ok(()) };
+        if null(device, host, bytes)? {
+            return Ok(());
+        }
+        let range = HostRange { start: host, len: bytes.max(1) };
+        let plan = &mut t.scratch.plan;
+        plan.clear();
+        let mut state = device.lock();
+        match state.table.find(range.start, range.len) {
+            Found::Absent => return Ok(()),
+            Found::Partly(id) => return Err(device.place(partly_present(range, &state.table[id]))),
+            Found::Whole(id) => Leaving { state: &mut state, plan, counter: Counter::Dynamic }.give_up(
+                id,
+                (copy_out && bytes > 0).then_some(range),
+                false,
+                finalize,
+            ),
+        }
+        drop(state);
+        self.finish(device, queue, plan)
+    }
+
+    fn update_one(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32, out: bool) -> Result<()> {
+        let Some((device, queue)) = self.device_and_queue(t, async_)? else { return Ok(()) };
+        if null(device, host, bytes)? || bytes == 0 {
+            return Ok(());
+        }
+        let range = HostRange { start: host, len: bytes };
+        let direction = Direction { out, if_present: false, cut: false };
+        let entering = Entering { device, host: &*self.host, queue, mode: Mode::Enter };
+        entering.plan(&mut no_entries(), &mut t.scratch, |mapping| -> Result<(), Stop> {
+            mapping.update(range, direction)
+        })?;
+        self.finish(device, queue, &t.scratch.plan)
+    }
+
+    /// The current device, started, and the queue that an async-argument names; none for the host device.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_async`, and those of starting the device.
+    pub(crate) fn device_and_queue(&self, t: &mut LocalThread, async_: i32) -> Result<Option<(&Device, QueueId)>> {
+        let arg = AsyncArg::from_raw(async_)?;
+        Ok(self.target(t)?.map(|device| (device, t.queue(arg))))
+    }
+}
+
+/// The arrays of a call that has none.
+pub(super) fn no_entries() -> Entries<'static> {
+    Entries { hosts: &mut [], sizes: &[], kinds: &[] }
+}
+
+/// Whether an address is null, which is an error if it has bytes.
+pub(super) fn null(device: &Device, host: usize, bytes: usize) -> Result<bool> {
+    if host == 0 && bytes > 0 {
+        let cause = format!("{bytes} bytes at a null pointer");
+        return Err(device.place(Error::new(ErrorCode::InvalidNullPointer, cause).remedy("pass the address of the data")));
+    }
+    Ok(host == 0)
 }

@@ -1,55 +1,102 @@
-//! Choosing a device (OpenACC 3.3, 3.2.1 to 3.2.5, 3.2.17).
-#![expect(unused_variables)]
+//! Choosing a device (OpenACC 3.3, 3.2.1 to 3.2.5, and `acc_on_device`).
 
+use crate::icv::Current;
 use crate::{LocalThread, Runtime};
-use accord_types::{DeviceType, Result};
+use accord_types::{DeviceType, Error, ErrorCode, Result};
+use std::sync::atomic::Ordering;
 
 impl Runtime {
-    /// `acc_get_num_devices` (3.2.1).
+    /// `acc_get_num_devices` (3.2.1). "Not the host" counts all devices.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// If the environment asks for a type that is not there.
     pub fn get_num_devices(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<u32> {
-        todo!()
+        let count = |t: &mut LocalThread| Ok(self.count(self.concrete(t, device_type)?));
+        count(t).map_err(|error: Error| error.call("acc_get_num_devices"))
     }
 
-    /// `acc_set_device_type` (3.2.2).
+    /// `acc_set_device_type` (3.2.2), for this thread and as the type that new threads start with.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_device_type_unavailable`.
     pub fn set_device_type(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<()> {
-        todo!()
+        let set = |t: &mut LocalThread| {
+            let concrete = self.concrete(t, device_type)?;
+            if t.current.is_none() || self.current_type(t)? != concrete {
+                // The environment's number is about the type that the program starts with.
+                let initial = self.initial_num();
+                let num = if initial < i64::from(self.count(concrete)) { initial } else { 0 };
+                t.current = Some(self.nth(num, concrete)?);
+            }
+            self.last_type.store(concrete as i32, Ordering::Relaxed);
+            Ok(())
+        };
+        set(t).map_err(|error: Error| error.call("acc_set_device_type"))
     }
 
-    /// `acc_get_device_type` (3.2.3).
+    /// `acc_get_device_type` (3.2.3): a concrete type, never "default".
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// If the environment asks for a device that is not there.
     pub fn get_device_type(&self, t: &mut LocalThread) -> Result<DeviceType> {
-        todo!()
+        self.current_type(t).map_err(|error| error.call("acc_get_device_type"))
     }
 
-    /// `acc_set_device_num` (3.2.4).
+    /// `acc_set_device_num` (3.2.4): device `num` of that type, for this thread; for
+    /// `acc_device_none` and `acc_device_current`, of the type in use.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_device_unavailable` if there are not that many, `acc_error_device_type_unavailable` if there is none.
     pub fn set_device_num(&self, t: &mut LocalThread, num: i32, device_type: DeviceType) -> Result<()> {
-        todo!()
+        let set = |t: &mut LocalThread| {
+            let asked = if device_type == DeviceType::None { DeviceType::Current } else { device_type };
+            let concrete = self.concrete(t, asked)?;
+            let current = self.nth(i64::from(num), concrete)?;
+            t.current = Some(current);
+            self.last_type.store(concrete as i32, Ordering::Relaxed);
+            Ok(())
+        };
+        set(t).map_err(|error: Error| error.call("acc_set_device_num"))
     }
 
-    /// `acc_get_device_num` (3.2.5).
+    /// `acc_get_device_num` (3.2.5): this thread's device, if it is of that type; else the number
+    /// that a thread starts with.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// If the environment asks for a device that is not there.
     pub fn get_device_num(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<u32> {
-        todo!()
+        let get = |t: &mut LocalThread| {
+            let concrete = self.concrete(t, device_type)?;
+            let current = self.current(t)?;
+            let at = self.of_type(concrete).position(|device| current == Current::Device(device.index));
+            // Device numbers are 32-bit; a session has fewer devices.
+            Ok(at.map(|at| at as u32).unwrap_or_else(|| {
+                let initial = self.settings.device_num.unwrap_or(0);
+                if initial < self.count(concrete) { initial } else { 0 }
+            }))
+        };
+        get(t).map_err(|error: Error| error.call("acc_get_device_num"))
     }
 
-    /// `acc_on_device` (3.2.17), called on the host.
+    /// `acc_on_device`, called by the program's own thread: it is on the host.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// None today.
     pub fn on_device(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<bool> {
-        todo!()
+        let _ = t;
+        Ok(matches!(device_type, DeviceType::Host | DeviceType::None))
+    }
+
+    /// The type that an argument stands for.
+    ///
+    /// # Errors
+    /// If the environment asks for a type that is not there.
+    pub(super) fn concrete(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<DeviceType> {
+        match device_type {
+            DeviceType::Current => self.current_type(t),
+            DeviceType::Default => self.resolve_type(device_type),
+            DeviceType::None => Err(Error::new(ErrorCode::InvalidArgument, "acc_device_none names no device type")),
+            other => Ok(other),
+        }
     }
 }

@@ -1,23 +1,49 @@
-//! Starting and ending the use of devices (OpenACC 3.3, 3.2.7, 3.2.8).
-#![expect(unused_variables)]
+//! Starting and ending the use of devices (OpenACC 3.3, 3.2.7 and 3.2.8).
 
+use crate::icv::Current;
 use crate::{LocalThread, Runtime};
-use accord_types::{DeviceType, Result};
+use accord_types::{DeviceType, Error, Result};
+use std::sync::atomic::Ordering;
 
 impl Runtime {
-    /// `acc_init` (3.2.7).
+    /// `acc_init` (3.2.7): sets the current type and starts this thread's device of it. Others of that type start
+    /// at their first use: a cluster has many.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_device_type_unavailable`, `acc_error_device_init`.
     pub fn init(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<()> {
-        todo!()
+        let init = |t: &mut LocalThread| {
+            if self.count(self.concrete(t, device_type)?) == 0 {
+                return Err(self.no_type(device_type));
+            }
+            self.set_device_type(t, device_type)?;
+            self.target(t).map(|_| ())
+        };
+        init(t).map_err(|error: Error| error.call("acc_init"))
     }
 
-    /// `acc_shutdown` (3.2.8).
+    /// `acc_shutdown` (3.2.8): all data on the devices of that type is gone, whatever its counters say. A later use
+    /// starts them again.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_device_type_unavailable`, `acc_error_device_shutdown`.
     pub fn shutdown(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<()> {
-        todo!()
+        let shut_down = |t: &mut LocalThread| {
+            let concrete = self.concrete(t, device_type)?;
+            if self.count(concrete) == 0 {
+                return Err(self.no_type(concrete));
+            }
+            let mut first = Ok(());
+            for device in self.of_type(concrete) {
+                let ended = device.shut_down();
+                first = first.and(ended);
+            }
+            if matches!(t.current, Some(Current::Device(_))) && self.current_type(t)? == concrete {
+                t.current = None;
+                self.last_type.store(concrete as i32, Ordering::Relaxed);
+            }
+            first
+        };
+        shut_down(t).map_err(|error: Error| error.call("acc_shutdown"))
     }
 }

@@ -1,47 +1,130 @@
-//! The present table by hand (OpenACC 3.3, 3.2.25 to 3.2.27).
-#![expect(unused_variables)]
+//! The present table by hand (OpenACC 3.3, 3.2.21 to 3.2.25).
 
+use super::data::{no_entries, null};
+use crate::construct::{Entering, Mode, not_present, translate};
+use crate::present::{Backing, Entry, Found, Lifetime, Place};
 use crate::{LocalThread, Runtime};
-use accord_types::{Result};
+use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
-    /// `acc_map_data`.
+    /// `acc_map_data`: `bytes` at `host` are present at `device` until [`Runtime::unmap_data`].
+    /// The dynamic counter is one and does not sink below.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_invalid_null_pointer`, `acc_error_present` if any of it is present already.
     pub fn map_data(&self, t: &mut LocalThread, host: usize, device: usize, bytes: usize) -> Result<()> {
-        todo!()
+        self.map_one(t, host, device, bytes).map_err(|error| error.call("acc_map_data"))
     }
 
-    /// `acc_unmap_data`.
+    /// `acc_unmap_data`: the opposite. The device memory stays.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_invalid_argument` unless `host` was passed to [`Runtime::map_data`],
+    /// `acc_error_present` if a region holds the data.
     pub fn unmap_data(&self, t: &mut LocalThread, host: usize) -> Result<()> {
-        todo!()
+        self.unmap_one(t, host).map_err(|error| error.call("acc_unmap_data"))
     }
 
-    /// `acc_deviceptr`: 0 if absent.
+    /// `acc_deviceptr`: the device address of a host address; 0 if absent. On the host device, the same.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// Those of starting the device.
     pub fn deviceptr(&self, t: &mut LocalThread, host: usize) -> Result<usize> {
-        todo!()
+        let find = |t: &mut LocalThread| {
+            let Some(device) = self.target(t)? else { return Ok(host) };
+            let mut address = 0;
+            let entering = Entering { device, host: &*self.host, queue: QueueId::SYNC, mode: Mode::Enter };
+            entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
+                if let Some(id) = mapping.find(HostRange { start: host, len: 1 })? {
+                    address = mapping.translate(id, host).0 as usize;
+                }
+                Ok(())
+            })?;
+            Ok(address)
+        };
+        find(t).map_err(|error: Error| error.call("acc_deviceptr"))
     }
 
-    /// `acc_hostptr`: 0 if no host data is there.
+    /// `acc_hostptr`: the host address of a device address; 0 if no host data is there.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// Those of starting the device.
     pub fn hostptr(&self, t: &mut LocalThread, device: usize) -> Result<usize> {
-        todo!()
+        let Some(on) = self.target(t).map_err(|error| error.call("acc_hostptr"))? else { return Ok(device) };
+        Ok(on.lock().table.host_of(DevicePtr(device as u64)).unwrap_or(0))
     }
 
-    /// `acc_is_present`.
+    /// `acc_is_present`: all `bytes` are. False for no bytes, as GCC's own library does.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// Those of starting the device.
     pub fn is_present(&self, t: &mut LocalThread, host: usize, bytes: usize) -> Result<bool> {
-        todo!()
+        let Some(device) = self.target(t).map_err(|error| error.call("acc_is_present"))? else { return Ok(true) };
+        Ok(host != 0 && bytes > 0 && matches!(device.lock().table.find(host, bytes), Found::Whole(_)))
+    }
+
+    fn map_one(&self, t: &mut LocalThread, host: usize, device: usize, bytes: usize) -> Result<()> {
+        let Some(on) = self.target(t)? else { return Ok(()) };
+        if null(on, host, bytes)? || null(on, device, bytes)? || bytes == 0 {
+            return Err(on.place(Error::new(ErrorCode::InvalidArgument, "there are no bytes to map")));
+        }
+        let range = HostRange { start: host, len: bytes };
+        let mut state = on.lock();
+        if let Found::Whole(id) | Found::Partly(id) = state.table.find(host, bytes) {
+            let entry = &state.table[id];
+            let cause = format!(
+                "{bytes} bytes at {host:#x} overlap the {} bytes at {:#x} that are present already",
+                entry.len(),
+                entry.start
+            );
+            return Err(on.place(Error::new(ErrorCode::Present, cause).remedy("unmap or delete them before")));
+        }
+        let place = Place::At(DevicePtr(device as u64));
+        let mut entry = Entry::new(range, place, Backing::Foreign, Lifetime::Mapped);
+        entry.dynamic = 1;
+        state.table.insert(entry);
+        Ok(())
+    }
+
+    fn unmap_one(&self, t: &mut LocalThread, host: usize) -> Result<()> {
+        let Some(on) = self.target(t)? else { return Ok(()) };
+        if host == 0 {
+            null(on, host, 1)?;
+        }
+        let mut state = on.lock();
+        let found = state.table.find_byte(host).filter(|id| {
+            let entry = &state.table[*id];
+            entry.start == host && entry.lifetime == Lifetime::Mapped
+        });
+        let Some(id) = found else {
+            let cause = format!("no data was mapped at {host:#x} by acc_map_data");
+            return Err(on.place(Error::new(ErrorCode::InvalidArgument, cause).remedy("pass the address that was mapped")));
+        };
+        if state.table[id].structured > 0 {
+            let cause = format!("{} data regions still hold the data at {host:#x}", state.table[id].structured);
+            return Err(on.place(Error::new(ErrorCode::Present, cause).remedy("unmap it after the end of the regions")));
+        }
+        state.table.remove(id);
+        Ok(())
+    }
+
+    /// Where a device has `bytes` at `host`: present there, or a device address of that device itself.
+    ///
+    /// # Errors
+    /// `acc_error_not_present`, `acc_error_partly_present`.
+    pub(super) fn located(&self, t: &mut LocalThread, index: usize, host: usize, bytes: usize) -> Result<DevicePtr> {
+        let device = self.started(index)?;
+        let range = HostRange { start: host, len: bytes };
+        let entering = Entering { device, host: &*self.host, queue: QueueId::SYNC, mode: Mode::Enter };
+        let mut place = DevicePtr(0);
+        entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
+            place = match mapping.find(range)? {
+                Some(id) => translate(&mapping.state.table[id], host),
+                None if mapping.state.memory.block_of(host as u64).is_some() => DevicePtr(host as u64),
+                None => return Err(not_present(range).into()),
+            };
+            Ok(())
+        })?;
+        Ok(place)
     }
 }

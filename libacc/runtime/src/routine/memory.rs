@@ -1,57 +1,243 @@
-//! Device memory (OpenACC 3.3, 3.2.18, 3.2.19, 3.2.28 to 3.2.33).
-#![expect(unused_variables)]
+//! Device memory without host data (OpenACC 3.3, 3.2.16, 3.2.17, 3.2.26 to 3.2.28, 3.2.30).
 
+use super::data::{no_entries, null};
+use crate::construct::{Entering, Mode};
+use crate::device::Device;
+use crate::icv::Current;
+use crate::memory::Purpose;
+use crate::plan::Step;
 use crate::{LocalThread, Runtime};
-use accord_types::{Result};
+use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
-    /// `acc_malloc`: a device address, 0 for 0 bytes or when there is no memory.
+    /// `acc_malloc`: a device address; 0 for no bytes. On the host device, host memory.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_out_of_memory`, and those of the device.
     pub fn malloc(&self, t: &mut LocalThread, bytes: usize) -> Result<usize> {
-        todo!()
+        self.allocate_block(t, bytes).map_err(|error| error.call("acc_malloc"))
     }
 
-    /// `acc_free`.
+    /// `acc_free`. Null is left alone.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_invalid_argument` unless `device` came from [`Runtime::malloc`] and was not freed since,
+    /// or if host data is still mapped to it.
     pub fn free(&self, t: &mut LocalThread, device: usize) -> Result<()> {
-        todo!()
+        self.free_block(t, device).map_err(|error| error.call("acc_free"))
     }
 
     /// `acc_memcpy_to_device` and its asynchronous form.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
-    pub fn memcpy_to_device(&self, t: &mut LocalThread, device: usize, host: usize, bytes: usize, async_: i32) -> Result<()> {
-        todo!()
+    /// `acc_error_invalid_null_pointer` for null with bytes, `acc_error_invalid_argument` for memory that is not
+    /// allocated, `acc_error_invalid_async`, and those of the device.
+    pub fn memcpy_to_device(
+        &self,
+        t: &mut LocalThread,
+        device: usize,
+        host: usize,
+        bytes: usize,
+        async_: i32,
+    ) -> Result<()> {
+        let copy = |t: &mut LocalThread| {
+            let Some((on, queue)) = self.device_and_queue(t, async_)? else {
+                self.host.copy(device, host, bytes);
+                return Ok(());
+            };
+            if null(on, host, bytes)? || null(on, device, bytes)? || bytes == 0 {
+                return Ok(());
+            }
+            let entering = Entering { device: on, host: &*self.host, queue, mode: Mode::Enter };
+            entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
+                allocated(&mapping.state.memory, device, bytes)?;
+                mapping.copy_in(DevicePtr(device as u64), HostRange { start: host, len: bytes })
+            })?;
+            self.finish(on, queue, &t.scratch.plan)
+        };
+        copy(t).map_err(|error: Error| error.call("acc_memcpy_to_device"))
     }
 
     /// `acc_memcpy_from_device` and its asynchronous form.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
-    pub fn memcpy_from_device(&self, t: &mut LocalThread, host: usize, device: usize, bytes: usize, async_: i32) -> Result<()> {
-        todo!()
+    /// As [`Runtime::memcpy_to_device`].
+    pub fn memcpy_from_device(
+        &self,
+        t: &mut LocalThread,
+        host: usize,
+        device: usize,
+        bytes: usize,
+        async_: i32,
+    ) -> Result<()> {
+        let copy = |t: &mut LocalThread| {
+            let Some((on, queue)) = self.device_and_queue(t, async_)? else {
+                self.host.copy(host, device, bytes);
+                return Ok(());
+            };
+            if null(on, host, bytes)? || null(on, device, bytes)? || bytes == 0 {
+                return Ok(());
+            }
+            allocated(&on.lock().memory, device, bytes).map_err(|error| on.place(error))?;
+            let plan = &mut t.scratch.plan;
+            plan.clear();
+            let dst = HostRange { start: host, len: bytes };
+            plan.before.push(Step::Out { src: DevicePtr(device as u64), dst });
+            self.finish(on, queue, plan)
+        };
+        copy(t).map_err(|error: Error| error.call("acc_memcpy_from_device"))
     }
 
     /// `acc_memcpy_device` and its asynchronous form.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// As [`Runtime::memcpy_to_device`].
     pub fn memcpy_device(&self, t: &mut LocalThread, dst: usize, src: usize, bytes: usize, async_: i32) -> Result<()> {
-        todo!()
+        let copy = |t: &mut LocalThread| {
+            let Some((on, queue)) = self.device_and_queue(t, async_)? else {
+                self.host.copy(dst, src, bytes);
+                return Ok(());
+            };
+            if null(on, dst, bytes)? || null(on, src, bytes)? || bytes == 0 || dst == src {
+                return Ok(());
+            }
+            {
+                let state = on.lock();
+                allocated(&state.memory, dst, bytes).map_err(|error| on.place(error))?;
+                allocated(&state.memory, src, bytes).map_err(|error| on.place(error))?;
+            }
+            self.copy_within(on, queue, DevicePtr(dst as u64), DevicePtr(src as u64), bytes as u64)
+        };
+        copy(t).map_err(|error: Error| error.call("acc_memcpy_device"))
     }
 
-    /// `acc_memcpy_d2d` and its asynchronous form. The host addresses are present on the two devices
-    /// (numbers within the current device type); one that is not, but is an address that `acc_malloc` gave
-    /// on that device, is taken as that.
+    /// `acc_memcpy_d2d` and its asynchronous form (3.2.30), whose queue is the source device's. The host addresses are
+    /// present on the two devices (numbers within the current device type); one that is not, but is an
+    /// address that `acc_malloc` gave on that device, is taken as that.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
-    pub fn memcpy_d2d(&self, t: &mut LocalThread, dst: usize, src: usize, bytes: usize, dev_dst: i32, dev_src: i32, async_: i32) -> Result<()> {
-        todo!()
+    /// `acc_error_device_unavailable`, `acc_error_not_present`, `acc_error_partly_present`,
+    /// `acc_error_invalid_null_pointer`, `acc_error_invalid_async`, and those of the devices.
+    #[expect(clippy::too_many_arguments, reason = "the routine's own")]
+    pub fn memcpy_d2d(
+        &self,
+        t: &mut LocalThread,
+        dst: usize,
+        src: usize,
+        bytes: usize,
+        dev_dst: i32,
+        dev_src: i32,
+        async_: i32,
+    ) -> Result<()> {
+        let copy = |t: &mut LocalThread| {
+            let arg = accord_types::AsyncArg::from_raw(async_)?;
+            let queue = t.queue(arg);
+            let device_type = self.current_type(t)?;
+            let target = self.nth(i64::from(dev_dst), device_type)?;
+            let source = self.nth(i64::from(dev_src), device_type)?;
+            let (Current::Device(target), Current::Device(source)) = (target, source) else {
+                self.host.copy(dst, src, bytes);
+                return Ok(());
+            };
+            let devices = (self.started(target)?, self.started(source)?);
+            if null(devices.0, dst, bytes)? || null(devices.1, src, bytes)? || bytes == 0 {
+                return Ok(());
+            }
+            let to = self.located(t, target, dst, bytes)?;
+            let from = self.located(t, source, src, bytes)?;
+            if target == source {
+                return self.copy_within(devices.1, queue, to, from, bytes as u64);
+            }
+            self.copy_across(devices.1, queue, from, devices.0, to, bytes as u64)
+        };
+        copy(t).map_err(|error: Error| error.call("acc_memcpy_d2d"))
     }
+
+    fn copy_across(
+        &self,
+        source: &Device,
+        queue: QueueId,
+        from: DevicePtr,
+        target: &Device,
+        to: DevicePtr,
+        len: u64,
+    ) -> Result<()> {
+        let issue = crate::plan::Issue { device: source, host: &*self.host, queue };
+        issue.join(&[])?;
+        self.cluster
+            .copy_between(queue, source.index, from, target.index, to, len)
+            .map_err(|error| source.place(error).queue(queue))?;
+        issue.filled(&[], false);
+        if queue == QueueId::SYNC { source.wait(&[queue]) } else { Ok(()) }
+    }
+
+    fn copy_within(&self, device: &Device, queue: QueueId, to: DevicePtr, from: DevicePtr, len: u64) -> Result<()> {
+        let issue = crate::plan::Issue { device, host: &*self.host, queue };
+        issue.join(&[])?;
+        device.port.copy(queue, to, from, len).map_err(|error| device.place(error).queue(queue))?;
+        issue.filled(&[], true);
+        Ok(())
+    }
+
+    fn allocate_block(&self, t: &mut LocalThread, bytes: usize) -> Result<usize> {
+        let Some(device) = self.target(t)? else {
+            return match (bytes, self.host.allocate(bytes)) {
+                (0, _) => Ok(0),
+                (_, 0) => Err(Error::new(ErrorCode::OutOfMemory, format!("no {bytes} bytes of host memory"))),
+                (_, address) => Ok(address),
+            };
+        };
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let mut address = DevicePtr(0);
+        let entering = Entering { device, host: &*self.host, queue: QueueId::SYNC, mode: Mode::Enter };
+        entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
+            address = mapping.allocate(bytes, Purpose::Malloc)?;
+            Ok(())
+        })?;
+        self.finish(device, QueueId::SYNC, &t.scratch.plan)?;
+        Ok(address.0 as usize)
+    }
+
+    fn free_block(&self, t: &mut LocalThread, address: usize) -> Result<()> {
+        if address == 0 {
+            return Ok(());
+        }
+        let Some(device) = self.target(t)? else {
+            self.host.free(address);
+            return Ok(());
+        };
+        let block = DevicePtr(address as u64);
+        let plan = &mut t.scratch.plan;
+        plan.clear();
+        {
+            let state = device.lock();
+            if !state.memory.is_malloc(block) {
+                let cause = format!("{block} was not allocated by acc_malloc on this device, or was freed already");
+                let error = Error::new(ErrorCode::InvalidArgument, cause);
+                return Err(device.place(error.remedy("free each address once, on the device that gave it")));
+            }
+            if let Some(host) = state.table.host_of(block) {
+                let cause = format!("the data at {host:#x} is still mapped to {block}");
+                return Err(device.place(Error::new(ErrorCode::InvalidArgument, cause).remedy("call acc_unmap_data before")));
+            }
+            plan.frees.push(block);
+        }
+        self.finish(device, QueueId::SYNC, plan)
+    }
+}
+
+/// Memory that this device's allocator hands out has to be in use; other addresses are the device's business.
+fn allocated(memory: &crate::memory::Allocator, address: usize, bytes: usize) -> Result<()> {
+    let (start, len) = (address as u64, bytes as u64);
+    if !memory.owns(start) {
+        return Ok(());
+    }
+    let inside = memory.block_of(start).is_some_and(|(block, size)| start - block.0 + len <= size);
+    if inside {
+        return Ok(());
+    }
+    let cause = format!("{bytes} bytes at {address:#x} are not all in one piece of allocated device memory");
+    Err(Error::new(ErrorCode::InvalidArgument, cause).remedy("use addresses of acc_malloc or acc_deviceptr that were not freed"))
 }

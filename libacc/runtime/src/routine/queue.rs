@@ -1,71 +1,109 @@
-//! Queues (OpenACC 3.3, 3.2.9 to 3.2.16).
-#![expect(unused_variables)]
+//! Queues (OpenACC 3.3, 3.2.9 to 3.2.14).
 
 use crate::{LocalThread, Runtime};
-use accord_types::{Result};
+use accord_types::{AsyncArg, QueueId, Result};
 
 impl Runtime {
-    /// `acc_async_test` (3.2.9).
+    /// `acc_async_test` (3.2.9). True for a queue that was never used.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_invalid_async`, or the failure of what is in the queue.
     pub fn async_test(&self, t: &mut LocalThread, queue: i32) -> Result<bool> {
-        todo!()
+        let test = |t: &mut LocalThread| {
+            let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(true) };
+            device.test(&[queue])
+        };
+        test(t).map_err(|error: accord_types::Error| error.call("acc_async_test"))
     }
 
-    /// `acc_async_test_all` (3.2.10).
+    /// `acc_async_test_all` (3.2.9).
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// The failure of what is in some queue.
     pub fn async_test_all(&self, t: &mut LocalThread) -> Result<bool> {
-        todo!()
+        let test = |t: &mut LocalThread| {
+            let Some(device) = self.target(t)? else { return Ok(true) };
+            let busy: Vec<QueueId> = device.queues().all_busy().collect();
+            device.test(&busy)
+        };
+        test(t).map_err(|error: accord_types::Error| error.call("acc_async_test_all"))
     }
 
-    /// `acc_wait` (3.2.11).
+    /// `acc_wait` (3.2.10). At once for a queue that was never used.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_invalid_async`, or the failure of what was in the queue.
     pub fn wait_queue(&self, t: &mut LocalThread, queue: i32) -> Result<()> {
-        todo!()
+        let wait = |t: &mut LocalThread| {
+            let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(()) };
+            let busy = device.queues().busy(queue);
+            if busy { device.wait(&[queue]).map_err(|error| error.queue(queue)) } else { Ok(()) }
+        };
+        wait(t).map_err(|error: accord_types::Error| error.call("acc_wait"))
     }
 
-    /// `acc_wait_all` (3.2.13).
+    /// `acc_wait_all` (3.2.10).
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// The first failure of what was waited for.
     pub fn wait_all(&self, t: &mut LocalThread) -> Result<()> {
-        todo!()
+        let wait = |t: &mut LocalThread| {
+            let Some(device) = self.target(t)? else { return Ok(()) };
+            self.wait_for_all(device, QueueId::SYNC)
+        };
+        wait(t).map_err(|error: accord_types::Error| error.call("acc_wait_all"))
     }
 
-    /// `acc_wait_async` (3.2.12): `queue` waits for `waited`.
+    /// `acc_wait_async` (3.2.11): `queue` waits for `waited`; the host does if `queue` is `acc_async_sync`.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_invalid_async`, and those of the device.
     pub fn wait_async(&self, t: &mut LocalThread, waited: i32, queue: i32) -> Result<()> {
-        todo!()
+        let wait = |t: &mut LocalThread| {
+            let waited = AsyncArg::from_raw(waited)?;
+            let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(()) };
+            self.queue_waits(device, queue, &[t.queue(waited)])
+        };
+        wait(t).map_err(|error: accord_types::Error| error.call("acc_wait_async"))
     }
 
-    /// `acc_wait_all_async` (3.2.14).
+    /// `acc_wait_all_async` (3.2.11).
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// As [`Runtime::wait_async`].
     pub fn wait_all_async(&self, t: &mut LocalThread, queue: i32) -> Result<()> {
-        todo!()
+        let wait = |t: &mut LocalThread| {
+            let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(()) };
+            self.wait_for_all(device, queue)
+        };
+        wait(t).map_err(|error: accord_types::Error| error.call("acc_wait_all_async"))
     }
 
-    /// `acc_get_default_async` (3.2.15).
+    /// `acc_get_default_async` (3.2.13): the queue of `async` without an argument. At first `acc_async_noval`,
+    /// a queue of its own.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// None today.
     pub fn get_default_async(&self, t: &mut LocalThread) -> Result<i32> {
-        todo!()
+        Ok(match t.default_async {
+            None | Some(AsyncArg::NoVal) => NOVAL,
+            Some(AsyncArg::Sync) => SYNC,
+            Some(AsyncArg::Queue(queue)) => queue.cast_signed(),
+        })
     }
 
-    /// `acc_set_default_async` (3.2.16).
+    /// `acc_set_default_async` (3.2.14), for this thread. `acc_async_noval` is the initial value.
     ///
     /// # Errors
-    /// Those that the specification names for it, and those of the device.
+    /// `acc_error_invalid_async`.
     pub fn set_default_async(&self, t: &mut LocalThread, queue: i32) -> Result<()> {
-        todo!()
+        let arg = AsyncArg::from_raw(queue).map_err(|error| error.call("acc_set_default_async"))?;
+        t.default_async = (arg != AsyncArg::NoVal).then_some(arg);
+        Ok(())
     }
 }
+
+/// `acc_async_noval`
+const NOVAL: i32 = -1;
+/// `acc_async_sync`
+const SYNC: i32 = -2;

@@ -1,0 +1,136 @@
+//! Structured data regions: `data` and `host_data` (OpenACC 3.3, 2.6.5 and 2.8).
+
+use super::map::Mode;
+use super::{Entering, Entries, Leaving, Region, on_host};
+use crate::device::Device;
+use crate::plan::{Issue, Plan};
+use crate::present::Counter;
+use crate::{LocalThread, Runtime};
+use accord_types::{Error, ErrorCode, QueueId, Result};
+
+impl Runtime {
+    /// Start of a `data` or `host_data` region (2.6.5, 2.8).
+    ///
+    /// # Errors
+    /// As [`Runtime::parallel`]. The region is not on this thread's stack then.
+    pub fn data_start(&self, t: &mut LocalThread, flags: i32, entries: &mut Entries<'_>) -> Result<()> {
+        self.start_region(t, flags, entries).map_err(|error| error.call("data"))
+    }
+
+    /// End of the innermost `data` region of this thread.
+    ///
+    /// # Errors
+    /// As [`Runtime::parallel`]; `acc_error_invalid_argument` if the thread is in no region.
+    pub fn data_end(&self, t: &mut LocalThread) -> Result<()> {
+        self.end_region(t).map_err(|error| error.call("end data"))
+    }
+
+    fn start_region(&self, t: &mut LocalThread, flags: i32, entries: &mut Entries<'_>) -> Result<()> {
+        let device = if on_host(flags) { None } else { self.target(t)? };
+        let Some(device) = device else {
+            // The end comes whatever the condition was.
+            t.regions.push(None);
+            return Ok(());
+        };
+        self.enter(t, device, QueueId::SYNC, Mode::Region, entries)?;
+        let next = t.scratch.spare.pop().unwrap_or_default();
+        t.regions.push(Some(std::mem::replace(&mut t.scratch.region, next)));
+        Ok(())
+    }
+
+    fn end_region(&self, t: &mut LocalThread) -> Result<()> {
+        let Some(top) = t.regions.pop() else {
+            return Err(Error::new(ErrorCode::InvalidArgument, "this thread is in no data region"));
+        };
+        let Some(mut region) = top else { return Ok(()) };
+        let ended = self.leave(&mut t.scratch.plan, &region);
+        region.clear();
+        t.scratch.spare.push(region);
+        ended
+    }
+
+    fn leave(&self, plan: &mut Plan, region: &Region) -> Result<()> {
+        let device = &self.devices[region.device];
+        plan.clear();
+        if !device.is_started() || device.epoch() != region.epoch {
+            return Ok(());
+        }
+        let mut state = device.lock();
+        Leaving { state: &mut state, plan, counter: Counter::Structured }.region(region, &*self.host);
+        drop(state);
+        self.finish(device, QueueId::SYNC, plan)
+    }
+
+    /// Enters a construct that outlasts the call and tells the device.
+    ///
+    /// # Errors
+    /// As [`Runtime::parallel`].
+    pub(crate) fn enter(
+        &self,
+        t: &mut LocalThread,
+        device: &Device,
+        queue: QueueId,
+        mode: Mode,
+        entries: &mut Entries<'_>,
+    ) -> Result<()> {
+        let entering = Entering { device, host: &*self.host, queue, mode };
+        entering.decide(entries, &mut t.scratch)?;
+        self.send_or_undo(t, device, queue, mode)
+    }
+
+    /// Tells the device what was decided; if that fails, nothing of it remains.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub(crate) fn send_or_undo(
+        &self,
+        t: &mut LocalThread,
+        device: &Device,
+        queue: QueueId,
+        mode: Mode,
+    ) -> Result<()> {
+        let plan = &mut t.scratch.plan;
+        let sent = self.send(device, queue, plan);
+        if sent.is_err() {
+            // What could not be filled is not present.
+            let mut state = device.lock();
+            let counter = if mode == Mode::Enter { Counter::Dynamic } else { Counter::Structured };
+            let queues = device.queues();
+            let arrivals = std::mem::take(&mut plan.arrivals);
+            Leaving { state: &mut state, plan, counter }.undo(&t.scratch.region, &queues);
+            plan.arrivals = arrivals;
+        }
+        Issue { device, host: &*self.host, queue }.settle(plan, None)?;
+        sent
+    }
+
+    /// Puts a plan without a launch into a queue. Copies out are waited for if the queue is the synchronous one.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub(crate) fn send(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
+        if plan.is_silent() {
+            return Ok(());
+        }
+        let issue = Issue { device, host: &*self.host, queue };
+        let sent = issue.join(&plan.waits).and_then(|()| issue.steps(&plan.before, &plan.bytes));
+        issue.filled(&plan.before, true);
+        sent?;
+        if queue == QueueId::SYNC && plan.copies_out() {
+            device.wait(&[queue]).map_err(|error| error.queue(queue))?;
+        }
+        Ok(())
+    }
+
+    /// Sends a plan and frees what it ends.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub(crate) fn finish(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
+        let sent = self.send(device, queue, plan);
+        // A synchronous end frees memory that other queues may still use if the program forgot to wait.
+        let after = (queue != QueueId::SYNC).then_some(queue);
+        Issue { device, host: &*self.host, queue }.settle(plan, after)?;
+        sent
+    }
+}

@@ -1,0 +1,90 @@
+//! Enters a construct, however many tries it takes.
+
+use super::map::{Mapping, Mode, Stop};
+use super::{Entries, Leaving, Scratch};
+use crate::device::Device;
+use crate::ports::HostMemory;
+use accord_types::{QueueId, Result};
+
+/// One construct on one device.
+#[derive(Clone, Copy)]
+pub(crate) struct Entering<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) host: &'a dyn HostMemory,
+    pub(crate) queue: QueueId,
+    pub(crate) mode: Mode,
+}
+
+impl Entering<'_> {
+    /// Fills `scratch` with what the construct holds and what has to be told to the device.
+    /// A compute construct also leaves at once: its end is part of the plan.
+    ///
+    /// # Errors
+    /// Those of the specification's data clauses (OpenACC 3.3, 2.7.3). Nothing is held then.
+    pub(crate) fn decide(&self, entries: &mut Entries<'_>, scratch: &mut Scratch) -> Result<()> {
+        self.plan(entries, scratch, |mapping| mapping.run())
+    }
+
+    /// The same for anything else that looks data up: `act` is called under the lock until it
+    /// can do what it is for.
+    ///
+    /// # Errors
+    /// Those of `act`.
+    pub(crate) fn plan(
+        &self,
+        entries: &mut Entries<'_>,
+        scratch: &mut Scratch,
+        mut act: impl FnMut(&mut Mapping<'_, '_>) -> Result<(), Stop>,
+    ) -> Result<()> {
+        let Scratch { plan, region, block, references, .. } = scratch;
+        let mut state = self.device.lock();
+        region.device = self.device.index;
+        region.epoch = self.device.epoch();
+        let ticket = state.ticket();
+        loop {
+            plan.clear();
+            plan.ticket = ticket;
+            region.clear();
+            let mut queues = self.device.queues();
+            let mut mapping = Mapping {
+                device: self.device,
+                host: self.host,
+                state: &mut state,
+                queues: &mut queues,
+                queue: self.queue,
+                mode: self.mode,
+                entries: &mut *entries,
+                plan: &mut *plan,
+                region: &mut *region,
+                block: &mut *block,
+                references: &mut *references,
+            };
+            let counter = mapping.counter();
+            let stop = match act(&mut mapping) {
+                Ok(()) => {
+                    if self.mode == Mode::Launch {
+                        Leaving { state: &mut state, plan, counter }.launch(region);
+                    }
+                    return Ok(());
+                }
+                Err(stop) => stop,
+            };
+            Leaving { state: &mut state, plan, counter }.undo(region, &queues);
+            drop(queues);
+            state = match stop {
+                Stop::Fail(error) => return Err(self.device.place(error)),
+                Stop::Arrival => self.device.wait_for_arrival(state),
+                Stop::Resolve(host) => {
+                    drop(state);
+                    self.device.resolve(host)?;
+                    self.device.lock()
+                }
+                Stop::Wait(queues) => {
+                    drop(state);
+                    self.device.wait(&queues)?;
+                    self.device.lock()
+                }
+            };
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Unstructured data: `enter data` and `exit data` (OpenACC 3.3, 2.6.6).
+
+use super::kind::Kind;
+use super::map::{Mode, partly_present};
+use super::{Entries, Leaving, on_host};
+use crate::device::Device;
+use crate::present::{Attachment, Counter, EntryId, Found};
+use crate::{LocalThread, Runtime};
+use accord_types::{AsyncArg, Error, ErrorCode, HostRange, QueueId, Result};
+
+impl Runtime {
+    /// `enter data` (2.6.6).
+    ///
+    /// # Errors
+    /// As [`Runtime::parallel`].
+    pub fn enter_data(
+        &self,
+        t: &mut LocalThread,
+        flags: i32,
+        entries: &mut Entries<'_>,
+        async_: i32,
+        waits: &[i32],
+    ) -> Result<()> {
+        let enter = |t: &mut LocalThread, device: &Device, queue, entries: &mut Entries<'_>| {
+            self.enter(t, device, queue, Mode::Enter, entries)
+        };
+        self.unstructured(t, flags, entries, async_, waits, enter).map_err(|error| error.call("enter data"))
+    }
+
+    /// `exit data` (2.6.6).
+    ///
+    /// # Errors
+    /// As [`Runtime::parallel`].
+    pub fn exit_data(
+        &self,
+        t: &mut LocalThread,
+        flags: i32,
+        entries: &mut Entries<'_>,
+        async_: i32,
+        waits: &[i32],
+    ) -> Result<()> {
+        let exit = |t: &mut LocalThread, device: &Device, queue, entries: &mut Entries<'_>| {
+            self.exit(t, device, queue, entries)
+        };
+        self.unstructured(t, flags, entries, async_, waits, exit).map_err(|error| error.call("exit data"))
+    }
+
+    /// `enter data` or `exit data`, told apart by the entries (compilers before GCC 12).
+    ///
+    /// # Errors
+    /// As [`Runtime::parallel`].
+    pub fn enter_exit_data(
+        &self,
+        t: &mut LocalThread,
+        flags: i32,
+        entries: &mut Entries<'_>,
+        async_: i32,
+        waits: &[i32],
+    ) -> Result<()> {
+        for word in entries.kinds {
+            match Kind::decode(*word).map_err(|error| error.call("enter data"))? {
+                Kind::Pointer | Kind::Descriptor | Kind::Struct => {}
+                Kind::Release { .. } | Kind::Detach { .. } => {
+                    return self.exit_data(t, flags, entries, async_, waits);
+                }
+                Kind::Data(data) if data.copy_out && !data.copy_in => {
+                    return self.exit_data(t, flags, entries, async_, waits);
+                }
+                _ => break,
+            }
+        }
+        self.enter_data(t, flags, entries, async_, waits)
+    }
+
+    /// What directives without a region have in common: condition, device, queue, `wait` clause.
+    pub(super) fn unstructured(
+        &self,
+        t: &mut LocalThread,
+        flags: i32,
+        entries: &mut Entries<'_>,
+        async_: i32,
+        waits: &[i32],
+        act: impl FnOnce(&mut LocalThread, &Device, QueueId, &mut Entries<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if on_host(flags) {
+            return Ok(());
+        }
+        let arg = AsyncArg::from_raw(async_)?;
+        let Some(device) = self.target(t)? else { return Ok(()) };
+        let queue = t.queue(arg);
+        self.wait_clause(t, device, queue, waits.iter().copied())?;
+        act(t, device, queue, entries)
+    }
+
+    fn exit(&self, t: &mut LocalThread, device: &Device, queue: QueueId, entries: &Entries<'_>) -> Result<()> {
+        let plan = &mut t.scratch.plan;
+        plan.clear();
+        let mut state = device.lock();
+        let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };
+        let parts = || entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);
+        // Everything is looked at before anything changes.
+        for ((host, size), word) in parts() {
+            let range = HostRange { start: *host, len: *size };
+            exit_action(Kind::decode(*word).map_err(|error| device.place(error))?, *word, range)
+                .and_then(|action| match action {
+                    Action::Release { .. } => find_to_release(&leaving, range).map(|_| ()),
+                    Action::Detach { .. } | Action::Nothing => Ok(()),
+                })
+                .map_err(|error| device.place(error))?;
+        }
+        // Detach before any copy back.
+        for ((host, size), word) in parts() {
+            let range = HostRange { start: *host, len: *size };
+            if let Ok(Action::Detach { finalize }) = exit_action(Kind::decode(*word)?, *word, range)
+                && let Found::Whole(id) = leaving.state.table.find(*host, Attachment::BYTES)
+            {
+                leaving.detach(id, *host, finalize, &*self.host);
+            }
+        }
+        for ((host, size), word) in parts() {
+            let range = HostRange { start: *host, len: *size };
+            if let Ok(Action::Release { out, finalize }) = exit_action(Kind::decode(*word)?, *word, range)
+                && let Ok(Some(id)) = find_to_release(&leaving, range)
+            {
+                leaving.give_up(id, out.then_some(range), false, finalize);
+            }
+        }
+        drop(state);
+        self.finish(device, queue, plan)
+    }
+}
+
+/// What `exit data` does with one entry.
+enum Action {
+    Release { out: bool, finalize: bool },
+    Detach { finalize: bool },
+    Nothing,
+}
+
+fn exit_action(kind: Kind, word: u16, range: HostRange) -> Result<Action> {
+    Ok(match kind {
+        _ if range.start == 0 => Action::Nothing,
+        Kind::Detach { finalize } => Action::Detach { finalize },
+        Kind::Release { .. } | Kind::Data(_) if range.len == 0 => Action::Nothing,
+        Kind::Release { finalize } => Action::Release { out: false, finalize },
+        Kind::Data(data) if data.copy_out && !data.copy_in => {
+            Action::Release { out: true, finalize: Kind::is_forced(word) }
+        }
+        // Pointers and descriptors are not counted, neither here nor on entering.
+        Kind::Pointer | Kind::Descriptor | Kind::Struct | Kind::Zero | Kind::DeleteZero | Kind::DevicePtr => {
+            Action::Nothing
+        }
+        other => {
+            let cause = format!("an entry of kind {other:?} begins data where data ends");
+            return Err(Error::new(ErrorCode::InvalidArgument, cause));
+        }
+    })
+}
+
+/// The entry that holds a range; absent data is nobody's error here.
+fn find_to_release(leaving: &Leaving<'_>, range: HostRange) -> Result<Option<EntryId>> {
+    match leaving.state.table.find(range.start, range.len) {
+        Found::Absent => Ok(None),
+        Found::Whole(id) => Ok(Some(id)),
+        Found::Partly(id) => Err(partly_present(range, &leaving.state.table[id])),
+    }
+}

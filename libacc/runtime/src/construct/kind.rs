@@ -1,0 +1,127 @@
+//! Map kinds: what GCC's code says about each entry.
+
+use accord_types::{Error, ErrorCode, Result};
+
+/// What is copied, and whether it has to be there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Data {
+    /// Copies in when it becomes present.
+    pub(crate) copy_in: bool,
+    /// Copies out when it stops being present.
+    pub(crate) copy_out: bool,
+    /// Copies whether or not it was there before (OpenMP's `always`).
+    pub(crate) always: bool,
+    /// What happens if it is absent.
+    pub(crate) absent: Absent,
+}
+
+/// What a region does about absent data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Absent {
+    /// Makes it present.
+    Create,
+    /// Stops (`present`).
+    Fail,
+    /// Does without (`no_create`).
+    Skip,
+}
+
+/// The kind of one entry. The numbers are GCC's; its `force` forms mean the same as the plain
+/// ones, because OpenACC wants "present or" everywhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A section of memory.
+    Data(Data),
+    /// An 8-byte pointer variable; the size is a bias.
+    Pointer,
+    /// A Fortran array descriptor.
+    Descriptor,
+    /// Give up the data: `exit data delete`, with `finalize` or without.
+    Release {
+        /// Sets the dynamic counter to zero.
+        finalize: bool,
+    },
+    /// The address is a device address (`deviceptr`).
+    DevicePtr,
+    /// A private copy.
+    FirstPrivate,
+    /// The slot is the value.
+    Value,
+    /// `host_data use_device`.
+    UseDevice {
+        /// Leaves absent data's address alone (`if_present`).
+        if_present: bool,
+    },
+    /// A section of no bytes, or one whose length is not known: looked up by its address.
+    Zero,
+    /// The next entries are members of one object; the size is their number.
+    Struct,
+    /// A pointer to the entry before, stored wherever the pointer variable is present.
+    AlwaysPointer,
+    /// Attach a pointer variable; the size is a bias.
+    Attach,
+    /// Detach it.
+    Detach {
+        /// As if the counter were one.
+        finalize: bool,
+    },
+    /// Delete a section of no bytes: nothing to do.
+    DeleteZero,
+}
+
+impl Kind {
+    /// The kind in the low byte of an entry's kind word.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` for numbers without a known meaning.
+    pub(crate) fn decode(word: u16) -> Result<Self> {
+        let data = |copy_in, copy_out, always, absent| {
+            Self::Data(Data { copy_in, copy_out, always, absent })
+        };
+        Ok(match word & 0xff {
+            0x00 | 0x80 => data(false, false, false, Absent::Create),
+            0x01 | 0x81 => data(true, false, false, Absent::Create),
+            0x02 | 0x82 => data(false, true, false, Absent::Create),
+            0x03 | 0x83 => data(true, true, false, Absent::Create),
+            0x06 => data(false, false, false, Absent::Fail),
+            0x0b => data(false, false, false, Absent::Skip),
+            0x11 => data(true, false, true, Absent::Create),
+            0x12 => data(false, true, true, Absent::Create),
+            0x13 => data(true, true, true, Absent::Create),
+            0x95 => data(true, false, true, Absent::Fail),
+            0x96 => data(false, true, true, Absent::Fail),
+            0x97 => data(true, true, true, Absent::Fail),
+            0x04 | 0x1e => Self::Pointer,
+            0x05 => Self::Descriptor,
+            0x07 => Self::Release { finalize: true },
+            0x17 => Self::Release { finalize: false },
+            0x08 => Self::DevicePtr,
+            0x0c => Self::FirstPrivate,
+            0x0d => Self::Value,
+            0x0e => Self::UseDevice { if_present: false },
+            0x10 => Self::UseDevice { if_present: true },
+            0x0f => Self::Zero,
+            0x1c | 0x5c => Self::Struct,
+            0x1d => Self::AlwaysPointer,
+            0x1f => Self::DeleteZero,
+            0x50 | 0x52 => Self::Attach,
+            0x51 => Self::Detach { finalize: false },
+            0xd1 => Self::Detach { finalize: true },
+            other => {
+                let cause = format!("the program maps an entry of kind {other:#x}, which has no known meaning");
+                return Err(Error::new(ErrorCode::InvalidArgument, cause)
+                    .remedy("compile with a released version of GCC, 12 or later"));
+            }
+        })
+    }
+
+    /// `finalize` forms of `copyout` and `delete`: GCC forces them.
+    pub(crate) fn is_forced(word: u16) -> bool {
+        word & 0x80 != 0
+    }
+
+    /// A pointer or descriptor that belongs to the data entry before it.
+    pub(crate) fn follows_data(self) -> bool {
+        matches!(self, Self::Pointer | Self::Descriptor | Self::Attach | Self::AlwaysPointer)
+    }
+}

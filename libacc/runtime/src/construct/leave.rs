@@ -1,0 +1,153 @@
+//! Leaving a construct: gives up what it held, copies out and frees what nobody holds any more.
+
+use super::Region;
+use super::map::translate;
+use crate::device::State;
+use crate::plan::{Plan, Step, give_back};
+use crate::ports::HostMemory;
+use crate::present::{Attachment, Backing, Counter, EntryId};
+use crate::queues::{After, Queues};
+use accord_types::HostRange;
+
+/// One construct being left, under the device's lock.
+pub(crate) struct Leaving<'a> {
+    pub(crate) state: &'a mut State,
+    pub(crate) plan: &'a mut Plan,
+    pub(crate) counter: Counter,
+}
+
+impl Leaving<'_> {
+    /// The end of a compute construct, right after its start: copies out come after the launch. Table entries go now,
+    /// so that what comes next at the same host address is not taken for the same data.
+    pub(crate) fn launch(&mut self, region: &Region) {
+        for (id, offset) in &region.attached {
+            // The device's pointer stays as it is: nobody can tell, and the next construct need not store it again.
+            self.unhold_pointer(*id, *offset);
+        }
+        let before = self.plan.before.len();
+        for mapped in &region.mapped {
+            self.give_up(mapped.id, mapped.out, mapped.always, false);
+        }
+        self.plan.after.extend(self.plan.before.drain(before..));
+        self.plan.frees.extend_from_slice(&region.temporaries);
+    }
+
+    /// The end of a data region. Pointers are detached before data is copied out (OpenACC 3.3, 2.7.2).
+    pub(crate) fn region(&mut self, region: &Region, host: &dyn HostMemory) {
+        let detached: Vec<_> =
+            region.attached.iter().copied().filter(|(id, offset)| self.unhold_pointer(*id, *offset)).collect();
+        for mapped in &region.mapped {
+            self.give_up(mapped.id, mapped.out, mapped.always, false);
+        }
+        for (id, offset) in detached {
+            self.restore_pointer(id, offset, host);
+        }
+    }
+
+    /// Gives up one reference, or all dynamic ones. The last one removes the entry after copying `out`.
+    pub(crate) fn give_up(&mut self, id: EntryId, out: Option<HostRange>, always: bool, finalize: bool) {
+        // Gone already: `acc_shutdown` or `acc_unmap_data` inside the region.
+        let Some(entry) = self.state.table.get_mut(id) else { return };
+        let ended = entry.release(self.counter, finalize);
+        if let Some(range) = out.filter(|_| ended || always) {
+            self.copy_out(id, range);
+        }
+        if ended {
+            self.remove(id);
+        }
+    }
+
+    /// Takes an entry out of the table; its memory is free once the plan is done.
+    pub(crate) fn remove(&mut self, id: EntryId) {
+        match self.state.table.remove(id).map(|entry| entry.backing) {
+            Some(Backing::Block(block)) => self.plan.frees.push(block),
+            Some(Backing::Linked(block, variable)) => {
+                self.plan.pointer(variable, 0);
+                self.plan.frees.push(block);
+            }
+            Some(Backing::Foreign) | None => {}
+        }
+    }
+
+    /// Copies a part of an entry out, but for pointers that hold device addresses: the
+    /// program's keep their values, as if they had been detached first.
+    pub(crate) fn copy_out(&mut self, id: EntryId, range: HostRange) {
+        let entry = &self.state.table[id];
+        let end = range.start.saturating_add(range.len).min(entry.end);
+        let mut from = range.start.max(entry.start);
+        let mut piece = |from: usize, to: usize| {
+            if from < to {
+                let dst = HostRange { start: from, len: to - from };
+                self.plan.before.push(Step::Out { src: translate(entry, from), dst });
+            }
+        };
+        for attached in &entry.attachments {
+            let pointer = entry.start + attached.offset;
+            if pointer < end && pointer + Attachment::BYTES > from {
+                piece(from, pointer);
+                from = pointer + Attachment::BYTES;
+            }
+        }
+        piece(from, end);
+    }
+
+    /// The detach action (OpenACC 3.3, 2.7.2) for the pointer variable at `host`; `finalize` as if its counter were one.
+    pub(crate) fn detach(&mut self, id: EntryId, host: usize, finalize: bool, memory: &dyn HostMemory) {
+        let entry = &mut self.state.table[id];
+        let offset = host - entry.start;
+        let Ok(at) = entry.attachment(offset) else { return };
+        if finalize {
+            entry.attachments[at].count = entry.attachments[at].count.min(1);
+        }
+        if entry.attachments[at].count == 0 || self.unhold_pointer(id, offset) {
+            self.restore_pointer(id, offset, memory);
+        }
+    }
+
+    /// Takes back what a construct that failed has done so far.
+    pub(crate) fn undo(&mut self, region: &Region, queues: &Queues) {
+        for (id, offset) in &region.attached {
+            self.unhold_pointer(*id, *offset);
+        }
+        for (id, offset) in &region.stored {
+            if let Some(entry) = self.state.table.get_mut(*id)
+                && let Ok(at) = entry.attachment(*offset)
+            {
+                // The store was never sent.
+                entry.attachments.remove(at);
+            }
+        }
+        self.plan.clear();
+        for mapped in &region.mapped {
+            self.give_up(mapped.id, None, false, false);
+        }
+        self.plan.frees.extend_from_slice(&region.temporaries);
+        // The blocks may have been handed out on condition of waits that were never sent.
+        let after = After { queue: None, moment: queues.now() };
+        give_back(self.state, &self.plan.frees, after, queues);
+        self.plan.clear();
+    }
+
+    /// Counts an attachment down; true if it was the last.
+    fn unhold_pointer(&mut self, id: EntryId, offset: usize) -> bool {
+        let Some(entry) = self.state.table.get_mut(id) else { return false };
+        let Ok(at) = entry.attachment(offset) else { return false };
+        let count = &mut entry.attachments[at].count;
+        if *count == 0 {
+            return false;
+        }
+        *count -= 1;
+        *count == 0
+    }
+
+    /// Stores the program's pointer over the device's.
+    fn restore_pointer(&mut self, id: EntryId, offset: usize, host: &dyn HostMemory) {
+        let Some(entry) = self.state.table.get_mut(id) else { return };
+        let Ok(at) = entry.attachment(offset) else { return };
+        entry.attachments.remove(at);
+        let mut value = [0; Attachment::BYTES];
+        host.read(entry.start + offset, &mut value);
+        let dst = translate(entry, entry.start + offset);
+        self.plan.pointer(dst, u64::from_ne_bytes(value));
+    }
+}

@@ -1,0 +1,418 @@
+//! Entering a construct: makes data present, counts who holds it, fills the slots.
+//!
+//! Two passes: first all data, then all pointers, since a pointer may come before the object that
+//! holds it. Everything is decided under the device's lock; [`crate::plan::Plan`] says what to do.
+
+use super::block::Block;
+use super::kind::{Absent, Data, Kind};
+use super::{Entries, Region};
+use crate::device::{Device, State};
+use crate::memory::{Blocked, Purpose};
+use crate::plan::{Plan, Step, read_when};
+use crate::ports::{HostMemory, ReadWhen};
+use crate::present::{Backing, Counter, Entry, EntryId, Found, Lifetime, Place};
+use crate::queues::{Arriving, Queues};
+use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId};
+
+/// Largest copied-in value that travels inside a launch.
+pub(super) const PRIVATE_MAX: usize = 256;
+
+/// What kind of construct is entered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// A compute construct: has slots, and leaves at once.
+    Launch,
+    /// A data region.
+    Region,
+    /// `enter data`, `declare` and the routines that do the same.
+    Enter,
+}
+
+/// Why a construct could not be entered yet. Nothing of it remains; the caller does what is
+/// said here without the lock and tries again.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Data of another thread is on its way: wait for it.
+    Arrival,
+    /// Find out where the device has the global variable at this address.
+    Resolve(usize),
+    /// Wait for these queues.
+    Wait(Vec<QueueId>),
+    /// It can't be.
+    Fail(Error),
+}
+
+/// One construct being entered.
+pub(crate) struct Mapping<'a, 'e> {
+    pub(crate) device: &'a Device,
+    pub(crate) host: &'a dyn HostMemory,
+    pub(crate) state: &'a mut State,
+    pub(crate) queues: &'a mut Queues,
+    pub(crate) queue: QueueId,
+    pub(crate) mode: Mode,
+    pub(crate) entries: &'a mut Entries<'e>,
+    pub(crate) plan: &'a mut Plan,
+    pub(crate) region: &'a mut Region,
+    pub(crate) block: &'a mut Block,
+    pub(crate) references: &'a mut Vec<usize>,
+}
+
+impl Mapping<'_, '_> {
+    /// Enters the construct. After an error the caller undoes what [`Region`] has noted.
+    pub(crate) fn run(&mut self) -> Result<(), Stop> {
+        let count = self.entries.hosts.len();
+        if self.mode == Mode::Launch {
+            self.block.begin(count)?;
+        }
+        self.references.clear();
+        let mut i = 0;
+        while i < count {
+            i = self.data_entry(i, self.kind(i)?)?;
+        }
+        let mut i = 0;
+        while i < count {
+            i = self.pointer_entry(i, self.kind(i)?)?;
+        }
+        self.use_device()?;
+        self.settle_if_silent();
+        Ok(())
+    }
+
+    /// If there is nothing to tell the device, others may use new data at once.
+    pub(crate) fn settle_if_silent(&mut self) {
+        if self.plan.is_silent() {
+            for id in self.plan.arrivals.drain(..) {
+                self.state.table[id].arriving = None;
+            }
+        }
+    }
+
+    pub(super) fn kind(&self, i: usize) -> Result<Kind, Stop> {
+        Ok(Kind::decode(self.entries.kinds[i])?)
+    }
+
+    pub(super) fn counter(&self) -> Counter {
+        if self.mode == Mode::Enter { Counter::Dynamic } else { Counter::Structured }
+    }
+
+    /// First pass: entry `i`, if it is about data. Returns the next entry.
+    fn data_entry(&mut self, i: usize, kind: Kind) -> Result<usize, Stop> {
+        let (host, size) = (self.entries.hosts[i], self.entries.sizes[i]);
+        match kind {
+            Kind::Struct => return self.structure(i),
+            // What is not there and not said to be, is nothing: absent Fortran arguments come so.
+            Kind::Value if self.mode == Mode::Launch => self.block.set(i, host as u64),
+            _ if host == 0 => {}
+            Kind::Data(_) if size == 0 => self.zero(i, host)?,
+            Kind::Zero => self.zero(i, host)?,
+            Kind::Data(data) => self.data(i, HostRange { start: host, len: size }, data)?,
+            Kind::FirstPrivate if self.mode == Mode::Launch && size > 0 => {
+                self.private(i, HostRange { start: host, len: size })?;
+            }
+            Kind::DevicePtr => self.device_ptr(i)?,
+            Kind::Release { .. } | Kind::Detach { .. } | Kind::DeleteZero => {
+                let cause = format!("entry {i} of the construct ends data where data begins");
+                return Err(Error::new(ErrorCode::InvalidArgument, cause).into());
+            }
+            _ => {}
+        }
+        Ok(i + 1)
+    }
+
+    pub(crate) fn data(&mut self, i: usize, range: HostRange, data: Data) -> Result<(), Stop> {
+        let device = match (self.find(range)?, data.absent) {
+            (Some(id), _) => {
+                self.hold(id, range, data);
+                let device = self.translate(id, range.start);
+                if data.always && data.copy_in {
+                    self.copy_in(device, range)?;
+                    self.repoint(id, range);
+                }
+                device
+            }
+            (None, Absent::Fail) => return Err(not_present(range).into()),
+            (None, Absent::Skip) => return Ok(()),
+            (None, Absent::Create) => {
+                if self.travels_along(i, range, data)? {
+                    return self.private(i, range);
+                }
+                let (place, backing) = self.memory_for(range)?;
+                self.create(place, backing, range, data)?
+            }
+        };
+        self.slot(i, device.0);
+        Ok(())
+    }
+
+    /// A section without bytes: the slot is the device's address if there is one.
+    fn zero(&mut self, i: usize, host: usize) -> Result<(), Stop> {
+        if self.mode == Mode::Enter {
+            return Ok(());
+        }
+        let range = HostRange { start: host, len: 1 };
+        if let Found::Whole(_) = self.state.table.find(host, 1)
+            && let Some(id) = self.find(range)?
+        {
+            let nothing = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Skip };
+            self.hold(id, range, nothing);
+            self.slot(i, self.translate(id, host).0);
+        } else if self.state.memory.block_of(host as u64).is_some() {
+            // A device address without a `deviceptr` clause.
+            self.slot(i, host as u64);
+        }
+        Ok(())
+    }
+
+    /// `deviceptr`. C: the entry is the pointer variable. Fortran: the entry is the device address itself and the next one
+    /// the pointer variable.
+    fn device_ptr(&mut self, i: usize) -> Result<(), Stop> {
+        let (host, size) = (self.entries.hosts[i], self.entries.sizes[i]);
+        let fortran = i + 1 < self.entries.hosts.len() && self.kind(i + 1)? == Kind::Pointer;
+        match (self.mode, fortran) {
+            (Mode::Enter, _) => {}
+            (Mode::Launch, false) => self.private(i, HostRange { start: host, len: 8 })?,
+            (Mode::Launch, true) => self.slot(i, host as u64),
+            (Mode::Region, false) => {
+                // Constructs inside the region refer to the variable itself.
+                let range = HostRange { start: host, len: 8 };
+                let plain = Data { copy_in: true, copy_out: false, always: true, absent: Absent::Create };
+                self.data(i, range, plain)?;
+            }
+            (Mode::Region, true) if size > 0 => {
+                // Constructs inside the region refer to the device address as if it were the host's.
+                let range = HostRange { start: host, len: size };
+                let plain = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Create };
+                match self.find(range)? {
+                    Some(id) => self.hold(id, range, plain),
+                    None => {
+                        self.create(DevicePtr(host as u64), Backing::Foreign, range, plain)?;
+                    }
+                }
+            }
+            (Mode::Region, true) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether absent copied-in data may travel inside the launch: it is small, and nothing else in the construct
+    /// means the same bytes.
+    fn travels_along(&mut self, i: usize, range: HostRange, data: Data) -> Result<bool, Stop> {
+        if self.mode != Mode::Launch || !data.copy_in || data.copy_out || data.always || range.len > PRIVATE_MAX {
+            return Ok(false);
+        }
+        let next = i + 1;
+        if next < self.entries.hosts.len() && self.kind(next)?.follows_data() {
+            return Ok(false);
+        }
+        if self.references.is_empty() {
+            self.gather_references()?;
+        }
+        let end = range.start + range.len;
+        if self.references.iter().any(|address| (range.start..=end).contains(address)) {
+            return Ok(false);
+        }
+        for j in (0..self.entries.hosts.len()).filter(|j| *j != i) {
+            let (start, size) = (self.entries.hosts[j], self.entries.sizes[j]);
+            if start < end && range.start < start.saturating_add(size) && matches!(self.kind(j)?, Kind::Data(_)) && size > PRIVATE_MAX {
+                return Ok(false);
+            }
+        }
+        if self.queue == QueueId::SYNC {
+            return Ok(true);
+        }
+        Ok(self.arriving(range)? == Arriving::No)
+    }
+
+    /// Addresses that pointers of this construct name.
+    fn gather_references(&mut self) -> Result<(), Stop> {
+        // An address that is in no section, so that the list is never empty again.
+        self.references.push(0);
+        for i in 0..self.entries.hosts.len() {
+            let (host, bias) = (self.entries.hosts[i], self.entries.sizes[i]);
+            match self.kind(i)? {
+                _ if host == 0 => {}
+                Kind::Zero | Kind::AlwaysPointer => self.references.push(host),
+                Kind::Pointer | Kind::Attach => {
+                    let value = self.read_pointer(host);
+                    self.references.extend([host, (value as usize).wrapping_add(bias)]);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a holder of an entry and notes what to do at the end.
+    fn hold(&mut self, id: EntryId, range: HostRange, data: Data) {
+        let counter = self.counter();
+        self.state.table[id].hold(counter);
+        self.region.mapped.push(super::Mapped {
+            id,
+            out: data.copy_out.then_some(range),
+            always: data.always,
+        });
+    }
+
+    /// New present data at `device`: the caller has found it absent.
+    pub(super) fn create(
+        &mut self,
+        device: DevicePtr,
+        backing: Backing,
+        range: HostRange,
+        data: Data,
+    ) -> Result<DevicePtr, Stop> {
+        let mut entry = Entry::new(range, Place::At(device), backing, Lifetime::Counted);
+        if self.mode != Mode::Launch {
+            entry.arriving = Some(self.plan.ticket);
+        }
+        let id = self.state.table.insert(entry);
+        self.hold(id, range, data);
+        if self.mode != Mode::Launch {
+            self.plan.arrivals.push(id);
+        }
+        if data.copy_in {
+            self.copy_in(device, range)?;
+        }
+        Ok(device)
+    }
+
+    /// Device memory for a new entry. A `link` variable's is known to regions by its name.
+    fn memory_for(&mut self, range: HostRange) -> Result<(DevicePtr, Backing), Stop> {
+        let Some(link) = self.state.link(range).cloned() else {
+            let block = self.allocate(range.len, Purpose::Data)?;
+            return Ok((block, Backing::Block(block)));
+        };
+        let variable = link.device.ok_or(Stop::Resolve(range.start))?;
+        let offset = (range.start - link.range.start) as u64;
+        if !self.device.is_gpu() {
+            return Ok((variable.offset(offset), Backing::Foreign));
+        }
+        let block = self.allocate(range.len, Purpose::Data)?;
+        self.plan.pointer(variable, block.0.wrapping_sub(offset));
+        Ok((block, Backing::Linked(block, variable)))
+    }
+
+    pub(crate) fn allocate(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
+        let State { memory, .. } = &mut *self.state;
+        memory
+            .take(bytes as u64, purpose, self.queue, self.queues, self.device, &mut self.plan.waits)
+            .map_err(Stop::from)
+    }
+
+    pub(crate) fn copy_in(&mut self, dst: DevicePtr, src: HostRange) -> Result<(), Stop> {
+        let when = if self.queue == QueueId::SYNC {
+            ReadWhen::BeforeReturn
+        } else {
+            // The caller's arrays of entries are in its frame.
+            let near = self.entries.hosts.as_ptr().addr();
+            read_when(src, near, self.arriving(src)?)
+        };
+        self.plan.before.push(Step::In { dst, src, when });
+        Ok(())
+    }
+
+    fn arriving(&self, range: HostRange) -> Result<Arriving, Stop> {
+        match self.queues.arriving(range) {
+            Arriving::Unknown => Err(Stop::Wait(self.queues.all_busy().collect())),
+            known => Ok(known),
+        }
+    }
+
+    /// A private copy of the program's bytes, for this launch only.
+    fn private(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
+        if let Some(at) = self.block.reserve(range.len) {
+            self.host.read(range.start, self.block.private(at, range.len));
+            self.block.set_private(i, at);
+            return Ok(());
+        }
+        let device = self.allocate(range.len, Purpose::Arguments)?;
+        self.region.temporaries.push(device);
+        // Too much for the launch, or a compiler temporary of any size: read now either way.
+        self.plan.before.push(Step::In { dst: device, src: range, when: ReadWhen::BeforeReturn });
+        self.slot(i, device.0);
+        Ok(())
+    }
+
+    /// The entry that holds all of a range.
+    pub(crate) fn find(&self, range: HostRange) -> Result<Option<EntryId>, Stop> {
+        match self.state.table.find(range.start, range.len) {
+            Found::Absent => Ok(None),
+            Found::Partly(id) => Err(partly_present(range, &self.state.table[id]).into()),
+            Found::Whole(id) => self.ready(id).map(Some),
+        }
+    }
+
+    /// Makes sure that an entry's address is known and its bytes are on their way.
+    pub(super) fn ready(&self, id: EntryId) -> Result<EntryId, Stop> {
+        let entry = &self.state.table[id];
+        match entry.arriving {
+            Some(ticket) if ticket != self.plan.ticket => Err(Stop::Arrival),
+            _ if entry.device().is_none() => Err(Stop::Resolve(entry.start)),
+            _ => Ok(id),
+        }
+    }
+
+    /// The device address of a host address in an entry that is [`Mapping::ready`].
+    pub(crate) fn translate(&self, id: EntryId, host: usize) -> DevicePtr {
+        translate(&self.state.table[id], host)
+    }
+
+    pub(super) fn slot(&mut self, i: usize, value: u64) {
+        if self.mode == Mode::Launch {
+            self.block.set(i, value);
+        }
+    }
+
+    pub(super) fn read_pointer(&self, address: usize) -> u64 {
+        let mut value = [0; 8];
+        self.host.read(address, &mut value);
+        u64::from_ne_bytes(value)
+    }
+}
+
+/// The device address of a host address in an entry whose place is known.
+pub(crate) fn translate(entry: &Entry, host: usize) -> DevicePtr {
+    let device = entry.device().unwrap_or_default();
+    DevicePtr(device.0.wrapping_add(host as u64).wrapping_sub(entry.start as u64))
+}
+
+/// The error for data that has to be there and is not.
+pub(crate) fn not_present(range: HostRange) -> Error {
+    Error::new(
+        ErrorCode::NotPresent,
+        format!("{} bytes at {:#x} are not present", range.len, range.start),
+    )
+    .remedy("map them with a data region, enter data or acc_copyin before")
+}
+
+/// The error for data of which only a part is there.
+pub(crate) fn partly_present(range: HostRange, entry: &Entry) -> Error {
+    Error::new(
+        ErrorCode::PartlyPresent,
+        format!(
+            "{} bytes at {:#x} to {:#x} are present only in part: {} bytes at {:#x} to {:#x} are",
+            range.len,
+            range.start,
+            range.start.saturating_add(range.len),
+            entry.len(),
+            entry.start,
+            entry.end
+        ),
+    )
+    .remedy("map the larger section first, or give up the smaller one before")
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Fail(error)
+    }
+}
+
+impl From<Blocked> for Stop {
+    fn from(blocked: Blocked) -> Self {
+        match blocked {
+            Blocked::Until(queues) => Self::Wait(queues),
+            Blocked::Failed(error) => Self::Fail(error),
+        }
+    }
+}

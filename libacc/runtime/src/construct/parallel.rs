@@ -1,0 +1,80 @@
+//! Compute constructs (OpenACC 3.3, 2.5).
+
+use super::map::Mode;
+use super::tags::Tags;
+use super::{Entering, Entries, Placement, on_host};
+use crate::device::Device;
+use crate::plan::Issue;
+use crate::{LocalThread, Runtime};
+use accord_types::{LaunchDims, QueueId, Result};
+
+impl Runtime {
+    /// A compute construct (OpenACC 3.3, 2.5). `flags` is the `dev` word of the call, `function` the
+    /// address of the region's host version, `tags` the launch tags with their operands and the final 0.
+    ///
+    /// # Errors
+    /// Those of the specification for its clauses, and those of the device.
+    pub fn parallel(
+        &self,
+        t: &mut LocalThread,
+        flags: i32,
+        function: usize,
+        entries: &mut Entries<'_>,
+        tags: &[u32],
+    ) -> Result<Placement> {
+        self.parallel_or_host(t, flags, function, entries, tags).map_err(|error| error.call("parallel"))
+    }
+
+    fn parallel_or_host(
+        &self,
+        t: &mut LocalThread,
+        flags: i32,
+        function: usize,
+        entries: &mut Entries<'_>,
+        tags: &[u32],
+    ) -> Result<Placement> {
+        if on_host(flags) {
+            return Ok(Placement::Host);
+        }
+        let Some(device) = self.target(t)? else { return Ok(Placement::Host) };
+        let tags = Tags::decode(tags).map_err(|error| device.place(error))?;
+        let queue = t.queue(tags.queue);
+        self.wait_clause(t, device, queue, tags.waits.iter().map(|raw| raw.cast_signed()))?;
+        self.launch(t, device, queue, function, entries, tags.dims)?;
+        Ok(Placement::Device)
+    }
+
+    fn launch(
+        &self,
+        t: &mut LocalThread,
+        device: &Device,
+        queue: QueueId,
+        function: usize,
+        entries: &mut Entries<'_>,
+        dims: LaunchDims,
+    ) -> Result<()> {
+        let scratch = &mut t.scratch;
+        let entering = Entering { device, host: &*self.host, queue, mode: Mode::Launch };
+        entering.decide(entries, scratch)?;
+        let (plan, block) = (&scratch.plan, &scratch.block);
+        let issue = Issue { device, host: &*self.host, queue };
+        let [gangs, workers, _] = self.settings.default_dims;
+        let choose = |clause: u32, setting: u32| if clause == 0 { setting } else { clause };
+        let dims = LaunchDims { gangs: choose(dims.gangs, gangs), workers: choose(dims.workers, workers), ..dims };
+        let run = || {
+            issue.join(&plan.waits)?;
+            issue.steps(&plan.before, &plan.bytes)?;
+            let spec = || self.host.function(function);
+            device
+                .port
+                .launch(queue, function as u64, &spec, dims, block.finish())
+                .map_err(|error| device.place(error).queue(queue))?;
+            issue.steps(&plan.after, &plan.bytes)
+        };
+        let sent = run();
+        issue.filled(&plan.after, false);
+        let waited = if queue == QueueId::SYNC && sent.is_ok() { device.wait(&[queue]) } else { Ok(()) };
+        issue.settle(plan, Some(queue))?;
+        sent.and(waited).map_err(|error| error.queue(queue))
+    }
+}

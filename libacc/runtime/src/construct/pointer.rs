@@ -1,0 +1,337 @@
+//! Entering a construct, second pass: pointers, descriptors and members of objects
+//! (OpenACC 3.3, 2.6.4 and 2.7.2, attach action).
+
+use super::kind::{Absent, Data, Kind};
+use super::map::{Mapping, Mode, Stop, not_present};
+use crate::memory::Purpose;
+use crate::plan::Step;
+use crate::present::{Attachment, Backing, EntryId, Found};
+use accord_types::{DevicePtr, Error, ErrorCode, HostRange};
+
+impl Mapping<'_, '_> {
+    /// Second pass: entry `i`, if it is about a pointer. Returns the next entry.
+    pub(super) fn pointer_entry(&mut self, i: usize, kind: Kind) -> Result<usize, Stop> {
+        let (host, bias) = (self.entries.hosts[i], self.entries.sizes[i]);
+        match kind {
+            _ if host == 0 => {}
+            Kind::Pointer => {
+                let raw = self.read_pointer(host);
+                let value = if i > 0 && self.kind(i - 1)? == Kind::DevicePtr {
+                    raw
+                } else {
+                    self.target(raw, bias)?.unwrap_or(0)
+                };
+                self.pointer_cell(i, host, value)?;
+            }
+            Kind::AlwaysPointer => {
+                let before = i.checked_sub(1).map_or(0, |before| self.entries.hosts[before]);
+                let value = self.target(before as u64, 0)?.map_or(0, |device| device.wrapping_sub(bias as u64));
+                self.pointer_cell(i, host, value)?;
+            }
+            Kind::Descriptor => return self.descriptor(i),
+            Kind::Attach => {
+                if let Some(id) = self.cell(host)? {
+                    self.slot(i, self.translate(id, host).0);
+                    self.attach(id, host, bias)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(i + 1)
+    }
+
+    /// The attach action for the pointer variable at `host` inside an entry. Without a target that is present there is nothing to do.
+    pub(crate) fn attach(&mut self, id: EntryId, host: usize, bias: usize) -> Result<(), Stop> {
+        let raw = self.read_pointer(host);
+        if raw == 0 {
+            return Ok(());
+        }
+        if let Some(value) = self.target(raw, bias)? {
+            self.set_pointer(id, host, value, true, true);
+        }
+        Ok(())
+    }
+
+    /// After a copy over part of an entry: attached pointers in it hold device addresses again.
+    pub(super) fn repoint(&mut self, id: EntryId, range: HostRange) {
+        let entry = &mut self.state.table[id];
+        let (start, end) = (entry.start, range.start.saturating_add(range.len));
+        let device = entry.device().unwrap_or_default();
+        let touched = |a: &Attachment| start + a.offset < end && range.start < start + a.offset + Attachment::BYTES;
+        entry.attachments.retain(|a| a.count > 0 || !touched(a));
+        for attachment in entry.attachments.iter().filter(|a| touched(a)) {
+            self.plan.pointer(device.offset(attachment.offset as u64), attachment.value);
+        }
+    }
+
+    /// `host_data use_device`: gives the caller device addresses. All are found before any is written.
+    pub(super) fn use_device(&mut self) -> Result<(), Stop> {
+        if self.mode != Mode::Region {
+            return Ok(());
+        }
+        for write in [false, true] {
+            for i in 0..self.entries.hosts.len() {
+                let host = self.entries.hosts[i];
+                let Kind::UseDevice { if_present } = self.kind(i)? else { continue };
+                if host == 0 {
+                    continue;
+                }
+                match self.state.table.find_pointer(host) {
+                    Some(id) => {
+                        let id = self.ready(id)?;
+                        if write {
+                            self.entries.hosts[i] = self.translate(id, host).0 as usize;
+                        }
+                    }
+                    None if if_present => {}
+                    None => return Err(not_present(HostRange { start: host, len: 1 }).into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Members of one object, which stay at their distances from each other.
+    pub(super) fn structure(&mut self, i: usize) -> Result<usize, Stop> {
+        let after = i.saturating_add(1).saturating_add(self.entries.sizes[i]);
+        if after > self.entries.hosts.len() {
+            let cause = format!("an object with {} members in {} entries", self.entries.sizes[i], self.entries.hosts.len());
+            return Err(Error::new(ErrorCode::InvalidArgument, cause).into());
+        }
+        // What host addresses and device addresses differ by, once a member is found.
+        let mut distance: Option<(u64, HostRange)> = None;
+        let mut absent: Option<(usize, usize, usize)> = None;
+        for j in i + 1..after {
+            let Some((range, data)) = self.member(j)? else { continue };
+            match self.find(range)? {
+                Some(id) => {
+                    let here = self.translate(id, range.start).0.wrapping_sub(range.start as u64);
+                    match distance {
+                        Some((other, first)) if other != here => return Err(apart(first, range).into()),
+                        _ => distance = Some((here, range)),
+                    }
+                }
+                None if data.absent == Absent::Skip => {}
+                None if data.absent == Absent::Fail => return Err(not_present(range).into()),
+                None => {
+                    let (start, end, count) = absent.unwrap_or((usize::MAX, 0, 0));
+                    absent = Some((start.min(range.start), end.max(range.start + range.len), count + 1));
+                }
+            }
+        }
+        let block = match (absent, distance) {
+            (Some((start, ..)), Some((_, present))) => {
+                return Err(apart(present, HostRange { start, len: 1 }).into());
+            }
+            (Some((start, end, _)), None) => {
+                let block = self.allocate(end - start, Purpose::Data)?;
+                distance = Some((block.0.wrapping_sub(start as u64), HostRange { start, len: 1 }));
+                Some(block)
+            }
+            (None, _) => None,
+        };
+        let distance = distance.map_or(0, |(distance, _)| distance);
+        let mut shared = false;
+        for j in i + 1..after {
+            let Some((range, data)) = self.member(j)? else { continue };
+            let device = DevicePtr(distance.wrapping_add(range.start as u64));
+            match (self.find(range), block) {
+                (Ok(None), Some(block)) if data.absent == Absent::Create => {
+                    if shared {
+                        self.state.memory.share(block);
+                    }
+                    shared = true;
+                    self.create(device, Backing::Block(block), range, data)?;
+                    self.slot(j, device.0);
+                }
+                (found, _) => {
+                    // An error of a member, or a member that is named twice.
+                    if found?.is_some() {
+                        self.data(j, range, data)?;
+                    }
+                }
+            }
+        }
+        let base = self.entries.hosts[i];
+        self.slot(i, distance.wrapping_add(base as u64));
+        Ok(after)
+    }
+
+    fn member(&self, j: usize) -> Result<Option<(HostRange, Data)>, Stop> {
+        let range = HostRange { start: self.entries.hosts[j], len: self.entries.sizes[j] };
+        match self.kind(j)? {
+            Kind::Data(data) if range.start != 0 && range.len > 0 => Ok(Some((range, data))),
+            Kind::Data(_) | Kind::Zero => Ok(None),
+            other => {
+                let cause = format!("an object's member is of kind {other:?}");
+                Err(Error::new(ErrorCode::InvalidArgument, cause).into())
+            }
+        }
+    }
+
+    /// A Fortran array descriptor and the pointers that follow it: the program's bytes, with device addresses
+    /// in place of the pointers.
+    fn descriptor(&mut self, i: usize) -> Result<usize, Stop> {
+        let range = HostRange { start: self.entries.hosts[i], len: self.entries.sizes[i] };
+        if range.len == 0 {
+            return Ok(i + 1);
+        }
+        let place = match self.state.table.find(range.start, range.len) {
+            Found::Whole(id) => Some(self.ready(id)?),
+            Found::Absent | Found::Partly(_) => None,
+        };
+        if place.is_none() && self.mode != Mode::Launch {
+            return Ok(i + 1);
+        }
+        let at = self.plan.bytes.len();
+        self.plan.bytes.resize(at + range.len, 0);
+        self.host.read(range.start, &mut self.plan.bytes[at..]);
+        if let Some(id) = place {
+            let entry = &self.state.table[id];
+            let offset = range.start - entry.start;
+            for attached in &entry.attachments {
+                if attached.offset >= offset && attached.offset + Attachment::BYTES <= offset + range.len {
+                    let bytes = &mut self.plan.bytes[at + attached.offset - offset..][..Attachment::BYTES];
+                    bytes.copy_from_slice(&attached.value.to_ne_bytes());
+                }
+            }
+        }
+        let mut next = i + 1;
+        while next < self.entries.hosts.len() {
+            let (host, bias) = (self.entries.hosts[next], self.entries.sizes[next]);
+            let kind = self.kind(next)?;
+            let inside = host >= range.start && host.saturating_add(Attachment::BYTES) <= range.start + range.len;
+            if !inside || !matches!(kind, Kind::Pointer | Kind::Attach) {
+                break;
+            }
+            let raw = self.read_pointer(host);
+            let target = self.target(raw, bias)?;
+            let value = match (kind, target) {
+                (_, Some(value)) => Some(value),
+                (Kind::Pointer, None) => Some(0),
+                (_, None) => None,
+            };
+            if let Some(value) = value {
+                let bytes = &mut self.plan.bytes[at + host - range.start..][..Attachment::BYTES];
+                bytes.copy_from_slice(&value.to_ne_bytes());
+                if let Some(id) = place {
+                    self.set_pointer(id, host, value, kind == Kind::Attach && raw != 0, false);
+                }
+            }
+            next += 1;
+        }
+        if let Some(id) = place {
+            let dst = self.translate(id, range.start);
+            self.plan.before.push(Step::Bytes { dst, at, len: range.len });
+            for j in i..next {
+                self.slot(j, self.translate(id, self.entries.hosts[j]).0);
+            }
+        } else {
+            self.private_descriptor(i..next, range, at)?;
+        }
+        Ok(next)
+    }
+
+    /// A descriptor for this launch only, from the bytes at `at` of the plan, which are the plan's last.
+    fn private_descriptor(&mut self, entries: std::ops::Range<usize>, range: HostRange, at: usize) -> Result<(), Stop> {
+        if let Some(inside) = self.block.reserve(range.len) {
+            self.block.private(inside, range.len).copy_from_slice(&self.plan.bytes[at..at + range.len]);
+            self.plan.bytes.truncate(at);
+            for j in entries {
+                self.block.set_private(j, inside + (self.entries.hosts[j] - range.start));
+            }
+            return Ok(());
+        }
+        let dst = self.allocate(range.len, Purpose::Arguments)?;
+        self.region.temporaries.push(dst);
+        self.plan.before.push(Step::Bytes { dst, at, len: range.len });
+        for j in entries {
+            self.slot(j, dst.offset((self.entries.hosts[j] - range.start) as u64).0);
+        }
+        Ok(())
+    }
+
+    /// The device's copy of a pointer variable: where it is present, in place; else for this launch only.
+    fn pointer_cell(&mut self, i: usize, host: usize, value: u64) -> Result<(), Stop> {
+        if let Some(id) = self.cell(host)? {
+            self.set_pointer(id, host, value, false, true);
+            self.slot(i, self.translate(id, host).0);
+        } else if self.mode == Mode::Launch {
+            if let Some(at) = self.block.reserve(Attachment::BYTES) {
+                self.block.private(at, Attachment::BYTES).copy_from_slice(&value.to_ne_bytes());
+                self.block.set_private(i, at);
+            } else {
+                let device = self.allocate(Attachment::BYTES, Purpose::Arguments)?;
+                self.region.temporaries.push(device);
+                self.plan.pointer(device, value);
+                self.slot(i, device.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// The entry that holds the pointer variable at `host`.
+    pub(crate) fn cell(&self, host: usize) -> Result<Option<EntryId>, Stop> {
+        match self.state.table.find(host, Attachment::BYTES) {
+            Found::Whole(id) => self.ready(id).map(Some),
+            Found::Absent | Found::Partly(_) => Ok(None),
+        }
+    }
+
+    /// What the device's pointer has to hold for a host pointer `raw` whose target's section starts `bias` bytes on.
+    fn target(&self, raw: u64, bias: usize) -> Result<Option<u64>, Stop> {
+        if raw == 0 {
+            return Ok(None);
+        }
+        let address = (raw as usize).wrapping_add(bias);
+        if let Some(id) = self.state.table.find_pointer(address) {
+            let id = self.ready(id)?;
+            return Ok(Some(self.translate(id, address).0.wrapping_sub(bias as u64)));
+        }
+        // A device address stands for itself.
+        Ok(self.state.memory.block_of(address as u64).map(|_| raw))
+    }
+
+    /// Notes what the device's pointer at `host` holds, and stores it unless that is known to be there or
+    /// `store` is false. `held` counts an attach action.
+    fn set_pointer(&mut self, id: EntryId, host: usize, value: u64, held: bool, store: bool) {
+        let device = self.translate(id, host);
+        let entry = &mut self.state.table[id];
+        let offset = host - entry.start;
+        let changed = match entry.attachment(offset) {
+            Ok(at) => {
+                let attached = &mut entry.attachments[at];
+                let changed = attached.value != value;
+                if changed {
+                    *attached = Attachment { offset, count: 0, value };
+                }
+                attached.count += u32::from(held);
+                changed
+            }
+            Err(at) => {
+                entry.attachments.insert(at, Attachment { offset, count: u32::from(held), value });
+                true
+            }
+        };
+        if held {
+            self.region.attached.push((id, offset));
+        }
+        if changed {
+            self.region.stored.push((id, offset));
+            if store {
+                self.plan.pointer(device, value);
+            }
+        }
+    }
+}
+
+fn apart(first: HostRange, second: HostRange) -> Error {
+    Error::new(
+        ErrorCode::PartlyPresent,
+        format!(
+            "members of one object, at {:#x} and {:#x}, are not present together: each is in device memory of its own, or one is absent",
+            first.start, second.start
+        ),
+    )
+    .remedy("map the whole object before its members")
+}

@@ -1,0 +1,104 @@
+//! The launch tags of a compute construct.
+
+use accord_types::{AsyncArg, Error, ErrorCode, LaunchDims, Result};
+
+/// What the tags say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tags<'a> {
+    /// Sizes that were not known when the program was compiled; 0 where they were, or are open.
+    pub(crate) dims: LaunchDims,
+    /// The `async` clause; without one the construct is synchronous.
+    pub(crate) queue: AsyncArg,
+    /// The arguments of the `wait` clause, as written.
+    pub(crate) waits: &'a [u32],
+}
+
+const DIM: u32 = 1;
+const ASYNC: u32 = 2;
+const WAIT: u32 = 3;
+/// The async value is in the next word.
+const NEXT: u32 = 0xffff;
+
+impl<'a> Tags<'a> {
+    /// Takes the words apart.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` for a tag without a known meaning or a list that ends early,
+    /// `acc_error_invalid_async`.
+    pub(crate) fn decode(words: &'a [u32]) -> Result<Self> {
+        let mut tags = Self { dims: LaunchDims::default(), queue: AsyncArg::Sync, waits: &[] };
+        let mut rest = words;
+        loop {
+            let word = next(&mut rest)?;
+            let (code, op) = (word >> 28, word & 0xffff);
+            match code {
+                0 if word == 0 => return Ok(tags),
+                DIM => {
+                    for (bit, dim) in [&mut tags.dims.gangs, &mut tags.dims.workers, &mut tags.dims.vector]
+                        .into_iter()
+                        .enumerate()
+                    {
+                        if op & (1 << bit) != 0 {
+                            *dim = next(&mut rest)?;
+                        }
+                    }
+                }
+                ASYNC => {
+                    let value = if op == NEXT { next(&mut rest)?.cast_signed() } else { op.cast_signed() };
+                    tags.queue = AsyncArg::from_raw(value)?;
+                }
+                WAIT => {
+                    let Some((waits, after)) = rest.split_at_checked(op as usize) else { return Err(short()) };
+                    tags.waits = waits;
+                    rest = after;
+                }
+                _ => {
+                    let cause = format!("launch tag {word:#x} has no known meaning");
+                    return Err(Error::new(ErrorCode::InvalidArgument, cause)
+                        .remedy("compile with a released version of GCC, 12 or later"));
+                }
+            }
+        }
+    }
+}
+
+fn next(rest: &mut &[u32]) -> Result<u32> {
+    let (first, after) = rest.split_first().ok_or_else(short)?;
+    *rest = after;
+    Ok(*first)
+}
+
+fn short() -> Error {
+    Error::new(ErrorCode::InvalidArgument, "the list of launch tags ends early")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_as_gcc_writes_them() {
+        let tags = Tags::decode(&[0x1000_0007, 10, 4, 64, 0x2000_ffff, 70_000, 0x3000_0002, 5, 4, 0]).unwrap();
+        assert_eq!(tags.dims, LaunchDims { gangs: 10, workers: 4, vector: 64 });
+        assert_eq!((tags.queue, tags.waits), (AsyncArg::Queue(70_000), &[5, 4][..]));
+        let tags = Tags::decode(&[0x1000_0004, 128, 0x2000_0001, 0]).unwrap();
+        assert_eq!((tags.dims.vector, tags.dims.gangs, tags.queue), (128, 0, AsyncArg::Queue(1)));
+        let tags = Tags::decode(&[0x2000_ffff, u32::MAX, 0x3000_0001, u32::MAX, 0]).unwrap();
+        assert_eq!((tags.queue, tags.waits), (AsyncArg::NoVal, &[u32::MAX][..]));
+        assert_eq!(Tags::decode(&[0]).unwrap().queue, AsyncArg::Sync);
+    }
+
+    #[test]
+    fn trap_32_gang_counts_have_32_bits() {
+        let tags = Tags::decode(&[0x1000_0001, 1_000_000, 0]).unwrap();
+        assert_eq!(tags.dims.gangs, 1_000_000);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        assert_eq!(Tags::decode(&[0x4000_0000, 0]).unwrap_err().code(), ErrorCode::InvalidArgument);
+        assert_eq!(Tags::decode(&[0x3000_0002, 1, 0][..2]).unwrap_err().code(), ErrorCode::InvalidArgument);
+        assert_eq!(Tags::decode(&[]).unwrap_err().code(), ErrorCode::InvalidArgument);
+        assert_eq!(Tags::decode(&[0x2000_ffff, (-7i32).cast_unsigned(), 0]).unwrap_err().code(), ErrorCode::InvalidAsync);
+    }
+}

@@ -1,0 +1,103 @@
+//! `update` (OpenACC 3.3, 2.14.4).
+
+use super::kind::{Absent, Kind};
+use super::map::{Mode, Stop, not_present, partly_present};
+use super::{Entering, Entries, Leaving};
+use crate::device::Device;
+use crate::present::{Counter, EntryId, Found};
+use crate::{LocalThread, Runtime};
+use accord_types::{Error, HostRange, QueueId, Result};
+
+/// Which way, and what if it is absent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Direction {
+    /// To the program's memory.
+    pub(crate) out: bool,
+    /// Absent data is skipped (`if_present`).
+    pub(crate) if_present: bool,
+    /// A section that starts inside present data and is no longer than that is cut to it: GCC widens
+    /// strided Fortran sections past the end.
+    pub(crate) cut: bool,
+}
+
+impl Runtime {
+    /// `update` (2.14.4).
+    ///
+    /// # Errors
+    /// As [`Runtime::parallel`].
+    pub fn update(
+        &self,
+        t: &mut LocalThread,
+        flags: i32,
+        entries: &mut Entries<'_>,
+        async_: i32,
+        waits: &[i32],
+    ) -> Result<()> {
+        let update = |t: &mut LocalThread, device: &Device, queue, entries: &mut Entries<'_>| {
+            self.update_all(t, device, queue, entries)
+        };
+        self.unstructured(t, flags, entries, async_, waits, update).map_err(|error| error.call("update"))
+    }
+
+    fn update_all(
+        &self,
+        t: &mut LocalThread,
+        device: &Device,
+        queue: QueueId,
+        entries: &mut Entries<'_>,
+    ) -> Result<()> {
+        let entering = Entering { device, host: &*self.host, queue, mode: Mode::Enter };
+        entering.plan(entries, &mut t.scratch, |mapping| {
+            for i in 0..mapping.entries.hosts.len() {
+                let range = HostRange { start: mapping.entries.hosts[i], len: mapping.entries.sizes[i] };
+                match mapping.kind(i)? {
+                    _ if range.start == 0 => {}
+                    Kind::Data(data) if range.len > 0 && data.copy_in != data.copy_out => {
+                        let forced = Kind::is_forced(mapping.entries.kinds[i]);
+                        let if_present = !forced && data.absent != Absent::Fail;
+                        mapping.update(range, Direction { out: data.copy_out, if_present, cut: true })?;
+                    }
+                    // The data's pointer, where it was copied to the device.
+                    Kind::AlwaysPointer if i > 0 && matches!(mapping.kind(i - 1)?, Kind::Data(d) if d.copy_in) => {
+                        mapping.pointer_entry(i, Kind::AlwaysPointer)?;
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        })?;
+        self.finish(device, queue, &t.scratch.plan)
+    }
+}
+
+impl super::map::Mapping<'_, '_> {
+    /// Copies present data one way.
+    pub(crate) fn update(&mut self, range: HostRange, direction: Direction) -> Result<(), Stop> {
+        let Some((id, range)) = self.updated(range, direction)? else { return Ok(()) };
+        if direction.out {
+            Leaving { state: self.state, plan: self.plan, counter: Counter::Dynamic }.copy_out(id, range);
+        } else {
+            let device = self.translate(id, range.start);
+            self.copy_in(device, range)?;
+            self.repoint(id, range);
+        }
+        Ok(())
+    }
+
+    fn updated(&self, range: HostRange, direction: Direction) -> Result<Option<(EntryId, HostRange)>, Stop> {
+        match self.state.table.find(range.start, range.len) {
+            Found::Whole(id) => Ok(Some((self.ready(id)?, range))),
+            Found::Absent if direction.if_present => Ok(None),
+            Found::Absent => Err(not_present(range).into()),
+            Found::Partly(id) => {
+                let entry = &self.state.table[id];
+                if direction.cut && range.start >= entry.start && range.len <= entry.len() {
+                    let len = entry.end - range.start;
+                    return Ok(Some((self.ready(id)?, HostRange { len, ..range })));
+                }
+                let error: Error = partly_present(range, entry);
+                Err(error.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Waiting: the `wait` directive and clauses (OpenACC 3.3, 2.16).
+
+use crate::device::Device;
+use crate::{LocalThread, Runtime};
+use accord_types::{AsyncArg, QueueId, Result};
+
+impl Runtime {
+    /// `wait` (2.16.3). No `waits` means all queues. With an `async` clause the host does not
+    /// block: that queue waits.
+    ///
+    /// # Errors
+    /// The first failure of what was waited for.
+    pub fn wait(&self, t: &mut LocalThread, async_: i32, waits: &[i32]) -> Result<()> {
+        self.wait_or_queue(t, async_, waits).map_err(|error| error.call("wait"))
+    }
+
+    fn wait_or_queue(&self, t: &mut LocalThread, async_: i32, waits: &[i32]) -> Result<()> {
+        let arg = AsyncArg::from_raw(async_)?;
+        let Some(device) = self.target(t)? else { return Ok(()) };
+        let queue = t.queue(arg);
+        if waits.is_empty() {
+            return self.wait_for_all(device, queue);
+        }
+        self.wait_clause(t, device, queue, waits.iter().copied())
+    }
+
+    /// Makes `queue` wait for the queues that a clause lists; the host does if it is the synchronous one.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_async`; the first failure of what was waited for.
+    pub(crate) fn wait_clause(
+        &self,
+        t: &LocalThread,
+        device: &Device,
+        queue: QueueId,
+        waits: impl Iterator<Item = i32>,
+    ) -> Result<()> {
+        let mut listed: Vec<QueueId> = Vec::new();
+        for raw in waits {
+            match AsyncArg::from_raw(raw).map_err(|error| device.place(error))? {
+                AsyncArg::NoVal => return self.wait_for_all(device, queue),
+                AsyncArg::Sync => {}
+                arg => listed.push(t.queue(arg)),
+            }
+        }
+        if listed.is_empty() {
+            return Ok(());
+        }
+        self.queue_waits(device, queue, &listed)
+    }
+
+    /// Makes `queue` wait for `others`; the host does if it is the synchronous one.
+    ///
+    /// # Errors
+    /// The first failure of what was waited for.
+    pub(crate) fn queue_waits(&self, device: &Device, queue: QueueId, others: &[QueueId]) -> Result<()> {
+        let mut queues = device.queues();
+        let busy: Vec<QueueId> =
+            others.iter().copied().filter(|other| *other != queue && queues.busy(*other)).collect();
+        self.wait_for(device, queue, &busy, &mut queues)?;
+        drop(queues);
+        if queue == QueueId::SYNC { device.wait(&busy) } else { Ok(()) }
+    }
+
+    /// Makes `queue` wait for all queues; the host does if it is the synchronous one.
+    ///
+    /// # Errors
+    /// The first failure of what was waited for.
+    pub(crate) fn wait_for_all(&self, device: &Device, queue: QueueId) -> Result<()> {
+        let mut queues = device.queues();
+        let busy: Vec<QueueId> = queues.all_busy().filter(|other| *other != queue).collect();
+        self.wait_for(device, queue, &busy, &mut queues)?;
+        drop(queues);
+        if queue == QueueId::SYNC { device.wait(&busy) } else { Ok(()) }
+    }
+
+    fn wait_for(
+        &self,
+        device: &Device,
+        queue: QueueId,
+        others: &[QueueId],
+        queues: &mut crate::queues::Queues,
+    ) -> Result<()> {
+        if queue == QueueId::SYNC {
+            return Ok(());
+        }
+        for other in others {
+            device.port.wait_queue(queue, *other).map_err(|error| device.place(error).queue(queue))?;
+            queues.filled(queue, false);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! One device with what the program's side knows of it.
+
+use crate::memory::{Allocator, Mapper};
+use crate::ports::Port;
+use crate::present::{Backing, Entry, Lifetime, Place, Table};
+use crate::queues::Queues;
+use crate::runtime::Global;
+use accord_types::{DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, QueueId, Result};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A device of the session. `state` is locked before `queues` where both are; neither is held while a call
+/// can block: what is decided under the lock is written down as a [`crate::plan::Plan`] and done without it.
+pub(crate) struct Device {
+    /// How it is driven.
+    pub(crate) port: Arc<dyn Port>,
+    /// Its place in [`crate::ports::Cluster::ports`].
+    pub(crate) index: usize,
+    /// Its number among the devices of its type.
+    pub(crate) num: DeviceNum,
+    /// The type under which the program sees it.
+    pub(crate) device_type: DeviceType,
+    started: AtomicBool,
+    starting: Mutex<()>,
+    epoch: AtomicU32,
+    state: Mutex<State>,
+    arrived: Condvar,
+    queues: Mutex<Queues>,
+}
+
+/// What a device's lock protects.
+#[derive(Default)]
+pub(crate) struct State {
+    /// The present table.
+    pub(crate) table: Table,
+    /// The device's memory.
+    pub(crate) memory: Allocator,
+    /// Variables with a `link` clause: absent until something maps them.
+    pub(crate) links: Vec<Link>,
+    tickets: u64,
+}
+
+/// A `declare link` variable on one device.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    /// Where it is in the program.
+    pub(crate) range: HostRange,
+    /// How the device finds it.
+    pub(crate) spec: Arc<GlobalSpec>,
+    /// Where the device has it, once asked for. On a CPU device the variable itself: regions there name it directly.
+    /// On a GPU a pointer variable that regions read.
+    pub(crate) device: Option<DevicePtr>,
+}
+
+impl Device {
+    /// A device that was not started.
+    pub(crate) fn new(port: Arc<dyn Port>, index: usize, num: DeviceNum) -> Self {
+        Self {
+            device_type: port.device_type(),
+            port,
+            index,
+            num,
+            started: AtomicBool::new(false),
+            starting: Mutex::new(()),
+            epoch: AtomicU32::new(0),
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            queues: Mutex::default(),
+        }
+    }
+
+    /// Whether it was started and not shut down since.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// Counts shutdowns: what was present before one is not present after it.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Starts the device unless it is. `publish` makes the loaded globals present and calls [`Device::set_started`],
+    /// both under the lock that guards the list of them.
+    pub(crate) fn start(&self, publish: impl FnOnce()) -> Result<()> {
+        if self.is_started() {
+            return Ok(());
+        }
+        let _one = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_started() {
+            return Ok(());
+        }
+        self.port.start().map_err(|error| self.place(error))?;
+        let (start, len) = self.port.addresses();
+        self.lock().memory = Allocator::new(start, len, self.port.info().memory);
+        publish();
+        Ok(())
+    }
+
+    /// See [`Device::start`].
+    pub(crate) fn set_started(&self) {
+        self.started.store(true, Ordering::Release);
+    }
+
+    /// Ends the device and forgets what was present on it.
+    pub(crate) fn shut_down(&self) -> Result<()> {
+        let _one = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_started() {
+            return Ok(());
+        }
+        self.started.store(false, Ordering::Release);
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        *self.lock() = State::default();
+        *self.queues() = Queues::default();
+        self.arrived.notify_all();
+        self.port.shutdown().map_err(|error| self.place(error))
+    }
+
+    /// The table and the memory.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queues.
+    pub(crate) fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks until another thread's data that is on its way has been put into its queue.
+    pub(crate) fn wait_for_arrival<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the threads in [`Device::wait_for_arrival`].
+    pub(crate) fn notify_arrival(&self) {
+        self.arrived.notify_all();
+    }
+
+    /// Blocks until everything now in `queues` is done: one round trip.
+    pub(crate) fn wait(&self, queues: &[QueueId]) -> Result<()> {
+        if queues.is_empty() {
+            return Ok(());
+        }
+        let moment = self.queues().now();
+        self.port.wait(queues).map_err(|error| self.place(error))?;
+        self.queues().done(queues, moment);
+        Ok(())
+    }
+
+    /// Whether everything now in `queues` is done: one round trip, none if that is known already.
+    pub(crate) fn test(&self, queues: &[QueueId]) -> Result<bool> {
+        let (busy, moment) = {
+            let known = self.queues();
+            let busy: Vec<_> = queues.iter().copied().filter(|queue| known.busy(*queue)).collect();
+            (busy, known.now())
+        };
+        if busy.is_empty() {
+            return Ok(true);
+        }
+        let done = self.port.test(&busy).map_err(|error| self.place(error))?;
+        if done {
+            self.queues().done(&busy, moment);
+        }
+        Ok(done)
+    }
+
+    /// Finds where the device has the global or link variable at `host`; one round trip, once.
+    pub(crate) fn resolve(&self, host: usize) -> Result<()> {
+        let spec = {
+            let state = self.lock();
+            match state.table.find_byte(host).map(|id| &state.table[id].place) {
+                Some(Place::Global(spec)) => spec.clone(),
+                _ => match state.link(HostRange { start: host, len: 1 }) {
+                    Some(link) if link.device.is_none() => link.spec.clone(),
+                    _ => return Ok(()),
+                },
+            }
+        };
+        let device = self.port.global(&spec).map_err(|error| self.place(error))?;
+        let mut state = self.lock();
+        if let Some(id) = state.table.find_byte(host) {
+            let entry = &mut state.table[id];
+            if matches!(&entry.place, Place::Global(s) if Arc::ptr_eq(s, &spec)) {
+                entry.place = Place::At(device);
+            }
+        }
+        if let Some(link) = state.links.iter_mut().find(|link| Arc::ptr_eq(&link.spec, &spec)) {
+            link.device = Some(device);
+        }
+        Ok(())
+    }
+
+    /// A GPU: its regions see only what a slot or a pointer variable names.
+    pub(crate) fn is_gpu(&self) -> bool {
+        self.port.info().kind == DeviceKind::Cuda
+    }
+
+    /// Adds to an error where it happened.
+    pub(crate) fn place(&self, error: Error) -> Error {
+        error.device(self.num).node(self.port.info().node_name.as_str())
+    }
+}
+
+impl Mapper for Device {
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        self.port.map(start, len)
+    }
+
+    fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()> {
+        self.port.unmap(queue, start, len)
+    }
+}
+
+impl State {
+    /// A number that no other construct has.
+    pub(crate) fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
+    /// The link variable that holds a range.
+    pub(crate) fn link(&self, range: HostRange) -> Option<&Link> {
+        let end = range.start.saturating_add(range.len);
+        self.links
+            .iter()
+            .find(|link| link.range.start <= range.start && end <= link.range.start + link.range.len)
+    }
+
+    /// Makes an object's variables present. What was present at their addresses is left over from an
+    /// object that was unloaded without saying so.
+    pub(crate) fn add_globals(&mut self, globals: &[Global], queues: &Queues) {
+        for global in globals {
+            let range = HostRange { start: global.host, len: global.bytes };
+            if range.len == 0 {
+                continue;
+            }
+            self.forget(range, queues);
+            let spec = Arc::new(global.spec.clone());
+            if global.link {
+                self.links.push(Link { range, spec, device: None });
+            } else {
+                let entry = Entry::new(range, Place::Global(spec), Backing::Foreign, Lifetime::Global);
+                self.table.insert(entry);
+            }
+        }
+    }
+
+    /// Forgets an object's variables.
+    pub(crate) fn remove_globals(&mut self, globals: &[Global], queues: &Queues) {
+        for global in globals {
+            let range = HostRange { start: global.host, len: global.bytes };
+            self.forget(range, queues);
+            self.links.retain(|link| link.range.start != range.start);
+        }
+    }
+
+    fn forget(&mut self, range: HostRange, queues: &Queues) {
+        let after = crate::queues::After { queue: None, moment: queues.now() };
+        for id in self.table.overlapping(range) {
+            let backing = self.table.remove(id).map(|entry| entry.backing);
+            if let Some(Backing::Block(block) | Backing::Linked(block, _)) = backing {
+                self.memory.give_back(block, after, queues);
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Which device a thread means: the control variables of OpenACC 3.3, 2.3.
+
+use crate::device::Device;
+use crate::{LocalThread, Runtime};
+use accord_types::{DeviceType, Error, ErrorCode, Result};
+use std::sync::atomic::Ordering;
+
+/// The device that a construct runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Current {
+    /// The program's own thread.
+    Host,
+    /// Index into the runtime's devices.
+    Device(usize),
+}
+
+impl Runtime {
+    /// The current device of this thread. Not started by this.
+    ///
+    /// # Errors
+    /// `acc_error_device_type_unavailable`, `acc_error_device_unavailable` if the environment asks for
+    /// what is not there.
+    pub(crate) fn current(&self, t: &mut LocalThread) -> Result<Current> {
+        if t.in_host_region() {
+            return Ok(Current::Host);
+        }
+        if let Some(current) = t.current {
+            return Ok(current);
+        }
+        let device_type = self.resolve_type(self.initial_type())?;
+        let current = self.nth(self.initial_num(), device_type)?;
+        t.current = Some(current);
+        Ok(current)
+    }
+
+    /// The current device, started; none is the host.
+    ///
+    /// # Errors
+    /// As [`Runtime::current`], and those of starting it.
+    pub(crate) fn target(&self, t: &mut LocalThread) -> Result<Option<&Device>> {
+        match self.current(t)? {
+            Current::Host => Ok(None),
+            Current::Device(index) => self.started(index).map(Some),
+        }
+    }
+
+    /// A device, started.
+    ///
+    /// # Errors
+    /// Those of starting it.
+    pub(crate) fn started(&self, index: usize) -> Result<&Device> {
+        let device = &self.devices[index];
+        if !device.is_started() {
+            device.start(|| self.publish(device))?;
+        }
+        Ok(device)
+    }
+
+    /// The type of the current device, for this thread.
+    pub(crate) fn current_type(&self, t: &mut LocalThread) -> Result<DeviceType> {
+        Ok(match self.current(t)? {
+            Current::Host => DeviceType::Host,
+            Current::Device(index) => self.devices[index].device_type,
+        })
+    }
+
+    /// Replaces `Default` by the type that it stands for: the one that the environment names, else NVIDIA GPUs,
+    /// else CPU devices, else the host.
+    ///
+    /// # Errors
+    /// `acc_error_device_type_unavailable` if the environment names a type of which there is none.
+    pub(crate) fn resolve_type(&self, device_type: DeviceType) -> Result<DeviceType> {
+        if device_type != DeviceType::Default {
+            return Ok(device_type);
+        }
+        match self.settings.device_type {
+            Some(named) if named != DeviceType::Default => {
+                if self.of_type(named).next().is_none() && named != DeviceType::Host {
+                    return Err(self.no_type(named).remedy("set ACC_DEVICE_TYPE to a type that is there, or unset it"));
+                }
+                Ok(named)
+            }
+            _ => Ok([DeviceType::Nvidia, DeviceType::Cpu]
+                .into_iter()
+                .find(|device_type| self.of_type(*device_type).next().is_some())
+                .unwrap_or(DeviceType::Host)),
+        }
+    }
+
+    /// The devices that a concrete type (or "not the host") names, in the order of their numbers.
+    pub(crate) fn of_type(&self, device_type: DeviceType) -> impl Iterator<Item = &Device> {
+        self.devices
+            .iter()
+            .filter(move |device| device_type == DeviceType::NotHost || device.device_type == device_type)
+    }
+
+    /// The device with number `num` among those of a concrete type.
+    ///
+    /// # Errors
+    /// `acc_error_device_type_unavailable` if there is none of the type,
+    /// `acc_error_device_unavailable` if there are not that many.
+    pub(crate) fn nth(&self, num: i64, device_type: DeviceType) -> Result<Current> {
+        let count = self.count(device_type);
+        if count == 0 {
+            return Err(self.no_type(device_type));
+        }
+        if num < 0 || num >= i64::from(count) {
+            let (there, last) = match count {
+                1 => ("there is 1 device".to_owned(), String::new()),
+                _ => (format!("there are {count} devices"), format!(" to {}", count - 1)),
+            };
+            let cause = format!("no device number {num}: {there} of type {}", device_type.name());
+            return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(format!("use a number from 0{last}")));
+        }
+        Ok(match self.of_type(device_type).nth(num as usize) {
+            Some(device) => Current::Device(device.index),
+            None => Current::Host,
+        })
+    }
+
+    /// How many devices a concrete type has. The host is one.
+    pub(crate) fn count(&self, device_type: DeviceType) -> u32 {
+        match device_type {
+            DeviceType::Host => 1,
+            // Device numbers are 32-bit; a session has fewer devices.
+            other => self.of_type(other).count() as u32,
+        }
+    }
+
+    /// The error for a type that has no device here.
+    pub(crate) fn no_type(&self, device_type: DeviceType) -> Error {
+        Error::new(ErrorCode::DeviceTypeUnavailable, format!("there is no device of type {}", device_type.name()))
+            .remedy("see `accord info` for the devices that are there")
+    }
+
+    /// The type that a new thread starts with: the last one that any thread set.
+    pub(crate) fn initial_type(&self) -> DeviceType {
+        DeviceType::from_raw(self.last_type.load(Ordering::Relaxed)).unwrap_or(DeviceType::Default)
+    }
+
+    /// The number that a new thread starts with.
+    pub(crate) fn initial_num(&self) -> i64 {
+        i64::from(self.settings.device_num.unwrap_or(0))
+    }
+}

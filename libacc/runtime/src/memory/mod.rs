@@ -1,0 +1,8 @@
+//! Device memory, handed out by the program's side so that allocating costs no round trip.
+
+mod allocator;
+
+pub(crate) use allocator::{Allocator, Blocked, Mapper, Purpose};
+
+#[cfg(test)]
+mod tests;

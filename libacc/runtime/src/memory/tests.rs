@@ -1,0 +1,216 @@
+//! The allocator against random programs: no overlap, and no block in two queues' hands at once.
+
+use super::{Allocator, Blocked, Mapper, Purpose};
+use crate::queues::{After, Queues};
+use accord_types::{DevicePtr, Error, ErrorCode, QueueId};
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+const BASE: u64 = 0x1000_0000_0000;
+const MIB: u64 = 1 << 20;
+
+/// Knows which pages have memory.
+#[derive(Default)]
+struct Pages(RefCell<BTreeMap<u64, ()>>, RefCell<usize>);
+
+impl Mapper for Pages {
+    fn map(&self, start: DevicePtr, len: u64) -> Result<(), Error> {
+        *self.1.borrow_mut() += 1;
+        for page in 0..len / (2 * MIB) {
+            assert!(self.0.borrow_mut().insert(start.0 + page * 2 * MIB, ()).is_none(), "mapped twice");
+        }
+        Ok(())
+    }
+
+    fn unmap(&self, _queue: QueueId, start: DevicePtr, len: u64) -> Result<(), Error> {
+        *self.1.borrow_mut() += 1;
+        for page in 0..len / (2 * MIB) {
+            assert!(self.0.borrow_mut().remove(&(start.0 + page * 2 * MIB)).is_some(), "not mapped");
+        }
+        Ok(())
+    }
+}
+
+fn allocator(capacity: u64) -> Allocator {
+    Allocator::new(DevicePtr(BASE), 1 << 40, capacity)
+}
+
+fn take(
+    memory: &mut Allocator,
+    bytes: u64,
+    queue: u32,
+    queues: &mut Queues,
+    pages: &Pages,
+    waits: &mut Vec<QueueId>,
+) -> Result<DevicePtr, Blocked> {
+    memory.take(bytes, Purpose::Data, QueueId(queue), queues, pages, waits)
+}
+
+#[test]
+fn create_and_delete_in_one_queue_cost_no_command() {
+    let (mut memory, mut queues, pages) = (allocator(1 << 30), Queues::default(), Pages::default());
+    let mut waits = Vec::new();
+    let first = take(&mut memory, 1 << 20, 1, &mut queues, &pages, &mut waits).unwrap();
+    let commands = *pages.1.borrow();
+    for _ in 0..100 {
+        queues.filled(QueueId(1), false);
+        let block = take(&mut memory, 5000, 1, &mut queues, &pages, &mut waits).unwrap();
+        queues.filled(QueueId(1), false);
+        memory.give_back(block, After { queue: Some(QueueId(1)), moment: queues.now() }, &queues);
+    }
+    assert_eq!(*pages.1.borrow(), commands);
+    assert!(waits.is_empty());
+    memory.give_back(first, After::NOTHING, &queues);
+    memory.check_invariants();
+}
+
+#[test]
+fn another_queue_waits_for_memory_that_is_still_in_use() {
+    let (mut memory, mut queues, pages) = (allocator(4 * MIB), Queues::default(), Pages::default());
+    let mut waits = Vec::new();
+    let block = take(&mut memory, 4 * MIB, 1, &mut queues, &pages, &mut waits).unwrap();
+    queues.filled(QueueId(1), false);
+    memory.give_back(block, After { queue: Some(QueueId(1)), moment: queues.now() }, &queues);
+    let again = take(&mut memory, 4 * MIB, 2, &mut queues, &pages, &mut waits).unwrap();
+    assert_eq!((again, waits.as_slice()), (block, &[QueueId(1)][..]));
+    memory.give_back(again, After { queue: Some(QueueId(2)), moment: queues.now() }, &queues);
+    queues.done(&[QueueId(1), QueueId(2)], queues.now());
+    waits.clear();
+    take(&mut memory, 4 * MIB, 3, &mut queues, &pages, &mut waits).unwrap();
+    assert!(waits.is_empty(), "everything is known to be done");
+}
+
+#[test]
+fn queues_with_room_do_not_wait_for_each_other() {
+    let (mut memory, mut queues, pages) = (allocator(1 << 30), Queues::default(), Pages::default());
+    let mut waits = Vec::new();
+    for round in 0..20 {
+        let queue = round % 2 + 1;
+        let block = take(&mut memory, MIB, queue, &mut queues, &pages, &mut waits).unwrap();
+        queues.filled(QueueId(queue), false);
+        memory.give_back(block, After { queue: Some(QueueId(queue)), moment: queues.now() }, &queues);
+    }
+    assert!(waits.is_empty());
+    memory.check_invariants();
+}
+
+#[test]
+fn lack_of_memory_names_who_holds_it() {
+    let (mut memory, mut queues, pages) = (allocator(8 * MIB), Queues::default(), Pages::default());
+    let mut waits = Vec::new();
+    take(&mut memory, 3 * MIB, 1, &mut queues, &pages, &mut waits).unwrap();
+    memory.take(MIB, Purpose::Malloc, QueueId(1), &mut queues, &pages, &mut waits).unwrap();
+    let Err(Blocked::Failed(error)) = take(&mut memory, 6 * MIB, 1, &mut queues, &pages, &mut waits) else {
+        panic!("6 MiB of 8, with 4 in use")
+    };
+    assert_eq!(error.code(), ErrorCode::OutOfMemory);
+    assert!(error.cause().contains("present data holds 3145728 in 1"), "{error}");
+    assert!(error.cause().contains("acc_malloc 1048576 in 1"), "{error}");
+    let Err(Blocked::Failed(_)) = take(&mut memory, u64::MAX, 1, &mut queues, &pages, &mut waits) else {
+        panic!("2^64 bytes")
+    };
+    memory.check_invariants();
+}
+
+#[test]
+fn idle_pieces_are_given_back_and_mapped_in_one() {
+    let (mut memory, mut queues, pages) = (allocator(16 * MIB), Queues::default(), Pages::default());
+    let mut waits = Vec::new();
+    let blocks: Vec<_> =
+        (0..8).map(|_| take(&mut memory, 2 * MIB, 1, &mut queues, &pages, &mut waits).unwrap()).collect();
+    queues.filled(QueueId(1), false);
+    for block in blocks.iter().step_by(2) {
+        memory.give_back(*block, After { queue: Some(QueueId(1)), moment: queues.now() }, &queues);
+    }
+    // 8 MiB are free, in four pieces that queue 1 may still use.
+    let mut rounds = 0;
+    let block = loop {
+        match take(&mut memory, 8 * MIB, 2, &mut queues, &pages, &mut waits) {
+            Ok(block) => break block,
+            Err(Blocked::Until(busy)) => queues.done(&busy, queues.now()),
+            Err(Blocked::Failed(error)) => panic!("{error}"),
+        }
+        rounds += 1;
+        assert!(rounds < 4);
+    };
+    assert!(!blocks.contains(&block));
+    assert!(waits.is_empty());
+    memory.check_invariants();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each block remembers when its last user is done. Whoever gets it must come after that:
+    /// in the same queue, made to wait, or because the host has waited.
+    #[test]
+    fn no_block_is_used_by_two_queues_at_once(
+        steps in proptest::collection::vec((0u8..4, 1u64..600_000, 0u32..4), 1..200)
+    ) {
+        let (mut memory, mut queues, pages) = (allocator(8 * MIB), Queues::default(), Pages::default());
+        let mut live: Vec<(DevicePtr, u64, u32)> = Vec::new();
+        // For every 256 bytes ever used: the queue that used them last and its moment.
+        let mut users: BTreeMap<u64, (u32, u64)> = BTreeMap::new();
+        let mut done = [0u64; 4];
+        // ordered[q][r]: everything of r up to then comes before what q does next.
+        let mut ordered = [[0u64; 4]; 4];
+        for (step, bytes, queue) in steps {
+            match step {
+                0 | 1 => {
+                    let mut waits = Vec::new();
+                    let block = match take(&mut memory, bytes, queue, &mut queues, &pages, &mut waits) {
+                        Ok(block) => block,
+                        Err(Blocked::Failed(_)) => continue,
+                        Err(Blocked::Until(busy)) => {
+                            queues.done(&busy, queues.now());
+                            for q in busy.iter().filter(|q| q.0 < 4) {
+                                done[q.0 as usize] = queues.now().0;
+                            }
+                            continue;
+                        }
+                    };
+                    for other in waits.iter().filter(|other| other.0 < 4) {
+                        ordered[queue as usize][other.0 as usize] = queues.now().0;
+                    }
+                    for (start, len, _) in &live {
+                        prop_assert!(block.0 + bytes <= start.0 || start.0 + len <= block.0, "overlap");
+                    }
+                    for page in block.0 / (2 * MIB)..=(block.0 + bytes - 1) / (2 * MIB) {
+                        prop_assert!(pages.0.borrow().contains_key(&(page * 2 * MIB)), "not mapped");
+                    }
+                    queues.filled(QueueId(queue), false);
+                    for piece in (block.0 / 256)..(block.0 + bytes).div_ceil(256) {
+                        if let Some((last, moment)) = users.insert(piece, (queue, queues.now().0)) {
+                            let after = last == queue
+                                || done[last as usize] >= moment
+                                || ordered[queue as usize][last as usize] >= moment;
+                            prop_assert!(after, "queue {} uses what queue {} may still use", queue, last);
+                        }
+                    }
+                    live.push((block, bytes, queue));
+                }
+                2 if !live.is_empty() => {
+                    let (block, bytes, user) = live.swap_remove(bytes as usize % live.len());
+                    queues.filled(QueueId(user), false);
+                    for piece in (block.0 / 256)..(block.0 + bytes).div_ceil(256) {
+                        users.insert(piece, (user, queues.now().0));
+                    }
+                    let only = (queue % 2 == 0).then_some(QueueId(user));
+                    memory.give_back(block, After { queue: only, moment: queues.now() }, &queues);
+                    memory.trim(&mut queues, &pages).unwrap();
+                }
+                _ => {
+                    queues.done(&[QueueId(queue)], queues.now());
+                    done[queue as usize] = queues.now().0;
+                }
+            }
+            memory.check_invariants();
+        }
+        for (block, _, _) in live {
+            memory.give_back(block, After::NOTHING, &queues);
+        }
+        prop_assert_eq!(memory.used_bytes(), 0);
+        memory.check_invariants();
+    }
+}

@@ -1,0 +1,180 @@
+//! What a construct decided under its device's lock, and doing it without the lock.
+
+use crate::device::{Device, State};
+use crate::ports::{HostMemory, ReadWhen};
+use crate::present::EntryId;
+use crate::queues::{After, Arriving, Queues};
+use accord_types::{DevicePtr, HostRange, QueueId, Result};
+
+/// Most bytes that travel inside a command.
+pub(crate) const STORE_MAX: usize = 4096;
+
+/// One command to a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// Writes bytes that the construct made: pointers, descriptors.
+    Bytes {
+        dst: DevicePtr,
+        /// Where in [`Plan::bytes`].
+        at: usize,
+        len: usize,
+    },
+    /// Copies from the program's memory.
+    In { dst: DevicePtr, src: HostRange, when: ReadWhen },
+    /// Copies to the program's memory.
+    Out { src: DevicePtr, dst: HostRange },
+}
+
+/// The commands of one construct, in order.
+#[derive(Default)]
+pub(crate) struct Plan {
+    /// Marks the entries that arrive with this construct.
+    pub(crate) ticket: u64,
+    /// The queue waits for these first: they may still use memory that was given to this construct.
+    pub(crate) waits: Vec<QueueId>,
+    /// Before the launch, or all.
+    pub(crate) before: Vec<Step>,
+    /// After the launch.
+    pub(crate) after: Vec<Step>,
+    /// Contents of [`Step::Bytes`].
+    pub(crate) bytes: Vec<u8>,
+    /// Blocks that nobody needs once the commands are done.
+    pub(crate) frees: Vec<DevicePtr>,
+    /// Entries whose first bytes these commands carry.
+    pub(crate) arrivals: Vec<EntryId>,
+}
+
+impl Plan {
+    /// Empties the plan, keeping its storage.
+    pub(crate) fn clear(&mut self) {
+        self.waits.clear();
+        self.before.clear();
+        self.after.clear();
+        self.bytes.clear();
+        self.frees.clear();
+        self.arrivals.clear();
+    }
+
+    /// Whether there is nothing to tell the device.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.waits.is_empty() && self.before.is_empty() && self.after.is_empty()
+    }
+
+    /// Adds the store of a pointer.
+    pub(crate) fn pointer(&mut self, dst: DevicePtr, value: u64) {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(&value.to_ne_bytes());
+        self.before.push(Step::Bytes { dst, at, len: size_of::<u64>() });
+    }
+
+    /// Whether a copy to the program's memory is among the commands.
+    pub(crate) fn copies_out(&self) -> bool {
+        self.before.iter().chain(&self.after).any(|step| matches!(step, Step::Out { .. }))
+    }
+}
+
+/// Puts commands into one queue of a device and keeps the books.
+pub(crate) struct Issue<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) host: &'a dyn HostMemory,
+    pub(crate) queue: QueueId,
+}
+
+impl Issue<'_> {
+    /// Makes the queue come after what has to be done first.
+    pub(crate) fn join(&self, waits: &[QueueId]) -> Result<()> {
+        let port = &self.device.port;
+        let mut queues = self.device.queues();
+        // Under the lock: another thread that finds this noted must find it done.
+        if queues.joins(self.queue) {
+            port.wait_queue(self.queue, QueueId::SYNC).map_err(|e| self.place(e))?;
+        }
+        for other in waits {
+            port.wait_queue(self.queue, *other).map_err(|e| self.place(e))?;
+            queues.filled(self.queue, true);
+        }
+        Ok(())
+    }
+
+    /// Puts the commands in.
+    pub(crate) fn steps(&self, steps: &[Step], bytes: &[u8]) -> Result<()> {
+        steps.iter().try_for_each(|step| self.step(*step, bytes)).map_err(|e| self.place(e))
+    }
+
+    /// Notes that commands went in. `left_behind`: the caller does not wait for them.
+    pub(crate) fn filled(&self, steps: &[Step], left_behind: bool) {
+        let mut queues = self.device.queues();
+        for step in steps {
+            if let Step::Out { dst, .. } = step {
+                queues.arrival(self.queue, *dst);
+            }
+        }
+        queues.filled(self.queue, left_behind);
+    }
+
+    /// Everything after the commands went in, or failed to: others may use what arrived, blocks become free.
+    pub(crate) fn settle(&self, plan: &Plan, after_queue: Option<QueueId>) -> Result<()> {
+        if plan.frees.is_empty() && plan.arrivals.is_empty() {
+            return Ok(());
+        }
+        let mut guard = self.device.lock();
+        let state: &mut State = &mut guard;
+        for id in &plan.arrivals {
+            if let Some(entry) = state.table.get_mut(*id) {
+                entry.arriving = None;
+            }
+        }
+        if !plan.arrivals.is_empty() {
+            self.device.notify_arrival();
+        }
+        let mut queues = self.device.queues();
+        let after = After { queue: after_queue, moment: queues.now() };
+        give_back(state, &plan.frees, after, &queues);
+        state.memory.trim(&mut queues, self.device).map_err(|e| self.place(e))
+    }
+
+    fn step(&self, step: Step, bytes: &[u8]) -> Result<()> {
+        let port = &self.device.port;
+        match step {
+            Step::Bytes { dst, at, len } => {
+                let mut done = 0;
+                for piece in bytes[at..at + len].chunks(STORE_MAX) {
+                    port.store(self.queue, dst.offset(done), piece)?;
+                    done += piece.len() as u64;
+                }
+                Ok(())
+            }
+            Step::In { dst, src, when } => {
+                if src.len > STORE_MAX || when == ReadWhen::InOrder {
+                    return port.copy_in(self.queue, dst, src, when);
+                }
+                let mut buffer = [0; STORE_MAX];
+                let piece = &mut buffer[..src.len];
+                self.host.read(src.start, piece);
+                port.store(self.queue, dst, piece)
+            }
+            Step::Out { src, dst } => port.copy_out(self.queue, src, dst),
+        }
+    }
+
+    fn place(&self, error: accord_types::Error) -> accord_types::Error {
+        self.device.place(error).queue(self.queue)
+    }
+}
+
+/// Frees blocks.
+pub(crate) fn give_back(state: &mut State, blocks: &[DevicePtr], after: After, queues: &Queues) {
+    for block in blocks {
+        state.memory.give_back(*block, after, queues);
+    }
+}
+
+/// When a copy of `src` has to have read it, in an asynchronous construct whose arrays of entries lie at
+/// `near`: what lies close to them is in the caller's frame, and may be a compiler temporary that its next construct
+/// uses again. What queued copies will still write can only be read in order.
+pub(crate) fn read_when(src: HostRange, near: usize, arriving: Arriving) -> ReadWhen {
+    /// The largest frame that is treated as one.
+    const FRAME_MAX: usize = 1 << 20;
+    let temporary = src.start.abs_diff(near) < FRAME_MAX || src.len <= STORE_MAX;
+    if arriving == Arriving::No && temporary { ReadWhen::BeforeReturn } else { ReadWhen::InOrder }
+}

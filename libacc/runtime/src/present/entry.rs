@@ -1,0 +1,150 @@
+//! One section of host memory that is present on a device.
+
+use accord_types::{DevicePtr, GlobalSpec, HostRange};
+use std::sync::Arc;
+
+/// Names an entry of a [`super::Table`] for as long as that entry lives; a later entry in the same slot has another name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EntryId {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
+
+/// Which of the two reference counters an action uses (OpenACC 3.3, 2.6.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Counter {
+    /// Data regions, compute constructs, `declare`.
+    Structured,
+    /// `enter data`, `exit data`, API routines.
+    Dynamic,
+}
+
+/// Where the data is on the device.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// At this address.
+    At(DevicePtr),
+    /// Where the device's loader put this variable; asked for at first use.
+    Global(Arc<GlobalSpec>),
+}
+
+/// Who ends the entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lifetime {
+    /// Its counters, when both are zero.
+    Counted,
+    /// The unloading of its object. Regions and `exit data` neither count nor copy it.
+    Global,
+    /// `acc_unmap_data`. Its dynamic counter does not sink below one otherwise.
+    Mapped,
+}
+
+/// What the device memory behind an entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Backing {
+    /// The allocator's block that starts here; struct members share one.
+    Block(DevicePtr),
+    /// Not ours to free: a global, memory of `acc_map_data`, an address that stands for itself.
+    Foreign,
+    /// A `link` variable's: a block, and a pointer variable at the second address that names it.
+    Linked(DevicePtr, DevicePtr),
+}
+
+/// A pointer inside an entry whose device copy holds a device address (OpenACC 3.3, 2.6.8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Attachment {
+    /// Where in the entry.
+    pub(crate) offset: usize,
+    /// The attachment counter. 0: detached by the end of a compute construct, but left as it is
+    /// until somebody can tell, so that the next construct need not write it again.
+    pub(crate) count: u32,
+    /// What the device's pointer holds.
+    pub(crate) value: u64,
+}
+
+impl Attachment {
+    /// Size of a pointer variable in bytes.
+    pub(crate) const BYTES: usize = 8;
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// First host byte.
+    pub(crate) start: usize,
+    /// One past the last host byte.
+    pub(crate) end: usize,
+    /// Where the data is.
+    pub(crate) place: Place,
+    /// What kind of memory that is.
+    pub(crate) backing: Backing,
+    /// Who ends the entry.
+    pub(crate) lifetime: Lifetime,
+    /// Regions that hold it.
+    pub(crate) structured: u32,
+    /// `enter data` and API calls that hold it.
+    pub(crate) dynamic: u32,
+    /// Its attached pointers, in order of their offsets.
+    pub(crate) attachments: Vec<Attachment>,
+    /// The construct that is still putting the first bytes there: others wait for it.
+    pub(crate) arriving: Option<u64>,
+}
+
+impl Entry {
+    /// An entry that nobody holds yet.
+    pub(crate) fn new(host: HostRange, place: Place, backing: Backing, lifetime: Lifetime) -> Self {
+        Self {
+            start: host.start,
+            end: host.start.saturating_add(host.len),
+            place,
+            backing,
+            lifetime,
+            structured: 0,
+            dynamic: 0,
+            attachments: Vec::new(),
+            arriving: None,
+        }
+    }
+
+    /// Length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// The device address, once known.
+    pub(crate) fn device(&self) -> Option<DevicePtr> {
+        match self.place {
+            Place::At(device) => Some(device),
+            Place::Global(_) => None,
+        }
+    }
+
+    /// The present increment action (OpenACC 3.3, 2.7.2).
+    pub(crate) fn hold(&mut self, counter: Counter) {
+        match (self.lifetime, counter) {
+            (Lifetime::Global, _) => {}
+            (_, Counter::Structured) => self.structured = self.structured.saturating_add(1),
+            (_, Counter::Dynamic) => self.dynamic = self.dynamic.saturating_add(1),
+        }
+    }
+
+    /// The present decrement action; `finalize` sets the dynamic counter to its least value.
+    /// True if that ended the entry's lifetime. A counter that is zero stays so, and ends nothing.
+    pub(crate) fn release(&mut self, counter: Counter, finalize: bool) -> bool {
+        let dynamic_min = u32::from(self.lifetime == Lifetime::Mapped);
+        let (count, least) = match counter {
+            Counter::Structured => (&mut self.structured, 0),
+            Counter::Dynamic => (&mut self.dynamic, dynamic_min),
+        };
+        if self.lifetime == Lifetime::Global || *count <= least {
+            return false;
+        }
+        *count = if finalize { least } else { *count - 1 };
+        self.structured == 0 && self.dynamic == 0
+    }
+
+    /// Position of the attachment at `offset`, or where it belongs.
+    pub(crate) fn attachment(&self, offset: usize) -> Result<usize, usize> {
+        self.attachments.binary_search_by_key(&offset, |a| a.offset)
+    }
+}

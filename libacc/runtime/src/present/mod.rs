@@ -1,0 +1,12 @@
+//! The present table of one device: which host ranges have device memory, and who holds them
+//! (OpenACC 3.3, 2.6.7 and 2.6.8). Pure data: no device is spoken to here.
+
+mod entry;
+mod index;
+mod table;
+
+pub(crate) use entry::{Attachment, Backing, Counter, Entry, EntryId, Lifetime, Place};
+pub(crate) use table::{Found, Table};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Entries that don't overlap, found by any address inside them.
+
+use super::entry::{Backing, Entry, EntryId};
+use super::index::Index;
+use accord_types::{DevicePtr, HostRange};
+use std::ops::{Index as At, IndexMut as AtMut};
+
+/// What the table knows about a range of host memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// None of it is present.
+    Absent,
+    /// All of it, inside this entry.
+    Whole(EntryId),
+    /// Some of it: this entry overlaps it, but does not contain it.
+    Partly(EntryId),
+}
+
+/// The present table of one device.
+#[derive(Default)]
+pub(crate) struct Table {
+    index: Index,
+    slots: Vec<Slot>,
+    vacant: Vec<u32>,
+}
+
+struct Slot {
+    generation: u32,
+    entry: Option<Entry>,
+}
+
+impl Table {
+    /// Looks a range up. An empty range is looked up by its first byte.
+    #[inline]
+    pub(crate) fn find(&self, start: usize, len: usize) -> Found {
+        let end = start.saturating_add(len.max(1));
+        let floor = self.index.floor(start);
+        if let Some(position) = floor {
+            let (id, entry) = self.at(self.index.slot(position));
+            if start < entry.end {
+                return if end <= entry.end { Found::Whole(id) } else { Found::Partly(id) };
+            }
+        }
+        match self.index.after(floor).map(|next| self.at(self.index.slot(next))) {
+            Some((id, entry)) if entry.start < end => Found::Partly(id),
+            _ => Found::Absent,
+        }
+    }
+
+    /// The entry that holds this one byte.
+    pub(crate) fn find_byte(&self, address: usize) -> Option<EntryId> {
+        match self.find(address, 1) {
+            Found::Whole(id) => Some(id),
+            Found::Absent | Found::Partly(_) => None,
+        }
+    }
+
+    /// The entry that holds an address, or ends just before it: one past the end of an array is
+    /// as good as the array for pointers and `use_device`.
+    pub(crate) fn find_pointer(&self, address: usize) -> Option<EntryId> {
+        self.find_byte(address).or_else(|| self.find_byte(address.checked_sub(1)?))
+    }
+
+    /// Adds an entry. The caller has made sure that it overlaps no other.
+    pub(crate) fn insert(&mut self, entry: Entry) -> EntryId {
+        debug_assert_eq!(self.find(entry.start, entry.len()), Found::Absent);
+        let start = entry.start;
+        let slot = match self.vacant.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(Slot { generation: 0, entry: None });
+                // 2^32 entries need more memory than there are addresses for them.
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.index.insert(start, slot);
+        let place = &mut self.slots[slot as usize];
+        place.entry = Some(entry);
+        EntryId { slot, generation: place.generation }
+    }
+
+    /// Takes an entry out, if it is still there.
+    pub(crate) fn remove(&mut self, id: EntryId) -> Option<Entry> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        let entry = slot.entry.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.index.remove(entry.start);
+        self.vacant.push(id.slot);
+        Some(entry)
+    }
+
+    /// The entry, if it is still there.
+    pub(crate) fn get(&self, id: EntryId) -> Option<&Entry> {
+        let slot = self.slots.get(id.slot as usize)?;
+        slot.entry.as_ref().filter(|_| slot.generation == id.generation)
+    }
+
+    /// The entry, if it is still there.
+    pub(crate) fn get_mut(&mut self, id: EntryId) -> Option<&mut Entry> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        slot.entry.as_mut().filter(|_| slot.generation == id.generation)
+    }
+
+    /// All entries in order of their host addresses.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (EntryId, &Entry)> {
+        self.index.slots().map(|slot| self.at(slot))
+    }
+
+    /// Entries that overlap a range, in order.
+    pub(crate) fn overlapping(&self, range: HostRange) -> Vec<EntryId> {
+        let end = range.start.saturating_add(range.len);
+        let mut position = self.index.floor(range.start);
+        let mut found = Vec::new();
+        if position.is_none() {
+            position = self.index.after(None);
+        }
+        while let Some(here) = position {
+            let (id, entry) = self.at(self.index.slot(here));
+            if entry.start >= end {
+                break;
+            }
+            if entry.end > range.start {
+                found.push(id);
+            }
+            position = self.index.after(Some(here));
+        }
+        found
+    }
+
+    /// Number of entries.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Host address of a device address, if host data is there (`acc_hostptr`). Looks at every entry.
+    pub(crate) fn host_of(&self, device: DevicePtr) -> Option<usize> {
+        self.iter().find_map(|(_, entry)| {
+            let offset = device.0.checked_sub(entry.device()?.0)?;
+            (offset < entry.len() as u64).then(|| entry.start + offset as usize)
+        })
+    }
+
+    /// Panics if two entries overlap, an entry is empty or unheld, or an attachment lies outside its entry.
+    #[cfg(test)]
+    pub(crate) fn check_invariants(&self) {
+        use super::entry::{Lifetime, Place};
+        self.index.check_invariants();
+        let mut end_before = 0;
+        for (id, entry) in self.iter() {
+            assert_eq!(self.get(id).map(|e| e.start), Some(entry.start));
+            assert!(entry.start >= end_before && entry.start < entry.end);
+            end_before = entry.end;
+            match entry.lifetime {
+                Lifetime::Counted => assert!(entry.structured + entry.dynamic > 0, "unheld: {entry:?}"),
+                Lifetime::Mapped => assert!(entry.dynamic > 0),
+                Lifetime::Global => assert_eq!((entry.structured, entry.dynamic), (0, 0)),
+            }
+            assert!(entry.attachments.is_sorted_by_key(|a| a.offset));
+            assert!(entry.attachments.iter().all(|a| a.offset + super::Attachment::BYTES <= entry.len()));
+            if let (Place::Global(_), backing) = (&entry.place, entry.backing) {
+                assert_eq!(backing, Backing::Foreign);
+            }
+        }
+        let live = self.slots.iter().filter(|slot| slot.entry.is_some()).count();
+        assert_eq!((live, self.vacant.len()), (self.index.len(), self.slots.len() - live));
+    }
+
+    #[inline]
+    fn at(&self, slot: u32) -> (EntryId, &Entry) {
+        let place = &self.slots[slot as usize];
+        match &place.entry {
+            Some(entry) => (EntryId { slot, generation: place.generation }, entry),
+            None => unreachable!("the index names live entries only"),
+        }
+    }
+}
+
+impl At<EntryId> for Table {
+    type Output = Entry;
+
+    /// An entry found since the table was last unlocked.
+    fn index(&self, id: EntryId) -> &Entry {
+        match self.get(id) {
+            Some(entry) => entry,
+            None => unreachable!("an entry found under the same lock"),
+        }
+    }
+}
+
+impl AtMut<EntryId> for Table {
+    fn index_mut(&mut self, id: EntryId) -> &mut Entry {
+        match self.get_mut(id) {
+            Some(entry) => entry,
+            None => unreachable!("an entry found under the same lock"),
+        }
+    }
+}
+
+// Every access to a device's data reads one; two cache lines are enough.
+const _: () = assert!(size_of::<Slot>() <= 128);
+// Backing is written in every entry: keep it two words and a tag.
+const _: () = assert!(size_of::<Backing>() <= 24);
