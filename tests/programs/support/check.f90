@@ -100,6 +100,7 @@ contains
   end function
 
   subroutine pass()
+    if (separate()) known = 1 ! on a device that is what it should be
     write (*, '(a)') 'PASS'
   end subroutine
 end module
