@@ -118,12 +118,12 @@ impl Supervisor {
         running.map(|(session, _)| state.grant(*session)).collect()
     }
 
-    /// Whether a connection with this hello may come in.
+    /// Lets a connection with this hello in: there is an executor for it.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` with the reason for the client.
-    pub(crate) fn admit(&self, hello: &Hello) -> Result<()> {
-        self.check(&self.lock(), hello.session)
+    /// With the reason for the client.
+    pub(crate) fn admit(self: &Arc<Self>, hello: &Hello) -> Result<()> {
+        self.executor(hello.session).map(drop)
     }
 
     fn check(&self, state: &State, session: SessionId) -> Result<()> {
@@ -147,7 +147,7 @@ impl Supervisor {
     /// Hands a connection to its session's executor, which is started if need be.
     ///
     /// # Errors
-    /// As for [`Supervisor::admit`], and `acc_error_system` if there can't be an executor.
+    /// As for [`Supervisor::admit`].
     pub(crate) fn deliver(self: &Arc<Self>, stream: &TcpStream, hello: &Hello) -> Result<()> {
         let executor = self.executor(hello.session)?;
         if executor.process.send(stream, hello).is_ok() {

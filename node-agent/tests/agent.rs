@@ -1,0 +1,235 @@
+//! Agents as they run: they register, serve, lose things and get lost.
+
+mod support;
+
+use accord_fabric::door::Message;
+use accord_fabric::handshake::Lane;
+use accord_proto::v1;
+use accord_types::SessionId;
+use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::Duration;
+use support::{Agent, Cluster, SOON, ends_within, handle, up};
+
+/// Within this, nothing of an ended session is left.
+const GONE: Duration = Duration::from_secs(3);
+
+#[test]
+fn an_agent_registers_its_devices_and_leaves_on_sigterm() {
+    let cluster = Cluster::new();
+    let mut agent = cluster.agent("h1");
+    let view = cluster.view();
+    let node = &view.nodes[0];
+    assert_eq!(node.links[0].address, agent.address.to_string());
+    assert_eq!(node.devices.len(), 2);
+    assert_eq!(node.devices[1].memory, 16 << 20);
+    assert!(node.devices.iter().all(|device| device.units >= 1 && device.node_name == "h1"));
+
+    let (lease, _door) = cluster.open("h1");
+    let _lane = cluster.command_lane(&lease).unwrap();
+    let (_, executor) = agent.executor();
+    agent.signal(Signal::TERM);
+    assert_eq!(agent.wait().code(), Some(0));
+    assert!(ends_within(&executor, GONE), "the executor outlives its agent");
+    cluster.until(|view| view.nodes[0].state == i32::from(v1::NodeState::Gone));
+}
+
+#[test]
+fn a_session_has_one_executor_from_its_first_lane_to_its_end() {
+    let cluster = Cluster::new();
+    let agent = cluster.agent("h1");
+    let (lease, door) = cluster.open("elsewhere");
+    assert!(agent.executors().is_empty());
+    let _command = cluster.command_lane(&lease).unwrap();
+    let _bulk = cluster.lane(agent.address, Lane::Bulk, lease.session).unwrap();
+    let (_, executor) = agent.executor();
+    cluster.until(|view| view.sessions.iter().any(|session| session.executors == [0]));
+
+    // Another session has its own.
+    let (other, _other_door) = cluster.open("elsewhere");
+    let _other_lane = cluster.command_lane(&other).unwrap();
+    assert_eq!(agent.executors().len(), 2);
+
+    drop(door);
+    assert!(ends_within(&executor, GONE), "the executor outlives its session");
+    let error = cluster.command_lane(&lease).unwrap_err();
+    assert!(error.cause().contains("has ended"), "{error}");
+    cluster.until(|view| view.sessions.len() == 1);
+    assert_eq!(agent.executors().len(), 1);
+}
+
+#[test]
+fn the_end_of_the_programs_command_lane_ends_its_executor() {
+    let cluster = Cluster::new();
+    let agent = cluster.agent("h1");
+    let (lease, _door) = cluster.open("elsewhere");
+    let lane = cluster.command_lane(&lease).unwrap();
+    let (_, executor) = agent.executor();
+    drop(lane);
+    assert!(ends_within(&executor, GONE), "the executor outlives its program");
+    cluster.until(|view| view.sessions.iter().all(|session| session.executors.is_empty()));
+}
+
+#[test]
+fn a_crashed_executor_harms_neither_its_agent_nor_others() {
+    let cluster = Cluster::new();
+    let agent = cluster.agent("h1");
+    let (lease, _door) = cluster.open("elsewhere");
+    let mut lane = cluster.command_lane(&lease).unwrap();
+    let (number, executor) = agent.executor();
+    let (other, _other_door) = cluster.open("elsewhere");
+    let _other_lane = cluster.command_lane(&other).unwrap();
+
+    rustix::process::kill_process(support::pid(number), Signal::ABORT).unwrap();
+    assert!(ends_within(&executor, SOON));
+    let mut rest = Vec::new();
+    // The program sees its lane's end, whether orderly or not.
+    let _ = lane.read_to_end(&mut rest);
+    cluster.until(|view| view.sessions.iter().filter(|session| session.executors.is_empty()).count() == 1);
+    assert_eq!(agent.executors().len(), 1);
+    assert_eq!(cluster.view().nodes[0].state, up());
+    // The session may start anew.
+    let _lane = cluster.command_lane(&lease).unwrap();
+    assert_eq!(agent.executors().len(), 2);
+}
+
+#[test]
+fn a_killed_agent_takes_its_executors_along_and_is_lost_in_time() {
+    let cluster = Cluster::new();
+    let mut agent = cluster.agent("h1");
+    let (lease, door) = cluster.open("elsewhere");
+    let _lane = cluster.command_lane(&lease).unwrap();
+    let (_, executor) = agent.executor();
+    agent.signal(Signal::KILL);
+    agent.wait();
+    assert!(ends_within(&executor, GONE), "the executor outlives its agent");
+    match door.next().unwrap() {
+        Some(Message::NodeLost { name, .. }) => assert_eq!(name, "h1"),
+        other => panic!("{other:?}"),
+    }
+    // The next agent of that name is the same node.
+    let _agent = cluster.agent("h1");
+    assert_eq!(cluster.view().nodes.len(), 1);
+}
+
+#[test]
+fn a_coordinators_restart_goes_unnoticed_by_sessions() {
+    let cluster = Cluster::new();
+    let first = cluster.agent("h1");
+    let second = cluster.agent("h2");
+    let (lease, _door) = cluster.open("h2");
+    let _lane = cluster.command_lane(&lease).unwrap();
+    let (_, executor) = second.executor();
+
+    let cluster = cluster.restart_coordinator();
+    let view = cluster.until(|view| view.nodes.len() == 2 && view.sessions.len() == 1);
+    for (name, id) in [("h1", 0), ("h2", 1)] {
+        assert!(view.nodes.iter().any(|node| node.name == name && node.id == id), "{view:?}");
+    }
+    let session = &view.sessions[0];
+    assert_eq!((session.id, session.attached, &session.executors[..]), (lease.session.0, false, &[1][..]));
+    assert_eq!(session.program, "app");
+    assert!(!ends_within(&executor, Duration::ZERO));
+    // It goes on opening lanes, on nodes that it has not used yet too.
+    let _bulk = cluster.lane(second.address, Lane::Bulk, lease.session).unwrap();
+    let lane = cluster.lane(first.address, Lane::Command, lease.session).unwrap();
+    cluster.until(|view| view.sessions[0].executors == [0, 1]);
+    // And it ends by its lanes alone.
+    drop((lane, _lane));
+    cluster.until(|view| view.sessions.is_empty());
+}
+
+#[test]
+fn an_agent_waits_for_its_coordinator() {
+    let cluster = Cluster::new();
+    let command = cluster.command("h1");
+    let Cluster { coordinator, key, dir } = cluster;
+    let address = coordinator.address();
+    drop(coordinator);
+    let agent = Agent::start(command);
+    let coordinator = accord_coordinator::Background::start(address, key.clone()).unwrap();
+    let cluster = Cluster { coordinator, key, dir };
+    cluster.until(|view| view.nodes.len() == 1);
+    drop(agent);
+}
+
+#[test]
+fn a_refused_agent_says_why_and_ends() {
+    let cluster = Cluster::new();
+    let other = cluster.dir.path().join("other");
+    std::fs::write(&other, [7; 32]).unwrap();
+    for (key_file, complaint) in [
+        (other, "ACCORD_KEY_FILE"),
+        (cluster.dir.path().join("none"), "cannot read the key file"),
+    ] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_accord-node-agent"))
+            .args(["--coordinator", &cluster.coordinator.address().to_string(), "--node", "h1"])
+            .arg("--key-file")
+            .arg(&key_file)
+            .output()
+            .unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains(complaint), "{message}");
+    }
+}
+
+#[test]
+fn of_two_agents_with_one_name_the_later_one_stays() {
+    let cluster = Cluster::new();
+    let mut first = cluster.agent("h1");
+    let second = cluster.agent("h1");
+    assert_eq!(first.wait().code(), Some(1));
+    let mut message = String::new();
+    first.child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+    assert!(message.contains("--node"), "{message}");
+    let view = cluster.view();
+    assert_eq!(view.nodes[0].links[0].address, second.address.to_string());
+}
+
+#[test]
+fn garbage_and_wrong_lanes_leave_the_agent_alone() {
+    let cluster = Cluster::new();
+    let agent = cluster.agent("h1");
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 64][..], b"ACCORD\r\n"] {
+        let mut stream = TcpStream::connect(agent.address).unwrap();
+        stream.write_all(garbage).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    let _silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(agent.address).unwrap()).collect();
+    let error = cluster.lane(agent.address, Lane::Door, SessionId(0)).unwrap_err();
+    assert!(error.cause().contains("not the coordinator"), "{error}");
+    // Nonsense on a command lane ends that session's executor only.
+    let (lease, _door) = cluster.open("elsewhere");
+    let mut lane = cluster.command_lane(&lease).unwrap();
+    let (_, executor) = agent.executor();
+    lane.write_all(&[0xff; 4096]).unwrap();
+    assert!(ends_within(&executor, SOON));
+    let (lease, _door) = cluster.open("elsewhere");
+    let _lane = cluster.command_lane(&lease).unwrap();
+    assert_eq!(agent.executors().len(), 1);
+}
+
+#[test]
+fn an_agent_ends_with_the_input_of_whoever_started_it() {
+    let cluster = Cluster::new();
+    let mut command = cluster.command("h1");
+    command.arg("--stop-on-stdin-eof").stdin(Stdio::piped());
+    let mut agent = Agent::start(command);
+    let process = handle(agent.child.id()).unwrap();
+    assert!(!ends_within(&process, Duration::ZERO));
+    drop(agent.child.stdin.take());
+    assert_eq!(agent.wait().code(), Some(0));
+}
+
+#[test]
+fn an_executor_is_no_program_for_people() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_accord-node-agent"));
+    let output = command.arg("executor").stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("started by an agent only"), "{message}");
+}

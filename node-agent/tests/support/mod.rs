@@ -1,0 +1,201 @@
+//! A coordinator in this process, agents as processes of their own.
+
+use accord_coordinator::Background;
+use accord_fabric::Key;
+use accord_fabric::door::{self, DoorConnection};
+use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Lane};
+use accord_proto::auth::Token;
+use accord_proto::v1::cluster_client::ClusterClient;
+use accord_proto::{VERSION, v1};
+use accord_types::{Lease, OrderPolicy, Result, SessionId, SessionRequest};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+use tonic::transport::Endpoint;
+
+/// More than anything here takes.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+
+/// A coordinator and the cluster's key.
+pub(crate) struct Cluster {
+    pub(crate) coordinator: Background,
+    pub(crate) key: Key,
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Cluster {
+    pub(crate) fn new() -> Self {
+        let key = Key::random().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("key"), key.bytes()).unwrap();
+        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone()).unwrap();
+        Self { coordinator, key, dir }
+    }
+
+    /// Kills the coordinator and starts another one in its place.
+    pub(crate) fn restart_coordinator(self) -> Self {
+        let Self { coordinator, key, dir } = self;
+        let address = coordinator.address();
+        drop(coordinator);
+        let coordinator = Background::start(address, key.clone()).unwrap();
+        Self { coordinator, key, dir }
+    }
+
+    pub(crate) fn command(&self, node: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_accord-node-agent"));
+        command
+            .args(["--coordinator", &self.coordinator.address().to_string()])
+            .args(["--node", node, "--cpu-devices", "2", "--cpu-memory", "16M"])
+            .args(["--listen", "127.0.0.1:0", "--key-file"])
+            .arg(self.dir.path().join("key"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// An agent that has registered.
+    pub(crate) fn agent(&self, node: &str) -> Agent {
+        let agent = Agent::start(self.command(node));
+        self.until(|view| view.nodes.iter().any(|n| n.name == node && n.state == up()));
+        agent
+    }
+
+    pub(crate) fn view(&self) -> v1::ClusterView {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let endpoint = Endpoint::from_shared(format!("http://{}", self.coordinator.address())).unwrap();
+            let token = Token::new(self.key.bytes());
+            let mut client = ClusterClient::with_interceptor(endpoint.connect().await.unwrap(), token);
+            let request = v1::DescribeRequest { version: VERSION, viewer: None };
+            client.describe(request).await.unwrap().into_inner()
+        })
+    }
+
+    /// Waits for the view that is wanted.
+    pub(crate) fn until(&self, wanted: impl Fn(&v1::ClusterView) -> bool) -> v1::ClusterView {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let endpoint = Endpoint::from_shared(format!("http://{}", self.coordinator.address())).unwrap();
+            let token = Token::new(self.key.bytes());
+            let mut client = ClusterClient::with_interceptor(endpoint.connect().await.unwrap(), token);
+            let request = v1::DescribeRequest { version: VERSION, viewer: None };
+            let mut views = client.watch(request).await.unwrap().into_inner();
+            let mut last = v1::ClusterView::default();
+            let found = tokio::time::timeout(SOON, async {
+                loop {
+                    last = views.message().await.unwrap().expect("a view");
+                    if wanted(&last) {
+                        return;
+                    }
+                }
+            });
+            let found = found.await;
+            assert!(found.is_ok(), "it never came so far: {last:#?}");
+            last
+        })
+    }
+
+    pub(crate) fn open(&self, node_name: &str) -> (Lease, DoorConnection) {
+        let request = SessionRequest {
+            node_name: node_name.into(),
+            pid: std::process::id(),
+            program: "app".into(),
+            rank: None,
+            kind: None,
+            order: OrderPolicy::Local,
+        };
+        door::open(&self.coordinator.address().to_string(), &self.key, SOON, &request).unwrap()
+    }
+
+    /// A command lane to the agent of the lease's first device.
+    pub(crate) fn command_lane(&self, lease: &Lease) -> Result<TcpStream> {
+        self.lane(lease.devices[0].address.parse().unwrap(), Lane::Command, lease.session)
+    }
+
+    pub(crate) fn lane(&self, address: SocketAddr, lane: Lane, session: SessionId) -> Result<TcpStream> {
+        handshake::connect(address, &Hello::new(lane, session, 0, FROM_PROGRAM), &self.key, SOON)
+    }
+}
+
+/// A running agent. It is killed when dropped.
+pub(crate) struct Agent {
+    pub(crate) child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Agent {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().rsplit(' ').next().unwrap().parse();
+        let address = address.unwrap_or_else(|_| panic!("{line:?}"));
+        Self { child, address }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(pid(self.child.id()), signal).unwrap();
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let process = handle(self.child.id()).unwrap();
+        assert!(ends_within(&process, SOON), "the agent does not end");
+        self.child.wait().unwrap()
+    }
+
+    /// Its executors' processes.
+    pub(crate) fn executors(&self) -> Vec<u32> {
+        children(self.child.id())
+    }
+
+    /// The one executor that it has.
+    pub(crate) fn executor(&self) -> (u32, OwnedFd) {
+        let executors = self.executors();
+        let [executor] = executors[..] else { panic!("{executors:?}") };
+        (executor, handle(executor).unwrap())
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn up() -> i32 {
+    v1::NodeState::Up.into()
+}
+
+pub(crate) fn pid(raw: u32) -> Pid {
+    Pid::from_raw(i32::try_from(raw).unwrap()).unwrap()
+}
+
+/// A handle that stays this process's, whoever gets its number later.
+pub(crate) fn handle(raw: u32) -> Option<OwnedFd> {
+    pidfd_open(pid(raw), PidfdFlags::empty()).ok()
+}
+
+pub(crate) fn ends_within(process: &OwnedFd, time: Duration) -> bool {
+    let timeout = Timespec::try_from(time).unwrap();
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)).unwrap() > 0
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let numbers = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    numbers.filter(|process| parent_of(*process) == Some(parent)).collect()
+}
+
+/// The parent of a process that is not a zombie.
+fn parent_of(process: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    (state != "Z").then_some(parent)
+}
