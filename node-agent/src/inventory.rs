@@ -21,7 +21,7 @@ pub struct InventoryConfig {
 
 /// The devices of this node by ordinal. The coordinator numbers the node.
 pub fn inventory(node_name: &str, config: &InventoryConfig, topology: &Topology) -> Vec<DeviceInfo> {
-    let per_numa = usable_numa(topology);
+    let per_numa = usable_numa(topology, &allowed_cpus());
     let count = config.cpu_devices.unwrap_or_else(|| u32::try_from(per_numa.len()).unwrap_or(1).max(1));
     let memory = config.cpu_memory.unwrap_or_else(|| {
         let available = available_memory(&read_file("/proc/meminfo"), cgroup_limit(Path::new(CGROUP)));
@@ -42,9 +42,17 @@ pub fn inventory(node_name: &str, config: &InventoryConfig, topology: &Topology)
 }
 
 /// The allowed processors of each NUMA node that has some.
-fn usable_numa(topology: &Topology) -> Vec<Vec<u32>> {
+fn usable_numa(topology: &Topology, allowed: &[u32]) -> Vec<Vec<u32>> {
     let nodes = topology.hardware.numa.iter();
-    nodes.map(|node| node.cpus.clone()).filter(|cpus| !cpus.is_empty()).collect()
+    let usable = nodes.map(|node| node.cpus.iter().copied().filter(|cpu| allowed.contains(cpu)).collect());
+    usable.filter(|cpus: &Vec<u32>| !cpus.is_empty()).collect()
+}
+
+/// The processors that this process may run on.
+fn allowed_cpus() -> Vec<u32> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    let cpus = 0..rustix::thread::CpuSet::MAX_CPU;
+    cpus.filter(|&cpu| set.is_set(cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
 
 /// Bytes that can be used without swapping: of the machine, and of the control group.
@@ -81,31 +89,40 @@ mod tests {
     use super::*;
     use accord_types::{Hardware, NumaNode};
 
-    fn two_sockets() -> Topology {
-        let numa = |index, cpus| NumaNode { index, cpus, memory: 1 << 30 };
-        Topology {
-            hardware: Hardware {
-                cores: 4,
-                processors: 4,
-                numa: vec![numa(0, vec![0, 1]), numa(1, vec![2, 3])],
-                devices: Vec::new(),
-            },
-        }
+    fn machine(numa: Vec<Vec<u32>>) -> Topology {
+        let numa = (0..).zip(numa).map(|(index, cpus)| NumaNode { index, cpus, memory: 1 << 30 });
+        let hardware = Hardware { cores: 4, processors: 4, numa: numa.collect(), devices: Vec::new() };
+        Topology { hardware, caches: Vec::new() }
     }
 
     #[test]
-    fn without_a_count_every_numa_node_is_a_device() {
-        let devices = inventory("h", &InventoryConfig::default(), &two_sockets());
-        assert_eq!(devices.len(), 2);
-        assert_eq!((devices[1].numa, devices[1].units), (Some(1), 2));
-        assert_eq!(devices[1].cpus, [2, 3]);
-        assert_eq!(devices[0].memory, devices[1].memory);
+    fn numa_nodes_without_allowed_processors_do_not_count() {
+        let topology = machine(vec![vec![0, 1], vec![], vec![2, 3], vec![4, 5]]);
+        assert_eq!(usable_numa(&topology, &[0, 1, 3]), [vec![0, 1], vec![3]]);
+        assert!(usable_numa(&Topology::default(), &[0]).is_empty());
+    }
+
+    #[test]
+    fn without_a_count_every_usable_numa_node_is_a_device() {
+        let allowed = allowed_cpus();
+        let (first, rest) = allowed.split_at(allowed.len().div_ceil(2));
+        let topology = machine(vec![first.to_vec(), rest.to_vec()]);
+        let devices = inventory("h", &InventoryConfig::default(), &topology);
+        assert_eq!(devices[0].cpus, first);
+        assert_eq!((devices[0].numa, devices[0].units as usize), (Some(0), first.len()));
+        match devices.get(1) {
+            Some(second) => assert_eq!((second.numa, &second.cpus[..]), (Some(1), rest)),
+            None => assert!(rest.is_empty()),
+        }
+        // A machine of which hwloc knows nothing has one device with all its cores.
+        let devices = inventory("h", &InventoryConfig::default(), &Topology::default());
+        assert_eq!((devices.len(), &devices[0].cpus), (1, &allowed));
     }
 
     #[test]
     fn a_count_divides_the_cores() {
         let config = InventoryConfig { cpu_devices: Some(3), cpu_memory: Some(1 << 20) };
-        let devices = inventory("h", &config, &two_sockets());
+        let devices = inventory("h", &config, &machine(vec![vec![0, 1], vec![2, 3]]));
         assert_eq!(devices.len(), 3);
         assert!(devices.iter().all(|device| device.units >= 1 && device.memory == 1 << 20));
         assert_eq!(devices[2].id.ordinal, 2);

@@ -1,12 +1,53 @@
-//! This machine's make-up.
+//! This machine's make-up: cores and caches by the hwloc crate, NUMA nodes and I/O devices by
+//! this crate's own calls to the same library (the crate can't read those).
+//!
+//! `HWLOC_XMLFILE` makes hwloc read a machine from a file; such a machine is shown, but nothing
+//! is bound to its processors unless this machine has them too.
+
+mod hwloc;
 
 use accord_types::Hardware;
+use hwloc2::{ObjectType, TopologyObject};
 
-/// Cores, NUMA nodes and the devices near them.
+/// Cores, NUMA nodes, caches and the devices near them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Topology {
-    /// What is there.
+    /// What others are told.
     pub hardware: Hardware,
+    /// Caches from the largest on.
+    pub caches: Vec<Cache>,
+}
+
+/// One cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cache {
+    /// 1 is nearest to the core.
+    pub level: u32,
+    /// Size.
+    pub bytes: u64,
+}
+
+/// Looks at this machine. What can't be found out is left empty.
+pub fn topology() -> Topology {
+    let mut hardware = hwloc::numa_and_devices().unwrap_or_else(|| {
+        tracing::warn!("hwloc can't read this machine's NUMA nodes and devices");
+        Hardware::default()
+    });
+    let Some(tree) = hwloc2::Topology::new() else {
+        tracing::warn!("hwloc can't read this machine's cores");
+        return Topology { hardware, caches: Vec::new() };
+    };
+    let count = |objects: Vec<&TopologyObject>| u32::try_from(objects.len()).unwrap_or(u32::MAX);
+    hardware.processors = tree.objects_with_type(&ObjectType::PU).map_or(0, count);
+    // Some virtual machines don't say which processors share a core.
+    hardware.cores = tree.objects_with_type(&ObjectType::Core).map_or(hardware.processors, count);
+    let levels = [(3, ObjectType::L3Cache), (2, ObjectType::L2Cache), (1, ObjectType::L1Cache)];
+    let caches = levels.iter().flat_map(|(level, kind)| {
+        let objects = tree.objects_with_type(kind).unwrap_or_default();
+        let sizes = objects.into_iter().filter_map(|object| object.cache_attributes());
+        sizes.map(|cache| Cache { level: *level, bytes: cache.size() }).collect::<Vec<_>>()
+    });
+    Topology { hardware, caches: caches.collect() }
 }
 
 impl Topology {
@@ -20,7 +61,25 @@ impl Topology {
     }
 }
 
-/// Looks at this machine.
-pub fn topology() -> Topology {
-    Topology::default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_processors_and_memory() {
+        let topology = topology();
+        assert!(topology.hardware.processors >= 1);
+        assert!(topology.hardware.cores >= 1 && topology.hardware.cores <= topology.hardware.processors);
+        assert!(topology.hardware.numa.iter().any(|node| !node.cpus.is_empty() && node.memory > 0));
+    }
+
+    #[test]
+    fn processors_of_two_nodes_are_on_none() {
+        let numa = |index, cpus| accord_types::NumaNode { index, cpus, memory: 1 };
+        let hardware = Hardware { numa: vec![numa(0, vec![0, 1]), numa(4, vec![2, 3])], ..Default::default() };
+        let topology = Topology { hardware, caches: Vec::new() };
+        assert_eq!(topology.numa_of(&[2, 3]), Some(4));
+        assert_eq!(topology.numa_of(&[1, 2]), None);
+        assert_eq!(topology.numa_of(&[]), None);
+    }
 }

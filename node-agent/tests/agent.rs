@@ -226,6 +226,29 @@ fn an_agent_ends_with_the_input_of_whoever_started_it() {
 }
 
 #[test]
+fn a_machine_with_two_sockets_a_gpu_and_adapters_is_described() {
+    let cluster = Cluster::new();
+    let mut command = cluster.command("h1");
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/two-sockets.xml");
+    command.env("HWLOC_XMLFILE", fixture);
+    let _agent = Agent::start(command);
+    let view = cluster.until(|view| view.nodes.len() == 1);
+    let hardware = view.nodes[0].hardware.clone().unwrap();
+    assert_eq!((hardware.cores, hardware.processors), (4, 4));
+    let numa: Vec<_> = hardware.numa.iter().map(|n| (n.index, n.cpus.clone(), n.memory >> 30)).collect();
+    assert_eq!(numa, [(0, vec![0, 1], 64), (1, vec![2, 3], 32)]);
+    let devices: Vec<_> = hardware.devices.iter().map(|d| (&d.kind[..], &d.name[..], &d.pci[..], d.numa)).collect();
+    assert_eq!(
+        devices,
+        [
+            ("gpu", "", "0000:3b:00.0", Some(0)),
+            ("network", "ib0,mlx5_0", "0000:86:00.0", Some(1)),
+            ("network", "eth0", "0000:87:00.1", Some(1)),
+        ]
+    );
+}
+
+#[test]
 fn an_executor_is_no_program_for_people() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_accord-node-agent"));
     let output = command.arg("executor").stdin(Stdio::null()).output().unwrap();

@@ -330,8 +330,8 @@ impl Commands<'_> {
         if to == FROM_PROGRAM {
             return Ok(self.session.outbox.clone());
         }
-        let addr = std::str::from_utf8(payload).ok().and_then(|text| text.parse().ok());
-        self.session.peers.outbox(to, addr.ok_or_else(|| broken("a push without an address"))?)
+        let address = std::str::from_utf8(payload).map_err(|_| broken("a push without an address"))?;
+        self.session.peers.outbox(to, address)
     }
 
     fn expect(&mut self, device: u32, dst: u64, len: u64, transfer: TransferId, from: u32, seq: u64) -> Result<()> {

@@ -12,7 +12,7 @@ use accord_fabric::stats::LinkStats;
 use accord_fabric::wire::{self, Party};
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId, TransferId};
 use std::collections::HashMap;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Peers {
     }
 
     /// The lanes to another node's executor. The first use connects, in the background.
-    pub(super) fn outbox(self: &Arc<Self>, node: Party, addr: SocketAddr) -> Result<Arc<Outbox>> {
+    pub(super) fn outbox(self: &Arc<Self>, node: Party, address: &str) -> Result<Arc<Outbox>> {
         let mut state = self.lock();
         if let Some(error) = &state.closed {
             return Err(error.clone());
@@ -62,22 +62,22 @@ impl Peers {
             return Ok(outbox.clone());
         }
         let outbox = Outbox::new(self.stats.clone());
-        let (peers, lanes) = (self.clone(), outbox.clone());
-        spawn("accord-peer", move || peers.push_to(node, addr, &lanes))
+        let (peers, lanes, address) = (self.clone(), outbox.clone(), address.to_owned());
+        spawn("accord-peer", move || peers.push_to(node, &address, &lanes))
             .ok_or_else(|| Error::new(ErrorCode::System, "no thread for a connection to another node"))?;
         state.out.insert(node, outbox.clone());
         Ok(outbox)
     }
 
     /// Connects, then hears what the target says until the lane ends.
-    fn push_to(self: &Arc<Self>, node: Party, addr: SocketAddr, outbox: &Arc<Outbox>) {
+    fn push_to(self: &Arc<Self>, node: Party, address: &str, outbox: &Arc<Outbox>) {
         let hello = Hello::new(Lane::Peer, self.session, 0, self.node.0);
-        let outcome = handshake::connect(addr, &hello, &self.key, CONNECT_TIMEOUT).and_then(|stream| {
+        let outcome = handshake::connect_to(address, &hello, &self.key, CONNECT_TIMEOUT).and_then(|stream| {
             let lane = Arc::new(stream);
             outbox.add(lane.clone());
             self.hear(&lane, outbox)
         });
-        let gone = |why: &str| Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {addr}: {why}"));
+        let gone = |why: &str| Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {address}: {why}"));
         let error = match outcome {
             Ok(()) => gone("it closed the connection"),
             Err(error) => gone(error.cause()),
