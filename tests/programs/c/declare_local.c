@@ -5,6 +5,7 @@ static int work(int k)
 {
     int loc[32], v[4] = {k, k, k, k}, sum = 0;
 #pragma acc declare create(loc) copyin(v)
+#pragma acc update device(v) /* GCC 12 never lets go of v: at the next call the same place is present already */
 #pragma acc parallel loop
     for (int i = 0; i < 32; i++)
         loc[i] = i * v[i % 4];

@@ -8,14 +8,11 @@ extern void GOACC_parallel(int flags, void (*fn)(void *), size_t n, void **host,
 extern int GOACC_get_num_threads(void);
 extern int GOACC_get_thread_num(void);
 
-enum { TO = 1, ALLOC = 0, FROM = 2, RELEASE = 0x17, POINTER = 4, ALIGNED_4 = 2 << 8, SYNC = -2 };
+enum { TO = 1, ALLOC = 0, FROM = 2, TOFROM = 3, RELEASE = 0x17, POINTER = 4, ALIGNED_4 = 2 << 8, SYNC = -2 };
 
-static int ran;
-
-static void region(void *host)
+static void region(void *slots)
 {
-    (void)host;
-    ran++;
+    ++**(int **)slots;
 }
 
 int main(void)
@@ -37,7 +34,11 @@ int main(void)
     CHECK_EQ(acc_is_present(a, sizeof a), WANT(0, 1));
     CHECK_EQ(GOACC_get_num_threads(), 1);
     CHECK_EQ(GOACC_get_thread_num(), 0);
-    GOACC_parallel(-1, region, 0, NULL, NULL, NULL, 1, 1, 1, SYNC, 0);
-    CHECK_EQ(ran, 1); /* on the host */
+    int ran = 0;
+    void *counter[] = {&ran};
+    size_t size[] = {sizeof ran};
+    unsigned short copy[] = {TOFROM | ALIGNED_4};
+    GOACC_parallel(-1, region, 1, counter, size, copy, 1, 1, 1, SYNC, 0);
+    CHECK_EQ(ran, 1);
     return pass();
 }
