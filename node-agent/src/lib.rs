@@ -2,6 +2,7 @@
 //!
 //! [`run`] registers with the coordinator, takes connections and starts one executor process
 //! per session ([`executor_process`], [`executor`]); a tenant's fault is that tenant's alone.
+#![deny(unsafe_code)]
 
 mod accept;
 mod agent;

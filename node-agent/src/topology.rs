@@ -4,7 +4,8 @@
 //! `HWLOC_XMLFILE` makes hwloc read a machine from a file; such a machine is shown, but nothing
 //! is bound to its processors unless this machine has them too.
 
-mod hwloc;
+#[expect(unsafe_code, reason = "calls of a C library")]
+mod ffi;
 
 use accord_types::Hardware;
 use hwloc2::{ObjectType, TopologyObject};
@@ -29,7 +30,7 @@ pub struct Cache {
 
 /// Looks at this machine. What can't be found out is left empty.
 pub fn topology() -> Topology {
-    let mut hardware = hwloc::numa_and_devices().unwrap_or_else(|| {
+    let mut hardware = ffi::numa_and_devices().unwrap_or_else(|| {
         tracing::warn!("hwloc can't read this machine's NUMA nodes and devices");
         Hardware::default()
     });

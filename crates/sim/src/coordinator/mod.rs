@@ -8,6 +8,7 @@
 //! are in, no dead one is, and no executor serves a program that has gone.
 
 mod agent;
+mod checks;
 mod program;
 mod trouble;
 mod world;

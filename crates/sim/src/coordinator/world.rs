@@ -8,20 +8,20 @@ use crate::random::Random;
 use accord_coordinator::cluster::{
     AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis,
 };
-use accord_types::{DeviceKind, OrderPolicy, SessionId};
+use accord_types::SessionId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Period of the coordinator's own clock.
 const TICK: u64 = 250;
 /// Longest time that a message takes.
-const DELAY_MAX: u64 = 300;
+pub(super) const DELAY_MAX: u64 = 300;
 /// How long after a cut the ends of a connection notice, at most: keep-alive and time-outs.
-const NOTICE_MAX: u64 = 4_000;
+pub(super) const NOTICE_MAX: u64 = 4_000;
 /// Time without trouble at the end, in which everything has to come right.
 const SETTLE: u64 = 12_000;
 
 #[derive(Debug)]
-enum Event {
+pub(super) enum Event {
     Trouble,
     /// An agent tries to connect.
     Connect { agent: usize, incarnation: u64 },
@@ -42,28 +42,28 @@ enum Event {
 }
 
 /// One connection of an agent.
-struct Link {
+pub(super) struct Link {
     agent: usize,
     open: bool,
     /// When the last message of each direction arrives: later ones come no sooner.
     last: [u64; 2],
 }
 
-struct World {
-    random: Random,
-    queue: Queue<Event>,
-    plan: Plan,
-    cluster: Option<Cluster>,
-    life: u64,
-    started: u64,
-    agents: Vec<Agent>,
-    programs: Vec<Program>,
-    links: BTreeMap<LinkId, Link>,
-    doors: BTreeMap<DoorId, usize>,
-    connections: u64,
-    sessions_seen: BTreeSet<SessionId>,
-    version: u64,
-    steps: u64,
+pub(super) struct World {
+    pub(super) random: Random,
+    pub(super) queue: Queue<Event>,
+    pub(super) plan: Plan,
+    pub(super) cluster: Option<Cluster>,
+    pub(super) life: u64,
+    pub(super) started: u64,
+    pub(super) agents: Vec<Agent>,
+    pub(super) programs: Vec<Program>,
+    pub(super) links: BTreeMap<LinkId, Link>,
+    pub(super) doors: BTreeMap<DoorId, usize>,
+    pub(super) connections: u64,
+    pub(super) sessions_seen: BTreeSet<SessionId>,
+    pub(super) version: u64,
+    pub(super) steps: u64,
 }
 
 /// Runs one simulation.
@@ -300,7 +300,7 @@ impl World {
     }
 
     /// From an agent to the coordinator.
-    fn send(&mut self, link: LinkId, input: Input) {
+    pub(super) fn send(&mut self, link: LinkId, input: Input) {
         let delay = self.delay();
         let (now, life) = (self.queue.now(), self.life);
         if let Some(state) = self.links.get_mut(&link).filter(|link| link.open) {
@@ -321,101 +321,12 @@ impl World {
         }
     }
 
-    fn end_executor(&mut self, agent: usize, session: SessionId) {
+    pub(super) fn end_executor(&mut self, agent: usize, session: SessionId) {
         let state = &mut self.agents[agent];
         if state.alive && state.executors.remove(&session)
             && let Some(link) = state.link
         {
             self.send(link, Input::ExecutorEnded { link, session });
-        }
-    }
-
-    // Programs.
-
-    fn open(&mut self) {
-        let name = match self.random.chance(15) {
-            true => "elsewhere".to_owned(),
-            false => self.agents[self.random.index(self.agents.len())].name.clone(),
-        };
-        let order = [OrderPolicy::Local, OrderPolicy::Global, OrderPolicy::Rank][self.random.index(3)];
-        let kind = self.random.chance(30).then_some(DeviceKind::Cpu);
-        let mut program = Program::new(self.programs.len(), name, order, kind);
-        if self.cluster.is_some() {
-            self.connections += 1;
-            let door = DoorId(self.connections);
-            program.door = Some(door);
-            self.doors.insert(door, self.programs.len());
-            let input = Input::Open { door, request: program.request.clone() };
-            let delay = self.delay();
-            self.queue.add(self.queue.now() + delay, Event::Input { life: self.life, input });
-        }
-        self.programs.push(program);
-    }
-
-    fn program_hears(&mut self, program: usize, push: DoorPush) -> Result<(), String> {
-        match push {
-            DoorPush::Granted(session) => {
-                if !self.sessions_seen.insert(session) {
-                    return Err(format!("{session} was given twice"));
-                }
-                self.programs[program].session = Some(session);
-            }
-            DoorPush::NodeLost(node, _) => {
-                self.programs[program].lost.insert(node);
-            }
-            DoorPush::Refused(_) | DoorPush::Warning(_) | DoorPush::Ended(_) => {}
-        }
-        Ok(())
-    }
-
-    /// A program uses a device of some node for the first time.
-    fn use_node(&mut self) {
-        let ready: Vec<usize> = (0..self.programs.len())
-            .filter(|&program| self.programs[program].alive && self.programs[program].session.is_some())
-            .collect();
-        if ready.is_empty() {
-            return;
-        }
-        let program = ready[self.random.index(ready.len())];
-        let agent = self.random.index(self.agents.len());
-        let Some(session) = self.programs[program].session else { return };
-        let state = &mut self.agents[agent];
-        let known = state.grants.contains_key(&session);
-        if state.cut || !known || state.node.is_some_and(|node| self.programs[program].lost.contains(&node)) {
-            return;
-        }
-        if state.connect(session) {
-            self.programs[program].connected.insert(agent);
-            let grant = state.grant(session);
-            if let Some(link) = state.link {
-                self.send(link, Input::ExecutorStarted { link, grant });
-            }
-        }
-        if let Some(door) = self.programs[program].door {
-            let device = u32::try_from(self.random.within(0..4)).unwrap_or(0);
-            let input = Input::Uses { door, device };
-            self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
-        }
-    }
-
-    fn end_program(&mut self, program: usize) {
-        if !std::mem::replace(&mut self.programs[program].alive, false) {
-            return;
-        }
-        let now = self.queue.now();
-        if let Some(session) = self.programs[program].session {
-            for agent in self.programs[program].connected.clone() {
-                // Behind a cut, only time-outs tell.
-                let notice = if self.agents[agent].cut { NOTICE_MAX } else { self.delay() };
-                let incarnation = self.agents[agent].incarnation;
-                self.queue.add(now + notice, Event::ProgramGone { agent, incarnation, session });
-            }
-        }
-        if let Some(door) = self.programs[program].door.take() {
-            self.doors.remove(&door);
-            // Its request may still be under way: its end comes after it.
-            let input = Input::DoorClosed { door };
-            self.queue.add(now + DELAY_MAX, Event::Input { life: self.life, input });
         }
     }
 
@@ -487,72 +398,10 @@ impl World {
         self.queue.add(last.max(self.queue.now()) + 1, Event::Input { life: self.life, input });
     }
 
-    fn delay(&mut self) -> u64 {
+    pub(super) fn delay(&mut self) -> u64 {
         match self.random.chance(5) {
             true => self.random.within(20..DELAY_MAX),
             false => self.random.within(0..20),
-        }
-    }
-
-    // What must hold.
-
-    fn check_silence(&self) -> Result<(), String> {
-        let Some(cluster) = &self.cluster else { return Ok(()) };
-        let now = Millis(self.queue.now() - self.started);
-        match cluster.nodes().find(|node| node.is_up() && now.since(node.heard) > cluster.limits().lost_after_ms) {
-            Some(node) => Err(format!("{} was silent for {} ms and is up", node.name, now.since(node.heard))),
-            None => Ok(()),
-        }
-    }
-
-    fn check_settled(&self) -> Result<(), String> {
-        let cluster = self.cluster.as_ref().ok_or("the coordinator is not back")?;
-        cluster.check_invariants()?;
-        for agent in &self.agents {
-            let name = &agent.name;
-            let node = cluster.node_named(name);
-            if !agent.alive {
-                if node.is_some_and(accord_coordinator::cluster::Node::is_up) {
-                    return Err(format!("{name} is dead and counts as up"));
-                }
-                continue;
-            }
-            let node = node.ok_or_else(|| format!("{name} lives and is not known"))?;
-            if node.link().is_none() || node.link() != agent.link || node.incarnation != agent.incarnation {
-                return Err(format!("{name} lives with {:?}, known is {:?}", agent.link, node.state));
-            }
-            if agent.node != Some(node.id) {
-                return Err(format!("{name} takes itself for {:?} and is {}", agent.node, node.id));
-            }
-            for id in &agent.executors {
-                if !cluster.session(*id).is_some_and(|session| session.executors.contains(&node.id)) {
-                    return Err(format!("{name} runs an executor of {id}, which the coordinator has forgotten"));
-                }
-                if !self.programs.iter().any(|program| program.alive && program.session == Some(*id)) {
-                    return Err(format!("{name} runs an executor of {id}, whose program is dead"));
-                }
-            }
-        }
-        for session in cluster.sessions() {
-            let id = session.id;
-            for node in &session.executors {
-                let runs = |agent: &&Agent| agent.alive && agent.node == Some(*node) && agent.executors.contains(&id);
-                if !self.agents.iter().any(|agent| runs(&agent)) {
-                    return Err(format!("{id} is said to have an executor on {node}"));
-                }
-            }
-            let program = self.programs.iter().find(|program| program.alive && program.session == Some(id));
-            let program = program.ok_or_else(|| format!("{id} is open and its program is dead"))?;
-            if session.door.is_some() && (program.door != session.door || !session.lost.is_subset(&program.lost)) {
-                return Err(format!("{id}: the program knows {program:?}, the coordinator {session:?}"));
-            }
-        }
-        let attached = |program: &Program| {
-            program.session.is_none_or(|id| cluster.session(id).is_some_and(|session| session.door == program.door))
-        };
-        match self.programs.iter().find(|program| program.alive && program.door.is_some() && !attached(program)) {
-            Some(program) => Err(format!("{program:?} has a door to a session that is not open")),
-            None => Ok(()),
         }
     }
 }

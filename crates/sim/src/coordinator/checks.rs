@@ -1,0 +1,70 @@
+//! What must hold.
+
+use super::agent::Agent;
+use super::program::Program;
+use super::world::World;
+use accord_coordinator::cluster::{Millis, Node};
+
+impl World {
+    /// Nobody who is silent counts as alive for long.
+    pub(super) fn check_silence(&self) -> Result<(), String> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        let now = Millis(self.queue.now() - self.started);
+        match cluster.nodes().find(|node| node.is_up() && now.since(node.heard) > cluster.limits().lost_after_ms) {
+            Some(node) => Err(format!("{} was silent for {} ms and is up", node.name, now.since(node.heard))),
+            None => Ok(()),
+        }
+    }
+
+    /// Once the trouble is over, everybody knows the same.
+    pub(super) fn check_settled(&self) -> Result<(), String> {
+        let cluster = self.cluster.as_ref().ok_or("the coordinator is not back")?;
+        cluster.check_invariants()?;
+        for agent in &self.agents {
+            let name = &agent.name;
+            let node = cluster.node_named(name);
+            if !agent.alive {
+                if node.is_some_and(Node::is_up) {
+                    return Err(format!("{name} is dead and counts as up"));
+                }
+                continue;
+            }
+            let node = node.ok_or_else(|| format!("{name} lives and is not known"))?;
+            if node.link().is_none() || node.link() != agent.link || node.incarnation != agent.incarnation {
+                return Err(format!("{name} lives with {:?}, known is {:?}", agent.link, node.state));
+            }
+            if agent.node != Some(node.id) {
+                return Err(format!("{name} takes itself for {:?} and is {}", agent.node, node.id));
+            }
+            for id in &agent.executors {
+                if !cluster.session(*id).is_some_and(|session| session.executors.contains(&node.id)) {
+                    return Err(format!("{name} runs an executor of {id}, which the coordinator has forgotten"));
+                }
+                if !self.programs.iter().any(|program| program.alive && program.session == Some(*id)) {
+                    return Err(format!("{name} runs an executor of {id}, whose program is dead"));
+                }
+            }
+        }
+        for session in cluster.sessions() {
+            let id = session.id;
+            for node in &session.executors {
+                let runs = |agent: &&Agent| agent.alive && agent.node == Some(*node) && agent.executors.contains(&id);
+                if !self.agents.iter().any(|agent| runs(&agent)) {
+                    return Err(format!("{id} is said to have an executor on {node}"));
+                }
+            }
+            let program = self.programs.iter().find(|program| program.alive && program.session == Some(id));
+            let program = program.ok_or_else(|| format!("{id} is open and its program is dead"))?;
+            if session.door.is_some() && (program.door != session.door || !session.lost.is_subset(&program.lost)) {
+                return Err(format!("{id}: the program knows {program:?}, the coordinator {session:?}"));
+            }
+        }
+        let attached = |program: &Program| {
+            program.session.is_none_or(|id| cluster.session(id).is_some_and(|session| session.door == program.door))
+        };
+        match self.programs.iter().find(|program| program.alive && program.door.is_some() && !attached(program)) {
+            Some(program) => Err(format!("{program:?} has a door to a session that is not open")),
+            None => Ok(()),
+        }
+    }
+}
