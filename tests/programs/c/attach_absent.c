@@ -13,7 +13,7 @@ int main(void)
     acc_attach((void **)&p);
     void *cell = NULL;
     acc_memcpy_from_device(&cell, acc_deviceptr(&p), sizeof cell);
-    CHECK(cell == (void *)x);
+    CHECK(cell == (void *)x); /* as it was */
     acc_detach((void **)&p);
     acc_delete(&p, sizeof p);
     acc_delete(x, sizeof x);

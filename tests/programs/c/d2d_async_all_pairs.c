@@ -1,4 +1,4 @@
-// acc_memcpy_d2d_async in queues of both devices, after and before regions of those queues (3.2.30).
+// acc_memcpy_d2d_async in a queue of the source, after and before regions of that queue (3.2.30).
 // EXPECT device-memory
 #include "check.h"
 
@@ -23,10 +23,11 @@ int main(void)
 #pragma acc parallel loop present(src) async(3)
             for (int i = 0; i < N; i++)
                 src[i] = from * 1000000 + to * 100 + i % 100;
-            acc_memcpy_d2d_async(dst, src, sizeof dst, to, from, 4, 3);
+            acc_memcpy_d2d_async(dst, src, sizeof dst, to, from, 3);
 #pragma acc parallel loop present(src) async(3) /* after the copy has read it */
             for (int i = 0; i < N; i++)
                 src[i] = -7;
+#pragma acc wait(3) /* includes the arrival */
             acc_set_device_num(to, type);
 #pragma acc parallel loop present(dst) async(4)
             for (int i = 0; i < N; i++)

@@ -9,11 +9,11 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* OpenACC 3.3, 3.2.30 and 3.2.31; NULL where the library lacks them. */
+/* OpenACC 3.3, 3.2.30; NULL where the library lacks them. */
 extern void acc_memcpy_d2d(void *dst_host, void *src_host, size_t bytes, int dst_device, int src_device)
     __attribute__((weak));
 extern void acc_memcpy_d2d_async(void *dst_host, void *src_host, size_t bytes, int dst_device, int src_device,
-                                 int dst_queue, int src_queue) __attribute__((weak));
+                                 int src_queue) __attribute__((weak));
 #ifdef __cplusplus
 }
 #endif
