@@ -14,4 +14,6 @@ fn main() {
         .compile("accord_shim");
     // Fork handlers, thread keys and threads keep pointing into it.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    // A preloaded copy satisfies a program that is linked with it.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libacc.so");
 }

@@ -11,7 +11,7 @@ use accord_types::{
 };
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the session: the cluster's devices, or this machine's. Spans of all devices go to `trace`.
@@ -42,23 +42,35 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>) -> LocalFactory {
         Ok(devices
             .iter()
             .map(|info| -> Arc<dyn LocalPort> {
-                let program = cpu::ProgramSpec {
-                    libacc: own_file_for_workers(),
-                    ..cpu::ProgramSpec::of_this_process()
-                };
-                Arc::new(CpuPort::new(info.clone(), kind, program, trace.clone()))
+                Arc::new(CpuPort::new(info.clone(), kind, worker_program(), trace.clone()))
             })
             .collect())
     })
 }
 
-/// What workers have to preload. Nothing if they find this library as the program did; but one that an
-/// extension module brought in later has to be there from the start in a worker.
-fn own_file_for_workers() -> Option<PathBuf> {
-    if start_main::was_there_at_start() {
+/// What this machine's workers are: copies of this process. The program may have emptied its
+/// environment, so that this library is always named.
+fn worker_program() -> cpu::ProgramSpec {
+    let own = loader::holding(worker_program as *const () as usize);
+    cpu::ProgramSpec {
+        libacc: own.map(|object| object.file),
+        env: worker_environment(),
+        ..cpu::ProgramSpec::of_this_process()
+    }
+}
+
+/// The environment, with what the dynamic linker needed at the start if the program has removed it since;
+/// nothing if it is as it was.
+fn worker_environment() -> Option<Vec<(OsString, OsString)>> {
+    let mut lost: Vec<_> = start_main::environment_at_start()
+        .into_iter()
+        .filter(|(name, _)| name.as_bytes().starts_with(b"LD_") && std::env::var_os(name).is_none())
+        .collect();
+    if lost.is_empty() {
         return None;
     }
-    Some(loader::holding(own_file_for_workers as *const () as usize)?.file)
+    lost.extend(std::env::vars_os());
+    Some(lost)
 }
 
 /// This program, for executors elsewhere.

@@ -2,9 +2,10 @@
 //! another function than `main` runs.
 
 use crate::{prof, report, settings};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 type Main = unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 type StartMain = unsafe extern "C" fn(
@@ -17,11 +18,25 @@ type StartMain = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-static STARTED_HERE: AtomicBool = AtomicBool::new(false);
+/// The environment that the kernel passed, as an array that ends with null.
+static ENVIRONMENT: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
 
-/// This library was there when the process started: a copy of the process will have it too.
-pub(crate) fn was_there_at_start() -> bool {
-    STARTED_HERE.load(Ordering::Relaxed)
+/// The variables of [`ENVIRONMENT`] that are still there; empty if this library came later than the process.
+pub(crate) fn environment_at_start() -> Vec<(OsString, OsString)> {
+    let mut at: *const *const c_char = ENVIRONMENT.load(Ordering::Relaxed);
+    let mut found = Vec::new();
+    // SAFETY: the array ends with null; the C library replaces but never frees it.
+    while !at.is_null() && !unsafe { *at }.is_null() {
+        // SAFETY: an entry of it is a terminated string on the initial stack.
+        let text = unsafe { CStr::from_ptr(*at) }.to_bytes();
+        if let Some(equals) = text.iter().position(|byte| *byte == b'=') {
+            let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+            found.push((part(&text[..equals]), part(&text[equals + 1..])));
+        }
+        // SAFETY: this was not the last entry.
+        at = unsafe { at.add(1) };
+    }
+    found
 }
 
 /// The C library's function that calls `main`, after the constructors of the executable. The
@@ -39,7 +54,9 @@ unsafe extern "C" fn __libc_start_main(
     rtld_fini: *mut c_void,
     stack_end: *mut c_void,
 ) -> c_int {
-    STARTED_HERE.store(true, Ordering::Relaxed);
+    // SAFETY: the kernel puts the environment behind the arguments and their null.
+    let environment = unsafe { argv.add(argc as usize + 1) };
+    ENVIRONMENT.store(environment.cast(), Ordering::Relaxed);
     // SAFETY: the name is terminated.
     let real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"__libc_start_main".as_ptr()) };
     if real.is_null() {
