@@ -6,7 +6,7 @@ use crate::cluster::{Cluster, DoorPush, Effect, Input, Node};
 pub const REFUSED: &str = "accord_coordinator_refused_total";
 /// Nodes whose agent lives.
 pub const NODES_UP: &str = "accord_coordinator_nodes_up";
-/// Nodes that were lost.
+/// Nodes that were lost or have left.
 pub const NODES_LOST: &str = "accord_coordinator_nodes_lost_total";
 /// Registrations, repeated ones included.
 pub const REGISTRATIONS: &str = "accord_coordinator_registrations_total";
