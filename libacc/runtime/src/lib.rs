@@ -16,6 +16,8 @@ pub mod ports;
 mod queues;
 mod routine;
 mod runtime;
+#[cfg(test)]
+mod tests;
 
 pub use construct::{Entries, Placement};
 pub use local_thread::LocalThread;

@@ -1,0 +1,449 @@
+//! A device that runs as late as it may: nothing in a queue happens before somebody waits for
+//! it, so an order that was only hoped for shows as wrong bytes.
+
+use crate::ports::{Cluster, HostMemory, Port, ReadWhen};
+use accord_types::{
+    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
+    HostRange, LaunchDims, NodeId, ObjectSpec, QueueId, Result,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+const PAGE: u64 = 2 << 20;
+/// Where a fake device keeps global variables and the argument blocks of running regions.
+const GLOBALS: u64 = 0x6000_0000_0000;
+const ARGUMENTS: u64 = 0x7000_0000_0000;
+
+/// Bytes at addresses.
+#[derive(Default)]
+pub(super) struct Bytes(BTreeMap<u64, u8>);
+
+impl Bytes {
+    pub(super) fn read(&self, at: u64, len: usize) -> Vec<u8> {
+        (0..len as u64).map(|i| self.0.get(&(at + i)).copied().unwrap_or(0)).collect()
+    }
+
+    pub(super) fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.0.extend((at..).zip(bytes.iter().copied()));
+    }
+}
+
+/// The program's memory.
+#[derive(Default)]
+pub(super) struct Ram {
+    bytes: Mutex<Bytes>,
+    blocks: Mutex<BTreeSet<usize>>,
+}
+
+impl Ram {
+    pub(super) fn get(&self, at: usize, len: usize) -> Vec<u8> {
+        assert!(at >= 4096, "the program would have crashed at {at:#x}");
+        self.bytes.lock().unwrap().read(at as u64, len)
+    }
+
+    pub(super) fn put(&self, at: usize, bytes: &[u8]) {
+        assert!(at >= 4096, "the program would have crashed at {at:#x}");
+        self.bytes.lock().unwrap().write(at as u64, bytes);
+    }
+}
+
+/// The program's memory and code as the runtime sees them.
+pub(super) struct FakeHost(pub(super) Arc<Ram>);
+
+impl HostMemory for FakeHost {
+    fn read(&self, address: usize, buf: &mut [u8]) {
+        buf.copy_from_slice(&self.0.get(address, buf.len()));
+    }
+
+    fn function(&self, address: usize) -> Result<FunctionSpec> {
+        if address == 0 {
+            return Err(Error::new(ErrorCode::InvalidArgument, "no region there"));
+        }
+        Ok(FunctionSpec { object: object(), offset: address as u64, name: format!("region{address}"), kernel: None })
+    }
+
+    fn allocate(&self, bytes: usize) -> usize {
+        let mut blocks = self.0.blocks.lock().unwrap();
+        let at = blocks.last().map_or(0x5000_0000, |last| last + 0x10_0000);
+        assert!(bytes <= 0x10_0000);
+        blocks.insert(at);
+        at
+    }
+
+    fn free(&self, address: usize) {
+        assert!(self.0.blocks.lock().unwrap().remove(&address), "freed twice");
+    }
+
+    fn copy(&self, dst: usize, src: usize, bytes: usize) {
+        self.0.put(dst, &self.0.get(src, bytes));
+    }
+}
+
+/// A region: what it does with its slots and the device's memory.
+pub(super) type Kernel = Arc<dyn Fn(&mut Running<'_>) + Send + Sync>;
+
+/// A region while it runs.
+pub(super) struct Running<'a> {
+    pub(super) slots: Vec<u64>,
+    pub(super) dims: LaunchDims,
+    memory: &'a mut Memory,
+}
+
+impl Running<'_> {
+    pub(super) fn read(&self, at: u64, len: usize) -> Vec<u8> {
+        self.memory.read(at, len)
+    }
+
+    pub(super) fn read_u64(&self, at: u64) -> u64 {
+        u64::from_ne_bytes(self.read(at, 8).try_into().unwrap())
+    }
+
+    pub(super) fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.memory.write(at, bytes);
+    }
+}
+
+/// A device's memory, which knows where there is none.
+#[derive(Default)]
+pub(super) struct Memory {
+    bytes: Bytes,
+    pages: BTreeSet<u64>,
+}
+
+impl Memory {
+    fn read(&self, at: u64, len: usize) -> Vec<u8> {
+        self.check(at, len);
+        self.bytes.read(at, len)
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        self.check(at, bytes.len());
+        self.bytes.write(at, bytes);
+    }
+
+    fn check(&self, at: u64, len: usize) {
+        if at >= GLOBALS {
+            return;
+        }
+        for page in at / PAGE..=(at + (len as u64).max(1) - 1) / PAGE {
+            assert!(self.pages.contains(&(page * PAGE)), "nothing is mapped at {:#x}", page * PAGE);
+        }
+    }
+}
+
+enum Op {
+    Store(DevicePtr, Vec<u8>),
+    In(DevicePtr, HostRange),
+    Out(DevicePtr, HostRange),
+    Copy(DevicePtr, DevicePtr, u64),
+    Launch { key: u64, dims: LaunchDims, bytes: Vec<u8>, slots: u32, relative: Vec<u64> },
+    After(QueueId, u64),
+    Unmap(DevicePtr, u64),
+    Push { target: Arc<Fake>, after: u64, src: DevicePtr, dst: DevicePtr, len: u64 },
+    Fail(Error),
+}
+
+#[derive(Default)]
+struct Queue {
+    ops: VecDeque<Op>,
+    put: u64,
+    failed: Option<Error>,
+}
+
+/// What a test asks of a fake device about the commands it got.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Counts {
+    pub(super) round_trips: usize,
+    pub(super) commands: usize,
+    pub(super) maps: usize,
+    pub(super) stores: usize,
+    pub(super) copies_in: usize,
+    pub(super) copies_out: usize,
+    pub(super) launches: usize,
+    pub(super) queue_waits: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    memory: Memory,
+    queues: BTreeMap<QueueId, Queue>,
+    counts: Counts,
+    globals: u64,
+    specs: BTreeSet<u64>,
+    started: bool,
+}
+
+/// See the module.
+pub(super) struct Fake {
+    info: DeviceInfo,
+    device_type: DeviceType,
+    ram: Arc<Ram>,
+    kernels: Arc<Mutex<HashMap<u64, Kernel>>>,
+    inner: Mutex<Inner>,
+}
+
+impl Fake {
+    pub(super) fn new(
+        ordinal: u32,
+        device_type: DeviceType,
+        memory: u64,
+        ram: Arc<Ram>,
+        kernels: Arc<Mutex<HashMap<u64, Kernel>>>,
+    ) -> Self {
+        let info = DeviceInfo {
+            id: DeviceId { node: NodeId(0), ordinal },
+            node_name: "h0".into(),
+            kind: if device_type == DeviceType::Nvidia { DeviceKind::Cuda } else { DeviceKind::Cpu },
+            name: "fake".into(),
+            vendor: "nobody".into(),
+            driver: "1".into(),
+            memory,
+            units: 1,
+            numa: None,
+            cpus: Vec::new(),
+        };
+        Self { info, device_type, ram, kernels, inner: Mutex::default() }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.inner.lock().unwrap().counts
+    }
+
+    /// Bytes at a device address, once everything is done.
+    pub(super) fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
+        let mut inner = self.inner.lock().unwrap();
+        let all: Vec<_> = inner.queues.keys().copied().collect();
+        for queue in all {
+            self.drain(&mut inner, queue, u64::MAX);
+        }
+        inner.memory.read(at, len)
+    }
+
+    /// The next command that gets to run in this queue fails.
+    pub(super) fn fail(&self, queue: QueueId, error: Error) {
+        self.put(queue, Op::Fail(error)).unwrap();
+    }
+
+    fn put(&self, queue: QueueId, op: Op) -> Result<()> {
+        let mut inner = self.inner.lock().unwrap();
+        assert!(inner.started, "used before it was started");
+        inner.counts.commands += 1;
+        let queue = inner.queues.entry(queue).or_default();
+        if let Some(error) = &queue.failed {
+            return Err(error.clone());
+        }
+        queue.put += 1;
+        queue.ops.push_back(op);
+        Ok(())
+    }
+
+    /// Runs a queue up to a position.
+    fn drain(&self, inner: &mut Inner, id: QueueId, upto: u64) {
+        loop {
+            let Some(queue) = inner.queues.get_mut(&id) else { return };
+            if queue.put - queue.ops.len() as u64 >= upto {
+                return;
+            }
+            let Some(op) = queue.ops.pop_front() else { return };
+            self.execute(inner, id, op);
+        }
+    }
+
+    fn execute(&self, inner: &mut Inner, id: QueueId, op: Op) {
+        match op {
+            Op::Store(dst, bytes) => inner.memory.write(dst.0, &bytes),
+            Op::In(dst, src) => inner.memory.write(dst.0, &self.ram.get(src.start, src.len)),
+            Op::Out(src, dst) => self.ram.put(dst.start, &inner.memory.read(src.0, dst.len)),
+            Op::Copy(dst, src, len) => {
+                let bytes = inner.memory.read(src.0, len as usize);
+                inner.memory.write(dst.0, &bytes);
+            }
+            Op::After(other, position) => self.drain(inner, other, position),
+            Op::Unmap(start, len) => {
+                for page in 0..len / PAGE {
+                    assert!(inner.memory.pages.remove(&(start.0 + page * PAGE)));
+                }
+            }
+            Op::Launch { key, dims, bytes, slots, relative } => {
+                inner.memory.write(ARGUMENTS, &bytes);
+                let slots = (0..slots as usize)
+                    .map(|i| {
+                        let value = u64::from_ne_bytes(bytes[i * 8..i * 8 + 8].try_into().unwrap());
+                        if relative[i / 64] >> (i % 64) & 1 == 1 { ARGUMENTS + value } else { value }
+                    })
+                    .collect();
+                let kernel = self.kernels.lock().unwrap().get(&key).cloned();
+                if let Some(kernel) = kernel {
+                    kernel(&mut Running { slots, dims, memory: &mut inner.memory });
+                }
+            }
+            Op::Push { target, after, src, dst, len } => {
+                let bytes = inner.memory.read(src.0, len as usize);
+                let mut other = target.inner.lock().unwrap();
+                target.drain(&mut other, QueueId::SYNC, after);
+                other.memory.write(dst.0, &bytes);
+            }
+            Op::Fail(error) => {
+                let queue = inner.queues.entry(id).or_default();
+                queue.ops.clear();
+                queue.failed = Some(error);
+            }
+        }
+    }
+}
+
+impl Port for Fake {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn device_type(&self) -> DeviceType {
+        self.device_type
+    }
+
+    fn addresses(&self) -> (DevicePtr, u64) {
+        (DevicePtr(0x1000_0000_0000 + (u64::from(self.info.id.ordinal) << 40)), 1 << 40)
+    }
+
+    fn start(&self) -> Result<()> {
+        let mut inner = self.inner.lock().unwrap();
+        assert!(!std::mem::replace(&mut inner.started, true), "started twice");
+        Ok(())
+    }
+
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        let mut inner = self.inner.lock().unwrap();
+        inner.counts.maps += 1;
+        assert!(start.0.is_multiple_of(PAGE) && len.is_multiple_of(PAGE));
+        for page in 0..len / PAGE {
+            assert!(inner.memory.pages.insert(start.0 + page * PAGE), "mapped twice");
+        }
+        assert!(inner.memory.pages.len() as u64 * PAGE <= self.info.memory, "more than there is");
+        Ok(())
+    }
+
+    fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()> {
+        self.inner.lock().unwrap().counts.maps += 1;
+        self.put(queue, Op::Unmap(start, len))
+    }
+
+    fn store(&self, queue: QueueId, dst: DevicePtr, bytes: &[u8]) -> Result<()> {
+        assert!(bytes.len() <= 4096);
+        self.inner.lock().unwrap().counts.stores += 1;
+        self.put(queue, Op::Store(dst, bytes.to_vec()))
+    }
+
+    fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()> {
+        self.inner.lock().unwrap().counts.copies_in += 1;
+        match when {
+            ReadWhen::BeforeReturn => self.put(queue, Op::Store(dst, self.ram.get(src.start, src.len))),
+            ReadWhen::InOrder => self.put(queue, Op::In(dst, src)),
+        }
+    }
+
+    fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
+        self.inner.lock().unwrap().counts.copies_out += 1;
+        self.put(queue, Op::Out(src, dst))
+    }
+
+    fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {
+        self.put(queue, Op::Copy(dst, src, len))
+    }
+
+    fn launch(
+        &self,
+        queue: QueueId,
+        key: u64,
+        spec: &dyn Fn() -> Result<FunctionSpec>,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<()> {
+        assert!(block.bytes.len() <= ArgBlock::BYTES_MAX);
+        let known = !self.inner.lock().unwrap().specs.insert(key);
+        if !known {
+            spec()?;
+        }
+        self.inner.lock().unwrap().counts.launches += 1;
+        let (bytes, relative) = (block.bytes.to_vec(), block.relative.to_vec());
+        self.put(queue, Op::Launch { key, dims, bytes, slots: block.slots, relative })
+    }
+
+    fn forget_functions(&self, keys: std::ops::Range<u64>) {
+        self.inner.lock().unwrap().specs.retain(|key| !keys.contains(key));
+    }
+
+    fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
+        let mut inner = self.inner.lock().unwrap();
+        inner.counts.round_trips += 1;
+        inner.globals += 1;
+        Ok(DevicePtr(GLOBALS + spec.offset))
+    }
+
+    fn wait_queue(&self, queue: QueueId, other: QueueId) -> Result<()> {
+        let position = {
+            let mut inner = self.inner.lock().unwrap();
+            inner.counts.queue_waits += 1;
+            inner.queues.get(&other).map_or(0, |queue| queue.put)
+        };
+        self.put(queue, Op::After(other, position))
+    }
+
+    fn wait(&self, queues: &[QueueId]) -> Result<()> {
+        let mut inner = self.inner.lock().unwrap();
+        inner.counts.round_trips += 1;
+        for queue in queues {
+            self.drain(&mut inner, *queue, u64::MAX);
+        }
+        match queues.iter().find_map(|queue| inner.queues.get(queue)?.failed.clone()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn test(&self, queues: &[QueueId]) -> Result<bool> {
+        let mut inner = self.inner.lock().unwrap();
+        inner.counts.round_trips += 1;
+        Ok(queues.iter().all(|queue| inner.queues.get(queue).is_none_or(|queue| queue.ops.is_empty())))
+    }
+
+    fn memory_free(&self) -> Result<u64> {
+        let inner = self.inner.lock().unwrap();
+        Ok(self.info.memory - inner.memory.pages.len() as u64 * PAGE)
+    }
+
+    fn shutdown(&self) -> Result<()> {
+        *self.inner.lock().unwrap() = Inner::default();
+        Ok(())
+    }
+}
+
+/// Several fake devices.
+pub(super) struct FakeCluster {
+    pub(super) fakes: Vec<Arc<Fake>>,
+    pub(super) ports: Vec<Arc<dyn Port>>,
+}
+
+impl Cluster for FakeCluster {
+    fn ports(&self) -> &[Arc<dyn Port>] {
+        &self.ports
+    }
+
+    fn copy_between(
+        &self,
+        queue: QueueId,
+        source: usize,
+        src: DevicePtr,
+        target: usize,
+        dst: DevicePtr,
+        len: u64,
+    ) -> Result<()> {
+        let target = self.fakes[target].clone();
+        let after = target.inner.lock().unwrap().queues.get(&QueueId::SYNC).map_or(0, |queue| queue.put);
+        self.fakes[source].put(queue, Op::Push { target, after, src, dst, len })
+    }
+}
+
+/// The only loaded object.
+pub(super) fn object() -> ObjectSpec {
+    ObjectSpec { path: "/bin/program".into(), build_id: "0".into(), executable: true }
+}

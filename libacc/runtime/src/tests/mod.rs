@@ -1,0 +1,12 @@
+//! The runtime against devices and host memory made of ordinary vectors, with real bytes in them.
+
+mod directives;
+mod fake;
+mod queues;
+mod random;
+mod round_trips;
+mod routines;
+mod threads;
+mod traps_data;
+mod traps_launch;
+mod world;
