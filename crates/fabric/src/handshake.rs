@@ -19,7 +19,7 @@ use crate::key::{self, Key, MAC_LEN};
 use accord_types::{Error, ErrorCode, Result, SessionId};
 use io::Deadline;
 use socket2::{SockRef, TcpKeepalive};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 /// First bytes of every connection; no HTTP/2 preface begins so.
@@ -155,6 +155,26 @@ pub fn connect(addr: SocketAddr, hello: &Hello, key: &Key, timeout: Duration) ->
         .and_then(|()| stream.set_write_timeout(None))
         .map_err(|error| unavailable(format!("{server}: {error}")))?;
     Ok(stream)
+}
+
+/// As [`connect`], for a server named as `host:port`: the first of its addresses that answers.
+///
+/// # Errors
+/// As for [`connect`].
+pub fn connect_to(address: &str, hello: &Hello, key: &Key, timeout: Duration) -> Result<TcpStream> {
+    let server = hello.lane.server();
+    let resolved = address.to_socket_addrs().map_err(|error| {
+        unavailable(format!("the {server}'s address {address} is none: {error}"))
+            .remedy("check the name; it must be host:port")
+    })?;
+    let mut last = unavailable(format!("the {server}'s address {address} stands for no host"));
+    for addr in resolved {
+        match connect(addr, hello, key, timeout) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 fn introduce(stream: &TcpStream, hello: &Hello, key: &Key, deadline: Deadline, server: &str) -> Result<()> {

@@ -2,11 +2,14 @@
 
 use crate::cluster::LocalPort;
 use crate::session::Session;
-use accord_fabric::{Key, ProgramSpec};
+use accord_fabric::{Key, ProgramSpec, door};
 use accord_runtime::ports::Cluster;
-use accord_types::{DeviceInfo, Error, ErrorCode, Result, SpanSink};
-use std::net::SocketAddr;
+use accord_types::{DeviceInfo, Lease, OrderPolicy, Rank, Result, SessionRequest, SpanSink};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the coordinator may take to open a session.
+const DOOR_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Makes the in-process ports for devices of this machine, in the given order. They start when
 /// [`accord_runtime::ports::Port::start`] is called.
@@ -59,19 +62,34 @@ pub struct LinkSettings {
 ///
 /// # Errors
 /// `acc_error_device_unavailable` if the coordinator can't be reached or refuses.
-pub fn connect(settings: LinkSettings) -> Result<Box<dyn Cluster>> {
-    if settings.coordinator.is_none() {
+pub fn connect(mut settings: LinkSettings) -> Result<Box<dyn Cluster>> {
+    let Some(Coordinator { address, key }) = settings.coordinator.take() else {
         let locals = (settings.local)(&settings.devices)?;
         return Ok(Box::new(Session::of_this_machine(locals)));
-    }
-    Err(Error::new(ErrorCode::ImplementationDefined, "sessions are not there yet"))
+    };
+    let (order, rank) = match settings.order {
+        Order::Local => (OrderPolicy::Local, None),
+        Order::Global => (OrderPolicy::Global, None),
+        Order::Rank { rank, ranks } => {
+            (OrderPolicy::Rank, Some(Rank { rank, size: ranks, local_rank: 0, local_size: 1 }))
+        }
+    };
+    let request = SessionRequest {
+        node_name: settings.node_name.clone(),
+        pid: std::process::id(),
+        program: settings.program.exe.rsplit('/').next().unwrap_or_default().to_owned(),
+        rank,
+        kind: None,
+        order,
+    };
+    let (lease, door) = door::open(&address, &key, DOOR_TIMEOUT, &request)?;
+    Ok(Box::new(Session::of_lease(lease, &key, settings, Some(door))?))
 }
 
-/// Uses the executors behind `agents` without a coordinator.
+/// Opens a session by a lease that did not come from a coordinator's door.
 ///
 /// # Errors
-/// As for [`connect`].
-pub fn connect_direct(agents: Vec<SocketAddr>, settings: LinkSettings) -> Result<Box<dyn Cluster>> {
-    let _ = agents;
-    connect(settings)
+/// When a device of this machine can't be driven.
+pub fn connect_direct(lease: Lease, key: &Key, settings: LinkSettings) -> Result<Session> {
+    Session::of_lease(lease, key, settings, None)
 }

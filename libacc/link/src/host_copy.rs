@@ -63,3 +63,13 @@ pub(crate) fn bytes<'a>(range: HostRange) -> &'a [u8] {
     // SAFETY: the program promised that `range` is readable during the call; callers don't keep the slice.
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(range.start), range.len) }
 }
+
+/// Lets `write` fill the program's memory, for as long as the call lasts.
+pub(crate) fn with_bytes_mut<T>(range: HostRange, write: impl FnOnce(&mut [u8]) -> T) -> T {
+    if range.len == 0 {
+        return write(&mut []);
+    }
+    // SAFETY: the program promised that `range` is writable until the copy is waited for, and leaves it
+    // alone until then; the slice does not outlive the call.
+    write(unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(range.start), range.len) })
+}

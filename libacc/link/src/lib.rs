@@ -6,8 +6,10 @@ mod connect;
 mod host_copy;
 mod local;
 mod local_copy;
+mod remote;
 mod session;
 
 pub use cluster::LocalPort;
-pub use local::CpuPort;
 pub use connect::{Coordinator, LinkSettings, LocalFactory, Order, connect, connect_direct};
+pub use local::CpuPort;
+pub use session::{LinkReport, Session};

@@ -1,0 +1,355 @@
+//! A device of another node.
+
+use super::core::Noise;
+use super::link::Link;
+use super::live::Live;
+use super::receiver::{Reply, Want};
+use crate::host_copy;
+use accord_device::cpu;
+use accord_fabric::frame::PAYLOAD_MAX;
+use accord_fabric::wire::{self, Command, Position};
+use accord_runtime::ports::{Port, ReadWhen};
+use accord_types::{
+    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
+    QueueId, Result, Seq,
+};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Largest copy inside a command.
+const STORE_MAX: usize = 4096;
+/// Most 64-bit words that say which slots of an argument block are relative.
+const RELATIVE_MAX: usize = ArgBlock::BYTES_MAX / 8 / 64;
+
+/// A device of another node.
+pub(crate) struct RemotePort {
+    link: Arc<Link>,
+    info: DeviceInfo,
+    device_type: DeviceType,
+    /// As the executor said.
+    addresses: OnceLock<(DevicePtr, u64)>,
+    /// Bytes that the program may map.
+    memory: u64,
+    live: OnceLock<Arc<Live>>,
+    /// Told when the device is started.
+    started: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl RemotePort {
+    pub(crate) fn new(
+        link: Arc<Link>,
+        info: DeviceInfo,
+        device_type: DeviceType,
+        quota: u64,
+        started: Option<Box<dyn Fn() + Send + Sync>>,
+    ) -> Self {
+        let memory = if quota == 0 { info.memory } else { info.memory.min(quota) };
+        Self { link, info, device_type, addresses: OnceLock::new(), memory, live: OnceLock::new(), started }
+    }
+
+    /// The device's ordinal on its node.
+    pub(crate) fn device(&self) -> u32 {
+        self.info.id.ordinal
+    }
+
+    /// The connection of a started device.
+    ///
+    /// # Errors
+    /// When it was never started.
+    pub(crate) fn live(&self) -> Result<&Arc<Live>> {
+        self.live.get().ok_or_else(|| {
+            Error::new(ErrorCode::DeviceUnavailable, "the device is not started").node(&self.info.node_name)
+        })
+    }
+
+    fn operate(&self, queue: QueueId, noise: Noise, command: &Command, payload: &[&[u8]]) -> Result<()> {
+        self.live()?.operate(self.device(), queue, noise, command, payload)
+    }
+
+    /// Asks about the positions that the program does not know to be reached; none if it knows of all.
+    fn ask_positions(
+        &self,
+        queues: &[QueueId],
+        command: impl FnOnce(u64) -> Command,
+    ) -> Result<Option<(Reply, Vec<Position>)>> {
+        let live = self.live()?;
+        let device = self.device();
+        let mut core = live.core();
+        let state = core.device(device)?;
+        let mut open = Vec::new();
+        for &queue in queues {
+            let known = state.queue(queue)?;
+            if !known.drained() {
+                open.push(Position { device, queue, seq: Seq(known.last) });
+            }
+        }
+        if open.is_empty() {
+            return Ok(None);
+        }
+        let mut payload = Vec::new();
+        open.iter().for_each(|&position| wire::put_position(&mut payload, position));
+        let ticket = live.ticket();
+        let id = live.receiver.register(Want::Reply(ticket));
+        if let Err(error) = core.put(&command(ticket), &[&payload]) {
+            live.receiver.unregister(id);
+            return Err(error);
+        }
+        drop(core);
+        let reply = live.wait_for_reply(id).map_err(|error| live.place(error))?;
+        Ok(Some((reply, open)))
+    }
+
+    /// All of `positions` are reached, as the executor said: waits for the bytes of copies out among them.
+    fn reach(&self, positions: &[Position]) -> Result<()> {
+        let live = self.live()?;
+        let mut landings = Vec::new();
+        let mut core = live.core();
+        let state = core.device(self.device())?;
+        for position in positions {
+            state.queue(position.queue)?.reach(position.seq.0, &mut landings);
+        }
+        drop(core);
+        if landings.is_empty() {
+            return Ok(());
+        }
+        live.landings.wait(&landings).map_err(|error| live.place(error))?;
+        let mut core = live.core();
+        let state = core.device(self.device())?;
+        for position in positions {
+            state.queue(position.queue)?.landed(&landings);
+        }
+        Ok(())
+    }
+}
+
+impl Port for RemotePort {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn device_type(&self) -> DeviceType {
+        self.device_type
+    }
+
+    fn addresses(&self) -> (DevicePtr, u64) {
+        self.addresses.get().copied().unwrap_or_else(|| cpu::addresses(&self.info))
+    }
+
+    fn start(&self) -> Result<()> {
+        let live = self.link.live()?;
+        let device = self.device();
+        let known = live.core().is_open(device);
+        if known {
+            // It may have failed: that is reported, and only a shutdown forgets it.
+            return live.core().device(device).map(drop);
+        }
+        let reply = live.ask(|ticket| Command::Open { device, ticket }, &[])?;
+        let addresses = (DevicePtr(reply.value), reply.extra);
+        if *self.addresses.get_or_init(|| addresses) != addresses {
+            return Err(live.place(Error::new(
+                ErrorCode::DeviceInit,
+                format!("device {device} was started anew with other addresses"),
+            )));
+        }
+        live.core().open(device);
+        let _ = self.live.set(live);
+        if let Some(started) = &self.started {
+            started();
+        }
+        Ok(())
+    }
+
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        let live = self.live()?;
+        let mut core = live.core_with_credit()?;
+        let state = core.device(self.device())?;
+        if state.mapped.saturating_add(len) > self.memory {
+            return Err(live.place(Error::new(
+                ErrorCode::OutOfMemory,
+                format!("{len} bytes are wanted, {} of {} are left", self.memory - state.mapped, self.memory),
+            ).remedy("free data that is no longer needed, or spread it over more devices")));
+        }
+        state.mapped += len;
+        core.put(&Command::Map { device: self.device(), start: start.0, len }, &[])
+    }
+
+    fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()> {
+        let command = Command::Unmap { device: self.device(), queue: queue.0, start: start.0, len };
+        self.operate(queue, Noise::Quiet, &command, &[])?;
+        let mut core = self.live()?.core();
+        let state = core.device(self.device())?;
+        state.mapped = state.mapped.saturating_sub(len);
+        Ok(())
+    }
+
+    fn store(&self, queue: QueueId, dst: DevicePtr, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let command = Command::Store { device: self.device(), queue: queue.0, dst: dst.0 };
+        self.operate(queue, Noise::Quiet, &command, &[bytes])
+    }
+
+    fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()> {
+        if src.len <= STORE_MAX {
+            return self.store(queue, dst, host_copy::bytes(src));
+        }
+        self.live()?.copy_in(self.device(), queue, dst, src, when)
+    }
+
+    fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
+        if dst.len == 0 {
+            return Ok(());
+        }
+        let live = self.live()?;
+        let (transfer, len) = (live.spec.transfer(), dst.len as u64);
+        let mut core = live.core_with_credit()?;
+        let state = core.device(self.device())?.queue(queue)?;
+        if dst.len <= PAYLOAD_MAX {
+            live.landings.small(transfer, dst);
+        } else {
+            live.landings.large(transfer, dst, &live.inbox);
+        }
+        state.count(Noise::Noisy);
+        state.lands(transfer);
+        let command =
+            Command::CopyOut { device: self.device(), queue: queue.0, src: src.0, len, transfer: transfer.0 };
+        core.put(&command, &[])?;
+        let gathered = core.frames.len();
+        drop(core);
+        live.sent_soon(gathered, queue)
+    }
+
+    fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let command = Command::Copy { device: self.device(), queue: queue.0, dst: dst.0, src: src.0, len };
+        self.operate(queue, Noise::Noisy, &command, &[])
+    }
+
+    fn launch(
+        &self,
+        queue: QueueId,
+        key: u64,
+        spec: &dyn Fn() -> Result<FunctionSpec>,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<()> {
+        let live = self.live()?;
+        let device = self.device();
+        let mut core = live.core_with_credit()?;
+        let function = match core.device(device)?.function(key) {
+            Some(function) => function,
+            None => {
+                drop(core);
+                let spec = spec()?;
+                let mut payload = Vec::new();
+                wire::encode_function(&mut payload, &spec);
+                core = live.core_with_credit()?;
+                let state = core.device(device)?;
+                match state.function(key) {
+                    // Another thread was quicker.
+                    Some(function) => function,
+                    None => {
+                        let function = state.name_function(key);
+                        let (offset, executable) = (spec.offset, spec.object.executable);
+                        core.put(&Command::Function { device, function, offset, executable }, &[&payload])?;
+                        function
+                    }
+                }
+            }
+        };
+        let mut bits = [0; RELATIVE_MAX * 8];
+        let Some(bits) = bits.get_mut(..block.relative.len() * 8) else {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
+        };
+        for (bytes, word) in bits.chunks_exact_mut(8).zip(block.relative) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        core.device(device)?.queue(queue)?.count(Noise::Noisy);
+        let command = Command::Launch {
+            device,
+            queue: queue.0,
+            function,
+            gangs: dims.gangs,
+            workers: dims.workers,
+            vector: dims.vector,
+            slots: block.slots,
+        };
+        core.put(&command, &[bits, block.bytes])?;
+        let gathered = core.frames.len();
+        drop(core);
+        live.sent_soon(gathered, queue)
+    }
+
+    fn forget_functions(&self, keys: Range<u64>) {
+        if let Ok(live) = self.live()
+            && let Ok(state) = live.core().device(self.device())
+        {
+            state.forget_functions(&keys);
+        }
+    }
+
+    fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
+        let (device, offset, len, executable) = (self.device(), spec.offset, spec.len, spec.object.executable);
+        let mut payload = Vec::new();
+        wire::encode_global(&mut payload, spec);
+        let command = |ticket| Command::Global { device, ticket, offset, len, executable };
+        Ok(DevicePtr(self.live()?.ask(command, &[&payload])?.value))
+    }
+
+    fn wait_queue(&self, queue: QueueId, other: QueueId) -> Result<()> {
+        let live = self.live()?;
+        let device = self.device();
+        let mut core = live.core_with_credit()?;
+        let state = core.device(device)?;
+        let before = state.queue(other)?;
+        if before.drained() {
+            return Ok(());
+        }
+        let seq = before.last;
+        state.queue(queue)?.count(Noise::Noisy);
+        core.put(&Command::WaitQueue { device, queue: queue.0, other: other.0, seq }, &[])?;
+        let gathered = core.frames.len();
+        drop(core);
+        live.sent_soon(gathered, queue)
+    }
+
+    fn wait(&self, queues: &[QueueId]) -> Result<()> {
+        let Some((_, positions)) = self.ask_positions(queues, |ticket| Command::Wait { ticket })? else {
+            return Ok(());
+        };
+        self.reach(&positions)
+    }
+
+    fn test(&self, queues: &[QueueId]) -> Result<bool> {
+        match self.ask_positions(queues, |ticket| Command::Test { ticket })? {
+            None => Ok(true),
+            Some((Reply { value: 0, .. }, _)) => Ok(false),
+            // Bytes of copies out are on the way at least, and nothing holds them up.
+            Some((_, positions)) => self.reach(&positions).map(|()| true),
+        }
+    }
+
+    fn memory_free(&self) -> Result<u64> {
+        let device = self.device();
+        let free = self.live()?.ask(|ticket| Command::Memory { device, ticket }, &[])?.value;
+        Ok(free.min(self.memory))
+    }
+
+    fn shutdown(&self) -> Result<()> {
+        let Ok(live) = self.live() else { return Ok(()) };
+        let device = self.device();
+        let landings = live.core().close(device);
+        live.landings.cancel(&landings, &live.inbox);
+        let over = Error::new(ErrorCode::DeviceShutdown, "the device was shut down");
+        live.cancel_transfers(device, None, &over);
+        match live.ask(|ticket| Command::Close { device, ticket }, &[]) {
+            Ok(_) => Ok(()),
+            // A lost device is gone as well.
+            Err(error) if error.code() == ErrorCode::DeviceUnavailable => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

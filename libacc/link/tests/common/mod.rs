@@ -1,0 +1,352 @@
+//! A cluster of fake devices within the test: real handshakes, sockets and executors.
+// Each test binary uses a part of it.
+#![allow(dead_code, unreachable_pub)]
+
+use accord_device::Device;
+use accord_device::fake::{FakeDevice, FakeRegion};
+use accord_fabric::handshake::{self, Hello};
+use accord_fabric::{Key, ProgramSpec, pass};
+use accord_link::{LinkSettings, LocalPort, Order, Session, connect_direct};
+use accord_node_agent::executor::{self, DeviceFactory, ExecutorConfig, OutputSink};
+use accord_runtime::ports::{Cluster, Port, ReadWhen};
+use accord_types::{
+    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, Error, ErrorCode, FunctionSpec, HostRange, LaunchDims,
+    Lease, LeasedDevice, NodeId, ObjectSpec, QueueId, Result, SessionId, SpanSink,
+};
+use std::collections::HashMap;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub const MIB: u64 = 1 << 20;
+pub const MEMORY: u64 = 1 << 30;
+pub const SESSION: SessionId = SessionId(7);
+pub const Q1: QueueId = QueueId(1);
+pub const Q2: QueueId = QueueId(2);
+
+/// Fake regions by offset, given to every device.
+pub type Regions = Vec<(u64, &'static str, FakeRegion)>;
+
+/// An agent on a port of this machine, with an executor in a thread for each session.
+pub struct Agent {
+    pub node: NodeId,
+    pub addr: SocketAddr,
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    node: NodeId,
+    key: Key,
+    regions: Regions,
+    devices: u32,
+    sessions: Mutex<HashMap<SessionId, (UnixStream, JoinHandle<()>)>>,
+    made: Arc<Mutex<Vec<Arc<FakeDevice>>>>,
+    outputs: Arc<Mutex<Vec<OutputSink>>>,
+}
+
+impl Agent {
+    pub fn start(node: u32, devices: u32, key: &Key, regions: Regions) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            node: NodeId(node),
+            key: key.clone(),
+            regions,
+            devices,
+            sessions: Mutex::default(),
+            made: Arc::default(),
+            outputs: Arc::default(),
+        });
+        let (of_thread, accepting) = (shared.clone(), listener.try_clone().unwrap());
+        let thread = std::thread::spawn(move || {
+            for stream in accepting.incoming() {
+                let Ok(stream) = stream else { return };
+                match handshake::accept(&stream, &of_thread.key, Duration::from_secs(2)) {
+                    Ok(hello) => of_thread.hand_over(&stream, &hello),
+                    Err(error) if error.cause().contains("end of the test") => return,
+                    Err(_) => {}
+                }
+                if of_thread.sessions.lock().unwrap().contains_key(&SessionId(u64::MAX)) {
+                    return;
+                }
+            }
+        });
+        Self { node: NodeId(node), addr, shared, listener, thread: Some(thread) }
+    }
+
+    /// The devices that were made, in that order.
+    pub fn devices(&self) -> Vec<Arc<FakeDevice>> {
+        self.shared.made.lock().unwrap().clone()
+    }
+
+    /// What a device's worker would write through, in the order of the devices.
+    pub fn outputs(&self) -> Vec<OutputSink> {
+        self.shared.outputs.lock().unwrap().clone()
+    }
+
+    /// Ends all executors at once, as `kill -9` would: their sockets close.
+    pub fn kill(&self) {
+        for (_, (control, _)) in self.shared.sessions.lock().unwrap().iter() {
+            let _ = control.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Waits until the executor of the session has ended.
+    pub fn join(&self) {
+        let session = self.shared.sessions.lock().unwrap().remove(&SESSION);
+        if let Some((_, thread)) = session {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Shared {
+    fn hand_over(&self, stream: &TcpStream, hello: &Hello) {
+        let mut sessions = self.sessions.lock().unwrap();
+        let (control, _) = sessions.entry(hello.session).or_insert_with(|| {
+            let (here, there) = UnixStream::pair().unwrap();
+            let factory = Factory {
+                node: self.node,
+                regions: self.regions.clone(),
+                devices: self.devices,
+                made: self.made.clone(),
+                outputs: self.outputs.clone(),
+            };
+            let config = ExecutorConfig {
+                node: self.node,
+                node_name: node_name(self.node),
+                session: hello.session,
+                key: self.key.clone(),
+                devices: Box::new(factory),
+            };
+            let thread = std::thread::spawn(move || {
+                let _ = executor::run(there, config);
+            });
+            (here, thread)
+        });
+        let _ = pass::send(control, stream, hello);
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.kill();
+        self.shared.sessions.lock().unwrap().insert(
+            SessionId(u64::MAX),
+            (UnixStream::pair().unwrap().0, std::thread::spawn(|| ())),
+        );
+        let _ = TcpStream::connect(self.addr);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = &self.listener;
+    }
+}
+
+struct Factory {
+    node: NodeId,
+    regions: Regions,
+    devices: u32,
+    made: Arc<Mutex<Vec<Arc<FakeDevice>>>>,
+    outputs: Arc<Mutex<Vec<OutputSink>>>,
+}
+
+impl DeviceFactory for Factory {
+    fn count(&self) -> u32 {
+        self.devices
+    }
+
+    fn create(&self, program: &ProgramSpec, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
+        assert_eq!(program.exe, "/bin/app");
+        let device = FakeDevice::new(DeviceId { node: self.node, ordinal }, &node_name(self.node), MEMORY);
+        for (offset, name, region) in &self.regions {
+            device.register(*offset, name, region.clone());
+        }
+        self.made.lock().unwrap().push(device.clone());
+        self.outputs.lock().unwrap().push(output);
+        Ok(device)
+    }
+}
+
+pub fn node_name(node: NodeId) -> String {
+    format!("h{}", node.0)
+}
+
+/// Agents and a session over all their devices.
+pub struct World {
+    pub session: Arc<Session>,
+    pub agents: Vec<Agent>,
+    pub key: Key,
+}
+
+pub fn world(nodes: u32, devices: u32, regions: Regions) -> World {
+    traced_world(nodes, devices, regions, None)
+}
+
+pub fn traced_world(nodes: u32, devices: u32, regions: Regions, trace: Option<Arc<dyn SpanSink>>) -> World {
+    let key = Key::random().unwrap();
+    let agents: Vec<_> = (1..=nodes).map(|node| Agent::start(node, devices, &key, regions.clone())).collect();
+    let lease = lease(&agents, devices);
+    let session = connect_direct(lease, &key, settings(trace, Vec::new())).unwrap();
+    World { session: Arc::new(session), agents, key }
+}
+
+pub fn lease(agents: &[Agent], devices: u32) -> Lease {
+    let leased = agents.iter().flat_map(|agent| {
+        (0..devices).map(|ordinal| LeasedDevice {
+            info: info(agent.node, ordinal),
+            address: agent.addr.to_string(),
+        })
+    });
+    Lease { session: SESSION, own_node: None, devices: leased.collect(), memory_quota: 0, stream_quota: 64 }
+}
+
+pub fn info(node: NodeId, ordinal: u32) -> DeviceInfo {
+    DeviceInfo {
+        id: DeviceId { node, ordinal },
+        node_name: node_name(node),
+        kind: DeviceKind::Cpu,
+        name: "fake".to_owned(),
+        vendor: "Accord".to_owned(),
+        driver: "0".to_owned(),
+        memory: MEMORY,
+        units: 1,
+        numa: None,
+        cpus: Vec::new(),
+    }
+}
+
+pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalPort>>) -> LinkSettings {
+    LinkSettings {
+        coordinator: None,
+        node_name: "h0".to_owned(),
+        order: Order::Local,
+        devices: Vec::new(),
+        local: Box::new(move |_| Ok(locals.clone())),
+        program: ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() },
+        trace,
+    }
+}
+
+impl World {
+    /// A started device.
+    pub fn port(&self, index: usize) -> Arc<dyn Port> {
+        let port = self.session.ports()[index].clone();
+        port.start().unwrap();
+        port
+    }
+
+    /// A started device with mapped memory, and where that begins.
+    pub fn mapped(&self, index: usize, len: u64) -> (Arc<dyn Port>, DevicePtr) {
+        let port = self.port(index);
+        let start = port.addresses().0;
+        port.map(start, len).unwrap();
+        (port, start)
+    }
+
+    /// Times that this program has blocked for an answer.
+    pub fn round_trips(&self) -> u64 {
+        self.session.counters().iter().map(|counters| counters.round_trips).sum()
+    }
+}
+
+pub fn range(bytes: &[u8]) -> HostRange {
+    HostRange { start: bytes.as_ptr().expose_provenance(), len: bytes.len() }
+}
+
+pub fn range_mut(bytes: &mut [u8]) -> HostRange {
+    HostRange { start: bytes.as_mut_ptr().expose_provenance(), len: bytes.len() }
+}
+
+pub fn pattern(len: usize, salt: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 251 + salt) as u8).collect()
+}
+
+/// Copies device memory to the program and waits for it.
+pub fn read_back(port: &dyn Port, src: DevicePtr, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    port.copy_out(QueueId::SYNC, src, range_mut(&mut bytes)).unwrap();
+    port.wait(&[QueueId::SYNC]).unwrap();
+    bytes
+}
+
+pub fn copy_in(port: &dyn Port, queue: QueueId, dst: DevicePtr, bytes: &[u8], when: ReadWhen) {
+    port.copy_in(queue, dst, range(bytes), when).unwrap();
+}
+
+/// Launches the region registered at `offset` with these slots.
+pub fn launch(port: &dyn Port, queue: QueueId, offset: u64, slots: &[u64]) -> Result<()> {
+    let block: Vec<u8> = slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
+    let relative = vec![0; slots.len().div_ceil(64)];
+    let block = ArgBlock { bytes: &block, slots: slots.len() as u32, relative: &relative };
+    let spec = || {
+        Ok(FunctionSpec {
+            object: ObjectSpec { path: "/bin/app".to_owned(), build_id: "1".to_owned(), executable: true },
+            offset,
+            name: format!("region{offset}"),
+            kernel: None,
+        })
+    };
+    port.launch(queue, 0x1000 + offset, &spec, LaunchDims::default(), block)
+}
+
+/// Adds slot 1 to each of the slot 2 bytes at slot 0.
+pub const ADD: u64 = 16;
+/// Does nothing.
+pub const EMPTY: u64 = 32;
+/// Fails.
+pub const FAIL: u64 = 48;
+/// Waits until the test opens the gate.
+pub const GATE: u64 = 64;
+
+/// A gate that regions wait at.
+#[derive(Clone, Default)]
+pub struct Gate(Arc<(Mutex<bool>, std::sync::Condvar)>);
+
+impl Gate {
+    pub fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    pub fn pass(&self) {
+        let mut open = self.0.0.lock().unwrap();
+        while !*open {
+            open = self.0.1.wait(open).unwrap();
+        }
+    }
+}
+
+impl Drop for World {
+    /// A failed test must not leave regions waiting.
+    fn drop(&mut self) {
+        for agent in &self.agents {
+            agent.kill();
+        }
+    }
+}
+
+pub fn regions(gate: &Gate) -> Regions {
+    let gate = gate.clone();
+    vec![
+        (ADD, "add", Arc::new(|launch| {
+            let [at, add, len] = *launch.slots else { panic!("three slots") };
+            let mut bytes = vec![0; usize::try_from(len).unwrap()];
+            launch.memory.read(DevicePtr(at), &mut bytes)?;
+            bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(add as u8));
+            launch.memory.write(DevicePtr(at), &bytes)
+        })),
+        (EMPTY, "empty", Arc::new(|_| Ok(()))),
+        (FAIL, "fail", Arc::new(|_| {
+            Err(Error::new(ErrorCode::Execution, "region fail ended with SIGSEGV").remedy("look at line 7"))
+        })),
+        (GATE, "gate", Arc::new(move |_| {
+            gate.pass();
+            Ok(())
+        })),
+    ]
+}
