@@ -1,5 +1,6 @@
 //! The owner's side of a device's memory: the file, its mapping, and how much of it is in use.
 
+use super::detach::above_stdio;
 use super::layout::{
     ARENA_BASE, ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, GLOBALS_BYTES, GLOBALS_OFFSET,
     LAYOUT_VERSION,
@@ -63,7 +64,7 @@ impl Arena {
             if fd < 0 {
                 return Err(fail("memfd_create"));
             }
-            let fd = OwnedFd::from_raw_fd(fd);
+            let fd = above_stdio(OwnedFd::from_raw_fd(fd)).map_err(|_| fail("memfd_create"))?;
             if libc::ftruncate(fd.as_raw_fd(), total as libc::off_t) != 0 {
                 return Err(fail("ftruncate"));
             }

@@ -15,6 +15,7 @@
 mod arena;
 mod config;
 mod control;
+mod detach;
 mod device;
 mod failure;
 mod futex;

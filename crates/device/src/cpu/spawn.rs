@@ -2,13 +2,16 @@
 
 use super::arena::Arena;
 use super::config::{ProgramSpec, WORKER_ENV};
+use super::detach::{Detached, above_stdio, pipe};
 use super::output::Output;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -32,60 +35,35 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         Error::new(ErrorCode::DeviceInit, format!("{what} for the worker of {}: {error}", info.id))
     };
     let (mut socket, theirs) = UnixStream::pair().map_err(|e| fail("socket pair", e))?;
-    let fds = [arena.fd().as_raw_fd(), theirs.as_raw_fd()];
-
-    let mut command = Command::new(&program.exe);
-    command.arg0(&program.arg0).stdin(Stdio::null());
-    if let Some(env) = &program.env {
-        command.env_clear().envs(env.iter().map(|(k, v)| (k, v)));
-    }
-    if let Some(cwd) = &program.cwd {
-        command.current_dir(cwd);
-    }
-    if let Some(libacc) = &program.libacc {
-        command.env("LD_PRELOAD", preload(program, libacc));
-    }
-    command.env(
-        WORKER_ENV,
-        format!("{},{},{},{},{}", fds[0], fds[1], info.id.ordinal, std::process::id(), info.units),
-    );
-    let output = if let Some(sink) = &program.output {
-        let (out, out_end) = pipe().map_err(|e| fail("pipe", e))?;
-        let (err, err_end) = pipe().map_err(|e| fail("pipe", e))?;
-        command.stdout(out_end).stderr(err_end);
-        Some((out, err, Arc::clone(sink)))
-    } else {
-        None
+    let theirs = above_stdio(theirs.into()).map_err(|e| fail("socket pair", e))?;
+    let keep = [arena.fd().as_raw_fd(), theirs.as_raw_fd()];
+    let null: OwnedFd = File::open("/dev/null").map_err(|e| fail("/dev/null", e))?.into();
+    let null = above_stdio(null).map_err(|e| fail("/dev/null", e))?;
+    let pipes = match &program.output {
+        Some(sink) => {
+            let (out, out_end) = pipe().map_err(|e| fail("pipe", e))?;
+            let (err, err_end) = pipe().map_err(|e| fail("pipe", e))?;
+            Some((out, out_end, err, err_end, Arc::clone(sink)))
+        }
+        None => None,
     };
-    let cpus = cpu_set(&info.cpus);
-    // SAFETY: between fork and exec only system calls run, which are async-signal-safe.
-    unsafe {
-        command.pre_exec(move || {
-            if let Some(cpus) = &cpus {
-                // Where the processors are not ours to take, the worker runs anywhere.
-                libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus);
-            }
-            for fd in fds {
-                if libc::fcntl(fd, libc::F_SETFD, 0) != 0 {
-                    return Err(std::io::Error::last_os_error());
-                }
-            }
-            // A program that waits for its children must not meet our worker among them: the worker is
-            // a grandchild, whose parent ends at once.
-            match libc::fork() {
-                -1 => Err(std::io::Error::last_os_error()),
-                0 => Ok(()),
-                _ => libc::_exit(0),
-            }
-        });
+    let (out, err) = pipes.as_ref().map_or((-1, -1), |(_, out, _, err, _)| (out.as_raw_fd(), err.as_raw_fd()));
+    let worker = format!("{},{},{},{},{}", keep[0], keep[1], info.id.ordinal, std::process::id(), info.units);
+    Detached {
+        exe: program.exe.as_os_str(),
+        arg0: &program.arg0,
+        env: environment(program, &worker),
+        cwd: program.cwd.as_ref().map(|path| path.as_os_str()),
+        stdio: [null.as_raw_fd(), out, err],
+        keep: &keep,
+        cpus: cpu_set(&info.cpus),
     }
-    let mut child = command.spawn().map_err(|e| {
+    .start()
+    .map_err(|e| {
         fail(&format!("starting {}", program.exe.display()), e)
             .remedy("the program's executable must be readable under the same path on every node")
     })?;
-    drop(command);
     drop(theirs);
-    let _ = child.wait();
 
     // The worker says hello with its pid once libacc has taken over.
     socket.set_read_timeout(Some(START_TIME_MAX)).map_err(|e| fail("socket", e))?;
@@ -105,7 +83,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         OwnedFd::from_raw_fd(fd)
     };
     debug_assert_eq!(arena.control().header().serving.load(Ordering::Acquire), 1);
-    let output = output.map(|(out, err, sink)| Output::start(out, err, sink));
+    let output = pipes.map(|(out, _, err, _, sink)| Output::start(out, err, sink));
     Ok(Worker { socket, pidfd, pid: pid as u32, output })
 }
 
@@ -133,14 +111,24 @@ pub(crate) fn wait(pidfd: &OwnedFd) {
     {}
 }
 
+/// The worker's environment: the program's, with what makes it a worker.
+fn environment(program: &ProgramSpec, worker: &str) -> Vec<Vec<u8>> {
+    const PRELOAD: &str = "LD_PRELOAD";
+    let mut env = program.env.clone().unwrap_or_else(|| std::env::vars_os().collect());
+    if let Some(libacc) = &program.libacc {
+        let others = env.iter().find(|(name, _)| name == PRELOAD).map(|(_, value)| value.clone());
+        env.retain(|(name, _)| name != PRELOAD);
+        env.push((PRELOAD.into(), preload(libacc, others.as_deref())));
+    }
+    env.retain(|(name, _)| name != WORKER_ENV);
+    env.push((WORKER_ENV.into(), worker.into()));
+    env.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()).collect()
+}
+
 /// `libacc` ahead of whatever else the program preloads.
-fn preload(program: &ProgramSpec, libacc: &std::path::Path) -> std::ffi::OsString {
-    let inherited = match &program.env {
-        Some(env) => env.iter().find(|(k, _)| k == "LD_PRELOAD").map(|(_, v)| v.clone()),
-        None => std::env::var_os("LD_PRELOAD"),
-    };
+fn preload(libacc: &Path, others: Option<&OsStr>) -> OsString {
     let mut all = libacc.as_os_str().to_owned();
-    for other in inherited.unwrap_or_default().to_string_lossy().split([':', ' ']) {
+    for other in others.unwrap_or_default().to_string_lossy().split([':', ' ']) {
         if !other.is_empty() && !other.ends_with("libacc.so") {
             all.push(":");
             all.push(other);
@@ -158,15 +146,4 @@ fn cpu_set(cpus: &[u32]) -> Option<libc::cpu_set_t> {
         unsafe { libc::CPU_SET(cpu as usize, &mut set) };
     }
     (!cpus.is_empty()).then_some(set)
-}
-
-fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
-    let mut fds = [0; 2];
-    // SAFETY: pipe2 fills two fresh descriptors, which nobody else owns.
-    unsafe {
-        if libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])))
-    }
 }
