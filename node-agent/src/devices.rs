@@ -28,6 +28,7 @@ impl DeviceFactory for NodeDevices {
                 format!("the node has no device {ordinal}, only {}", self.devices.len()),
             )
         })?;
+        check_user(program.uid, rustix::process::geteuid().as_raw()).map_err(|error| error.node(&info.node_name))?;
         match info.kind {
             DeviceKind::Cpu => {
                 let spec = self.worker(program, output);
@@ -57,5 +58,39 @@ impl NodeDevices {
             libacc: self.libacc.clone(),
             output: Some(output),
         }
+    }
+}
+
+/// An agent of root would run anybody's program as root.
+fn check_user(program: u32, agent: u32) -> Result<()> {
+    if agent != 0 || program == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorCode::DeviceInit,
+        format!("the program belongs to user {program}, the node agent to root, which would run it as root"),
+    )
+    .remedy("start the agent as the program's user"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobodys_program_is_run_as_root() {
+        assert!(check_user(1000, 0).is_err());
+        assert!(check_user(0, 0).is_ok());
+        assert!(check_user(1000, 1000).is_ok());
+        assert!(check_user(0, 1000).is_ok());
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_named() {
+        let devices = NodeDevices { devices: Vec::new(), libacc: None };
+        let output: OutputSink = Arc::new(|_, _| {});
+        let error = devices.create(&ProgramSpec::default(), 3, output).err().expect("there is none");
+        assert!(error.cause().contains("no device 3"), "{error}");
+        assert_eq!(devices.count(), 0);
     }
 }

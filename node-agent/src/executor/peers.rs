@@ -23,6 +23,7 @@ const TEXT_MAX: usize = 16 << 10;
 /// All other executors of the session.
 pub(super) struct Peers {
     node: NodeId,
+    node_name: String,
     session: SessionId,
     key: Key,
     exchange: Arc<Exchange>,
@@ -44,6 +45,7 @@ impl Peers {
     pub(super) fn new(config: &ExecutorConfig, exchange: Arc<Exchange>) -> Arc<Self> {
         Arc::new(Self {
             node: config.node,
+            node_name: config.node_name.clone(),
             session: config.session,
             key: config.key.clone(),
             exchange,
@@ -127,7 +129,11 @@ impl Peers {
         let peers = self.clone();
         spawn("accord-peer", move || {
             let inbox = Inbox::new(peers.stats.clone(), false);
-            let voice = PeerVoice { lane: Mutex::new(lane.clone()), stats: peers.stats.clone() };
+            let voice = PeerVoice {
+                lane: Mutex::new(lane.clone()),
+                node_name: peers.node_name.clone(),
+                stats: peers.stats.clone(),
+            };
             peers.exchange.arrived(from, Arc::new(voice), inbox.clone());
             // However it ends, the pusher is gone.
             let _ = inbox.serve(&lane);
@@ -158,6 +164,7 @@ impl Peers {
 /// Talks to another executor where it is the pusher of a copy.
 struct PeerVoice {
     lane: Mutex<Arc<TcpStream>>,
+    node_name: String,
     stats: Arc<LinkStats>,
 }
 
@@ -181,7 +188,7 @@ impl Voice for PeerVoice {
 
     fn refused(&self, transfer: TransferId, error: &Error) {
         let mut text = vec![0; 2];
-        let _ = wire::encode_error(error, &mut text);
+        let _ = wire::encode_error(&error.clone().node(&self.node_name), &mut text);
         text[..2].copy_from_slice(&error.code().to_wire().to_le_bytes());
         text.truncate(TEXT_MAX);
         self.say(ChunkKind::Refused, transfer, &text);
