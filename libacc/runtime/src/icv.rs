@@ -76,7 +76,9 @@ impl Runtime {
         match self.settings.device_type {
             Some(named) if named != DeviceType::Default => {
                 if self.of_type(named).next().is_none() && named != DeviceType::Host {
-                    return Err(self.no_type(named).remedy("set ACC_DEVICE_TYPE to a type that is there, or unset it"));
+                    let cause = format!("ACC_DEVICE_TYPE asks for {}, of which there is none", named.name());
+                    return Err(Error::new(ErrorCode::DeviceTypeUnavailable, cause)
+                        .remedy("set ACC_DEVICE_TYPE to a type that `accord info` shows, or unset it"));
                 }
                 Ok(named)
             }

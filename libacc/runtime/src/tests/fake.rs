@@ -7,25 +7,50 @@ use accord_types::{
     HostRange, LaunchDims, NodeId, ObjectSpec, QueueId, Result,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 
 const PAGE: u64 = 2 << 20;
 /// Where a fake device keeps global variables and the argument blocks of running regions.
 const GLOBALS: u64 = 0x6000_0000_0000;
 const ARGUMENTS: u64 = 0x7000_0000_0000;
 
-/// Bytes at addresses.
+/// Bytes at addresses; zero where nothing was written.
 #[derive(Default)]
-pub(super) struct Bytes(BTreeMap<u64, u8>);
+pub(super) struct Bytes(HashMap<u64, Box<[u8; CHUNK]>>);
+
+const CHUNK: usize = 4096;
 
 impl Bytes {
     pub(super) fn read(&self, at: u64, len: usize) -> Vec<u8> {
-        (0..len as u64).map(|i| self.0.get(&(at + i)).copied().unwrap_or(0)).collect()
+        let mut bytes = vec![0; len];
+        for (chunk, inside, range) in pieces(at, len) {
+            if let Some(chunk) = self.0.get(&chunk) {
+                let len = range.len();
+                bytes[range].copy_from_slice(&chunk[inside..inside + len]);
+            }
+        }
+        bytes
     }
 
     pub(super) fn write(&mut self, at: u64, bytes: &[u8]) {
-        self.0.extend((at..).zip(bytes.iter().copied()));
+        for (chunk, inside, range) in pieces(at, bytes.len()) {
+            let chunk = self.0.entry(chunk).or_insert_with(|| Box::new([0; CHUNK]));
+            chunk[inside..inside + range.len()].copy_from_slice(&bytes[range]);
+        }
     }
+}
+
+/// The chunks of a range: number, offset in it, and which bytes of the range it holds.
+fn pieces(at: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let here = at + done as u64;
+        let inside = here as usize % CHUNK;
+        let piece = (len - done).min(CHUNK - inside);
+        let range = done..done + piece;
+        done += piece;
+        (piece > 0).then_some((here / CHUNK as u64, inside, range))
+    })
 }
 
 /// The program's memory.
@@ -180,6 +205,7 @@ pub(super) struct Fake {
     ram: Arc<Ram>,
     kernels: Arc<Mutex<HashMap<u64, Kernel>>>,
     inner: Mutex<Inner>,
+    gate: Mutex<Option<(QueueId, Arc<Barrier>)>>,
 }
 
 impl Fake {
@@ -202,7 +228,7 @@ impl Fake {
             numa: None,
             cpus: Vec::new(),
         };
-        Self { info, device_type, ram, kernels, inner: Mutex::default() }
+        Self { info, device_type, ram, kernels, inner: Mutex::default(), gate: Mutex::default() }
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -217,6 +243,11 @@ impl Fake {
             self.drain(&mut inner, queue, u64::MAX);
         }
         inner.memory.read(at, len)
+    }
+
+    /// A wait for this queue does not end before the barrier opens.
+    pub(super) fn gate(&self, queue: QueueId, barrier: Arc<Barrier>) {
+        *self.gate.lock().unwrap() = Some((queue, barrier));
     }
 
     /// The next command that gets to run in this queue fails.
@@ -389,6 +420,10 @@ impl Port for Fake {
     }
 
     fn wait(&self, queues: &[QueueId]) -> Result<()> {
+        let gate = self.gate.lock().unwrap().clone().filter(|(queue, _)| queues.contains(queue));
+        if let Some((_, barrier)) = gate {
+            barrier.wait();
+        }
         let mut inner = self.inner.lock().unwrap();
         inner.counts.round_trips += 1;
         for queue in queues {

@@ -1,1 +1,182 @@
-//! To follow.
+//! What an operation costs, counted at the device: round trips only where the meaning needs one,
+//! and in steady state no commands that the program did not ask for.
+
+use super::fake::Counts;
+use super::world::kind::*;
+use super::world::{NO_TAGS, One, SYNC, World, call};
+use crate::Placement;
+
+const A: usize = 0x10_0000;
+const B: usize = 0x20_0000;
+const REGION: usize = 0x40_1000;
+const ASYNC_1: &[u32] = &[0x2000_0001, 0];
+const LARGE: usize = 100_000;
+
+/// A device in use, with `B` present.
+fn world() -> World {
+    let mut w = World::new();
+    w.enter(&[(ALLOC, LARGE, B)]).unwrap();
+    w.runtime.copyin(&mut w.t, A, LARGE, SYNC).unwrap();
+    w.runtime.copyout(&mut w.t, A, LARGE, SYNC, false).unwrap();
+    w.parallel(REGION, &[], ASYNC_1).unwrap();
+    w.runtime.wait_all(&mut w.t).unwrap();
+    w
+}
+
+fn launch(w: &mut World, list: &[One], tags: &[u32]) {
+    assert_eq!(w.parallel(REGION, list, tags).unwrap(), Placement::Device);
+}
+
+/// What `act` costs.
+fn cost(w: &mut World, act: impl FnOnce(&mut World)) -> Counts {
+    let before = w.fake().counts();
+    act(w);
+    let after = w.fake().counts();
+    Counts {
+        round_trips: after.round_trips - before.round_trips,
+        commands: after.commands - before.commands,
+        maps: after.maps - before.maps,
+        stores: after.stores - before.stores,
+        copies_in: after.copies_in - before.copies_in,
+        copies_out: after.copies_out - before.copies_out,
+        launches: after.launches - before.launches,
+        queue_waits: after.queue_waits - before.queue_waits,
+    }
+}
+
+#[test]
+fn an_async_launch_is_one_command_and_no_round_trip() {
+    let mut w = world();
+    let list = [(FORCE_PRESENT, LARGE, B), (TO, 4, A), (TO, 4, A + 8), (FIRSTPRIVATE, 32, A + 64)];
+    launch(&mut w, &list, ASYNC_1);
+    let one = Counts { commands: 1, launches: 1, ..Counts::default() };
+    assert_eq!(cost(&mut w, |w| launch(w, &list, ASYNC_1)), one);
+}
+
+#[test]
+fn a_launch_that_is_waited_for_is_one_command_and_one_round_trip() {
+    let mut w = world();
+    let list = [(FORCE_PRESENT, LARGE, B), (TO, 4, A)];
+    let one = Counts { commands: 1, launches: 1, round_trips: 1, ..Counts::default() };
+    assert_eq!(cost(&mut w, |w| launch(w, &list, NO_TAGS)), one);
+}
+
+#[test]
+fn descriptors_and_pointers_travel_with_the_launch() {
+    let mut w = world();
+    w.put_u64(A, B as u64);
+    let list = [(FORCE_PRESENT, LARGE, B), (TO_PSET, 64, A), (POINTER, 0, A)];
+    let one = Counts { commands: 1, launches: 1, ..Counts::default() };
+    assert_eq!(cost(&mut w, |w| launch(w, &list, ASYNC_1)), one);
+}
+
+#[test]
+fn a_member_pointer_is_stored_once_however_many_launches_attach_it() {
+    let mut w = world();
+    w.put_u64(A, B as u64);
+    w.enter(&[(TO, 16, A)]).unwrap();
+    let list = [(FORCE_PRESENT, 16, A), (FORCE_PRESENT, LARGE, B), (ATTACH, 0, A)];
+    w.parallel(REGION, &list, NO_TAGS).unwrap();
+    let one = Counts { commands: 1, launches: 1, ..Counts::default() };
+    assert_eq!(cost(&mut w, |w| launch(w, &list, ASYNC_1)), one);
+}
+
+#[test]
+fn copyin_is_one_command_and_no_round_trip() {
+    for (bytes, copies_in, stores) in [(LARGE, 1, 0), (4096, 0, 1)] {
+        let mut w = world();
+        for queue in [1, SYNC] {
+            let spent = cost(&mut w, |w| assert_ne!(w.runtime.copyin(&mut w.t, A, bytes, queue).unwrap(), 0));
+            assert_eq!(spent, Counts { commands: 1, copies_in, stores, ..Counts::default() });
+            w.runtime.delete(&mut w.t, A, bytes, queue, false).unwrap();
+        }
+        let spent = cost(&mut w, |w| w.enter(&[(TO, bytes, A)]).unwrap());
+        assert_eq!(spent, Counts { commands: 1, copies_in, stores, ..Counts::default() });
+    }
+}
+
+#[test]
+fn create_and_delete_are_free() {
+    let mut w = world();
+    for queue in [SYNC, 1] {
+        let spent = cost(&mut w, |w| {
+            for _ in 0..10 {
+                w.runtime.create(&mut w.t, A, LARGE, queue).unwrap();
+                w.runtime.delete(&mut w.t, A, LARGE, queue, false).unwrap();
+                w.enter_async(&[(ALLOC, LARGE, A)], queue).unwrap();
+                w.exit_async(&[(RELEASE, LARGE, A)], queue).unwrap();
+            }
+        });
+        assert_eq!(spent, Counts::default());
+    }
+    let spent = cost(&mut w, |w| {
+        let block = w.runtime.malloc(&mut w.t, LARGE).unwrap();
+        w.runtime.free(&mut w.t, block).unwrap();
+        w.data_start(&[(ALLOC, LARGE, A)]).unwrap();
+        w.data_end();
+    });
+    assert_eq!(spent, Counts::default());
+}
+
+#[test]
+fn attach_is_a_store_and_no_round_trip() {
+    let mut w = world();
+    w.put_u64(A, B as u64);
+    w.enter(&[(TO, 16, A)]).unwrap();
+    let one = Counts { commands: 1, stores: 1, ..Counts::default() };
+    assert_eq!(cost(&mut w, |w| w.runtime.attach(&mut w.t, A, SYNC).unwrap()), one);
+    assert_eq!(cost(&mut w, |w| w.runtime.attach(&mut w.t, A, SYNC).unwrap()), Counts::default());
+    assert_eq!(cost(&mut w, |w| w.runtime.detach(&mut w.t, A, SYNC, true).unwrap()), one);
+}
+
+#[test]
+fn update_device_has_no_round_trip_and_update_self_has_one() {
+    let mut w = world();
+    let spent = cost(&mut w, |w| w.runtime.update_device(&mut w.t, B, LARGE, SYNC).unwrap());
+    assert_eq!(spent, Counts { commands: 1, copies_in: 1, ..Counts::default() });
+    let spent = cost(&mut w, |w| w.update(&[(FORCE_FROM, LARGE, B)]).unwrap());
+    assert_eq!(spent, Counts { commands: 1, copies_out: 1, round_trips: 1, ..Counts::default() });
+    let spent = cost(&mut w, |w| w.runtime.update_self(&mut w.t, B, LARGE, 1).unwrap());
+    // The queue joins what the synchronous update left behind, unless the host has waited for it.
+    assert_eq!(spent, Counts { commands: 1, copies_out: 1, ..Counts::default() });
+}
+
+#[test]
+fn copyout_and_waits_are_one_round_trip() {
+    let mut w = world();
+    w.runtime.copyin(&mut w.t, A, LARGE, SYNC).unwrap();
+    let spent = cost(&mut w, |w| w.runtime.copyout(&mut w.t, A, LARGE, SYNC, false).unwrap());
+    assert_eq!(spent, Counts { commands: 1, copies_out: 1, round_trips: 1, ..Counts::default() });
+    for queue in 1..5 {
+        w.parallel(REGION, &[], &[0x2000_0000 | queue, 0]).unwrap();
+    }
+    let round_trip = Counts { round_trips: 1, ..Counts::default() };
+    assert_eq!(cost(&mut w, |w| w.runtime.wait_queue(&mut w.t, 2).unwrap()), round_trip);
+    assert_eq!(cost(&mut w, |w| w.runtime.wait_all(&mut w.t).unwrap()), round_trip, "for all queues together");
+    assert_eq!(cost(&mut w, |w| w.runtime.wait_all(&mut w.t).unwrap()), Counts::default(), "nothing is left");
+    assert_eq!(cost(&mut w, |w| w.runtime.wait_queue(&mut w.t, 77).unwrap()), Counts::default(), "never used");
+}
+
+#[test]
+fn queues_wait_for_each_other_without_the_host() {
+    let mut w = world();
+    w.parallel(REGION, &[], ASYNC_1).unwrap();
+    let one = Counts { commands: 1, queue_waits: 1, ..Counts::default() };
+    assert_eq!(cost(&mut w, |w| w.runtime.wait_async(&mut w.t, 1, 2).unwrap()), one);
+    let spent = cost(&mut w, |w| {
+        call(&[(FORCE_PRESENT, LARGE, B)], |e| w.runtime.enter_data(&mut w.t, -1, e, 3, &[1])).0.unwrap();
+    });
+    assert_eq!(spent, one);
+}
+
+#[test]
+fn a_compute_construct_with_data_costs_one_round_trip_in_all() {
+    let mut w = world();
+    let list = [(TOFROM, LARGE, A), (FROM, 64, A + LARGE), (TO, 4, A + 2 * LARGE)];
+    w.parallel(REGION, &list, NO_TAGS).unwrap();
+    let spent = cost(&mut w, |w| launch(w, &list, NO_TAGS));
+    let expected = Counts { commands: 4, copies_in: 1, copies_out: 2, launches: 1, round_trips: 1, ..Counts::default() };
+    assert_eq!(spent, expected);
+    let spent = cost(&mut w, |w| launch(w, &list, ASYNC_1));
+    assert_eq!(spent, Counts { round_trips: 0, ..expected });
+}
