@@ -219,13 +219,14 @@ impl Cluster {
         serde_json::from_str(&finished.stdout).map_err(|error| format!("{error}: {}", finished.stdout))
     }
 
-    /// Waits until `accord info` shows so many devices.
+    /// Waits until `accord info` shows so many devices that can be used.
     ///
     /// # Errors
     /// When it doesn't within 20 s.
     pub fn await_devices(&self, devices: u32) -> Result<()> {
         self.await_info(&format!("{devices} devices"), |info| {
-            info["devices"].as_array().is_some_and(|rows| rows.len() == devices as usize)
+            let usable = |rows: &Vec<Value>| rows.iter().filter(|row| !row["num"].is_null()).count();
+            info["devices"].as_array().map(usable) == Some(devices as usize)
         })
     }
 

@@ -17,7 +17,7 @@ pub enum Mode {
     Stock,
     /// From libacc in the program: two CPU devices of this machine.
     Local,
-    /// From a cluster: two hosts with a CPU device each.
+    /// From a cluster: two hosts with a CPU device each. It begins on the one that is remote.
     Cluster,
 }
 
@@ -96,6 +96,9 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
         }
         if !program.shared {
             job = job.env("ACCORD_TEST_SEPARATE", "1");
+        }
+        if mode == Mode::Cluster && !program.first_device {
+            job = job.env("ACC_DEVICE_NUM", "1");
         }
         if mode == Mode::Local {
             job = job.env("ACCORD_CPU_DEVICES", "2");

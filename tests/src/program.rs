@@ -8,6 +8,7 @@
 //! // BUILD with=second.c   another source, from support/
 //! // BUILD plugin=plugin.c a shared object from support/; its path is the first argument
 //! // RUN env=NAME=VALUE    in the program's environment; {plugin} is the shared object's path
+//! // RUN first-device      begins on device 0, where a cluster's program otherwise begins on a remote one
 //! // RUN shared            its device shares the host's memory
 //! // EXPECT exit=1         exit status (0 if not said, and then it prints PASS)
 //! // EXPECT stdout=/re/    also stderr=/re/: a regular expression that must be found
@@ -98,6 +99,8 @@ pub struct Program {
     pub plugin: Option<PathBuf>,
     /// Environment.
     pub env: Vec<(String, String)>,
+    /// It begins on device 0.
+    pub first_device: bool,
     /// Its device shares the host's memory.
     pub shared: bool,
 }
@@ -145,6 +148,7 @@ impl Program {
             with: Vec::new(),
             plugin: None,
             env: Vec::new(),
+            first_device: false,
             shared: false,
         };
         for line in text.lines().map_while(|line| line.strip_prefix(language.comment())) {
@@ -170,6 +174,7 @@ impl Program {
                 let (name, value) = value.split_once('=').ok_or("NAME=VALUE is missing")?;
                 self.env.push((name.to_owned(), value.to_owned()));
             }
+            ("RUN", "first-device") => self.first_device = true,
             ("RUN", "shared") => self.shared = true,
             ("EXPECT", "exit") => self.expect.exit = value.parse().map_err(|_| "not a number")?,
             ("EXPECT", "stdout") => self.expect.stdout.push(pattern(value)?),

@@ -121,14 +121,21 @@ fn a_coordinator_that_never_answers() {
     thread.join().unwrap();
 }
 
+/// Runs a program in a shell that has first narrowed a limit.
+fn limited(limit: &str) -> Finished {
+    let program = test_program("c/data_copy.c").unwrap();
+    let script = format!("{limit}; LD_PRELOAD=$LIBRARY exec {}", program.display());
+    Job::new("bash").args(["-c", &script]).env("LIBRARY", libacc().unwrap()).run().unwrap()
+}
+
 #[test]
-fn more_memory_than_the_machine_has() {
-    let finished = Job::new(test_program("c/data_copy.c").unwrap())
-        .env("LD_PRELOAD", libacc().unwrap())
-        .env("ACCORD_CPU_MEMORY", "7000000T")
-        .run()
-        .unwrap();
-    failed_with(&finished, &["ACCORD_CPU_MEMORY"]);
+fn no_room_for_device_memory() {
+    failed_with(&limited("trap '' XFSZ; ulimit -f 1000"), &["device memory", "acc_error_", "ulimit"]);
+}
+
+#[test]
+fn no_address_space_for_device_memory() {
+    failed_with(&limited("ulimit -v 2000000"), &["device memory", "acc_error_", "ulimit"]);
 }
 
 // ---- lost agents --------------------------------------------------------------------------

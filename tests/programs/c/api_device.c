@@ -1,4 +1,5 @@
 // Device routines: type, number, init, shutdown, on_device (3.2.1 to 3.2.8).
+// RUN first-device
 #include "check.h"
 
 int main(void)

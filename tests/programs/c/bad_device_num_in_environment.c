@@ -1,4 +1,5 @@
 // ACC_DEVICE_NUM names a device that is not there.
+// RUN first-device
 // RUN env=ACC_DEVICE_NUM=4711
 // EXPECT device-memory
 // EXPECT exit=1

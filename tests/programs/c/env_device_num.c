@@ -1,4 +1,5 @@
 // ACC_DEVICE_NUM chooses the device to begin with (4.2).
+// RUN first-device
 // RUN env=ACC_DEVICE_NUM=1
 // EXPECT device-memory
 #include "check.h"

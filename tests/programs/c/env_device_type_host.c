@@ -1,4 +1,5 @@
 // ACC_DEVICE_TYPE=HOST (in any case of letters): regions run in the program itself (4.1).
+// RUN first-device
 // RUN env=ACC_DEVICE_TYPE=HOST
 // RUN shared
 #include "check.h"

@@ -1,0 +1,298 @@
+//! The driver's functions.
+#![allow(unreachable_pub)] // They are found by their names.
+
+use crate::control::{INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, begin, setting};
+use crate::memory;
+use crate::module::{self, Function, Module};
+use crate::stream::{Event, Stream};
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::sync::{Arc, OnceLock};
+
+thread_local! {
+    static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A context is its device's number plus this: never null.
+const CONTEXT: usize = 0x1000;
+
+fn devices() -> c_int {
+    setting("FAKE_CUDA_DEVICES", 2) as c_int
+}
+
+fn current() -> Result<c_int, i32> {
+    CURRENT.with_borrow(|stack| stack.last().map(|context| (context - CONTEXT) as c_int)).ok_or(INVALID_CONTEXT)
+}
+
+fn end(result: Result<(), i32>) -> c_int {
+    result.err().unwrap_or(0)
+}
+
+fn string(raw: *const c_char) -> String {
+    // SAFETY: the driver's callers pass strings that end with a zero byte.
+    unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()
+}
+
+unsafe fn put_string(to: *mut c_char, len: c_int, text: &str) {
+    let bytes = &text.as_bytes()[..text.len().min(len as usize - 1)];
+    // SAFETY: the caller's buffer has `len` bytes.
+    unsafe {
+        to.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        *to.add(bytes.len()) = 0;
+    }
+}
+
+/// The driver's own stream, number 0, of the whole process.
+fn stream(raw: *mut c_void) -> Result<Arc<Stream>, i32> {
+    static DEFAULT: OnceLock<Arc<Stream>> = OnceLock::new();
+    if raw.is_null() {
+        return Ok(Arc::clone(DEFAULT.get_or_init(Stream::start)));
+    }
+    let raw = raw.cast_const().cast::<Stream>();
+    // SAFETY: callers pass streams that cuStreamCreate returned and that are not destroyed.
+    Ok(unsafe {
+        Arc::increment_strong_count(raw);
+        Arc::from_raw(raw)
+    })
+}
+
+macro_rules! calls {
+    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {
+        $(
+            /// See the driver's manual.
+            ///
+            /// # Safety
+            /// See there.
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case, clippy::too_many_arguments)]
+            pub unsafe extern "C" fn $name($($arg: $ty),*) -> c_int {
+                #[allow(unused_unsafe)]
+                end(begin(stringify!($name)).and_then(|()| {
+                    // SAFETY: the caller's promise: addresses that it passes are valid for what the call does.
+                    unsafe { $body }
+                }))
+            }
+        )*
+    };
+}
+
+calls! {
+    fn cuInit(_flags: c_uint) { Ok(()) }
+    fn cuDriverGetVersion(version: *mut c_int) { *version = 13_000; Ok(()) }
+    fn cuDeviceGetCount(count: *mut c_int) { *count = devices(); Ok(()) }
+    fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
+        *device = ordinal;
+        if (0..devices()).contains(&ordinal) { Ok(()) } else { Err(101) }
+    }
+    fn cuDeviceGetName(name: *mut c_char, len: c_int, _device: c_int) { put_string(name, len, "Fake GPU"); Ok(()) }
+    fn cuDeviceGetPCIBusId(text: *mut c_char, len: c_int, device: c_int) {
+        put_string(text, len, &format!("FFFF:FF:{device:02X}.0"));
+        Ok(())
+    }
+    fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) { *bytes = memory::total() as usize; Ok(()) }
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
+        *value = match attribute {
+            75 => 9,          // compute capability, major
+            16 => 4,          // multiprocessors
+            102 => 1,         // mapping at chosen addresses
+            13 => 1_000_000,  // clock, kHz
+            _ => 0,
+        };
+        Ok(())
+    }
+    fn cuDeviceCanAccessPeer(can: *mut c_int, _device: c_int, _peer: c_int) { *can = 1; Ok(()) }
+    fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) { *context = CONTEXT + device as usize; Ok(()) }
+    fn cuDevicePrimaryCtxRelease_v2(_device: c_int) { Ok(()) }
+    fn cuCtxGetCurrent(context: *mut usize) {
+        *context = CURRENT.with_borrow(|stack| stack.last().copied().unwrap_or(0));
+        Ok(())
+    }
+    fn cuCtxPushCurrent_v2(context: usize) { CURRENT.with_borrow_mut(|stack| stack.push(context)); Ok(()) }
+    fn cuCtxPopCurrent_v2(context: *mut usize) {
+        *context = CURRENT.with_borrow_mut(Vec::pop).ok_or(INVALID_CONTEXT)?;
+        Ok(())
+    }
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        (*free, *total) = (memory::free(current()?) as usize, memory::total() as usize);
+        Ok(())
+    }
+    fn cuMemAddressReserve(start: *mut u64, size: usize, _alignment: usize, _at: u64, _flags: c_ulonglong) {
+        *start = memory::reserve(size + (2 << 20))?.next_multiple_of(2 << 20);
+        Ok(())
+    }
+    fn cuMemAddressFree(start: u64, size: usize) { memory::unreserve(start, size); Ok(()) }
+    fn cuMemCreate(handle: *mut u64, size: usize, properties: *const c_int, _flags: c_ulonglong) {
+        // Kind, kinds of handles, kind of place, place.
+        *handle = memory::create(*properties.add(3), size as u64)?;
+        Ok(())
+    }
+    fn cuMemRelease(handle: u64) { memory::release(handle) }
+    fn cuMemMap(start: u64, size: usize, _offset: usize, handle: u64, _flags: c_ulonglong) {
+        memory::map(start, size as u64, handle)
+    }
+    fn cuMemUnmap(start: u64, size: usize) { memory::unmap(start, size as u64) }
+    fn cuMemSetAccess(start: u64, size: usize, _access: *const c_void, _count: usize) { memory::check(start, size) }
+    fn cuMemHostAlloc(memory: *mut u64, size: usize, _flags: c_uint) { *memory = memory::pin(size); Ok(()) }
+    fn cuMemFreeHost(memory: u64) { memory::unpin(memory) }
+    fn cuMemAlloc_v2(start: *mut u64, bytes: usize) { *start = memory::allocate(current()?, bytes)?; Ok(()) }
+    fn cuMemFree_v2(start: u64) { memory::free_allocation(start) }
+    fn cuPointerGetAttribute(value: *mut c_uint, _attribute: c_int, address: u64) {
+        *value = 1;
+        if memory::is_pinned(address) { Ok(()) } else { Err(INVALID_VALUE) }
+    }
+    fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, raw: *mut c_void) {
+        memory::check(to, bytes)?;
+        current()?;
+        if memory::is_pinned(from) {
+            copy(&*stream(raw)?, to, from, bytes);
+        } else {
+            let taken = std::slice::from_raw_parts(from as *const u8, bytes).to_vec();
+            // SAFETY: the range was checked.
+            stream(raw)?.put(move || unsafe { (to as *mut u8).copy_from_nonoverlapping(taken.as_ptr(), taken.len()) });
+        }
+        Ok(())
+    }
+    fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, bytes: usize, raw: *mut c_void) {
+        memory::check(from, bytes)?;
+        current()?;
+        copy(&*stream(raw)?, to, from, bytes);
+        if !memory::is_pinned(to) {
+            stream(raw)?.wait();
+        }
+        Ok(())
+    }
+    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, raw: *mut c_void) {
+        memory::check(from, bytes)?;
+        memory::check(to, bytes)?;
+        copy(&*stream(raw)?, to, from, bytes);
+        Ok(())
+    }
+    fn cuMemcpyPeerAsync(to: u64, _to_context: usize, from: u64, _from_context: usize, bytes: usize, raw: *mut c_void) {
+        memory::check(from, bytes)?;
+        memory::check(to, bytes)?;
+        copy(&*stream(raw)?, to, from, bytes);
+        Ok(())
+    }
+    fn cuStreamCreate(raw: *mut *const Stream, _flags: c_uint) {
+        current()?;
+        *raw = Arc::into_raw(Stream::start());
+        Ok(())
+    }
+    fn cuStreamDestroy_v2(raw: *mut c_void) {
+        let own = Arc::from_raw(raw.cast_const().cast::<Stream>());
+        own.close();
+        Ok(())
+    }
+    fn cuStreamQuery(raw: *mut c_void) { if stream(raw)?.is_idle() { begin("") } else { Err(NOT_READY) } }
+    fn cuStreamSynchronize(raw: *mut c_void) { stream(raw)?.wait(); begin("") }
+    fn cuStreamWaitEvent(raw: *mut c_void, event: *const Event, _flags: c_uint) {
+        (*event).hold_up(&*stream(raw)?);
+        Ok(())
+    }
+    fn cuEventCreate(event: *mut *mut Event, _flags: c_uint) { *event = Box::into_raw(Box::default()); Ok(()) }
+    fn cuEventDestroy_v2(event: *mut Event) { drop(Box::from_raw(event)); Ok(()) }
+    fn cuEventRecord(event: *const Event, raw: *mut c_void) { (*event).record(&stream(raw)?); Ok(()) }
+    fn cuEventQuery(event: *const Event) { if (*event).is_done() { begin("") } else { Err(NOT_READY) } }
+    fn cuEventSynchronize(event: *const Event) { (*event).wait(); begin("") }
+    fn cuLinkCreate_v2(_count: c_uint, _options: *mut c_void, _values: *mut c_void, state: *mut *mut Link) {
+        current()?;
+        *state = Box::into_raw(Box::default());
+        Ok(())
+    }
+    fn cuLinkAddData_v2(
+        state: *mut Link, kind: c_int, data: *const c_char, size: usize, _name: *const c_char,
+        _count: c_uint, _options: *mut c_void, _values: *mut c_void,
+    ) {
+        let text = string(data);
+        if kind != 1 || text.len() + 1 != size {
+            return Err(INVALID_VALUE);
+        }
+        (&mut *state).texts.push(text);
+        Ok(())
+    }
+    fn cuLinkComplete(state: *mut Link, code: *mut *const u8, size: *mut usize) {
+        let state = &mut *state;
+        state.code = module::link(&state.texts)?;
+        (*code, *size) = (state.code.as_ptr(), state.code.len());
+        Ok(())
+    }
+    fn cuLinkDestroy(state: *mut Link) { drop(Box::from_raw(state)); Ok(()) }
+    fn cuModuleLoadData(module: *mut *mut Module, code: *const c_char) {
+        *module = Box::into_raw(Box::new(Module::load(&string(code), current()?)?));
+        Ok(())
+    }
+    fn cuModuleUnload(module: *mut Module) { Box::from_raw(module).unload(); Ok(()) }
+    fn cuModuleGetFunction(function: *mut *mut Function, module: *const Module, name: *const c_char) {
+        // Lives as long as the process, as handles in tests may.
+        *function = Box::into_raw(Box::new((*module).function(&string(name))?));
+        Ok(())
+    }
+    fn cuModuleGetGlobal_v2(start: *mut u64, bytes: *mut usize, module: *const Module, name: *const c_char) {
+        (*start, *bytes) = (*module).variable(&string(name))?;
+        Ok(())
+    }
+    fn cuFuncGetAttribute(value: *mut c_int, _attribute: c_int, _function: *const Function) { *value = 1024; Ok(()) }
+    fn cuOccupancyMaxPotentialBlockSize(
+        grid: *mut c_int, block: *mut c_int, _function: *const Function, _shared: *const c_void, _dynamic: usize, limit: c_int,
+    ) {
+        (*grid, *block) = (8, if limit == 0 { 256 } else { limit });
+        Ok(())
+    }
+    fn cuLaunchKernel(
+        function: *const Function, grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint,
+        block_x: c_uint, block_y: c_uint, _block_z: c_uint, _shared: c_uint, raw: *mut c_void,
+        parameters: *const *const u8, _extra: *mut c_void,
+    ) {
+        current()?;
+        if grid_x == 0 || block_x * block_y == 0 || block_x * block_y > 1024 {
+            return Err(INVALID_VALUE);
+        }
+        let function = function.as_ref().ok_or(INVALID_HANDLE)?.clone();
+        // Aligned as a parameter is.
+        let mut parameter = vec![0u128; function.bytes.div_ceil(16)];
+        if !parameters.is_null() {
+            parameter.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(*parameters, function.bytes);
+        }
+        stream(raw)?.put(move || {
+            // SAFETY: the bytes are the vector's own.
+            function.run(unsafe { std::slice::from_raw_parts(parameter.as_ptr().cast(), parameter.len() * 16) });
+        });
+        Ok(())
+    }
+}
+
+/// A link under way.
+#[derive(Default)]
+pub struct Link {
+    texts: Vec<String>,
+    code: Vec<u8>,
+}
+
+fn copy(stream: &Stream, to: u64, from: u64, bytes: usize) {
+    // SAFETY: callers have checked the device's side; the other is the caller's promise.
+    stream.put(move || unsafe { (from as *const u8).copy_to(to as *mut u8, bytes) });
+}
+
+/// See the driver's manual.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+extern "C" fn cuGetErrorName(code: c_int, text: *mut *const c_char) -> c_int {
+    let name = match code {
+        1 => c"CUDA_ERROR_INVALID_VALUE",
+        2 => c"CUDA_ERROR_OUT_OF_MEMORY",
+        700 => c"CUDA_ERROR_ILLEGAL_ADDRESS",
+        _ => c"CUDA_ERROR_OF_THE_FAKE",
+    };
+    // SAFETY: the caller's promise.
+    unsafe { *text = name.as_ptr() };
+    0
+}
+
+/// See the driver's manual.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+extern "C" fn cuGetErrorString(_code: c_int, text: *mut *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { *text = c"as the test asked for".as_ptr() };
+    0
+}

@@ -1,0 +1,82 @@
+//! What tests ask the driver for besides the driver's own calls.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A kernel: gets its slots, returns 0 or the error that ends the context.
+pub type Kernel = extern "C" fn(slots: *const u64) -> i32;
+
+pub(crate) const INVALID_VALUE: i32 = 1;
+pub(crate) const OUT_OF_MEMORY: i32 = 2;
+pub(crate) const INVALID_CONTEXT: i32 = 201;
+pub(crate) const INVALID_HANDLE: i32 = 400;
+pub(crate) const NOT_FOUND: i32 = 500;
+pub(crate) const NOT_READY: i32 = 600;
+
+static KERNELS: Mutex<Option<HashMap<String, Kernel>>> = Mutex::new(None);
+/// Call, calls until it fails, error.
+static FAILURES: Mutex<Vec<(String, u32, i32)>> = Mutex::new(Vec::new());
+static LINKS: AtomicU32 = AtomicU32::new(0);
+/// The error that every call of a lost context returns.
+static STICKY: AtomicI32 = AtomicI32::new(0);
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn text(raw: *const c_char) -> String {
+    // SAFETY: callers pass strings that end with a zero byte.
+    unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()
+}
+
+/// Runs `kernel` for every launch of the function `name`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_kernel(name: *const c_char, kernel: Kernel) {
+    lock(&KERNELS).get_or_insert_default().insert(text(name), kernel);
+}
+
+/// Lets the driver's function `name` fail with `code` once, after `after` calls that don't.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_fail(name: *const c_char, after: u32, code: i32) {
+    lock(&FAILURES).push((text(name), after, code));
+}
+
+/// How often PTX was linked.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_links() -> u32 {
+    LINKS.load(Ordering::Relaxed)
+}
+
+pub(crate) fn kernel(name: &str) -> Option<Kernel> {
+    lock(&KERNELS).as_ref()?.get(name).copied()
+}
+
+pub(crate) fn count_link() {
+    LINKS.fetch_add(1, Ordering::Relaxed);
+}
+
+pub(crate) fn lose_context(code: i32) {
+    let _ = STICKY.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// At the start of every call: the error that it has to return.
+pub(crate) fn begin(call: &str) -> Result<(), i32> {
+    let sticky = STICKY.load(Ordering::Acquire);
+    if sticky != 0 {
+        return Err(sticky);
+    }
+    let mut failures = lock(&FAILURES);
+    if let Some(at) = failures.iter().position(|(name, _, _)| name == call) {
+        if failures[at].1 == 0 {
+            return Err(failures.swap_remove(at).2);
+        }
+        failures[at].1 -= 1;
+    }
+    Ok(())
+}
+
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}

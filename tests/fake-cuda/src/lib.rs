@@ -1,0 +1,12 @@
+//! A CUDA driver for tests, never installed: device memory is the host's, streams are threads, and a kernel is
+//! a function that the test has registered under its name. Any call can be made to fail.
+//!
+//! `FAKE_CUDA_DEVICES` (default 2) and `FAKE_CUDA_MEMORY` (bytes, default 1 GiB) say what there is.
+
+mod calls;
+mod control;
+mod memory;
+mod module;
+mod stream;
+
+pub use control::{Kernel, fake_cuda_fail, fake_cuda_kernel, fake_cuda_links};

@@ -1,0 +1,129 @@
+//! Device memory: mappings of this process.
+
+use crate::control::{INVALID_VALUE, OUT_OF_MEMORY, lock, setting};
+use std::collections::BTreeMap;
+use std::ptr::null_mut;
+use std::sync::Mutex;
+
+/// Ranges that copies may touch: start to end and device.
+static MAPPED: Mutex<BTreeMap<u64, (u64, i32)>> = Mutex::new(BTreeMap::new());
+/// Pinned host memory: start to end.
+static PINNED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+/// Bytes taken, by device.
+static TAKEN: Mutex<BTreeMap<i32, u64>> = Mutex::new(BTreeMap::new());
+/// Pieces by handle: device and size.
+static PIECES: Mutex<BTreeMap<u64, (i32, u64)>> = Mutex::new(BTreeMap::new());
+
+pub(crate) fn total() -> u64 {
+    setting("FAKE_CUDA_MEMORY", 1 << 30)
+}
+
+pub(crate) fn free(device: i32) -> u64 {
+    total() - lock(&TAKEN).get(&device).copied().unwrap_or(0)
+}
+
+pub(crate) fn reserve(len: usize) -> Result<u64, i32> {
+    // SAFETY: a new mapping that nothing can be done with.
+    let start = unsafe {
+        libc::mmap(null_mut(), len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
+    };
+    if start == libc::MAP_FAILED { Err(OUT_OF_MEMORY) } else { Ok(start as u64) }
+}
+
+pub(crate) fn unreserve(start: u64, len: usize) {
+    // SAFETY: the caller gives back what `reserve` returned.
+    unsafe { libc::munmap(start as *mut _, len) };
+}
+
+pub(crate) fn create(device: i32, len: u64) -> Result<u64, i32> {
+    take(device, len)?;
+    let mut pieces = lock(&PIECES);
+    let handle = pieces.keys().next_back().map_or(1, |last| last + 1);
+    pieces.insert(handle, (device, len));
+    Ok(handle)
+}
+
+pub(crate) fn release(handle: u64) -> Result<(), i32> {
+    let (device, len) = lock(&PIECES).remove(&handle).ok_or(INVALID_VALUE)?;
+    *lock(&TAKEN).entry(device).or_default() -= len;
+    Ok(())
+}
+
+fn take(device: i32, len: u64) -> Result<(), i32> {
+    let mut taken = lock(&TAKEN);
+    let taken = taken.entry(device).or_default();
+    if *taken + len > total() {
+        return Err(OUT_OF_MEMORY);
+    }
+    *taken += len;
+    Ok(())
+}
+
+pub(crate) fn map(start: u64, len: u64, handle: u64) -> Result<(), i32> {
+    let (device, size) = lock(&PIECES).get(&handle).copied().ok_or(INVALID_VALUE)?;
+    let mut mapped = lock(&MAPPED);
+    let overlaps = mapped.range(..start + len).next_back().is_some_and(|(_, (end, _))| *end > start);
+    if size != len || overlaps || !start.is_multiple_of(2 << 20) {
+        return Err(INVALID_VALUE);
+    }
+    // SAFETY: the range is the caller's reservation.
+    if unsafe { libc::mprotect(start as *mut _, len as usize, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+        return Err(INVALID_VALUE);
+    }
+    mapped.insert(start, (start + len, device));
+    Ok(())
+}
+
+pub(crate) fn unmap(start: u64, len: u64) -> Result<(), i32> {
+    // Whole pieces only, as the driver has it.
+    let mut mapped = lock(&MAPPED);
+    if mapped.get(&start).is_none_or(|(end, _)| *end != start + len) {
+        return Err(INVALID_VALUE);
+    }
+    mapped.remove(&start);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: replaces the caller's own mapping.
+    unsafe { libc::mmap(start as *mut _, len as usize, libc::PROT_NONE, flags, -1, 0) };
+    Ok(())
+}
+
+/// Whether all of a range is mapped.
+pub(crate) fn check(start: u64, len: usize) -> Result<(), i32> {
+    let mapped = lock(&MAPPED);
+    let (mut at, end) = (start, start + len as u64);
+    while at < end {
+        match mapped.range(..=at).next_back() {
+            Some((_, (until, _))) if *until > at => at = *until,
+            _ => return Err(INVALID_VALUE),
+        }
+    }
+    Ok(())
+}
+
+/// Memory that is mapped from the start: `cuMemAlloc`, variables of modules.
+pub(crate) fn allocate(device: i32, len: usize) -> Result<u64, i32> {
+    take(device, len as u64)?;
+    let memory = Box::leak(vec![0u128; len.div_ceil(16)].into_boxed_slice()).as_mut_ptr() as u64;
+    lock(&MAPPED).insert(memory, (memory + len as u64, device));
+    Ok(memory)
+}
+
+pub(crate) fn free_allocation(start: u64) -> Result<(), i32> {
+    let (end, device) = lock(&MAPPED).remove(&start).ok_or(INVALID_VALUE)?;
+    *lock(&TAKEN).entry(device).or_default() -= end - start;
+    Ok(())
+}
+
+pub(crate) fn pin(len: usize) -> u64 {
+    let memory = Box::leak(vec![0u128; len.div_ceil(16)].into_boxed_slice()).as_mut_ptr() as u64;
+    lock(&PINNED).insert(memory, memory + len as u64);
+    memory
+}
+
+pub(crate) fn unpin(start: u64) -> Result<(), i32> {
+    lock(&PINNED).remove(&start).map(drop).ok_or(INVALID_VALUE)
+}
+
+pub(crate) fn is_pinned(address: u64) -> bool {
+    lock(&PINNED).range(..=address).next_back().is_some_and(|(_, end)| *end > address)
+}

@@ -1,0 +1,108 @@
+//! Streams: a thread each, that does what it is given in order.
+
+use crate::control::lock;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+type Work = Box<dyn FnOnce() + Send>;
+
+pub(crate) struct Stream {
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    work: VecDeque<Work>,
+    put: u64,
+    done: u64,
+    closing: bool,
+}
+
+/// A point in a stream; none before it was recorded.
+#[derive(Default)]
+pub(crate) struct Event(Mutex<Option<(Arc<Stream>, u64)>>);
+
+impl Stream {
+    pub(crate) fn start() -> Arc<Self> {
+        let stream = Arc::new(Self { state: Mutex::default(), moved: Condvar::new() });
+        let own = Arc::clone(&stream);
+        std::thread::spawn(move || own.serve());
+        stream
+    }
+
+    fn serve(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(work) = state.work.pop_front() {
+                drop(state);
+                work();
+                state = lock(&self.state);
+                state.done += 1;
+                self.moved.notify_all();
+            } else if state.closing {
+                return;
+            } else {
+                state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    pub(crate) fn put(&self, work: impl FnOnce() + Send + 'static) {
+        let mut state = lock(&self.state);
+        state.work.push_back(Box::new(work));
+        state.put += 1;
+        self.moved.notify_all();
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = lock(&self.state);
+        state.done == state.put
+    }
+
+    pub(crate) fn wait(&self) {
+        let until = lock(&self.state).put;
+        self.wait_until(until);
+    }
+
+    fn wait_until(&self, until: u64) {
+        let mut state = lock(&self.state);
+        while state.done < until {
+            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends the thread when everything is done.
+    pub(crate) fn close(&self) {
+        lock(&self.state).closing = true;
+        self.moved.notify_all();
+    }
+}
+
+impl Event {
+    pub(crate) fn record(&self, stream: &Arc<Stream>) {
+        let put = lock(&stream.state).put;
+        *lock(&self.0) = Some((Arc::clone(stream), put));
+    }
+
+    fn point(&self) -> Option<(Arc<Stream>, u64)> {
+        lock(&self.0).clone()
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.point().is_none_or(|(stream, put)| lock(&stream.state).done >= put)
+    }
+
+    pub(crate) fn wait(&self) {
+        if let Some((stream, put)) = self.point() {
+            stream.wait_until(put);
+        }
+    }
+
+    /// Makes `waiting` wait for the point as it is now.
+    pub(crate) fn hold_up(&self, waiting: &Stream) {
+        if let Some((stream, put)) = self.point() {
+            waiting.put(move || stream.wait_until(put));
+        }
+    }
+}
