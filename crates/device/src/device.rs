@@ -1,7 +1,7 @@
 //! The one trait that every backend implements, in CUDA's words.
 
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, FunctionSpec, GlobalSpec, LaunchDims, QueueId, Result, Seq,
+    ArgBlock, DeviceInfo, DevicePtr, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId, Result, Seq,
     SpanSink, StreamId,
 };
 use std::sync::Arc;
@@ -19,6 +19,12 @@ pub trait Source: Send {
     /// `fill` never blocks and may run on the thread that asks for the copy.
     fn immediate(&self) -> bool {
         false
+    }
+
+    /// The bytes are this process's own memory, here: a device may read them itself, by several threads, from the
+    /// moment when [`Source::fill`] would have been called until the copy is done.
+    fn memory(&self) -> Option<HostRange> {
+        None
     }
 }
 
@@ -43,6 +49,12 @@ pub trait Sink: Send {
     /// `drain` never blocks and may run on the thread that asks for the copy.
     fn immediate(&self) -> bool {
         false
+    }
+
+    /// The bytes go to this process's own memory, here: a device may write them itself, in any order; then
+    /// [`Sink::drain`] and [`Sink::finish`] are not called.
+    fn memory(&self) -> Option<HostRange> {
+        None
     }
 }
 
@@ -83,7 +95,7 @@ pub trait Device: Send + Sync {
     fn trace(&self, sink: Arc<dyn SpanSink>);
 
     /// Puts memory behind `[start, start + len)`, which must be inside [`Device::addresses`]
-    /// and not mapped yet. New memory holds zeros.
+    /// and not mapped yet. New memory of a CPU device holds zeros, that of a GPU anything.
     ///
     /// # Errors
     /// `acc_error_out_of_memory`.
@@ -166,6 +178,11 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// The stream's or device's failure.
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()>;
+
+    /// The device as a GPU of this machine, if it is one.
+    fn as_cuda(&self) -> Option<&crate::cuda::CudaDevice> {
+        None
+    }
 
     /// Ends the device: work under way is abandoned, memory and workers are gone on return.
     fn shutdown(&self);

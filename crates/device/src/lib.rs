@@ -1,7 +1,9 @@
 //! Devices at the level of CUDA's words: memory, streams, functions, launches, copies.
 
 pub mod cpu;
+pub mod cuda;
 mod device;
+mod failure;
 pub mod image;
 pub mod fake;
 pub mod relay;

@@ -17,7 +17,7 @@ mod config;
 mod control;
 mod detach;
 mod device;
-mod failure;
+use crate::failure;
 mod futex;
 mod lane;
 mod layout;

@@ -1,0 +1,146 @@
+//! Machine code of images on disk, so that only the first start of a program compiles its PTX.
+
+use accord_types::ImageId;
+use sha2::{Digest as _, Sha256};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Most bytes that the cache keeps; the least recently used go first.
+const BYTES_MAX: u64 = 256 << 20;
+/// Length of the hash before the code.
+const HASH: usize = 32;
+
+/// A folder with machine code. Any number of processes use it at the same time.
+pub(crate) struct Cache {
+    folder: PathBuf,
+}
+
+/// What machine code depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    pub(crate) image: ImageId,
+    /// 90 for `sm_90`.
+    pub(crate) sm: u32,
+    pub(crate) driver: i32,
+    /// The PTX was rewritten, by this version of the rewriting.
+    pub(crate) rewritten: Option<u32>,
+}
+
+impl Cache {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// The code stored under a key. A damaged file counts as none.
+    pub(crate) fn load(&self, key: &Key) -> Option<Vec<u8>> {
+        let path = self.path(key);
+        let mut bytes = std::fs::read(&path).ok()?;
+        if bytes.len() < HASH || Sha256::digest(&bytes[HASH..])[..] != bytes[..HASH] {
+            return None;
+        }
+        bytes.drain(..HASH);
+        if let Ok(file) = std::fs::File::open(&path) {
+            // Its time says when it was last of use.
+            let _ = file.set_modified(SystemTime::now());
+        }
+        Some(bytes)
+    }
+
+    /// Stores code. A cache that can't be written is no error: the next start compiles again.
+    pub(crate) fn store(&self, key: &Key, code: &[u8]) {
+        let _ = self.write(&self.path(key), code);
+        self.trim();
+    }
+
+    fn write(&self, path: &Path, code: &[u8]) -> std::io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let temporary = path.with_extension(format!("{}.new", std::process::id()));
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let written = file.write_all(&Sha256::digest(code)).and_then(|()| file.write_all(code));
+        // Renaming is atomic: others see all of it or none.
+        let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
+        if renamed.is_err() {
+            let _ = std::fs::remove_file(&temporary);
+        }
+        renamed
+    }
+
+    fn trim(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.folder) else { return };
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+            .flatten()
+            .filter_map(|entry| {
+                let data = entry.metadata().ok()?;
+                Some((data.modified().ok()?, data.len(), entry.path()))
+            })
+            .collect();
+        files.sort();
+        let mut sum: u64 = files.iter().map(|(_, len, _)| len).sum();
+        for (_, len, path) in files {
+            if sum <= BYTES_MAX {
+                break;
+            }
+            // Another process may have been faster.
+            let _ = std::fs::remove_file(path);
+            sum -= len;
+        }
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        let image: String = key.image.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let kind = key.rewritten.map_or("m".to_owned(), |version| format!("p{version}"));
+        self.folder.join(format!("{image}-sm{}-{}-{kind}.cubin", key.sm, key.driver))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(byte: u8) -> Key {
+        Key { image: ImageId([byte; 32]), sm: 90, driver: 13_000, rewritten: Some(1) }
+    }
+
+    #[test]
+    fn code_comes_back_under_its_own_key_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path().join("not/there/yet"));
+        assert!(cache.load(&key(1)).is_none());
+        cache.store(&key(1), b"code");
+        assert_eq!(cache.load(&key(1)).as_deref(), Some(&b"code"[..]));
+        assert!(cache.load(&key(2)).is_none());
+        assert!(cache.load(&Key { driver: 12_080, ..key(1) }).is_none());
+        assert!(cache.load(&Key { rewritten: None, ..key(1) }).is_none());
+    }
+
+    #[test]
+    fn a_damaged_file_counts_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path().to_owned());
+        cache.store(&key(1), b"code");
+        let path = cache.path(&key(1));
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.pop();
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(cache.load(&key(1)).is_none());
+        std::fs::write(&path, b"").unwrap();
+        assert!(cache.load(&key(1)).is_none());
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_is_too_much() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path().to_owned());
+        cache.store(&key(1), b"old");
+        let old = std::fs::File::open(cache.path(&key(1))).unwrap();
+        old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        // Sparse: takes no room on the disk.
+        std::fs::File::create(folder.path().join("large")).unwrap().set_len(BYTES_MAX).unwrap();
+        cache.store(&key(2), b"new");
+        assert!(cache.load(&key(1)).is_none());
+        assert!(std::fs::read_dir(folder.path()).unwrap().count() >= 1);
+    }
+}

@@ -1,0 +1,69 @@
+//! A device's primary context, which it shares with the CUDA runtime and its libraries in the same process.
+
+use super::driver::{Driver, DriverError};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
+use std::ptr::null_mut;
+
+/// The primary context of one device, kept alive.
+pub(crate) struct Context {
+    pub(crate) driver: &'static Driver,
+    pub(crate) device: CUdevice,
+    pub(crate) raw: CUcontext,
+}
+
+// SAFETY: the driver's contexts may be used from any thread.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    pub(crate) fn retain(driver: &'static Driver, device: CUdevice) -> Result<Self, DriverError> {
+        let mut raw = null_mut();
+        // SAFETY: `raw` is valid for writing; the driver checks the device.
+        unsafe { driver.cuDevicePrimaryCtxRetain(&raw mut raw, device) }?;
+        Ok(Self { driver, device, raw })
+    }
+
+    /// Makes the context current on this thread until the guard goes. The program's own current context
+    /// comes back then.
+    pub(crate) fn enter(&self) -> Result<Entered, DriverError> {
+        let mut current: CUcontext = null_mut();
+        // SAFETY: `current` is valid for writing.
+        unsafe { self.driver.cuCtxGetCurrent(&raw mut current) }?;
+        if current == self.raw {
+            return Ok(Entered { driver: None });
+        }
+        // SAFETY: the context is alive as long as `self`.
+        unsafe { self.driver.cuCtxPushCurrent_v2(self.raw) }?;
+        Ok(Entered { driver: Some(self.driver) })
+    }
+
+    pub(crate) fn attribute(&self, attribute: CUdevice_attribute) -> i32 {
+        let mut value = 0;
+        // SAFETY: `value` is valid for writing. An attribute that the driver doesn't know stays 0.
+        let _ = unsafe { self.driver.cuDeviceGetAttribute(&raw mut value, attribute, self.device) };
+        value
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: gives back what `retain` took. At the process's end the driver may be gone, which it says.
+        let _ = unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+/// While it lives the context is current.
+pub(crate) struct Entered {
+    driver: Option<&'static Driver>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver {
+            let mut popped = null_mut();
+            // SAFETY: this thread pushed it; guards go in reverse order of their making.
+            let _ = unsafe { driver.cuCtxPopCurrent_v2(&raw mut popped) };
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! A GPU, seen from its owner.
+
+use super::cache::Cache;
+use super::context::Context;
+use super::driver::{Driver, DriverError, NoDriver};
+use super::lane::{self, DIRECT_BYTES_MAX};
+use super::launch::{self, OwnedBlock};
+use super::memory::Memory;
+use super::module::Module;
+use super::notify::Notifier;
+use super::peers::{self, Registered};
+use super::shared::{SMALL_SLOT, Shared};
+use super::stream::{Op, Stream};
+use super::table::Table;
+use crate::failure::shut_down;
+use crate::image::Images;
+use crate::{Device, FunctionHandle, HostOp, Sink, Source};
+use accord_types::{
+    ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, ImageId, ImageRef, LaunchDims,
+    QueueId, Result, Seq, SpanSink, StreamId,
+};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUstream};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Most streams of one device: its queues share beyond that.
+const STREAMS_MAX: u32 = 128;
+
+/// How a GPU is used.
+#[derive(Clone, Default)]
+pub struct CudaConfig {
+    /// Folder for compiled code; none: every start compiles.
+    pub cache: Option<PathBuf>,
+    /// The program's images.
+    pub images: Arc<Images>,
+}
+
+/// A GPU of this machine, driven in this process by its primary context.
+pub struct CudaDevice {
+    info: DeviceInfo,
+    streams: Table<Arc<Stream>>,
+    modules: Mutex<HashMap<ImageId, Arc<Module>>>,
+    notifier: Notifier,
+    cache: Option<Cache>,
+    images: Arc<Images>,
+    peer: Registered,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl CudaDevice {
+    /// Starts using the GPU that `info` describes, as [`super::inventory`] has given it.
+    ///
+    /// # Errors
+    /// `acc_error_device_init` with the driver's words.
+    pub fn start(info: DeviceInfo, config: CudaConfig) -> Result<Arc<Self>> {
+        let failed = |error: DriverError| error.into_error(ErrorCode::DeviceInit);
+        let driver = Driver::get().map_err(|why| {
+            let why = match why {
+                NoDriver::Absent(why) => why,
+                NoDriver::Old(name) => format!("it has no {name}"),
+            };
+            Error::new(ErrorCode::DeviceInit, format!("the NVIDIA driver can't be used: {why}"))
+        })?;
+        let mut raw: CUdevice = 0;
+        // SAFETY: no preconditions; the value is valid for writing.
+        unsafe {
+            driver.cuInit(0).map_err(failed)?;
+            driver.cuDeviceGet(&raw mut raw, info.id.ordinal as i32).map_err(failed)?;
+        }
+        let context = Arc::new(Context::retain(driver, raw).map_err(failed)?);
+        let _current = context.enter().map_err(failed)?;
+        let memory = Memory::reserve(Arc::clone(&context), info.memory).map_err(failed)?;
+        let shared = Shared::new(Arc::clone(&context), memory);
+        let peer = peers::register(&context, &shared.memory);
+        Ok(Arc::new(Self {
+            info,
+            streams: Table::default(),
+            modules: Mutex::default(),
+            notifier: Notifier::default(),
+            cache: config.cache.map(Cache::new),
+            images: config.images,
+            peer,
+            shared,
+        }))
+    }
+
+    /// The driver's number of the device (`acc_get_current_cuda_device`).
+    pub fn raw_device(&self) -> CUdevice {
+        self.shared.context.device
+    }
+
+    /// The primary context (`acc_get_current_cuda_context`).
+    pub fn raw_context(&self) -> CUcontext {
+        self.shared.context.raw
+    }
+
+    /// The driver's stream behind a stream (`acc_get_cuda_stream`).
+    ///
+    /// # Errors
+    /// If there is no such stream.
+    pub fn raw_stream(&self, stream: StreamId) -> Result<CUstream> {
+        Ok(self.stream(stream)?.raw)
+    }
+
+    /// Blocks until everything up to `seq` has been read from the program's memory; the device may be behind.
+    ///
+    /// # Errors
+    /// The stream's or device's failure.
+    pub fn wait_read(&self, stream: StreamId, seq: Seq) -> Result<()> {
+        self.stream(stream)?.wait_issued(seq.0)
+    }
+
+    /// Copies to another GPU of this process, after `after` of that GPU's streams; neither host memory
+    /// nor a thread takes part.
+    ///
+    /// # Errors
+    /// When one of the devices has failed.
+    pub fn copy_to(
+        &self,
+        stream: StreamId,
+        src: DevicePtr,
+        target: &Self,
+        dst: DevicePtr,
+        len: u64,
+        after: Option<(StreamId, Seq)>,
+    ) -> Result<Seq> {
+        peers::connect(&self.peer, &target.peer)?;
+        let ours = self.stream(stream)?;
+        if let Some((other, seq)) = after {
+            self.wait_for(ours, target.stream(other)?, seq)?;
+        }
+        let to = target.raw_context();
+        let from = self.raw_context();
+        let _current = self.enter(ours)?;
+        let driver = self.shared.context.driver;
+        ours.put(
+            // SAFETY: the driver checks addresses; both contexts are retained by their devices.
+            |_| unsafe { driver.cuMemcpyPeerAsync(dst.0, to, src.0, from, len as usize, ours.raw) },
+            || Ok(Op::Peer { dst, to, src, len }),
+        )
+    }
+
+    /// For each region of an image that was used: its name in the PTX, and why it doesn't take its argument
+    /// block as its parameter, if it doesn't.
+    pub fn kernels(&self, image: ImageId) -> Vec<(String, Option<String>)> {
+        use crate::image::BlockPath;
+        let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(module) = modules.get(&image) else { return Vec::new() };
+        module
+            .kernels()
+            .map(|(name, block)| {
+                let why = match block {
+                    BlockPath::Parameter(_) => None,
+                    BlockPath::Memory(why) => Some(why.to_string()),
+                };
+                (name.to_owned(), why)
+            })
+            .collect()
+    }
+
+    fn stream(&self, id: StreamId) -> Result<&Arc<Stream>> {
+        self.streams.get(id.0).ok_or_else(|| {
+            Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0))
+        })
+    }
+
+    fn enter(&self, stream: &Stream) -> Result<super::context::Entered> {
+        self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, Some(stream)))
+    }
+
+    fn wait_for(&self, waiting: &Arc<Stream>, other: &Arc<Stream>, seq: Seq) -> Result<Seq> {
+        if Arc::ptr_eq(waiting, other) || seq.0 == 0 {
+            waiting.check()?;
+            return Ok(waiting.last());
+        }
+        other.check()?;
+        if !other.has_issued(seq.0) {
+            return waiting.put_host(Op::Wait { other: Arc::clone(other), seq: seq.0 }, false);
+        }
+        let _current = self.enter(waiting)?;
+        waiting.put(
+            |state| waiting.wait_for(state.next(), Some(state), other, seq.0),
+            || Ok(Op::Wait { other: Arc::clone(other), seq: seq.0 }),
+        )
+    }
+
+    /// The image's module, loaded at its first use.
+    fn module(&self, what: Option<ImageRef>, name: &str) -> Result<(Arc<Module>, u32)> {
+        self.shared.failure.check()?;
+        let no_code = || {
+            Error::new(ErrorCode::DeviceInit, format!("{name} was not compiled for NVIDIA GPUs"))
+                .remedy("compile and link with -fopenacc -foffload=nvptx-none, or set ACC_DEVICE_TYPE=cpu")
+        };
+        let what = what.ok_or_else(no_code)?;
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = modules.get(&what.image) {
+            return Ok((Arc::clone(module), what.index));
+        }
+        let image = self.images.get(what.image).ok_or_else(no_code)?;
+        let _current = self.shared.context.enter()?;
+        let module = Arc::new(Module::load(&self.shared.context, image, self.cache.as_ref())?);
+        modules.insert(what.image, Arc::clone(&module));
+        Ok((module, what.index))
+    }
+}
+
+impl Device for CudaDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn addresses(&self) -> (DevicePtr, u64) {
+        self.shared.memory.addresses()
+    }
+
+    fn memory_free(&self) -> u64 {
+        let (mut free, mut total) = (0, 0);
+        let Ok(_current) = self.shared.context.enter() else { return 0 };
+        // SAFETY: both are valid for writing.
+        match unsafe { self.shared.context.driver.cuMemGetInfo_v2(&raw mut free, &raw mut total) } {
+            Ok(()) => free as u64,
+            Err(_) => 0,
+        }
+    }
+
+    fn create_stream(&self, queue: QueueId) -> Result<StreamId> {
+        self.shared.failure.check()?;
+        let _current = self.shared.context.enter()?;
+        let full = || {
+            Error::new(ErrorCode::System, format!("more than {STREAMS_MAX} streams on a device"))
+                .remedy("let queues share streams")
+        };
+        let index = self
+            .streams
+            .add(|index| {
+                if index >= STREAMS_MAX {
+                    return Err(full());
+                }
+                let stream = Arc::new(Stream::new(index, queue, Arc::clone(&self.shared))?);
+                let mut known = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
+                known.push(Arc::downgrade(&stream));
+                Ok(stream)
+            })
+            .ok_or_else(full)??;
+        Ok(StreamId(index))
+    }
+
+    fn trace(&self, _sink: Arc<dyn SpanSink>) {}
+
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        self.shared.failure.check()?;
+        let _current = self.shared.context.enter()?;
+        self.shared.memory.map(start, len)
+    }
+
+    fn unmap(&self, stream: StreamId, start: DevicePtr, len: u64) -> Result<Seq> {
+        self.stream(stream)?.put_host(Op::Unmap { start, len }, false)
+    }
+
+    fn store(&self, stream: StreamId, dst: DevicePtr, bytes: &[u8]) -> Result<Seq> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        stream.put(|_| lane::store(stream, dst, bytes), || Ok(Op::Store { dst, bytes: bytes.to_vec() }))
+    }
+
+    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: Box<dyn Source>) -> Result<Seq> {
+        let here = source.immediate();
+        self.stream(stream)?.put_host(Op::CopyIn { dst, len, source }, here)
+    }
+
+    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: Box<dyn Sink>) -> Result<Seq> {
+        let stream = self.stream(stream)?;
+        let here = sink.immediate();
+        if !here || len as usize > SMALL_SLOT {
+            // A copy out in pieces may have to wait for slots.
+            return stream.put_host(Op::CopyOut { src, len, sink }, here);
+        }
+        let _current = self.enter(stream)?;
+        let sink = std::cell::Cell::new(Some(sink));
+        let full = std::cell::Cell::new(false);
+        let seq = stream.put(
+            |state| {
+                let mut own = sink.take();
+                let fits = lane::copy_out_small(stream, state, src, len as usize, &mut own);
+                sink.set(own);
+                if fits == Ok(false) {
+                    full.set(true);
+                    return Err(DriverError { call: "slots", code: DriverError::NOT_READY });
+                }
+                fits.map(drop)
+            },
+            || {
+                let sink = sink.take().ok_or_else(|| Error::new(ErrorCode::ImplementationDefined, "a copy's sink is gone"))?;
+                Ok(Op::CopyOut { src, len, sink })
+            },
+        );
+        match sink.take() {
+            // All slots wait for somebody to take what they hold.
+            Some(sink) if full.get() => {
+                stream.synchronize(stream.last().0)?;
+                stream.put_host(Op::CopyOut { src, len, sink }, true)
+            }
+            _ => seq,
+        }
+    }
+
+    fn copy(&self, stream: StreamId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<Seq> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        stream.put(|_| lane::copy(stream, dst, src, len), || Ok(Op::Copy { dst, src, len }))
+    }
+
+    fn function(&self, spec: &FunctionSpec) -> Result<FunctionHandle> {
+        let (module, index) = self.module(spec.kernel, &format!("region {}", spec.name))?;
+        let _current = self.shared.context.enter()?;
+        let function = Arc::new(module.function(index, &spec.name)?);
+        let full = || Error::new(ErrorCode::System, "more regions than a device takes");
+        let index = self.shared.functions.add(|_| Ok::<_, Error>(function)).ok_or_else(full)??;
+        Ok(FunctionHandle(index))
+    }
+
+    fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
+        let (module, index) = self.module(spec.variable, "a declare variable")?;
+        let _current = self.shared.context.enter()?;
+        module.variable(index, spec.len)
+    }
+
+    fn launch(
+        &self,
+        stream: StreamId,
+        function: FunctionHandle,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<Seq> {
+        let stream = self.stream(stream)?;
+        let index = function.0;
+        let function = self.shared.functions.get(index).ok_or_else(|| {
+            Error::new(ErrorCode::ImplementationDefined, format!("function {index} does not exist"))
+        })?;
+        let slots = block.slots as usize;
+        if block.bytes.len() > ArgBlock::BYTES_MAX
+            || slots * 8 > block.bytes.len()
+            || block.relative.len() != slots.div_ceil(64)
+        {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
+        }
+        let grid = launch::choose(function, dims)?;
+        let _current = self.enter(stream)?;
+        stream.put(
+            |state| launch::issue(stream, state, index, function, grid, &block),
+            || Ok(Op::Launch { function: Arc::clone(function), index, dims, block: OwnedBlock::new(&block) }),
+        )
+    }
+
+    fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq> {
+        self.wait_for(self.stream(stream)?, self.stream(other)?, seq)
+    }
+
+    fn host_op(&self, stream: StreamId, op: HostOp) -> Result<Seq> {
+        self.stream(stream)?.put_host(Op::Host(op), false)
+    }
+
+    fn notify(&self, stream: StreamId, seq: Seq, done: Box<dyn FnOnce(Result<()>) + Send>) {
+        match self.stream(stream) {
+            Ok(stream) => self.notifier.add(stream, seq.0, done),
+            Err(error) => done(Err(error)),
+        }
+    }
+
+    fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        stream.reached(seq.0)
+    }
+
+    fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        stream.synchronize(seq.0)
+    }
+
+    fn as_cuda(&self) -> Option<&CudaDevice> {
+        Some(self)
+    }
+
+    fn shutdown(&self) {
+        let lost = self.shared.failure.check().is_err();
+        self.shared.failure.set(shut_down());
+        for stream in self.streams.iter() {
+            stream.close();
+        }
+        self.shared.movers.close();
+        self.notifier.close();
+        let Ok(_current) = self.shared.context.enter() else { return };
+        if !lost {
+            // Memory must not go while a region works with it; a region can't be ended from outside.
+            for stream in self.streams.iter() {
+                stream.drain();
+            }
+        }
+        self.modules.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.shared.memory.clear();
+    }
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+const _: () = assert!(SMALL_SLOT <= DIRECT_BYTES_MAX);

@@ -1,0 +1,209 @@
+//! The CUDA driver, found at run time.
+//!
+//! Types and constants are cudarc's; the functions are looked up here, because cudarc's own table panics
+//! when a symbol is missing, takes a developer's stub `libcuda.so` before the driver's
+//! `libcuda.so.1`, and returns errors as a Rust enum, which a newer driver's numbers would break.
+
+use accord_types::{Error, ErrorCode};
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUjit_option,
+    CUjitInputType, CUlinkState, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule,
+    CUpointer_attribute, CUstream,
+};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Why there is no driver to use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum NoDriver {
+    /// `libcuda.so.1` is not there, or can't be loaded.
+    Absent(String),
+    /// It lacks this function.
+    Old(&'static str),
+}
+
+/// A call of the driver that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DriverError {
+    pub(crate) call: &'static str,
+    pub(crate) code: i32,
+}
+
+macro_rules! driver {
+    ($($name:ident($($arg:ident: $ty:ty),*);)*) => {
+        /// The driver's functions that Accord uses.
+        #[allow(non_snake_case)]
+        pub(crate) struct Driver {
+            $($name: unsafe extern "C" fn($($ty),*) -> c_int,)*
+        }
+
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        #[allow(dead_code)] // Two are called by their addresses.
+        impl Driver {
+            fn load(library: *mut c_void) -> Result<Self, NoDriver> {
+                Ok(Self {
+                    $($name: {
+                        let name = concat!(stringify!($name), "\0");
+                        // SAFETY: the library is loaded and the name ends with a zero byte.
+                        let symbol = unsafe { libc::dlsym(library, name.as_ptr().cast()) };
+                        if symbol.is_null() {
+                            return Err(NoDriver::Old(stringify!($name)));
+                        }
+                        // SAFETY: the driver's function of this name has this signature.
+                        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($ty),*) -> c_int>(symbol) }
+                    },)*
+                })
+            }
+
+            $(
+                /// # Safety
+                /// See the driver's manual.
+                pub(crate) unsafe fn $name(&self, $($arg: $ty),*) -> Result<(), DriverError> {
+                    // SAFETY: the caller's promise.
+                    match unsafe { (self.$name)($($arg),*) } {
+                        0 => Ok(()),
+                        code => Err(DriverError { call: stringify!($name), code }),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+driver! {
+    cuInit(flags: c_uint);
+    cuDriverGetVersion(version: *mut c_int);
+    cuGetErrorName(code: c_int, text: *mut *const c_char);
+    cuGetErrorString(code: c_int, text: *mut *const c_char);
+    cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+    cuDeviceGetCount(count: *mut c_int);
+    cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice);
+    cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
+    cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+    cuDeviceGetPCIBusId(text: *mut c_char, len: c_int, device: CUdevice);
+    cuDeviceCanAccessPeer(can: *mut c_int, device: CUdevice, peer: CUdevice);
+    cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+    cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+    cuCtxGetCurrent(context: *mut CUcontext);
+    cuCtxPushCurrent_v2(context: CUcontext);
+    cuCtxPopCurrent_v2(context: *mut CUcontext);
+    cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+    cuMemAddressReserve(start: *mut CUdeviceptr, size: usize, alignment: usize, at: CUdeviceptr, flags: c_ulonglong);
+    cuMemAddressFree(start: CUdeviceptr, size: usize);
+    cuMemCreate(handle: *mut CUmemGenericAllocationHandle, size: usize, properties: *const CUmemAllocationProp, flags: c_ulonglong);
+    cuMemRelease(handle: CUmemGenericAllocationHandle);
+    cuMemMap(start: CUdeviceptr, size: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: c_ulonglong);
+    cuMemUnmap(start: CUdeviceptr, size: usize);
+    cuMemSetAccess(start: CUdeviceptr, size: usize, access: *const CUmemAccessDesc, count: usize);
+    cuMemHostAlloc(memory: *mut *mut c_void, size: usize, flags: c_uint);
+    cuMemFreeHost(memory: *mut c_void);
+    cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
+    cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
+    cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
+    cuMemcpyPeerAsync(to: CUdeviceptr, to_context: CUcontext, from: CUdeviceptr, from_context: CUcontext, bytes: usize, stream: CUstream);
+    cuMemAlloc_v2(start: *mut CUdeviceptr, bytes: usize);
+    cuMemFree_v2(start: CUdeviceptr);
+    cuPointerGetAttribute(value: *mut c_void, attribute: CUpointer_attribute, address: CUdeviceptr);
+    cuStreamCreate(stream: *mut CUstream, flags: c_uint);
+    cuStreamDestroy_v2(stream: CUstream);
+    cuStreamQuery(stream: CUstream);
+    cuStreamSynchronize(stream: CUstream);
+    cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    cuEventCreate(event: *mut CUevent, flags: c_uint);
+    cuEventDestroy_v2(event: CUevent);
+    cuEventRecord(event: CUevent, stream: CUstream);
+    cuEventQuery(event: CUevent);
+    cuEventSynchronize(event: CUevent);
+    cuLinkCreate_v2(count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void, state: *mut CUlinkState);
+    cuLinkAddData_v2(state: CUlinkState, kind: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void);
+    cuLinkComplete(state: CUlinkState, code: *mut *mut c_void, size: *mut usize);
+    cuLinkDestroy(state: CUlinkState);
+    cuModuleLoadData(module: *mut CUmodule, code: *const c_void);
+    cuModuleUnload(module: CUmodule);
+    cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+    cuModuleGetGlobal_v2(start: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule, name: *const c_char);
+    cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction);
+    cuOccupancyMaxPotentialBlockSize(grid: *mut c_int, block: *mut c_int, function: CUfunction, shared: *const c_void, dynamic: usize, limit: c_int);
+    cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void);
+}
+
+impl Driver {
+    /// The driver of this process, loaded at the first call.
+    pub(crate) fn get() -> Result<&'static Self, NoDriver> {
+        static DRIVER: OnceLock<Result<Driver, NoDriver>> = OnceLock::new();
+        DRIVER
+            .get_or_init(|| {
+                // SAFETY: the name ends with a zero byte. Loading the driver runs its constructors, which
+                // every CUDA program does.
+                let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
+                if library.is_null() {
+                    // SAFETY: no preconditions.
+                    let why = unsafe { libc::dlerror() };
+                    if why.is_null() {
+                        return Err(NoDriver::Absent(String::new()));
+                    }
+                    // SAFETY: dlerror returns a string that holds until this thread's next call.
+                    let why = unsafe { CStr::from_ptr(why) };
+                    return Err(NoDriver::Absent(why.to_string_lossy().into_owned()));
+                }
+                // It stays loaded: the table above lives as long as the process.
+                Self::load(library)
+            })
+            .as_ref()
+            .map_err(Clone::clone)
+    }
+
+    fn text(&self, call: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int, code: i32) -> Option<String> {
+        let mut text = std::ptr::null();
+        // SAFETY: the driver writes a pointer to a constant string.
+        if unsafe { call(code, &raw mut text) } != 0 || text.is_null() {
+            return None;
+        }
+        // SAFETY: as above.
+        Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    }
+}
+
+impl DriverError {
+    pub(crate) const OUT_OF_MEMORY: i32 = 2;
+    pub(crate) const NO_DEVICE: i32 = 100;
+    pub(crate) const NOT_READY: i32 = 600;
+
+    /// The context takes no more calls; every later one fails in the same way.
+    pub(crate) fn is_sticky(self) -> bool {
+        matches!(self.code, 4 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999)
+    }
+
+    /// As an error with a condition of the specification.
+    pub(crate) fn into_error(self, code: ErrorCode) -> Error {
+        let code = if self.code == Self::OUT_OF_MEMORY { ErrorCode::OutOfMemory } else { code };
+        let error = Error::new(code, self.to_string());
+        match self.code {
+            36 | 222 => error.remedy("update the NVIDIA driver"),
+            46 => error.remedy(
+                "another process holds the device, which is in exclusive-process mode: end it, or use nvidia-smi -c DEFAULT",
+            ),
+            101 | 100 => error.remedy("check CUDA_VISIBLE_DEVICES"),
+            803 | 804 => error.remedy("restart the machine after a driver update"),
+            _ => error,
+        }
+    }
+}
+
+impl fmt::Display for DriverError {
+    /// `cuMemcpyDtoHAsync_v2: CUDA_ERROR_ILLEGAL_ADDRESS (700), an illegal memory access was encountered`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let driver = Driver::get().ok();
+        let name = driver.and_then(|driver| driver.text(driver.cuGetErrorName, self.code));
+        let text = driver.and_then(|driver| driver.text(driver.cuGetErrorString, self.code));
+        write!(f, "{}: {} ({})", self.call, name.as_deref().unwrap_or("an error without a name"), self.code)?;
+        text.map_or(Ok(()), |text| write!(f, ", {text}"))
+    }
+}
+
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Self {
+        error.into_error(ErrorCode::System)
+    }
+}

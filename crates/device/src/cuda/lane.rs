@@ -1,0 +1,215 @@
+//! What an operation does when its turn has come: on the lane's thread, or on the caller's.
+
+use super::driver::DriverError;
+use super::launch;
+use super::movers::Movers;
+use super::pinned::Slot;
+use super::shared::LARGE_SLOT;
+use super::stream::{Landing, Op, State, Stream};
+use crate::{Sink, Source};
+use accord_types::{DevicePtr, HostRange, Result};
+use std::collections::VecDeque;
+
+/// Copies in up to this size go to the driver as they are: it takes the bytes before it returns.
+pub(crate) const DIRECT_BYTES_MAX: usize = 64 << 10;
+/// Least piece of a copy that several threads share.
+const PIECE_MIN: usize = 512 << 10;
+/// Slots that a copy out to a sink without an address keeps filled ahead.
+const AHEAD: usize = 4;
+
+/// Does the operation at `seq`; everything before it is in the driver's stream or done.
+pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
+    let shared = &stream.shared;
+    let _current = shared.context.enter()?;
+    let failed = |error: DriverError| shared.driver_failed(error, Some(stream));
+    match op {
+        Op::Store { dst, bytes } => store(stream, dst, &bytes).map_err(failed),
+        Op::CopyIn { dst, len, source } => copy_in(stream, seq, dst, len as usize, source),
+        Op::CopyOut { src, len, sink } => copy_out(stream, seq, src, len as usize, sink),
+        Op::Copy { dst, src, len } => copy(stream, dst, src, len).map_err(failed),
+        Op::Peer { dst, to, src, len } => {
+            // SAFETY: the driver checks addresses; both contexts are retained by their devices.
+            unsafe {
+                shared.context.driver.cuMemcpyPeerAsync(dst.0, to, src.0, shared.context.raw, len as usize, stream.raw)
+            }
+            .map_err(failed)
+        }
+        Op::Launch { function, index, dims, block } => {
+            let grid = launch::choose(&function, dims)?;
+            launch::issue(stream, &mut stream.lock(), index, &function, grid, &block.get()).map_err(failed)
+        }
+        Op::Wait { other, seq: other_seq } => {
+            other.wait_issued(other_seq)?;
+            stream.wait_for(seq, None, &other, other_seq).map_err(failed)
+        }
+        Op::Unmap { start, len } => {
+            settle(stream, seq)?;
+            shared.memory.unmap(start, len)
+        }
+        Op::Host(op) => {
+            settle(stream, seq)?;
+            op()
+        }
+    }
+}
+
+/// Blocks until everything before `seq` is done, here and on the device.
+fn settle(stream: &Stream, seq: u64) -> Result<()> {
+    // What stands before has been issued, so this waits for the device and for bytes on their way only.
+    stream.synchronize(seq - 1)
+}
+
+pub(crate) fn store(stream: &Stream, dst: DevicePtr, bytes: &[u8]) -> Result<(), DriverError> {
+    for (index, piece) in bytes.chunks(DIRECT_BYTES_MAX).enumerate() {
+        let to = dst.0 + (index * DIRECT_BYTES_MAX) as u64;
+        // SAFETY: the bytes are readable; the driver checks the address and takes so few before it returns.
+        unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(to, piece.as_ptr().cast(), piece.len(), stream.raw) }?;
+    }
+    Ok(())
+}
+
+pub(crate) fn copy(stream: &Stream, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<(), DriverError> {
+    let (low, high) = (dst.0.min(src.0), dst.0.max(src.0));
+    if high - low >= len || high == low {
+        // SAFETY: the driver checks the addresses.
+        return unsafe { stream.shared.context.driver.cuMemcpyDtoDAsync_v2(dst.0, src.0, len as usize, stream.raw) };
+    }
+    // The ranges overlap: in pieces that don't, from the end that is overwritten last.
+    let step = high - low;
+    let pieces = len.div_ceil(step);
+    for n in 0..pieces {
+        let offset = if dst.0 < src.0 { n } else { pieces - 1 - n } * step;
+        let bytes = step.min(len - offset) as usize;
+        // SAFETY: as above.
+        unsafe {
+            stream.shared.context.driver.cuMemcpyDtoDAsync_v2(dst.0 + offset, src.0 + offset, bytes, stream.raw)
+        }?;
+    }
+    Ok(())
+}
+
+fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Box<dyn Source>) -> Result<()> {
+    let shared = &stream.shared;
+    let failed = |error: DriverError| shared.driver_failed(error, Some(stream));
+    // What is still on its way to the program's memory may be what this reads.
+    if stream.is_landing(seq - 1) {
+        settle(stream, seq)?;
+    }
+    if let Some(range) = source.memory() {
+        if is_pinned(stream, range) {
+            // SAFETY: the program keeps its memory until it has waited; the driver reads pinned memory in its turn.
+            return unsafe {
+                shared.context.driver.cuMemcpyHtoDAsync_v2(
+                    dst.0,
+                    std::ptr::with_exposed_provenance(range.start),
+                    len,
+                    stream.raw,
+                )
+            }
+            .map_err(failed);
+        }
+        let piece = piece_of(len, shared.movers.width());
+        return shared.movers.fill(range.start, len, dst.0, stream.raw, &shared.inward, piece).map_err(failed);
+    }
+    let mut done = 0;
+    while done < len {
+        let piece = LARGE_SLOT.min(len - done);
+        let mut slot = shared.inward.take().map_err(failed)?;
+        source.fill(slot.bytes(piece))?;
+        let to = dst.0 + done as u64;
+        // SAFETY: the slot is pinned and not touched until the event.
+        unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(to, slot.memory().cast(), piece, stream.raw) }
+            .and_then(|()| slot.record(stream.raw))
+            .map_err(failed)?;
+        slot.release_after();
+        done += piece;
+    }
+    Ok(())
+}
+
+fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box<dyn Sink>) -> Result<()> {
+    let shared = &stream.shared;
+    let failed = |error: DriverError| shared.driver_failed(error, Some(stream));
+    let driver = shared.context.driver;
+    if let Some(range) = sink.memory() {
+        if is_pinned(stream, range) {
+            let to = std::ptr::with_exposed_provenance_mut(range.start);
+            // SAFETY: the program keeps its memory until it has waited; the driver writes pinned memory in its turn.
+            return unsafe { driver.cuMemcpyDtoHAsync_v2(to, src.0, len, stream.raw) }.map_err(failed);
+        }
+        let piece = piece_of(len, shared.movers.width());
+        let tracker = Movers::tracker(len.div_ceil(piece));
+        stream.add_landing(seq, Landing::Moved(tracker.clone()));
+        for offset in (0..len).step_by(piece) {
+            let bytes = piece.min(len - offset);
+            let from = src.0 + offset as u64;
+            let slot = fetch(stream, from, bytes).map_err(|error| {
+                tracker.abort(error);
+                failed(error)
+            })?;
+            shared.movers.land(stream.index as usize, slot, range.start + offset, bytes, &tracker);
+        }
+        return Ok(());
+    }
+    let mut ahead = VecDeque::new();
+    let (mut asked, mut done) = (0, 0);
+    while done < len {
+        while asked < len && ahead.len() < AHEAD {
+            let bytes = LARGE_SLOT.min(len - asked);
+            let slot = fetch(stream, src.0 + asked as u64, bytes).map_err(failed)?;
+            ahead.push_back((slot, bytes));
+            asked += bytes;
+        }
+        let Some((mut slot, bytes)) = ahead.pop_front() else { break };
+        slot.wait().map_err(failed)?;
+        sink.drain(slot.bytes(bytes))?;
+        done += bytes;
+    }
+    sink.finish()
+}
+
+/// A slot that the device fills in the stream's order.
+fn fetch(stream: &Stream, from: u64, len: usize) -> Result<Slot, DriverError> {
+    let slot = stream.shared.outward.take()?;
+    // SAFETY: the slot is pinned and at least `len` long; its taker waits for the event.
+    unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), from, len, stream.raw) }?;
+    slot.record(stream.raw)?;
+    Ok(slot)
+}
+
+/// A copy out of a few KiB: into a slot now, from there to the sink when somebody waits. False if no slot
+/// is free.
+pub(crate) fn copy_out_small(
+    stream: &Stream,
+    state: &mut State,
+    src: DevicePtr,
+    len: usize,
+    sink: &mut Option<Box<dyn Sink>>,
+) -> Result<bool, DriverError> {
+    let Some(slot) = stream.shared.small.try_take()? else { return Ok(false) };
+    // SAFETY: the slot is pinned, and read only after the stream has got past this.
+    unsafe {
+        stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), src.0, len, stream.raw)
+    }?;
+    if let Some(sink) = sink.take() {
+        state.push_landing(Landing::Small { slot, len, sink });
+    }
+    Ok(true)
+}
+
+/// A size of pieces that keeps all threads busy and the engines fed early.
+fn piece_of(len: usize, width: usize) -> usize {
+    (len / (2 * width)).clamp(PIECE_MIN, LARGE_SLOT)
+}
+
+/// Whether the driver knows the program's memory as pinned or managed: then its engines reach it.
+fn is_pinned(stream: &Stream, range: HostRange) -> bool {
+    use cudarc::driver::sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as TYPE;
+    let known = |address: usize| {
+        let mut kind = 0u32;
+        // SAFETY: the attribute is a 32-bit number. Memory that the driver doesn't know is an error.
+        unsafe { stream.shared.context.driver.cuPointerGetAttribute((&raw mut kind).cast(), TYPE, address as u64) }
+            .is_ok_and(|()| kind != 0)
+    };
+    range.len > 0 && known(range.start) && known(range.start + range.len - 1)
+}

@@ -1,0 +1,205 @@
+//! Launches: dimensions, argument blocks, the driver's call.
+
+use super::driver::DriverError;
+use super::stream::{State, Stream};
+use crate::image::{BlockLayout, Packed};
+use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result};
+use cudarc::driver::sys::CUfunction;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+/// Threads of a warp, on every device there is.
+const WARP: u32 = 32;
+/// Most workers of a gang whose vectors are longer than a warp: each needs a barrier of its own.
+const WORKERS_OF_LONG_VECTORS_MAX: u32 = 15;
+
+/// A region that a device has looked up.
+pub(crate) struct Function {
+    /// Its name for people.
+    pub(crate) name: String,
+    pub(crate) raw: CUfunction,
+    /// How its parameter is laid out, if it takes its block so.
+    pub(crate) layout: Option<BlockLayout>,
+    /// What the compiler has fixed; 0 is open.
+    pub(crate) dims: [u32; 3],
+    /// Largest number of threads of a gang.
+    pub(crate) threads_max: u32,
+    pub(crate) occupancy: Occupancy,
+}
+
+// SAFETY: functions may be used from any thread.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+/// What fills the device, as the driver says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Occupancy {
+    /// Gangs, and threads of each.
+    pub(crate) grid: u32,
+    pub(crate) block: u32,
+}
+
+/// Gangs, workers and vector length of one launch, all chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Grid {
+    pub(crate) gangs: u32,
+    pub(crate) workers: u32,
+    pub(crate) vector: u32,
+}
+
+/// A launch's argument block, kept until the launch's turn.
+pub(crate) struct OwnedBlock {
+    bytes: Vec<u8>,
+    slots: u32,
+    relative: Vec<u64>,
+}
+
+impl OwnedBlock {
+    pub(crate) fn new(block: &ArgBlock<'_>) -> Self {
+        Self { bytes: block.bytes.to_vec(), slots: block.slots, relative: block.relative.to_vec() }
+    }
+
+    pub(crate) fn get(&self) -> ArgBlock<'_> {
+        ArgBlock { bytes: &self.bytes, slots: self.slots, relative: &self.relative }
+    }
+}
+
+/// Chooses what is open: what the compiler has fixed holds, then what the launch asks for, then what
+/// fills the device twice.
+///
+/// # Errors
+/// `acc_error_invalid_argument` if a gang would have more threads than the device takes.
+pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
+    let pick = |fixed: u32, asked: u32| if fixed == 0 { asked } else { fixed };
+    let [gangs, workers, vector] = function.dims;
+    let mut grid = Grid {
+        gangs: pick(gangs, asked.gangs),
+        workers: pick(workers, asked.workers),
+        vector: pick(vector, asked.vector),
+    };
+    if grid.vector == 0 || !grid.vector.is_multiple_of(WARP) {
+        grid.vector = WARP;
+    }
+    let workers_max = if grid.vector > WARP { WORKERS_OF_LONG_VECTORS_MAX } else { u32::MAX };
+    if grid.workers == 0 {
+        grid.workers = (function.occupancy.block / grid.vector).clamp(1, workers_max);
+    }
+    if grid.gangs == 0 {
+        // As if each warp were a gang of its own, twice over: enough for the last ones not to wait long.
+        grid.gangs = (2 * function.occupancy.grid * (function.occupancy.block / WARP).max(1)).max(1);
+    }
+    if grid.workers > workers_max || grid.workers.saturating_mul(grid.vector) > function.threads_max {
+        return Err(Error::new(
+            ErrorCode::InvalidArgument,
+            format!(
+                "region {} would have gangs of {} workers with vectors of {}, and the device takes {} threads a gang",
+                function.name, grid.workers, grid.vector, function.threads_max
+            ),
+        )
+        .remedy("lower num_workers or vector_length"));
+    }
+    Ok(grid)
+}
+
+/// Puts a launch into the driver's stream. The device's context is current, `state` is the stream's.
+pub(crate) fn issue(
+    stream: &Stream,
+    state: &mut State,
+    index: u32,
+    function: &Function,
+    grid: Grid,
+    block: &ArgBlock<'_>,
+) -> Result<(), DriverError> {
+    state.suspect(index);
+    let mut address: u64 = 0;
+    let parameter: *mut c_void = match &function.layout {
+        Some(layout) => {
+            let bytes = layout.bytes as usize;
+            if state.parameter.len() < bytes {
+                state.parameter.resize(bytes, 0);
+            }
+            if layout.pack(block, None, &mut state.parameter) == Packed::PrivateTooLarge {
+                let at = upload(stream, block)?;
+                layout.pack(block, Some(at), &mut state.parameter);
+            }
+            state.parameter.as_mut_ptr().cast()
+        }
+        None => {
+            if block.slots > 0 {
+                address = upload(stream, block)?;
+            }
+            (&raw mut address).cast()
+        }
+    };
+    let mut parameters = [parameter];
+    // SAFETY: the function's one parameter is a block of the layout's size, or an address.
+    unsafe {
+        stream.shared.context.driver.cuLaunchKernel(
+            function.raw,
+            grid.gangs,
+            1,
+            1,
+            grid.vector,
+            grid.workers,
+            1,
+            0,
+            stream.raw,
+            parameters.as_mut_ptr(),
+            null_mut(),
+        )
+    }
+}
+
+/// Puts a block into the stream's own device memory, its relative slots made absolute.
+fn upload(stream: &Stream, block: &ArgBlock<'_>) -> Result<u64, DriverError> {
+    let at = stream.block()?;
+    let mut bytes = [0; ArgBlock::BYTES_MAX];
+    let bytes = &mut bytes[..block.bytes.len()];
+    bytes.copy_from_slice(block.bytes);
+    for (slot, cell) in bytes.chunks_exact_mut(8).take(block.slots as usize).enumerate() {
+        if block.relative[slot / 64] >> (slot % 64) & 1 == 1 {
+            let offset = u64::from_ne_bytes(cell.try_into().expect("8 bytes"));
+            cell.copy_from_slice(&at.wrapping_add(offset).to_ne_bytes());
+        }
+    }
+    // SAFETY: the target is as long as the largest block. The driver takes so few bytes before it returns.
+    unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(at, bytes.as_ptr().cast(), bytes.len(), stream.raw) }?;
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(dims: [u32; 3]) -> Function {
+        let occupancy = Occupancy { grid: 264, block: 256 };
+        Function { name: "main._omp_fn.0".into(), raw: null_mut(), layout: None, dims, threads_max: 1024, occupancy }
+    }
+
+    fn chosen(dims: [u32; 3], asked: [u32; 3]) -> Result<[u32; 3]> {
+        let [gangs, workers, vector] = asked;
+        choose(&function(dims), LaunchDims { gangs, workers, vector }).map(|grid| [grid.gangs, grid.workers, grid.vector])
+    }
+
+    #[test]
+    fn what_the_compiler_fixed_holds_then_what_the_launch_asks_for() {
+        assert_eq!(chosen([10, 4, 64], [7, 7, 32]), Ok([10, 4, 64]));
+        assert_eq!(chosen([0, 1, 32], [7, 3, 128]), Ok([7, 1, 32]));
+        assert_eq!(chosen([1, 1, 32], [0, 0, 0]), Ok([1, 1, 32]));
+    }
+
+    #[test]
+    fn what_is_open_fills_the_device_twice() {
+        assert_eq!(chosen([0, 0, 32], [0, 0, 0]), Ok([2 * 264 * 8, 8, 32]));
+        assert_eq!(chosen([0, 0, 128], [5, 0, 0]), Ok([5, 2, 128]));
+        assert_eq!(chosen([0, 0, 0], [1, 1, 1]), Ok([1, 1, 32]));
+    }
+
+    #[test]
+    fn too_many_threads_are_refused() {
+        assert!(chosen([0, 33, 32], [1, 0, 0]).is_err());
+        assert!(chosen([0, 0, 64], [1, 16, 0]).is_err());
+        assert!(chosen([0, 32, 32], [1, 0, 0]).is_ok());
+    }
+}

@@ -1,0 +1,259 @@
+//! A device's address range and the memory behind it.
+
+use super::context::Context;
+use super::driver::DriverError;
+use accord_types::{DevicePtr, Error, ErrorCode, Result};
+use cudarc::driver::sys::{
+    CUdevice, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationProp, CUmemAllocationType,
+    CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Memory comes in multiples of this.
+const PAGE: u64 = 2 << 20;
+/// Largest piece of memory that is taken and given back as a whole.
+const PIECE_MAX: u64 = 64 << 20;
+/// Addresses for each byte of memory: holes that can't be filled cost nothing.
+const ADDRESSES_PER_BYTE: u64 = 4;
+
+pub(crate) struct Memory {
+    context: Arc<Context>,
+    start: CUdeviceptr,
+    len: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Pieces by their start.
+    pieces: BTreeMap<u64, Piece>,
+    /// Other devices that may read and write everything here.
+    peers: Vec<CUdevice>,
+}
+
+struct Piece {
+    len: u64,
+    handle: CUmemGenericAllocationHandle,
+    /// Parts whose owner has given them back: start to end. The driver only takes whole pieces.
+    idle: BTreeMap<u64, u64>,
+}
+
+impl Memory {
+    pub(crate) fn reserve(context: Arc<Context>, bytes: u64) -> Result<Self, DriverError> {
+        let len = bytes.next_multiple_of(PAGE).saturating_mul(ADDRESSES_PER_BYTE);
+        let mut start = 0;
+        // SAFETY: `start` is valid for writing.
+        unsafe { context.driver.cuMemAddressReserve(&raw mut start, len as usize, PAGE as usize, 0, 0) }?;
+        Ok(Self { context, start, len, state: Mutex::default() })
+    }
+
+    pub(crate) fn addresses(&self) -> (DevicePtr, u64) {
+        (DevicePtr(self.start), self.len)
+    }
+
+    fn check(&self, start: DevicePtr, len: u64) -> Result<()> {
+        let inside = start.0 >= self.start && start.0.saturating_add(len) <= self.start + self.len;
+        if inside || len == 0 { Ok(()) } else { Err(outside(start, len)) }
+    }
+
+    /// See [`crate::Device::map`].
+    pub(crate) fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        self.check(start, len)?;
+        if !start.0.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {
+            return Err(Error::new(ErrorCode::ImplementationDefined, format!("mapping {len} bytes at {start}: not whole pages")));
+        }
+        let mut state = self.lock();
+        let (mut at, end) = (start.0, start.0 + len);
+        while at < end {
+            // What was given back from the middle of a piece is still there.
+            if let Some((_, piece)) = state.pieces.range_mut(..=at).next_back().filter(|(first, piece)| at < *first + piece.len) {
+                at = piece.use_again(at, end).ok_or_else(|| {
+                    Error::new(ErrorCode::ImplementationDefined, format!("memory at {at:#x} is mapped already"))
+                })?;
+                continue;
+            }
+            let until = state.pieces.range(at..).next().map_or(end, |(next, _)| end.min(*next));
+            let len = (until - at).min(PIECE_MAX);
+            let handle = self.take(at, len, &state.peers).map_err(|error| {
+                self.give_back_since(&mut state, start.0, at);
+                error.into_error(ErrorCode::System)
+            })?;
+            state.pieces.insert(at, Piece { len, handle, idle: BTreeMap::new() });
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Nobody uses the range any more. Pieces that are idle as a whole go back to the driver.
+    pub(crate) fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
+        self.check(start, len)?;
+        let mut state = self.lock();
+        self.retire(&mut state, start.0, start.0 + len).map_err(Error::from)
+    }
+
+    /// Lets the device `peer` read and write everything here, now and later.
+    pub(crate) fn share_with(&self, peer: CUdevice) -> Result<(), DriverError> {
+        let mut state = self.lock();
+        if state.peers.contains(&peer) {
+            return Ok(());
+        }
+        for (start, piece) in &state.pieces {
+            self.allow(*start, piece.len, &[peer])?;
+        }
+        state.peers.push(peer);
+        Ok(())
+    }
+
+    /// Gives everything back. Nothing runs on the device any more.
+    pub(crate) fn clear(&self) {
+        let mut state = self.lock();
+        for (start, piece) in std::mem::take(&mut state.pieces) {
+            self.drop_piece(start, &piece);
+        }
+    }
+
+    fn take(&self, at: u64, len: u64, peers: &[CUdevice]) -> Result<CUmemGenericAllocationHandle, DriverError> {
+        let driver = self.context.driver;
+        // SAFETY: all-zero is a valid value: no handles for other processes, no flags.
+        let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
+        properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location = location(self.context.device);
+        let mut handle = 0;
+        // SAFETY: both are valid.
+        unsafe { driver.cuMemCreate(&raw mut handle, len as usize, &raw const properties, 0) }?;
+        // SAFETY: the range is reserved and nothing is mapped in it: `map` has looked.
+        let mapped = unsafe { driver.cuMemMap(at, len as usize, 0, handle, 0) };
+        let allowed = mapped.and_then(|()| self.allow(at, len, &[self.context.device]));
+        if let Err(error) = allowed.and_then(|()| if peers.is_empty() { Ok(()) } else { self.allow(at, len, peers) }) {
+            self.drop_piece(at, &Piece { len, handle, idle: BTreeMap::new() });
+            return Err(error);
+        }
+        Ok(handle)
+    }
+
+    fn allow(&self, at: u64, len: u64, devices: &[CUdevice]) -> Result<(), DriverError> {
+        let access: Vec<_> = devices
+            .iter()
+            .map(|&device| CUmemAccessDesc {
+                location: location(device),
+                flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            })
+            .collect();
+        // SAFETY: the range is mapped, the list valid for its length.
+        unsafe { self.context.driver.cuMemSetAccess(at, len as usize, access.as_ptr(), access.len()) }
+    }
+
+    fn drop_piece(&self, at: u64, piece: &Piece) {
+        // SAFETY: nobody uses the piece any more. Both fail only when the context is gone, and then
+        // so is the memory.
+        unsafe {
+            let _ = self.context.driver.cuMemUnmap(at, piece.len as usize);
+            let _ = self.context.driver.cuMemRelease(piece.handle);
+        }
+    }
+
+    fn retire(&self, state: &mut State, start: u64, end: u64) -> Result<(), DriverError> {
+        let first = state.pieces.range(..=start).next_back().map_or(start, |(first, _)| *first);
+        let mut whole = Vec::new();
+        for (&at, piece) in state.pieces.range_mut(first..end) {
+            let (from, to) = (start.max(at), end.min(at + piece.len));
+            if from < to {
+                piece.set_idle(from, to);
+                if piece.idle.iter().next() == Some((&at, &(at + piece.len))) {
+                    whole.push(at);
+                }
+            }
+        }
+        for at in whole {
+            if let Some(piece) = state.pieces.remove(&at) {
+                self.drop_piece(at, &piece);
+            }
+        }
+        Ok(())
+    }
+
+    fn give_back_since(&self, state: &mut State, start: u64, end: u64) {
+        // What `map` has just taken was not used yet; errors have nobody to tell.
+        let _ = self.retire(state, start, end);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.clear();
+        // SAFETY: nothing is mapped in the range any more.
+        let _ = unsafe { self.context.driver.cuMemAddressFree(self.start, self.len as usize) };
+    }
+}
+
+impl Piece {
+    /// Takes the idle part at `at`, up to `end`, into use. Returns where it ended.
+    fn use_again(&mut self, at: u64, end: u64) -> Option<u64> {
+        let (&from, &to) = self.idle.range(..=at).next_back().filter(|(_, to)| at < **to)?;
+        let until = to.min(end);
+        self.idle.remove(&from);
+        if from < at {
+            self.idle.insert(from, at);
+        }
+        if until < to {
+            self.idle.insert(until, to);
+        }
+        Some(until)
+    }
+
+    fn set_idle(&mut self, mut from: u64, mut to: u64) {
+        // Joins with what touches it.
+        let touching: Vec<_> =
+            self.idle.range(..=to).filter(|(_, end)| **end >= from).map(|(&start, &end)| (start, end)).collect();
+        for (start, end) in touching {
+            self.idle.remove(&start);
+            (from, to) = (from.min(start), to.max(end));
+        }
+        self.idle.insert(from, to);
+    }
+}
+
+fn location(device: CUdevice) -> CUmemLocation {
+    CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device }
+}
+
+fn outside(start: DevicePtr, len: u64) -> Error {
+    Error::new(ErrorCode::InvalidArgument, format!("{len} bytes at {start} are not in the device's memory"))
+        .remedy("pass an address that acc_malloc, acc_deviceptr or a data clause gave")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn idle_parts_of_a_piece_are_kept_apart_and_joined(ops in prop::collection::vec((any::<bool>(), 0u64..20, 1u64..8), 0..60)) {
+            const LEN: u64 = 24;
+            let mut piece = Piece { len: LEN, handle: 0, idle: BTreeMap::new() };
+            let mut idle = [false; LEN as usize];
+            for (give_back, start, len) in ops {
+                let end = (start + len).min(LEN);
+                if give_back {
+                    piece.set_idle(start, end);
+                    idle[start as usize..end as usize].fill(true);
+                } else {
+                    let expected = (start..end).take_while(|at| idle[*at as usize]).count() as u64;
+                    let until = piece.use_again(start, end);
+                    prop_assert_eq!(until, (expected > 0).then_some(start + expected));
+                    idle[start as usize..][..expected as usize].fill(false);
+                }
+                let seen: Vec<bool> =
+                    (0..LEN).map(|at| piece.idle.iter().any(|(&from, &to)| from <= at && at < to)).collect();
+                prop_assert_eq!(&seen[..], &idle[..]);
+                prop_assert!(piece.idle.iter().zip(piece.idle.iter().skip(1)).all(|(a, b)| a.1 < b.0));
+            }
+        }
+    }
+}

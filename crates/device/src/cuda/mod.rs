@@ -1,0 +1,23 @@
+//! NVIDIA GPUs, by the CUDA driver, in-process.
+//!
+//! See docs/design/cuda.md for how launches, copies and memory go, and for what they cost.
+
+mod cache;
+mod context;
+mod device;
+mod driver;
+mod lane;
+mod launch;
+mod memory;
+mod module;
+mod movers;
+mod notify;
+mod peers;
+mod pinned;
+mod probe;
+mod shared;
+mod stream;
+mod table;
+
+pub use device::{CudaConfig, CudaDevice};
+pub use probe::{Probe, inventory};

@@ -1,0 +1,293 @@
+//! Images on the device: linked, loaded, looked up.
+
+use super::cache::{Cache, Key};
+use super::context::Context;
+use super::driver::DriverError;
+use super::launch::{Function, Occupancy};
+use crate::image::{BlockPath, Image, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, rewrite};
+use accord_types::{DevicePtr, Error, ErrorCode, Result};
+use cudarc::driver::sys::{
+    CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUjit_option, CUjitInputType, CUlinkState,
+    CUmodule,
+};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_void};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Oldest driver (CUDA 11.7) that reads the PTX version of rewritten objects.
+const REWRITE_DRIVER_MIN: i32 = 11_070;
+
+/// A loaded image.
+pub(crate) struct Module {
+    image: Arc<Image>,
+    raw: CUmodule,
+    /// How each kernel gets its argument block, by its name in the PTX.
+    kernels: HashMap<String, BlockPath>,
+    context: Arc<Context>,
+}
+
+// SAFETY: modules may be used from any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+impl Module {
+    /// Loads an image: from the cache, or compiled and put there. The context is current.
+    ///
+    /// # Errors
+    /// `acc_error_device_init` with the compiler's words.
+    pub(crate) fn load(context: &Arc<Context>, image: Arc<Image>, cache: Option<&Cache>) -> Result<Self> {
+        let sm = sm(context);
+        let driver = driver_version(context);
+        let texts = texts(&image, if driver >= REWRITE_DRIVER_MIN { sm } else { PARAMETER_SM_MIN - 1 })?;
+        let key = |rewritten: bool| Key { image: image.id(), sm, driver, rewritten: rewritten.then_some(REWRITE_VERSION) };
+        let mut kernels: HashMap<String, BlockPath> =
+            texts.iter().flat_map(|text| &text.kernels).map(|kernel| (kernel.name.clone(), kernel.block.clone())).collect();
+        let rewritten = kernels.values().any(|block| matches!(block, BlockPath::Parameter(_)));
+        let ways: &[bool] = if rewritten { &[true, false] } else { &[false] };
+        let mut raw = None;
+        for &way in ways {
+            if let Some(code) = cache.and_then(|cache| cache.load(&key(way))) {
+                // Code that the driver refuses is compiled again.
+                raw = load_code(context, &code).ok().map(|module| (way, module));
+            }
+            if raw.is_some() {
+                break;
+            }
+        }
+        let mut failure = None;
+        if raw.is_none() {
+            for &way in ways {
+                let objects: Vec<&str> =
+                    texts.iter().map(|text| if way { &*text.rewritten } else { text.original }).collect();
+                match link(context, &objects, cache.map(|cache| (cache, key(way)))) {
+                    Ok(module) => {
+                        raw = Some((way, module));
+                        break;
+                    }
+                    Err(error) => failure = Some(error),
+                }
+            }
+        }
+        let Some((way, raw)) = raw else {
+            return Err(failure.unwrap_or_else(|| Error::new(ErrorCode::DeviceInit, "the program's GPU code is empty")));
+        };
+        if rewritten && !way {
+            for block in kernels.values_mut() {
+                *block = BlockPath::Memory("the driver does not take the rewritten PTX".into());
+            }
+        }
+        let module = Self { image, raw, kernels, context: Arc::clone(context) };
+        module.prepare()?;
+        Ok(module)
+    }
+
+    /// How each kernel gets its argument block.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = (&str, &BlockPath)> {
+        self.kernels.iter().map(|(name, block)| (name.as_str(), block))
+    }
+
+    /// A region by its place in the image. `name` is for people.
+    ///
+    /// # Errors
+    /// `acc_error_device_init` if it isn't there.
+    pub(crate) fn function(&self, index: u32, name: &str) -> Result<Function> {
+        let Some(known) = self.image.functions.get(index as usize) else {
+            return Err(missing(&format!("region {name} (number {index})")));
+        };
+        let raw = self.raw_function(&known.name).map_err(|error| missing(&format!("region {}: {error}", known.name)))?;
+        let dims = known.dims.map(u32::from);
+        let driver = self.context.driver;
+        let mut threads_max = 0;
+        let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+        // Threads that are known already limit what the driver may choose.
+        let limit = if dims[1] != 0 && dims[2] != 0 { (dims[1] * dims[2]) as i32 } else { 0 };
+        let (mut grid, mut block) = (0, 0);
+        // SAFETY: all values are valid for writing, the function is the module's.
+        unsafe {
+            driver.cuFuncGetAttribute(&raw mut threads_max, attribute, raw)?;
+            driver.cuOccupancyMaxPotentialBlockSize(&raw mut grid, &raw mut block, raw, std::ptr::null(), 0, limit)?;
+        }
+        let layout = match self.kernels.get(&known.name) {
+            Some(BlockPath::Parameter(layout)) => Some(*layout),
+            _ => None,
+        };
+        Ok(Function {
+            name: name.to_owned(),
+            raw,
+            layout,
+            dims,
+            threads_max: threads_max.unsigned_abs(),
+            occupancy: Occupancy { grid: grid.unsigned_abs(), block: block.unsigned_abs() },
+        })
+    }
+
+    /// A variable by its place in the image.
+    ///
+    /// # Errors
+    /// `acc_error_device_init` if it isn't there or has another size.
+    pub(crate) fn variable(&self, index: u32, len: u64) -> Result<DevicePtr> {
+        let Some(known) = self.image.variables.get(index as usize) else {
+            return Err(missing(&format!("variable number {index}")));
+        };
+        let (start, bytes) =
+            self.raw_variable(&known.name).map_err(|error| missing(&format!("variable {}: {error}", known.name)))?;
+        // Of a link variable it has the address only.
+        if bytes as u64 != len && bytes != size_of::<u64>() {
+            return Err(missing(&format!("variable {} with {len} bytes: the device's has {bytes}", known.name)));
+        }
+        Ok(DevicePtr(start))
+    }
+
+    fn raw_function(&self, name: &str) -> Result<CUfunction, DriverError> {
+        let mut raw = null_mut();
+        let name = c_string(name);
+        // SAFETY: `raw` is valid for writing, the name ends with a zero byte.
+        unsafe { self.context.driver.cuModuleGetFunction(&raw mut raw, self.raw, name.as_ptr()) }?;
+        Ok(raw)
+    }
+
+    fn raw_variable(&self, name: &str) -> Result<(u64, usize), DriverError> {
+        let (mut start, mut bytes) = (0, 0);
+        let name = c_string(name);
+        // SAFETY: both are valid for writing, the name ends with a zero byte.
+        unsafe { self.context.driver.cuModuleGetGlobal_v2(&raw mut start, &raw mut bytes, self.raw, name.as_ptr()) }?;
+        Ok((start, bytes))
+    }
+
+    /// What GCC's run-time library on the device expects before the first region.
+    fn prepare(&self) -> Result<(), DriverError> {
+        let driver = self.context.driver;
+        if let Ok((at, 8)) = self.raw_variable("__nvptx_clocktick") {
+            let kilohertz = self.context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).max(1);
+            let seconds = 1e-3 / f64::from(kilohertz);
+            // SAFETY: the variable has 8 bytes; the driver takes the value before it returns.
+            unsafe { driver.cuMemcpyHtoDAsync_v2(at, (&raw const seconds).cast(), 8, null_mut()) }?;
+        }
+        // GCC 13 and later: constructors of variables in `declare`.
+        if let Ok(constructors) = self.raw_function("__do_global_ctors__entry") {
+            // SAFETY: it takes no parameters.
+            unsafe {
+                driver.cuLaunchKernel(constructors, 1, 1, 1, 1, 1, 1, 0, null_mut(), null_mut(), null_mut())?;
+                driver.cuStreamSynchronize(null_mut())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        let Ok(_current) = self.context.enter() else { return };
+        // SAFETY: nothing of it runs any more.
+        let _ = unsafe { self.context.driver.cuModuleUnload(self.raw) };
+    }
+}
+
+struct Text<'a> {
+    original: &'a str,
+    rewritten: Cow<'a, str>,
+    kernels: Vec<Kernel>,
+}
+
+fn texts(image: &Image, sm: u32) -> Result<Vec<Text<'_>>> {
+    image
+        .objects
+        .iter()
+        .map(|object| {
+            let original = std::str::from_utf8(object)
+                .map_err(|_| Error::new(ErrorCode::DeviceInit, "the program's GPU code is not PTX text"))?;
+            let rewritten = rewrite(original, sm);
+            Ok(Text { original, rewritten: rewritten.text, kernels: rewritten.kernels })
+        })
+        .collect()
+}
+
+/// Compiles and links PTX objects, loads the code and stores it.
+fn link(context: &Context, objects: &[&str], cache: Option<(&Cache, Key)>) -> Result<CUmodule> {
+    const LOG: usize = 8 << 10;
+    let driver = context.driver;
+    let mut log = vec![0u8; LOG];
+    let mut options =
+        [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG)];
+    let mut state: CUlinkState = null_mut();
+    // SAFETY: options and values match; the log outlives the link.
+    unsafe { driver.cuLinkCreate_v2(2, options.as_mut_ptr(), values.as_mut_ptr(), &raw mut state) }?;
+    let linked = (|| {
+        for (number, object) in objects.iter().enumerate() {
+            // The driver wants the final zero byte.
+            let mut text = Vec::with_capacity(object.len() + 1);
+            text.extend_from_slice(object.as_bytes());
+            text.push(0);
+            let name = c_string(&format!("object{number}"));
+            // SAFETY: the text is valid for its length, and the driver copies it.
+            unsafe {
+                driver.cuLinkAddData_v2(
+                    state,
+                    CUjitInputType::CU_JIT_INPUT_PTX,
+                    text.as_mut_ptr().cast(),
+                    text.len(),
+                    name.as_ptr(),
+                    0,
+                    null_mut(),
+                    null_mut(),
+                )
+            }?;
+        }
+        let (mut code, mut size) = (null_mut(), 0);
+        // SAFETY: both are valid for writing.
+        unsafe { driver.cuLinkComplete(state, &raw mut code, &raw mut size) }?;
+        // SAFETY: the code holds until the link is destroyed.
+        let bytes = unsafe { std::slice::from_raw_parts(code.cast::<u8>(), size) };
+        let module = load_code(context, bytes)?;
+        if let Some((cache, key)) = cache {
+            cache.store(&key, bytes);
+        }
+        Ok(module)
+    })();
+    // SAFETY: made above, not used any more.
+    let _ = unsafe { driver.cuLinkDestroy(state) };
+    linked.map_err(|error: DriverError| {
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(LOG);
+        let said = String::from_utf8_lossy(&log[..end]).trim().replace('\n', "; ");
+        Error::new(ErrorCode::DeviceInit, format!("the driver can't compile the program's GPU code: {error}: {said}"))
+            .remedy("compile with GCC 12 or later, or update the NVIDIA driver")
+    })
+}
+
+fn load_code(context: &Context, code: &[u8]) -> Result<CUmodule, DriverError> {
+    let mut module = null_mut();
+    // SAFETY: `module` is valid for writing; machine code carries its own length.
+    unsafe { context.driver.cuModuleLoadData(&raw mut module, code.as_ptr().cast()) }?;
+    Ok(module)
+}
+
+/// 90 for `sm_90`.
+pub(crate) fn sm(context: &Context) -> u32 {
+    let major = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    let minor = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    (major * 10 + minor).unsigned_abs()
+}
+
+fn driver_version(context: &Context) -> i32 {
+    let mut version = 0;
+    // SAFETY: the value is valid for writing. An error leaves 0, which is old.
+    let _ = unsafe { context.driver.cuDriverGetVersion(&raw mut version) };
+    version
+}
+
+/// Names with a zero byte inside don't exist in PTX; what is before it is looked up and not found.
+fn c_string(text: &str) -> CString {
+    let end = text.find('\0').unwrap_or(text.len());
+    CString::new(&text.as_bytes()[..end] as &[u8]).unwrap_or_default()
+}
+
+fn missing(what: &str) -> Error {
+    Error::new(ErrorCode::DeviceInit, format!("the program's GPU code has no {what}"))
+        .remedy("compile and link all of the program with -foffload=nvptx-none")
+}
+
+const _: () = assert!(size_of::<c_char>() == 1);

@@ -1,0 +1,315 @@
+//! Threads that copy between the program's pageable memory and pinned memory: one core moves some 10 GB/s,
+//! the device's copy engines five times that.
+
+use super::context::Context;
+use super::driver::DriverError;
+use super::pinned::{Pinned, Slot};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// More threads than this gain nothing: eight fill a PCIe 5 link.
+const THREADS_MAX: usize = 8;
+/// How often the threads look whether the device has filled a slot.
+const LOOK: Duration = Duration::from_micros(20);
+/// A waiter looks around at least this often.
+const LOOK_AROUND: Duration = Duration::from_millis(100);
+
+/// The copying threads of one device.
+pub(crate) struct Movers {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    context: Arc<Context>,
+    threads_max: usize,
+    state: Mutex<State>,
+    bell: Condvar,
+    /// Threads that wait for some job's end.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    fills: VecDeque<Fill>,
+    /// For each stream that has any: its slots, in the order in which the device fills them.
+    landings: Vec<(usize, VecDeque<Land>)>,
+    /// A thread looks for filled slots.
+    looking: bool,
+    threads: usize,
+    closing: bool,
+}
+
+/// The jobs of one copy.
+#[derive(Default)]
+pub(crate) struct Tracker {
+    left: AtomicUsize,
+    failed: AtomicBool,
+    error: Mutex<Option<DriverError>>,
+}
+
+/// Bytes of the program to a slot, and from there to the device.
+struct Fill {
+    from: usize,
+    len: usize,
+    to: CUdeviceptr,
+    stream: CUstream,
+    slots: Arc<Pinned>,
+    tracker: Arc<Tracker>,
+}
+
+// SAFETY: streams may be used from any thread.
+unsafe impl Send for Fill {}
+
+/// A slot that the device fills, then to the program.
+struct Land {
+    slot: Slot,
+    to: usize,
+    len: usize,
+    tracker: Arc<Tracker>,
+}
+
+enum Job {
+    Fill(Fill),
+    Land(Land),
+}
+
+impl Tracker {
+    pub(crate) fn is_done(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    /// The rest of the jobs will never be.
+    pub(crate) fn abort(&self, error: DriverError) {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.failed.store(true, Ordering::Release);
+        self.left.store(0, Ordering::Release);
+    }
+
+    fn end(&self, result: Result<(), DriverError>) {
+        if let Err(error) = result {
+            self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.failed.store(true, Ordering::Release);
+        }
+        // After an abort there is nothing left to count.
+        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+    }
+
+    pub(crate) fn result(&self) -> Result<(), DriverError> {
+        if self.failed.load(Ordering::Acquire)
+            && let Some(error) = *self.error.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            return Err(error);
+        }
+        Ok(())
+    }
+}
+
+impl Movers {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            shared: Arc::new(Shared {
+                context,
+                // The program's own thread copies too.
+                threads_max: (cores / 2).clamp(1, THREADS_MAX),
+                state: Mutex::default(),
+                bell: Condvar::new(),
+                ended: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Number of threads that copy at the same time.
+    pub(crate) fn width(&self) -> usize {
+        self.shared.threads_max
+    }
+
+    /// Copies the program's memory into the stream, in pieces of `piece` bytes. On return everything has been read
+    /// and put into the stream. The calling thread helps.
+    pub(crate) fn fill(
+        &self,
+        from: usize,
+        len: usize,
+        to: CUdeviceptr,
+        stream: CUstream,
+        slots: &Arc<Pinned>,
+        piece: usize,
+    ) -> Result<(), DriverError> {
+        let tracker = Arc::new(Tracker { left: AtomicUsize::new(len.div_ceil(piece)), ..Tracker::default() });
+        let mut state = self.shared.lock();
+        for offset in (0..len).step_by(piece) {
+            state.fills.push_back(Fill {
+                from: from + offset,
+                len: piece.min(len - offset),
+                to: to + offset as u64,
+                stream,
+                slots: Arc::clone(slots),
+                tracker: Arc::clone(&tracker),
+            });
+        }
+        self.shared.start_threads(&mut state);
+        drop(state);
+        self.shared.bell.notify_all();
+        self.wait(&tracker)
+    }
+
+    /// A tracker for `pieces` landings.
+    pub(crate) fn tracker(pieces: usize) -> Arc<Tracker> {
+        Arc::new(Tracker { left: AtomicUsize::new(pieces), ..Tracker::default() })
+    }
+
+    /// The device fills `slot`; when it has, `len` bytes go to the program. `stream` is any number that
+    /// keeps slots of different streams apart.
+    pub(crate) fn land(&self, stream: usize, slot: Slot, to: usize, len: usize, tracker: &Arc<Tracker>) {
+        let mut state = self.shared.lock();
+        let land = Land { slot, to, len, tracker: Arc::clone(tracker) };
+        match state.landings.iter_mut().find(|(known, _)| *known == stream) {
+            Some((_, queue)) => queue.push_back(land),
+            None => state.landings.push((stream, VecDeque::from([land]))),
+        }
+        self.shared.start_threads(&mut state);
+        drop(state);
+        self.shared.bell.notify_one();
+    }
+
+    /// Blocks until a copy's jobs are done, and helps meanwhile.
+    pub(crate) fn wait(&self, tracker: &Tracker) -> Result<(), DriverError> {
+        let mut state = self.shared.lock();
+        while !tracker.is_done() {
+            match self.shared.find(&mut state) {
+                Some(job) => {
+                    drop(state);
+                    self.shared.run(job);
+                    state = self.shared.lock();
+                }
+                None => {
+                    let waited = self.shared.ended.wait_timeout(state, LOOK_AROUND);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+        tracker.result()
+    }
+
+    /// Ends the threads; jobs left are dropped.
+    pub(crate) fn close(&self) {
+        let mut state = self.shared.lock();
+        state.closing = true;
+        let (fills, landings) = (std::mem::take(&mut state.fills), std::mem::take(&mut state.landings));
+        drop(state);
+        for fill in fills {
+            fill.tracker.end(Err(DriverError { call: "shutdown", code: 4 }));
+        }
+        for (_, queue) in landings {
+            for land in queue {
+                land.tracker.end(Err(DriverError { call: "shutdown", code: 4 }));
+            }
+        }
+        self.shared.bell.notify_all();
+        self.shared.ended.notify_all();
+    }
+}
+
+impl Drop for Movers {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_threads(self: &Arc<Self>, state: &mut State) {
+        while state.threads < self.threads_max && !state.closing {
+            let shared = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("accord-copy".to_owned()).spawn(move || shared.serve());
+            if thread.is_err() {
+                // Whoever waits copies.
+                return;
+            }
+            state.threads += 1;
+        }
+    }
+
+    fn serve(&self) {
+        let Ok(_current) = self.context.enter() else { return };
+        // So that LOOK is not stretched to the kernel's default of 50 us more.
+        // SAFETY: changes this thread's timers only.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
+        let mut state = self.lock();
+        while !state.closing {
+            if let Some(job) = self.find(&mut state) {
+                drop(state);
+                self.bell.notify_one();
+                self.run(job);
+                state = self.lock();
+            } else if state.landings.is_empty() || state.looking {
+                state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                state.looking = true;
+                drop(state);
+                std::thread::sleep(LOOK);
+                state = self.lock();
+                state.looking = false;
+            }
+        }
+    }
+
+    /// A job that can be done now.
+    fn find(&self, state: &mut State) -> Option<Job> {
+        if let Some(fill) = state.fills.pop_front() {
+            return Some(Job::Fill(fill));
+        }
+        let at = state.landings.iter().position(|(_, queue)| {
+            // An error is found again, and reported, by the job.
+            queue.front().is_some_and(|land| land.slot.is_done().unwrap_or(true))
+        })?;
+        let land = state.landings[at].1.pop_front();
+        if state.landings[at].1.is_empty() {
+            state.landings.swap_remove(at);
+        }
+        land.map(Job::Land)
+    }
+
+    fn run(&self, job: Job) {
+        match job {
+            Job::Fill(fill) => {
+                let tracker = Arc::clone(&fill.tracker);
+                tracker.end(self.fill(fill));
+            }
+            Job::Land(land) => {
+                let result = land.slot.is_done().map(|_| {
+                    // SAFETY: the program promised that its memory is writable until it has waited for the copy;
+                    // the slot holds `len` bytes that the device has written.
+                    unsafe {
+                        std::ptr::with_exposed_provenance_mut::<u8>(land.to)
+                            .copy_from_nonoverlapping(land.slot.memory(), land.len);
+                    }
+                });
+                drop(land.slot);
+                land.tracker.end(result);
+            }
+        }
+        // A waiter that has just looked sleeps by now, or will see it.
+        drop(self.lock());
+        self.ended.notify_all();
+    }
+
+    fn fill(&self, fill: Fill) -> Result<(), DriverError> {
+        let slot = fill.slots.take()?;
+        // SAFETY: the program promised that its memory is readable until the copy has been waited for; the slot is at
+        // least `len` long and this thread's own.
+        unsafe {
+            slot.memory().copy_from_nonoverlapping(std::ptr::with_exposed_provenance(fill.from), fill.len);
+            self.context.driver.cuMemcpyHtoDAsync_v2(fill.to, slot.memory().cast(), fill.len, fill.stream)?;
+        }
+        slot.record(fill.stream)?;
+        slot.release_after();
+        Ok(())
+    }
+}

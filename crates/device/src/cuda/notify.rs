@@ -1,0 +1,116 @@
+//! Tells others when a stream has got somewhere, from a thread of its own: the driver's callbacks hold up
+//! the stream that they are in, and may not call the driver.
+
+use super::stream::Stream;
+use crate::failure::shut_down;
+use accord_types::Result;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often the thread looks while somebody waits.
+const LOOK: Duration = Duration::from_micros(20);
+
+type Done = Box<dyn FnOnce(Result<()>) + Send>;
+
+#[derive(Default)]
+pub(crate) struct Notifier(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<(Arc<Stream>, u64, Done)>,
+    started: bool,
+    closing: bool,
+}
+
+impl Notifier {
+    pub(crate) fn add(&self, stream: &Arc<Stream>, seq: u64, done: Done) {
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.closing {
+            drop(state);
+            return done(Err(shut_down()));
+        }
+        if !state.started {
+            let shared = Arc::clone(&self.0);
+            let thread = std::thread::Builder::new().name("accord-notify".to_owned());
+            match thread.spawn(move || shared.serve()) {
+                Ok(_) => state.started = true,
+                Err(_) => {
+                    // Late is better than never.
+                    drop(state);
+                    return done(wait(stream, seq));
+                }
+            }
+        }
+        state.waiting.push((Arc::clone(stream), seq, done));
+        drop(state);
+        self.0.bell.notify_one();
+    }
+
+    /// Ends the thread; everybody who waits is told.
+    pub(crate) fn close(&self) {
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.closing = true;
+        let left = std::mem::take(&mut state.waiting);
+        drop(state);
+        self.0.bell.notify_one();
+        for (_, _, done) in left {
+            done(Err(shut_down()));
+        }
+    }
+}
+
+impl Shared {
+    fn serve(&self) {
+        // SAFETY: changes this thread's timers only.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while !state.closing {
+            if state.waiting.is_empty() {
+                state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let mut waiting = std::mem::take(&mut state.waiting);
+            drop(state);
+            let mut left = Vec::with_capacity(waiting.len());
+            for (stream, seq, done) in waiting.drain(..) {
+                match look(&stream, seq) {
+                    Ok(false) => left.push((stream, seq, done)),
+                    result => done(result.map(drop)),
+                }
+            }
+            let none = left.is_empty();
+            state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.closing {
+                drop(state);
+                for (_, _, done) in left {
+                    done(Err(shut_down()));
+                }
+                return;
+            }
+            // Older ones first.
+            left.append(&mut state.waiting);
+            state.waiting = left;
+            if !none {
+                drop(state);
+                std::thread::sleep(LOOK);
+                state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+fn look(stream: &Stream, seq: u64) -> Result<bool> {
+    let _current = stream.shared.context.enter()?;
+    stream.reached(seq)
+}
+
+fn wait(stream: &Stream, seq: u64) -> Result<()> {
+    let _current = stream.shared.context.enter()?;
+    stream.synchronize(seq)
+}

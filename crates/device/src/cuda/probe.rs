@@ -1,0 +1,130 @@
+//! The GPUs of this machine, as far as the driver shows them to this process.
+
+use super::driver::{Driver, DriverError, NoDriver};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId};
+use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute};
+use std::ffi::{CStr, c_char};
+use std::path::Path;
+
+/// Oldest driver that is used: CUDA 11.4's, in the driver's own numbering.
+const DRIVER_MIN: i32 = 11_040;
+/// Oldest architecture that is used.
+const SM_MIN: i32 = 50;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Probe {
+    /// GPUs that can be used, in the driver's order, which is that of `CUDA_VISIBLE_DEVICES`.
+    pub devices: Vec<DeviceInfo>,
+    /// Why there are none, or fewer than the driver shows: a clause for people. None if there is nothing to say.
+    pub note: Option<String>,
+}
+
+/// Looks for GPUs. Without a driver that takes microseconds. Ordinals start at 0.
+pub fn inventory(node: NodeId, node_name: &str) -> Probe {
+    let nothing = |note: String| Probe { devices: Vec::new(), note: Some(note) };
+    let driver = match Driver::get() {
+        Ok(driver) => driver,
+        Err(NoDriver::Absent(why)) => return nothing(format!("there is no NVIDIA driver ({why})")),
+        Err(NoDriver::Old(name)) => return nothing(format!("the NVIDIA driver is too old: it has no {name}")),
+    };
+    match read(driver, node, node_name) {
+        Ok(probe) => probe,
+        Err(DriverError { code: DriverError::NO_DEVICE, .. }) => nothing("the NVIDIA driver shows no device".to_owned()),
+        Err(error) => nothing(format!("the NVIDIA driver does not start: {error}")),
+    }
+}
+
+fn read(driver: &Driver, node: NodeId, node_name: &str) -> Result<Probe, DriverError> {
+    let (mut version, mut count) = (0, 0);
+    // SAFETY: no preconditions; the values are valid for writing.
+    unsafe {
+        driver.cuInit(0)?;
+        driver.cuDriverGetVersion(&raw mut version)?;
+        driver.cuDeviceGetCount(&raw mut count)?;
+    }
+    if version < DRIVER_MIN {
+        let note = format!("the NVIDIA driver is of CUDA {}, and 11.4 is the oldest that is used", dotted(version));
+        return Ok(Probe { devices: Vec::new(), note: Some(note) });
+    }
+    let mut probe = Probe::default();
+    for ordinal in 0..count {
+        let mut device: CUdevice = 0;
+        // SAFETY: the value is valid for writing.
+        unsafe { driver.cuDeviceGet(&raw mut device, ordinal) }?;
+        match describe(driver, device)? {
+            Ok(mut info) => {
+                info.id = DeviceId { node, ordinal: probe.devices.len() as u32 };
+                info.node_name = node_name.to_owned();
+                info.driver = dotted(version);
+                probe.devices.push(info);
+            }
+            Err(note) => probe.note = Some(note),
+        }
+    }
+    if count == 0 {
+        probe.note = Some("the NVIDIA driver shows no device".to_owned());
+    }
+    Ok(probe)
+}
+
+/// The device, or why it is not used.
+fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, String>, DriverError> {
+    let mut name = [0 as c_char; 256];
+    let mut memory = 0;
+    // SAFETY: both are valid for writing, the name for its length.
+    unsafe {
+        driver.cuDeviceGetName(name.as_mut_ptr(), name.len() as i32, device)?;
+        driver.cuDeviceTotalMem_v2(&raw mut memory, device)?;
+    }
+    let name = text(&name);
+    let attribute = |which| {
+        let mut value = 0;
+        // SAFETY: the value is valid for writing.
+        unsafe { driver.cuDeviceGetAttribute(&raw mut value, which, device) }.map(|()| value)
+    };
+    let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    if major * 10 + minor < SM_MIN {
+        return Ok(Err(format!("{name} is sm_{major}{minor}, and sm_50 is the oldest that is used")));
+    }
+    // Compute mode 2: nobody may use it.
+    if attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE)? == 2 {
+        return Ok(Err(format!("{name} is in compute mode PROHIBITED")));
+    }
+    if attribute(Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)? == 0 {
+        return Ok(Err(format!("{name} can't map memory at addresses of the program's choice")));
+    }
+    Ok(Ok(DeviceInfo {
+        id: DeviceId { node: NodeId(0), ordinal: 0 },
+        node_name: String::new(),
+        kind: DeviceKind::Cuda,
+        name,
+        vendor: "NVIDIA".to_owned(),
+        driver: String::new(),
+        memory: memory as u64,
+        units: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.unsigned_abs(),
+        numa: numa_node(driver, device),
+        cpus: Vec::new(),
+    }))
+}
+
+/// The NUMA node of a device's slot, as the kernel says.
+fn numa_node(driver: &Driver, device: CUdevice) -> Option<u32> {
+    let mut id = [0 as c_char; 32];
+    // SAFETY: valid for writing, for its length.
+    unsafe { driver.cuDeviceGetPCIBusId(id.as_mut_ptr(), id.len() as i32, device) }.ok()?;
+    let file = Path::new("/sys/bus/pci/devices").join(text(&id).to_ascii_lowercase()).join("numa_node");
+    // -1 means that the kernel doesn't know.
+    std::fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+fn text(bytes: &[c_char]) -> String {
+    // SAFETY: the driver ends its strings inside the buffer, which was zeroed and is longer than any of them.
+    unsafe { CStr::from_ptr(bytes.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+/// 12080 is 12.8.
+fn dotted(version: i32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}

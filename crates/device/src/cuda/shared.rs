@@ -1,0 +1,94 @@
+//! What the parts of one device share.
+
+use super::context::Context;
+use super::driver::DriverError;
+use super::launch::Function;
+use super::memory::Memory;
+use super::movers::Movers;
+use super::pinned::Pinned;
+use super::stream::Stream;
+use super::table::Table;
+use crate::failure::Failure;
+use accord_types::{Error, ErrorCode};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+pub(crate) struct Shared {
+    // Streams, slots and memory go before the context that they belong to.
+    pub(crate) movers: Movers,
+    /// Slots for copies of a few KiB out.
+    pub(crate) small: Arc<Pinned>,
+    /// Slots for large copies in, and for large copies out: neither direction can starve the other.
+    pub(crate) inward: Arc<Pinned>,
+    pub(crate) outward: Arc<Pinned>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) functions: Table<Arc<Function>>,
+    pub(crate) failure: Failure,
+    pub(crate) streams: Mutex<Vec<Weak<Stream>>>,
+    pub(crate) context: Arc<Context>,
+}
+
+/// Size of a slot for small copies; larger ones take the large slots.
+pub(crate) const SMALL_SLOT: usize = 64 << 10;
+/// Size of a slot for large copies.
+pub(crate) const LARGE_SLOT: usize = 4 << 20;
+
+impl Shared {
+    pub(crate) fn new(context: Arc<Context>, memory: Memory) -> Arc<Self> {
+        const SMALL_SLOTS: usize = 128;
+        const LARGE_SLOTS: usize = 16;
+        let pinned = |bytes, slots, batch| Pinned::new(Arc::clone(&context), bytes, slots, batch);
+        Arc::new(Self {
+            movers: Movers::new(Arc::clone(&context)),
+            small: pinned(SMALL_SLOT, SMALL_SLOTS, 16),
+            inward: pinned(LARGE_SLOT, LARGE_SLOTS, 4),
+            outward: pinned(LARGE_SLOT, LARGE_SLOTS, 4),
+            memory: Arc::new(memory),
+            functions: Table::default(),
+            failure: Failure::default(),
+            streams: Mutex::default(),
+            context,
+        })
+    }
+
+    /// The error that a failed call of the driver means, kept as the device's failure if the context is lost.
+    pub(crate) fn driver_failed(&self, error: DriverError, stream: Option<&Stream>) -> Error {
+        if !error.is_sticky() {
+            return error.into_error(ErrorCode::Execution);
+        }
+        let mut regions: Vec<u32> = stream.map(Stream::suspects).unwrap_or_default();
+        for other in self.all_streams() {
+            for region in other.suspects() {
+                if !regions.contains(&region) {
+                    regions.push(region);
+                }
+            }
+        }
+        let names: Vec<_> = regions
+            .iter()
+            .filter_map(|region| Some(format!("region {}", self.functions.get(*region)?.name)))
+            .collect();
+        let cause = match &names[..] {
+            [] => error.to_string(),
+            [name] => format!("{name} failed: {error}"),
+            names => format!("{} failed: {error}", names.join(" or ")),
+        };
+        let mut failure = Error::new(ErrorCode::Execution, cause);
+        if matches!(error.code, 700 | 714 | 715 | 716 | 717 | 718 | 719) {
+            failure = failure.remedy(
+                "check its data clauses and array bounds (compute-sanitizer finds the place); acc_shutdown and acc_init start the device anew in another process",
+            );
+        }
+        if let Some(stream) = stream {
+            failure = failure.queue(stream.queue);
+        }
+        self.failure.set(failure);
+        for stream in self.all_streams() {
+            stream.wake();
+        }
+        self.failure.check().err().unwrap_or_else(|| error.into())
+    }
+
+    pub(crate) fn all_streams(&self) -> Vec<Arc<Stream>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+    }
+}

@@ -1,0 +1,473 @@
+//! One stream: which positions were given out, which are in the driver's stream, and which have something
+//! left to do on the host.
+//!
+//! Most operations go straight into the driver's stream on the calling thread. What needs the host in
+//! its turn (bytes from a network, memory to unmap, host work) is put into a list that the stream's lane
+//! thread works off; until it is empty, everything that follows goes into the list too. The driver's
+//! stream never waits for the host, so waiting for its end always ends.
+
+use super::driver::DriverError;
+use super::lane;
+use super::launch::{Function, OwnedBlock};
+use super::movers::Tracker;
+use super::pinned::Slot;
+use super::shared::Shared;
+use crate::{HostOp, Sink, Source};
+use accord_types::{ArgBlock, DevicePtr, Error, LaunchDims, QueueId, Result, Seq};
+use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
+use std::collections::VecDeque;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// A sleeper looks around at least this often: a lost device must never be a hang.
+pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(200);
+/// Regions that an error of the device may come from.
+const SUSPECTS_MAX: usize = 4;
+
+pub(crate) struct Stream {
+    pub(crate) index: u32,
+    pub(crate) queue: QueueId,
+    pub(crate) raw: CUstream,
+    /// Recorded whenever another stream has to wait for this one.
+    event: CUevent,
+    /// Argument blocks of kernels that take theirs by address. One is enough: the stream's order keeps the
+    /// next block away until the kernel before has ended.
+    block: OnceLock<CUdeviceptr>,
+    pub(crate) shared: Arc<Shared>,
+    state: Mutex<State>,
+    moved: Condvar,
+    failed: AtomicBool,
+}
+
+// SAFETY: the driver's streams and events may be used from any thread.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// The last position given out.
+    last: u64,
+    /// Everything up to here is in the driver's stream or done.
+    issued: u64,
+    /// Everything up to here is known to be done on the device.
+    reached: u64,
+    /// What comes after `issued`.
+    pending: VecDeque<(u64, Op)>,
+    /// Somebody works on the operation after `issued`, without the lock.
+    busy: bool,
+    lane_started: bool,
+    closing: bool,
+    landings: VecDeque<(u64, Landing)>,
+    failure: Option<Error>,
+    suspects: Vec<u32>,
+    /// Where a launch's parameter is put together.
+    pub(crate) parameter: Vec<u8>,
+}
+
+/// What is left to do on the host when the device has got to a position.
+pub(crate) enum Landing {
+    /// Bytes go from a slot to their sink, on whichever thread waits for them first.
+    Small { slot: Slot, len: usize, sink: Box<dyn Sink> },
+    /// The copying threads are at it.
+    Moved(Arc<Tracker>),
+    /// This stream waits for that one, whose own landings therefore come first.
+    Other(Arc<Stream>, u64),
+}
+
+/// An operation that waits for its turn.
+pub(crate) enum Op {
+    Store { dst: DevicePtr, bytes: Vec<u8> },
+    CopyIn { dst: DevicePtr, len: u64, source: Box<dyn Source> },
+    CopyOut { src: DevicePtr, len: u64, sink: Box<dyn Sink> },
+    Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
+    Peer { dst: DevicePtr, to: CUcontext, src: DevicePtr, len: u64 },
+    Launch { function: Arc<Function>, index: u32, dims: LaunchDims, block: OwnedBlock },
+    Wait { other: Arc<Stream>, seq: u64 },
+    Unmap { start: DevicePtr, len: u64 },
+    Host(HostOp),
+}
+
+// SAFETY: contexts may be used from any thread.
+unsafe impl Send for Op {}
+
+impl Stream {
+    pub(crate) fn new(index: u32, queue: QueueId, shared: Arc<Shared>) -> Result<Self, DriverError> {
+        let driver = shared.context.driver;
+        let (mut raw, mut event) = (null_mut(), null_mut());
+        // SAFETY: both are valid for writing; the caller has made the context current.
+        unsafe {
+            driver.cuStreamCreate(&raw mut raw, CUstream_flags::CU_STREAM_NON_BLOCKING as u32)?;
+            driver.cuEventCreate(&raw mut event, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32)?;
+        }
+        Ok(Self {
+            index,
+            queue,
+            raw,
+            event,
+            block: OnceLock::new(),
+            shared,
+            state: Mutex::default(),
+            moved: Condvar::new(),
+            failed: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device's or stream's failure, if any.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.shared.failure.check()?;
+        if self.failed.load(Ordering::Acquire)
+            && let Some(error) = &self.lock().failure
+        {
+            return Err(error.clone());
+        }
+        Ok(())
+    }
+
+    /// The last position given out.
+    pub(crate) fn last(&self) -> Seq {
+        Seq(self.lock().last)
+    }
+
+    /// Puts an operation into the driver's stream by `now`, or into the list by `later` if others wait there.
+    pub(crate) fn put(
+        self: &Arc<Self>,
+        now: impl FnOnce(&mut State) -> Result<(), DriverError>,
+        later: impl FnOnce() -> Result<Op>,
+    ) -> Result<Seq> {
+        self.check()?;
+        let mut state = self.lock();
+        if state.is_idle() {
+            if let Err(error) = now(&mut state) {
+                drop(state);
+                return Err(self.shared.driver_failed(error, Some(self)));
+            }
+            state.last += 1;
+            state.issued = state.last;
+            return Ok(Seq(state.last));
+        }
+        let op = later()?;
+        Ok(self.push(state, op))
+    }
+
+    /// Puts an operation that needs the host into the list. If nothing is ahead of it and `here` is set, the
+    /// calling thread does it.
+    pub(crate) fn put_host(self: &Arc<Self>, op: Op, here: bool) -> Result<Seq> {
+        self.check()?;
+        let mut state = self.lock();
+        if !here || !state.is_idle() {
+            return Ok(self.push(state, op));
+        }
+        state.last += 1;
+        state.busy = true;
+        let seq = state.last;
+        drop(state);
+        self.run(seq, op);
+        self.check()?;
+        Ok(Seq(seq))
+    }
+
+    fn push(self: &Arc<Self>, mut state: MutexGuard<'_, State>, op: Op) -> Seq {
+        state.last += 1;
+        let seq = state.last;
+        state.pending.push_back((seq, op));
+        if !state.lane_started && !state.closing {
+            state.lane_started = true;
+            let stream = Arc::clone(self);
+            let thread = std::thread::Builder::new().name(format!("accord-q{}", self.queue));
+            if let Err(error) = thread.spawn(move || stream.serve()) {
+                state.failure = Some(Error::new(accord_types::ErrorCode::System, format!("starting a thread: {error}")));
+                self.failed.store(true, Ordering::Release);
+            }
+        }
+        drop(state);
+        self.moved.notify_all();
+        Seq(seq)
+    }
+
+    /// The lane thread.
+    fn serve(&self) {
+        let Ok(_current) = self.shared.context.enter() else { return };
+        let mut state = self.lock();
+        loop {
+            if state.closing || self.failed.load(Ordering::Acquire) || self.shared.failure.check().is_err() {
+                // Operations are dropped without the lock that they may need.
+                let dropped = std::mem::take(&mut state.pending);
+                drop(state);
+                drop(dropped);
+                self.moved.notify_all();
+                state = self.lock();
+                if state.closing {
+                    return;
+                }
+            }
+            if !state.busy
+                && let Some((seq, op)) = state.pending.pop_front()
+            {
+                state.busy = true;
+                drop(state);
+                self.run(seq, op);
+                state = self.lock();
+            } else {
+                state = self.sleep(state);
+            }
+        }
+    }
+
+    /// Does the operation at `seq`, which everything before has left the list for.
+    fn run(&self, seq: u64, op: Op) {
+        let result = lane::perform(self, seq, op);
+        let mut state = self.lock();
+        state.issued = seq;
+        state.busy = false;
+        if let Err(error) = result {
+            state.failure.get_or_insert(error.queue(self.queue));
+            self.failed.store(true, Ordering::Release);
+        }
+        drop(state);
+        self.moved.notify_all();
+    }
+
+    fn sleep<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.moved.wait_timeout(state, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Blocks until everything up to `seq` has been read from the program's memory and is in the driver's stream.
+    pub(crate) fn wait_issued(&self, seq: u64) -> Result<()> {
+        let mut state = self.lock();
+        while state.issued < seq {
+            drop(state);
+            self.check()?;
+            state = self.lock();
+            if state.issued < seq {
+                state = self.sleep(state);
+            }
+        }
+        drop(state);
+        self.check()
+    }
+
+    /// Blocks until `seq` is reached. The device's context is current.
+    pub(crate) fn synchronize(&self, seq: u64) -> Result<()> {
+        self.wait_issued(seq)?;
+        let state = self.lock();
+        if state.reached < seq {
+            let issued = state.issued;
+            drop(state);
+            // SAFETY: the stream is alive as long as `self`.
+            let waited = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
+            waited.map_err(|error| self.shared.driver_failed(error, Some(self)))?;
+            self.arrived(issued);
+        } else {
+            drop(state);
+        }
+        self.land(seq, true)?;
+        self.check()
+    }
+
+    /// Whether `seq` is reached. The device's context is current.
+    pub(crate) fn reached(&self, seq: u64) -> Result<bool> {
+        self.check()?;
+        let state = self.lock();
+        let (issued, reached) = (state.issued, state.reached);
+        drop(state);
+        if issued < seq {
+            return Ok(false);
+        }
+        if reached < seq {
+            // SAFETY: the stream is alive as long as `self`.
+            match unsafe { self.shared.context.driver.cuStreamQuery(self.raw) } {
+                Ok(()) => self.arrived(issued),
+                Err(DriverError { code: DriverError::NOT_READY, .. }) => return Ok(false),
+                Err(error) => return Err(self.shared.driver_failed(error, Some(self))),
+            }
+        }
+        self.land(seq, false)
+    }
+
+    fn arrived(&self, issued: u64) {
+        let mut state = self.lock();
+        state.reached = state.reached.max(issued);
+        if state.reached == state.last {
+            state.suspects.clear();
+        }
+    }
+
+    /// Ends the host's part of what the device has done up to `seq`. With `wait` unset returns false if
+    /// some of it is not done.
+    fn land(&self, seq: u64, wait: bool) -> Result<bool> {
+        loop {
+            let mut state = self.lock();
+            let Some((at, landing)) = state.landings.front() else { return Ok(true) };
+            if *at > seq {
+                return Ok(true);
+            }
+            let at = *at;
+            let result = match landing {
+                Landing::Small { .. } => {
+                    // With the lock held, so that no second waiter believes it done. It is short.
+                    let Some((_, Landing::Small { mut slot, len, mut sink })) = state.landings.pop_front() else { continue };
+                    let landed = sink.drain(slot.bytes(len)).and_then(|()| sink.finish());
+                    drop(state);
+                    landed
+                }
+                Landing::Moved(tracker) if tracker.is_done() => {
+                    let moved = tracker.result();
+                    state.landings.pop_front();
+                    drop(state);
+                    moved.map_err(|error| self.shared.driver_failed(error, Some(self)))
+                }
+                Landing::Moved(tracker) => {
+                    let tracker = Arc::clone(tracker);
+                    drop(state);
+                    if !wait {
+                        return Ok(false);
+                    }
+                    self.shared.movers.wait(&tracker).map_err(|error| self.shared.driver_failed(error, Some(self)))
+                }
+                Landing::Other(other, other_seq) => {
+                    let (other, other_seq) = (Arc::clone(other), *other_seq);
+                    drop(state);
+                    // It may be another device's.
+                    let _current = other.shared.context.enter()?;
+                    let there = if wait { other.synchronize(other_seq).map(|()| true) } else { other.reached(other_seq) };
+                    if let Ok(false) = there {
+                        return Ok(false);
+                    }
+                    let mut state = self.lock();
+                    if matches!(state.landings.front(), Some((first, Landing::Other(..))) if *first == at) {
+                        state.landings.pop_front();
+                    }
+                    there.map(drop)
+                }
+            };
+            if let Err(error) = result {
+                let error = error.queue(self.queue);
+                self.lock().failure.get_or_insert(error.clone());
+                self.failed.store(true, Ordering::Release);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Whether something up to `seq` may still write the program's memory.
+    pub(crate) fn is_landing(&self, seq: u64) -> bool {
+        self.lock().landings.front().is_some_and(|(at, _)| *at <= seq)
+    }
+
+    /// Something is left to do on the host for the operation at `seq`.
+    pub(crate) fn add_landing(&self, seq: u64, landing: Landing) {
+        self.lock().landings.push_back((seq, landing));
+    }
+
+    /// Makes this stream wait for everything that is now in the driver's stream of `other`.
+    pub(crate) fn wait_for(&self, seq: u64, state: Option<&mut State>, other: &Arc<Stream>, other_seq: u64) -> Result<(), DriverError> {
+        let driver = self.shared.context.driver;
+        {
+            let theirs = other.lock();
+            if theirs.reached < other_seq {
+                let _current = other.shared.context.enter()?;
+                // SAFETY: both are alive as long as `other`, and recorded with its lock held.
+                unsafe { driver.cuEventRecord(other.event, other.raw) }?;
+            } else if theirs.landings.is_empty() {
+                return Ok(());
+            }
+        }
+        // SAFETY: both are alive. If the event was recorded again meanwhile, it covers more.
+        unsafe { driver.cuStreamWaitEvent(self.raw, other.event, 0) }?;
+        if other.is_landing(other_seq) {
+            let landing = (seq, Landing::Other(Arc::clone(other), other_seq));
+            match state {
+                Some(state) => state.landings.push_back(landing),
+                None => self.lock().landings.push_back(landing),
+            }
+        }
+        Ok(())
+    }
+
+    /// Where argument blocks of this stream are put. Called with the lock held.
+    pub(crate) fn block(&self) -> Result<CUdeviceptr, DriverError> {
+        if let Some(&block) = self.block.get() {
+            return Ok(block);
+        }
+        let mut block = 0;
+        // SAFETY: `block` is valid for writing.
+        unsafe { self.shared.context.driver.cuMemAlloc_v2(&raw mut block, ArgBlock::BYTES_MAX) }?;
+        Ok(*self.block.get_or_init(|| block))
+    }
+
+    /// The regions that ran since the stream was last known to be empty.
+    pub(crate) fn suspects(&self) -> Vec<u32> {
+        // Called on the way out of a failed call, which may hold the lock of this very stream.
+        self.state.try_lock().map_or_else(|_| Vec::new(), |state| state.suspects.clone())
+    }
+
+    /// Whether everything up to `seq` is in the driver's stream.
+    pub(crate) fn has_issued(&self, seq: u64) -> bool {
+        self.lock().issued >= seq
+    }
+
+    /// Blocks until the driver's stream is empty; what comes of it is of no interest any more.
+    pub(crate) fn drain(&self) {
+        // SAFETY: the stream is alive as long as `self`.
+        let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
+    }
+
+    /// Ends the lane thread; operations left are dropped.
+    pub(crate) fn close(&self) {
+        self.lock().closing = true;
+        self.moved.notify_all();
+    }
+
+    /// Wakes every thread that sleeps here.
+    pub(crate) fn wake(&self) {
+        self.moved.notify_all();
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let Ok(_current) = self.shared.context.enter() else { return };
+        // SAFETY: nobody uses them any more; the driver ends what is under way first.
+        unsafe {
+            let _ = self.shared.context.driver.cuStreamDestroy_v2(self.raw);
+            let _ = self.shared.context.driver.cuEventDestroy_v2(self.event);
+            if let Some(&block) = self.block.get() {
+                let _ = self.shared.context.driver.cuMemFree_v2(block);
+            }
+        }
+    }
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        !self.busy && self.pending.is_empty()
+    }
+
+    /// The position that the operation under way will have.
+    pub(crate) fn next(&self) -> u64 {
+        self.last + 1
+    }
+
+    /// A region runs from here on.
+    pub(crate) fn suspect(&mut self, function: u32) {
+        if self.suspects.last() != Some(&function) {
+            self.suspects.retain(|known| *known != function);
+            if self.suspects.len() == SUSPECTS_MAX {
+                self.suspects.remove(0);
+            }
+            self.suspects.push(function);
+        }
+    }
+
+    pub(crate) fn push_landing(&mut self, landing: Landing) {
+        let seq = self.next();
+        self.landings.push_back((seq, landing));
+    }
+}

@@ -1,0 +1,674 @@
+//! A GPU: the real one where there is a driver, else one that the tests bring along, whose memory is the
+//! host's and whose kernels are functions of this file.
+
+mod support;
+
+use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
+use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
+use accord_device::{Device, Sink, Source};
+use accord_types::{
+    ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, HostRange, ImageId, ImageRef, LaunchDims, NodeId,
+    ObjectSpec, QueueId, Result, Seq, StreamId,
+};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+use support::fake;
+
+type Test = Result<(), Failed>;
+
+const REGIONS: &str = include_str!("regions/regions.ptx");
+/// In the order of the file's function list.
+const NAMES: [&str; 6] = ["add", "double_slowly", "read_variable", "crash", "sum", "nothing"];
+/// Some 30 ms of `double_slowly`.
+const SLOW: i32 = 3_000_000;
+
+fn main() {
+    let args = Arguments::from_args();
+    fake::load_unless_real();
+    let tests = [
+        ("a_region_gets_addresses_and_private_values", a_region_gets_its_block as fn() -> Test),
+        ("large_private_values_travel_by_memory", large_private_values),
+        ("kernels_of_another_shape_take_their_block_from_memory", another_shape),
+        ("vectors_and_workers_add_up", vectors_and_workers),
+        ("operations_of_a_stream_run_in_order", operations_run_in_order),
+        ("streams_wait_for_each_other_without_the_host", streams_wait),
+        ("copies_go_both_ways_in_pieces", copies_go_both_ways),
+        ("large_copies_of_the_programs_memory_go_both_ways", large_copies),
+        ("a_copy_in_reads_what_a_copy_out_before_it_wrote", copies_follow_each_other),
+        ("overlapping_ranges_are_moved", overlapping_ranges),
+        ("memory_is_mapped_and_given_back_in_any_parts", memory_in_parts),
+        ("host_work_runs_in_order_and_fails_its_stream_only", host_work),
+        ("notify_is_called_once_reached", notify_is_called),
+        ("many_small_copies_out_need_no_wait", many_small_copies),
+        ("a_variable_has_its_initial_value", variables),
+        ("a_second_start_compiles_nothing", second_start),
+        ("regions_without_gpu_code_say_so", without_code),
+        ("the_programs_own_context_stays_current", own_context),
+        ("two_devices_copy_to_each_other", two_devices),
+    ];
+    let fake_only = [
+        ("lack_of_memory_is_told_and_leaves_nothing_behind", lack_of_memory as fn() -> Test),
+        ("old_code_that_the_driver_refuses_is_compiled_again", refused_code),
+        ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refused_ptx),
+    ];
+    // A crash ends the context for the whole process: these run in processes of their own.
+    let crashes = [
+        ("a_crash_names_the_region", a_crash_names_the_region as fn() -> Test),
+        ("shutdown_ends_what_waits", shutdown_ends),
+    ];
+    if let Some(name) = std::env::var_os("ACCORD_TEST_CRASH") {
+        let test = crashes.iter().find(|(known, _)| *known == name).expect("a test's name").1;
+        return match test() {
+            Ok(()) => println!("passed"),
+            Err(error) => println!("failed: {}", error.message().unwrap_or_default()),
+        };
+    }
+    let here = inventory(NodeId(0), "here");
+    if here.devices.is_empty() {
+        println!("skipped: no GPU: {}", here.note.unwrap_or_default());
+        return;
+    }
+    println!("on {} x {} (driver {})", here.devices.len(), here.devices[0].name, here.devices[0].driver);
+    let mut trials: Vec<_> = tests.into_iter().map(|(name, test)| Trial::test(name, test)).collect();
+    if fake::is_loaded() {
+        trials.extend(fake_only.into_iter().map(|(name, test)| Trial::test(name, test)));
+    }
+    trials.extend(crashes.into_iter().map(|(name, _)| Trial::test(name, move || in_another_process(name))));
+    libtest_mimic::run(&Arguments { test_threads: Some(1), ..args }, trials).exit();
+}
+
+fn in_another_process(name: &str) -> Test {
+    let exe = std::env::current_exe()?;
+    let output = std::process::Command::new(exe).env("ACCORD_TEST_CRASH", name).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if text.lines().last() != Some("passed") {
+        return Err(format!("{text}{}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(())
+}
+
+fn device() -> Result<Arc<CudaDevice>, Failed> {
+    device_with(0, REGIONS, None)
+}
+
+fn image(text: &str) -> Image {
+    let function = |name: &&str| ImageFunction {
+        name: format!("{name}$_omp_fn$0"),
+        dims: match *name {
+            "add" => [0, 1, 32],
+            "sum" => [0, 4, 64],
+            _ => [1, 1, 32],
+        },
+    };
+    Image {
+        objects: vec![text.as_bytes().to_vec()],
+        functions: NAMES.iter().map(function).collect(),
+        variables: vec![ImageVariable { name: "variable".into() }],
+    }
+}
+
+fn device_with(ordinal: usize, text: &str, cache: Option<&std::path::Path>) -> Result<Arc<CudaDevice>, Failed> {
+    let images = Arc::new(Images::default());
+    images.add(image(text));
+    let info = inventory(NodeId(0), "here").devices.into_iter().nth(ordinal).ok_or("there is no such device")?;
+    let device = CudaDevice::start(info, CudaConfig { cache: cache.map(Into::into), images })?;
+    device.map(device.addresses().0, 64 << 20)?;
+    Ok(device)
+}
+
+fn object() -> ObjectSpec {
+    ObjectSpec { path: "/somewhere/program".into(), build_id: "12ab".into(), executable: true }
+}
+
+fn spec_in(image: ImageId, name: &str) -> FunctionSpec {
+    let index = NAMES.iter().position(|known| *known == name).expect("a region's name") as u32;
+    FunctionSpec {
+        object: object(),
+        offset: 0x1000,
+        name: format!("{name}._omp_fn.0"),
+        kernel: Some(ImageRef { image, index }),
+    }
+}
+
+fn spec(name: &str) -> FunctionSpec {
+    spec_in(image(REGIONS).id(), name)
+}
+
+/// A slot of a launch.
+enum Slot<'a> {
+    At(DevicePtr),
+    Value(&'a [u8]),
+}
+use Slot::{At, Value};
+
+fn launch(device: &CudaDevice, stream: StreamId, function: &FunctionSpec, dims: LaunchDims, slots: &[Slot<'_>]) -> Result<Seq> {
+    let mut bytes = vec![0; slots.len() * 8];
+    let mut relative = vec![0u64; slots.len().div_ceil(64)];
+    for (index, slot) in slots.iter().enumerate() {
+        let word = match slot {
+            At(address) => address.0,
+            Value(value) => {
+                let at = bytes.len().next_multiple_of(16);
+                bytes.resize(at, 0);
+                bytes.extend_from_slice(value);
+                relative[index / 64] |= 1 << (index % 64);
+                at as u64
+            }
+        };
+        bytes[index * 8..][..8].copy_from_slice(&word.to_ne_bytes());
+    }
+    let block = ArgBlock { bytes: &bytes, slots: slots.len() as u32, relative: &relative };
+    device.launch(stream, device.function(function)?, dims, block)
+}
+
+fn add(device: &CudaDevice, stream: StreamId, at: DevicePtr, n: i32, s: f64) -> Result<Seq> {
+    launch(device, stream, &spec("add"), LaunchDims::default(), &[At(at), Value(&s.to_ne_bytes()), Value(&n.to_ne_bytes())])
+}
+
+fn double_slowly(device: &CudaDevice, stream: StreamId, at: DevicePtr, b: f64) -> Result<Seq> {
+    let slots = [At(at), Value(&SLOW.to_ne_bytes()), Value(&b.to_ne_bytes())];
+    launch(device, stream, &spec("double_slowly"), LaunchDims::default(), &slots)
+}
+
+struct Bytes(Vec<u8>, usize);
+impl Source for Bytes {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        piece.copy_from_slice(&self.0[self.1..][..piece.len()]);
+        self.1 += piece.len();
+        Ok(())
+    }
+}
+
+fn doubles(values: impl IntoIterator<Item = f64>) -> Vec<u8> {
+    values.into_iter().flat_map(f64::to_ne_bytes).collect()
+}
+
+struct Into_(Arc<Mutex<Vec<u8>>>, bool);
+impl Sink for Into_ {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.0.lock().expect("test lock").extend_from_slice(piece);
+        Ok(())
+    }
+    fn immediate(&self) -> bool {
+        self.1
+    }
+}
+
+/// The program's own memory, as the link gives it.
+struct Memory(HostRange, bool);
+impl Source for Memory {
+    fn fill(&mut self, _: &mut [u8]) -> Result<()> {
+        unreachable!("memory is read by the device")
+    }
+    fn immediate(&self) -> bool {
+        self.1
+    }
+    fn memory(&self) -> Option<HostRange> {
+        Some(self.0)
+    }
+}
+impl Sink for Memory {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        fake::write(self.0, piece);
+        Ok(())
+    }
+    fn immediate(&self) -> bool {
+        self.1
+    }
+    fn memory(&self) -> Option<HostRange> {
+        Some(self.0)
+    }
+}
+
+fn range(bytes: &[u8]) -> HostRange {
+    HostRange { start: bytes.as_ptr().expose_provenance(), len: bytes.len() }
+}
+
+fn write(device: &CudaDevice, stream: StreamId, at: DevicePtr, bytes: Vec<u8>) -> Result<Seq> {
+    device.copy_in(stream, at, bytes.len() as u64, Box::new(Bytes(bytes, 0)))
+}
+
+fn read(device: &CudaDevice, stream: StreamId, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
+    let bytes = Arc::default();
+    let seq = device.copy_out(stream, at, len, Box::new(Into_(Arc::clone(&bytes), len.is_multiple_of(16))))?;
+    device.synchronize(stream, seq)?;
+    let bytes = bytes.lock().expect("test lock").clone();
+    Ok(bytes)
+}
+
+fn read_doubles(device: &CudaDevice, stream: StreamId, at: DevicePtr, n: u64) -> Result<Vec<f64>> {
+    let bytes = read(device, stream, at, n * 8)?;
+    Ok(bytes.chunks(8).map(|c| f64::from_ne_bytes(c.try_into().expect("8 bytes"))).collect())
+}
+
+fn a_region_gets_its_block() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId::SYNC)?;
+    let at = device.addresses().0;
+    write(&device, stream, at, doubles((0..1000).map(f64::from)))?;
+    // Many, so that a stale parameter would show.
+    for _ in 0..100 {
+        add(&device, stream, at, 1000, 0.25)?;
+        add(&device, stream, at, 500, 0.5)?;
+    }
+    let seq = launch(&device, stream, &spec("nothing"), LaunchDims::default(), &[])?;
+    device.synchronize(stream, seq)?;
+    assert!(device.reached(stream, seq)?);
+    let expected: Vec<f64> = (0..1000).map(|i| f64::from(i) + if i < 500 { 75.0 } else { 25.0 }).collect();
+    assert_eq!(read_doubles(&device, stream, at, 1000)?, expected);
+    let kernels = device.kernels(image(REGIONS).id());
+    assert_eq!(kernels.len(), NAMES.len());
+    assert!(kernels.iter().all(|(_, why)| why.is_none()), "{kernels:?}");
+    Ok(())
+}
+
+fn large_private_values() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId::SYNC)?;
+    let at = device.addresses().0;
+    write(&device, stream, at, doubles([1.0; 8]))?;
+    for round in 0..20 {
+        let mut s = f64::from(round).to_ne_bytes().to_vec();
+        s.resize(3000, 0xee);
+        launch(&device, stream, &spec("add"), LaunchDims::default(), &[At(at), Value(&s), Value(&8i32.to_ne_bytes())])?;
+    }
+    assert_eq!(read_doubles(&device, stream, at, 8)?, [191.0; 8]);
+    Ok(())
+}
+
+fn another_shape() -> Test {
+    // The address of the block is used in a way that nobody knows.
+    let text = REGIONS.replace("mov.u64 %r59,%ar0;", "add.u64 %r59,%ar0,0;");
+    assert_ne!(text, REGIONS);
+    let device = device_with(0, &text, None)?;
+    let stream = device.create_stream(QueueId::SYNC)?;
+    let at = device.addresses().0;
+    write(&device, stream, at, doubles([0.0; 64]))?;
+    let image = image(&text).id();
+    for round in 0..50 {
+        let s = f64::from(round).to_ne_bytes();
+        let slots = [At(at), Value(&s), Value(&64i32.to_ne_bytes())];
+        launch(&device, stream, &spec_in(image, "add"), LaunchDims::default(), &slots)?;
+    }
+    assert_eq!(read_doubles(&device, stream, at, 64)?, [1225.0; 64]);
+    let kernels = device.kernels(image);
+    let why = kernels.iter().find(|(name, _)| name.starts_with("add")).and_then(|(_, why)| why.clone());
+    assert!(why.is_some_and(|why| why.contains("unknown")), "{kernels:?}");
+    Ok(())
+}
+
+fn vectors_and_workers() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(3))?;
+    let at = device.addresses().0;
+    write(&device, stream, at, doubles((0..10_000).map(f64::from)))?;
+    let total = at.offset(1 << 20);
+    device.store(stream, total, &0f64.to_ne_bytes())?;
+    let dims = LaunchDims { gangs: 7, ..LaunchDims::default() };
+    launch(&device, stream, &spec("sum"), dims, &[At(total), At(at), Value(&10_000i32.to_ne_bytes())])?;
+    assert_eq!(read_doubles(&device, stream, total, 1)?, [49_995_000.0]);
+    Ok(())
+}
+
+fn operations_run_in_order() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    // Any other order gives other numbers. The copy in comes from elsewhere, so what follows waits in the list.
+    device.store(stream, at, &doubles([1.0]))?;
+    double_slowly(&device, stream, at, 1.0)?;
+    device.copy(stream, at.offset(8), at, 8)?;
+    write(&device, stream, at, doubles([10.0]))?;
+    double_slowly(&device, stream, at, 5.0)?;
+    device.store(stream, at.offset(16), &doubles([99.0]))?;
+    device.copy(stream, at.offset(24), at.offset(16), 8)?;
+    assert_eq!(read_doubles(&device, stream, at, 4)?, [25.0, 3.0, 99.0, 99.0]);
+    Ok(())
+}
+
+fn streams_wait() -> Test {
+    let device = device()?;
+    let (a, b) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
+    let at = device.addresses().0;
+    device.store(a, at, &doubles([3.0]))?;
+    let (hold, held) = mpsc::channel();
+    // Until this ends nothing of stream a is in the driver's stream.
+    device.host_op(a, Box::new(move || held.recv().map_err(|_| accord_types::Error::new(ErrorCode::Other, "gone"))))?;
+    let mut last = Seq(0);
+    for _ in 0..4 {
+        last = double_slowly(&device, a, at, 0.0)?;
+    }
+    device.wait_stream(b, a, last)?;
+    let seq = device.copy(b, at.offset(8), at, 8)?;
+    assert!(!device.reached(b, seq)?);
+    hold.send(())?;
+    device.synchronize(b, seq)?;
+    assert_eq!(read_doubles(&device, b, at, 2)?, [48.0, 48.0]);
+    // And when everything is in the driver's streams already.
+    double_slowly(&device, a, at, 2.0)?;
+    let last = double_slowly(&device, a, at, 1.0)?;
+    device.wait_stream(b, a, last)?;
+    device.copy(b, at.offset(8), at, 8)?;
+    assert_eq!(read_doubles(&device, b, at.offset(8), 1)?, [197.0]);
+    Ok(())
+}
+
+fn copies_go_both_ways() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(0))?;
+    let at = device.addresses().0;
+    let bytes: Vec<u8> = (0..9_000_001u32).map(|i| (i * 7 % 251) as u8).collect();
+    write(&device, stream, at, bytes.clone())?;
+    assert_eq!(read(&device, stream, at, bytes.len() as u64)?, bytes);
+    assert_eq!(read(&device, stream, at.offset(1_000_000), 5)?, bytes[1_000_000..][..5]);
+    Ok(())
+}
+
+fn large_copies() -> Test {
+    let device = device()?;
+    let streams = [device.create_stream(QueueId(0))?, device.create_stream(QueueId(1))?];
+    let at = device.addresses().0;
+    for (round, &len) in [40_000_000usize, 70_000, 4 << 20, 1, 5_000_003].iter().enumerate() {
+        let from: Vec<u8> = (0..len as u32).map(|i| ((i ^ round as u32) * 31 % 253) as u8).collect();
+        let to = vec![0u8; len];
+        let here = round % 2 == 0;
+        let stream = streams[round % 2];
+        let seq = device.copy_in(stream, at, len as u64, Box::new(Memory(range(&from), here)))?;
+        device.wait_read(stream, seq)?;
+        let gone = from.clone();
+        drop(from);
+        let seq = device.copy_out(stream, at, len as u64, Box::new(Memory(range(&to), here)))?;
+        device.synchronize(stream, seq)?;
+        assert!(to == gone, "{len} bytes came back changed");
+    }
+    Ok(())
+}
+
+fn copies_follow_each_other() -> Test {
+    let device = device()?;
+    let (a, b) = (device.create_stream(QueueId(0))?, device.create_stream(QueueId(1))?);
+    let at = device.addresses().0;
+    let len = 12u64 << 20;
+    let n = (len / 8) as i32;
+    let host = doubles((0..n).map(|_| 1.0));
+    device.copy_in(a, at, len, Box::new(Memory(range(&host), false)))?;
+    for _ in 0..3 {
+        // Out to the program, and from there to another place by another stream that waits.
+        let seq = add(&device, a, at, n, 1.0)?;
+        assert!(seq.0 > 0);
+        let seq = device.copy_out(a, at, len, Box::new(Memory(range(&host), false)))?;
+        device.wait_stream(b, a, seq)?;
+        let seq = device.copy_in(b, at.offset(len), len, Box::new(Memory(range(&host), false)))?;
+        device.wait_stream(a, b, seq)?;
+        device.copy(a, at, at.offset(len), len)?;
+    }
+    assert!(read_doubles(&device, a, at, n as u64)?.iter().all(|x| *x == 4.0));
+    Ok(())
+}
+
+fn overlapping_ranges() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(0))?;
+    let at = device.addresses().0;
+    let bytes: Vec<u8> = (0..1000u32).map(|i| (i % 251) as u8).collect();
+    for (from, to) in [(0usize, 100usize), (100, 0), (7, 7)] {
+        write(&device, stream, at, bytes.clone())?;
+        device.copy(stream, at.offset(to as u64), at.offset(from as u64), 850)?;
+        let mut expected = bytes.clone();
+        expected.copy_within(from..from + 850, to);
+        assert_eq!(read(&device, stream, at, 1000)?, expected);
+    }
+    Ok(())
+}
+
+fn memory_in_parts() -> Test {
+    const MIB: u64 = 1 << 20;
+    let device = device()?;
+    let stream = device.create_stream(QueueId(0))?;
+    let at = device.addresses().0;
+    let before = device.memory_free();
+    device.map(at.offset(64 * MIB), 128 * MIB)?;
+    assert!(device.map(at.offset(100 * MIB), 2 * MIB).is_err(), "mapped already");
+    write(&device, stream, at.offset(150 * MIB), vec![7; 100])?;
+    // A hole in the middle, mapped again; then everything from both sides.
+    device.unmap(stream, at.offset(100 * MIB), 20 * MIB)?;
+    let seq = device.unmap(stream, at.offset(120 * MIB), 16 * MIB)?;
+    device.synchronize(stream, seq)?;
+    device.map(at.offset(110 * MIB), 10 * MIB)?;
+    write(&device, stream, at.offset(119 * MIB), vec![8; 100])?;
+    assert_eq!(read(&device, stream, at.offset(119 * MIB), 100)?, [8; 100]);
+    assert_eq!(read(&device, stream, at.offset(150 * MIB), 100)?, [7; 100]);
+    device.unmap(stream, at.offset(64 * MIB), 56 * MIB)?;
+    let seq = device.unmap(stream, at.offset(136 * MIB), 56 * MIB)?;
+    device.synchronize(stream, seq)?;
+    assert_eq!(device.memory_free(), before, "all of it went back to the driver");
+    assert!(device.map(DevicePtr(4096), 2 * MIB).is_err(), "outside of the device's addresses");
+    Ok(())
+}
+
+fn host_work() -> Test {
+    let device = device()?;
+    let (good, bad) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
+    let at = device.addresses().0;
+    let ran = Arc::new(AtomicUsize::new(0));
+    double_slowly(&device, bad, at, 1.0)?;
+    let seen = Arc::clone(&ran);
+    device.host_op(
+        bad,
+        Box::new(move || {
+            seen.fetch_add(1, Ordering::SeqCst);
+            Err(accord_types::Error::new(ErrorCode::System, "the other end went away"))
+        }),
+    )?;
+    let seen = Arc::clone(&ran);
+    let next = device.host_op(bad, Box::new(move || { seen.fetch_add(10, Ordering::SeqCst); Ok(()) }));
+    if let Ok(after) = next {
+        let error = device.synchronize(bad, after).expect_err("the stream has failed");
+        assert_eq!(error.cause(), "the other end went away");
+        assert_eq!(error.place().queue, Some(QueueId(2)));
+    }
+    assert!(device.store(bad, at, &[1]).is_err(), "a failed stream takes nothing more");
+    assert_eq!(ran.load(Ordering::SeqCst), 1, "what follows a failure is dropped");
+    let seq = device.store(good, at, &[1])?;
+    device.synchronize(good, seq)?;
+    Ok(())
+}
+
+fn notify_is_called() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let (tell, told) = mpsc::channel();
+    for round in 0..50 {
+        let seq = add(&device, stream, at, 100, 1.0)?;
+        if round == 25 {
+            double_slowly(&device, stream, at, 1.0)?;
+        }
+        let tell = tell.clone();
+        device.notify(stream, seq, Box::new(move |result| tell.send((round, result)).expect("test waits")));
+    }
+    for _ in 0..50 {
+        told.recv_timeout(Duration::from_secs(10)).map_err(|e| e.to_string())?.1?;
+    }
+    Ok(())
+}
+
+fn many_small_copies() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    device.store(stream, at, &doubles([0.0; 100]))?;
+    let sinks: Vec<_> = (0..1000).map(|_| Arc::<Mutex<Vec<u8>>>::default()).collect();
+    let mut last = Seq(0);
+    for sink in &sinks {
+        add(&device, stream, at, 100, 1.0)?;
+        last = device.copy_out(stream, at, 800, Box::new(Into_(Arc::clone(sink), true)))?;
+    }
+    device.synchronize(stream, last)?;
+    for (round, sink) in sinks.iter().enumerate() {
+        assert_eq!(*sink.lock().expect("test lock"), doubles([round as f64 + 1.0; 100]));
+    }
+    Ok(())
+}
+
+fn variables() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let variable = Some(ImageRef { image: image(REGIONS).id(), index: 0 });
+    let global = GlobalSpec { object: object(), offset: 0x4000, len: 4, variable };
+    let address = device.global(&global)?;
+    assert_eq!(device.global(&global)?, address, "asked for twice, the same variable");
+    assert_eq!(read(&device, stream, address, 4)?, 41i32.to_ne_bytes());
+    device.store(stream, address, &1234i32.to_ne_bytes())?;
+    launch(&device, stream, &spec("read_variable"), LaunchDims::default(), &[At(at), At(address)])?;
+    assert_eq!(read_doubles(&device, stream, at, 1)?, [1234.0]);
+    assert!(device.global(&GlobalSpec { len: 400, ..global }).is_err(), "another size is another variable");
+    Ok(())
+}
+
+fn second_start() -> Test {
+    let folder = tempfile::tempdir()?;
+    let compiled = fake::links();
+    for round in 0..3 {
+        let device = device_with(0, REGIONS, Some(folder.path()))?;
+        let stream = device.create_stream(QueueId(1))?;
+        let at = device.addresses().0;
+        device.store(stream, at, &doubles([1.0]))?;
+        add(&device, stream, at, 1, 1.0)?;
+        assert_eq!(read_doubles(&device, stream, at, 1)?, [2.0], "start {round}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path())?.count(), 1);
+    if fake::is_loaded() {
+        assert_eq!(fake::links() - compiled, 1);
+    }
+    Ok(())
+}
+
+fn without_code() -> Test {
+    let device = device()?;
+    let bare = FunctionSpec { kernel: None, ..spec("add") };
+    let unknown = FunctionSpec { kernel: Some(ImageRef { image: ImageId([1; 32]), index: 0 }), ..spec("add") };
+    let beyond = FunctionSpec { kernel: Some(ImageRef { image: image(REGIONS).id(), index: 77 }), ..spec("add") };
+    for bad in [bare, unknown, beyond] {
+        let error = device.function(&bad).expect_err("there is no code");
+        assert_eq!(error.code(), ErrorCode::DeviceInit);
+        assert!(error.to_string().contains("add._omp_fn.0") && error.remedy_text().is_some(), "{error}");
+    }
+    Ok(())
+}
+
+fn own_context() -> Test {
+    let before = fake::current_context();
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let seq = add(&device, stream, device.addresses().0, 1, 1.0)?;
+    device.synchronize(stream, seq)?;
+    assert_eq!(fake::current_context(), before);
+    Ok(())
+}
+
+fn two_devices() -> Test {
+    if inventory(NodeId(0), "here").devices.len() < 2 {
+        println!("skipped: there is one GPU");
+        return Ok(());
+    }
+    let (one, two) = (device()?, device_with(1, REGIONS, None)?);
+    let (a, b) = (one.create_stream(QueueId(1))?, two.create_stream(QueueId(1))?);
+    let (at_one, at_two) = (one.addresses().0, two.addresses().0);
+    let len = 8u64 << 20;
+    let n = (len / 8) as i32;
+    write(&one, a, at_one, doubles((0..n).map(|_| 1.0)))?;
+    for _ in 0..5 {
+        add(&one, a, at_one, n, 1.0)?;
+        let seq = one.copy_to(a, at_one, &two, at_two, len, None)?;
+        one.synchronize(a, seq)?;
+        let seq = add(&two, b, at_two, n, 1.0)?;
+        let seq = two.copy_to(b, at_two, &one, at_one, len, Some((a, Seq(seq.0.min(1)))))?;
+        two.synchronize(b, seq)?;
+    }
+    assert!(read_doubles(&one, a, at_one, n as u64)?.iter().all(|x| *x == 11.0));
+    Ok(())
+}
+
+fn lack_of_memory() -> Test {
+    let device = device()?;
+    let at = device.addresses().0;
+    let before = device.memory_free();
+    fake::fail("cuMemCreate", 1, 2);
+    let error = device.map(at.offset(128 << 20), 256 << 20).expect_err("no memory");
+    assert_eq!(error.code(), ErrorCode::OutOfMemory);
+    assert_eq!(device.memory_free(), before);
+    device.map(at.offset(128 << 20), 256 << 20)?;
+    Ok(())
+}
+
+fn refused_code() -> Test {
+    let folder = tempfile::tempdir()?;
+    for round in 0..2 {
+        if round == 1 {
+            fake::fail("cuModuleLoadData", 0, 200);
+        }
+        let device = device_with(0, REGIONS, Some(folder.path()))?;
+        device.function(&spec("add"))?;
+    }
+    Ok(())
+}
+
+fn refused_ptx() -> Test {
+    let device = device()?;
+    fake::fail("cuLinkComplete", 0, 218);
+    device.function(&spec("add"))?;
+    let kernels = device.kernels(image(REGIONS).id());
+    assert!(kernels.iter().all(|(_, why)| why.as_ref().is_some_and(|why| why.contains("does not take"))), "{kernels:?}");
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    device.store(stream, at, &doubles([1.0]))?;
+    add(&device, stream, at, 1, 1.0)?;
+    assert_eq!(read_doubles(&device, stream, at, 1)?, [2.0]);
+    Ok(())
+}
+
+fn a_crash_names_the_region() -> Test {
+    let device = device()?;
+    let (stream, other) = (device.create_stream(QueueId(5))?, device.create_stream(QueueId(6))?);
+    let at = device.addresses().0;
+    let far = 1i64 << 40;
+    launch(&device, stream, &spec("crash"), LaunchDims::default(), &[Value(&at.0.to_ne_bytes()), Value(&far.to_ne_bytes())])?;
+    let last = launch(&device, stream, &spec("nothing"), LaunchDims::default(), &[])?;
+    let to = vec![0u8; 32 << 20];
+    let copy = device.copy_out(other, at, 32 << 20, Box::new(Memory(range(&to), false)));
+    let error = device.synchronize(stream, last).expect_err("the region crashed");
+    let text = error.to_string();
+    assert_eq!(error.code(), ErrorCode::Execution);
+    for part in ["region crash._omp_fn.0", "CUDA_ERROR_", "(7", "queue 5"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    if let Ok(seq) = copy {
+        // It may have been faster than the crash.
+        let _ = device.synchronize(other, seq);
+    }
+    assert!(device.create_stream(QueueId(7)).is_err(), "a lost device takes nothing more");
+    Ok(())
+}
+
+fn shutdown_ends() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let (hold, held) = mpsc::channel::<()>();
+    let seq = device.host_op(stream, Box::new(move || { let _ = held.recv(); Ok(()) }))?;
+    let (tell, told) = mpsc::channel();
+    device.notify(stream, seq, Box::new(move |result| tell.send(result).expect("test waits")));
+    let waiter = {
+        let device = Arc::clone(&device);
+        std::thread::spawn(move || device.synchronize(stream, seq))
+    };
+    device.shutdown();
+    assert_eq!(waiter.join().expect("no panic").expect_err("ended").code(), ErrorCode::DeviceShutdown);
+    assert_eq!(told.recv_timeout(Duration::from_secs(10))?.expect_err("ended").code(), ErrorCode::DeviceShutdown);
+    assert!(device.map(device.addresses().0, 2 << 20).is_err());
+    drop(hold);
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! The driver that the tests bring along, and the kernels of regions.c for it.
+
+use accord_types::HostRange;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+type Kernel = extern "C" fn(*const u64) -> i32;
+
+static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Loads it, under the driver's own name, unless `ACCORD_TEST_GPU` asks for the real one.
+pub(crate) fn load_unless_real() {
+    if std::env::var_os("ACCORD_TEST_GPU").is_some() {
+        return;
+    }
+    // Keeps cargo building it.
+    let _ = accord_fake_cuda::fake_cuda_links as extern "C" fn() -> u32;
+    let path = std::env::current_exe().expect("this binary").with_file_name("libaccord_fake_cuda.so");
+    let name = CString::new(path.to_string_lossy().as_bytes()).expect("no zero byte");
+    // SAFETY: the name ends with a zero byte; the library does nothing when it is loaded.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+    assert!(!library.is_null(), "{} can't be loaded", path.display());
+    LIBRARY.store(library, Ordering::Release);
+    let kernels: [(&CStr, Kernel); 5] = [
+        (c"add$_omp_fn$0", add),
+        (c"double_slowly$_omp_fn$0", double_slowly),
+        (c"read_variable$_omp_fn$0", read_variable),
+        (c"crash$_omp_fn$0", crash),
+        (c"sum$_omp_fn$0", sum),
+    ];
+    for (name, kernel) in kernels {
+        // SAFETY: the library's function of this name has this type.
+        let register: extern "C" fn(*const c_char, Kernel) =
+            unsafe { std::mem::transmute(symbol(c"fake_cuda_kernel").expect("the library's own")) };
+        register(name.as_ptr(), kernel);
+    }
+}
+
+pub(crate) fn is_loaded() -> bool {
+    !LIBRARY.load(Ordering::Acquire).is_null()
+}
+
+fn symbol(name: &CStr) -> Option<*mut c_void> {
+    let library = LIBRARY.load(Ordering::Acquire);
+    if library.is_null() {
+        return None;
+    }
+    // SAFETY: the library is loaded, the name ends with a zero byte.
+    let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
+    (!symbol.is_null()).then_some(symbol)
+}
+
+/// Lets a call fail once, after some that don't.
+pub(crate) fn fail(call: &str, after: u32, code: i32) {
+    let call = CString::new(call).expect("no zero byte");
+    if let Some(symbol) = symbol(c"fake_cuda_fail") {
+        // SAFETY: the library's function of this name has this type.
+        let fail: extern "C" fn(*const c_char, u32, i32) = unsafe { std::mem::transmute(symbol) };
+        fail(call.as_ptr(), after, code);
+    }
+}
+
+/// How often PTX was linked.
+pub(crate) fn links() -> u32 {
+    symbol(c"fake_cuda_links").map_or(0, |symbol| {
+        // SAFETY: as above.
+        let links: extern "C" fn() -> u32 = unsafe { std::mem::transmute(symbol) };
+        links()
+    })
+}
+
+/// This thread's current context, by the driver in use.
+pub(crate) fn current_context() -> usize {
+    // SAFETY: loading the driver has no preconditions, and its function of this name has this type.
+    unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        let symbol = libc::dlsym(library, c"cuCtxGetCurrent".as_ptr());
+        assert!(!symbol.is_null());
+        let get: extern "C" fn(*mut usize) -> i32 = std::mem::transmute(symbol);
+        let mut context = 0;
+        assert_eq!(get(&raw mut context), 0);
+        context
+    }
+}
+
+/// Puts bytes where the program's memory is.
+pub(crate) fn write(range: HostRange, bytes: &[u8]) {
+    assert!(bytes.len() <= range.len);
+    // SAFETY: the tests pass ranges of vectors that live.
+    unsafe {
+        std::ptr::with_exposed_provenance_mut::<u8>(range.start).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+    }
+}
+
+// SAFETY of all kernels: the tests pass slots as the regions of regions.c have them.
+
+unsafe fn get<T: Copy>(slots: *const u64, index: usize) -> *mut T {
+    // SAFETY: see above.
+    unsafe { *slots.add(index) as *mut T }
+}
+
+extern "C" fn add(slots: *const u64) -> i32 {
+    // SAFETY: see above.
+    unsafe {
+        let (a, s, n): (*mut f64, f64, i32) = (get(slots, 0), *get(slots, 1), *get(slots, 2));
+        for i in 0..n as usize {
+            *a.add(i) += s;
+        }
+    }
+    0
+}
+
+extern "C" fn double_slowly(slots: *const u64) -> i32 {
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    // SAFETY: see above.
+    unsafe {
+        let (a, b): (*mut f64, f64) = (get(slots, 0), *get(slots, 2));
+        *a = 2.0 * *a + b;
+    }
+    0
+}
+
+extern "C" fn read_variable(slots: *const u64) -> i32 {
+    // SAFETY: see above.
+    unsafe { *get::<f64>(slots, 0) = f64::from(*get::<i32>(slots, 1)) };
+    0
+}
+
+extern "C" fn crash(_slots: *const u64) -> i32 {
+    700
+}
+
+extern "C" fn sum(slots: *const u64) -> i32 {
+    // SAFETY: see above.
+    unsafe {
+        let (s, a, n): (*mut f64, *mut f64, i32) = (get(slots, 0), get(slots, 1), *get(slots, 2));
+        *s += (0..n as usize).map(|i| *a.add(i)).sum::<f64>();
+    }
+    0
+}

@@ -1,0 +1,3 @@
+//! What the tests of devices share.
+
+pub(crate) mod fake;
