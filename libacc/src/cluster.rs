@@ -54,23 +54,22 @@ fn worker_program() -> cpu::ProgramSpec {
     let own = loader::holding(worker_program as *const () as usize);
     cpu::ProgramSpec {
         libacc: own.map(|object| object.file),
-        env: worker_environment(),
+        env: Some(worker_environment()),
         ..cpu::ProgramSpec::of_this_process()
     }
 }
 
-/// The environment, with what the dynamic linker needed at the start if the program has removed it since;
-/// nothing if it is as it was.
-fn worker_environment() -> Option<Vec<(OsString, OsString)>> {
-    let mut lost: Vec<_> = start_main::environment_at_start()
+/// The environment of workers, here and elsewhere: the program's, with what the dynamic linker needed at
+/// the start if the program has removed it since, and without tools that watch the program.
+fn worker_environment() -> Vec<(OsString, OsString)> {
+    let tool = |name: &OsString| {
+        let names = std::iter::once(names::ACC_PROFLIB.name).chain(names::ACC_PROFLIB.aliases.iter().copied());
+        names.into_iter().any(|tool| name == tool)
+    };
+    let lost = start_main::environment_at_start()
         .into_iter()
-        .filter(|(name, _)| name.as_bytes().starts_with(b"LD_") && std::env::var_os(name).is_none())
-        .collect();
-    if lost.is_empty() {
-        return None;
-    }
-    lost.extend(std::env::vars_os());
-    Some(lost)
+        .filter(|(name, _)| name.as_bytes().starts_with(b"LD_") && std::env::var_os(name).is_none());
+    std::env::vars_os().filter(|(name, _)| !tool(name)).chain(lost).collect()
 }
 
 /// This program, for executors elsewhere.
@@ -85,7 +84,8 @@ fn program(trace: bool) -> ProgramSpec {
         build_id,
         argv0: std::env::args_os().next().map(text).unwrap_or_default(),
         cwd: std::env::current_dir().map(|path| text(path.into())).unwrap_or_default(),
-        env: std::env::vars_os()
+        env: worker_environment()
+            .into_iter()
             .map(|(name, value)| format!("{}={}", text(name), text(value)))
             .collect(),
         // SAFETY: has no preconditions.
