@@ -11,11 +11,14 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Executors at one time.
 const EXECUTORS_MAX: usize = 1_024;
 /// Ended sessions whose late connections are still turned away.
 const CLOSED_MAX: usize = 4_096;
+/// How long a connection waits for the node's registration.
+const REGISTRATION_WAIT: Duration = Duration::from_secs(3);
 /// Sessions that have been announced.
 const GRANTS_MAX: usize = 65_536;
 
@@ -43,7 +46,8 @@ pub(crate) struct Supervisor {
     spawner: Spawner,
     events: tokio::sync::mpsc::Sender<Event>,
     state: Mutex<State>,
-    ended: Condvar,
+    /// The node has registered, or an executor has ended.
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -71,13 +75,14 @@ impl Supervisor {
         spawner: Spawner,
         events: tokio::sync::mpsc::Sender<Event>,
     ) -> Arc<Self> {
-        Arc::new(Self { settings, spawner, events, state: Mutex::default(), ended: Condvar::new() })
+        Arc::new(Self { settings, spawner, events, state: Mutex::default(), changed: Condvar::new() })
     }
 
     /// The coordinator has taken the node in. What it has to say about sessions follows.
     pub(crate) fn registered(&self, node: NodeId) {
         let mut state = self.lock();
         state.node = Some(node);
+        self.changed.notify_all();
         let State { grants, executors, .. } = &mut *state;
         grants.retain(|session, _| executors.contains_key(session));
     }
@@ -166,15 +171,21 @@ impl Supervisor {
     pub(crate) fn stop(&self) {
         let mut state = self.lock();
         state.stopping = true;
+        self.changed.notify_all();
         for executor in state.executors.values_mut() {
             executor.end();
         }
         let running = |state: &mut State| !state.executors.is_empty();
-        drop(self.ended.wait_timeout_while(state, 2 * END_GRACE, running));
+        drop(self.changed.wait_timeout_while(state, 2 * END_GRACE, running));
     }
 
     fn executor(self: &Arc<Self>, session: SessionId) -> Result<Executor> {
-        let mut state = self.lock();
+        // A program may have its lease, and be here, before the coordinator's answer is.
+        let unregistered = |state: &mut State| state.node.is_none() && !state.stopping;
+        let (mut state, _) = self
+            .changed
+            .wait_timeout_while(self.lock(), REGISTRATION_WAIT, unregistered)
+            .unwrap_or_else(PoisonError::into_inner);
         self.check(&state, session)?;
         if let Some(executor) = state.executors.get(&session) {
             return Ok(executor.clone());
@@ -210,7 +221,7 @@ impl Supervisor {
         };
         state.executors.remove(&session);
         metrics::executors(state.executors.len());
-        self.ended.notify_all();
+        self.changed.notify_all();
         drop(state);
         let reason = match status {
             Ok(status) if expected || status.success() => String::new(),

@@ -33,9 +33,8 @@ pub(super) fn serve(session: &Arc<Session>, lane: &TcpStream) {
         // The program is told why, if it still listens.
         session.events.failed(ALL, ALL, error);
     }
-    for slot in commands.slots.values() {
-        slot.end();
-    }
+    // What happens to streams from here on is no news; lanes end before devices do.
+    commands.slots.values().for_each(Slot::forget);
     session.end();
 }
 

@@ -53,9 +53,14 @@ impl Slot {
         }
     }
 
+    /// Says nothing more about its streams.
+    pub(super) fn forget(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
     /// Ends the device.
     pub(super) fn end(&self) {
-        self.ended.store(true, Ordering::Release);
+        self.forget();
         self.device.shutdown();
     }
 
