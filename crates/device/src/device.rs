@@ -101,7 +101,8 @@ pub trait Device: Send + Sync {
     /// `acc_error_out_of_memory`.
     fn map(&self, start: DevicePtr, len: u64) -> Result<()>;
 
-    /// Gives the memory behind a mapped range back once `stream` gets there.
+    /// Gives the memory behind a range back once `stream` gets there. All of it must be mapped, by however
+    /// many calls.
     ///
     /// # Errors
     /// When the device has failed.

@@ -141,17 +141,31 @@ impl Arena {
         Ok(())
     }
 
-    /// Gives a mapped range's pages back to the system.
+    /// Gives pages back to the system. The range may be a part of what one call mapped, or touch several.
     pub(crate) fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
+        self.check_inside(start.0, len)?;
         let mut mapped = self.mapped.lock().expect("arena lock");
-        if mapped.0.get(&start.0) != Some(&len) {
+        let (ranges, total) = &mut *mapped;
+        let end = start.0 + len;
+        let touched: Vec<(u64, u64)> =
+            ranges.range(..end).rev().map(|(&s, &l)| (s, s + l)).take_while(|&(_, e)| e > start.0).collect();
+        let inside: u64 = touched.iter().map(|&(s, e)| e.min(end) - s.max(start.0)).sum();
+        if inside != len {
             return Err(Error::new(
                 ErrorCode::InvalidArgument,
-                format!("device range {start} + {len} was not mapped as such"),
+                format!("of the device range {start} + {len} only {inside} bytes are mapped"),
             ));
         }
-        mapped.0.remove(&start.0);
-        mapped.1 -= len;
+        for (s, e) in touched {
+            ranges.remove(&s);
+            if s < start.0 {
+                ranges.insert(s, start.0 - s);
+            }
+            if e > end {
+                ranges.insert(end, e - end);
+            }
+        }
+        *total -= len;
         // SAFETY: only this file's own pages go; nobody uses them, the owner of the range says.
         unsafe {
             libc::fallocate(
@@ -242,6 +256,21 @@ mod tests {
         assert_eq!(arena.map(start.offset(1 << 20), 1 << 20).expect_err("twice").code(), ErrorCode::InvalidArgument);
         arena.unmap(start, 6 << 20).expect("was mapped");
         assert_eq!(arena.free(), 8 << 20);
+    }
+
+    #[test]
+    fn parts_and_neighbours_can_be_unmapped() {
+        let arena = arena(64 << 20);
+        let (start, _) = arena.addresses();
+        let at = |mib: u64| start.offset(mib << 20);
+        arena.map(at(0), 10 << 20).expect("fits");
+        arena.map(at(10), 10 << 20).expect("fits");
+        arena.unmap(at(4), 12 << 20).expect("all of it is mapped");
+        assert_eq!(arena.free(), 56 << 20);
+        assert!(arena.unmap(at(15), 2 << 20).is_err(), "a part of it is not");
+        arena.map(at(4), 12 << 20).expect("free again");
+        arena.unmap(at(0), 20 << 20).expect("all three");
+        assert_eq!(arena.free(), 64 << 20);
     }
 
     #[test]

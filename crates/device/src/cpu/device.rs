@@ -32,6 +32,7 @@ pub struct CpuDevice {
     pidfd: Arc<OwnedFd>,
     pid: u32,
     streams: RwLock<Vec<Arc<Stream>>>,
+    creating: Mutex<()>,
     functions: RwLock<Vec<Function>>,
     globals: Mutex<Vec<(u64, u64)>>,
 }
@@ -66,6 +67,7 @@ impl CpuDevice {
             pidfd: Arc::new(worker.pidfd),
             pid: worker.pid,
             streams: RwLock::default(),
+            creating: Mutex::default(),
             functions: RwLock::default(),
             globals: Mutex::default(),
         });
@@ -163,7 +165,18 @@ impl CpuDevice {
             executable: object.executable,
             offset,
         };
-        control::ask(&mut self.socket.lock().expect("socket lock"), &request)
+        self.ask(&request)
+    }
+
+    /// Asks the worker. One that is gone leaves its reason behind, and that is the error.
+    fn ask(&self, request: &Request) -> Result<(u64, u64)> {
+        let answer = control::ask(&mut self.socket.lock().expect("socket lock"), request);
+        if answer.as_ref().is_err_and(|e| e.code() == ErrorCode::DeviceUnavailable) {
+            spawn::wait(&self.pidfd);
+            self.fail(self.post_mortem());
+            self.shared.failure.check()?;
+        }
+        answer
     }
 }
 
@@ -182,16 +195,16 @@ impl Device for CpuDevice {
 
     fn create_stream(&self, queue: QueueId) -> Result<StreamId> {
         self.shared.failure.check()?;
-        let mut streams = self.streams.write().expect("streams lock");
-        let index = streams.len() as u32;
+        let _one_at_a_time = self.creating.lock().expect("creating lock");
+        let index = self.streams.read().expect("streams lock").len() as u32;
         if index >= STREAMS_MAX {
             return Err(Error::new(ErrorCode::System, format!("more than {STREAMS_MAX} streams on a device"))
                 .remedy("let queues share streams"));
         }
         let stream = Stream::new(index, queue, Arc::clone(&self.shared));
         stream.block().tracing.store(self.shared.tracer.on().into(), Ordering::Release);
-        control::ask(&mut self.socket.lock().expect("socket lock"), &Request::Stream { index })?;
-        streams.push(stream);
+        self.ask(&Request::Stream { index })?;
+        self.streams.write().expect("streams lock").push(stream);
         Ok(StreamId(index))
     }
 
@@ -275,7 +288,7 @@ impl Device for CpuDevice {
             let until = shared.iter().map(|&(s, _)| s).filter(|&s| s > page).min().unwrap_or(end).min(end);
             let file_offset = self.shared.arena.reserve_globals(until - page)?;
             let request = Request::Share { address: page, len: until - page, file_offset };
-            control::ask(&mut self.socket.lock().expect("socket lock"), &request)?;
+            self.ask(&request)?;
             self.shared.arena.add_segment(page, until - page, file_offset);
             shared.push((page, until));
             page = until;
