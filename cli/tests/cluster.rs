@@ -76,6 +76,101 @@ fn coordinator_and_agents_end_with_the_run() {
 }
 
 #[test]
+fn executors_and_workers_end_with_the_run() {
+    if !built() {
+        return;
+    }
+    for way in ways() {
+        for name in ["-TERM", "-KILL"] {
+            let run = Run::cluster(way, "2x1");
+            if !compiled(&run) {
+                return;
+            }
+            let mut child = run.spawn("exec $DIR/program");
+            assert_eq!(run.await_file("up"), "2 devices\n", "{way:?}");
+            signal(&child, name);
+            let status = child.wait().unwrap();
+            assert!(matches!((status.code(), status.signal()), (Some(143), None) | (None, Some(9))), "{status:?}");
+            run.assert_nothing_left(None);
+        }
+    }
+}
+
+#[test]
+fn a_timeline_shows_every_ranks_devices() {
+    if !built() {
+        return;
+    }
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("skipped: no mpirun");
+        return;
+    }
+    for way in ways() {
+        let run = Run::cluster(way, "2x1");
+        let files = [run.file("t.svg"), run.file("t.json")].map(|path| path.to_string_lossy().into_owned());
+        let run = run.with(&["-np", "2", "--timeline", &files[0], "--trace", &files[1]]);
+        if !compiled(&run) {
+            return;
+        }
+        let output = run.output("exec $DIR/program once");
+        assert!(output.status.success(), "{output:?}");
+        let picture = run.await_file("t.svg");
+        for text in ["h1:0", "h2:0", "rank 0, sync", "rank 1, sync", "main._omp_fn.0"] {
+            assert!(picture.contains(text), "{way:?}: {text} is missing:\n{picture}");
+        }
+        let trace: Value = serde_json::from_str(&run.await_file("t.json")).unwrap();
+        let launches = list(&trace, "traceEvents").iter().filter(|event| event["cat"] == "launch").count();
+        assert_eq!(launches, 4, "two ranks, two devices each");
+        run.assert_nothing_left(None);
+    }
+}
+
+/// Builds the program of [`USES_EVERY_DEVICE`].
+fn compiled(run: &Run) -> bool {
+    std::fs::write(run.file("program.c"), USES_EVERY_DEVICE).unwrap();
+    let compiler = Command::new("gcc")
+        .args(["-fopenacc", "-foffload=disable", "-o", "program", "program.c"])
+        .current_dir(run.dir.path())
+        .status();
+    let compiled = compiler.is_ok_and(|status| status.success());
+    if !compiled {
+        println!("skipped: no gcc with OpenACC");
+    }
+    compiled
+}
+
+/// Runs a region on every device and says so; without arguments it goes on and on.
+const USES_EVERY_DEVICE: &str = r#"
+#include <openacc.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    acc_device_t type = acc_get_device_type();
+    int devices = acc_get_num_devices(type), right = 0;
+    char new_name[4096], name[4096];
+    snprintf(new_name, sizeof new_name, "%s/up.new", getenv("DIR"));
+    snprintf(name, sizeof name, "%s/up", getenv("DIR"));
+    for (int round = 0;; round++) {
+        for (int d = 0; d < devices; d++) {
+            int value = 0;
+            acc_set_device_num(d, type);
+            #pragma acc parallel copy(value)
+            value = acc_on_device(acc_device_not_host) ? 1 : 0;
+            right += round == 0 && value == 1;
+        }
+        if (round == 0) {
+            FILE *up = fopen(new_name, "w");
+            fprintf(up, "%d devices\n", right);
+            fclose(up);
+            rename(new_name, name);
+            if (argc > 1)
+                return 0;
+        }
+    }
+}
+"#;
+
+#[test]
 fn two_clusters_do_not_meet() {
     if !built() {
         return;
