@@ -1,16 +1,17 @@
 //! The program's memory and code: the only place that follows the program's pointers.
 
+use crate::kernels::Kernels;
 use crate::{elf, loader};
 use accord_runtime::ports::HostMemory;
 use accord_types::{Error, ErrorCode, FunctionSpec, Result};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The memory and the regions of this process.
-#[derive(Default)]
 pub(crate) struct ProgramMemory {
+    kernels: Arc<Kernels>,
     /// Region names of each object that a launch has come from.
     names: Mutex<HashMap<PathBuf, HashMap<u64, String>>>,
 }
@@ -36,7 +37,7 @@ impl HostMemory for ProgramMemory {
             .region_name(&object.file, offset)
             .or_else(|| exported_name(address))
             .unwrap_or_else(|| format!("region at {}+{offset:#x}", object.path));
-        Ok(FunctionSpec { object: object.spec(), offset, name, kernel: None })
+        Ok(FunctionSpec { object: object.spec(), offset, name, kernel: self.kernels.function(address) })
     }
 
     fn allocate(&self, bytes: usize) -> usize {
@@ -56,6 +57,11 @@ impl HostMemory for ProgramMemory {
 }
 
 impl ProgramMemory {
+    /// This process's, whose regions' GPU code `kernels` knows.
+    pub(crate) fn new(kernels: Arc<Kernels>) -> Self {
+        Self { kernels, names: Mutex::default() }
+    }
+
     fn region_name(&self, file: &Path, offset: u64) -> Option<String> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if !names.contains_key(file) {
@@ -85,7 +91,7 @@ mod tests {
     #[test]
     fn a_region_is_named_by_object_and_offset() {
         let address = exported_name as *const () as usize;
-        let spec = ProgramMemory::default().function(address).unwrap();
+        let spec = ProgramMemory::new(Arc::default()).function(address).unwrap();
         let object = loader::holding(address).unwrap();
         assert!(spec.object.executable);
         assert_eq!(spec.offset, (address - object.base) as u64);
@@ -93,13 +99,13 @@ mod tests {
 
     #[test]
     fn an_address_without_an_object_is_an_error() {
-        let error = ProgramMemory::default().function(16).unwrap_err();
+        let error = ProgramMemory::new(Arc::default()).function(16).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument);
     }
 
     #[test]
     fn memory_is_read_and_copied() {
-        let memory = ProgramMemory::default();
+        let memory = ProgramMemory::new(Arc::default());
         let mut bytes = [1u8, 2, 3, 4];
         let address = bytes.as_mut_ptr() as usize;
         memory.copy(address + 1, address, 3);

@@ -13,6 +13,7 @@ mod fortran;
 mod goacc;
 mod host_memory;
 mod images;
+mod kernels;
 mod loader;
 mod objects;
 mod process;

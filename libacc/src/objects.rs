@@ -5,6 +5,7 @@
 //! its list is compared with the last one when they have moved.
 
 use crate::images::{self, Image};
+use crate::kernels::Kernels;
 use crate::loader::LoadedObject;
 use crate::ptx::{PtxImage, TARGET_NVPTX};
 use crate::raw_lock::Locked;
@@ -12,10 +13,12 @@ use crate::{elf, loader, report, settings};
 use accord_runtime::{Global, Runtime};
 use accord_types::GlobalSpec;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// One session's view of the loaded objects.
 pub(crate) struct Objects {
+    kernels: Arc<Kernels>,
     /// Sum of all change counters at the last comparison; [`NEVER`] before the first.
     stamp: AtomicU64,
     /// The thread that compares now: a call of its own from inside must not wait for itself.
@@ -39,8 +42,9 @@ struct KnownObject {
 }
 
 impl Objects {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new(kernels: Arc<Kernels>) -> Self {
         Self {
+            kernels,
             stamp: AtomicU64::new(NEVER),
             comparing: AtomicI32::new(0),
             known: Locked::new(Known { objects: Vec::new(), next_id: 1 }),
@@ -67,7 +71,7 @@ impl Objects {
                 return;
             }
             self.comparing.store(me, Ordering::Relaxed);
-            known.update(runtime);
+            known.update(runtime, &self.kernels);
             self.comparing.store(0, Ordering::Relaxed);
             self.stamp.store(stamp, Ordering::Release);
         });
@@ -80,7 +84,7 @@ fn current_stamp() -> u64 {
 }
 
 impl Known {
-    fn update(&mut self, runtime: &Runtime) {
+    fn update(&mut self, runtime: &Runtime, kernels: &Kernels) {
         let unregistered = images::take_unregistered();
         let images = images::registered();
         let loaded = loader::objects();
@@ -91,6 +95,7 @@ impl Known {
             if let (false, Some(id)) = (stays, known.id) {
                 let span = &known.loaded.span;
                 runtime.unregister_globals(id, span.start as u64..span.end as u64);
+                kernels.forget(span);
             }
             stays
         });
@@ -108,7 +113,8 @@ impl Known {
                     let id = (table.is_some() || object.uses_openacc()).then(|| {
                         let id = self.next_id;
                         self.next_id += 1;
-                        let globals = globals(&object, table);
+                        add_images(&object, &images, kernels);
+                        let globals = globals(&object, table, kernels);
                         if settings::debug() {
                             describe(&object, &globals, &images);
                         }
@@ -132,7 +138,7 @@ impl KnownObject {
 }
 
 /// The `declare` variables of an object: by its host table, else by its section.
-fn globals(object: &LoadedObject, table: Option<usize>) -> Vec<Global> {
+fn globals(object: &LoadedObject, table: Option<usize>, kernels: &Kernels) -> Vec<Global> {
     let range = match table {
         Some(table) => parts_of_host_table(table).map(|[_, variables]| variables),
         None => elf::declare_table(&object.file)
@@ -153,11 +159,24 @@ fn globals(object: &LoadedObject, table: Option<usize>) -> Vec<Global> {
                     object: spec.clone(),
                     offset: (host - object.base) as u64,
                     len: bytes as u64,
-                    variable: None,
+                    variable: kernels.variable(host),
                 },
             }
         })
         .collect()
+}
+
+/// Reads an object's images. One that can't be read leaves its regions to CPU devices, and a GPU will say that it has
+/// no code for them.
+fn add_images(object: &LoadedObject, images: &[Image], kernels: &Kernels) {
+    for image in images.iter().filter(|image| object.span.contains(&image.table)) {
+        // SAFETY: the image is registered, and its object loaded.
+        if let Err(error) = unsafe { kernels.add(image) }
+            && settings::debug()
+        {
+            report::print(&format!("accord: {}: {error}\n", object.path));
+        }
+    }
 }
 
 /// Set in a variable's size word if it has a `link` clause.
@@ -165,7 +184,7 @@ const LINK: usize = 1 << 63;
 
 /// The parts of a host table: its functions and its variables. The table is an array of addresses:
 /// functions begin and end, variables begin and end (and more from GCC 14 on).
-fn parts_of_host_table(table: usize) -> Option<[Range<usize>; 2]> {
+pub(crate) fn parts_of_host_table(table: usize) -> Option<[Range<usize>; 2]> {
     let table = table as *const [usize; 4];
     // SAFETY: a registered host table has at least these four words and lives until it is unregistered.
     let [first, last, start, end] = unsafe { *table };

@@ -1,6 +1,7 @@
 //! The process's one session: made at first use, forgotten by forked children, closed at exit.
 
 use crate::host_memory::ProgramMemory;
+use crate::kernels::Kernels;
 use crate::objects::Objects;
 use crate::prof::{Construct, Event};
 use crate::raw_lock::RawLock;
@@ -8,7 +9,7 @@ use crate::trace::Tracer;
 use crate::{cluster, images, prof, report, settings, thread};
 use accord_runtime::Runtime;
 use accord_runtime::ports::Port;
-use accord_types::Result;
+use accord_types::{DeviceKind, Result};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Once, mpsc};
@@ -92,9 +93,13 @@ fn create() -> Result<&'static Session> {
     let tracer = Tracer::from_settings();
     let cluster = cluster::connect(tracer.as_ref().map(Tracer::sink))?;
     let ports = cluster.ports().to_vec();
+    let kernels = Arc::new(Kernels::default());
+    if ports.iter().any(|port| port.info().kind == DeviceKind::Cuda) {
+        kernels.want();
+    }
     let session = Box::leak(Box::new(Session {
-        runtime: Runtime::new(cluster, Box::new(ProgramMemory::default()), runtime_settings),
-        objects: Objects::new(),
+        runtime: Runtime::new(cluster, Box::new(ProgramMemory::new(Arc::clone(&kernels))), runtime_settings),
+        objects: Objects::new(kernels),
         ports,
         tracer,
         // SAFETY: has no preconditions.

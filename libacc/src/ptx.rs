@@ -1,10 +1,11 @@
 //! GCC's description of an object's PTX, as its start-up code registers it.
 //!
-//! CPU devices run the host version of a region and need none of this. It is read and checked
-//! for GPUs, and told under `ACCORD_DEBUG`.
+//! CPU devices run the host version of a region and need none of this.
 
 use crate::images::Image;
+use accord_device::image::{self, ImageFunction, ImageVariable};
 use accord_types::{Error, ErrorCode, Result};
+use std::ffi::{CStr, c_char};
 
 /// GCC's number of nvptx among offload targets.
 pub(crate) const TARGET_NVPTX: i32 = 5;
@@ -89,6 +90,27 @@ impl PtxImage {
             )));
         }
         Ok(this)
+    }
+
+    /// A copy of everything, which other processes can be sent.
+    ///
+    /// # Safety
+    /// The image must still be registered, and stay so during the call.
+    pub(crate) unsafe fn contents(&self) -> image::Image {
+        // SAFETY: names of a registered image are terminated strings.
+        let text = |at: usize| unsafe { CStr::from_ptr(at as *const c_char) }.to_string_lossy().into_owned();
+        // SAFETY: its texts have the sizes that it gives.
+        let bytes = |(at, size): (usize, usize)| unsafe { std::slice::from_raw_parts(at as *const u8, size) };
+        let without_end = |text: &[u8]| text.strip_suffix(&[0]).unwrap_or(text).to_vec();
+        image::Image {
+            objects: self.objects.iter().map(|object| without_end(bytes(*object))).collect(),
+            functions: self
+                .functions
+                .iter()
+                .map(|function| ImageFunction { name: text(function.name), dims: function.dims })
+                .collect(),
+            variables: self.variables.iter().map(|name| ImageVariable { name: text(*name) }).collect(),
+        }
     }
 }
 

@@ -1,0 +1,156 @@
+//! The program's GPU code: which kernel of which image a region is, and which variable is whose twin.
+
+use crate::images::Image;
+use crate::objects::parts_of_host_table;
+use crate::ptx::{PtxImage, TARGET_NVPTX};
+use accord_device::image::Images;
+use accord_types::{ImageRef, Result};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// One session's images.
+#[derive(Default)]
+pub(crate) struct Kernels {
+    /// A device of the session runs them: else nothing is read.
+    wanted: AtomicBool,
+    images: Arc<Images>,
+    places: RwLock<Places>,
+}
+
+#[derive(Default)]
+struct Places {
+    /// By the address of the host version.
+    functions: HashMap<usize, ImageRef>,
+    /// By the address in the program.
+    variables: HashMap<usize, ImageRef>,
+}
+
+impl Kernels {
+    /// From now on images are read.
+    pub(crate) fn want(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// The images' contents, for devices.
+    #[expect(dead_code, reason = "GPUs of this machine are not among a session's devices yet")]
+    pub(crate) fn images(&self) -> Arc<Images> {
+        Arc::clone(&self.images)
+    }
+
+    /// Reads a registered image; one for other targets is ignored.
+    ///
+    /// # Errors
+    /// If its layout is not known.
+    ///
+    /// # Safety
+    /// The image must be registered, and stay so during the call.
+    pub(crate) unsafe fn add(&self, image: &Image) -> Result<()> {
+        if !self.wanted.load(Ordering::Relaxed) || image.target != TARGET_NVPTX {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise covers the image and its host table.
+        let (functions, variables, contents) = unsafe {
+            let Some((functions, variables)) = hosts(image.table) else { return Ok(()) };
+            let ptx = PtxImage::read(image, functions.len(), variables.len())?;
+            (functions, variables, ptx.contents())
+        };
+        let id = self.images.add(contents);
+        let place = |(index, host): (u32, usize)| (host, ImageRef { image: id, index });
+        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        places.functions.extend((0..).zip(functions).map(place));
+        places.variables.extend((0..).zip(variables).map(place));
+        Ok(())
+    }
+
+    /// The object with these addresses is gone.
+    pub(crate) fn forget(&self, span: &std::ops::Range<usize>) {
+        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        places.functions.retain(|host, _| !span.contains(host));
+        places.variables.retain(|host, _| !span.contains(host));
+    }
+
+    /// A region's kernel.
+    pub(crate) fn function(&self, address: usize) -> Option<ImageRef> {
+        self.places.read().unwrap_or_else(PoisonError::into_inner).functions.get(&address).copied()
+    }
+
+    /// A variable's twin.
+    pub(crate) fn variable(&self, address: usize) -> Option<ImageRef> {
+        self.places.read().unwrap_or_else(PoisonError::into_inner).variables.get(&address).copied()
+    }
+}
+
+/// Addresses of the functions and the variables of a host table, in its order.
+///
+/// # Safety
+/// The table must be registered, and stay so during the call.
+unsafe fn hosts(table: usize) -> Option<(Vec<usize>, Vec<usize>)> {
+    let [functions, variables] = parts_of_host_table(table)?;
+    // SAFETY: the parts of a registered table are arrays of words and of pairs of words.
+    let read = |address: usize| unsafe { *(address as *const usize) };
+    Some((
+        functions.step_by(size_of::<usize>()).map(read).collect(),
+        variables.step_by(size_of::<[usize; 2]>()).map(read).collect(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An image as GCC lays it out: two regions, one variable, one PTX text.
+    struct Program {
+        functions: [usize; 2],
+        variables: [[usize; 2]; 1],
+        code: (&'static [u8], usize),
+    }
+
+    #[test]
+    fn regions_and_variables_are_found_until_their_object_goes() {
+        let program =
+            Program { functions: [0x1000, 0x1040], variables: [[0x2000, 16]], code: (b"ptx\0", 4) };
+        let ends = |start: usize, bytes: usize| [start, start + bytes];
+        let [f0, f1] = ends(program.functions.as_ptr() as usize, 16);
+        let [v0, v1] = ends(program.variables.as_ptr() as usize, 16);
+        let table = [f0, f1, v0, v1];
+        let names = [c"first".as_ptr() as usize, c"second".as_ptr() as usize, c"global".as_ptr() as usize];
+        let objects = [program.code.0.as_ptr() as usize, program.code.1];
+        let dims = |gangs: usize, workers: usize, vector: usize| gangs | workers << 16 | vector << 32;
+        let descriptors = [names[0], dims(0, 1, 32), names[1], dims(10, 4, 64)];
+        let variables = [names[2]];
+        let data = [
+            objects.as_ptr() as usize,
+            1,
+            variables.as_ptr() as usize,
+            1,
+            descriptors.as_ptr() as usize,
+            2,
+        ];
+        let image = Image {
+            version: 0x10001,
+            table: table.as_ptr() as usize,
+            target: TARGET_NVPTX,
+            data: data.as_ptr() as usize,
+        };
+
+        let kernels = Kernels::default();
+        // SAFETY: everything that the image points to lives in this function.
+        unsafe { kernels.add(&image) }.unwrap();
+        assert_eq!(kernels.function(0x1000), None, "nobody wants it");
+        kernels.want();
+        // SAFETY: as above.
+        unsafe { kernels.add(&image) }.unwrap();
+        let second = kernels.function(0x1040).unwrap();
+        assert_eq!(second.index, 1);
+        assert_eq!(kernels.variable(0x2000).unwrap().index, 0);
+        let contents = kernels.images.get(second.image).unwrap();
+        assert_eq!(contents.objects, [b"ptx"]);
+        assert_eq!(contents.functions[1].name, "second");
+        assert_eq!(contents.functions[1].dims, [10, 4, 64]);
+        assert_eq!(contents.variables[0].name, "global");
+
+        kernels.forget(&(0x1000..0x3000));
+        assert_eq!((kernels.function(0x1000), kernels.variable(0x2000)), (None, None));
+    }
+}
