@@ -36,6 +36,10 @@ impl Source for HostMemory {
     fn immediate(&self) -> bool {
         self.immediate
     }
+
+    fn memory(&self) -> Option<HostRange> {
+        Some(self.range)
+    }
 }
 
 impl Sink for HostMemory {
@@ -52,6 +56,10 @@ impl Sink for HostMemory {
 
     fn immediate(&self) -> bool {
         self.immediate
+    }
+
+    fn memory(&self) -> Option<HostRange> {
+        Some(self.range)
     }
 }
 

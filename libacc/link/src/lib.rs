@@ -3,6 +3,7 @@
 
 mod cluster;
 mod connect;
+mod cuda_port;
 mod host_copy;
 mod local;
 mod local_copy;
@@ -11,5 +12,6 @@ mod session;
 
 pub use cluster::LocalPort;
 pub use connect::{Coordinator, LinkSettings, LocalFactory, Order, connect, connect_direct};
+pub use cuda_port::CudaPort;
 pub use local::CpuPort;
 pub use session::{LinkReport, Session};

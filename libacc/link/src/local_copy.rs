@@ -3,7 +3,7 @@
 use crate::cluster::LocalPort;
 use crate::host_copy::HostMemory;
 use accord_device::{Device, Sink};
-use accord_types::{DevicePtr, HostRange, QueueId, Result, StreamId};
+use accord_types::{DevicePtr, HostRange, QueueId, Result, Seq, StreamId};
 use std::sync::Arc;
 
 /// Copies in the order of `queue` of `source`, after what was done synchronously to `target` before.
@@ -19,6 +19,10 @@ pub(crate) fn copy(
     len: u64,
 ) -> Result<()> {
     let device = target.device()?;
+    if let Some(seq) = between_gpus(queue, source, src, target, dst, len)? {
+        source.advance(queue, seq);
+        return Ok(());
+    }
     let incoming = target.stream(QueueId::INCOMING)?;
     let before = target.last(QueueId::SYNC);
     if before.0 > 0 {
@@ -29,6 +33,22 @@ pub(crate) fn copy(
     let seq = source.device()?.copy_out(source.stream(queue)?, src, len, Box::new(sink))?;
     source.advance(queue, seq);
     Ok(())
+}
+
+/// Two GPUs reach each other without the host; `None` if one of them is something else.
+fn between_gpus(
+    queue: QueueId,
+    source: &dyn LocalPort,
+    src: DevicePtr,
+    target: &dyn LocalPort,
+    dst: DevicePtr,
+    len: u64,
+) -> Result<Option<Seq>> {
+    let (from, to) = (source.device()?, target.device()?);
+    let (Some(from), Some(to)) = (from.as_cuda(), to.as_cuda()) else { return Ok(None) };
+    let before = target.last(QueueId::SYNC);
+    let after = if before.0 > 0 { Some((target.stream(QueueId::SYNC)?, before)) } else { None };
+    from.copy_to(source.stream(queue)?, src, to, dst, len, after).map(Some)
 }
 
 /// Gives one device's bytes to another.

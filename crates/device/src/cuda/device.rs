@@ -111,6 +111,14 @@ impl CudaDevice {
         self.stream(stream)?.wait_issued(seq.0)
     }
 
+    /// Whether something in a stream may still write the program's memory.
+    ///
+    /// # Errors
+    /// If there is no such stream.
+    pub fn may_write_memory(&self, stream: StreamId) -> Result<bool> {
+        Ok(self.stream(stream)?.may_write_memory())
+    }
+
     /// Copies to another GPU of this process, after `after` of that GPU's streams; neither host memory
     /// nor a thread takes part.
     ///
@@ -165,6 +173,10 @@ impl CudaDevice {
         })
     }
 
+    fn current(&self) -> Result<super::context::Entered> {
+        self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, None))
+    }
+
     fn enter(&self, stream: &Stream) -> Result<super::context::Entered> {
         self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, Some(stream)))
     }
@@ -198,7 +210,7 @@ impl CudaDevice {
             return Ok((Arc::clone(module), what.index));
         }
         let image = self.images.get(what.image).ok_or_else(no_code)?;
-        let _current = self.shared.context.enter()?;
+        let _current = self.current()?;
         let module = Arc::new(Module::load(&self.shared.context, image, self.cache.as_ref())?);
         modules.insert(what.image, Arc::clone(&module));
         Ok((module, what.index))
@@ -226,7 +238,7 @@ impl Device for CudaDevice {
 
     fn create_stream(&self, queue: QueueId) -> Result<StreamId> {
         self.shared.failure.check()?;
-        let _current = self.shared.context.enter()?;
+        let _current = self.current()?;
         let full = || {
             Error::new(ErrorCode::System, format!("more than {STREAMS_MAX} streams on a device"))
                 .remedy("let queues share streams")
@@ -250,7 +262,7 @@ impl Device for CudaDevice {
 
     fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.shared.failure.check()?;
-        let _current = self.shared.context.enter()?;
+        let _current = self.current()?;
         self.shared.memory.map(start, len)
     }
 
@@ -313,7 +325,7 @@ impl Device for CudaDevice {
 
     fn function(&self, spec: &FunctionSpec) -> Result<FunctionHandle> {
         let (module, index) = self.module(spec.kernel, &format!("region {}", spec.name))?;
-        let _current = self.shared.context.enter()?;
+        let _current = self.current()?;
         let function = Arc::new(module.function(index, &spec.name)?);
         let full = || Error::new(ErrorCode::System, "more regions than a device takes");
         let index = self.shared.functions.add(|_| Ok::<_, Error>(function)).ok_or_else(full)??;
@@ -322,7 +334,7 @@ impl Device for CudaDevice {
 
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
         let (module, index) = self.module(spec.variable, "a declare variable")?;
-        let _current = self.shared.context.enter()?;
+        let _current = self.current()?;
         module.variable(index, spec.len)
     }
 

@@ -20,8 +20,8 @@ const AHEAD: usize = 4;
 /// Does the operation at `seq`; everything before it is in the driver's stream or done.
 pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
     let shared = &stream.shared;
-    let _current = shared.context.enter()?;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream));
+    let _current = shared.context.enter().map_err(failed)?;
     match op {
         Op::Store { dst, bytes } => store(stream, dst, &bytes).map_err(failed),
         Op::CopyIn { dst, len, source } => copy_in(stream, seq, dst, len as usize, source),

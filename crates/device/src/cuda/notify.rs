@@ -106,11 +106,11 @@ impl Shared {
 }
 
 fn look(stream: &Stream, seq: u64) -> Result<bool> {
-    let _current = stream.shared.context.enter()?;
+    let _current = stream.shared.context.enter().map_err(|error| stream.shared.driver_failed(error, Some(stream)))?;
     stream.reached(seq)
 }
 
 fn wait(stream: &Stream, seq: u64) -> Result<()> {
-    let _current = stream.shared.context.enter()?;
+    let _current = stream.shared.context.enter().map_err(|error| stream.shared.driver_failed(error, Some(stream)))?;
     stream.synchronize(seq)
 }

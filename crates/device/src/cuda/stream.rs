@@ -335,7 +335,8 @@ impl Stream {
                     let (other, other_seq) = (Arc::clone(other), *other_seq);
                     drop(state);
                     // It may be another device's.
-                    let _current = other.shared.context.enter()?;
+                    let entered = other.shared.context.enter();
+                    let _current = entered.map_err(|error| other.shared.driver_failed(error, Some(&other)))?;
                     let there = if wait { other.synchronize(other_seq).map(|()| true) } else { other.reached(other_seq) };
                     if let Ok(false) = there {
                         return Ok(false);
@@ -354,6 +355,12 @@ impl Stream {
                 return Err(error);
             }
         }
+    }
+
+    /// Whether anything in the stream may still write the program's memory.
+    pub(crate) fn may_write_memory(&self) -> bool {
+        let state = self.lock();
+        !state.is_idle() || !state.landings.is_empty()
     }
 
     /// Whether something up to `seq` may still write the program's memory.
