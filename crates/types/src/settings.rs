@@ -103,7 +103,7 @@ settings! {
     DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "local", "local|global|rank", [],
         "Order of device numbers: this node's devices first, the same in every rank, or this rank's share first.";
     /// Number of CPU devices.
-    CPU_DEVICES = "ACCORD_CPU_DEVICES", "1", "count", [],
+    CPU_DEVICES = "ACCORD_CPU_DEVICES", "(1; agents: 1 a NUMA node)", "count", [],
         "CPU devices that this machine is divided into; each has its share of the cores.";
     /// Memory of each CPU device.
     CPU_MEMORY = "ACCORD_CPU_MEMORY", "(80 % of what is free, shared evenly)", "bytes, with K, M, G or T", [],
@@ -129,9 +129,6 @@ settings! {
     /// The library that CPU devices' workers preload.
     LIBACC = "ACCORD_LIBACC", "(found beside the accord program)", "path", [],
         "The libacc.so to put before the program and its workers.";
-    /// Stack of a worker's threads.
-    WORKER_STACK = "ACCORD_WORKER_STACK", "8M", "bytes, with K, M, G or T", [],
-        "Stack of each thread of a CPU device's worker.";
 }
 
 #[cfg(test)]
