@@ -27,6 +27,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>) -> Result<Box<dyn Cluste
     accord_link::connect(LinkSettings {
         coordinator: coordinator()?,
         order: order()?,
+        rank: settings::rank(),
         devices: cpu::inventory(NodeId(0), &node_name, &config),
         node_name,
         local: local_devices(trace.clone()),

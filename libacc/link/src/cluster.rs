@@ -22,6 +22,12 @@ pub trait LocalPort: Port {
     /// Position of the last operation put into `queue`.
     fn last(&self, queue: QueueId) -> Seq;
 
+    /// Has `report` called whenever the device starts: the coordinator warns of ranks that crowd
+    /// on one device. Ports that can't tell need not.
+    fn on_start(&self, report: Box<dyn Fn() + Send + Sync>) {
+        let _ = report;
+    }
+
     /// Somebody else put an operation into `queue`'s stream, at `seq`: waits for the queue include it.
     fn advance(&self, queue: QueueId, seq: Seq);
 }

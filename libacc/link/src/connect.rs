@@ -48,6 +48,8 @@ pub struct LinkSettings {
     pub node_name: String,
     /// How devices are numbered.
     pub order: Order,
+    /// This program's rank and the number of ranks, if it is part of an MPI job.
+    pub rank: Option<(u32, u32)>,
     /// This machine's devices, for use without a coordinator.
     pub devices: Vec<DeviceInfo>,
     /// Drives this machine's devices.
@@ -68,12 +70,11 @@ pub fn connect(mut settings: LinkSettings) -> Result<Box<dyn Cluster>> {
         return Ok(Box::new(Session::of_this_machine(locals)));
     };
     let (order, rank) = match settings.order {
-        Order::Local => (OrderPolicy::Local, None),
-        Order::Global => (OrderPolicy::Global, None),
-        Order::Rank { rank, ranks } => {
-            (OrderPolicy::Rank, Some(Rank { rank, size: ranks, local_rank: 0, local_size: 1 }))
-        }
+        Order::Local => (OrderPolicy::Local, settings.rank),
+        Order::Global => (OrderPolicy::Global, settings.rank),
+        Order::Rank { rank, ranks } => (OrderPolicy::Rank, Some((rank, ranks))),
     };
+    let rank = rank.map(|(rank, size)| Rank { rank, size, local_rank: 0, local_size: 1 });
     let request = SessionRequest {
         node_name: settings.node_name.clone(),
         pid: std::process::id(),

@@ -12,7 +12,7 @@ use accord_types::{
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 /// Queues beyond this number share streams.
 const STREAMS_OF_QUEUES_MAX: usize = 32;
@@ -28,6 +28,7 @@ pub struct CpuPort {
     program: ProgramSpec,
     trace: Option<Arc<dyn SpanSink>>,
     running: RwLock<Option<Arc<Running>>>,
+    on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 struct Running {
@@ -49,7 +50,7 @@ impl CpuPort {
         program: ProgramSpec,
         trace: Option<Arc<dyn SpanSink>>,
     ) -> Self {
-        Self { info, device_type, program, trace, running: RwLock::default() }
+        Self { info, device_type, program, trace, running: RwLock::default(), on_start: OnceLock::new() }
     }
 
     fn running(&self) -> Result<Arc<Running>> {
@@ -129,6 +130,11 @@ impl LocalPort for CpuPort {
         Seq(state.map_or(0, |q| q.last.load(Ordering::Acquire)))
     }
 
+    fn on_start(&self, report: Box<dyn Fn() + Send + Sync>) {
+        // One session, one who asks.
+        let _ = self.on_start.set(report);
+    }
+
     fn advance(&self, queue: QueueId, seq: Seq) {
         if let Ok(state) = self.running().and_then(|r| r.queue(queue)) {
             state.last.fetch_max(seq.0, Ordering::AcqRel);
@@ -157,6 +163,10 @@ impl Port for CpuPort {
                 device.trace(Arc::clone(sink));
             }
             *running = Some(Arc::new(Running { device, queues: RwLock::default(), functions: RwLock::default() }));
+            drop(running);
+            if let Some(report) = self.on_start.get() {
+                report();
+            }
         }
         Ok(())
     }

@@ -78,6 +78,9 @@ impl Session {
                 let local = locals.next().ok_or_else(|| {
                     Error::new(ErrorCode::ImplementationDefined, "a device of this machine has no driver")
                 })?;
+                if let Some(door) = door.clone() {
+                    local.on_start(Box::new(move || door.report_use(number)));
+                }
                 ports.push(local.clone());
                 places.push(Place::Here(local));
                 continue;

@@ -225,6 +225,7 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalPort>
         coordinator: None,
         node_name: "h0".to_owned(),
         order: Order::Local,
+        rank: None,
         devices: Vec::new(),
         local: Box::new(move |_| Ok(locals.clone())),
         program: ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() },
