@@ -1,13 +1,14 @@
 //! The devices of this process's session.
 
-use crate::{loader, settings, start_main};
+use crate::kernels::Kernels;
+use crate::{gpus, loader, settings, start_main};
 use accord_device::cpu;
 use accord_fabric::{Key, ProgramSpec};
 use accord_link::{Coordinator, CpuPort, LinkSettings, LocalFactory, LocalPort, Order};
 use accord_runtime::ports::{Cluster, Port};
 use accord_types::settings::{self as names, parse_bytes};
 use accord_types::{
-    DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink,
+    DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink,
 };
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +19,10 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Settings without a meaning; a coordinator that can't be reached or refuses.
-pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>) -> Result<Box<dyn Cluster>> {
+pub(crate) fn connect(
+    trace: Option<Arc<dyn SpanSink>>,
+    kernels: &Arc<Kernels>,
+) -> Result<Box<dyn Cluster>> {
     if settings::is_worker() {
         return Ok(Box::new(NoDevices));
     }
@@ -28,22 +32,40 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>) -> Result<Box<dyn Cluste
         coordinator: coordinator()?,
         order: order()?,
         rank: settings::rank(),
-        devices: cpu::inventory(NodeId(0), &node_name, &config),
+        devices: devices(&node_name, &config)?,
         node_name,
-        local: local_devices(trace.clone()),
+        local: local_devices(trace.clone(), kernels),
         program: program(trace.is_some()),
         trace,
     })
 }
 
-/// Drives this machine's CPU devices in-process.
-fn local_devices(trace: Option<Arc<dyn SpanSink>>) -> LocalFactory {
+/// This machine's devices: its GPUs; CPU devices where there is none, or where somebody asks for them.
+fn devices(node_name: &str, config: &cpu::CpuConfig) -> Result<Vec<DeviceInfo>> {
+    let mut devices = gpus::inventory(node_name);
+    let asked = config.devices.is_some() || settings::runtime()?.device_type == Some(DeviceType::Cpu);
+    if devices.is_empty() || asked {
+        let first = devices.iter().map(|gpu| gpu.id.ordinal + 1).max().unwrap_or(0);
+        devices.extend(cpu::inventory(NodeId(0), node_name, config).into_iter().map(|mut cpu| {
+            cpu.id.ordinal += first;
+            cpu
+        }));
+    }
+    Ok(devices)
+}
+
+/// Drives this machine's devices in-process.
+fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) -> LocalFactory {
     let kind = settings::emulated().unwrap_or(DeviceType::Cpu);
+    let kernels = Arc::clone(kernels);
     Box::new(move |devices| {
         Ok(devices
             .iter()
             .map(|info| -> Arc<dyn LocalPort> {
-                Arc::new(CpuPort::new(info.clone(), kind, worker_program(), trace.clone()))
+                match info.kind {
+                    DeviceKind::Cuda => gpus::port(info.clone(), &kernels, trace.clone()),
+                    DeviceKind::Cpu => Arc::new(CpuPort::new(info.clone(), kind, worker_program(), trace.clone())),
+                }
             })
             .collect())
     })

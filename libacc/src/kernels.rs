@@ -33,7 +33,6 @@ impl Kernels {
     }
 
     /// The images' contents, for devices.
-    #[expect(dead_code, reason = "GPUs of this machine are not among a session's devices yet")]
     pub(crate) fn images(&self) -> Arc<Images> {
         Arc::clone(&self.images)
     }

@@ -11,6 +11,7 @@ mod door;
 mod elf;
 mod fortran;
 mod goacc;
+mod gpus;
 mod host_memory;
 mod images;
 mod kernels;

@@ -91,9 +91,9 @@ fn create() -> Result<&'static Session> {
     }
     let runtime_settings = settings::runtime()?;
     let tracer = Tracer::from_settings();
-    let cluster = cluster::connect(tracer.as_ref().map(Tracer::sink))?;
-    let ports = cluster.ports().to_vec();
     let kernels = Arc::new(Kernels::default());
+    let cluster = cluster::connect(tracer.as_ref().map(Tracer::sink), &kernels)?;
+    let ports = cluster.ports().to_vec();
     if ports.iter().any(|port| port.info().kind == DeviceKind::Cuda) {
         kernels.want();
     }

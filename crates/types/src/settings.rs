@@ -117,6 +117,9 @@ settings! {
     /// Log level of agents and coordinator.
     LOG = "ACCORD_LOG", "warn", "off|error|warn|info|debug", [],
         "Which messages of a coordinator or an agent go to its standard error; programs do not read it.";
+    /// Folder for GPU code compiled before.
+    CACHE = "ACCORD_CACHE", "(accord in ~/.cache)", "path|off", [],
+        "Folder that keeps the GPU code of programs in compiled form, so that later starts compile nothing.";
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
         "Presents the CPU devices as devices of this type, for programs that name it.";

@@ -20,7 +20,7 @@ pub struct Probe {
     pub note: Option<String>,
 }
 
-/// Looks for GPUs. Without a driver that takes microseconds. Ordinals start at 0.
+/// Looks for GPUs. Without a driver that takes microseconds. Ordinals are the driver's.
 pub fn inventory(node: NodeId, node_name: &str) -> Probe {
     let nothing = |note: String| Probe { devices: Vec::new(), note: Some(note) };
     let driver = match Driver::get() {
@@ -54,7 +54,7 @@ fn read(driver: &Driver, node: NodeId, node_name: &str) -> Result<Probe, DriverE
         unsafe { driver.cuDeviceGet(&raw mut device, ordinal) }?;
         match describe(driver, device)? {
             Ok(mut info) => {
-                info.id = DeviceId { node, ordinal: probe.devices.len() as u32 };
+                info.id = DeviceId { node, ordinal: ordinal.unsigned_abs() };
                 info.node_name = node_name.to_owned();
                 info.driver = dotted(version);
                 probe.devices.push(info);

@@ -1,0 +1,43 @@
+//! This machine's GPUs, as the program's session uses them.
+
+use crate::images;
+use crate::kernels::Kernels;
+use crate::ptx::TARGET_NVPTX;
+use crate::{report, settings};
+use accord_device::cuda::{self, CudaConfig};
+use accord_link::{CudaPort, LocalPort};
+use accord_types::{DeviceInfo, NodeId, SpanSink, settings as names};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The GPUs that the driver shows. None for a program without code for them: its regions run on
+/// CPU devices instead.
+pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
+    let has_code = images::registered().iter().any(|image| image.target == TARGET_NVPTX);
+    if !has_code || settings::emulated().is_some() {
+        return Vec::new();
+    }
+    let found = cuda::inventory(NodeId(0), node_name);
+    if settings::debug()
+        && let Some(note) = found.note
+    {
+        report::print(&format!("accord: GPUs: {note}\n"));
+    }
+    found.devices
+}
+
+/// Drives a GPU in-process.
+pub(crate) fn port(info: DeviceInfo, kernels: &Kernels, trace: Option<Arc<dyn SpanSink>>) -> Arc<dyn LocalPort> {
+    let config = CudaConfig { cache: cache(), images: kernels.images() };
+    Arc::new(CudaPort::new(info, config, trace))
+}
+
+/// Where compiled code is kept: beside the user's other caches. A user without a home has none.
+fn cache() -> Option<PathBuf> {
+    if let Some(folder) = settings::value(names::CACHE) {
+        return (folder != "off").then(|| PathBuf::from(folder));
+    }
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(base.join("accord"))
+}
