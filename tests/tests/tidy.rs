@@ -11,6 +11,9 @@ use std::process::Command;
 /// Longest file, in lines that are neither empty nor comment, its tests not counted.
 const LINES_MAX: usize = 500;
 
+/// Longest file of tests: one suite may be one file.
+const TEST_LINES_MAX: usize = 800;
+
 /// Files that are tables or generated, and may be longer.
 const LONG_FILES: &[&str] = &["proto/src/gen/"];
 
@@ -23,6 +26,7 @@ const UNSAFE: &[&str] = &[
     "crates/device/tests/",
     "crates/fabric/src/shm/",
     "node-agent/src/topology/ffi.rs",
+    "tests/fake-cuda/src/",
 ];
 
 /// Who may use whom: imports go down only. Programs, agents and the coordinator meet in the fabric's frames and in
@@ -67,7 +71,9 @@ fn imports_go_down_only() {
     let mut wrong = Vec::new();
     for package in metadata["packages"].as_array().unwrap() {
         let name = package["name"].as_str().unwrap();
-        if name == "accord-tests" || name == "accord-benches" || name == "accord-sim" {
+        let manifest = package["manifest_path"].as_str().unwrap();
+        let relative = Path::new(manifest).strip_prefix(root()).unwrap();
+        if ["tests", "benches", "crates/sim"].iter().any(|folder| relative.starts_with(folder)) {
             continue; // they may see everything
         }
         let Some(&may_use) = allowed.get(name) else {
@@ -168,11 +174,13 @@ fn files_are_short() {
             continue;
         }
         let lines = code(&path).lines().count();
-        if lines >= LINES_MAX {
-            long.push(format!("{}: {lines} lines", path.display()));
+        let in_tests = path.components().any(|part| part.as_os_str() == "tests");
+        let max = if in_tests { TEST_LINES_MAX } else { LINES_MAX };
+        if lines >= max {
+            long.push(format!("{}: {lines} lines, {max} are the limit", path.display()));
         }
     }
-    assert!(long.is_empty(), "{LINES_MAX} lines of code are the limit: {long:#?}");
+    assert!(long.is_empty(), "{long:#?}");
 }
 
 #[test]
