@@ -9,7 +9,7 @@ use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::v1::registry_client::RegistryClient;
 use accord_proto::{VERSION, v1};
-use accord_types::{ErrorCode, Lease, OrderPolicy, SessionId, SessionRequest};
+use accord_types::{ErrorCode, Lease, OrderPolicy, Rank, SessionId, SessionRequest};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -158,6 +158,40 @@ fn a_program_gets_a_lease_and_its_end_reaches_the_agent() {
     drop(door);
     let Some(coordinator_message::Body::SessionClosed(closed)) = agent.hear() else { panic!() };
     assert_eq!(closed.session, lease.session.0);
+}
+
+#[test]
+fn ranks_on_one_device_are_warned_through_the_door() {
+    let fixture = Fixture::new();
+    let _agent = fixture.agent("h1");
+    let open = |rank| {
+        let request = SessionRequest {
+            node_name: "h1".into(),
+            pid: 1,
+            program: "app".into(),
+            rank: Some(Rank { rank, size: 2, local_rank: rank, local_size: 2 }),
+            kind: None,
+            order: OrderPolicy::Local,
+        };
+        door::open(&fixture.address(), &fixture.key, SOON, &request).unwrap()
+    };
+    let (_, first) = open(0);
+    let (_, second) = open(1);
+    first.report_use(0);
+    second.report_use(0);
+    // Whichever came last is told.
+    let (heard, warnings) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for door in [&first, &second] {
+            let heard = heard.clone();
+            scope.spawn(move || while let Ok(Some(message)) = door.next() { heard.send(message).unwrap() });
+        }
+        let warning = warnings.recv_timeout(SOON).unwrap();
+        assert!(matches!(&warning, Message::Warning(text) if text.contains("2 ranks of node h1")), "{warning:?}");
+        first.close();
+        second.close();
+    });
+    assert!(warnings.try_recv().is_err(), "warned twice");
 }
 
 #[test]
