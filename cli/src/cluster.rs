@@ -1,6 +1,7 @@
 //! The cluster as the command line shows it: from a coordinator's view, or this machine alone.
 
 use crate::failure::{Failure, Result};
+use crate::machine;
 use accord_device::cpu::{CpuConfig, inventory};
 use accord_proto::v1;
 use accord_types::{
@@ -107,7 +108,11 @@ impl Cluster {
             devices: parsed(settings::CPU_DEVICES.find(lookup), |text| text.parse().ok())?,
             memory: parsed(settings::CPU_MEMORY.find(lookup), settings::parse_bytes)?,
         };
-        let infos = inventory(NodeId(0), node_name, &config);
+        let hardware = machine::hardware();
+        let mut infos = inventory(NodeId(0), node_name, &config);
+        for info in &mut infos {
+            info.numa = info.numa.or_else(|| machine::numa_of(&hardware, &info.cpus));
+        }
         let node = NodeRow {
             id: NodeId(0),
             name: node_name.to_owned(),
@@ -115,7 +120,7 @@ impl Cluster {
             devices: infos.len(),
             links: vec!["in-process".to_owned()],
             heard_ms_ago: None,
-            hardware: None,
+            hardware: Some(hardware),
         };
         Ok(Self { coordinator: None, nodes: vec![node], devices: number(infos), sessions: Vec::new() })
     }

@@ -7,6 +7,7 @@ mod cluster;
 mod command;
 mod failure;
 mod launch;
+mod machine;
 mod output;
 
 use args::{Cli, Command};
