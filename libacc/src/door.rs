@@ -1,6 +1,6 @@
 //! The one door between C and Rust: every exported function goes through it.
 
-use crate::{process, report, thread};
+use crate::{process, report, settings, thread};
 use accord_runtime::{LocalThread, Runtime};
 use accord_types::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,10 @@ pub(crate) fn enter<R: Default>(
             return Ok(R::default());
         }
         let session = process::session()?;
-        thread::with_local(|local| body(session.runtime(), local))
+        let result = thread::with_local(|local| body(session.runtime(), local));
+        // A worker runs the program's constructors, but has no devices to choose from: what they ask
+        // of them must not end it.
+        if settings::is_worker() { Ok(result.unwrap_or_default()) } else { result }
     })
 }
 

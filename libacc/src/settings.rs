@@ -49,6 +49,10 @@ pub(crate) fn rank() -> Option<(u32, u32)> {
 /// # Errors
 /// `acc_error_device_type_unavailable`, `acc_error_invalid_argument` for values without a meaning.
 pub(crate) fn runtime() -> Result<Settings> {
+    if is_worker() {
+        // It has no devices of its own; the program's choice is not about it.
+        return Ok(Settings { device_type: Some(DeviceType::Host), ..Settings::default() });
+    }
     Ok(Settings {
         device_type: value(settings::ACC_DEVICE_TYPE).map(|text| device_type(&text)).transpose()?,
         device_num: value(settings::ACC_DEVICE_NUM).map(|text| device_num(&text)).transpose()?,

@@ -3,7 +3,7 @@
 use super::{entries, list};
 use crate::api::SYNC;
 use crate::prof::{self, Construct};
-use crate::{door, process, thread};
+use crate::{door, process, settings, thread};
 use accord_runtime::Placement;
 
 /// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it
@@ -18,7 +18,7 @@ pub(super) extern "C" fn parallel(
     tag_count: usize,
     tags: *const u32,
 ) -> i32 {
-    if process::is_closed() {
+    if process::is_closed() || settings::is_worker() {
         return 1;
     }
     door::enter("parallel", |runtime, local| {
