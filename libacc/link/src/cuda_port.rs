@@ -1,7 +1,7 @@
 //! A GPU of this machine, driven in-process.
 
 use crate::cluster::LocalPort;
-use crate::host_copy::{self, HostMemory};
+use crate::host_copy::{self, Changed, HostMemory};
 use accord_device::cuda::{CudaConfig, CudaDevice};
 use accord_device::{Device, FunctionHandle};
 use accord_runtime::ports::{Port, ReadWhen};
@@ -200,6 +200,11 @@ impl Port for CudaPort {
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
         let sink = HostMemory::new(dst, queue == QueueId::SYNC || dst.len <= SMALL_BYTES_MAX);
         self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, Box::new(sink))).map(drop)
+    }
+
+    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()> {
+        let sink = Box::new(Changed::new(dst, unless));
+        self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, sink)).map(drop)
     }
 
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {

@@ -63,6 +63,47 @@ impl Sink for HostMemory {
     }
 }
 
+/// A few bytes of the program's memory, to be written only if they are others than the program had.
+pub(crate) struct Changed {
+    range: HostRange,
+    unless: [u8; Self::BYTES_MAX],
+}
+
+impl Changed {
+    const BYTES_MAX: usize = 32;
+
+    /// `unless` is as long as `range`.
+    pub(crate) fn new(range: HostRange, unless: &[u8]) -> Self {
+        let mut bytes = [0; Self::BYTES_MAX];
+        bytes[..range.len].copy_from_slice(unless);
+        Self { range, unless: bytes }
+    }
+
+    /// How many bytes come.
+    pub(crate) fn len(&self) -> usize {
+        self.range.len
+    }
+
+    /// The bytes are here.
+    pub(crate) fn land(&self, bytes: &[u8]) {
+        if bytes != &self.unless[..self.range.len] {
+            with_bytes_mut(self.range, |place| place.copy_from_slice(bytes));
+        }
+    }
+}
+
+impl Sink for Changed {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        // So few bytes come in one piece.
+        self.land(piece);
+        Ok(())
+    }
+
+    fn immediate(&self) -> bool {
+        true
+    }
+}
+
 /// The program's memory as bytes, for as long as a call lasts.
 pub(crate) fn bytes<'a>(range: HostRange) -> &'a [u8] {
     if range.len == 0 {

@@ -1,5 +1,6 @@
 //! One device with what the program's side knows of it.
 
+use crate::construct::Echo;
 use crate::memory::{Allocator, Mapper};
 use crate::ports::Port;
 use crate::present::{Backing, Entry, Lifetime, Place, Table};
@@ -37,6 +38,8 @@ pub(crate) struct State {
     pub(crate) memory: Allocator,
     /// Variables with a `link` clause: absent until something maps them.
     pub(crate) links: Vec<Link>,
+    /// Small variables of queued constructs.
+    pub(crate) echoes: Vec<Echo>,
     tickets: u64,
 }
 
@@ -142,7 +145,12 @@ impl Device {
         }
         let moment = self.queues().now();
         self.port.wait(queues).map_err(|error| self.place(error))?;
-        self.queues().done(queues, moment);
+        let mut state = self.lock();
+        let mut known = self.queues();
+        known.done(queues, moment);
+        if !state.echoes.is_empty() {
+            state.forget_echoes(&known);
+        }
         Ok(())
     }
 

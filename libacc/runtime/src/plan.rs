@@ -1,5 +1,6 @@
 //! What a construct decided under its device's lock, and doing it without the lock.
 
+use crate::construct::ECHO_BYTES_MAX;
 use crate::device::{Device, State};
 use crate::ports::{HostMemory, ReadWhen};
 use crate::present::EntryId;
@@ -23,6 +24,10 @@ pub(crate) enum Step {
     In { dst: DevicePtr, src: HostRange, when: ReadWhen },
     /// Copies to the program's memory.
     Out { src: DevicePtr, dst: HostRange },
+    /// Copies to the program's memory if the bytes are others than these.
+    OutChanged { src: DevicePtr, dst: HostRange, unless: [u8; ECHO_BYTES_MAX] },
+    /// Copies within the device.
+    Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
 }
 
 /// The commands of one construct, in order.
@@ -62,14 +67,19 @@ impl Plan {
 
     /// Adds the store of a pointer.
     pub(crate) fn pointer(&mut self, dst: DevicePtr, value: u64) {
+        self.bytes(dst, &value.to_ne_bytes());
+    }
+
+    /// Adds a store of these bytes.
+    pub(crate) fn bytes(&mut self, dst: DevicePtr, bytes: &[u8]) {
         let at = self.bytes.len();
-        self.bytes.extend_from_slice(&value.to_ne_bytes());
-        self.before.push(Step::Bytes { dst, at, len: size_of::<u64>() });
+        self.bytes.extend_from_slice(bytes);
+        self.before.push(Step::Bytes { dst, at, len: bytes.len() });
     }
 
     /// Whether a copy to the program's memory is among the commands.
     pub(crate) fn copies_out(&self) -> bool {
-        self.before.iter().chain(&self.after).any(|step| matches!(step, Step::Out { .. }))
+        self.before.iter().chain(&self.after).any(|step| matches!(step, Step::Out { .. } | Step::OutChanged { .. }))
     }
 }
 
@@ -154,6 +164,10 @@ impl Issue<'_> {
                 port.store(self.queue, dst, piece)
             }
             Step::Out { src, dst } => port.copy_out(self.queue, src, dst),
+            Step::OutChanged { src, dst, unless } => {
+                port.copy_out_changed(self.queue, src, dst, &unless[..dst.len])
+            }
+            Step::Copy { dst, src, len } => port.copy(self.queue, dst, src, len),
         }
     }
 

@@ -67,6 +67,13 @@ pub trait Port: Send + Sync {
     /// See the trait.
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()>;
 
+    /// Copies a few bytes (at most 32) to the program's memory like [`Port::copy_out`], but touches that only
+    /// if they are others than `unless`.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()>;
+
     /// Copies within the device.
     ///
     /// # Errors

@@ -157,10 +157,7 @@ impl Live {
         }
         self.bulk.changed.notify_one();
         match sent {
-            None => {
-                self.nudge();
-                Ok(())
-            }
+            None => self.nudge(),
             Some(sent) => {
                 if !eager {
                     LinkStats::add(&self.stats.round_trips, 1);
@@ -238,7 +235,7 @@ impl Live {
         }
         // What is synchronous is waited for next, and sent by that; the thread looks in if it isn't.
         if queue != QueueId::SYNC {
-            self.nudge();
+            return self.nudge();
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Copies out on their way to the program's memory.
 
-use crate::host_copy;
+use crate::host_copy::{self, Changed};
 use accord_fabric::bulk::{Inbox, Incoming};
 use accord_types::{Error, ErrorCode, HostRange, Result, TransferId};
 use std::collections::HashMap;
@@ -23,6 +23,8 @@ struct Table {
 enum State {
     /// Comes inside an event.
     Small(HostRange),
+    /// Comes inside an event, and may be what the program has already.
+    Changed(Changed),
     /// Comes on a bulk lane.
     Large,
     /// Its bytes are being read.
@@ -33,6 +35,11 @@ impl Landings {
     /// Expects a small copy.
     pub(super) fn small(&self, transfer: TransferId, dst: HostRange) {
         self.lock().transfers.insert(transfer, State::Small(dst));
+    }
+
+    /// Expects a small copy of what the program may have already.
+    pub(super) fn changed(&self, transfer: TransferId, changed: Changed) {
+        self.lock().transfers.insert(transfer, State::Changed(changed));
     }
 
     /// Expects a large copy, whose bytes a bulk lane's thread reads straight to where they belong.
@@ -68,6 +75,11 @@ impl Landings {
         match table.transfers.get(&transfer) {
             Some(State::Small(dst)) if dst.len == bytes.len() => {
                 host_copy::with_bytes_mut(*dst, |place| place.copy_from_slice(bytes));
+                table.transfers.remove(&transfer);
+                Ok(())
+            }
+            Some(State::Changed(changed)) if changed.len() == bytes.len() => {
+                changed.land(bytes);
                 table.transfers.remove(&transfer);
                 Ok(())
             }

@@ -4,14 +4,14 @@ use super::core::Noise;
 use super::link::Link;
 use super::live::Live;
 use super::receiver::{Reply, Want};
-use crate::host_copy;
+use crate::host_copy::{self, Changed};
 use accord_device::cpu;
 use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::wire::{self, Command, Position};
 use accord_runtime::ports::{Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
-    QueueId, Result, Seq,
+    QueueId, Result, Seq, TransferId,
 };
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -120,6 +120,32 @@ impl RemotePort {
         }
         Ok(())
     }
+
+    /// Asks for `len` bytes of the device; `expect` says where they go.
+    fn bring(
+        &self,
+        queue: QueueId,
+        src: DevicePtr,
+        len: usize,
+        expect: impl FnOnce(&Live, TransferId),
+    ) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let live = self.live()?;
+        let (transfer, len) = (live.spec.transfer(), len as u64);
+        let mut core = live.core_with_credit()?;
+        let state = core.device(self.device())?.queue(queue)?;
+        expect(live, transfer);
+        state.count(Noise::Noisy);
+        state.lands(transfer);
+        let command =
+            Command::CopyOut { device: self.device(), queue: queue.0, src: src.0, len, transfer: transfer.0 };
+        core.put(&command, &[])?;
+        let gathered = core.frames.len();
+        drop(core);
+        live.sent_soon(gathered, queue)
+    }
 }
 
 impl Port for RemotePort {
@@ -198,26 +224,18 @@ impl Port for RemotePort {
     }
 
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
-        if dst.len == 0 {
-            return Ok(());
-        }
-        let live = self.live()?;
-        let (transfer, len) = (live.spec.transfer(), dst.len as u64);
-        let mut core = live.core_with_credit()?;
-        let state = core.device(self.device())?.queue(queue)?;
-        if dst.len <= PAYLOAD_MAX {
-            live.landings.small(transfer, dst);
-        } else {
-            live.landings.large(transfer, dst, &live.inbox);
-        }
-        state.count(Noise::Noisy);
-        state.lands(transfer);
-        let command =
-            Command::CopyOut { device: self.device(), queue: queue.0, src: src.0, len, transfer: transfer.0 };
-        core.put(&command, &[])?;
-        let gathered = core.frames.len();
-        drop(core);
-        live.sent_soon(gathered, queue)
+        self.bring(queue, src, dst.len, |live, transfer| {
+            if dst.len <= PAYLOAD_MAX {
+                live.landings.small(transfer, dst);
+            } else {
+                live.landings.large(transfer, dst, &live.inbox);
+            }
+        })
+    }
+
+    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()> {
+        let changed = Changed::new(dst, unless);
+        self.bring(queue, src, dst.len, |live, transfer| live.landings.changed(transfer, changed))
     }
 
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {

@@ -1,14 +1,16 @@
 //! The sending side of the command lane. An operation only appends a frame; the lane's thread sends
 //! what has gathered, and whoever is going to wait sends at once.
 //!
-//! The thread stays awake for a moment after it had something to send, so that a program that puts
-//! operations into queues one after the other need not wake it each time.
+//! The first few asynchronous operations after a wait are sent by the thread that calls: they
+//! start at once, and nobody is woken. If more follow, the lane's thread takes over. It stays awake for a
+//! moment after it had something to send, so that a program that puts operations into queues one
+//! after the other need not wake it each time.
 
 use super::live::Live;
 use accord_fabric::frame;
 use accord_fabric::stats::LinkStats;
 use accord_types::Result;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -20,6 +22,8 @@ const LOOK: Duration = Duration::from_micros(20);
 /// How often it wakes otherwise, for events that nobody waits for: at first, and when nothing happens.
 const IDLE_MIN: Duration = Duration::from_millis(10);
 const IDLE_MAX: Duration = Duration::from_millis(100);
+/// So many operations after a wait are sent by the thread that calls.
+const DIRECT: u32 = 3;
 /// A buffer this full is sent by the thread that filled it.
 pub(super) const FULL: usize = 256 << 10;
 
@@ -30,6 +34,8 @@ pub(super) struct Sender {
     write: Mutex<Vec<u8>>,
     thread: OnceLock<Thread>,
     asleep: AtomicBool,
+    /// Operations that the calling threads have sent since somebody waited.
+    direct: AtomicU32,
 }
 
 impl Live {
@@ -61,14 +67,33 @@ impl Live {
         Ok(true)
     }
 
-    /// Has what was appended sent soon, without waiting for it.
-    pub(super) fn nudge(&self) {
-        if self.sender.asleep.load(Ordering::Acquire)
-            && self.sender.asleep.swap(false, Ordering::AcqRel)
+    /// Has what was appended sent: here, or soon.
+    ///
+    /// # Errors
+    /// When the link is lost.
+    pub(super) fn nudge(&self) -> Result<()> {
+        if !self.sender.asleep.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if self.sender.direct.load(Ordering::Relaxed) < DIRECT {
+            self.sender.direct.fetch_add(1, Ordering::Relaxed);
+            return self.flush();
+        }
+        if self.sender.asleep.swap(false, Ordering::AcqRel)
             && let Some(thread) = self.sender.thread.get()
         {
             thread.unpark();
         }
+        Ok(())
+    }
+
+    /// Sends everything, since the calling thread is going to wait.
+    ///
+    /// # Errors
+    /// When the link is lost.
+    pub(super) fn flush_to_wait(&self) -> Result<()> {
+        self.sender.direct.store(0, Ordering::Relaxed);
+        self.flush()
     }
 
     /// The lane's thread: sends, and looks for events that nobody waits for. Ends with the link.

@@ -122,6 +122,7 @@ impl Leaving<'_> {
             self.give_up(mapped.id, None, false, false);
         }
         self.plan.frees.extend_from_slice(&region.temporaries);
+        self.plan.frees.extend(region.echoes.iter().filter_map(super::echo::Use::fresh_block));
         // The blocks may have been handed out on condition of waits that were never sent.
         let after = After { queue: None, moment: queues.now() };
         give_back(self.state, &self.plan.frees, after, queues);

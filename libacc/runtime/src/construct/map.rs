@@ -74,6 +74,7 @@ impl Mapping<'_, '_> {
             i = self.pointer_entry(i, self.kind(i)?)?;
         }
         self.use_device()?;
+        self.send_echoes();
         self.settle_if_silent();
         Ok(())
     }
@@ -133,8 +134,13 @@ impl Mapping<'_, '_> {
             (None, Absent::Fail) => return Err(not_present(range).into()),
             (None, Absent::Skip) => return Ok(()),
             (None, Absent::Create) => {
-                if self.travels_along(i, range, data)? {
-                    return self.private(i, range);
+                if self.stands_alone(i, range, data)? {
+                    if !data.copy_out {
+                        return self.private(i, range);
+                    }
+                    if self.echoes(range.len) {
+                        return self.echo(i, range);
+                    }
                 }
                 let (place, backing) = self.memory_for(range)?;
                 self.create(place, backing, range, data)?
@@ -194,10 +200,10 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    /// Whether absent copied-in data may travel inside the launch: it is small, and nothing else in the construct
-    /// means the same bytes.
-    fn travels_along(&mut self, i: usize, range: HostRange, data: Data) -> Result<bool, Stop> {
-        if self.mode != Mode::Launch || !data.copy_in || data.copy_out || data.always || range.len > PRIVATE_MAX {
+    /// Whether absent copied-in data may have a place of its own for this launch: it is small, and nothing else in the
+    /// construct means the same bytes.
+    fn stands_alone(&mut self, i: usize, range: HostRange, data: Data) -> Result<bool, Stop> {
+        if self.mode != Mode::Launch || !data.copy_in || data.always || range.len > PRIVATE_MAX {
             return Ok(false);
         }
         let next = i + 1;

@@ -3,6 +3,7 @@
 mod block;
 mod data;
 mod declare;
+mod echo;
 mod enter;
 mod exit_data;
 mod kind;
@@ -14,6 +15,7 @@ mod tags;
 mod update;
 mod wait;
 
+pub(crate) use echo::{ECHO_BYTES_MAX, Echo};
 pub(crate) use enter::Entering;
 pub(crate) use kind::{Absent, Data};
 pub(crate) use leave::Leaving;
@@ -58,6 +60,8 @@ pub(crate) struct Region {
     pub(crate) stored: Vec<(EntryId, usize)>,
     /// Blocks for one launch.
     pub(crate) temporaries: Vec<DevicePtr>,
+    /// Small variables that are copied both ways.
+    pub(crate) echoes: Vec<echo::Use>,
 }
 
 /// An entry that a construct holds.
@@ -87,6 +91,7 @@ impl Region {
         self.attached.clear();
         self.stored.clear();
         self.temporaries.clear();
+        self.echoes.clear();
     }
 }
 

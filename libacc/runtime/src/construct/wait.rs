@@ -59,7 +59,11 @@ impl Runtime {
             others.iter().copied().filter(|other| *other != queue && queues.busy(*other)).collect();
         self.wait_for(device, queue, &busy, &mut queues)?;
         drop(queues);
-        if queue == QueueId::SYNC { device.wait(&busy) } else { Ok(()) }
+        if queue == QueueId::SYNC {
+            return device.wait(&busy);
+        }
+        device.lock().follow_echoes(queue, &busy);
+        Ok(())
     }
 
     /// Makes `queue` wait for all queues; the host does if it is the synchronous one.
@@ -71,7 +75,11 @@ impl Runtime {
         let busy: Vec<QueueId> = queues.all_busy().filter(|other| *other != queue).collect();
         self.wait_for(device, queue, &busy, &mut queues)?;
         drop(queues);
-        if queue == QueueId::SYNC { device.wait(&busy) } else { Ok(()) }
+        if queue == QueueId::SYNC {
+            return device.wait(&busy);
+        }
+        device.lock().follow_echoes(queue, &busy);
+        Ok(())
     }
 
     fn wait_for(

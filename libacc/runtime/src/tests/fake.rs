@@ -160,6 +160,7 @@ enum Op {
     Store(DevicePtr, Vec<u8>),
     In(DevicePtr, HostRange),
     Out(DevicePtr, HostRange),
+    OutChanged(DevicePtr, HostRange, Vec<u8>),
     Copy(DevicePtr, DevicePtr, u64),
     Launch { key: u64, dims: LaunchDims, bytes: Vec<u8>, slots: u32, relative: Vec<u64> },
     After(QueueId, u64),
@@ -285,6 +286,12 @@ impl Fake {
             Op::Store(dst, bytes) => inner.memory.write(dst.0, &bytes),
             Op::In(dst, src) => inner.memory.write(dst.0, &self.ram.get(src.start, src.len)),
             Op::Out(src, dst) => self.ram.put(dst.start, &inner.memory.read(src.0, dst.len)),
+            Op::OutChanged(src, dst, unless) => {
+                let bytes = inner.memory.read(src.0, dst.len);
+                if bytes != unless {
+                    self.ram.put(dst.start, &bytes);
+                }
+            }
             Op::Copy(dst, src, len) => {
                 let bytes = inner.memory.read(src.0, len as usize);
                 inner.memory.write(dst.0, &bytes);
@@ -375,6 +382,11 @@ impl Port for Fake {
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
         self.inner.lock().unwrap().counts.copies_out += 1;
         self.put(queue, Op::Out(src, dst))
+    }
+
+    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()> {
+        self.inner.lock().unwrap().counts.copies_out += 1;
+        self.put(queue, Op::OutChanged(src, dst, unless.to_vec()))
     }
 
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The runtime against devices and host memory made of ordinary vectors, with real bytes in them.
 
 mod directives;
+mod echoes;
 mod fake;
 mod queues;
 mod random;

@@ -1,0 +1,126 @@
+//! Small variables that an asynchronous compute construct copies both ways.
+//!
+//! GCC maps every scalar that is declared inside a data construct `copy`, a loop's own index
+//! included, and the program goes on changing it while the region is queued. A copy that wrote the old
+//! value back would change the program's loop. So such a value goes out with the call, and comes
+//! back only if the region has changed it. Its place on the device stays until the queue was waited for: a
+//! later region of the queue that copies the same, unchanged variable finds what the earlier one made of it, as the queue's
+//! order asks (OpenACC 3.3, 2.16). So does a region of another queue that was made to wait for it.
+
+use super::map::{Mapping, Mode, Stop};
+use crate::device::State;
+use crate::memory::Purpose;
+use crate::plan::Step;
+use crate::queues::{After, Queues};
+use accord_types::{DevicePtr, HostRange, QueueId};
+
+/// Largest value that is treated so: scalars, complex and extended ones included.
+pub(crate) const ECHO_BYTES_MAX: usize = 32;
+
+/// A value as the program had it.
+pub(crate) type Value = [u8; ECHO_BYTES_MAX];
+
+/// A variable's place on the device for one queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Echo {
+    queue: QueueId,
+    range: HostRange,
+    device: DevicePtr,
+    /// What the program had at its last call.
+    sent: Value,
+    /// Queues that were made to wait for what was done to it last.
+    followers: Vec<QueueId>,
+}
+
+/// A construct's use of one; nothing is kept of it until the construct is certain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    range: HostRange,
+    device: DevicePtr,
+    value: Value,
+    /// The place is new.
+    fresh: bool,
+}
+
+impl Use {
+    /// The place, if it goes with the construct that did not happen.
+    pub(super) fn fresh_block(&self) -> Option<DevicePtr> {
+        self.fresh.then_some(self.device)
+    }
+}
+
+impl Mapping<'_, '_> {
+    /// Whether an absent variable that is copied both ways is an echo.
+    pub(super) fn echoes(&self, len: usize) -> bool {
+        self.mode == Mode::Launch && self.queue != QueueId::SYNC && len <= ECHO_BYTES_MAX
+    }
+
+    /// Entry `i` is one.
+    pub(super) fn echo(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
+        let mut value = Value::default();
+        self.host.read(range.start, &mut value[..range.len]);
+        let known = self.state.echoes.iter().find(|e| e.queue == self.queue && e.range == range).map(|e| e.device);
+        let device = match known {
+            Some(device) => device,
+            None => self.allocate(range.len, Purpose::Arguments)?,
+        };
+        self.region.echoes.push(Use { range, device, value, fresh: known.is_none() });
+        self.slot(i, device.0);
+        Ok(())
+    }
+
+    /// The construct is certain: sends the values and keeps the places.
+    pub(super) fn send_echoes(&mut self) {
+        for k in 0..self.region.echoes.len() {
+            let Use { range, device, value, fresh } = self.region.echoes[k];
+            let passed_on = if fresh { self.state.pass_on(self.queue, range, &value) } else { None };
+            if fresh {
+                let followers = Vec::new();
+                self.state.echoes.push(Echo { queue: self.queue, range, device, sent: value, followers });
+            }
+            let echo = self.state.echoes.iter_mut().find(|e| e.device == device);
+            // What the queue's last region left there is what this one has to find, unless the program has set it since.
+            let set = echo.is_some_and(|echo| {
+                echo.followers.clear();
+                std::mem::replace(&mut echo.sent, value) != value
+            });
+            if let Some(src) = passed_on {
+                self.plan.before.push(Step::Copy { dst: device, src, len: range.len as u64 });
+                self.plan.frees.push(src);
+            } else if fresh || set {
+                self.plan.bytes(device, &value[..range.len]);
+            }
+            self.plan.after.push(Step::OutChanged { src: device, dst: range, unless: value });
+        }
+    }
+}
+
+impl State {
+    /// `queue` waits for what is in `others` now.
+    pub(crate) fn follow_echoes(&mut self, queue: QueueId, others: &[QueueId]) {
+        for echo in self.echoes.iter_mut().filter(|echo| others.contains(&echo.queue)) {
+            echo.followers.push(queue);
+        }
+    }
+
+    /// The place in which a queue that `queue` waits for leaves this unchanged variable. That queue gets a
+    /// new one when it comes to the variable again: nothing may write there any more.
+    fn pass_on(&mut self, queue: QueueId, range: HostRange, value: &Value) -> Option<DevicePtr> {
+        let passed =
+            |echo: &Echo| echo.range == range && echo.sent == *value && echo.followers.contains(&queue);
+        let at = self.echoes.iter().position(passed)?;
+        Some(self.echoes.swap_remove(at).device)
+    }
+
+    /// Gives the places of queues without work left back.
+    pub(crate) fn forget_echoes(&mut self, queues: &Queues) {
+        let State { echoes, memory, .. } = self;
+        echoes.retain(|echo| {
+            let busy = queues.busy(echo.queue);
+            if !busy {
+                memory.give_back(echo.device, After::NOTHING, queues);
+            }
+            busy
+        });
+    }
+}

@@ -1,0 +1,79 @@
+//! Small variables that an asynchronous region copies both ways, on a device that runs as late as it may.
+
+use super::world::World;
+use super::world::kind::*;
+
+const K: usize = 0x10_0000;
+const ADD_ONE: usize = 0x40_1000;
+const KEEP: usize = 0x40_2000;
+const ASYNC_1: &[u32] = &[0x2000_0001, 0];
+const ASYNC_2: &[u32] = &[0x2000_0002, 0];
+/// async(2) wait(1)
+const ASYNC_2_AFTER_1: &[u32] = &[0x2000_0002, 0x3000_0001, 1, 0];
+
+/// Regions that add one to their variable, and that note it and leave it alone.
+fn world() -> (World, std::sync::Arc<std::sync::Mutex<Vec<u64>>>) {
+    let w = World::new();
+    let seen = std::sync::Arc::default();
+    let (a, b): (std::sync::Arc<std::sync::Mutex<Vec<u64>>>, _) = (std::sync::Arc::clone(&seen), seen.clone());
+    w.kernel(ADD_ONE, move |k| {
+        let value = k.read_u64(k.slots[0]);
+        a.lock().unwrap().push(value);
+        k.write(k.slots[0], &(value + 1).to_ne_bytes());
+    });
+    w.kernel(KEEP, move |k| b.lock().unwrap().push(k.read_u64(k.slots[0])));
+    (w, seen)
+}
+
+fn value(w: &World) -> u64 {
+    u64::from_ne_bytes(w.get(K, 8).try_into().unwrap())
+}
+
+#[test]
+fn a_loop_keeps_its_index_while_regions_that_copy_it_are_queued() {
+    let (mut w, seen) = world();
+    for k in 0..10 {
+        w.put_u64(K, k);
+        w.parallel(KEEP, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+        w.parallel(KEEP, &[(TOFROM, 8, K)], if k % 2 == 0 { ASYNC_1 } else { ASYNC_2 }).unwrap();
+    }
+    w.put_u64(K, 10);
+    w.runtime.wait_all(&mut w.t).unwrap();
+    assert_eq!(value(&w), 10, "no region changed it, so none may write it");
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..10).flat_map(|k| [k, k]).collect::<Vec<_>>(), "each saw the value of its call");
+    w.assert_empty();
+}
+
+#[test]
+fn a_changed_variable_comes_back_and_passes_from_region_to_region() {
+    let (mut w, seen) = world();
+    w.put_u64(K, 5);
+    for _ in 0..3 {
+        w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+    }
+    assert_eq!(value(&w), 5, "nothing has run yet");
+    w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_2_AFTER_1).unwrap();
+    w.runtime.wait_all(&mut w.t).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [5, 6, 7, 8]);
+    assert_eq!(value(&w), 9);
+    w.assert_empty();
+}
+
+#[test]
+fn what_the_program_sets_in_between_counts() {
+    let (mut w, seen) = world();
+    w.put_u64(K, 5);
+    w.parallel(KEEP, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+    w.put_u64(K, 50);
+    w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+    w.runtime.wait_all(&mut w.t).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [5, 50]);
+    assert_eq!(value(&w), 51);
+    w.put_u64(K, 1);
+    w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+    w.runtime.wait_all(&mut w.t).unwrap();
+    assert_eq!(value(&w), 2, "after a wait everything begins anew");
+    w.assert_empty();
+}
