@@ -11,7 +11,7 @@ use accord_runtime::Runtime;
 use accord_runtime::ports::Port;
 use accord_types::{DeviceKind, Result};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use std::sync::{Arc, Once, mpsc};
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ const CLOSE_MAX: Duration = Duration::from_secs(3);
 /// The session, once there is one. It is never freed: calls may be under way at exit.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(null_mut());
 static CREATING: RawLock = RawLock::new();
-/// The process is ending and its devices are gone.
-static CLOSED: AtomicBool = AtomicBool::new(false);
+/// The thread that ends the process, once the devices are going.
+static CLOSER: AtomicI32 = AtomicI32::new(0);
 
 impl Session {
     /// The rules behind every call, up to date with the objects that are loaded.
@@ -56,9 +56,20 @@ pub(crate) fn session() -> Result<&'static Session> {
     Ok(unsafe { &*session })
 }
 
-/// The session has come and gone.
+/// Whether the session has come and gone. Only the thread that ends the process learns it, whose
+/// destructors may still call; all others wait here for that end.
 pub(crate) fn is_closed() -> bool {
-    CLOSED.load(Ordering::Relaxed)
+    let closer = CLOSER.load(Ordering::Relaxed);
+    if closer == 0 {
+        return false;
+    }
+    // SAFETY: has no preconditions.
+    if closer != unsafe { libc::gettid() } {
+        loop {
+            std::thread::sleep(CLOSE_MAX);
+        }
+    }
+    true
 }
 
 /// Tells, once, that `call` came too late.
@@ -125,6 +136,7 @@ fn watch_forks() {
     unsafe extern "C" fn in_child() {
         images::lock().unlock();
         SESSION.store(null_mut(), Ordering::Release);
+        CLOSER.store(0, Ordering::Relaxed);
         // SAFETY: this is a fork's child handler.
         unsafe { CREATING.reset() };
         thread::forget_all();
@@ -152,7 +164,8 @@ extern "C" fn at_exit() {
             return;
         }
         prof::once(Event::RuntimeShutdown, Construct::RuntimeApi);
-        CLOSED.store(true, Ordering::Relaxed);
+        // SAFETY: has no preconditions.
+        CLOSER.store(unsafe { libc::gettid() }, Ordering::Relaxed);
         close(session);
     });
     // The program's exit status stands; the hook has reported the panic.

@@ -3,6 +3,7 @@
 //! One line on standard error, `accord: CALL on dev3 (...): CAUSE [CONDITION]; REMEDY`, then exit
 //! status 1. OpenACC 3.3, 5.2.2 names the conditions.
 
+use crate::process;
 use accord_types::Error;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
@@ -21,6 +22,9 @@ const EXIT_STATUS: i32 = 1;
 
 /// Reports `error` and ends the program.
 pub(crate) fn fatal(error: &Error) -> ! {
+    // If the program ends in another thread, that has taken the devices from under this one, which
+    // doesn't come back from here.
+    process::is_closed();
     claim_the_end();
     let mut message = format!("accord: {error}\n");
     if crate::settings::debug() {
