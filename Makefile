@@ -3,7 +3,7 @@
 CARGO ?= cargo
 PACKAGES = -p libacc -p accord -p accord-coordinator -p accord-node-agent
 
-.PHONY: build debug demo test bench lint clean setup
+.PHONY: build debug demo test bench lint clean setup gpu-bundle
 
 build: setup
 	$(CARGO) build --release --locked $(PACKAGES)
@@ -19,6 +19,10 @@ test: setup
 
 bench: build
 	scripts/bench
+
+# One folder that checks GPUs on a machine with a driver: run gpu-check in it there.
+gpu-bundle: setup
+	scripts/gpu-bundle
 
 lint: setup
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

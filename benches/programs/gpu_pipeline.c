@@ -1,0 +1,73 @@
+/* Blocks of an image computed and copied out: one block after the other, and over two queues.
+   gcc -O2 -fopenacc -foffload=nvptx-none gpu_pipeline.c -ldl
+   Arguments: size of the image, blocks, most iterations. */
+#include "gpu_raw.h"
+#include <openacc.h>
+#include <string.h>
+
+enum { ROUNDS = 9 };
+
+static void block(unsigned char *restrict image, int size, int from, int to, int iterations, int queue)
+{
+#pragma acc parallel loop collapse(2) gang vector present(image[0:(size_t)size * size]) async(queue)
+    for (int y = from; y < to; y++)
+        for (int x = 0; x < size; x++) {
+            double cr = -2 + 3.0 * x / size, ci = -1.5 + 3.0 * y / size, zr = 0, zi = 0;
+            int n = 0;
+            while (n < iterations && zr * zr + zi * zi < 4) {
+                double t = zr * zr - zi * zi + cr;
+                zi = 2 * zr * zi + ci;
+                zr = t;
+                n++;
+            }
+            image[(size_t)y * size + x] = n;
+        }
+}
+
+static double run(unsigned char *image, int size, int blocks, int queues, int iterations, int compute, int copy)
+{
+    double t0 = now_us();
+    for (int i = 0; i < blocks; i++) {
+        int from = (long)size * i / blocks, to = (long)size * (i + 1) / blocks, queue = i % queues;
+        if (compute)
+            block(image, size, from, to, iterations, queue);
+        if (copy) {
+#pragma acc update self(image[(size_t)from * size:(size_t)(to - from) * size]) async(queue)
+        }
+    }
+#pragma acc wait
+    return now_us() - t0;
+}
+
+int main(int argc, char **argv)
+{
+    int size = argc > 1 ? atoi(argv[1]) : 8192, blocks = argc > 2 ? atoi(argv[2]) : 16;
+    int iterations = argc > 3 ? atoi(argv[3]) : 255;
+    size_t bytes = (size_t)size * size;
+    unsigned char *image = malloc(bytes);
+    memset(image, 0, bytes);
+    double start = now_us();
+#pragma acc enter data create(image[0:bytes])
+    double created = now_us() - start;
+    struct {
+        const char *name;
+        int blocks, queues, compute, copy;
+    } ways[] = { { "compute only", 1, 1, 1, 0 },        { "copy only", 1, 1, 0, 1 },
+                 { "1 block", 1, 1, 1, 1 },             { "blocks, 1 queue", blocks, 1, 1, 1 },
+                 { "blocks, 2 queues", blocks, 2, 1, 1 }, { "blocks, compute only", blocks, 2, 1, 0 } };
+    report("pipeline", "start and allocation", "us", &created, 1);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        double ms[ROUNDS];
+        for (int r = -2; r < ROUNDS; r++) {
+            double us = run(image, size, ways[w].blocks, ways[w].queues, iterations, ways[w].compute, ways[w].copy);
+            if (r >= 0)
+                ms[r] = us / 1e3;
+        }
+        report("pipeline", ways[w].name, "ms", ms, ROUNDS);
+    }
+    unsigned long long sum = 0;
+    for (size_t i = 0; i < bytes; i++)
+        sum = sum * 31 + image[i];
+    printf("{\"bench\": \"pipeline\", \"what\": \"sum\", \"value\": \"%llx\"}\n", sum);
+    return 0;
+}

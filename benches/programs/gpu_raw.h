@@ -1,0 +1,96 @@
+/* The CUDA driver by hand, for numbers to stand next to: looked up at run time, so that this
+   builds where there is no CUDA. Only what the benches need. */
+#ifndef GPU_RAW_H
+#define GPU_RAW_H
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+typedef void *raw_handle;
+typedef unsigned long long raw_ptr;
+
+static struct {
+    int (*cuInit)(unsigned);
+    int (*cuDeviceGet)(int *, int);
+    int (*cuDeviceGetCount)(int *);
+    int (*cuDevicePrimaryCtxRetain)(raw_handle *, int);
+    int (*cuCtxPushCurrent_v2)(raw_handle);
+    int (*cuCtxPopCurrent_v2)(raw_handle *);
+    int (*cuCtxEnablePeerAccess)(raw_handle, unsigned);
+    int (*cuModuleLoadData)(raw_handle *, const void *);
+    int (*cuModuleGetFunction)(raw_handle *, raw_handle, const char *);
+    int (*cuLaunchKernel)(raw_handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, raw_handle,
+                          void **, void **);
+    int (*cuStreamCreate)(raw_handle *, unsigned);
+    int (*cuStreamSynchronize)(raw_handle);
+    int (*cuMemAlloc_v2)(raw_ptr *, size_t);
+    int (*cuMemFree_v2)(raw_ptr);
+    int (*cuMemHostAlloc)(void **, size_t, unsigned);
+    int (*cuMemFreeHost)(void *);
+    int (*cuMemcpyHtoD_v2)(raw_ptr, const void *, size_t);
+    int (*cuMemcpyDtoH_v2)(void *, raw_ptr, size_t);
+    int (*cuMemcpyPeer)(raw_ptr, raw_handle, raw_ptr, raw_handle, size_t);
+} raw;
+
+#define RAW(call, ...)                                                              \
+    do {                                                                            \
+        int raw_code = raw.call(__VA_ARGS__);                                       \
+        if (raw_code) {                                                             \
+            fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, raw_code); \
+            exit(1);                                                                \
+        }                                                                           \
+    } while (0)
+
+static void raw_load(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!library) {
+        fprintf(stderr, "skipped: there is no NVIDIA driver\n");
+        exit(77);
+    }
+#define RAW_SYMBOL(name) *(void **)&raw.name = dlsym(library, #name)
+    RAW_SYMBOL(cuInit);
+    RAW_SYMBOL(cuDeviceGet);
+    RAW_SYMBOL(cuDeviceGetCount);
+    RAW_SYMBOL(cuDevicePrimaryCtxRetain);
+    RAW_SYMBOL(cuCtxPushCurrent_v2);
+    RAW_SYMBOL(cuCtxPopCurrent_v2);
+    RAW_SYMBOL(cuCtxEnablePeerAccess);
+    RAW_SYMBOL(cuModuleLoadData);
+    RAW_SYMBOL(cuModuleGetFunction);
+    RAW_SYMBOL(cuLaunchKernel);
+    RAW_SYMBOL(cuStreamCreate);
+    RAW_SYMBOL(cuStreamSynchronize);
+    RAW_SYMBOL(cuMemAlloc_v2);
+    RAW_SYMBOL(cuMemFree_v2);
+    RAW_SYMBOL(cuMemHostAlloc);
+    RAW_SYMBOL(cuMemFreeHost);
+    RAW_SYMBOL(cuMemcpyHtoD_v2);
+    RAW_SYMBOL(cuMemcpyDtoH_v2);
+    RAW_SYMBOL(cuMemcpyPeer);
+    RAW(cuInit, 0);
+}
+
+static double now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e6 + t.tv_nsec * 1e-3;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Prints one result as a JSON line: the median, the fastest and the slowest of n. */
+static void report(const char *bench, const char *what, const char *unit, double *values, int n)
+{
+    qsort(values, n, sizeof *values, by_value);
+    printf("{\"bench\": \"%s\", \"what\": \"%s\", \"unit\": \"%s\", \"median\": %.4g, \"min\": %.4g, \"max\": %.4g, \"n\": %d}\n",
+           bench, what, unit, values[n / 2], values[0], values[n - 1], n);
+    fflush(stdout);
+}
+#endif
