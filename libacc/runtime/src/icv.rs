@@ -28,7 +28,7 @@ impl Runtime {
             return Ok(current);
         }
         let device_type = self.resolve_type(self.initial_type())?;
-        let current = self.nth(self.initial_num(), device_type)?;
+        let current = self.nth(self.initial_num(), device_type).map_err(|error| self.blame_setting(error))?;
         t.current = Some(current);
         Ok(current)
     }
@@ -126,6 +126,18 @@ impl Runtime {
             DeviceType::Host => 1,
             // Device numbers are 32-bit; a session has fewer devices.
             other => self.of_type(other).count() as u32,
+        }
+    }
+
+    /// Says that a bad device number is the environment's, where it is.
+    fn blame_setting(&self, error: Error) -> Error {
+        if self.settings.device_num.is_none() || error.code() != ErrorCode::DeviceUnavailable {
+            return error;
+        }
+        let blamed = Error::new(error.code(), format!("ACC_DEVICE_NUM: {}", error.cause()));
+        match error.remedy_text() {
+            Some(remedy) => blamed.remedy(remedy),
+            None => blamed,
         }
     }
 

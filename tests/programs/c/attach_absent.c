@@ -4,8 +4,10 @@
 
 int main(void)
 {
-    int x[4] = {0}, y[4] = {0}, *p = x;
-    acc_copyin(x, sizeof x);
+    static int room[64]; /* one past the end of x would still count as x's */
+    int *x = room, *y = room + 32, *p = x;
+    size_t size = 4 * sizeof *x;
+    acc_copyin(x, size);
     acc_attach((void **)&p);
     acc_detach((void **)&p);
     acc_copyin(&p, sizeof p);
@@ -16,6 +18,6 @@ int main(void)
     CHECK(cell == (void *)x); /* as it was */
     acc_detach((void **)&p);
     acc_delete(&p, sizeof p);
-    acc_delete(x, sizeof x);
+    acc_delete(x, size);
     return pass();
 }

@@ -6,11 +6,14 @@ use accord_types::{DeviceType, Error, ErrorCode, Result};
 use std::sync::atomic::Ordering;
 
 impl Runtime {
-    /// `acc_get_num_devices` (3.2.1). "Not the host" counts all devices.
+    /// `acc_get_num_devices` (3.2.1). "Not the host" counts all devices; there are none of type "none".
     ///
     /// # Errors
     /// If the environment asks for a type that is not there.
     pub fn get_num_devices(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<u32> {
+        if device_type == DeviceType::None {
+            return Ok(0);
+        }
         let count = |t: &mut LocalThread| Ok(self.count(self.concrete(t, device_type)?));
         count(t).map_err(|error: Error| error.call("acc_get_num_devices"))
     }
