@@ -41,6 +41,8 @@ pub(crate) struct State {
     /// Small variables of queued constructs.
     pub(crate) echoes: Vec<Echo>,
     tickets: u64,
+    /// Threads in [`Device::wait_for_arrival`].
+    waiting: usize,
 }
 
 /// A `declare link` variable on one device.
@@ -129,13 +131,18 @@ impl Device {
     }
 
     /// Blocks until another thread's data that is on its way has been put into its queue.
-    pub(crate) fn wait_for_arrival<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn wait_for_arrival<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting += 1;
+        let mut state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting = state.waiting.saturating_sub(1);
+        state
     }
 
-    /// Wakes the threads in [`Device::wait_for_arrival`].
-    pub(crate) fn notify_arrival(&self) {
-        self.arrived.notify_all();
+    /// Wakes the threads in [`Device::wait_for_arrival`], if there are any: it costs a system call.
+    pub(crate) fn notify_arrival(&self, state: &State) {
+        if state.waiting > 0 {
+            self.arrived.notify_all();
+        }
     }
 
     /// Blocks until everything now in `queues` is done: one round trip.
@@ -185,11 +192,10 @@ impl Device {
         };
         let device = self.port.global(&spec).map_err(|error| self.place(error))?;
         let mut state = self.lock();
-        if let Some(id) = state.table.find_byte(host) {
-            let entry = &mut state.table[id];
-            if matches!(&entry.place, Place::Global(s) if Arc::ptr_eq(s, &spec)) {
-                entry.place = Place::At(device);
-            }
+        if let Some(id) = state.table.find_byte(host)
+            && matches!(&state.table[id].place, Place::Global(s) if Arc::ptr_eq(s, &spec))
+        {
+            state.table.place(id, device);
         }
         if let Some(link) = state.links.iter_mut().find(|link| Arc::ptr_eq(&link.spec, &spec)) {
             link.device = Some(device);

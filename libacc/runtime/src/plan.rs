@@ -45,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) bytes: Vec<u8>,
     /// Blocks that nobody needs once the commands are done.
     pub(crate) frees: Vec<DevicePtr>,
+    /// Some of them may still be in use by queues other than this construct's.
+    pub(crate) frees_shared: bool,
     /// Entries whose first bytes these commands carry.
     pub(crate) arrivals: Vec<EntryId>,
 }
@@ -57,6 +59,7 @@ impl Plan {
         self.after.clear();
         self.bytes.clear();
         self.frees.clear();
+        self.frees_shared = false;
         self.arrivals.clear();
     }
 
@@ -135,7 +138,7 @@ impl Issue<'_> {
             }
         }
         if !plan.arrivals.is_empty() {
-            self.device.notify_arrival();
+            self.device.notify_arrival(state);
         }
         let mut queues = self.device.queues();
         let after = After { queue: after_queue, moment: queues.now() };

@@ -108,14 +108,25 @@ impl Queues {
         due
     }
 
-    /// Whether `queue` may touch what is free after `after`, or everything of that is done.
+    /// Whether everything before `after` is known to be done.
+    pub(crate) fn passed(&self, after: After) -> bool {
+        !self.queues.iter().any(|other| other.holds_up(after))
+    }
+
+    /// Whether what `queue` does next comes after `after` anyway.
     pub(crate) fn clear(&self, queue: QueueId, after: After) -> bool {
-        !self.queues.iter().any(|other| other.holds_up(queue, after))
+        !self.queues.iter().any(|other| !self.orders(queue, other) && other.holds_up(after))
     }
 
     /// The queues that `queue` has to wait for before it may touch what is free after `after`.
     pub(crate) fn before(&self, queue: QueueId, after: After) -> impl Iterator<Item = QueueId> + '_ {
-        self.queues.iter().filter(move |other| other.holds_up(queue, after)).map(|other| other.id)
+        let holds_up = move |other: &&Queue| !self.orders(queue, other) && other.holds_up(after);
+        self.queues.iter().filter(holds_up).map(|other| other.id)
+    }
+
+    /// The queues that have to be waited for until everything before `after` is done.
+    pub(crate) fn until(&self, after: After) -> impl Iterator<Item = QueueId> + '_ {
+        self.queues.iter().filter(move |other| other.holds_up(after)).map(|other| other.id)
     }
 
     /// Whether there may be work in the queue that nobody has waited for.
@@ -157,6 +168,12 @@ impl Queues {
         answer
     }
 
+    /// Whether all that `other` was given comes before what `queue` does next: it is the same queue, or the
+    /// synchronous one, which `queue` joins first.
+    fn orders(&self, queue: QueueId, other: &Queue) -> bool {
+        other.id == queue || (other.id == QueueId::SYNC && other.filled <= self.left_behind)
+    }
+
     fn find(&self, id: QueueId) -> Result<usize, usize> {
         self.queues.binary_search_by_key(&id, |queue| queue.id)
     }
@@ -173,10 +190,8 @@ impl Queues {
 }
 
 impl Queue {
-    fn holds_up(&self, queue: QueueId, after: After) -> bool {
-        self.id != queue
-            && after.queue.is_none_or(|only| only == self.id)
-            && self.done < after.moment.min(self.filled)
+    fn holds_up(&self, after: After) -> bool {
+        after.queue.is_none_or(|only| only == self.id) && self.done < after.moment.min(self.filled)
     }
 }
 
@@ -199,7 +214,8 @@ mod tests {
         queues.done(&[ONE], after.moment);
         assert!(queues.clear(TWO, after));
         assert!(queues.busy(ONE), "the second operation is not known to be done");
-        assert!(queues.clear(TWO, After::NOTHING));
+        assert!(queues.clear(TWO, After::NOTHING) && queues.passed(After::NOTHING));
+        assert!(queues.passed(after) && !queues.passed(After { queue: None, moment: queues.now() }));
     }
 
     #[test]
@@ -225,6 +241,12 @@ mod tests {
         queues.filled(QueueId::SYNC, true);
         queues.done(&[QueueId::SYNC], queues.now());
         assert!(!queues.joins(ONE), "the host has waited");
+        // What the synchronous queue leaves behind comes first in every queue.
+        queues.filled(QueueId::SYNC, true);
+        let after = After { queue: None, moment: queues.now() };
+        assert!(queues.clear(TWO, after) && !queues.passed(after));
+        queues.filled(QueueId::SYNC, false);
+        assert!(!queues.clear(TWO, after));
         assert!(!queues.joins(QueueId::SYNC));
     }
 

@@ -128,8 +128,8 @@ impl Runtime {
     /// Those of the device.
     pub(crate) fn finish(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
         let sent = self.send(device, queue, plan);
-        // A synchronous end frees memory that other queues may still use if the program forgot to wait.
-        let after = (queue != QueueId::SYNC).then_some(queue);
+        // A synchronous end may free memory that other queues still use, if the program forgot to wait for them.
+        let after = (queue != QueueId::SYNC || !plan.frees_shared).then_some(queue);
         Issue { device, host: &*self.host, queue }.settle(plan, after)?;
         sent
     }

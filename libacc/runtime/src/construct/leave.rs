@@ -59,13 +59,15 @@ impl Leaving<'_> {
 
     /// Takes an entry out of the table; its memory is free once the plan is done.
     pub(crate) fn remove(&mut self, id: EntryId) {
-        match self.state.table.remove(id).map(|entry| entry.backing) {
-            Some(Backing::Block(block)) => self.plan.frees.push(block),
-            Some(Backing::Linked(block, variable)) => {
+        let Some(entry) = self.state.table.remove(id) else { return };
+        self.plan.frees_shared |= entry.queued;
+        match entry.backing {
+            Backing::Block(block) => self.plan.frees.push(block),
+            Backing::Linked(block, variable) => {
                 self.plan.pointer(variable, 0);
                 self.plan.frees.push(block);
             }
-            Some(Backing::Foreign) | None => {}
+            Backing::Foreign => {}
         }
     }
 

@@ -251,7 +251,9 @@ impl Mapping<'_, '_> {
     /// Counts a holder of an entry and notes what to do at the end.
     fn hold(&mut self, id: EntryId, range: HostRange, data: Data) {
         let counter = self.counter();
-        self.state.table[id].hold(counter);
+        let entry = &mut self.state.table[id];
+        entry.hold(counter);
+        entry.queued |= self.queue != QueueId::SYNC;
         self.region.mapped.push(super::Mapped {
             id,
             out: data.copy_out.then_some(range),

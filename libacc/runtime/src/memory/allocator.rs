@@ -135,7 +135,7 @@ impl Allocator {
         if used.shares == 0 {
             let len = used.len;
             self.used.remove(&block.0);
-            if queues.clear(QueueId::INCOMING, after) {
+            if queues.passed(after) {
                 // Blocks that nobody has to wait for join their neighbours best.
                 after = After::NOTHING;
             }
@@ -226,7 +226,7 @@ impl Allocator {
         };
         let step = least.max(GROWTH.min(self.capacity / 64 / PAGE * PAGE)).min(room);
         let again = self.retired.iter().position(|range| {
-            range.len >= least && queues.clear(QueueId::INCOMING, range.after)
+            range.len >= least && queues.passed(range.after)
         });
         let (start, step) = match again {
             Some(at) => {
@@ -280,7 +280,7 @@ impl Allocator {
         }
         let mut busy: Vec<_> = pages
             .iter()
-            .flat_map(|(_, _, after)| queues.before(QueueId::INCOMING, *after))
+            .flat_map(|(_, _, after)| queues.until(*after))
             .collect();
         busy.sort_unstable();
         busy.dedup();

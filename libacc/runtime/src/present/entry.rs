@@ -86,6 +86,8 @@ pub(crate) struct Entry {
     pub(crate) dynamic: u32,
     /// Its attached pointers, in order of their offsets.
     pub(crate) attachments: Vec<Attachment>,
+    /// A queue other than the synchronous one has used it.
+    pub(crate) queued: bool,
     /// The construct that is still putting the first bytes there: others wait for it.
     pub(crate) arriving: Option<u64>,
 }
@@ -103,6 +105,7 @@ impl Entry {
             dynamic: 0,
             attachments: Vec::new(),
             arriving: None,
+            queued: false,
         }
     }
 

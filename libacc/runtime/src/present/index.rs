@@ -1,9 +1,13 @@
-//! A sorted map from start address to slot, in chunks that a cache line or two can search.
+//! A sorted map from start address to what a lookup needs, in chunks that few cache lines can search.
 
-/// Most addresses in a chunk. 512 keeps a chunk's keys in one page and the upper level in the first cache.
-const CHUNK_MAX: usize = 512;
+use super::entry::EntryId;
+use accord_types::DevicePtr;
+
+/// Most addresses in a chunk. With 128 the upper level of 100,000 addresses still fits in the first cache, and a
+/// search in a chunk touches four cache lines.
+const CHUNK_MAX: usize = 128;
 /// A chunk this small is joined to its neighbour if both together stay below half of a full one.
-const CHUNK_SMALL: usize = 64;
+const CHUNK_SMALL: usize = 16;
 
 /// See the module. Two levels: the first address of every chunk, then the chunks.
 #[derive(Default)]
@@ -18,8 +22,23 @@ pub(super) struct Index {
 #[derive(Default)]
 struct Chunk {
     starts: Vec<usize>,
-    slots: Vec<u32>,
+    leaves: Vec<Leaf>,
 }
+
+/// What is known of the entry that begins at an address without looking at it: a lookup that stays here
+/// costs one cache miss less.
+#[derive(Clone, Copy)]
+pub(super) struct Leaf {
+    /// One past the entry's last byte.
+    pub(super) end: usize,
+    /// The entry.
+    pub(super) id: EntryId,
+    /// Its device address, once known.
+    pub(super) device: Option<DevicePtr>,
+}
+
+// Two in a cache line, none across two.
+const _: () = assert!(size_of::<Leaf>() == 32);
 
 /// A place in an [`Index`], valid until it changes.
 #[derive(Clone, Copy)]
@@ -56,19 +75,20 @@ impl Index {
         (chunk + 1 < self.chunks.len()).then_some(Position { chunk: chunk + 1, at: 0 })
     }
 
-    /// The slot at a place.
+    /// What begins at a place, and where that is.
     #[inline]
-    pub(super) fn slot(&self, position: Position) -> u32 {
-        self.chunks[position.chunk].slots[position.at]
+    pub(super) fn at(&self, position: Position) -> (usize, Leaf) {
+        let chunk = &self.chunks[position.chunk];
+        (chunk.starts[position.at], chunk.leaves[position.at])
     }
 
     /// Adds an address that is not there yet.
-    pub(super) fn insert(&mut self, start: usize, slot: u32) {
+    pub(super) fn insert(&mut self, start: usize, leaf: Leaf) {
         self.len += 1;
         if self.chunks.is_empty() {
             let mut chunk = std::mem::take(&mut self.spare);
             chunk.starts.push(start);
-            chunk.slots.push(slot);
+            chunk.leaves.push(leaf);
             self.chunks.push(chunk);
             self.firsts.push(start);
             return;
@@ -77,13 +97,23 @@ impl Index {
         let chunk = &mut self.chunks[at];
         let place = upper_bound(&chunk.starts, start);
         chunk.starts.insert(place, start);
-        chunk.slots.insert(place, slot);
+        chunk.leaves.insert(place, leaf);
         self.firsts[at] = chunk.starts[0];
         if chunk.starts.len() > CHUNK_MAX {
-            let half = chunk.starts.len() / 2;
-            let upper = Chunk { starts: chunk.starts.split_off(half), slots: chunk.slots.split_off(half) };
+            // Addresses that come in ascending order leave full chunks behind.
+            let half = if place + 1 == chunk.starts.len() { place } else { chunk.starts.len() / 2 };
+            let upper = Chunk { starts: chunk.starts.split_off(half), leaves: chunk.leaves.split_off(half) };
             self.firsts.insert(at + 1, upper.starts[0]);
             self.chunks.insert(at + 1, upper);
+        }
+    }
+
+    /// Notes the device address of the entry that begins at `start`.
+    pub(super) fn place(&mut self, start: usize, device: DevicePtr) {
+        if let Some(Position { chunk, at }) = self.floor(start)
+            && self.chunks[chunk].starts[at] == start
+        {
+            self.chunks[chunk].leaves[at].device = Some(device);
         }
     }
 
@@ -95,7 +125,7 @@ impl Index {
             return false;
         }
         chunk.starts.remove(place);
-        chunk.slots.remove(place);
+        chunk.leaves.remove(place);
         self.len -= 1;
         if chunk.starts.is_empty() {
             self.firsts.remove(at);
@@ -109,9 +139,9 @@ impl Index {
         true
     }
 
-    /// All slots in order of their addresses.
-    pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        self.chunks.iter().flat_map(|chunk| chunk.slots.iter().copied())
+    /// All entries in order of their addresses.
+    pub(super) fn ids(&self) -> impl Iterator<Item = EntryId> + '_ {
+        self.chunks.iter().flat_map(|chunk| chunk.leaves.iter().map(|leaf| leaf.id))
     }
 
     /// Panics if the order or the two levels have gone wrong.
@@ -121,14 +151,14 @@ impl Index {
         let mut before = None;
         for (first, chunk) in self.firsts.iter().zip(&self.chunks) {
             assert!(!chunk.starts.is_empty() && chunk.starts.len() <= CHUNK_MAX);
-            assert_eq!(chunk.starts.len(), chunk.slots.len());
+            assert_eq!(chunk.starts.len(), chunk.leaves.len());
             assert_eq!(*first, chunk.starts[0]);
             for start in &chunk.starts {
                 assert!(before < Some(*start));
                 before = Some(*start);
             }
         }
-        assert_eq!(self.len, self.slots().count());
+        assert_eq!(self.len, self.ids().count());
     }
 
     fn join(&mut self, at: usize) {
@@ -140,20 +170,13 @@ impl Index {
         let mut right = self.chunks.remove(left + 1);
         self.firsts.remove(left + 1);
         self.chunks[left].starts.append(&mut right.starts);
-        self.chunks[left].slots.append(&mut right.slots);
+        self.chunks[left].leaves.append(&mut right.leaves);
     }
 }
 
-/// Number of addresses that are not above `address`, without branches that depend on them.
+/// Number of addresses that are not above `address`. The standard library's search has no branch that depends on
+/// them; one that does costs three times as much.
 #[inline]
 fn upper_bound(sorted: &[usize], address: usize) -> usize {
-    let mut base = 0;
-    let mut len = sorted.len();
-    while len > 1 {
-        let half = len / 2;
-        // A select, not a jump: the outcome is as good as random.
-        base += if sorted[base + half - 1] <= address { half } else { 0 };
-        len -= half;
-    }
-    base + usize::from(len == 1 && sorted[base] <= address)
+    sorted.partition_point(|start| *start <= address)
 }

@@ -1,7 +1,7 @@
 //! Entries that don't overlap, found by any address inside them.
 
-use super::entry::{Backing, Entry, EntryId};
-use super::index::Index;
+use super::entry::{Backing, Entry, EntryId, Place};
+use super::index::{Index, Leaf};
 use accord_types::{DevicePtr, HostRange};
 use std::ops::{Index as At, IndexMut as AtMut};
 
@@ -36,14 +36,31 @@ impl Table {
         let end = start.saturating_add(len.max(1));
         let floor = self.index.floor(start);
         if let Some(position) = floor {
-            let (id, entry) = self.at(self.index.slot(position));
-            if start < entry.end {
-                return if end <= entry.end { Found::Whole(id) } else { Found::Partly(id) };
+            let (_, leaf) = self.index.at(position);
+            if start < leaf.end {
+                return if end <= leaf.end { Found::Whole(leaf.id) } else { Found::Partly(leaf.id) };
             }
         }
-        match self.index.after(floor).map(|next| self.at(self.index.slot(next))) {
-            Some((id, entry)) if entry.start < end => Found::Partly(id),
+        match self.index.after(floor).map(|next| self.index.at(next)) {
+            Some((next, leaf)) if next < end => Found::Partly(leaf.id),
             _ => Found::Absent,
+        }
+    }
+
+    /// The device address of a range that is wholly present, if that is known: a lookup that does not touch the entry.
+    #[inline]
+    pub(crate) fn locate(&self, start: usize, len: usize) -> Option<DevicePtr> {
+        let (first, leaf) = self.index.at(self.index.floor(start)?);
+        let end = start.saturating_add(len.max(1));
+        leaf.device.filter(|_| end <= leaf.end).map(|device| device.offset((start - first) as u64))
+    }
+
+    /// Notes where the device has a global variable.
+    pub(crate) fn place(&mut self, id: EntryId, device: DevicePtr) {
+        if let Some(entry) = self.get_mut(id) {
+            entry.place = Place::At(device);
+            let start = entry.start;
+            self.index.place(start, device);
         }
     }
 
@@ -64,7 +81,7 @@ impl Table {
     /// Adds an entry. The caller has made sure that it overlaps no other.
     pub(crate) fn insert(&mut self, entry: Entry) -> EntryId {
         debug_assert_eq!(self.find(entry.start, entry.len()), Found::Absent);
-        let start = entry.start;
+        let (start, end, device) = (entry.start, entry.end, entry.device());
         let slot = match self.vacant.pop() {
             Some(slot) => slot,
             None => {
@@ -73,10 +90,11 @@ impl Table {
                 (self.slots.len() - 1) as u32
             }
         };
-        self.index.insert(start, slot);
         let place = &mut self.slots[slot as usize];
         place.entry = Some(entry);
-        EntryId { slot, generation: place.generation }
+        let id = EntryId { slot, generation: place.generation };
+        self.index.insert(start, Leaf { end, id, device });
+        id
     }
 
     /// Takes an entry out, if it is still there.
@@ -106,7 +124,7 @@ impl Table {
 
     /// All entries in order of their host addresses.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (EntryId, &Entry)> {
-        self.index.slots().map(|slot| self.at(slot))
+        self.index.ids().filter_map(|id| Some((id, self.get(id)?)))
     }
 
     /// Entries that overlap a range, in order.
@@ -118,12 +136,12 @@ impl Table {
             position = self.index.after(None);
         }
         while let Some(here) = position {
-            let (id, entry) = self.at(self.index.slot(here));
-            if entry.start >= end {
+            let (start, leaf) = self.index.at(here);
+            if start >= end {
                 break;
             }
-            if entry.end > range.start {
-                found.push(id);
+            if leaf.end > range.start {
+                found.push(leaf.id);
             }
             position = self.index.after(Some(here));
         }
@@ -147,11 +165,13 @@ impl Table {
     /// Panics if two entries overlap, an entry is empty or unheld, or an attachment lies outside its entry.
     #[cfg(test)]
     pub(crate) fn check_invariants(&self) {
-        use super::entry::{Lifetime, Place};
+        use super::entry::Lifetime;
         self.index.check_invariants();
         let mut end_before = 0;
         for (id, entry) in self.iter() {
-            assert_eq!(self.get(id).map(|e| e.start), Some(entry.start));
+            assert_eq!(self.find(entry.start, entry.len()), Found::Whole(id));
+            assert_eq!(self.index.floor(entry.start).map(|at| self.index.at(at).1.end), Some(entry.end));
+            assert_eq!(self.locate(entry.start, entry.len()), entry.device());
             assert!(entry.start >= end_before && entry.start < entry.end);
             end_before = entry.end;
             match entry.lifetime {
@@ -167,15 +187,6 @@ impl Table {
         }
         let live = self.slots.iter().filter(|slot| slot.entry.is_some()).count();
         assert_eq!((live, self.vacant.len()), (self.index.len(), self.slots.len() - live));
-    }
-
-    #[inline]
-    fn at(&self, slot: u32) -> (EntryId, &Entry) {
-        let place = &self.slots[slot as usize];
-        match &place.entry {
-            Some(entry) => (EntryId { slot, generation: place.generation }, entry),
-            None => unreachable!("the index names live entries only"),
-        }
     }
 }
 

@@ -32,6 +32,9 @@ impl Runtime {
     pub fn deviceptr(&self, t: &mut LocalThread, host: usize) -> Result<usize> {
         let find = |t: &mut LocalThread| {
             let Some(device) = self.target(t)? else { return Ok(host) };
+            if let Some(address) = device.lock().table.locate(host, 1) {
+                return Ok(address.0 as usize);
+            }
             let mut address = 0;
             let entering = Entering { device, host: &*self.host, queue: QueueId::SYNC, mode: Mode::Enter };
             entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {

@@ -223,6 +223,7 @@ impl Runtime {
                 return Err(device.place(Error::new(ErrorCode::InvalidArgument, cause).remedy("call acc_unmap_data before")));
             }
             plan.frees.push(block);
+            plan.frees_shared = true;
         }
         self.finish(device, QueueId::SYNC, plan)
     }
