@@ -56,9 +56,7 @@ fn same_executor(
         seq,
     };
     core.put(&command, &[])?;
-    let gathered = core.frames.len();
-    drop(core);
-    live.sent_soon(gathered, queue)
+    live.send(core, queue)
 }
 
 /// From a device of this machine to one of another node.

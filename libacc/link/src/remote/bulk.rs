@@ -3,7 +3,6 @@
 
 use super::core::Noise;
 use super::live::Live;
-use super::sender::FULL;
 use crate::host_copy;
 use accord_fabric::exchange::tell_abandoned;
 use accord_fabric::stats::LinkStats;
@@ -157,7 +156,7 @@ impl Live {
         }
         self.bulk.changed.notify_one();
         match sent {
-            None => self.nudge(),
+            None => self.send_soon(self.core()),
             Some(sent) => {
                 if !eager {
                     LinkStats::add(&self.stats.round_trips, 1);
@@ -228,15 +227,4 @@ impl Live {
         }
     }
 
-    /// Sends at once if much has gathered, else soon.
-    pub(super) fn sent_soon(&self, gathered: usize, queue: QueueId) -> Result<()> {
-        if gathered >= FULL {
-            return self.flush();
-        }
-        // What is synchronous is waited for next, and sent by that; the thread looks in if it isn't.
-        if queue != QueueId::SYNC {
-            return self.nudge();
-        }
-        Ok(())
-    }
 }

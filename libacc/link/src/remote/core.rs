@@ -1,5 +1,6 @@
 //! What the program knows of a node's devices and queues, and the frames that wait to be sent.
 
+use super::sender::Habits;
 use accord_fabric::frame;
 use accord_fabric::wire::Command;
 use accord_types::{Error, ErrorCode, QueueId, Result, TransferId};
@@ -11,6 +12,7 @@ use std::ops::Range;
 pub(super) struct Core {
     /// Frames in order; the sender takes them.
     pub(super) frames: Vec<u8>,
+    pub(super) habits: Habits,
     /// Bytes of commands for which no credit has come back.
     pub(super) in_flight: u64,
     /// Why the link is gone.
@@ -90,8 +92,9 @@ impl Core {
         }
     }
 
-    /// Appends a frame. Returns nothing: what is counted is counted before.
+    /// Appends a frame.
     pub(super) fn put(&mut self, command: &Command, payload: &[&[u8]]) -> Result<()> {
+        self.habits.append();
         self.in_flight += frame::put(&mut self.frames, command, payload)? as u64;
         Ok(())
     }

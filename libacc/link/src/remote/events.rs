@@ -36,7 +36,7 @@ impl Live {
     pub(super) fn wait_for_reply(&self, id: u64) -> Result<Reply> {
         LinkStats::add(&self.stats.round_trips, 1);
         // If that fails the link is lost, and so is the wait.
-        let _ = self.flush_to_wait();
+        let _ = self.flush();
         self.wait(id)
     }
 

@@ -166,9 +166,15 @@ impl Live {
         let mut core = self.core_with_credit()?;
         core.device(device)?.queue(queue)?.count(noise);
         core.put(command, payload)?;
-        let gathered = core.frames.len();
-        drop(core);
-        self.sent_soon(gathered, queue)
+        self.send(core, queue)
+    }
+
+    /// An operation of `queue` was appended last: has it sent.
+    ///
+    /// # Errors
+    /// When the link is lost.
+    pub(super) fn send(&self, core: MutexGuard<'_, Core>, queue: QueueId) -> Result<()> {
+        if queue == QueueId::SYNC { self.send_with_wait(core) } else { self.send_soon(core) }
     }
 
     /// Sends a command with a ticket, and waits for its reply.

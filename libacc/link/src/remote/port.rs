@@ -88,6 +88,7 @@ impl RemotePort {
         }
         let mut payload = Vec::new();
         open.iter().for_each(|&position| wire::put_position(&mut payload, position));
+        core.habits.wait();
         let ticket = live.ticket();
         let id = live.receiver.register(Want::Reply(ticket));
         if let Err(error) = core.put(&command(ticket), &[&payload]) {
@@ -142,9 +143,7 @@ impl RemotePort {
         let command =
             Command::CopyOut { device: self.device(), queue: queue.0, src: src.0, len, transfer: transfer.0 };
         core.put(&command, &[])?;
-        let gathered = core.frames.len();
-        drop(core);
-        live.sent_soon(gathered, queue)
+        live.send(core, queue)
     }
 }
 
@@ -296,9 +295,7 @@ impl Port for RemotePort {
             slots: block.slots,
         };
         core.put(&command, &[bits, block.bytes])?;
-        let gathered = core.frames.len();
-        drop(core);
-        live.sent_soon(gathered, queue)
+        live.send(core, queue)
     }
 
     fn forget_functions(&self, keys: Range<u64>) {
@@ -329,9 +326,7 @@ impl Port for RemotePort {
         let seq = before.last;
         state.queue(queue)?.count(Noise::Noisy);
         core.put(&Command::WaitQueue { device, queue: queue.0, other: other.0, seq }, &[])?;
-        let gathered = core.frames.len();
-        drop(core);
-        live.sent_soon(gathered, queue)
+        live.send(core, queue)
     }
 
     fn wait(&self, queues: &[QueueId]) -> Result<()> {
