@@ -63,6 +63,31 @@ impl Sink for HostMemory {
     }
 }
 
+/// Bytes that were taken from the program's memory.
+pub(crate) struct Staged {
+    bytes: Vec<u8>,
+    done: usize,
+}
+
+impl Staged {
+    /// Takes `bytes` now.
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec(), done: 0 }
+    }
+}
+
+impl Source for Staged {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        piece.copy_from_slice(&self.bytes[self.done..][..piece.len()]);
+        self.done += piece.len();
+        Ok(())
+    }
+
+    fn immediate(&self) -> bool {
+        true
+    }
+}
+
 /// A few bytes of the program's memory, to be written only if they are others than the program had.
 pub(crate) struct Changed {
     range: HostRange,

@@ -1,9 +1,9 @@
 //! A CPU device of this machine, driven in-process.
 
 use crate::cluster::LocalPort;
-use crate::host_copy::{self, Changed, HostMemory};
+use crate::host_copy::{self, Changed, HostMemory, Staged};
 use accord_device::cpu::{CpuDevice, ProgramSpec, addresses};
-use accord_device::{Device, FunctionHandle};
+use accord_device::{Device, FunctionHandle, Source};
 use accord_runtime::ports::{Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
@@ -18,6 +18,8 @@ use std::sync::{Arc, OnceLock, RwLock};
 const STREAMS_OF_QUEUES_MAX: usize = 32;
 /// Copies up to this size are taken along at once: cheaper than another thread, and short.
 const SMALL_BYTES_MAX: usize = 16 << 10;
+/// What has to be read before the call returns is copied aside up to this size, rather than waited for.
+const STAGED_BYTES_MAX: usize = 1 << 20;
 /// Asynchronous copies out up to this size run on the calling thread when nothing is ahead of them.
 const QUICK_BYTES_MAX: usize = 64 << 10;
 
@@ -184,13 +186,19 @@ impl Port for CpuPort {
     }
 
     fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()> {
-        if src.len <= SMALL_BYTES_MAX {
-            return self.store(queue, dst, host_copy::bytes(src));
-        }
-        let now = when == ReadWhen::BeforeReturn;
-        let source = HostMemory::new(src, now);
-        let seq = self.put(queue, |device, stream| device.copy_in(stream, dst, src.len as u64, Box::new(source)))?;
-        if now {
+        let len = src.len as u64;
+        let source: Box<dyn Source> = match when {
+            ReadWhen::BeforeReturn if src.len <= SMALL_BYTES_MAX => {
+                return self.store(queue, dst, host_copy::bytes(src));
+            }
+            ReadWhen::BeforeReturn if src.len <= STAGED_BYTES_MAX && queue != QueueId::SYNC => {
+                Box::new(Staged::new(host_copy::bytes(src)))
+            }
+            _ => Box::new(HostMemory::new(src, when == ReadWhen::BeforeReturn)),
+        };
+        let staged = source.memory().is_none();
+        let seq = self.put(queue, |device, stream| device.copy_in(stream, dst, len, source))?;
+        if when == ReadWhen::BeforeReturn && !staged {
             let running = self.running()?;
             let stream = running.queue(queue)?.stream;
             running.device.synchronize(stream, seq).map_err(|e| self.place(e).queue(queue))?;

@@ -192,6 +192,9 @@ pub(crate) fn give_back(state: &mut State, blocks: &[DevicePtr], after: After, q
 pub(crate) fn read_when(src: HostRange, near: usize, arriving: Arriving) -> ReadWhen {
     /// The largest frame that is treated as one.
     const FRAME_MAX: usize = 1 << 20;
-    let temporary = src.start.abs_diff(near) < FRAME_MAX || src.len <= STORE_MAX;
+    /// GCC passes large `firstprivate` aggregates by their own address, like `copyin`; the program may change them
+    /// at once. Up to this size taking them along costs less than most launches.
+    const VALUE_MAX: usize = 128 << 10;
+    let temporary = src.start.abs_diff(near) < FRAME_MAX || src.len <= VALUE_MAX;
     if arriving == Arriving::No && temporary { ReadWhen::BeforeReturn } else { ReadWhen::InOrder }
 }
