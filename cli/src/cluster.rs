@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::machine;
-use accord_device::cpu::{CpuConfig, inventory};
+use accord_device::{cpu, cuda};
 use accord_proto::v1;
 use accord_types::{
     DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeId, settings,
@@ -104,12 +104,23 @@ impl Cluster {
     /// What a program without a coordinator has.
     pub(crate) fn of_this_machine(node_name: &str) -> Result<Self> {
         let lookup = |name: &str| std::env::var(name).ok();
-        let config = CpuConfig {
+        let config = cpu::CpuConfig {
             devices: parsed(settings::CPU_DEVICES.find(lookup), |text| text.parse().ok())?,
             memory: parsed(settings::CPU_MEMORY.find(lookup), settings::parse_bytes)?,
         };
         let hardware = machine::hardware();
-        let mut infos = inventory(NodeId(0), node_name, &config);
+        let cpu_type = settings::ACC_DEVICE_TYPE
+            .find(lookup)
+            .is_some_and(|(_, name)| name.to_ascii_lowercase().trim_start_matches("acc_device_") == "cpu");
+        // As a program does it: CPU devices where there is no GPU, or where somebody asks for them.
+        let mut infos = cuda::inventory(NodeId(0), node_name).devices;
+        if infos.is_empty() || config.devices.is_some() || cpu_type {
+            let first = infos.iter().map(|gpu| gpu.id.ordinal + 1).max().unwrap_or(0);
+            infos.extend(cpu::inventory(NodeId(0), node_name, &config).into_iter().map(|mut info| {
+                info.id.ordinal += first;
+                info
+            }));
+        }
         for info in &mut infos {
             info.numa = info.numa.or_else(|| machine::numa_of(&hardware, &info.cpus));
         }

@@ -39,7 +39,9 @@ pub(super) fn start(
     let key = Key::random()?;
     let key_file = supervisor.args.dir.join("key");
     std::fs::write(&key_file, key.bytes()).map_err(|error| Failure::system(key_file.display(), error))?;
-    let memory = memory_setting(size);
+    let mut common = memory_setting(size);
+    // Hosts have CPU devices only; this machine's GPUs would be on all of them.
+    common.push(("CUDA_VISIBLE_DEVICES", OsString::new()));
     // On hosts that share this machine's ports any free one.
     let port = if hosts.separate() { PORT } else { 0 };
 
@@ -72,7 +74,7 @@ pub(super) fn start(
             "--libacc".into(),
             libacc.into(),
         ];
-        supervisor.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &memory)?;
+        supervisor.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &common)?;
         // One after the other: the coordinator numbers nodes as they come.
         wait_for_nodes(supervisor, signals, index + 1, &mut client)?;
     }
@@ -82,7 +84,7 @@ pub(super) fn start(
         size.devices,
         begin.elapsed().as_millis()
     ));
-    let mut environment = memory;
+    let mut environment = common;
     environment.push((settings::COORDINATOR.name, door.into()));
     environment.push((settings::KEY_FILE.name, key_file.into()));
     Ok(environment)
