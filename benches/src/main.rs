@@ -1,0 +1,59 @@
+//! `accord-bench QUESTION...`: measures, prints a table, keeps the raw samples.
+//!
+//! Every question is answered by a ratio of medians of samples taken in one run, Accord beside the raw
+//! thing. Results go to `benches/results/DATE-QUESTION.json` with the machine's description.
+#![forbid(unsafe_code)]
+
+mod mandelbrot;
+mod present_table;
+mod remote;
+mod report;
+
+use report::Report;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const QUESTIONS: [(&str, fn() -> Result<Report, String>); 3] = [
+    ("remote", remote::run),
+    ("mandelbrot", mandelbrot::run),
+    ("present-table", present_table::run),
+];
+
+fn main() -> ExitCode {
+    let mut asked: Vec<String> = std::env::args().skip(1).collect();
+    if asked.iter().any(|a| a == "--help" || a == "-h") {
+        println!("usage: accord-bench [QUESTION...]\nquestions: {}", names().join(", "));
+        return ExitCode::SUCCESS;
+    }
+    if asked.is_empty() {
+        asked = names();
+    }
+    let mut failed = false;
+    for name in &asked {
+        let Some((_, run)) = QUESTIONS.iter().find(|(n, _)| n == name) else {
+            eprintln!("no question {name}; there are {}", names().join(", "));
+            return ExitCode::from(2);
+        };
+        match run().and_then(|report| report.keep(name, &results())) {
+            Ok(table) => println!("{table}"),
+            Err(why) => {
+                eprintln!("{name}: {why}");
+                failed = true;
+            }
+        }
+    }
+    ExitCode::from(u8::from(failed))
+}
+
+fn names() -> Vec<String> {
+    QUESTIONS.iter().map(|(n, _)| (*n).to_owned()).collect()
+}
+
+/// The repository's folder.
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default()
+}
+
+fn results() -> PathBuf {
+    root().join("benches/results")
+}

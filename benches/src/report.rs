@@ -1,0 +1,144 @@
+//! Samples, medians, ratios and where they are kept.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+/// One run's samples and what is read from them.
+#[derive(Default)]
+pub(crate) struct Report {
+    command: String,
+    samples: BTreeMap<String, (String, Vec<f64>)>,
+    /// What, value, unit, the bar, and whether lower is better.
+    rows: Vec<(String, f64, &'static str, f64, bool)>,
+}
+
+impl Report {
+    /// An empty report of what `command` measures.
+    pub(crate) fn of(command: impl Into<String>) -> Self {
+        Self { command: command.into(), ..Self::default() }
+    }
+
+    /// Reads the lines that bench programs print: one JSON object a name.
+    pub(crate) fn take_lines(&mut self, text: &str) -> Result<(), String> {
+        for line in text.lines().filter(|l| l.starts_with('{')) {
+            let value: Value = serde_json::from_str(line).map_err(|e| format!("{e} in {line}"))?;
+            let name = value["name"].as_str().ok_or("a line without a name")?;
+            let unit = value["unit"].as_str().unwrap_or_default();
+            let samples = value["samples"].as_array().ok_or("a line without samples")?;
+            self.put(name, unit, samples.iter().filter_map(Value::as_f64).collect());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn put(&mut self, name: &str, unit: &str, samples: Vec<f64>) {
+        self.samples.insert(name.to_owned(), (unit.to_owned(), samples));
+    }
+
+    pub(crate) fn median(&self, name: &str) -> Result<f64, String> {
+        let (_, samples) = self.samples.get(name).ok_or_else(|| format!("no samples of {name}"))?;
+        let mut sorted = samples.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().ok_or_else(|| format!("no samples of {name}"))
+    }
+
+    /// A row of the table: lower values are better, and the bar is the most it may be.
+    pub(crate) fn at_most(&mut self, what: &str, value: f64, unit: &'static str, bar: f64) {
+        self.rows.push((what.to_owned(), value, unit, bar, true));
+    }
+
+    /// A row of the table: higher values are better, and the bar is the least it may be.
+    pub(crate) fn at_least(&mut self, what: &str, value: f64, unit: &'static str, bar: f64) {
+        self.rows.push((what.to_owned(), value, unit, bar, false));
+    }
+
+    /// Writes the raw result and returns the table.
+    pub(crate) fn keep(&self, name: &str, folder: &Path) -> Result<String, String> {
+        let date = output("date", &["-u", "+%Y-%m-%d"]);
+        let rows: Vec<Value> = self
+            .rows
+            .iter()
+            .map(|(what, value, unit, bar, low)| {
+                json!({"what": what, "value": value, "unit": unit, "bar": bar, "lower_is_better": low})
+            })
+            .collect();
+        let samples: Value = self
+            .samples
+            .iter()
+            .map(|(name, (unit, samples))| (name.clone(), json!({"unit": unit, "samples": samples})))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        let result = json!({
+            "question": name, "date": date, "command": self.command, "machine": machine(),
+            "rows": rows, "samples": samples,
+        });
+        std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let path = folder.join(format!("{date}-{name}.json"));
+        let text = serde_json::to_string(&result).map_err(|e| e.to_string())?;
+        std::fs::write(&path, text + "\n").map_err(|e| format!("{}: {e}", path.display()))?;
+        let mut table = format!("{name} (raw samples: {})\n", path.display());
+        for (what, value, unit, bar, low) in &self.rows {
+            let (sign, met) = if *low { ("<=", value <= bar) } else { (">=", value >= bar) };
+            let verdict = if met { "met" } else { "MISSED" };
+            let _ = writeln!(table, "  {what:<58} {value:>9.3} {unit:<6} bar {sign} {bar:<6} {verdict}");
+        }
+        Ok(table)
+    }
+}
+
+/// What the figures were taken on.
+fn machine() -> Value {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    json!({
+        "cpu": model.trim_start_matches([' ', '\t', ':']),
+        "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "memory": memory.lines().next().unwrap_or_default(),
+        "kernel": output("uname", &["-sr"]),
+        "load": std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
+        "commit": output("git", &["rev-parse", "--short", "HEAD"]),
+        "gcc": output("gcc", &["-dumpfullversion"]),
+    })
+}
+
+fn output(program: &str, arguments: &[&str]) -> String {
+    Command::new(program)
+        .args(arguments)
+        .output()
+        .map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// Compiles a C program of this folder with the machine's GCC.
+pub(crate) fn compile(source: &Path, to: &Path) -> Result<(), String> {
+    let status = Command::new("gcc")
+        .args(["-O2", "-fopenacc", "-foffload=disable", "-o"])
+        .args([to, source])
+        .args(["-lm"])
+        .status()
+        .map_err(|e| format!("gcc: {e}"))?;
+    status.success().then_some(()).ok_or_else(|| format!("gcc failed on {}", source.display()))
+}
+
+/// Runs a program under `accord` (the release build) and returns what it printed.
+pub(crate) fn accord(arguments: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
+    let accord = crate::root().join("target/release/accord");
+    let output = Command::new(&accord)
+        .args(arguments)
+        .envs(env.iter().copied())
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .map_err(|e| format!("{}: {e}; run `make build` first", accord.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(text.clone()).ok_or_else(|| format!("{} ended with {}\n{text}", arguments.join(" "), output.status))
+}
+
+/// Where compiled bench programs go.
+pub(crate) fn build_folder() -> Result<std::path::PathBuf, String> {
+    let folder = crate::root().join("target/bench-programs");
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(folder)
+}
