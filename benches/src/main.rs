@@ -13,7 +13,10 @@ use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const QUESTIONS: [(&str, fn() -> Result<Report, String>); 3] = [
+/// Answers a question.
+type Ask = fn() -> Result<Report, String>;
+
+const QUESTIONS: [(&str, Ask); 3] = [
     ("remote", remote::run),
     ("mandelbrot", mandelbrot::run),
     ("present-table", present_table::run),
