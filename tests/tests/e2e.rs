@@ -104,6 +104,32 @@ fn programs_on_all_hosts_at_the_same_time() {
     }
 }
 
+/// Random enters, exits, updates, launches and copies between devices, compared with a model.
+fn random_work(seeds: std::ops::Range<u32>, mut job: impl FnMut(&Path) -> Job) {
+    const STEPS: &str = "400";
+    let program = test_program("cluster/random_work.c").unwrap();
+    for seed in seeds {
+        let finished = job(&program).args([&seed.to_string(), STEPS]).run().unwrap();
+        assert!(finished.code() == 0 && finished.stdout.contains("PASS"), "seed {seed}: {}", finished.report());
+    }
+}
+
+#[test]
+fn random_work_over_the_cluster() {
+    let cluster = cluster().unwrap();
+    random_work(0..20, |program| cluster.job(0, program).unwrap());
+}
+
+#[test]
+fn random_work_on_this_machine() {
+    random_work(100..120, |program| {
+        Job::new(program)
+            .env("LD_PRELOAD", libacc().unwrap())
+            .env("ACCORD_CPU_DEVICES", "3")
+            .env("ACCORD_CPU_MEMORY", "256M")
+    });
+}
+
 /// The payload of a copy between two other hosts does not pass through the program's host: its network interface
 /// has counted.
 #[test]
