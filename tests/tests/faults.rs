@@ -175,6 +175,30 @@ fn agent_dies_during_a_d2d_as_target() {
     agent_dies_during(&["d2d", "0", "1"]);
 }
 
+/// Whatever is under way when the agent dies, the program ends with the error, in time.
+#[test]
+fn agent_dies_at_any_moment() {
+    let program = test_program("cluster/random_work.c").unwrap();
+    for seed in 0..8u32 {
+        let mut cluster = cluster();
+        let running = cluster
+            .job(0, &program)
+            .unwrap()
+            .args([&seed.to_string(), "10000000"])
+            .timeout(Duration::from_secs(30))
+            .start()
+            .unwrap();
+        // Not a wait for something: the moment is to be another one each time.
+        std::thread::sleep(Duration::from_millis(u64::from(seed * seed * 12)));
+        let killed = Instant::now();
+        cluster.kill_agent(1);
+        let finished = running.finish().unwrap();
+        let took = killed.elapsed();
+        failed_with(&finished, &["acc_error_device_unavailable"]);
+        assert!(took < LOST + SLACK, "took {took:?}: {}", finished.report());
+    }
+}
+
 // ---- lost programs ------------------------------------------------------------------------
 
 #[test]
