@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("accord: {failure}");
+            output::tell(format_args!("{failure}"));
             ExitCode::from(failure.code())
         }
     }

@@ -4,7 +4,7 @@ use crate::args::InfoArgs;
 use crate::client::Coordinator;
 use crate::cluster::Cluster;
 use crate::failure::{Failure, Result};
-use crate::output::{Table, age, bytes};
+use crate::output::{Table, age, bytes, print};
 use accord_fabric::Key;
 use accord_proto::v1::Viewer;
 use accord_types::settings::{self, SettingSource};
@@ -15,7 +15,7 @@ use std::path::Path;
 /// Runs `accord info`.
 pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
     if args.settings {
-        show_settings(args.json);
+        print(&settings_text(args.json));
         return Ok(0);
     }
     let cluster = match variable(settings::COORDINATOR.name) {
@@ -33,24 +33,25 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
         }
         None => Cluster::of_this_machine(&node_name())?,
     };
-    if args.json {
-        print_json(&cluster.json());
-    } else {
-        show(&cluster);
-    }
+    print(&if args.json { format!("{:#}\n", cluster.json()) } else { tables(&cluster) });
     Ok(0)
 }
 
-fn show(cluster: &Cluster) {
+/// The tables for people.
+fn tables(cluster: &Cluster) -> String {
+    let mut text = String::new();
     match &cluster.coordinator {
-        Some(coordinator) => println!(
-            "coordinator {}, up {}, view {}, control protocol {}\n",
+        Some(coordinator) => text.push_str(&format!(
+            "coordinator {}, up {}, view {}, control protocol {}\n\n",
             coordinator.address,
             age(coordinator.uptime_ms),
             coordinator.view,
             accord_proto::VERSION
-        ),
-        None => println!("no coordinator ({} is not set): this machine's devices\n", settings::COORDINATOR.name),
+        )),
+        None => text.push_str(&format!(
+            "no coordinator ({} is not set): this machine's devices\n\n",
+            settings::COORDINATOR.name
+        )),
     }
     let mut nodes = Table::new(&["NODE", "STATE", ">CORES", ">DEVICES", "LINKS", "HEARD", "NEAR"]);
     for node in &cluster.nodes {
@@ -64,7 +65,7 @@ fn show(cluster: &Cluster) {
             node.near(),
         ]);
     }
-    println!("{nodes}");
+    text.push_str(&format!("{nodes}\n"));
     let mut devices = Table::new(&[">NUM", "TYPE", "NODE", "NAME", ">MEMORY", ">CORES", "NUMA", "CPUS"]);
     for device in &cluster.devices {
         devices.row([
@@ -79,9 +80,9 @@ fn show(cluster: &Cluster) {
         ]);
     }
     if devices.is_empty() {
-        println!("no devices");
+        text.push_str("no devices\n");
     } else {
-        print!("{devices}");
+        text.push_str(&devices.to_string());
     }
     let mut sessions = Table::new(&[">SESSION", "PROGRAM", "NODE", ">PID", ">RANK", ">DEVICES", "AGE"]);
     for session in &cluster.sessions {
@@ -96,11 +97,12 @@ fn show(cluster: &Cluster) {
         ]);
     }
     if !sessions.is_empty() {
-        print!("\n{sessions}");
+        text.push_str(&format!("\n{sessions}"));
     }
+    text
 }
 
-fn show_settings(as_json: bool) {
+fn settings_text(as_json: bool) -> String {
     let in_force = settings::ALL.iter().map(|setting| (setting, setting.in_force(variable)));
     if as_json {
         let rows: Vec<Value> = in_force
@@ -116,8 +118,7 @@ fn show_settings(as_json: bool) {
                 })
             })
             .collect();
-        print_json(&Value::from(rows));
-        return;
+        return format!("{:#}\n", Value::from(rows));
     }
     let mut table = Table::new(&["SETTING", "VALUE", "SOURCE", "FORM", "WHAT IT DOES"]);
     for (setting, (value, source)) in in_force {
@@ -130,7 +131,7 @@ fn show_settings(as_json: bool) {
             setting.help.to_owned(),
         ]);
     }
-    print!("{table}");
+    table.to_string()
 }
 
 fn source_name(source: SettingSource) -> &'static str {
@@ -182,10 +183,6 @@ fn node_name() -> String {
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-fn print_json(value: &Value) {
-    println!("{value:#}");
 }
 
 /// Processor numbers, runs shortened: `0-3,8`.

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Result};
 use crate::launch::{
     Event, Mpirun, Signals, can_have_namespaces, exit_code, find_libacc, kill_descendants, preload_with,
 };
+use crate::output::tell;
 use accord_types::settings;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_child_subreaper;
@@ -84,13 +85,13 @@ fn supervised(args: &RunArgs) -> Result<u8> {
         .map_err(|error| Failure::start("accord", &error))?;
     let supervisor = Pid::from_raw(child.id().cast_signed());
     if args.verbose {
-        eprintln!("accord: supervisor is process {supervisor}");
+        tell(format_args!("supervisor is process {supervisor}"));
     }
     let code = loop {
         match signals.next(None)? {
             Event::Ended(pid, status) if pid == supervisor => {
                 if let WaitStatus::Signaled(_, signal, _) = status {
-                    eprintln!("accord: the supervisor was ended by {signal}; the run is taken down");
+                    tell(format_args!("the supervisor was ended by {signal}; the run is taken down"));
                 }
                 break exit_code(status);
             }
@@ -115,7 +116,7 @@ fn separation(args: &RunArgs) -> Separation {
         Ok(()) => Separation::Namespaces,
         Err(why) => {
             if args.verbose {
-                eprintln!("accord: hosts are loopback addresses, for lack of network namespaces: {why}");
+                tell(format_args!("hosts are loopback addresses, for lack of network namespaces: {why}"));
             }
             Separation::Loopback
         }

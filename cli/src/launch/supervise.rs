@@ -8,6 +8,7 @@ use super::{kill_descendants, cluster};
 use crate::args::{Separation, SuperviseArgs};
 use crate::command::trace::{read_all, write_timeline, write_trace};
 use crate::failure::{Failure, Result};
+use crate::output::tell;
 use accord_types::settings;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
@@ -91,7 +92,7 @@ impl Supervisor<'_> {
             .collect();
         files.sort();
         if files.is_empty() {
-            eprintln!("accord: no trace was written: the program used no device, or did not end by itself");
+            tell(format_args!("no trace was written: the program used no device, or did not end by itself"));
             return Ok(());
         }
         let traces = read_all(&files)?;
@@ -177,7 +178,7 @@ impl Supervisor<'_> {
     /// Tells people who want to know.
     pub(super) fn say(&self, what: std::fmt::Arguments<'_>) {
         if self.args.run.verbose {
-            eprintln!("accord: {what}");
+            tell(what);
         }
     }
 
@@ -192,8 +193,8 @@ impl Supervisor<'_> {
                 Event::Ended(pid, status) => {
                     if let Some(name) = self.ended_part(pid) {
                         // The program may go on without it, but people should know.
-                        eprintln!("accord: {name} ended while the program ran: {}", ending(status));
-                        eprint!("{}", self.log(&name));
+                        let log = self.log(&name);
+                        tell(format_args!("{name} ended while the program ran: {}\n{}", ending(status), log.trim_end()));
                     }
                 }
                 Event::Signal { signal, .. } if asked.is_some() => return Ok(ended_by(signal)),
