@@ -4,9 +4,10 @@ use crate::construct::Echo;
 use crate::memory::{Allocator, Mapper};
 use crate::ports::Port;
 use crate::present::{Backing, Entry, Lifetime, Place, Table};
+use crate::prof::{Happening, Notice, Watch};
 use crate::queues::Queues;
 use crate::runtime::Global;
-use accord_types::{DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, QueueId, Result};
+use accord_types::{DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, LaunchDims, QueueId, Result};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,8 @@ pub(crate) struct Device {
     pub(crate) num: DeviceNum,
     /// The type under which the program sees it.
     pub(crate) device_type: DeviceType,
+    /// Who wants to know what happens here.
+    pub(crate) watch: Arc<Watch>,
     started: AtomicBool,
     starting: Mutex<()>,
     epoch: AtomicU32,
@@ -59,12 +62,13 @@ pub(crate) struct Link {
 
 impl Device {
     /// A device that was not started.
-    pub(crate) fn new(port: Arc<dyn Port>, index: usize, num: DeviceNum) -> Self {
+    pub(crate) fn new(port: Arc<dyn Port>, index: usize, num: DeviceNum, watch: Arc<Watch>) -> Self {
         Self {
             device_type: port.device_type(),
             port,
             index,
             num,
+            watch,
             started: AtomicBool::new(false),
             starting: Mutex::new(()),
             epoch: AtomicU32::new(0),
@@ -90,6 +94,13 @@ impl Device {
         if self.is_started() {
             return Ok(());
         }
+        self.tell(Happening::DeviceInitStart, |_| {});
+        let started = self.start_once(publish);
+        self.tell(Happening::DeviceInitEnd, |_| {});
+        started
+    }
+
+    fn start_once(&self, publish: impl FnOnce()) -> Result<()> {
         let _one = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_started() {
             return Ok(());
@@ -108,6 +119,16 @@ impl Device {
 
     /// Ends the device and forgets what was present on it.
     pub(crate) fn shut_down(&self) -> Result<()> {
+        if !self.is_started() {
+            return Ok(());
+        }
+        self.tell(Happening::DeviceShutdownStart, |_| {});
+        let ended = self.shut_down_once();
+        self.tell(Happening::DeviceShutdownEnd, |_| {});
+        ended
+    }
+
+    fn shut_down_once(&self) -> Result<()> {
         let _one = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.is_started() {
             return Ok(());
@@ -161,6 +182,14 @@ impl Device {
         Ok(())
     }
 
+    /// [`Device::wait`] for the end of a synchronous construct, which an observer is told.
+    pub(crate) fn wait_told(&self, queue: QueueId) -> Result<()> {
+        self.tell(Happening::WaitStart, |notice| notice.queue = queue);
+        let waited = self.wait(&[queue]);
+        self.tell(Happening::WaitEnd, |notice| notice.queue = queue);
+        waited.map_err(|error| error.queue(queue))
+    }
+
     /// Whether everything now in `queues` is done: one round trip, none if that is known already.
     pub(crate) fn test(&self, queues: &[QueueId]) -> Result<bool> {
         let (busy, moment) = {
@@ -201,6 +230,26 @@ impl Device {
             link.device = Some(device);
         }
         Ok(())
+    }
+
+    /// Tells the observer, if there is one that wants to know. Not to be called with a lock held.
+    pub(crate) fn tell(&self, what: Happening, fill: impl FnOnce(&mut Notice)) {
+        if !self.watch.is_active() {
+            return;
+        }
+        let mut notice = Notice {
+            what,
+            device_type: self.device_type,
+            device: self.num,
+            queue: QueueId::SYNC,
+            host: 0,
+            address: 0,
+            bytes: 0,
+            function: 0,
+            dims: LaunchDims::default(),
+        };
+        fill(&mut notice);
+        self.watch.tell(&notice);
     }
 
     /// A GPU: its regions see only what a slot or a pointer variable names.

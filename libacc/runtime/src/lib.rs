@@ -14,6 +14,7 @@ mod memory;
 mod plan;
 mod present;
 pub mod ports;
+pub mod prof;
 mod queues;
 mod routine;
 mod runtime;

@@ -4,6 +4,7 @@ use crate::construct::ECHO_BYTES_MAX;
 use crate::device::{Device, State};
 use crate::ports::{HostMemory, ReadWhen};
 use crate::present::EntryId;
+use crate::prof::Happening;
 use crate::queues::{After, Arriving, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
 
@@ -30,6 +31,15 @@ pub(crate) enum Step {
     Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
 }
 
+/// A part of [`crate::prof::Notice`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Happened {
+    pub(crate) what: Happening,
+    pub(crate) host: usize,
+    pub(crate) address: DevicePtr,
+    pub(crate) bytes: u64,
+}
+
 /// The commands of one construct, in order.
 #[derive(Default)]
 pub(crate) struct Plan {
@@ -47,6 +57,12 @@ pub(crate) struct Plan {
     pub(crate) frees: Vec<DevicePtr>,
     /// Some of them may still be in use by queues other than this construct's.
     pub(crate) frees_shared: bool,
+    /// Somebody wants to know what the plan does.
+    pub(crate) watched: bool,
+    /// What becomes present, and device memory that is taken; filled if watched.
+    pub(crate) begins: Vec<Happened>,
+    /// What stops being present, likewise.
+    pub(crate) ends: Vec<Happened>,
     /// Entries whose first bytes these commands carry.
     pub(crate) arrivals: Vec<EntryId>,
 }
@@ -61,6 +77,14 @@ impl Plan {
         self.frees.clear();
         self.frees_shared = false;
         self.arrivals.clear();
+        self.begins.clear();
+        self.ends.clear();
+    }
+
+    /// Empties the plan for a construct on `device`.
+    pub(crate) fn begin(&mut self, device: &Device) {
+        self.clear();
+        self.watched = device.watch.is_active();
     }
 
     /// Whether there is nothing to tell the device.
@@ -109,9 +133,28 @@ impl Issue<'_> {
         Ok(())
     }
 
-    /// Puts the commands in.
-    pub(crate) fn steps(&self, steps: &[Step], bytes: &[u8]) -> Result<()> {
-        steps.iter().try_for_each(|step| self.step(*step, bytes)).map_err(|e| self.place(e))
+    /// Tells the observer what a watched plan began or ended.
+    pub(crate) fn tell(&self, all: &[Happened]) {
+        for happened in all {
+            self.device.tell(happened.what, |notice| {
+                notice.queue = self.queue;
+                notice.host = happened.host;
+                notice.address = happened.address.0;
+                notice.bytes = happened.bytes;
+            });
+        }
+    }
+
+    /// Puts commands of the plan in: those before the launch, or after it.
+    pub(crate) fn steps(&self, steps: &[Step], plan: &Plan) -> Result<()> {
+        let put = |step: &Step| {
+            if plan.watched {
+                self.step_told(*step, &plan.bytes)
+            } else {
+                self.step(*step, &plan.bytes)
+            }
+        };
+        steps.iter().try_for_each(put).map_err(|e| self.place(e))
     }
 
     /// Notes that commands went in. `left_behind`: the caller does not wait for them.
@@ -126,7 +169,11 @@ impl Issue<'_> {
     }
 
     /// Everything after the commands went in, or failed to: others may use what arrived, blocks become free.
-    pub(crate) fn settle(&self, plan: &Plan, after_queue: Option<QueueId>) -> Result<()> {
+    /// `tell`: the observer was not told yet what ended.
+    pub(crate) fn settle(&self, plan: &Plan, after_queue: Option<QueueId>, tell: bool) -> Result<()> {
+        if tell && plan.watched {
+            self.tell(&plan.ends);
+        }
         if plan.frees.is_empty() && plan.arrivals.is_empty() {
             return Ok(());
         }
@@ -144,6 +191,22 @@ impl Issue<'_> {
         let after = After { queue: after_queue, moment: queues.now() };
         give_back(state, &plan.frees, after, &queues);
         state.memory.trim(&mut queues, self.device).map_err(|e| self.place(e))
+    }
+
+    /// The same for an observer.
+    fn step_told(&self, step: Step, bytes: &[u8]) -> Result<()> {
+        use Happening::{DownloadEnd, DownloadStart, UploadEnd, UploadStart};
+        let (start, end, host, address, len) = match step {
+            Step::Bytes { dst, len, .. } => (UploadStart, UploadEnd, 0, dst, len),
+            Step::In { dst, src, .. } => (UploadStart, UploadEnd, src.start, dst, src.len),
+            Step::Out { src, dst } | Step::OutChanged { src, dst, .. } => (DownloadStart, DownloadEnd, dst.start, src, dst.len),
+            Step::Copy { .. } => return self.step(step, bytes),
+        };
+        let happened = |what| [Happened { what, host, address, bytes: len as u64 }];
+        self.tell(&happened(start));
+        let put = self.step(step, bytes);
+        self.tell(&happened(end));
+        put
     }
 
     fn step(&self, step: Step, bytes: &[u8]) -> Result<()> {

@@ -1,12 +1,13 @@
 //! The object behind every call of the program.
 
 use crate::device::Device;
-use crate::ports::{Cluster, HostMemory};
+use crate::ports::{Cluster, HostMemory, Port};
+use crate::prof::{Observer, Watch};
 use accord_types::{DeviceNum, DeviceType, GlobalSpec};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicI32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the program's surroundings set, read once by the shell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,16 +44,18 @@ pub struct Runtime {
     /// GCC's number of the type that some thread set last.
     pub(crate) last_type: AtomicI32,
     globals: Mutex<Vec<(u64, Vec<Global>)>>,
+    watch: Arc<Watch>,
 }
 
 impl Runtime {
     /// A runtime over the devices of `cluster`. Starts nothing: a device starts at its first use.
     pub fn new(cluster: Box<dyn Cluster>, host: Box<dyn HostMemory>, settings: Settings) -> Self {
+        let watch = Arc::new(Watch::default());
         let mut nums: HashMap<DeviceType, u32> = HashMap::new();
-        let number = |(index, port): (usize, &std::sync::Arc<dyn crate::ports::Port>)| {
+        let number = |(index, port): (usize, &Arc<dyn Port>)| {
             let next = nums.entry(port.device_type()).or_default();
             *next += 1;
-            Device::new(port.clone(), index, DeviceNum(*next - 1))
+            Device::new(port.clone(), index, DeviceNum(*next - 1), watch.clone())
         };
         let devices = cluster.ports().iter().enumerate().map(number).collect();
         Self {
@@ -62,7 +65,13 @@ impl Runtime {
             devices,
             last_type: AtomicI32::new(DeviceType::Default as i32),
             globals: Mutex::default(),
+            watch,
         }
+    }
+
+    /// Tells `observer` from now on what happens on devices. There is one; the first stays.
+    pub fn observe(&self, observer: Box<dyn Observer>) {
+        self.watch.set(observer);
     }
 
     /// An object was loaded: its `declare` variables are present on every device from now on.

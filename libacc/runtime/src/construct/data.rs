@@ -51,7 +51,7 @@ impl Runtime {
 
     fn leave(&self, plan: &mut Plan, region: &Region) -> Result<()> {
         let device = &self.devices[region.device];
-        plan.clear();
+        plan.begin(device);
         if !device.is_started() || device.epoch() != region.epoch {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl Runtime {
             Leaving { state: &mut state, plan, counter }.undo(&t.scratch.region, &queues);
             plan.arrivals = arrivals;
         }
-        Issue { device, host: &*self.host, queue }.settle(plan, None)?;
+        Issue { device, host: &*self.host, queue }.settle(plan, None, true)?;
         sent
     }
 
@@ -109,15 +109,18 @@ impl Runtime {
     /// # Errors
     /// Those of the device.
     pub(crate) fn send(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
+        let issue = Issue { device, host: &*self.host, queue };
+        if plan.watched {
+            issue.tell(&plan.begins);
+        }
         if plan.is_silent() {
             return Ok(());
         }
-        let issue = Issue { device, host: &*self.host, queue };
-        let sent = issue.join(&plan.waits).and_then(|()| issue.steps(&plan.before, &plan.bytes));
+        let sent = issue.join(&plan.waits).and_then(|()| issue.steps(&plan.before, plan));
         issue.filled(&plan.before, true);
         sent?;
         if queue == QueueId::SYNC && plan.copies_out() {
-            device.wait(&[queue]).map_err(|error| error.queue(queue))?;
+            device.wait_told(queue)?;
         }
         Ok(())
     }
@@ -130,7 +133,7 @@ impl Runtime {
         let sent = self.send(device, queue, plan);
         // A synchronous end may free memory that other queues still use, if the program forgot to wait for them.
         let after = (queue != QueueId::SYNC || !plan.frees_shared).then_some(queue);
-        Issue { device, host: &*self.host, queue }.settle(plan, after)?;
+        Issue { device, host: &*self.host, queue }.settle(plan, after, true)?;
         sent
     }
 }

@@ -42,7 +42,7 @@ impl Entering<'_> {
         region.epoch = self.device.epoch();
         let ticket = state.ticket();
         loop {
-            plan.clear();
+            plan.begin(self.device);
             plan.ticket = ticket;
             region.clear();
             let mut queues = self.device.queues();

@@ -94,7 +94,7 @@ impl Runtime {
 
     fn exit(&self, t: &mut LocalThread, device: &Device, queue: QueueId, entries: &Entries<'_>) -> Result<()> {
         let plan = &mut t.scratch.plan;
-        plan.clear();
+        plan.begin(device);
         let mut state = device.lock();
         let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };
         let parts = || entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);

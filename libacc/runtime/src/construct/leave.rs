@@ -3,11 +3,12 @@
 use super::Region;
 use super::map::translate;
 use crate::device::State;
-use crate::plan::{Plan, Step, give_back};
+use crate::plan::{Happened, Plan, Step, give_back};
 use crate::ports::HostMemory;
 use crate::present::{Attachment, Backing, Counter, EntryId};
+use crate::prof::Happening;
 use crate::queues::{After, Queues};
-use accord_types::HostRange;
+use accord_types::{DevicePtr, HostRange};
 
 /// One construct being left, under the device's lock.
 pub(crate) struct Leaving<'a> {
@@ -29,7 +30,9 @@ impl Leaving<'_> {
             self.give_up(mapped.id, mapped.out, mapped.always, false);
         }
         self.plan.after.extend(self.plan.before.drain(before..));
-        self.plan.frees.extend_from_slice(&region.temporaries);
+        for block in &region.temporaries {
+            self.free(*block);
+        }
     }
 
     /// The end of a data region. Pointers are detached before data is copied out (OpenACC 3.3, 2.7.2).
@@ -61,13 +64,30 @@ impl Leaving<'_> {
     pub(crate) fn remove(&mut self, id: EntryId) {
         let Some(entry) = self.state.table.remove(id) else { return };
         self.plan.frees_shared |= entry.queued;
+        if self.plan.watched {
+            let (host, address) = (entry.start, entry.device().unwrap_or_default());
+            let bytes = entry.len() as u64;
+            self.plan.ends.push(Happened { what: Happening::Delete, host, address, bytes });
+        }
         match entry.backing {
-            Backing::Block(block) => self.plan.frees.push(block),
+            Backing::Block(block) => self.free(block),
             Backing::Linked(block, variable) => {
                 self.plan.pointer(variable, 0);
-                self.plan.frees.push(block);
+                self.free(block);
             }
             Backing::Foreign => {}
+        }
+    }
+
+    /// One holder of a block less, once the plan is done.
+    fn free(&mut self, block: DevicePtr) {
+        self.plan.frees.push(block);
+        if self.plan.watched {
+            let (bytes, holders) = self.state.memory.holders(block);
+            let left = self.plan.frees.iter().filter(|free| **free == block).count();
+            if left == holders as usize {
+                self.plan.ends.push(Happened { what: Happening::Free, host: 0, address: block, bytes });
+            }
         }
     }
 

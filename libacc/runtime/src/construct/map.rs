@@ -8,9 +8,10 @@ use super::kind::{Absent, Data, Kind};
 use super::{Entries, Region};
 use crate::device::{Device, State};
 use crate::memory::{Blocked, Purpose};
-use crate::plan::{Plan, Step, read_when};
+use crate::plan::{Happened, Plan, Step, read_when};
 use crate::ports::{HostMemory, ReadWhen};
 use crate::present::{Backing, Counter, Entry, EntryId, Found, Lifetime, Place};
+use crate::prof::Happening;
 use crate::queues::{Arriving, Queues};
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId};
 
@@ -274,6 +275,10 @@ impl Mapping<'_, '_> {
             entry.arriving = Some(self.plan.ticket);
         }
         let id = self.state.table.insert(entry);
+        if self.plan.watched {
+            let (host, bytes) = (range.start, range.len as u64);
+            self.plan.begins.push(Happened { what: Happening::Create, host, address: device, bytes });
+        }
         self.hold(id, range, data);
         if self.mode != Mode::Launch {
             self.plan.arrivals.push(id);
@@ -302,9 +307,14 @@ impl Mapping<'_, '_> {
 
     pub(crate) fn allocate(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
         let State { memory, .. } = &mut *self.state;
-        memory
+        let address = memory
             .take(bytes as u64, purpose, self.queue, self.queues, self.device, &mut self.plan.waits)
-            .map_err(Stop::from)
+            .map_err(Stop::from)?;
+        if self.plan.watched {
+            let happened = Happened { what: Happening::Alloc, host: 0, address, bytes: bytes as u64 };
+            self.plan.begins.push(happened);
+        }
+        Ok(address)
     }
 
     pub(crate) fn copy_in(&mut self, dst: DevicePtr, src: HostRange) -> Result<(), Stop> {

@@ -4,7 +4,8 @@ use super::map::Mode;
 use super::tags::Tags;
 use super::{Entering, Entries, Placement, on_host};
 use crate::device::Device;
-use crate::plan::Issue;
+use crate::plan::{Issue, Plan, Step};
+use crate::prof::{Happening, Notice};
 use crate::{LocalThread, Runtime};
 use accord_types::{LaunchDims, QueueId, Result};
 
@@ -63,18 +64,47 @@ impl Runtime {
         let dims = LaunchDims { gangs: choose(dims.gangs, gangs), workers: choose(dims.workers, workers), ..dims };
         let run = || {
             issue.join(&plan.waits)?;
-            issue.steps(&plan.before, &plan.bytes)?;
+            self.data_of_construct(&issue, plan, true, &plan.before)?;
             let spec = || self.host.function(function);
-            device
-                .port
-                .launch(queue, function as u64, &spec, dims, block.finish())
-                .map_err(|error| device.place(error).queue(queue))?;
-            issue.steps(&plan.after, &plan.bytes)
+            let launched = |notice: &mut Notice| {
+                *notice = Notice { queue, function, dims, ..*notice };
+            };
+            if plan.watched {
+                device.tell(Happening::LaunchStart, launched);
+            }
+            let sent = device.port.launch(queue, function as u64, &spec, dims, block.finish());
+            if plan.watched {
+                device.tell(Happening::LaunchEnd, launched);
+            }
+            sent.map_err(|error| device.place(error).queue(queue))?;
+            self.data_of_construct(&issue, plan, false, &plan.after)
         };
         let sent = run();
         issue.filled(&plan.after, false);
-        let waited = if queue == QueueId::SYNC && sent.is_ok() { device.wait(&[queue]) } else { Ok(()) };
-        issue.settle(plan, Some(queue))?;
+        let waited = if queue == QueueId::SYNC && sent.is_ok() { device.wait_told(queue) } else { Ok(()) };
+        issue.settle(plan, Some(queue), false)?;
         sent.and(waited).map_err(|error| error.queue(queue))
+    }
+
+    /// The commands for a compute construct's own data, before or after its launch.
+    fn data_of_construct(&self, issue: &Issue<'_>, plan: &Plan, enter: bool, steps: &[Step]) -> Result<()> {
+        if !plan.watched {
+            return issue.steps(steps, plan);
+        }
+        let (start, end) = if enter {
+            (Happening::EnterDataStart, Happening::EnterDataEnd)
+        } else {
+            (Happening::ExitDataStart, Happening::ExitDataEnd)
+        };
+        issue.device.tell(start, |notice| notice.queue = issue.queue);
+        if enter {
+            issue.tell(&plan.begins);
+        }
+        let sent = issue.steps(steps, plan);
+        if !enter {
+            issue.tell(&plan.ends);
+        }
+        issue.device.tell(end, |notice| notice.queue = issue.queue);
+        sent
     }
 }

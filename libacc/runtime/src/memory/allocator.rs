@@ -143,6 +143,11 @@ impl Allocator {
         }
     }
 
+    /// Length of a block and its number of holders.
+    pub(crate) fn holders(&self, block: DevicePtr) -> (u64, u32) {
+        self.used.get(&block.0).map_or((0, 0), |used| (used.len, used.shares))
+    }
+
     /// The block of `acc_malloc` that starts here.
     pub(crate) fn is_malloc(&self, start: DevicePtr) -> bool {
         self.used.get(&start.0).is_some_and(|used| used.purpose == Purpose::Malloc)

@@ -106,7 +106,7 @@ impl Runtime {
         }
         let range = HostRange { start: host, len: bytes.max(1) };
         let plan = &mut t.scratch.plan;
-        plan.clear();
+        plan.begin(device);
         let mut state = device.lock();
         match state.table.find(range.start, range.len) {
             Found::Absent => return Ok(()),

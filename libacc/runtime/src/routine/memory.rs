@@ -5,7 +5,8 @@ use crate::construct::{Entering, Mode};
 use crate::device::Device;
 use crate::icv::Current;
 use crate::memory::Purpose;
-use crate::plan::Step;
+use crate::plan::{Happened, Step};
+use crate::prof::Happening;
 use crate::{LocalThread, Runtime};
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
@@ -80,7 +81,7 @@ impl Runtime {
             }
             allocated(&on.lock().memory, device, bytes).map_err(|error| on.place(error))?;
             let plan = &mut t.scratch.plan;
-            plan.clear();
+            plan.begin(on);
             let dst = HostRange { start: host, len: bytes };
             plan.before.push(Step::Out { src: DevicePtr(device as u64), dst });
             self.finish(on, queue, plan)
@@ -210,7 +211,7 @@ impl Runtime {
         };
         let block = DevicePtr(address as u64);
         let plan = &mut t.scratch.plan;
-        plan.clear();
+        plan.begin(device);
         {
             let state = device.lock();
             if !state.memory.is_malloc(block) {
@@ -223,6 +224,10 @@ impl Runtime {
                 return Err(device.place(Error::new(ErrorCode::InvalidArgument, cause).remedy("call acc_unmap_data before")));
             }
             plan.frees.push(block);
+            if plan.watched {
+                let bytes = state.memory.holders(block).0;
+                plan.ends.push(Happened { what: Happening::Free, host: 0, address: block, bytes });
+            }
             plan.frees_shared = true;
         }
         self.finish(device, QueueId::SYNC, plan)

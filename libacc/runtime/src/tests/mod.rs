@@ -3,6 +3,7 @@
 mod directives;
 mod echoes;
 mod fake;
+mod observer;
 mod queues;
 mod random;
 mod round_trips;

@@ -1,0 +1,108 @@
+//! What an observer of devices is told (OpenACC 3.3, 5.1): the events behind a construct.
+//!
+//! The shell raises the events of constructs themselves and knows the callbacks; the runtime says
+//! what each construct did. Notices come on the thread that made the call, in the order of what
+//! they tell, while no lock is held.
+
+use accord_types::{DeviceNum, DeviceType, LaunchDims, QueueId};
+use std::sync::OnceLock;
+
+/// What happened. The names are those of the specification's events.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Happening {
+    /// `acc_ev_device_init_start`
+    DeviceInitStart,
+    /// `acc_ev_device_init_end`
+    DeviceInitEnd,
+    /// `acc_ev_device_shutdown_start`
+    DeviceShutdownStart,
+    /// `acc_ev_device_shutdown_end`
+    DeviceShutdownEnd,
+    /// `acc_ev_create`: host data became present.
+    Create,
+    /// `acc_ev_delete`: it is present no more.
+    Delete,
+    /// `acc_ev_alloc`: device memory was taken.
+    Alloc,
+    /// `acc_ev_free`: device memory was given back.
+    Free,
+    /// `acc_ev_enter_data_start` of the data that a compute construct maps.
+    EnterDataStart,
+    /// `acc_ev_enter_data_end`
+    EnterDataEnd,
+    /// `acc_ev_exit_data_start` of that data.
+    ExitDataStart,
+    /// `acc_ev_exit_data_end`
+    ExitDataEnd,
+    /// `acc_ev_enqueue_launch_start`
+    LaunchStart,
+    /// `acc_ev_enqueue_launch_end`
+    LaunchEnd,
+    /// `acc_ev_enqueue_upload_start`
+    UploadStart,
+    /// `acc_ev_enqueue_upload_end`
+    UploadEnd,
+    /// `acc_ev_enqueue_download_start`
+    DownloadStart,
+    /// `acc_ev_enqueue_download_end`
+    DownloadEnd,
+    /// `acc_ev_wait_start`: the thread waits for the end of a synchronous construct or copy.
+    WaitStart,
+    /// `acc_ev_wait_end`
+    WaitEnd,
+}
+
+/// One thing that happened, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Notice {
+    /// What.
+    pub what: Happening,
+    /// The device's type.
+    pub device_type: DeviceType,
+    /// Its number among those of the type.
+    pub device: DeviceNum,
+    /// The queue; the synchronous one where there is none.
+    pub queue: QueueId,
+    /// Host address of the data; 0 where there is none.
+    pub host: usize,
+    /// Its device address; 0 where there is none.
+    pub address: u64,
+    /// Bytes of data.
+    pub bytes: u64,
+    /// Address of the region's host version; 0 except for launches.
+    pub function: usize,
+    /// What a launch asks for; 0 where the device chooses.
+    pub dims: LaunchDims,
+}
+
+/// Takes notices.
+pub trait Observer: Send + Sync {
+    /// Whether anybody wants to know. Asked once a construct: it must be as cheap as an atomic load.
+    fn is_active(&self) -> bool;
+
+    /// Something happened on the calling thread's behalf. May call the runtime.
+    fn notice(&self, notice: &Notice);
+}
+
+/// The runtime's observer, if it has one.
+#[derive(Default)]
+pub(crate) struct Watch(OnceLock<Box<dyn Observer>>);
+
+impl Watch {
+    /// Sets the observer; the first one stays.
+    pub(crate) fn set(&self, observer: Box<dyn Observer>) {
+        let _ = self.0.set(observer);
+    }
+
+    /// Whether notices are wanted.
+    pub(crate) fn is_active(&self) -> bool {
+        self.0.get().is_some_and(|observer| observer.is_active())
+    }
+
+    /// Tells the observer.
+    pub(crate) fn tell(&self, notice: &Notice) {
+        if let Some(observer) = self.0.get() {
+            observer.notice(notice);
+        }
+    }
+}
