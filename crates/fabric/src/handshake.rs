@@ -33,9 +33,13 @@ pub const FROM_PROGRAM: u32 = u32::MAX;
 
 /// Silence before the first keep-alive probe, and between probes.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Unanswered probes that end a connection.
-const KEEP_ALIVE_PROBES: u32 = 3;
-/// How long sent bytes may stay unacknowledged.
+/// Unanswered probes that end a silent connection.
+const KEEP_ALIVE_PROBES: u32 = 2;
+/// How long sent bytes may stay unacknowledged where the peer always reads at once.
+///
+/// It also ends connections whose peer is well but does not read, so command and bulk lanes do
+/// without: a program may sit in a debugger, an executor behind a full stream. There are
+/// several of them, and one that is silent at the time finds a dead host by its probes.
 const USER_TIMEOUT: Duration = Duration::from_secs(3);
 
 const NONCE_LEN: usize = 32;
@@ -136,7 +140,8 @@ impl Hello {
     }
 }
 
-/// Connects and introduces itself. The stream then has no delay, keep-alive and a user time-out.
+/// Connects and introduces itself. The stream then has no delay and keep-alive: a dead host is found
+/// within about 3 s.
 /// `timeout` bounds the whole of it.
 ///
 /// # Errors
@@ -148,7 +153,7 @@ pub fn connect(addr: SocketAddr, hello: &Hello, key: &Key, timeout: Duration) ->
         unavailable(format!("cannot connect to {server}: {error}"))
             .remedy("check that it runs and that the address is right")
     })?;
-    tune(&stream).map_err(|error| unavailable(format!("{server}: {error}")))?;
+    tune(&stream, Some(hello.lane)).map_err(|error| unavailable(format!("{server}: {error}")))?;
     introduce(&stream, hello, key, deadline, &server)?;
     stream
         .set_read_timeout(None)
@@ -250,8 +255,8 @@ pub fn accept_if(
     condition: impl FnOnce(&Hello) -> Result<()>,
 ) -> Result<Hello> {
     let deadline = Deadline::after(timeout);
-    tune(stream)
-        .map_err(|error| unavailable(format!("cannot tune the connection: {error}")))?;
+    let untunable = |error: std::io::Error| unavailable(format!("cannot tune the connection: {error}"));
+    tune(stream, None).map_err(untunable)?;
     let outcome = examine(stream, key, deadline, condition);
     if let Err(error) = &outcome {
         let mut text = error.cause().as_bytes();
@@ -263,10 +268,10 @@ pub fn accept_if(
         io::close_gently(stream, deadline);
     }
     let hello = outcome?;
-    stream
-        .set_read_timeout(None)
+    tune(stream, Some(hello.lane))
+        .and_then(|()| stream.set_read_timeout(None))
         .and_then(|()| stream.set_write_timeout(None))
-        .map_err(|error| unavailable(format!("cannot tune the connection: {error}")))?;
+        .map_err(untunable)?;
     Ok(hello)
 }
 
@@ -313,8 +318,8 @@ fn answer(refused: u16, length: usize) -> [u8; ANSWER_LEN] {
     bytes
 }
 
-/// No delay, keep-alive and user time-out: a dead peer ends the connection within 3 to 4 s.
-fn tune(stream: &TcpStream) -> std::io::Result<()> {
+/// No delay, keep-alive, and a user time-out where that is right.
+fn tune(stream: &TcpStream, lane: Option<Lane>) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
     let keep_alive = TcpKeepalive::new()
@@ -322,7 +327,8 @@ fn tune(stream: &TcpStream) -> std::io::Result<()> {
         .with_interval(KEEP_ALIVE)
         .with_retries(KEEP_ALIVE_PROBES);
     socket.set_tcp_keepalive(&keep_alive)?;
-    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))
+    let reads_at_once = !matches!(lane, Some(Lane::Command | Lane::Bulk));
+    socket.set_tcp_user_timeout(reads_at_once.then_some(USER_TIMEOUT))
 }
 
 fn unavailable(cause: String) -> Error {

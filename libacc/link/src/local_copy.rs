@@ -25,11 +25,8 @@ pub(crate) fn copy(
     }
     let incoming = target.stream(QueueId::INCOMING)?;
     let before = target.last(QueueId::SYNC);
-    if before.0 > 0 {
-        let seq = device.wait_stream(incoming, target.stream(QueueId::SYNC)?, before)?;
-        target.advance(QueueId::INCOMING, seq);
-    }
-    let sink = IntoDevice { device, stream: incoming, at: dst };
+    let after = if before.0 > 0 { Some((target.stream(QueueId::SYNC)?, before)) } else { None };
+    let sink = IntoDevice { device, stream: incoming, at: dst, after };
     let seq = source.device()?.copy_out(source.stream(queue)?, src, len, Box::new(sink))?;
     source.advance(queue, seq);
     Ok(())
@@ -56,10 +53,16 @@ struct IntoDevice {
     device: Arc<dyn Device>,
     stream: StreamId,
     at: DevicePtr,
+    /// What comes first on the target. Waited for here and not by the stream: that one takes copies from
+    /// all sides, and one that waits would hold the others up, and the lanes on which they come.
+    after: Option<(StreamId, Seq)>,
 }
 
 impl Sink for IntoDevice {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        if let Some((stream, seq)) = self.after.take() {
+            self.device.synchronize(stream, seq)?;
+        }
         let len = piece.len();
         // The piece is memory of this process; `synchronize` keeps it here until it has been read.
         let range = HostRange { start: piece.as_ptr().expose_provenance(), len };

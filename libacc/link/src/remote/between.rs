@@ -32,6 +32,8 @@ pub(crate) fn remote_to_remote(
         return same_executor(queue, from, source, target, len);
     }
     let transfer = from.spec.transfer();
+    // A queue that can't push must not leave the target waiting.
+    from.core().device(source.port.device())?.queue(queue)?;
     to.expect(target, transfer, from.spec.node.0, len)?;
     from.push(queue, source, transfer, to.spec.node.0, &to.spec.address, len)
 }
@@ -93,6 +95,7 @@ pub(crate) fn remote_to_local(
     len: u64,
 ) -> Result<()> {
     let live = source.port.live()?;
+    live.core().device(source.port.device())?.queue(queue)?;
     let transfer = live.spec.transfer();
     let device = target.port.device()?;
     let incoming = target.port.stream(QueueId::INCOMING)?;
