@@ -24,6 +24,13 @@ static void four_arrays_async(int n, double s)
         a[i] = b[i] + s * c[i] + d[i];
 }
 
+static void four_arrays(int n, double s)
+{
+#pragma acc parallel loop gang vector present(a, b, c, d) num_gangs(1)
+    for (int i = 0; i < n; i++)
+        a[i] = b[i] + s * c[i] + d[i];
+}
+
 int main(void)
 {
     double enqueue[ROUNDS], whole[ROUNDS], wait[ROUNDS];
@@ -76,10 +83,7 @@ int main(void)
                 double t2 = now_us();
                 for (int i = 0; i < WAITS; i++) {
                     if (kind) {
-                        int n = 32;
-#pragma acc parallel loop gang vector present(a, b, c, d) num_gangs(1)
-                        for (int j = 0; j < n; j++)
-                            a[j] = b[j] + 0.5 * c[j] + d[j];
+                        four_arrays(32, 0.5);
                     } else {
 #pragma acc parallel num_gangs(1)
                         {

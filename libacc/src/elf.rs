@@ -27,6 +27,12 @@ pub(crate) fn declare_table(path: &Path) -> Option<Range<usize>> {
     })?
 }
 
+/// Whether it has regions: GCC lists them (`.gnu.offload_funcs`) with and without offloading.
+pub(crate) fn has_regions(path: &Path) -> bool {
+    with_elf(path, |elf| elf.section_by_name(".gnu.offload_funcs").is_some_and(|section| section.size() > 0))
+        .unwrap_or(false)
+}
+
 /// Names of the outlined regions, by their offset from the load address. They are static, so
 /// only the full symbol table has them; a stripped file has none.
 pub(crate) fn region_names(path: &Path) -> HashMap<u64, String> {

@@ -3,18 +3,19 @@
 use crate::images;
 use crate::kernels::Kernels;
 use crate::ptx::TARGET_NVPTX;
-use crate::{report, settings};
+use crate::{elf, loader, report, settings};
 use accord_device::cuda::{self, CudaConfig};
 use accord_link::{CudaPort, LocalPort};
 use accord_types::{DeviceInfo, NodeId, SpanSink, settings as names};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The GPUs that the driver shows. None for a program without code for them: its regions run on
-/// CPU devices instead.
+/// The GPUs that the driver shows. None for a program whose regions were not compiled for them: they run
+/// on CPU devices instead.
 pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
     let has_code = images::registered().iter().any(|image| image.target == TARGET_NVPTX);
-    if !has_code || settings::emulated().is_some() {
+    let needs_code = || loader::objects().iter().any(|object| object.uses_openacc() && elf::has_regions(&object.file));
+    if settings::emulated().is_some() || !has_code && needs_code() {
         return Vec::new();
     }
     let found = cuda::inventory(NodeId(0), node_name);

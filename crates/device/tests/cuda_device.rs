@@ -618,8 +618,8 @@ fn refused_code() -> Test {
 }
 
 fn refused_ptx() -> Test {
-    let device = device()?;
     fake::fail("cuLinkComplete", 0, 218);
+    let device = device()?;
     device.function(&spec("add"))?;
     let kernels = device.kernels(image(REGIONS).id());
     assert!(kernels.iter().all(|(_, why)| why.as_ref().is_some_and(|why| why.contains("does not take"))), "{kernels:?}");

@@ -26,7 +26,7 @@ mod ring;
 mod spans;
 mod spawn;
 mod stream;
-mod symbol;
+pub(crate) mod symbol;
 mod worker;
 
 pub use arena::addresses;

@@ -20,6 +20,7 @@ use accord_types::{
     QueueId, Result, Seq, SpanSink, StreamId,
 };
 use cudarc::driver::sys::{CUcontext, CUdevice, CUstream};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,7 +74,7 @@ impl CudaDevice {
         let memory = Memory::reserve(Arc::clone(&context), info.memory).map_err(failed)?;
         let shared = Shared::new(Arc::clone(&context), memory);
         let peer = peers::register(&context, &shared.memory);
-        Ok(Arc::new(Self {
+        let device = Arc::new(Self {
             info,
             streams: Table::default(),
             modules: Mutex::default(),
@@ -82,7 +83,13 @@ impl CudaDevice {
             images: config.images,
             peer,
             shared,
-        }))
+        });
+        // What is known now is compiled now and not in the middle of the program's work. An image that can't be loaded is
+        // an error of the region that needs it.
+        for image in device.images.ids() {
+            let _ = device.module(Some(ImageRef { image, index: 0 }), "");
+        }
+        Ok(device)
     }
 
     /// The driver's number of the device (`acc_get_current_cuda_device`).
@@ -278,29 +285,47 @@ impl Device for CudaDevice {
 
     fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: Box<dyn Source>) -> Result<Seq> {
         let here = source.immediate();
-        self.stream(stream)?.put_host(Op::CopyIn { dst, len, source }, here)
+        let stream = self.stream(stream)?;
+        if let Some(range) = source.memory()
+            && !here
+        {
+            let _current = self.enter(stream)?;
+            if lane::is_pinned(stream, range) {
+                // The device reads it in its turn: nothing for a thread to do.
+                return stream.put(
+                    |_| lane::copy_in_pinned(stream, dst, range),
+                    || Ok(Op::CopyIn { dst, len, source }),
+                );
+            }
+        }
+        stream.put_host(Op::CopyIn { dst, len, source }, here)
     }
 
     fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: Box<dyn Sink>) -> Result<Seq> {
         let stream = self.stream(stream)?;
         let here = sink.immediate();
-        if !here || len as usize > SMALL_SLOT {
-            // A copy out in pieces may have to wait for slots.
+        let small = here && len as usize <= SMALL_SLOT;
+        let memory = sink.memory().filter(|_| !small);
+        if !small && memory.is_none() {
             return stream.put_host(Op::CopyOut { src, len, sink }, here);
         }
         let _current = self.enter(stream)?;
-        let sink = std::cell::Cell::new(Some(sink));
-        let full = std::cell::Cell::new(false);
+        let sink = Cell::new(Some(sink));
+        // Set if there were not enough slots: then the copy has to wait for some.
+        let full = Cell::new(false);
         let seq = stream.put(
             |state| {
-                let mut own = sink.take();
-                let fits = lane::copy_out_small(stream, state, src, len as usize, &mut own);
-                sink.set(own);
-                if fits == Ok(false) {
-                    full.set(true);
-                    return Err(DriverError { call: "slots", code: DriverError::NOT_READY });
-                }
-                fits.map(drop)
+                let fits = match memory {
+                    Some(range) => lane::copy_out_now(stream, state, src, range),
+                    None => {
+                        let mut own = sink.take();
+                        let fits = lane::copy_out_small(stream, state, src, len as usize, &mut own);
+                        sink.set(own);
+                        fits
+                    }
+                }?;
+                full.set(!fits);
+                if fits { Ok(()) } else { Err(DriverError { call: "slots", code: DriverError::NOT_READY }) }
             },
             || {
                 let sink = sink.take().ok_or_else(|| Error::new(ErrorCode::ImplementationDefined, "a copy's sink is gone"))?;
@@ -308,10 +333,12 @@ impl Device for CudaDevice {
             },
         );
         match sink.take() {
-            // All slots wait for somebody to take what they hold.
             Some(sink) if full.get() => {
-                stream.synchronize(stream.last().0)?;
-                stream.put_host(Op::CopyOut { src, len, sink }, true)
+                if small {
+                    // They wait for somebody to take what they hold.
+                    stream.synchronize(stream.last().0)?;
+                }
+                stream.put_host(Op::CopyOut { src, len, sink }, here)
             }
             _ => seq,
         }
@@ -326,7 +353,7 @@ impl Device for CudaDevice {
     fn function(&self, spec: &FunctionSpec) -> Result<FunctionHandle> {
         let (module, index) = self.module(spec.kernel, &format!("region {}", spec.name))?;
         let _current = self.current()?;
-        let function = Arc::new(module.function(index, &spec.name)?);
+        let function = Arc::new(module.function(index, spec)?);
         let full = || Error::new(ErrorCode::System, "more regions than a device takes");
         let index = self.shared.functions.add(|_| Ok::<_, Error>(function)).ok_or_else(full)??;
         Ok(FunctionHandle(index))

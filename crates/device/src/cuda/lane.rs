@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 pub(crate) const DIRECT_BYTES_MAX: usize = 64 << 10;
 /// Least piece of a copy that several threads share.
 const PIECE_MIN: usize = 512 << 10;
+/// Most slots that a copy takes at once: others need some too.
+const NOW_SLOTS_MAX: usize = 32;
 /// Slots that a copy out to a sink without an address keeps filled ahead.
 const AHEAD: usize = 4;
 
@@ -97,16 +99,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Bo
     }
     if let Some(range) = source.memory() {
         if is_pinned(stream, range) {
-            // SAFETY: the program keeps its memory until it has waited; the driver reads pinned memory in its turn.
-            return unsafe {
-                shared.context.driver.cuMemcpyHtoDAsync_v2(
-                    dst.0,
-                    std::ptr::with_exposed_provenance(range.start),
-                    len,
-                    stream.raw,
-                )
-            }
-            .map_err(failed);
+            return copy_in_pinned(stream, dst, range).map_err(failed);
         }
         let piece = piece_of(len, shared.movers.width());
         return shared.movers.fill(range.start, len, dst.0, stream.raw, &shared.inward, piece).map_err(failed);
@@ -125,6 +118,12 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Bo
         done += piece;
     }
     Ok(())
+}
+
+pub(crate) fn copy_in_pinned(stream: &Stream, dst: DevicePtr, range: HostRange) -> Result<(), DriverError> {
+    let from = std::ptr::with_exposed_provenance(range.start);
+    // SAFETY: the program keeps its memory until it has waited; the driver reads pinned memory in its turn.
+    unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(dst.0, from, range.len, stream.raw) }
 }
 
 fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box<dyn Sink>) -> Result<()> {
@@ -168,13 +167,58 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
     sink.finish()
 }
 
+/// A copy out to the program's memory, if it needs no waiting: straight there if that is pinned, else into slots if
+/// enough are free. False if they are not; then nothing was done.
+pub(crate) fn copy_out_now(
+    stream: &Stream,
+    state: &mut State,
+    src: DevicePtr,
+    range: HostRange,
+) -> Result<bool, DriverError> {
+    let shared = &stream.shared;
+    if is_pinned(stream, range) {
+        let to = std::ptr::with_exposed_provenance_mut(range.start);
+        // SAFETY: the program keeps its memory until it has waited; the driver writes pinned memory in its turn.
+        unsafe { shared.context.driver.cuMemcpyDtoHAsync_v2(to, src.0, range.len, stream.raw) }?;
+        return Ok(true);
+    }
+    let piece = piece_of(range.len, shared.movers.width());
+    let pieces = range.len.div_ceil(piece);
+    let mut slots = Vec::with_capacity(pieces.min(NOW_SLOTS_MAX));
+    if pieces > NOW_SLOTS_MAX {
+        return Ok(false);
+    }
+    while slots.len() < pieces {
+        match shared.outward.try_take()? {
+            Some(slot) => slots.push(slot),
+            None => return Ok(false),
+        }
+    }
+    let tracker = Movers::tracker(pieces);
+    for (offset, slot) in (0..range.len).step_by(piece).zip(slots) {
+        let bytes = piece.min(range.len - offset);
+        let filled = fill_slot(stream, &slot, src.0 + offset as u64, bytes);
+        if let Err(error) = filled {
+            tracker.abort(error);
+            return Err(error);
+        }
+        shared.movers.land(stream.index as usize, slot, range.start + offset, bytes, &tracker);
+    }
+    state.push_landing(Landing::Moved(tracker));
+    Ok(true)
+}
+
 /// A slot that the device fills in the stream's order.
 fn fetch(stream: &Stream, from: u64, len: usize) -> Result<Slot, DriverError> {
     let slot = stream.shared.outward.take()?;
+    fill_slot(stream, &slot, from, len)?;
+    Ok(slot)
+}
+
+fn fill_slot(stream: &Stream, slot: &Slot, from: u64, len: usize) -> Result<(), DriverError> {
     // SAFETY: the slot is pinned and at least `len` long; its taker waits for the event.
     unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), from, len, stream.raw) }?;
-    slot.record(stream.raw)?;
-    Ok(slot)
+    slot.record(stream.raw)
 }
 
 /// A copy out of a few KiB: into a slot now, from there to the sink when somebody waits. False if no slot
@@ -203,7 +247,7 @@ fn piece_of(len: usize, width: usize) -> usize {
 }
 
 /// Whether the driver knows the program's memory as pinned or managed: then its engines reach it.
-fn is_pinned(stream: &Stream, range: HostRange) -> bool {
+pub(crate) fn is_pinned(stream: &Stream, range: HostRange) -> bool {
     use cudarc::driver::sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as TYPE;
     let known = |address: usize| {
         let mut kind = 0u32;

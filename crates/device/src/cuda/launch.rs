@@ -2,10 +2,12 @@
 
 use super::driver::DriverError;
 use super::stream::{State, Stream};
+use crate::cpu::symbol;
 use crate::image::{BlockLayout, Packed};
 use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result};
 use cudarc::driver::sys::CUfunction;
 use std::ffi::c_void;
+
 use std::ptr::null_mut;
 
 /// Threads of a warp, on every device there is.
@@ -17,6 +19,8 @@ const WORKERS_OF_LONG_VECTORS_MAX: u32 = 15;
 pub(crate) struct Function {
     /// Its name for people.
     pub(crate) name: String,
+    /// Where its host version is: object and offset.
+    pub(crate) place: (String, u64),
     pub(crate) raw: CUfunction,
     /// How its parameter is laid out, if it takes its block so.
     pub(crate) layout: Option<BlockLayout>,
@@ -31,6 +35,15 @@ pub(crate) struct Function {
 unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
+
+impl Function {
+    /// `region main._omp_fn.0 (main.c:12, /path/program+0x1234)`
+    pub(crate) fn describe(&self) -> String {
+        let (path, offset) = &self.place;
+        let position = symbol::position(path, *offset).map_or(String::new(), |position| format!("{position}, "));
+        format!("region {} ({position}{path}+{offset:#x})", self.name)
+    }
+}
 
 /// What fills the device, as the driver says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,7 +187,7 @@ mod tests {
 
     fn function(dims: [u32; 3]) -> Function {
         let occupancy = Occupancy { grid: 264, block: 256 };
-        Function { name: "main._omp_fn.0".into(), raw: null_mut(), layout: None, dims, threads_max: 1024, occupancy }
+        Function { name: "main._omp_fn.0".into(), place: (String::new(), 0), raw: null_mut(), layout: None, dims, threads_max: 1024, occupancy }
     }
 
     fn chosen(dims: [u32; 3], asked: [u32; 3]) -> Result<[u32; 3]> {

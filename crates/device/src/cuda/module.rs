@@ -5,7 +5,7 @@ use super::context::Context;
 use super::driver::DriverError;
 use super::launch::{Function, Occupancy};
 use crate::image::{BlockPath, Image, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, rewrite};
-use accord_types::{DevicePtr, Error, ErrorCode, Result};
+use accord_types::{DevicePtr, Error, ErrorCode, FunctionSpec, Result};
 use cudarc::driver::sys::{
     CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUjit_option, CUjitInputType, CUlinkState,
     CUmodule,
@@ -89,11 +89,12 @@ impl Module {
         self.kernels.iter().map(|(name, block)| (name.as_str(), block))
     }
 
-    /// A region by its place in the image. `name` is for people.
+    /// A region by its place in the image. `spec` is for people.
     ///
     /// # Errors
     /// `acc_error_device_init` if it isn't there.
-    pub(crate) fn function(&self, index: u32, name: &str) -> Result<Function> {
+    pub(crate) fn function(&self, index: u32, spec: &FunctionSpec) -> Result<Function> {
+        let name = &spec.name;
         let Some(known) = self.image.functions.get(index as usize) else {
             return Err(missing(&format!("region {name} (number {index})")));
         };
@@ -115,7 +116,8 @@ impl Module {
             _ => None,
         };
         Ok(Function {
-            name: name.to_owned(),
+            name: name.clone(),
+            place: (spec.object.path.clone(), spec.offset),
             raw,
             layout,
             dims,

@@ -30,18 +30,19 @@ pub(crate) struct Shared {
 /// Size of a slot for small copies; larger ones take the large slots.
 pub(crate) const SMALL_SLOT: usize = 64 << 10;
 /// Size of a slot for large copies.
-pub(crate) const LARGE_SLOT: usize = 4 << 20;
+pub(crate) const LARGE_SLOT: usize = 2 << 20;
 
 impl Shared {
     pub(crate) fn new(context: Arc<Context>, memory: Memory) -> Arc<Self> {
         const SMALL_SLOTS: usize = 128;
-        const LARGE_SLOTS: usize = 16;
+        const LARGE_SLOTS: usize = 64;
+        const LARGE_BATCH: usize = 16;
         let pinned = |bytes, slots, batch| Pinned::new(Arc::clone(&context), bytes, slots, batch);
         Arc::new(Self {
             movers: Movers::new(Arc::clone(&context)),
             small: pinned(SMALL_SLOT, SMALL_SLOTS, 16),
-            inward: pinned(LARGE_SLOT, LARGE_SLOTS, 4),
-            outward: pinned(LARGE_SLOT, LARGE_SLOTS, 4),
+            inward: pinned(LARGE_SLOT, LARGE_SLOTS, LARGE_BATCH),
+            outward: pinned(LARGE_SLOT, LARGE_SLOTS, LARGE_BATCH),
             memory: Arc::new(memory),
             functions: Table::default(),
             failure: Failure::default(),
@@ -55,17 +56,18 @@ impl Shared {
         if !error.is_sticky() {
             return error.into_error(ErrorCode::Execution);
         }
-        let mut regions: Vec<u32> = stream.map(Stream::suspects).unwrap_or_default();
-        for other in self.all_streams() {
-            for region in other.suspects() {
-                if !regions.contains(&region) {
-                    regions.push(region);
-                }
+        let mut regions = Vec::new();
+        let mut queues = Vec::new();
+        for running in self.all_streams() {
+            let suspects = running.suspects();
+            if !suspects.is_empty() {
+                queues.push(running.queue);
             }
+            regions.extend(suspects.into_iter().filter(|region| !regions.contains(region)).collect::<Vec<_>>());
         }
         let names: Vec<_> = regions
             .iter()
-            .filter_map(|region| Some(format!("region {}", self.functions.get(*region)?.name)))
+            .filter_map(|region| Some(self.functions.get(*region)?.describe()))
             .collect();
         let cause = match &names[..] {
             [] => error.to_string(),
@@ -78,8 +80,9 @@ impl Shared {
                 "check its data clauses and array bounds (compute-sanitizer finds the place); acc_shutdown and acc_init start the device anew in another process",
             );
         }
-        if let Some(stream) = stream {
-            failure = failure.queue(stream.queue);
+        // The stream that noticed need not be the one that failed.
+        if let Some(&queue) = queues.first().filter(|_| queues.len() == 1).or(stream.map(|stream| &stream.queue)) {
+            failure = failure.queue(queue);
         }
         self.failure.set(failure);
         for stream in self.all_streams() {

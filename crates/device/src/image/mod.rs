@@ -72,6 +72,11 @@ impl Images {
         id
     }
 
+    /// All that are known.
+    pub fn ids(&self) -> Vec<ImageId> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+    }
+
     /// The image with this identity.
     pub fn get(&self, id: ImageId) -> Option<Arc<Image>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
