@@ -116,6 +116,7 @@ fn create() -> Result<&'static Session> {
         // SAFETY: has no preconditions.
         process: unsafe { libc::getpid() },
     }));
+    prof::watch(&session.runtime);
     SESSION.store(session, Ordering::Release);
     if !settings::is_worker() {
         prof::load_libraries();

@@ -7,7 +7,15 @@ use std::ptr::null;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub(crate) enum Event {
+    DeviceInitStart = 1,
+    DeviceInitEnd = 2,
+    DeviceShutdownStart = 3,
+    DeviceShutdownEnd = 4,
     RuntimeShutdown = 5,
+    Create = 6,
+    Delete = 7,
+    Alloc = 8,
+    Free = 9,
     EnterDataStart = 10,
     EnterDataEnd = 11,
     ExitDataStart = 12,
@@ -16,6 +24,12 @@ pub(crate) enum Event {
     UpdateEnd = 15,
     ComputeStart = 16,
     ComputeEnd = 17,
+    LaunchStart = 18,
+    LaunchEnd = 19,
+    UploadStart = 20,
+    UploadEnd = 21,
+    DownloadStart = 22,
+    DownloadEnd = 23,
     WaitStart = 24,
     WaitEnd = 25,
 }
@@ -28,10 +42,15 @@ impl Event {
     pub(super) fn is_end(self) -> bool {
         matches!(
             self,
-            Self::EnterDataEnd
+            Self::DeviceInitEnd
+                | Self::DeviceShutdownEnd
+                | Self::EnterDataEnd
                 | Self::ExitDataEnd
                 | Self::UpdateEnd
                 | Self::ComputeEnd
+                | Self::LaunchEnd
+                | Self::UploadEnd
+                | Self::DownloadEnd
                 | Self::WaitEnd
         )
     }
@@ -115,6 +134,8 @@ pub(crate) struct EventInfo {
 impl EventInfo {
     /// Bytes of `acc_other_event_info`.
     const OTHER_BYTES: i32 = 24;
+    /// Bytes of `acc_data_event_info` and of `acc_launch_event_info`.
+    const LONG_BYTES: i32 = 56;
 
     pub(super) fn new(event: Event, construct: Construct) -> Self {
         Self {
@@ -125,6 +146,26 @@ impl EventInfo {
             tool_info: std::ptr::null_mut(),
             rest: [0; 4],
         }
+    }
+
+    /// Raised by the runtime on its own, not by a directive or call for it.
+    pub(super) fn implicit(mut self) -> Self {
+        self.implicit = 1;
+        self
+    }
+
+    /// As `acc_data_event_info`; the variable's name is not known.
+    pub(super) fn data(mut self, bytes: u64, host: usize, device: u64) -> Self {
+        self.valid_bytes = Self::LONG_BYTES;
+        self.rest = [0, bytes, host as u64, device];
+        self
+    }
+
+    /// As `acc_launch_event_info`: gangs, workers and vector length. The kernel's name is not known here.
+    pub(super) fn launch(mut self, [gangs, workers, vector]: [u64; 3]) -> Self {
+        self.valid_bytes = Self::LONG_BYTES;
+        self.rest = [0, gangs, workers, vector];
+        self
     }
 
     pub(super) fn set_event(&mut self, event: Event) {

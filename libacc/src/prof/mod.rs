@@ -1,10 +1,10 @@
 //! The profiling interface (OpenACC 3.3, chapter 5), with the layouts of GCC's `acc_prof.h`.
 //!
 //! Events of constructs and of the session are raised here, at the border. Events of single
-//! allocations, uploads, downloads and launches (`acc_ev_create` to `acc_ev_free`,
-//! `acc_ev_enqueue_*`) are not raised: they happen behind the runtime's ports.
+//! allocations, uploads, downloads and launches come from the runtime's notices.
 
 mod callbacks;
+mod device_events;
 mod info;
 mod library;
 
@@ -15,6 +15,7 @@ pub(crate) use library::{load_libraries, load_program_library};
 use accord_runtime::{LocalThread, Runtime};
 use accord_types::Result;
 use info::{ApiInfo, EventInfo, ProfInfo};
+use std::cell::Cell;
 
 /// An event pair whose end has not come. The same record is passed to callbacks of the start and the
 /// end, so that a tool finds its `tool_info` again.
@@ -23,6 +24,23 @@ pub(crate) struct Open {
     prof: ProfInfo,
     event: EventInfo,
     api: ApiInfo,
+    /// The construct around it.
+    outer: Construct,
+}
+
+thread_local! {
+    /// The construct that this thread is in: the parent of what happens on devices.
+    static PARENT: Cell<Construct> = const { Cell::new(Construct::RuntimeApi) };
+}
+
+/// Lets tools see what happens on the devices of `runtime`.
+pub(crate) fn watch(runtime: &Runtime) {
+    runtime.observe(Box::new(device_events::Tools));
+}
+
+/// The construct that this thread is in.
+fn parent() -> Construct {
+    PARENT.get()
 }
 
 /// The pairs of events that constructs and waits raise.
@@ -71,6 +89,7 @@ pub(crate) fn start(
         prof: ProfInfo::new(pair.0, kind, num, async_),
         event: EventInfo::new(pair.0, construct),
         api: ApiInfo::new(kind),
+        outer: PARENT.replace(construct),
     };
     callbacks::call(pair.0, &mut open.prof, &mut open.event, &mut open.api);
     open
@@ -91,5 +110,6 @@ impl Open {
         self.prof.set_event(self.end);
         self.event.set_event(self.end);
         callbacks::call(self.end, &mut self.prof, &mut self.event, &mut self.api);
+        PARENT.set(self.outer);
     }
 }
