@@ -1,8 +1,10 @@
 //! Waiting: the `wait` directive and clauses (OpenACC 3.3, 2.16).
 
 use crate::device::Device;
+use crate::queues::Queues;
 use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, QueueId, Result};
+use std::sync::MutexGuard;
 
 impl Runtime {
     /// `wait` (2.16.3). No `waits` means all queues. With an `async` clause the host does not
@@ -54,48 +56,42 @@ impl Runtime {
     /// # Errors
     /// The first failure of what was waited for.
     pub(crate) fn queue_waits(&self, device: &Device, queue: QueueId, others: &[QueueId]) -> Result<()> {
-        let mut queues = device.queues();
-        let busy: Vec<QueueId> =
-            others.iter().copied().filter(|other| *other != queue && queues.busy(*other)).collect();
-        self.wait_for(device, queue, &busy, &mut queues)?;
-        drop(queues);
-        if queue == QueueId::SYNC {
-            return device.wait(&busy);
-        }
-        device.lock().follow_echoes(queue, &busy);
-        Ok(())
+        let queues = device.queues();
+        let busy = others.iter().copied().filter(|other| *other != queue && queues.busy(*other)).collect();
+        self.wait_for(device, queue, busy, queues)
     }
 
-    /// Makes `queue` wait for all queues; the host does if it is the synchronous one.
+    /// Makes `queue` wait for all queues; the host does if it is the synchronous one, and hears of failures of synchronous
+    /// operations too that have returned before they were done.
     ///
     /// # Errors
     /// The first failure of what was waited for.
     pub(crate) fn wait_for_all(&self, device: &Device, queue: QueueId) -> Result<()> {
-        let mut queues = device.queues();
-        let busy: Vec<QueueId> = queues.all_busy().filter(|other| *other != queue).collect();
-        self.wait_for(device, queue, &busy, &mut queues)?;
-        drop(queues);
-        if queue == QueueId::SYNC {
-            return device.wait(&busy);
+        let queues = device.queues();
+        let mut busy: Vec<QueueId> = queues.all_busy().filter(|other| *other != queue).collect();
+        if queue == QueueId::SYNC && queues.busy(QueueId::SYNC) {
+            busy.push(QueueId::SYNC);
         }
-        device.lock().follow_echoes(queue, &busy);
-        Ok(())
+        self.wait_for(device, queue, busy, queues)
     }
 
     fn wait_for(
         &self,
         device: &Device,
         queue: QueueId,
-        others: &[QueueId],
-        queues: &mut crate::queues::Queues,
+        others: Vec<QueueId>,
+        mut queues: MutexGuard<'_, Queues>,
     ) -> Result<()> {
         if queue == QueueId::SYNC {
-            return Ok(());
+            drop(queues);
+            return device.wait(&others);
         }
-        for other in others {
+        for other in &others {
             device.port.wait_queue(queue, *other).map_err(|error| device.place(error).queue(queue))?;
             queues.filled(queue, false);
         }
+        drop(queues);
+        device.lock().follow_echoes(queue, &others);
         Ok(())
     }
 }
