@@ -8,7 +8,7 @@ use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
 use accord_device::{Device, Sink, Source};
 use accord_types::{
     ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, HostRange, ImageId, ImageRef, LaunchDims, NodeId,
-    ObjectSpec, QueueId, Result, Seq, StreamId,
+    ObjectSpec, QueueId, Result, Seq, Span, SpanKind, SpanSink, StreamId,
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,6 +47,7 @@ fn main() {
         ("regions_without_gpu_code_say_so", without_code),
         ("the_programs_own_context_stays_current", own_context),
         ("two_devices_copy_to_each_other", two_devices),
+        ("spans_tell_what_ran", spans_tell),
     ];
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", lack_of_memory as fn() -> Test),
@@ -590,6 +591,39 @@ fn two_devices() -> Test {
         two.synchronize(b, seq)?;
     }
     assert!(read_doubles(&one, a, at_one, n as u64)?.iter().all(|x| *x == 11.0));
+    Ok(())
+}
+
+#[derive(Default)]
+struct Spans(Mutex<Vec<Span>>);
+impl SpanSink for Spans {
+    fn span(&self, span: Span) {
+        self.0.lock().expect("test lock").push(span);
+    }
+}
+
+fn spans_tell() -> Test {
+    let device = device()?;
+    let spans = Arc::new(Spans::default());
+    device.trace(spans.clone());
+    let stream = device.create_stream(QueueId(4))?;
+    let at = device.addresses().0;
+    write(&device, stream, at, doubles([1.0; 1000]))?;
+    double_slowly(&device, stream, at, 1.0)?;
+    device.copy(stream, at.offset(8000), at, 800)?;
+    read(&device, stream, at, 160)?;
+    let spans = spans.0.lock().expect("test lock").clone();
+    let seen: Vec<_> = spans.iter().map(|span| (span.kind, span.name.as_str(), span.bytes)).collect();
+    let expected = [
+        (SpanKind::CopyIn, "", 8000),
+        (SpanKind::Launch, "double_slowly._omp_fn.0", 0),
+        (SpanKind::Copy, "", 800),
+        (SpanKind::CopyOut, "", 160),
+    ];
+    assert_eq!(seen, expected);
+    assert!(spans.iter().all(|span| span.queue == QueueId(4) && span.start_ns <= span.end_ns));
+    assert!(spans.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns + 1000), "{spans:?}");
+    assert!(spans[1].end_ns - spans[1].start_ns > 1_000_000, "a slow region takes its time");
     Ok(())
 }
 

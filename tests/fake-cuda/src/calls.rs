@@ -194,6 +194,10 @@ calls! {
     fn cuEventRecord(event: *const Event, raw: *mut c_void) { (*event).record(&stream(raw)?); Ok(()) }
     fn cuEventQuery(event: *const Event) { if (*event).is_done() { begin("") } else { Err(NOT_READY) } }
     fn cuEventSynchronize(event: *const Event) { (*event).wait(); begin("") }
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: *const Event, end: *const Event) {
+        *milliseconds = (*end).after(&*start).ok_or(NOT_READY)?;
+        Ok(())
+    }
     fn cuLinkCreate_v2(_count: c_uint, _options: *mut c_void, _values: *mut c_void, state: *mut *mut Link) {
         current()?;
         *state = Box::into_raw(Box::default());

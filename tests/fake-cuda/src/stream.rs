@@ -2,7 +2,8 @@
 
 use crate::control::lock;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -21,7 +22,11 @@ struct State {
 
 /// A point in a stream; none before it was recorded.
 #[derive(Default)]
-pub(crate) struct Event(Mutex<Option<(Arc<Stream>, u64)>>);
+pub(crate) struct Event {
+    point: Mutex<Option<(Arc<Stream>, u64)>>,
+    /// When the stream got there.
+    time: Arc<OnceLock<Instant>>,
+}
 
 impl Stream {
     pub(crate) fn start() -> Arc<Self> {
@@ -81,12 +86,21 @@ impl Stream {
 
 impl Event {
     pub(crate) fn record(&self, stream: &Arc<Stream>) {
+        let time = Arc::clone(&self.time);
+        stream.put(move || {
+            let _ = time.set(Instant::now());
+        });
         let put = lock(&stream.state).put;
-        *lock(&self.0) = Some((Arc::clone(stream), put));
+        *lock(&self.point) = Some((Arc::clone(stream), put));
+    }
+
+    /// Milliseconds from `start` to here, once both have happened.
+    pub(crate) fn after(&self, start: &Self) -> Option<f32> {
+        Some(self.time.get()?.saturating_duration_since(*start.time.get()?).as_secs_f32() * 1e3)
     }
 
     fn point(&self) -> Option<(Arc<Stream>, u64)> {
-        lock(&self.0).clone()
+        lock(&self.point).clone()
     }
 
     pub(crate) fn is_done(&self) -> bool {

@@ -72,7 +72,7 @@ impl CudaDevice {
         let context = Arc::new(Context::retain(driver, raw).map_err(failed)?);
         let _current = context.enter().map_err(failed)?;
         let memory = Memory::reserve(Arc::clone(&context), info.memory).map_err(failed)?;
-        let shared = Shared::new(Arc::clone(&context), memory);
+        let shared = Shared::new(info.id, Arc::clone(&context), memory);
         let peer = peers::register(&context, &shared.memory);
         let device = Arc::new(Self {
             info,
@@ -146,14 +146,8 @@ impl CudaDevice {
             self.wait_for(ours, target.stream(other)?, seq)?;
         }
         let to = target.raw_context();
-        let from = self.raw_context();
         let _current = self.enter(ours)?;
-        let driver = self.shared.context.driver;
-        ours.put(
-            // SAFETY: the driver checks addresses; both contexts are retained by their devices.
-            |_| unsafe { driver.cuMemcpyPeerAsync(dst.0, to, src.0, from, len as usize, ours.raw) },
-            || Ok(Op::Peer { dst, to, src, len }),
-        )
+        ours.put(|_| lane::push(ours, dst, to, src, len), || Ok(Op::Peer { dst, to, src, len }))
     }
 
     /// For each region of an image that was used: its name in the PTX, and why it doesn't take its argument
@@ -265,7 +259,12 @@ impl Device for CudaDevice {
         Ok(StreamId(index))
     }
 
-    fn trace(&self, _sink: Arc<dyn SpanSink>) {}
+    fn trace(&self, sink: Arc<dyn SpanSink>) {
+        if let Ok(_current) = self.current() {
+            // A device that can't be traced has other troubles, which its next call tells.
+            let _ = self.shared.tracer.start(sink);
+        }
+    }
 
     fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.shared.failure.check()?;
@@ -438,6 +437,7 @@ impl Device for CudaDevice {
                 stream.drain();
             }
         }
+        self.shared.tracer.drain();
         self.modules.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.shared.memory.clear();
     }

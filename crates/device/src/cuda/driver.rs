@@ -115,6 +115,7 @@ driver! {
     cuEventRecord(event: CUevent, stream: CUstream);
     cuEventQuery(event: CUevent);
     cuEventSynchronize(event: CUevent);
+    cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent);
     cuLinkCreate_v2(count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void, state: *mut CUlinkState);
     cuLinkAddData_v2(state: CUlinkState, kind: CUjitInputType, data: *mut c_void, size: usize, name: *const c_char, count: c_uint, options: *mut CUjit_option, values: *mut *mut c_void);
     cuLinkComplete(state: CUlinkState, code: *mut *mut c_void, size: *mut usize);

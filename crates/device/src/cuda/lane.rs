@@ -7,7 +7,8 @@ use super::pinned::Slot;
 use super::shared::LARGE_SLOT;
 use super::stream::{Landing, Op, State, Stream};
 use crate::{Sink, Source};
-use accord_types::{DevicePtr, HostRange, Result};
+use accord_types::{DevicePtr, HostRange, Result, SpanKind};
+use cudarc::driver::sys::CUcontext;
 use std::collections::VecDeque;
 
 /// Copies in up to this size go to the driver as they are: it takes the bytes before it returns.
@@ -26,16 +27,20 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
     let _current = shared.context.enter().map_err(failed)?;
     match op {
         Op::Store { dst, bytes } => store(stream, dst, &bytes).map_err(failed),
-        Op::CopyIn { dst, len, source } => copy_in(stream, seq, dst, len as usize, source),
-        Op::CopyOut { src, len, sink } => copy_out(stream, seq, src, len as usize, sink),
-        Op::Copy { dst, src, len } => copy(stream, dst, src, len).map_err(failed),
-        Op::Peer { dst, to, src, len } => {
-            // SAFETY: the driver checks addresses; both contexts are retained by their devices.
-            unsafe {
-                shared.context.driver.cuMemcpyPeerAsync(dst.0, to, src.0, shared.context.raw, len as usize, stream.raw)
-            }
-            .map_err(failed)
+        Op::CopyIn { dst, len, source } => {
+            let span = shared.tracer.begin(stream);
+            copy_in(stream, seq, dst, len as usize, source)?;
+            shared.tracer.end(span, stream, SpanKind::CopyIn, len, String::new);
+            Ok(())
         }
+        Op::CopyOut { src, len, sink } => {
+            let span = shared.tracer.begin(stream);
+            copy_out(stream, seq, src, len as usize, sink)?;
+            shared.tracer.end(span, stream, SpanKind::CopyOut, len, String::new);
+            Ok(())
+        }
+        Op::Copy { dst, src, len } => copy(stream, dst, src, len).map_err(failed),
+        Op::Peer { dst, to, src, len } => push(stream, dst, to, src, len).map_err(failed),
         Op::Launch { function, index, dims, block } => {
             let grid = launch::choose(&function, dims)?;
             launch::issue(stream, &mut stream.lock(), index, &function, grid, &block.get()).map_err(failed)
@@ -61,16 +66,35 @@ fn settle(stream: &Stream, seq: u64) -> Result<()> {
     stream.synchronize(seq - 1)
 }
 
+/// Copies to the device of another context.
+pub(crate) fn push(stream: &Stream, dst: DevicePtr, to: CUcontext, src: DevicePtr, len: u64) -> Result<(), DriverError> {
+    let context = &stream.shared.context;
+    let span = stream.shared.tracer.begin(stream);
+    // SAFETY: the driver checks addresses; both contexts are retained by their devices.
+    unsafe { context.driver.cuMemcpyPeerAsync(dst.0, to, src.0, context.raw, len as usize, stream.raw) }?;
+    stream.shared.tracer.end(span, stream, SpanKind::Push, len, String::new);
+    Ok(())
+}
+
 pub(crate) fn store(stream: &Stream, dst: DevicePtr, bytes: &[u8]) -> Result<(), DriverError> {
+    let span = stream.shared.tracer.begin(stream);
     for (index, piece) in bytes.chunks(DIRECT_BYTES_MAX).enumerate() {
         let to = dst.0 + (index * DIRECT_BYTES_MAX) as u64;
         // SAFETY: the bytes are readable; the driver checks the address and takes so few before it returns.
         unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(to, piece.as_ptr().cast(), piece.len(), stream.raw) }?;
     }
+    stream.shared.tracer.end(span, stream, SpanKind::CopyIn, bytes.len() as u64, String::new);
     Ok(())
 }
 
 pub(crate) fn copy(stream: &Stream, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<(), DriverError> {
+    let span = stream.shared.tracer.begin(stream);
+    move_within(stream, dst, src, len)?;
+    stream.shared.tracer.end(span, stream, SpanKind::Copy, len, String::new);
+    Ok(())
+}
+
+fn move_within(stream: &Stream, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<(), DriverError> {
     let (low, high) = (dst.0.min(src.0), dst.0.max(src.0));
     if high - low >= len || high == low {
         // SAFETY: the driver checks the addresses.
@@ -195,6 +219,7 @@ pub(crate) fn copy_out_now(
         }
     }
     let tracker = Movers::tracker(pieces);
+    let span = shared.tracer.begin(stream);
     for (offset, slot) in (0..range.len).step_by(piece).zip(slots) {
         let bytes = piece.min(range.len - offset);
         let filled = fill_slot(stream, &slot, src.0 + offset as u64, bytes);
@@ -204,6 +229,7 @@ pub(crate) fn copy_out_now(
         }
         shared.movers.land(stream.index as usize, slot, range.start + offset, bytes, &tracker);
     }
+    shared.tracer.end(span, stream, SpanKind::CopyOut, range.len as u64, String::new);
     state.push_landing(Landing::Moved(tracker));
     Ok(true)
 }
@@ -231,10 +257,10 @@ pub(crate) fn copy_out_small(
     sink: &mut Option<Box<dyn Sink>>,
 ) -> Result<bool, DriverError> {
     let Some(slot) = stream.shared.small.try_take()? else { return Ok(false) };
+    let span = stream.shared.tracer.begin(stream);
     // SAFETY: the slot is pinned, and read only after the stream has got past this.
-    unsafe {
-        stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), src.0, len, stream.raw)
-    }?;
+    unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), src.0, len, stream.raw) }?;
+    stream.shared.tracer.end(span, stream, SpanKind::CopyOut, len as u64, String::new);
     if let Some(sink) = sink.take() {
         state.push_landing(Landing::Small { slot, len, sink });
     }

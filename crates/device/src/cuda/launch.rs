@@ -4,7 +4,7 @@ use super::driver::DriverError;
 use super::stream::{State, Stream};
 use crate::cpu::symbol;
 use crate::image::{BlockLayout, Packed};
-use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result};
+use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result, SpanKind};
 use cudarc::driver::sys::CUfunction;
 use std::ffi::c_void;
 
@@ -146,6 +146,7 @@ pub(crate) fn issue(
         }
     };
     let mut parameters = [parameter];
+    let span = stream.shared.tracer.begin(stream);
     // SAFETY: the function's one parameter is a block of the layout's size, or an address.
     unsafe {
         stream.shared.context.driver.cuLaunchKernel(
@@ -161,7 +162,9 @@ pub(crate) fn issue(
             parameters.as_mut_ptr(),
             null_mut(),
         )
-    }
+    }?;
+    stream.shared.tracer.end(span, stream, SpanKind::Launch, 0, || function.name.clone());
+    Ok(())
 }
 
 /// Puts a block into the stream's own device memory, its relative slots made absolute.

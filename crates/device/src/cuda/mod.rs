@@ -18,6 +18,7 @@ mod probe;
 mod shared;
 mod stream;
 mod table;
+mod trace;
 
 pub use device::{CudaConfig, CudaDevice};
 pub use probe::{Probe, inventory};

@@ -8,8 +8,9 @@ use super::movers::Movers;
 use super::pinned::Pinned;
 use super::stream::Stream;
 use super::table::Table;
+use super::trace::Tracer;
 use crate::failure::Failure;
-use accord_types::{Error, ErrorCode};
+use accord_types::{DeviceId, Error, ErrorCode};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub(crate) struct Shared {
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) functions: Table<Arc<Function>>,
     pub(crate) failure: Failure,
+    pub(crate) tracer: Tracer,
     pub(crate) streams: Mutex<Vec<Weak<Stream>>>,
     pub(crate) context: Arc<Context>,
 }
@@ -33,7 +35,7 @@ pub(crate) const SMALL_SLOT: usize = 64 << 10;
 pub(crate) const LARGE_SLOT: usize = 2 << 20;
 
 impl Shared {
-    pub(crate) fn new(context: Arc<Context>, memory: Memory) -> Arc<Self> {
+    pub(crate) fn new(device: DeviceId, context: Arc<Context>, memory: Memory) -> Arc<Self> {
         const SMALL_SLOTS: usize = 128;
         const LARGE_SLOTS: usize = 64;
         const LARGE_BATCH: usize = 16;
@@ -46,6 +48,7 @@ impl Shared {
             memory: Arc::new(memory),
             functions: Table::default(),
             failure: Failure::default(),
+            tracer: Tracer::new(device, Arc::clone(&context)),
             streams: Mutex::default(),
             context,
         })

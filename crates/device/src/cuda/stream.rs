@@ -264,6 +264,7 @@ impl Stream {
             let waited = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
             waited.map_err(|error| self.shared.driver_failed(error, Some(self)))?;
             self.arrived(issued);
+            self.shared.tracer.drain();
         } else {
             drop(state);
         }
