@@ -25,7 +25,12 @@ impl Runtime {
     pub fn set_device_type(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<()> {
         let set = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
-            if t.current.is_none() || self.current_type(t)? != concrete {
+            let stays = match t.current {
+                None => false,
+                Some(Current::Host) => concrete == DeviceType::Host,
+                Some(Current::Device(index)) => self.of_type(concrete).any(|device| device.index == index),
+            };
+            if !stays {
                 // The environment's number is about the type that the program starts with.
                 let initial = self.initial_num();
                 let num = if initial < i64::from(self.count(concrete)) { initial } else { 0 };

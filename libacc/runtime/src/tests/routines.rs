@@ -52,6 +52,9 @@ fn device_numbers_are_per_type_and_per_thread() {
         w.runtime.set_device_num(&mut w.t, num, DeviceType::NotHost).unwrap();
         assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::NotHost).unwrap(), num as u32);
     }
+    w.runtime.set_device_num(&mut w.t, 1, DeviceType::Cpu).unwrap();
+    w.runtime.set_device_type(&mut w.t, DeviceType::NotHost).unwrap();
+    assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Cpu).unwrap(), 1, "it is of that type already");
     w.runtime.set_device_type(&mut w.t, DeviceType::Nvidia).unwrap();
     assert_eq!(w.runtime.get_device_num(&mut w.t, DeviceType::Nvidia).unwrap(), 0);
 }
