@@ -69,6 +69,30 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
+    /// Where the device has what queued regions make of a variable that is copied in now, if the program has not set
+    /// it since: the program's own memory may only get it later.
+    pub(super) fn echoed(&self, range: HostRange) -> Result<Option<DevicePtr>, Stop> {
+        if self.queue == QueueId::SYNC || self.waited {
+            return Ok(None);
+        }
+        let end = range.start.saturating_add(range.len);
+        let comes_first = |e: &&Echo| e.queue == self.queue || e.followers.contains(&self.queue);
+        let overlaps = |e: &&Echo| e.range.start < end && range.start < e.range.start + e.range.len;
+        for echo in self.state.echoes.iter().filter(overlaps).filter(comes_first) {
+            let mut value = Value::default();
+            self.host.read(echo.range.start, &mut value[..echo.range.len]);
+            if value != echo.sent {
+                continue;
+            }
+            if echo.range == range && echo.queue == self.queue {
+                return Ok(Some(echo.device));
+            }
+            // A part of something else, or another queue's: rare enough to wait for.
+            return Err(Stop::Wait(vec![echo.queue]));
+        }
+        Ok(None)
+    }
+
     /// The construct is certain: sends the values and keeps the places.
     pub(super) fn send_echoes(&mut self) {
         for k in 0..self.region.echoes.len() {

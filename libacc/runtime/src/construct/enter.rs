@@ -41,6 +41,7 @@ impl Entering<'_> {
         region.device = self.device.index;
         region.epoch = self.device.epoch();
         let ticket = state.ticket();
+        let mut waited = false;
         loop {
             plan.begin(self.device);
             plan.ticket = ticket;
@@ -52,6 +53,7 @@ impl Entering<'_> {
                 state: &mut state,
                 queues: &mut queues,
                 queue: self.queue,
+                waited,
                 mode: self.mode,
                 entries: &mut *entries,
                 plan: &mut *plan,
@@ -82,6 +84,7 @@ impl Entering<'_> {
                 Stop::Wait(queues) => {
                     drop(state);
                     self.device.wait(&queues)?;
+                    waited = true;
                     self.device.lock()
                 }
             };

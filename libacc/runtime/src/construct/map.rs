@@ -50,6 +50,8 @@ pub(crate) struct Mapping<'a, 'e> {
     pub(crate) state: &'a mut State,
     pub(crate) queues: &'a mut Queues,
     pub(crate) queue: QueueId,
+    /// All that was queued when the construct began is done.
+    pub(crate) waited: bool,
     pub(crate) mode: Mode,
     pub(crate) entries: &'a mut Entries<'e>,
     pub(crate) plan: &'a mut Plan,
@@ -318,6 +320,10 @@ impl Mapping<'_, '_> {
     }
 
     pub(crate) fn copy_in(&mut self, dst: DevicePtr, src: HostRange) -> Result<(), Stop> {
+        if let Some(echo) = self.echoed(src)? {
+            self.plan.before.push(Step::Copy { dst, src: echo, len: src.len as u64 });
+            return Ok(());
+        }
         let when = if self.queue == QueueId::SYNC {
             ReadWhen::BeforeReturn
         } else {
@@ -331,6 +337,8 @@ impl Mapping<'_, '_> {
 
     fn arriving(&self, range: HostRange) -> Result<Arriving, Stop> {
         match self.queues.arriving(range) {
+            // What other threads queued since is theirs to order.
+            Arriving::Unknown if self.waited => Ok(Arriving::No),
             Arriving::Unknown => Err(Stop::Wait(self.queues.all_busy().collect())),
             known => Ok(known),
         }
@@ -338,15 +346,21 @@ impl Mapping<'_, '_> {
 
     /// A private copy of the program's bytes, for this launch only.
     fn private(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
-        if let Some(at) = self.block.reserve(range.len) {
+        let echo = self.echoed(range)?;
+        if echo.is_none()
+            && let Some(at) = self.block.reserve(range.len)
+        {
             self.host.read(range.start, self.block.private(at, range.len));
             self.block.set_private(i, at);
             return Ok(());
         }
         let device = self.allocate(range.len, Purpose::Arguments)?;
         self.region.temporaries.push(device);
-        // Too much for the launch, or a compiler temporary of any size: read now either way.
-        self.plan.before.push(Step::In { dst: device, src: range, when: ReadWhen::BeforeReturn });
+        self.plan.before.push(match echo {
+            Some(src) => Step::Copy { dst: device, src, len: range.len as u64 },
+            // Too much for the launch, or a compiler temporary of any size: read now either way.
+            None => Step::In { dst: device, src: range, when: ReadWhen::BeforeReturn },
+        });
         self.slot(i, device.0);
         Ok(())
     }

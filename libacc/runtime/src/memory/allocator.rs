@@ -96,7 +96,7 @@ impl Allocator {
         waits: &mut Vec<QueueId>,
     ) -> Result<DevicePtr, Blocked> {
         let Some(len) = bytes.max(1).checked_next_multiple_of(GRANULE) else {
-            return Err(Blocked::Failed(self.no_memory(bytes)));
+            return Err(Blocked::Failed(self.no_memory(bytes, None)));
         };
         let fitting = self.fitting(len, queue, queues);
         let (start, after) = match fitting {
@@ -107,9 +107,14 @@ impl Allocator {
                 Ok(Some(grown)) => grown,
                 Ok(None) | Err(_) => (start, after),
             },
-            None => match self.grow(len, queues, mapper).map_err(Blocked::Failed)? {
-                Some(grown) => grown,
-                None => self.squeeze(len, bytes, queues, mapper)?,
+            None => match self.grow(len, queues, mapper) {
+                Ok(Some(grown)) => grown,
+                Ok(None) => self.squeeze(len, bytes, None, queues, mapper)?,
+                // Others use the device too: what lies idle here may be what it lacks.
+                Err(error) if error.code() == ErrorCode::OutOfMemory => {
+                    self.squeeze(len, bytes, Some(error), queues, mapper)?
+                }
+                Err(error) => return Err(Blocked::Failed(error)),
             },
         };
         for other in queues.before(queue, after) {
@@ -260,11 +265,12 @@ impl Allocator {
         Ok(Some((start, self.free[&start].after)))
     }
 
-    /// The last resorts, when neither a free block fits nor more can be mapped.
+    /// The last resorts, when neither a free block fits nor more can be mapped; `refused` is the device's reason.
     fn squeeze(
         &mut self,
         len: u64,
         bytes: u64,
+        refused: Option<Error>,
         queues: &mut Queues,
         mapper: &dyn Mapper,
     ) -> Result<(u64, After), Blocked> {
@@ -280,8 +286,9 @@ impl Allocator {
             .filter_map(|(start, free)| Some((*start, whole_pages(*start, free.len)?, free.after)))
             .collect();
         let idle: u64 = pages.iter().map(|(_, (_, len), _)| len).sum();
-        if self.capacity - self.mapped + idle < len.next_multiple_of(PAGE) {
-            return Err(Blocked::Failed(self.no_memory(bytes)));
+        let room = if refused.is_some() { 0 } else { self.capacity - self.mapped };
+        if idle == 0 || room + idle < len.next_multiple_of(PAGE) {
+            return Err(Blocked::Failed(self.no_memory(bytes, refused)));
         }
         let mut busy: Vec<_> = pages
             .iter()
@@ -393,7 +400,7 @@ impl Allocator {
         Some(free)
     }
 
-    fn no_memory(&self, bytes: u64) -> Error {
+    fn no_memory(&self, bytes: u64, refused: Option<Error>) -> Error {
         let held = |purpose| {
             let (count, sum) = self
                 .used
@@ -402,11 +409,12 @@ impl Allocator {
                 .fold((0u64, 0u64), |(count, sum), used| (count + 1, sum + used.len));
             format!("{sum} in {count}")
         };
+        let refused = refused.map_or(String::new(), |error| format!("; the device says: {}", error.cause()));
         Error::new(
             ErrorCode::OutOfMemory,
             format!(
                 "no {bytes} bytes in one piece: of {} bytes of device memory, present data holds {} blocks, \
-                 acc_malloc {}, arguments of launches {}, and {} lie free in pieces",
+                 acc_malloc {}, arguments of launches {}, and {} lie free in pieces{refused}",
                 self.capacity,
                 held(Purpose::Data),
                 held(Purpose::Malloc),

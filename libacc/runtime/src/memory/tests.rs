@@ -4,7 +4,7 @@ use super::{Allocator, Blocked, Mapper, Purpose};
 use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, Error, ErrorCode, QueueId};
 use proptest::prelude::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 const BASE: u64 = 0x1000_0000_0000;
@@ -12,11 +12,14 @@ const MIB: u64 = 1 << 20;
 
 /// Knows which pages have memory.
 #[derive(Default)]
-struct Pages(RefCell<BTreeMap<u64, ()>>, RefCell<usize>);
+struct Pages(RefCell<BTreeMap<u64, ()>>, RefCell<usize>, Cell<Option<usize>>);
 
 impl Mapper for Pages {
     fn map(&self, start: DevicePtr, len: u64) -> Result<(), Error> {
         *self.1.borrow_mut() += 1;
+        if self.2.get().is_some_and(|most| self.0.borrow().len() + (len / (2 * MIB)) as usize > most) {
+            return Err(Error::new(ErrorCode::OutOfMemory, "another program has it"));
+        }
         for page in 0..len / (2 * MIB) {
             assert!(self.0.borrow_mut().insert(start.0 + page * 2 * MIB, ()).is_none(), "mapped twice");
         }
@@ -136,6 +139,31 @@ fn idle_pieces_are_given_back_and_mapped_in_one() {
     };
     assert!(!blocks.contains(&block));
     assert!(waits.is_empty());
+    memory.check_invariants();
+}
+
+#[test]
+fn a_device_that_has_less_than_it_says_gets_back_what_lies_idle() {
+    let (mut memory, mut queues, pages) = (allocator(64 * MIB), Queues::default(), Pages::default());
+    pages.2.set(Some(6));
+    let mut waits = Vec::new();
+    let blocks: Vec<_> =
+        (0..6).map(|_| take(&mut memory, 2 * MIB, 1, &mut queues, &pages, &mut waits).unwrap()).collect();
+    for block in blocks.iter().step_by(2) {
+        memory.give_back(*block, After::NOTHING, &queues);
+    }
+    let block = loop {
+        match take(&mut memory, 6 * MIB, 2, &mut queues, &pages, &mut waits) {
+            Ok(block) => break block,
+            Err(Blocked::Until(busy)) => queues.done(&busy, queues.now()),
+            Err(Blocked::Failed(error)) => panic!("{error}"),
+        }
+    };
+    assert!(!blocks.contains(&block));
+    let Err(Blocked::Failed(error)) = take(&mut memory, 2 * MIB, 1, &mut queues, &pages, &mut waits) else {
+        panic!("there is none left")
+    };
+    assert!(error.cause().ends_with("the device says: another program has it"), "{error}");
     memory.check_invariants();
 }
 

@@ -62,6 +62,28 @@ fn a_changed_variable_comes_back_and_passes_from_region_to_region() {
 }
 
 #[test]
+fn whoever_copies_a_changed_variable_in_gets_what_the_queue_made_of_it() {
+    let (mut w, seen) = world();
+    w.put_u64(K, 5);
+    w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+    w.parallel(KEEP, &[(TO, 8, K)], ASYNC_1).unwrap();
+    w.enter_async(&[(TO, 8, K)], 1).unwrap();
+    w.parallel(KEEP, &[(FORCE_PRESENT, 8, K)], ASYNC_1).unwrap();
+    assert_eq!(value(&w), 5, "nothing has run yet");
+    w.exit_async(&[(RELEASE, 8, K)], 1).unwrap();
+    // As a part of something larger.
+    w.parallel(KEEP, &[(TO, 16, K)], ASYNC_1).unwrap();
+    w.runtime.wait_all(&mut w.t).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [5, 6, 6, 6]);
+    // In another queue that waits for the first.
+    w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+    w.parallel(KEEP, &[(TO, 8, K)], ASYNC_2_AFTER_1).unwrap();
+    w.runtime.wait_all(&mut w.t).unwrap();
+    assert_eq!(seen.lock().unwrap()[4..], [6, 7]);
+    w.assert_empty();
+}
+
+#[test]
 fn what_the_program_sets_in_between_counts() {
     let (mut w, seen) = world();
     w.put_u64(K, 5);
