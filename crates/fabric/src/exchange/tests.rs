@@ -1,0 +1,123 @@
+use super::*;
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+
+enum Word {
+    Ready(TransferId),
+    Landed(TransferId),
+    Refused(TransferId, Error),
+}
+
+struct Line(mpsc::Sender<Word>);
+
+impl Voice for Line {
+    fn ready(&self, transfer: TransferId) {
+        self.0.send(Word::Ready(transfer)).unwrap();
+    }
+    fn landed(&self, transfer: TransferId) {
+        self.0.send(Word::Landed(transfer)).unwrap();
+    }
+    fn refused(&self, transfer: TransferId, error: &Error) {
+        self.0.send(Word::Refused(transfer, error.clone())).unwrap();
+    }
+}
+
+struct Two {
+    pusher: Arc<Exchange>,
+    target: Arc<Exchange>,
+    outbox: Arc<Outbox>,
+}
+
+/// Two exchanges in one process: party 1 pushes to party 2 over a real lane.
+fn two() -> Two {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let far = Arc::new(listener.accept().unwrap().0);
+    let (pusher, target) = (Exchange::new(), Exchange::new());
+    let outbox = Outbox::new(Arc::default());
+    outbox.add(Arc::new(near));
+    let inbox = Inbox::new(Arc::default(), false);
+    let (line, words) = mpsc::channel();
+    target.arrived(1, Arc::new(Line(line)), inbox.clone());
+    std::thread::spawn(move || inbox.serve(&far));
+    let (listening, lanes) = (pusher.clone(), outbox.clone());
+    std::thread::spawn(move || {
+        for word in words {
+            match word {
+                Word::Ready(transfer) => {
+                    if listening.on_ready(transfer).unwrap() {
+                        tell_abandoned(&lanes, transfer);
+                    }
+                }
+                Word::Landed(transfer) => listening.on_landed(transfer).unwrap(),
+                Word::Refused(transfer, error) => listening.on_refused(transfer, error).unwrap(),
+            }
+        }
+    });
+    Two { pusher, target, outbox }
+}
+
+/// Takes all bytes at once and reports them.
+fn taker(len: usize, to: mpsc::Sender<Vec<u8>>) -> Starter {
+    Box::new(move |arrival| {
+        let (mut bytes, ending) = arrival.split().unwrap();
+        let mut buffer = vec![0; len];
+        bytes.fill(&mut buffer);
+        drop(bytes);
+        to.send(buffer).unwrap();
+        ending.landed(Ok(()));
+    })
+}
+
+#[test]
+fn a_push_waits_for_ready_and_ends_with_landed() {
+    let two = two();
+    let (to, from) = mpsc::channel();
+    let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
+    let thread = std::thread::spawn(move || pushing.drain(b"abcd").and_then(|()| pushing.finish()));
+    two.target.expect(TransferId(1), 1, 4, taker(4, to)).unwrap();
+    assert!(from.try_recv().is_err());
+    two.target.due(TransferId(1), Ok(()));
+    thread.join().unwrap().unwrap();
+    assert_eq!(from.recv().unwrap(), b"abcd");
+    assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().expects.is_empty());
+}
+
+#[test]
+fn a_refusal_reaches_the_pusher() {
+    let two = two();
+    let (to, _from) = mpsc::channel();
+    let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
+    two.target.expect(TransferId(1), 1, 4, taker(4, to)).unwrap();
+    two.target.due(TransferId(1), Err(Error::new(ErrorCode::Execution, "crashed")));
+    assert_eq!(pushing.drain(b"abcd").unwrap_err().cause(), "crashed");
+    drop(pushing);
+    assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().starters.is_empty());
+}
+
+#[test]
+fn an_abandoned_push_frees_the_target_and_the_next_one_lands() {
+    let two = two();
+    let (to, from) = mpsc::channel();
+    drop(two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap());
+    two.target.expect(TransferId(1), 1, 4, taker(4, to.clone())).unwrap();
+    two.target.due(TransferId(1), Ok(()));
+    let mut pushing = two.pusher.push(TransferId(2), 2, 4, two.outbox.clone()).unwrap();
+    two.target.expect(TransferId(2), 1, 4, taker(4, to)).unwrap();
+    two.target.due(TransferId(2), Ok(()));
+    pushing.drain(b"ef").unwrap();
+    pushing.drain(b"gh").unwrap();
+    pushing.finish().unwrap();
+    assert_eq!(from.recv().unwrap(), b"efgh");
+    assert!(from.try_recv().is_err());
+    assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().expects.is_empty());
+}
+
+#[test]
+fn losing_the_target_ends_a_push() {
+    let two = two();
+    let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
+    let thread = std::thread::spawn(move || pushing.drain(b"abcd"));
+    two.pusher.push_lost(2, &Error::new(ErrorCode::DeviceUnavailable, "h2 is gone"));
+    assert_eq!(thread.join().unwrap().unwrap_err().cause(), "h2 is gone");
+}
