@@ -4,6 +4,7 @@ use crate::failure::{Failure, Result};
 use accord_types::settings;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The library that comes before the program: `ACCORD_LIBACC`, or the one installed with this
 /// command.
@@ -38,9 +39,15 @@ pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
         .ok_or_else(|| Failure::new(format!("no {name} beside accord or in PATH; build it (make)")))
 }
 
-/// This program, to be started again in another role.
+/// This program, to be started again in another role. The first call has to come before the
+/// process enters another mount namespace: in a chroot the kernel's answer is wrong from then on.
 pub(crate) fn own_program() -> Result<PathBuf> {
-    std::env::current_exe().map_err(|error| Failure::system("can't find the accord program itself", error))
+    static OWN: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(own) = OWN.get() {
+        return Ok(own.clone());
+    }
+    let own = std::env::current_exe().map_err(|error| Failure::system("can't find the accord program itself", error))?;
+    Ok(OWN.get_or_init(|| own).clone())
 }
 
 /// `LD_PRELOAD` with `library` first.

@@ -30,6 +30,7 @@ const PARTS_GRACE: Duration = Duration::from_millis(500);
 pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     let lifeline = File::open(&args.lifeline).map_err(|error| Failure::system("the launcher is gone", error))?;
     let mut signals = Signals::block(Some(lifeline))?;
+    own_program()?; // before the mount namespace changes
     if args.separation == Separation::Loopback {
         set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
     }
