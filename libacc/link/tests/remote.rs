@@ -137,6 +137,21 @@ fn many_launches_stay_within_their_credit() {
 }
 
 #[test]
+fn as_many_queues_as_a_program_likes() {
+    const QUEUES: u32 = 5000;
+    let world = world(1, 1, regions(&Gate::default()));
+    let (port, start) = world.mapped(0, MIB);
+    let queues: Vec<_> = (0..QUEUES).map(QueueId).collect();
+    for queue in &queues {
+        port.store(*queue, start.offset(u64::from(queue.0)), &[7]).unwrap();
+    }
+    let before = world.round_trips();
+    port.wait(&queues).unwrap();
+    assert_eq!(world.round_trips(), before + 2);
+    assert!(read_back(&*port, start, QUEUES as usize).iter().all(|byte| *byte == 7));
+}
+
+#[test]
 fn a_failed_region_fails_its_queue_and_no_other() {
     let world = world(1, 1, regions(&Gate::default()));
     let (port, start) = world.mapped(0, MIB);

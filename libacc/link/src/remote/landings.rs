@@ -98,8 +98,10 @@ impl Landings {
             return Ok(());
         }
         let mut table = self.lock();
-        while transfers.iter().any(|transfer| table.transfers.contains_key(transfer)) {
-            table = self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
+        for transfer in transfers {
+            while table.transfers.contains_key(transfer) {
+                table = self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
+            }
         }
         table.broken.clone().map_or(Ok(()), Err)
     }

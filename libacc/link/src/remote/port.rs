@@ -18,6 +18,8 @@ use std::sync::{Arc, OnceLock};
 
 /// Largest copy inside a command.
 const STORE_MAX: usize = 4096;
+/// Most queues that one command names.
+const POSITIONS_MAX: usize = PAYLOAD_MAX / 16;
 /// Most 64-bit words that say which slots of an argument block are relative.
 const RELATIVE_MAX: usize = ArgBlock::BYTES_MAX / 8 / 64;
 
@@ -117,7 +119,7 @@ impl RemotePort {
         let mut core = live.core();
         let state = core.device(self.device())?;
         for position in positions {
-            state.queue(position.queue)?.landed(&landings);
+            state.queue(position.queue)?.landed(position.seq.0);
         }
         Ok(())
     }
@@ -330,19 +332,24 @@ impl Port for RemotePort {
     }
 
     fn wait(&self, queues: &[QueueId]) -> Result<()> {
-        let Some((_, positions)) = self.ask_positions(queues, |ticket| Command::Wait { ticket })? else {
-            return Ok(());
-        };
-        self.reach(&positions)
+        queues.chunks(POSITIONS_MAX).try_for_each(|queues| {
+            match self.ask_positions(queues, |ticket| Command::Wait { ticket })? {
+                Some((_, positions)) => self.reach(&positions),
+                None => Ok(()),
+            }
+        })
     }
 
     fn test(&self, queues: &[QueueId]) -> Result<bool> {
-        match self.ask_positions(queues, |ticket| Command::Test { ticket })? {
-            None => Ok(true),
-            Some((Reply { value: 0, .. }, _)) => Ok(false),
-            // Bytes of copies out are on the way at least, and nothing holds them up.
-            Some((_, positions)) => self.reach(&positions).map(|()| true),
+        for queues in queues.chunks(POSITIONS_MAX) {
+            match self.ask_positions(queues, |ticket| Command::Test { ticket })? {
+                None => {}
+                Some((Reply { value: 0, .. }, _)) => return Ok(false),
+                // Bytes of copies out are on the way at least, and nothing holds them up.
+                Some((_, positions)) => self.reach(&positions)?,
+            }
         }
+        Ok(true)
     }
 
     fn memory_free(&self) -> Result<u64> {
