@@ -134,8 +134,11 @@ impl Device {
             return Ok(());
         }
         self.started.store(false, Ordering::Release);
-        self.epoch.fetch_add(1, Ordering::AcqRel);
-        *self.lock() = State::default();
+        {
+            let mut state = self.lock();
+            self.epoch.fetch_add(1, Ordering::AcqRel);
+            *state = State::default();
+        }
         *self.queues() = Queues::default();
         self.arrived.notify_all();
         self.port.shutdown().map_err(|error| self.place(error))
