@@ -48,6 +48,7 @@ fn main() {
         ("the_programs_own_context_stays_current", own_context),
         ("two_devices_copy_to_each_other", two_devices),
         ("spans_tell_what_ran", spans_tell),
+        ("the_program_may_use_a_lent_stream_itself", lent_streams),
     ];
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", lack_of_memory as fn() -> Test),
@@ -591,6 +592,27 @@ fn two_devices() -> Test {
         two.synchronize(b, seq)?;
     }
     assert!(read_doubles(&one, a, at_one, n as u64)?.iter().all(|x| *x == 11.0));
+    Ok(())
+}
+
+fn lent_streams() -> Test {
+    let device = device()?;
+    let (own, other) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
+    let at = device.addresses().0;
+    let n = 1i32 << 20;
+    let from = doubles((0..n).map(f64::from));
+    let to = vec![0u8; from.len()];
+    let lent = device.lend_stream(own)?;
+    let adopted = device.adopt_stream(QueueId(3), device.lend_stream(other)?)?;
+    for (stream, raw) in [(own, lent), (adopted, device.lend_stream(adopted)?)] {
+        device.copy_in(stream, at, from.len() as u64, Box::new(Memory(range(&from), false)))?;
+        double_slowly(&device, stream, at.offset(8), 0.0)?;
+        device.copy_out(stream, at, from.len() as u64, Box::new(Memory(range(&to), false)))?;
+        // Not through the device: everything has to be in the driver's stream.
+        fake::synchronize(device.raw_context(), raw);
+        assert_eq!(to[..24], doubles([0.0, 2.0, 2.0]));
+        assert_eq!(to[to.len() - 8..], doubles([f64::from(n - 1)]));
+    }
     Ok(())
 }
 

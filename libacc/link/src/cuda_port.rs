@@ -4,7 +4,7 @@ use crate::cluster::LocalPort;
 use crate::host_copy::{self, Changed, HostMemory};
 use accord_device::cuda::{CudaConfig, CudaDevice};
 use accord_device::{Device, FunctionHandle};
-use accord_runtime::ports::{Port, ReadWhen};
+use accord_runtime::ports::{CudaObjects, Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
     LaunchDims, QueueId, Result, Seq, SpanSink, StreamId,
@@ -261,11 +261,40 @@ impl Port for CudaPort {
         Ok(self.running()?.device.memory_free())
     }
 
+    fn cuda(&self) -> Option<&dyn CudaObjects> {
+        Some(self)
+    }
+
     fn shutdown(&self) -> Result<()> {
         let running = self.running.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
             running.device.shutdown();
         }
+        Ok(())
+    }
+}
+
+impl CudaObjects for CudaPort {
+    fn device(&self) -> Result<i32> {
+        Ok(self.running()?.device.raw_device())
+    }
+
+    fn context(&self) -> Result<usize> {
+        Ok(self.running()?.device.raw_context())
+    }
+
+    fn stream(&self, queue: QueueId) -> Result<usize> {
+        let running = self.running()?;
+        let stream = running.queue(queue)?.stream;
+        running.device.lend_stream(stream).map_err(|e| self.place(e).queue(queue))
+    }
+
+    fn set_stream(&self, queue: QueueId, stream: usize) -> Result<()> {
+        self.wait(&[queue])?;
+        let running = self.running()?;
+        let stream = running.device.adopt_stream(queue, stream).map_err(|e| self.place(e).queue(queue))?;
+        let state = Arc::new(Queue { stream, last: AtomicU64::new(0) });
+        running.queues.write().unwrap_or_else(PoisonError::into_inner).insert(queue, state);
         Ok(())
     }
 }

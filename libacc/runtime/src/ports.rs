@@ -127,12 +127,44 @@ pub trait Port: Send + Sync {
     /// See the trait.
     fn memory_free(&self) -> Result<u64>;
 
+    /// The CUDA driver's own objects behind the device, if it has any.
+    fn cuda(&self) -> Option<&dyn CudaObjects> {
+        None
+    }
+
     /// Ends this program's use of the device: its memory, queues and workers are gone.
     /// [`Port::start`] may be called again.
     ///
     /// # Errors
     /// `acc_error_device_shutdown`.
     fn shutdown(&self) -> Result<()>;
+}
+
+/// A started device's objects in the CUDA driver (OpenACC 3.3, A.2.1), as numbers.
+pub trait CudaObjects: Send + Sync {
+    /// The driver's number of the device.
+    ///
+    /// # Errors
+    /// When it is not started.
+    fn device(&self) -> Result<i32>;
+
+    /// The context.
+    ///
+    /// # Errors
+    /// When the device is not started.
+    fn context(&self) -> Result<usize>;
+
+    /// The stream of a queue. From now on the program may put work of its own into it.
+    ///
+    /// # Errors
+    /// See [`Port`].
+    fn stream(&self, queue: QueueId) -> Result<usize>;
+
+    /// Makes a stream of the program's a queue's own; what was in the queue is waited for.
+    ///
+    /// # Errors
+    /// See [`Port`].
+    fn set_stream(&self, queue: QueueId, stream: usize) -> Result<()>;
 }
 
 /// The devices of a session, in the order of their device numbers.

@@ -45,6 +45,8 @@ struct Queue {
     joined: Moment,
     /// Host ranges that a copy in this queue will write.
     arrivals: Arrivals,
+    /// The program puts work of its own into it, so that it is never known to be done.
+    shared: bool,
 }
 
 enum Arrivals {
@@ -81,16 +83,25 @@ impl Queues {
         }
     }
 
+    /// From now on the program may put work of its own into `queue`.
+    pub(crate) fn share(&mut self, queue: QueueId) {
+        self.filled(queue, false);
+        self.queue(queue).shared = true;
+    }
+
     /// Everything put into `queues` up to `moment` is done.
     pub(crate) fn done(&mut self, queues: &[QueueId], moment: Moment) {
         for id in queues {
             let queue = self.queue(*id);
-            queue.done = queue.done.max(moment.min(queue.filled));
-            if queue.done == queue.filled {
+            if queue.filled <= moment {
                 match &mut queue.arrivals {
                     Arrivals::Some(list) => list.clear(),
                     many => *many = Arrivals::Some(Vec::new()),
                 }
+            }
+            // The copies above were the runtime's; what else is in a shared queue nobody here knows.
+            if !queue.shared {
+                queue.done = queue.done.max(moment.min(queue.filled));
             }
         }
     }
@@ -182,7 +193,7 @@ impl Queues {
         let at = self.find(id).unwrap_or_else(|at| {
             let zero = Moment::default();
             let arrivals = Arrivals::Some(Vec::new());
-            self.queues.insert(at, Queue { id, filled: zero, done: zero, joined: zero, arrivals });
+            self.queues.insert(at, Queue { id, filled: zero, done: zero, joined: zero, arrivals, shared: false });
             at
         });
         &mut self.queues[at]

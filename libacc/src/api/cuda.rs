@@ -1,31 +1,47 @@
-//! CUDA's own objects (OpenACC 3.3, A.2.1). No device of this version has any.
+//! CUDA's own objects (OpenACC 3.3, A.2.1), for programs that also call CUDA or its libraries.
 
+use crate::door::routine;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
 /// What GCC's runtime answers where a queue can't be a CUDA stream.
 const NO_STREAM: i32 = -1;
+const DONE: i32 = 1;
 
-/// The current device's CUDA device; null if it has none.
-#[unsafe(no_mangle)]
-extern "C" fn acc_get_current_cuda_device() -> *mut c_void {
-    null_mut()
-}
+/// Most GPUs of one machine.
+const DEVICES_MAX: usize = 64;
 
-/// The current device's CUDA context; null if it has none.
-#[unsafe(no_mangle)]
-extern "C" fn acc_get_current_cuda_context() -> *mut c_void {
-    null_mut()
-}
+/// Programs get the address of the driver's number, as from GCC's runtime.
+static DEVICES: [i32; DEVICES_MAX] = {
+    let mut numbers = [0; DEVICES_MAX];
+    let mut index = 0;
+    while index < DEVICES_MAX {
+        numbers[index] = index as i32;
+        index += 1;
+    }
+    numbers
+};
 
-/// A queue's CUDA stream; null if it has none.
-#[unsafe(no_mangle)]
-extern "C" fn acc_get_cuda_stream(_queue: i32) -> *mut c_void {
-    null_mut()
-}
+routine! {
+    /// The current device's CUDA device; null if it has none.
+    fn acc_get_current_cuda_device() -> *mut c_void = |runtime, local| {
+        let number = runtime.cuda_device(local)?.and_then(|number| DEVICES.get(usize::try_from(number).ok()?));
+        Ok(number.map_or(null_mut(), |number| std::ptr::from_ref(number).cast_mut().cast()))
+    };
 
-/// Makes a CUDA stream a queue's own.
-#[unsafe(no_mangle)]
-extern "C" fn acc_set_cuda_stream(_queue: i32, _stream: *mut c_void) -> i32 {
-    NO_STREAM
+    /// The current device's CUDA context; null if it has none.
+    fn acc_get_current_cuda_context() -> *mut c_void = |runtime, local| {
+        Ok(runtime.cuda_context(local)?.map_or(null_mut(), std::ptr::with_exposed_provenance_mut))
+    };
+
+    /// A queue's CUDA stream; null if it has none.
+    fn acc_get_cuda_stream(queue: i32) -> *mut c_void = |runtime, local| {
+        Ok(runtime.cuda_stream(local, queue)?.map_or(null_mut(), std::ptr::with_exposed_provenance_mut))
+    };
+
+    /// Makes a CUDA stream a queue's own.
+    fn acc_set_cuda_stream(queue: i32, stream: *mut c_void) -> i32 = |runtime, local| {
+        let set = !stream.is_null() && runtime.set_cuda_stream(local, queue, stream.expose_provenance())?;
+        Ok(if set { DONE } else { NO_STREAM })
+    };
 }

@@ -19,7 +19,7 @@ use accord_types::{
     ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, ImageId, ImageRef, LaunchDims,
     QueueId, Result, Seq, SpanSink, StreamId,
 };
-use cudarc::driver::sys::{CUcontext, CUdevice, CUstream};
+use cudarc::driver::sys::{CUdevice, CUstream};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -93,21 +93,34 @@ impl CudaDevice {
     }
 
     /// The driver's number of the device (`acc_get_current_cuda_device`).
-    pub fn raw_device(&self) -> CUdevice {
+    pub fn raw_device(&self) -> i32 {
         self.shared.context.device
     }
 
     /// The primary context (`acc_get_current_cuda_context`).
-    pub fn raw_context(&self) -> CUcontext {
-        self.shared.context.raw
+    pub fn raw_context(&self) -> usize {
+        self.shared.context.raw.expose_provenance()
     }
 
-    /// The driver's stream behind a stream (`acc_get_cuda_stream`).
+    /// The driver's stream behind a stream (`acc_get_cuda_stream`). The program may put work of its own into it: from now on
+    /// everything goes straight into it, too, and nothing is left to do on the host afterwards.
     ///
     /// # Errors
-    /// If there is no such stream.
-    pub fn raw_stream(&self, stream: StreamId) -> Result<CUstream> {
-        Ok(self.stream(stream)?.raw)
+    /// The stream's or device's failure.
+    pub fn lend_stream(&self, stream: StreamId) -> Result<usize> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        stream.synchronize(stream.last().0)?;
+        stream.lend();
+        Ok(stream.raw.expose_provenance())
+    }
+
+    /// A stream of the program's as one of this device's (`acc_set_cuda_stream`). It stays the program's to destroy.
+    ///
+    /// # Errors
+    /// When the device has failed or has too many streams.
+    pub fn adopt_stream(&self, queue: QueueId, raw: usize) -> Result<StreamId> {
+        self.add_stream(queue, Some(std::ptr::with_exposed_provenance_mut(raw)))
     }
 
     /// Blocks until everything up to `seq` has been read from the program's memory; the device may be behind.
@@ -145,7 +158,7 @@ impl CudaDevice {
         if let Some((other, seq)) = after {
             self.wait_for(ours, target.stream(other)?, seq)?;
         }
-        let to = target.raw_context();
+        let to = target.shared.context.raw;
         let _current = self.enter(ours)?;
         ours.put(|_| lane::push(ours, dst, to, src, len), || Ok(Op::Peer { dst, to, src, len }))
     }
@@ -168,6 +181,28 @@ impl CudaDevice {
             .collect()
     }
 
+    fn add_stream(&self, queue: QueueId, raw: Option<CUstream>) -> Result<StreamId> {
+        self.shared.failure.check()?;
+        let _current = self.current()?;
+        let full = || {
+            Error::new(ErrorCode::System, format!("more than {STREAMS_MAX} streams on a device"))
+                .remedy("let queues share streams")
+        };
+        let index = self
+            .streams
+            .add(|index| {
+                if index >= STREAMS_MAX {
+                    return Err(full());
+                }
+                let stream = Arc::new(Stream::new(index, queue, Arc::clone(&self.shared), raw)?);
+                let mut known = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
+                known.push(Arc::downgrade(&stream));
+                Ok(stream)
+            })
+            .ok_or_else(full)??;
+        Ok(StreamId(index))
+    }
+
     fn stream(&self, id: StreamId) -> Result<&Arc<Stream>> {
         self.streams.get(id.0).ok_or_else(|| {
             Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0))
@@ -183,7 +218,7 @@ impl CudaDevice {
     }
 
     fn wait_for(&self, waiting: &Arc<Stream>, other: &Arc<Stream>, seq: Seq) -> Result<Seq> {
-        if Arc::ptr_eq(waiting, other) || seq.0 == 0 {
+        if Arc::ptr_eq(waiting, other) || seq.0 == 0 && !other.is_lent() {
             waiting.check()?;
             return Ok(waiting.last());
         }
@@ -238,25 +273,7 @@ impl Device for CudaDevice {
     }
 
     fn create_stream(&self, queue: QueueId) -> Result<StreamId> {
-        self.shared.failure.check()?;
-        let _current = self.current()?;
-        let full = || {
-            Error::new(ErrorCode::System, format!("more than {STREAMS_MAX} streams on a device"))
-                .remedy("let queues share streams")
-        };
-        let index = self
-            .streams
-            .add(|index| {
-                if index >= STREAMS_MAX {
-                    return Err(full());
-                }
-                let stream = Arc::new(Stream::new(index, queue, Arc::clone(&self.shared))?);
-                let mut known = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
-                known.push(Arc::downgrade(&stream));
-                Ok(stream)
-            })
-            .ok_or_else(full)??;
-        Ok(StreamId(index))
+        self.add_stream(queue, None)
     }
 
     fn trace(&self, sink: Arc<dyn SpanSink>) {
@@ -286,13 +303,13 @@ impl Device for CudaDevice {
         let here = source.immediate();
         let stream = self.stream(stream)?;
         if let Some(range) = source.memory()
-            && !here
+            && (!here || stream.is_lent())
         {
             let _current = self.enter(stream)?;
-            if lane::is_pinned(stream, range) {
+            if stream.is_lent() || lane::is_pinned(stream, range) {
                 // The device reads it in its turn: nothing for a thread to do.
                 return stream.put(
-                    |_| lane::copy_in_pinned(stream, dst, range),
+                    |_| lane::copy_in_direct(stream, dst, range),
                     || Ok(Op::CopyIn { dst, len, source }),
                 );
             }
@@ -303,7 +320,7 @@ impl Device for CudaDevice {
     fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: Box<dyn Sink>) -> Result<Seq> {
         let stream = self.stream(stream)?;
         let here = sink.immediate();
-        let small = here && len as usize <= SMALL_SLOT;
+        let small = here && len as usize <= SMALL_SLOT && !stream.is_lent();
         let memory = sink.memory().filter(|_| !small);
         if !small && memory.is_none() {
             return stream.put_host(Op::CopyOut { src, len, sink }, here);

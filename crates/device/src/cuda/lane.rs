@@ -2,9 +2,8 @@
 
 use super::driver::DriverError;
 use super::launch;
-use super::movers::Movers;
 use super::pinned::Slot;
-use super::shared::LARGE_SLOT;
+use super::shared::{IN_SLOT, OUT_SLOT};
 use super::stream::{Landing, Op, State, Stream};
 use crate::{Sink, Source};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
@@ -16,7 +15,7 @@ pub(crate) const DIRECT_BYTES_MAX: usize = 64 << 10;
 /// Least piece of a copy that several threads share.
 const PIECE_MIN: usize = 512 << 10;
 /// Most slots that a copy takes at once: others need some too.
-const NOW_SLOTS_MAX: usize = 32;
+const NOW_SLOTS_MAX: usize = 16;
 /// Slots that a copy out to a sink without an address keeps filled ahead.
 const AHEAD: usize = 4;
 
@@ -123,14 +122,14 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Bo
     }
     if let Some(range) = source.memory() {
         if is_pinned(stream, range) {
-            return copy_in_pinned(stream, dst, range).map_err(failed);
+            return copy_in_direct(stream, dst, range).map_err(failed);
         }
         let piece = piece_of(len, shared.movers.width());
         return shared.movers.fill(range.start, len, dst.0, stream.raw, &shared.inward, piece).map_err(failed);
     }
     let mut done = 0;
     while done < len {
-        let piece = LARGE_SLOT.min(len - done);
+        let piece = IN_SLOT.min(len - done);
         let mut slot = shared.inward.take().map_err(failed)?;
         source.fill(slot.bytes(piece))?;
         let to = dst.0 + done as u64;
@@ -144,9 +143,10 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Bo
     Ok(())
 }
 
-pub(crate) fn copy_in_pinned(stream: &Stream, dst: DevicePtr, range: HostRange) -> Result<(), DriverError> {
+pub(crate) fn copy_in_direct(stream: &Stream, dst: DevicePtr, range: HostRange) -> Result<(), DriverError> {
     let from = std::ptr::with_exposed_provenance(range.start);
-    // SAFETY: the program keeps its memory until it has waited; the driver reads pinned memory in its turn.
+    // SAFETY: the program keeps its memory until it has waited; the driver reads pinned memory in its turn, other
+    // memory before it returns.
     unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(dst.0, from, range.len, stream.raw) }
 }
 
@@ -160,11 +160,9 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
             // SAFETY: the program keeps its memory until it has waited; the driver writes pinned memory in its turn.
             return unsafe { driver.cuMemcpyDtoHAsync_v2(to, src.0, len, stream.raw) }.map_err(failed);
         }
-        let piece = piece_of(len, shared.movers.width());
-        let tracker = Movers::tracker(len.div_ceil(piece));
+        let tracker = shared.movers.tracker(pieces(len).map(|(_, bytes)| bytes));
         stream.add_landing(seq, Landing::Moved(tracker.clone()));
-        for offset in (0..len).step_by(piece) {
-            let bytes = piece.min(len - offset);
+        for (offset, bytes) in pieces(len) {
             let from = src.0 + offset as u64;
             let slot = fetch(stream, from, bytes).map_err(|error| {
                 tracker.abort(error);
@@ -178,7 +176,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
     let (mut asked, mut done) = (0, 0);
     while done < len {
         while asked < len && ahead.len() < AHEAD {
-            let bytes = LARGE_SLOT.min(len - asked);
+            let bytes = OUT_SLOT.min(len - asked);
             let slot = fetch(stream, src.0 + asked as u64, bytes).map_err(failed)?;
             ahead.push_back((slot, bytes));
             asked += bytes;
@@ -200,28 +198,27 @@ pub(crate) fn copy_out_now(
     range: HostRange,
 ) -> Result<bool, DriverError> {
     let shared = &stream.shared;
-    if is_pinned(stream, range) {
+    if stream.is_lent() || is_pinned(stream, range) {
         let to = std::ptr::with_exposed_provenance_mut(range.start);
-        // SAFETY: the program keeps its memory until it has waited; the driver writes pinned memory in its turn.
+        // SAFETY: the program keeps its memory until it has waited; the driver writes pinned memory in its turn, other
+        // memory before it returns.
         unsafe { shared.context.driver.cuMemcpyDtoHAsync_v2(to, src.0, range.len, stream.raw) }?;
         return Ok(true);
     }
-    let piece = piece_of(range.len, shared.movers.width());
-    let pieces = range.len.div_ceil(piece);
-    let mut slots = Vec::with_capacity(pieces.min(NOW_SLOTS_MAX));
-    if pieces > NOW_SLOTS_MAX {
+    let count = range.len.div_ceil(OUT_SLOT);
+    if count > NOW_SLOTS_MAX {
         return Ok(false);
     }
-    while slots.len() < pieces {
+    let mut slots = Vec::with_capacity(count);
+    while slots.len() < count {
         match shared.outward.try_take()? {
             Some(slot) => slots.push(slot),
             None => return Ok(false),
         }
     }
-    let tracker = Movers::tracker(pieces);
+    let tracker = shared.movers.tracker(pieces(range.len).map(|(_, bytes)| bytes));
     let span = shared.tracer.begin(stream);
-    for (offset, slot) in (0..range.len).step_by(piece).zip(slots) {
-        let bytes = piece.min(range.len - offset);
+    for ((offset, bytes), slot) in pieces(range.len).zip(slots) {
         let filled = fill_slot(stream, &slot, src.0 + offset as u64, bytes);
         if let Err(error) = filled {
             tracker.abort(error);
@@ -267,9 +264,14 @@ pub(crate) fn copy_out_small(
     Ok(true)
 }
 
-/// A size of pieces that keeps all threads busy and the engines fed early.
+/// A size of pieces of a copy in that keeps all threads busy and the engines fed early.
 fn piece_of(len: usize, width: usize) -> usize {
-    (len / (2 * width)).clamp(PIECE_MIN, LARGE_SLOT)
+    (len / (2 * width)).clamp(PIECE_MIN, IN_SLOT)
+}
+
+/// Offsets and lengths of a copy out, a slot each: the engines like them long, and the threads divide them.
+fn pieces(len: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..len).step_by(OUT_SLOT).map(move |offset| (offset, OUT_SLOT.min(len - offset)))
 }
 
 /// Whether the driver knows the program's memory as pinned or managed: then its engines reach it.

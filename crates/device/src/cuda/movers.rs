@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// More threads than this gain nothing: eight fill a PCIe 5 link.
 const THREADS_MAX: usize = 8;
+/// Least part of a slot for one thread.
+const PART_MIN: usize = 256 << 10;
 /// How often the threads look whether the device has filled a slot.
 const LOOK: Duration = Duration::from_micros(20);
 /// A waiter looks around at least this often.
@@ -36,6 +38,8 @@ struct State {
     fills: VecDeque<Fill>,
     /// For each stream that has any: its slots, in the order in which the device fills them.
     landings: Vec<(usize, VecDeque<Land>)>,
+    /// Parts of slots that the device has filled.
+    parts: VecDeque<Part>,
     /// A thread looks for filled slots.
     looking: bool,
     threads: usize,
@@ -71,9 +75,19 @@ struct Land {
     tracker: Arc<Tracker>,
 }
 
+/// What one thread copies of a filled slot.
+struct Part {
+    slot: Arc<Slot>,
+    offset: usize,
+    to: usize,
+    len: usize,
+    tracker: Arc<Tracker>,
+    result: Result<(), DriverError>,
+}
+
 enum Job {
     Fill(Fill),
-    Land(Land),
+    Part(Part),
 }
 
 impl Tracker {
@@ -156,9 +170,10 @@ impl Movers {
         self.wait(&tracker)
     }
 
-    /// A tracker for `pieces` landings.
-    pub(crate) fn tracker(pieces: usize) -> Arc<Tracker> {
-        Arc::new(Tracker { left: AtomicUsize::new(pieces), ..Tracker::default() })
+    /// A tracker for landings of these lengths.
+    pub(crate) fn tracker(&self, lengths: impl Iterator<Item = usize>) -> Arc<Tracker> {
+        let parts = lengths.map(|len| len.div_ceil(self.shared.part_of(len))).sum();
+        Arc::new(Tracker { left: AtomicUsize::new(parts), ..Tracker::default() })
     }
 
     /// The device fills `slot`; when it has, `len` bytes go to the program. `stream` is any number that
@@ -199,13 +214,17 @@ impl Movers {
         let mut state = self.shared.lock();
         state.closing = true;
         let (fills, landings) = (std::mem::take(&mut state.fills), std::mem::take(&mut state.landings));
+        let parts = std::mem::take(&mut state.parts);
         drop(state);
+        for part in parts {
+            part.tracker.abort(DriverError { call: "shutdown", code: 4 });
+        }
         for fill in fills {
             fill.tracker.end(Err(DriverError { call: "shutdown", code: 4 }));
         }
         for (_, queue) in landings {
             for land in queue {
-                land.tracker.end(Err(DriverError { call: "shutdown", code: 4 }));
+                land.tracker.abort(DriverError { call: "shutdown", code: 4 });
             }
         }
         self.shared.bell.notify_all();
@@ -262,6 +281,9 @@ impl Shared {
 
     /// A job that can be done now.
     fn find(&self, state: &mut State) -> Option<Job> {
+        if let Some(part) = state.parts.pop_front() {
+            return Some(Job::Part(part));
+        }
         if let Some(fill) = state.fills.pop_front() {
             return Some(Job::Fill(fill));
         }
@@ -269,11 +291,31 @@ impl Shared {
             // An error is found again, and reported, by the job.
             queue.front().is_some_and(|land| land.slot.is_done().unwrap_or(true))
         })?;
-        let land = state.landings[at].1.pop_front();
+        let Land { slot, to, len, tracker } = state.landings[at].1.pop_front()?;
         if state.landings[at].1.is_empty() {
             state.landings.swap_remove(at);
         }
-        land.map(Job::Land)
+        let result = slot.is_done().map(drop);
+        let (slot, part) = (Arc::new(slot), self.part_of(len));
+        for offset in (0..len).step_by(part) {
+            state.parts.push_back(Part {
+                slot: Arc::clone(&slot),
+                offset,
+                to: to + offset,
+                len: part.min(len - offset),
+                tracker: Arc::clone(&tracker),
+                result,
+            });
+        }
+        if state.parts.len() > 1 {
+            self.bell.notify_all();
+        }
+        state.parts.pop_front().map(Job::Part)
+    }
+
+    /// Size of the parts into which a filled slot is divided.
+    fn part_of(&self, len: usize) -> usize {
+        (len / self.threads_max).clamp(PART_MIN, len.max(PART_MIN))
     }
 
     fn run(&self, job: Job) {
@@ -282,17 +324,17 @@ impl Shared {
                 let tracker = Arc::clone(&fill.tracker);
                 tracker.end(self.fill(fill));
             }
-            Job::Land(land) => {
-                let result = land.slot.is_done().map(|_| {
+            Job::Part(Part { slot, offset, to, len, tracker, result }) => {
+                if result.is_ok() {
                     // SAFETY: the program promised that its memory is writable until it has waited for the copy;
-                    // the slot holds `len` bytes that the device has written.
+                    // the device has written the slot, and the part lies inside.
                     unsafe {
-                        std::ptr::with_exposed_provenance_mut::<u8>(land.to)
-                            .copy_from_nonoverlapping(land.slot.memory(), land.len);
+                        std::ptr::with_exposed_provenance_mut::<u8>(to)
+                            .copy_from_nonoverlapping(slot.memory().add(offset), len);
                     }
-                });
-                drop(land.slot);
-                land.tracker.end(result);
+                }
+                drop(slot);
+                tracker.end(result);
             }
         }
         // A waiter that has just looked sleeps by now, or will see it.

@@ -35,6 +35,8 @@ struct RawSlot {
 
 // SAFETY: events may be used from any thread.
 unsafe impl Send for RawSlot {}
+// SAFETY: as above.
+unsafe impl Sync for RawSlot {}
 
 /// One slot, the taker's own until it is dropped or given to [`Slot::release_after`].
 pub(crate) struct Slot {

@@ -31,20 +31,21 @@ pub(crate) struct Shared {
 
 /// Size of a slot for small copies; larger ones take the large slots.
 pub(crate) const SMALL_SLOT: usize = 64 << 10;
-/// Size of a slot for large copies.
-pub(crate) const LARGE_SLOT: usize = 2 << 20;
+/// Size of a slot for large copies in, and out.
+pub(crate) const IN_SLOT: usize = 2 << 20;
+pub(crate) const OUT_SLOT: usize = 4 << 20;
 
 impl Shared {
     pub(crate) fn new(device: DeviceId, context: Arc<Context>, memory: Memory) -> Arc<Self> {
         const SMALL_SLOTS: usize = 128;
-        const LARGE_SLOTS: usize = 64;
-        const LARGE_BATCH: usize = 16;
+        const LARGE_SLOTS: usize = 32;
+        const LARGE_BATCH: usize = 8;
         let pinned = |bytes, slots, batch| Pinned::new(Arc::clone(&context), bytes, slots, batch);
         Arc::new(Self {
             movers: Movers::new(Arc::clone(&context)),
             small: pinned(SMALL_SLOT, SMALL_SLOTS, 16),
-            inward: pinned(LARGE_SLOT, LARGE_SLOTS, LARGE_BATCH),
-            outward: pinned(LARGE_SLOT, LARGE_SLOTS, LARGE_BATCH),
+            inward: pinned(IN_SLOT, LARGE_SLOTS, LARGE_BATCH),
+            outward: pinned(OUT_SLOT, LARGE_SLOTS, LARGE_BATCH),
             memory: Arc::new(memory),
             functions: Table::default(),
             failure: Failure::default(),

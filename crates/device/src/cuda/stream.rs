@@ -35,6 +35,10 @@ pub(crate) struct Stream {
     /// Argument blocks of kernels that take theirs by address. One is enough: the stream's order keeps the
     /// next block away until the kernel before has ended.
     block: OnceLock<CUdeviceptr>,
+    /// It was made by the program.
+    adopted: bool,
+    /// The program puts work of its own into it.
+    lent: AtomicBool,
     pub(crate) shared: Arc<Shared>,
     state: Mutex<State>,
     moved: Condvar,
@@ -94,12 +98,20 @@ pub(crate) enum Op {
 unsafe impl Send for Op {}
 
 impl Stream {
-    pub(crate) fn new(index: u32, queue: QueueId, shared: Arc<Shared>) -> Result<Self, DriverError> {
+    /// A stream of the driver's own, or one that the program has made. The context is current.
+    pub(crate) fn new(
+        index: u32,
+        queue: QueueId,
+        shared: Arc<Shared>,
+        adopt: Option<CUstream>,
+    ) -> Result<Self, DriverError> {
         let driver = shared.context.driver;
-        let (mut raw, mut event) = (null_mut(), null_mut());
-        // SAFETY: both are valid for writing; the caller has made the context current.
+        let (mut raw, mut event) = (adopt.unwrap_or(null_mut()), null_mut());
+        // SAFETY: both are valid for writing.
         unsafe {
-            driver.cuStreamCreate(&raw mut raw, CUstream_flags::CU_STREAM_NON_BLOCKING as u32)?;
+            if adopt.is_none() {
+                driver.cuStreamCreate(&raw mut raw, CUstream_flags::CU_STREAM_NON_BLOCKING as u32)?;
+            }
             driver.cuEventCreate(&raw mut event, CUevent_flags::CU_EVENT_DISABLE_TIMING as u32)?;
         }
         Ok(Self {
@@ -108,6 +120,8 @@ impl Stream {
             raw,
             event,
             block: OnceLock::new(),
+            adopted: adopt.is_some(),
+            lent: AtomicBool::new(adopt.is_some()),
             shared,
             state: Mutex::default(),
             moved: Condvar::new(),
@@ -257,7 +271,7 @@ impl Stream {
     pub(crate) fn synchronize(&self, seq: u64) -> Result<()> {
         self.wait_issued(seq)?;
         let state = self.lock();
-        if state.reached < seq {
+        if state.reached < seq || self.is_lent() {
             let issued = state.issued;
             drop(state);
             // SAFETY: the stream is alive as long as `self`.
@@ -281,7 +295,7 @@ impl Stream {
         if issued < seq {
             return Ok(false);
         }
-        if reached < seq {
+        if reached < seq || self.is_lent() {
             // SAFETY: the stream is alive as long as `self`.
             match unsafe { self.shared.context.driver.cuStreamQuery(self.raw) } {
                 Ok(()) => self.arrived(issued),
@@ -358,6 +372,15 @@ impl Stream {
         }
     }
 
+    /// Whether the program puts work of its own into the stream, so that its order is the driver's.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn lend(&self) {
+        self.lent.store(true, Ordering::Release);
+    }
+
     /// Whether anything in the stream may still write the program's memory.
     pub(crate) fn may_write_memory(&self) -> bool {
         let state = self.lock();
@@ -379,7 +402,7 @@ impl Stream {
         let driver = self.shared.context.driver;
         {
             let theirs = other.lock();
-            if theirs.reached < other_seq {
+            if theirs.reached < other_seq || other.is_lent() {
                 let _current = other.shared.context.enter()?;
                 // SAFETY: both are alive as long as `other`, and recorded with its lock held.
                 unsafe { driver.cuEventRecord(other.event, other.raw) }?;
@@ -444,7 +467,9 @@ impl Drop for Stream {
         let Ok(_current) = self.shared.context.enter() else { return };
         // SAFETY: nobody uses them any more; the driver ends what is under way first.
         unsafe {
-            let _ = self.shared.context.driver.cuStreamDestroy_v2(self.raw);
+            if !self.adopted {
+                let _ = self.shared.context.driver.cuStreamDestroy_v2(self.raw);
+            }
             let _ = self.shared.context.driver.cuEventDestroy_v2(self.event);
             if let Some(&block) = self.block.get() {
                 let _ = self.shared.context.driver.cuMemFree_v2(block);

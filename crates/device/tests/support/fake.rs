@@ -83,6 +83,23 @@ pub(crate) fn current_context() -> usize {
     }
 }
 
+/// Waits for a stream by the driver in use, as the program does itself.
+pub(crate) fn synchronize(context: usize, stream: usize) {
+    // SAFETY: the driver's functions of these names have these types; the handles are a device's own.
+    unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        let call = |name: &CStr| -> extern "C" fn(usize) -> i32 {
+            let symbol = libc::dlsym(library, name.as_ptr());
+            assert!(!symbol.is_null());
+            std::mem::transmute(symbol)
+        };
+        let mut popped = 0usize;
+        assert_eq!(call(c"cuCtxPushCurrent_v2")(context), 0);
+        assert_eq!(call(c"cuStreamSynchronize")(stream), 0);
+        assert_eq!(call(c"cuCtxPopCurrent_v2")((&raw mut popped).expose_provenance()), 0);
+    }
+}
+
 /// Puts bytes where the program's memory is.
 pub(crate) fn write(range: HostRange, bytes: &[u8]) {
     assert!(bytes.len() <= range.len);

@@ -1,6 +1,7 @@
 //! The routines of OpenACC 3.3, chapter 3: one file for each group.
 
 mod attach;
+mod cuda;
 mod data;
 mod device;
 mod init;

@@ -1,0 +1,63 @@
+//! CUDA's own objects (OpenACC 3.3, A.2.1): for programs that also call CUDA or its libraries.
+
+use crate::device::Device;
+use crate::ports::CudaObjects;
+use crate::{LocalThread, Runtime};
+use accord_types::{Error, Result};
+
+impl Runtime {
+    /// `acc_get_current_cuda_device`: the driver's number; none for other devices.
+    ///
+    /// # Errors
+    /// Those of starting the device.
+    pub fn cuda_device(&self, t: &mut LocalThread) -> Result<Option<i32>> {
+        self.with_cuda(t, |_, cuda| cuda.device()).map_err(|error| error.call("acc_get_current_cuda_device"))
+    }
+
+    /// `acc_get_current_cuda_context`.
+    ///
+    /// # Errors
+    /// Those of starting the device.
+    pub fn cuda_context(&self, t: &mut LocalThread) -> Result<Option<usize>> {
+        self.with_cuda(t, |_, cuda| cuda.context()).map_err(|error| error.call("acc_get_current_cuda_context"))
+    }
+
+    /// `acc_get_cuda_stream`. Waits for the queue are real waits from now on, whatever is known of it.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_async`, those of the device.
+    pub fn cuda_stream(&self, t: &mut LocalThread, queue: i32) -> Result<Option<usize>> {
+        let get = |t: &mut LocalThread| {
+            let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(None) };
+            let Some(cuda) = device.port.cuda() else { return Ok(None) };
+            device.queues().share(queue);
+            cuda.stream(queue).map(Some).map_err(|error| device.place(error))
+        };
+        get(t).map_err(|error: Error| error.call("acc_get_cuda_stream"))
+    }
+
+    /// `acc_set_cuda_stream`; false if the device has no streams of CUDA's.
+    ///
+    /// # Errors
+    /// As [`Runtime::cuda_stream`].
+    pub fn set_cuda_stream(&self, t: &mut LocalThread, queue: i32, stream: usize) -> Result<bool> {
+        let set = |t: &mut LocalThread| {
+            let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(false) };
+            let Some(cuda) = device.port.cuda() else { return Ok(false) };
+            cuda.set_stream(queue, stream).map_err(|error| device.place(error))?;
+            device.queues().share(queue);
+            Ok(true)
+        };
+        set(t).map_err(|error: Error| error.call("acc_set_cuda_stream"))
+    }
+
+    fn with_cuda<R>(
+        &self,
+        t: &mut LocalThread,
+        get: impl FnOnce(&Device, &dyn CudaObjects) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let Some(device) = self.target(t)? else { return Ok(None) };
+        let Some(cuda) = device.port.cuda() else { return Ok(None) };
+        get(device, cuda).map(Some).map_err(|error| device.place(error))
+    }
+}
