@@ -99,10 +99,7 @@ impl Queues {
                     many => *many = Arrivals::Some(Vec::new()),
                 }
             }
-            // The copies above were the runtime's; what else is in a shared queue nobody here knows.
-            if !queue.shared {
-                queue.done = queue.done.max(moment.min(queue.filled));
-            }
+            queue.done = queue.done.max(moment.min(queue.last()));
         }
     }
 
@@ -142,12 +139,17 @@ impl Queues {
 
     /// Whether there may be work in the queue that nobody has waited for.
     pub(crate) fn busy(&self, queue: QueueId) -> bool {
-        self.find(queue).is_ok_and(|at| self.queues[at].done < self.queues[at].filled)
+        self.find(queue).is_ok_and(|at| self.queues[at].is_busy())
+    }
+
+    /// Whether everything that the runtime put into the queue is done.
+    pub(crate) fn drained(&self, queue: QueueId) -> bool {
+        self.find(queue).is_ok_and(|at| self.queues[at].done >= self.queues[at].filled)
     }
 
     /// The queues of the program that may have work left.
     pub(crate) fn all_busy(&self) -> impl Iterator<Item = QueueId> + '_ {
-        self.queues.iter().filter(|q| q.id != QueueId::SYNC && q.done < q.filled).map(|q| q.id)
+        self.queues.iter().filter(|q| q.id != QueueId::SYNC && q.is_busy()).map(|q| q.id)
     }
 
     /// A copy in `queue` will write this host range.
@@ -202,7 +204,16 @@ impl Queues {
 
 impl Queue {
     fn holds_up(&self, after: After) -> bool {
-        after.queue.is_none_or(|only| only == self.id) && self.done < after.moment.min(self.filled)
+        after.queue.is_none_or(|only| only == self.id) && self.done < after.moment.min(self.last())
+    }
+
+    /// When something was last put in, as far as anybody knows.
+    fn last(&self) -> Moment {
+        if self.shared { Moment(u64::MAX) } else { self.filled }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.done < self.last()
     }
 }
 
@@ -227,6 +238,18 @@ mod tests {
         assert!(queues.busy(ONE), "the second operation is not known to be done");
         assert!(queues.clear(TWO, After::NOTHING) && queues.passed(After::NOTHING));
         assert!(queues.passed(after) && !queues.passed(After { queue: None, moment: queues.now() }));
+    }
+
+    #[test]
+    fn a_shared_queue_is_always_busy_but_what_was_freed_before_a_wait_is_free() {
+        let mut queues = Queues::default();
+        queues.share(ONE);
+        queues.filled(TWO, false);
+        let after = After { queue: None, moment: queues.now() };
+        queues.done(&[TWO], queues.now());
+        assert_eq!(queues.until(after).collect::<Vec<_>>(), [ONE], "the program may have put in anything since");
+        queues.done(&[ONE], queues.now());
+        assert!(queues.busy(ONE) && queues.drained(ONE) && queues.passed(after));
     }
 
     #[test]

@@ -140,11 +140,11 @@ impl State {
     pub(crate) fn forget_echoes(&mut self, queues: &Queues) {
         let State { echoes, memory, .. } = self;
         echoes.retain(|echo| {
-            let busy = queues.busy(echo.queue);
-            if !busy {
+            let drained = queues.drained(echo.queue);
+            if drained {
                 memory.give_back(echo.device, After::NOTHING, queues);
             }
-            busy
+            !drained
         });
     }
 }
