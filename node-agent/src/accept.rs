@@ -57,7 +57,7 @@ fn receive(stream: &TcpStream, key: &Key, supervisor: &Arc<Supervisor>) -> Resul
 
 fn check_lane(hello: &Hello) -> Result<()> {
     match hello.lane {
-        Lane::Command | Lane::Bulk | Lane::Peer => Ok(()),
+        Lane::Command | Lane::Bulk | Lane::Peer | Lane::Words => Ok(()),
         Lane::Door => Err(Error::new(
             ErrorCode::DeviceUnavailable,
             "this is a node agent, not the coordinator; check the address",

@@ -19,7 +19,7 @@ use std::net::TcpStream;
 /// Most bytes of one chunk.
 pub const CHUNK_MAX: usize = 1 << 20;
 /// Longest text of an error on a lane.
-const TEXT_MAX: usize = 16 << 10;
+pub const TEXT_MAX: usize = 16 << 10;
 const HEADER_LEN: usize = 32;
 
 /// What a chunk is.
@@ -30,7 +30,7 @@ pub enum ChunkKind {
     Data = 1,
     /// No more bytes will come: the sender failed.
     Abort = 2,
-    /// The bytes may come (peer lanes only, against the direction of the bytes, like all below).
+    /// The bytes may come (a word, against the direction of the bytes, like all below).
     Ready = 3,
     /// The transfer has landed.
     Landed = 4,

@@ -37,7 +37,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 const KEEP_ALIVE_PROBES: u32 = 2;
 /// How long sent bytes may stay unacknowledged where the peer always reads at once.
 ///
-/// It also ends connections whose peer is well but does not read, so command and bulk lanes do
+/// It also ends connections whose peer is well but does not read, so lanes to programs do
 /// without: a program may sit in a debugger, an executor behind a full stream. There are
 /// several of them, and one that is silent at the time finds a dead host by its probes.
 const USER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -63,6 +63,8 @@ pub enum Lane {
     Peer = 3,
     /// A program at the coordinator's door.
     Door = 4,
+    /// Words about transfers between a program and an executor.
+    Words = 5,
 }
 
 impl Lane {
@@ -72,6 +74,7 @@ impl Lane {
             2 => Self::Bulk,
             3 => Self::Peer,
             4 => Self::Door,
+            5 => Self::Words,
             _ => return None,
         })
     }
@@ -327,7 +330,7 @@ fn tune(stream: &TcpStream, lane: Option<Lane>) -> std::io::Result<()> {
         .with_interval(KEEP_ALIVE)
         .with_retries(KEEP_ALIVE_PROBES);
     socket.set_tcp_keepalive(&keep_alive)?;
-    let reads_at_once = !matches!(lane, Some(Lane::Command | Lane::Bulk));
+    let reads_at_once = !matches!(lane, Some(Lane::Command | Lane::Bulk | Lane::Words));
     socket.set_tcp_user_timeout(reads_at_once.then_some(USER_TIMEOUT))
 }
 

@@ -4,7 +4,7 @@
 //! * [`handshake`]: who is there, with the same version and the same key.
 //! * [`frame`], [`wire`]: commands and events of the command lane, and their bounds.
 //! * [`bulk`]: transfers in chunks. [`matching`]: who waits for whom in a copy between devices.
-//! * [`exchange`]: copies between devices of different processes.
+//! * [`words`]: what targets of copies say. [`exchange`]: copies between devices of different processes.
 //! * [`pass`]: hands an accepted connection to another process of the same machine.
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ pub mod pass;
 mod program;
 pub mod stats;
 pub mod wire;
+pub mod words;
 
 pub use key::Key;
 pub use program::ProgramSpec;

@@ -56,7 +56,7 @@ pub enum Command {
         dst: u64,
         len: u64,
         transfer: u64,
-        /// The bytes come without being asked for by [`Event::Ready`].
+        /// The bytes come without being asked for by [`crate::words::Word::Ready`].
         eager: bool,
     },
     /// Operation: sends bytes, in [`Event::Data`] or as a transfer on a bulk lane.
@@ -89,12 +89,6 @@ pub enum Command {
     /// Operation of the source: copies to another device of the same executor, in the order of
     /// [`Command::Push`] and [`Command::Expect`] with target's synchronous queue at `seq`.
     Relay { device: u32, queue: u32, src: u64, target: u32, dst: u64, len: u64, seq: u64 },
-    /// The program takes a pushed transfer now.
-    Ready { transfer: u64 },
-    /// A pushed transfer has arrived at the program.
-    Landed { transfer: u64 },
-    /// A pushed transfer can't be taken. Payload: the error.
-    Refused { transfer: u64, failure: Failure },
 }
 
 /// What an executor tells its program.
@@ -116,12 +110,6 @@ pub enum Event {
     Credit { bytes: u64 },
     /// All of a small [`Command::CopyOut`] is the payload.
     Data { transfer: u64 },
-    /// A transfer's bytes may come.
-    Ready { transfer: u64 },
-    /// A transfer that the program pushed has landed.
-    Landed { transfer: u64 },
-    /// A transfer that the program pushed can't be taken. Payload: the error.
-    Refused { transfer: u64, failure: Failure },
     /// A worker wrote the payload to its descriptor 1 or 2.
     Output { descriptor: u32 },
     /// Spans of a traced program, see [`encode_span`].

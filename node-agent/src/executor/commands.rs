@@ -133,16 +133,6 @@ impl Commands<'_> {
             Command::Expect { device, dst, len, transfer, from, seq } => {
                 self.expect(device, dst, len, TransferId(transfer), from, seq)?;
             }
-            Command::Ready { transfer } => {
-                if self.session.exchange.on_ready(TransferId(transfer))? {
-                    accord_fabric::exchange::tell_abandoned(&self.session.outbox, TransferId(transfer));
-                }
-            }
-            Command::Landed { transfer } => self.session.exchange.on_landed(TransferId(transfer))?,
-            Command::Refused { transfer, failure } => {
-                let error = wire::decode_error(failure, payload);
-                self.session.exchange.on_refused(TransferId(transfer), error)?;
-            }
             _ => self.operation(command, payload)?,
         }
         Ok(())
@@ -163,7 +153,7 @@ impl Commands<'_> {
                 let source = if eager {
                     FromLane::eager(&session.inbox, transfer, len)
                 } else {
-                    FromLane::asked(&session.inbox, &session.events, transfer, len)
+                    FromLane::asked(&session.inbox, &session.speaker, transfer, len)
                 };
                 // If the copy can't be put in, dropping the source throws the bytes away.
                 self.operate(device, queue, |slot, stream| {

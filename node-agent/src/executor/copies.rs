@@ -3,9 +3,10 @@
 use super::events::Events;
 use accord_device::{Sink, Source};
 use accord_fabric::bulk::{Inbox, Incoming, Outbox, Outgoing};
-use accord_fabric::exchange::Pushing;
+use accord_fabric::exchange::{Pushing, Voice};
 use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::wire::Event;
+use accord_fabric::words::Speaker;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -22,7 +23,7 @@ pub(super) struct FromLane {
 
 enum FromState {
     /// Must be asked for.
-    Unasked { events: Arc<Events>, len: u64 },
+    Unasked { speaker: Arc<Speaker>, len: u64 },
     /// Will come.
     Coming(Receiver<Incoming>),
     Here(Incoming),
@@ -35,8 +36,8 @@ impl FromLane {
     }
 
     /// The bytes are asked for when the stream gets there.
-    pub(super) fn asked(inbox: &Arc<Inbox>, events: &Arc<Events>, transfer: TransferId, len: u64) -> Self {
-        let state = FromState::Unasked { events: events.clone(), len };
+    pub(super) fn asked(inbox: &Arc<Inbox>, speaker: &Arc<Speaker>, transfer: TransferId, len: u64) -> Self {
+        let state = FromState::Unasked { speaker: speaker.clone(), len };
         Self { inbox: inbox.clone(), transfer, state }
     }
 }
@@ -50,9 +51,9 @@ fn post(inbox: &Inbox, transfer: TransferId, len: u64) -> Receiver<Incoming> {
 
 impl Source for FromLane {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        if let FromState::Unasked { events, len } = &self.state {
+        if let FromState::Unasked { speaker, len } = &self.state {
             let coming = post(&self.inbox, self.transfer, *len);
-            events.send(&Event::Ready { transfer: self.transfer.0 }, &[]);
+            speaker.ready(self.transfer);
             self.state = FromState::Coming(coming);
         }
         if let FromState::Coming(coming) = &self.state {

@@ -1,10 +1,9 @@
 //! What goes back to the program. Written by whichever thread has the news, at once.
 
-use accord_fabric::exchange::Voice;
 use accord_fabric::frame::{self, PAYLOAD_MAX};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::wire::{self, Event};
-use accord_types::{Error, QueueId, Span, SpanSink, TransferId};
+use accord_types::{Error, QueueId, Span, SpanSink};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -146,25 +145,5 @@ impl SpanSink for Events {
             state.put_spans();
             self.flush(&mut state);
         }
-    }
-}
-
-/// Talks to the program where it is the pusher of a copy.
-pub(super) struct ProgramVoice(pub(super) Arc<Events>);
-
-impl Voice for ProgramVoice {
-    fn ready(&self, transfer: TransferId) {
-        self.0.send(&Event::Ready { transfer: transfer.0 }, &[]);
-    }
-
-    fn landed(&self, transfer: TransferId) {
-        self.0.send(&Event::Landed { transfer: transfer.0 }, &[]);
-    }
-
-    fn refused(&self, transfer: TransferId, error: &Error) {
-        let mut state = self.0.lock();
-        let refused = |failure| Event::Refused { transfer: transfer.0, failure };
-        self.0.put_failure(&mut state, error.clone(), refused);
-        self.0.flush(&mut state);
     }
 }

@@ -5,20 +5,19 @@
 use super::ExecutorConfig;
 use super::session::spawn;
 use accord_fabric::Key;
-use accord_fabric::bulk::{Chunk, ChunkKind, Inbox, Outbox, read_bytes, read_chunk, write_chunk};
-use accord_fabric::exchange::{Exchange, Voice, tell_abandoned};
+use accord_fabric::bulk::{Inbox, Outbox};
+use accord_fabric::exchange::{Exchange, tell_abandoned};
 use accord_fabric::handshake::{self, Hello, Lane};
 use accord_fabric::stats::LinkStats;
-use accord_fabric::wire::{self, Party};
-use accord_types::{Error, ErrorCode, NodeId, Result, SessionId, TransferId};
+use accord_fabric::wire::Party;
+use accord_fabric::words::{self, Speaker, Word};
+use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Longest error that is passed on.
-const TEXT_MAX: usize = 16 << 10;
 
 /// All other executors of the session.
 pub(super) struct Peers {
@@ -94,27 +93,16 @@ impl Peers {
     }
 
     fn hear(&self, lane: &TcpStream, outbox: &Arc<Outbox>) -> Result<()> {
-        let mut text = Vec::new();
-        while let Some(chunk) = read_chunk(lane)? {
-            LinkStats::add(&self.stats.command_received, chunk.len as u64);
-            match chunk.kind {
-                ChunkKind::Ready => {
-                    if self.exchange.on_ready(chunk.transfer)? {
-                        tell_abandoned(outbox, chunk.transfer);
-                    }
+        words::hear(lane, &self.stats, |word| match word {
+            Word::Ready(transfer) => {
+                if self.exchange.on_ready(transfer)? {
+                    tell_abandoned(outbox, transfer);
                 }
-                ChunkKind::Landed => self.exchange.on_landed(chunk.transfer)?,
-                ChunkKind::Refused => {
-                    text.resize(chunk.len, 0);
-                    read_bytes(lane, &mut text)?;
-                    self.exchange.on_refused(chunk.transfer, decode_refusal(&text))?;
-                }
-                ChunkKind::Data | ChunkKind::Abort => {
-                    return Err(Error::new(ErrorCode::DeviceUnavailable, "it broke the protocol"));
-                }
+                Ok(())
             }
-        }
-        Ok(())
+            Word::Landed(transfer) => self.exchange.on_landed(transfer),
+            Word::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
+        })
     }
 
     /// Takes a lane on which another executor pushes.
@@ -129,12 +117,9 @@ impl Peers {
         let peers = self.clone();
         spawn("accord-peer", move || {
             let inbox = Inbox::new(peers.stats.clone(), false);
-            let voice = PeerVoice {
-                lane: Mutex::new(lane.clone()),
-                node_name: peers.node_name.clone(),
-                stats: peers.stats.clone(),
-            };
-            peers.exchange.arrived(from, Arc::new(voice), inbox.clone());
+            let speaker = Speaker::new(&peers.node_name, peers.stats.clone());
+            speaker.connect(lane.clone());
+            peers.exchange.arrived(from, speaker, inbox.clone());
             // However it ends, the pusher is gone.
             let _ = inbox.serve(&lane);
             let _ = lane.shutdown(Shutdown::Both);
@@ -159,43 +144,4 @@ impl Peers {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Talks to another executor where it is the pusher of a copy.
-struct PeerVoice {
-    lane: Mutex<Arc<TcpStream>>,
-    node_name: String,
-    stats: Arc<LinkStats>,
-}
-
-impl PeerVoice {
-    fn say(&self, kind: ChunkKind, transfer: TransferId, text: &[u8]) {
-        let lane = self.lane.lock().unwrap_or_else(PoisonError::into_inner);
-        LinkStats::add(&self.stats.command_sent, text.len() as u64);
-        // If the pusher is gone its lane's reader sees it.
-        let _ = write_chunk(&lane, Chunk { kind, transfer, offset: 0, len: text.len() }, text);
-    }
-}
-
-impl Voice for PeerVoice {
-    fn ready(&self, transfer: TransferId) {
-        self.say(ChunkKind::Ready, transfer, &[]);
-    }
-
-    fn landed(&self, transfer: TransferId) {
-        self.say(ChunkKind::Landed, transfer, &[]);
-    }
-
-    fn refused(&self, transfer: TransferId, error: &Error) {
-        let mut text = vec![0; 2];
-        let _ = wire::encode_error(&error.clone().node(&self.node_name), &mut text);
-        text[..2].copy_from_slice(&error.code().to_wire().to_le_bytes());
-        text.truncate(TEXT_MAX);
-        self.say(ChunkKind::Refused, transfer, &text);
-    }
-}
-
-fn decode_refusal(text: &[u8]) -> Error {
-    let (code, text) = text.split_first_chunk::<2>().unwrap_or((&[0; 2], &[]));
-    wire::decode_error(wire::Failure::new(u16::from_le_bytes(*code)), text)
 }

@@ -1,15 +1,16 @@
 //! The lanes of a session and what all its threads share.
 
 use super::commands;
-use super::events::{Events, ProgramVoice};
+use super::events::Events;
 use super::peers::Peers;
 use super::ExecutorConfig;
 use accord_device::Device;
 use accord_fabric::bulk::{Inbox, Outbox};
-use accord_fabric::exchange::Exchange;
+use accord_fabric::exchange::{Exchange, tell_abandoned};
 use accord_fabric::handshake::{FROM_PROGRAM, Hello, Lane};
 use accord_fabric::stats::LinkStats;
-use accord_types::{Error, ErrorCode};
+use accord_fabric::words::{self, Speaker, Word};
+use accord_types::{Error, ErrorCode, Result};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +29,8 @@ pub(super) struct Session {
     pub(super) inbox: Arc<Inbox>,
     /// Transfers to the program.
     pub(super) outbox: Arc<Outbox>,
+    /// Words to the program.
+    pub(super) speaker: Arc<Speaker>,
     pub(super) exchange: Arc<Exchange>,
     pub(super) peers: Arc<Peers>,
     /// Wakes the thread that receives lanes.
@@ -49,12 +52,14 @@ impl Session {
         let events = Events::new(config.node_name.clone(), stats.clone());
         let inbox = Inbox::new(stats.clone(), true);
         let exchange = Exchange::new();
-        exchange.arrived(FROM_PROGRAM, Arc::new(ProgramVoice(events.clone())), inbox.clone());
+        let speaker = Speaker::new(&config.node_name, stats.clone());
+        exchange.arrived(FROM_PROGRAM, speaker.clone(), inbox.clone());
         Arc::new(Self {
             peers: Peers::new(&config, exchange.clone()),
             events,
             inbox,
             outbox: Outbox::new(stats.clone()),
+            speaker,
             stats,
             exchange,
             config,
@@ -72,7 +77,7 @@ impl Session {
             && match hello.lane {
                 Lane::Command => state.commands.is_none(),
                 Lane::Bulk => hello.index < BULK_LANES_MAX,
-                Lane::Peer => true,
+                Lane::Peer | Lane::Words => true,
                 Lane::Door => false,
             };
         if !fits {
@@ -96,11 +101,33 @@ impl Session {
                 });
                 false
             }
-            _ => {
+            Lane::Words => {
+                self.speaker.connect(stream.clone());
+                spawn("accord-words", move || {
+                    let _ = session.hear(&stream);
+                    session.end();
+                });
+                false
+            }
+            Lane::Peer | Lane::Door => {
                 self.peers.accept(hello.from, stream);
                 false
             }
         }
+    }
+
+    /// Hears what the program says of transfers that are pushed to it.
+    fn hear(&self, lane: &TcpStream) -> Result<()> {
+        words::hear(lane, &self.stats, |word| match word {
+            Word::Ready(transfer) => {
+                if self.exchange.on_ready(transfer)? {
+                    tell_abandoned(&self.outbox, transfer);
+                }
+                Ok(())
+            }
+            Word::Landed(transfer) => self.exchange.on_landed(transfer),
+            Word::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
+        })
     }
 
     /// Keeps a device so that the end of the session ends it. False if the session is over.

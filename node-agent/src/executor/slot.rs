@@ -22,6 +22,8 @@ pub(super) struct Slot {
     pub(super) incoming: IncomingStream,
     ordinal: u32,
     queues: HashMap<u32, Queue>,
+    /// Streams of program queues, for those that get none of their own.
+    shared: Vec<StreamId>,
     functions: HashMap<u32, Result<FunctionHandle>>,
     /// Variables of the program, outside of the device's own range.
     globals: Vec<(u64, u64)>,
@@ -47,6 +49,7 @@ impl Slot {
             incoming: IncomingStream::default(),
             ordinal,
             queues: HashMap::new(),
+            shared: Vec::new(),
             functions: HashMap::new(),
             globals: Vec::new(),
             ended: Arc::default(),
@@ -108,18 +111,17 @@ impl Slot {
             match self.device.create_stream(id) {
                 Ok(stream) => {
                     self.watch(events, queue, stream);
+                    if queue < QueueId::INCOMING.0 {
+                        self.shared.push(stream);
+                    }
                     (stream, None)
                 }
                 Err(error) => (StreamId(u32::MAX), Some(error)),
             }
         } else {
             // Sharing a stream only adds order.
-            let mut shared: Vec<_> = self.queues.iter().map(|(&queue, state)| (queue, state.stream)).collect();
-            shared.retain(|(queue, _)| *queue < QueueId::INCOMING.0);
-            shared.sort_unstable();
-            shared.dedup_by_key(|(_, stream)| *stream);
-            match shared.get(queue as usize % shared.len().max(1)) {
-                Some(&(_, stream)) => (stream, None),
+            match self.shared.get(queue as usize % self.shared.len().max(1)) {
+                Some(&stream) => (stream, None),
                 None => (StreamId(u32::MAX), Some(invalid("no stream is left".to_owned()))),
             }
         };

@@ -1,7 +1,7 @@
 //! Copies between devices of which at least one is on another node.
 
 use super::core::Noise;
-use super::live::{Interested, Live};
+use super::live::Live;
 use super::port::RemotePort;
 use crate::cluster::LocalPort;
 use accord_device::{Sink, Source};
@@ -76,7 +76,7 @@ pub(crate) fn local_to_remote(
     let transfer = live.spec.transfer();
     let pushing = exchange.push(transfer, live.spec.node.0, len, live.outbox.clone())?;
     live.expect(target, transfer, FROM_PROGRAM, len)?;
-    let sink = ToRemote { pushing, _interested: Interested::new(live) };
+    let sink = ToRemote(pushing);
     let stream = source.port.stream(queue)?;
     let seq = source.port.device()?.copy_out(stream, source.start, len, Box::new(sink))?;
     source.port.advance(queue, seq);
@@ -149,19 +149,15 @@ impl Live {
     }
 }
 
-struct ToRemote {
-    pushing: Pushing,
-    /// The target's words must be heard while this lives.
-    _interested: Interested,
-}
+struct ToRemote(Pushing);
 
 impl Sink for ToRemote {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        self.pushing.drain(piece)
+        self.0.drain(piece)
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.pushing.finish()
+        self.0.finish()
     }
 }
 

@@ -151,9 +151,6 @@ impl Live {
         if !started {
             self.spawn("accord-copy", |live| live.send_transfers());
         }
-        if !eager {
-            self.be_interested();
-        }
         self.bulk.changed.notify_one();
         match sent {
             None => self.send_soon(self.core()),
@@ -205,7 +202,6 @@ impl Live {
             bulk.jobs.push_back(job);
             drop(bulk);
             self.bulk.changed.notify_one();
-            self.interest.remove();
             return Ok(());
         }
         drop(bulk);
@@ -222,7 +218,6 @@ impl Live {
         let cancelled: Vec<_> = bulk.asked.extract_if(|_, (of, in_queue, _)| fits(*of, *in_queue)).collect();
         drop(bulk);
         for (_, (_, _, job)) in cancelled {
-            self.interest.remove();
             job.finish(Err(error.clone()));
         }
     }

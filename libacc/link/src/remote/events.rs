@@ -126,19 +126,6 @@ impl Live {
         came
     }
 
-    /// Handles events as long as something that nobody waits for is under way; then sleeps. Ends with the link.
-    pub(super) fn watch(&self) {
-        while self.interest.wait() {
-            let id = self.receiver.register(Want::Anything);
-            match self.receiver.turn(id) {
-                Turn::Done(_) => {}
-                Turn::Read => self.read_until(|| self.receiver.is_done(id) || !self.interest.any()),
-                Turn::Sleep => std::thread::park(),
-            }
-            self.receiver.unregister(id);
-        }
-    }
-
     fn handle(&self, event: Event, payload: &[u8]) -> Result<()> {
         match event {
             Event::Reply { ticket, value, extra } => {
@@ -159,11 +146,6 @@ impl Live {
                 self.receiver.credit();
             }
             Event::Data { transfer } => self.landings.data(TransferId(transfer), payload)?,
-            Event::Ready { transfer } => self.ready(TransferId(transfer))?,
-            Event::Landed { transfer } => self.exchange.on_landed(TransferId(transfer))?,
-            Event::Refused { transfer, failure } => {
-                self.exchange.on_refused(TransferId(transfer), wire::decode_error(failure, payload))?;
-            }
             Event::Output { descriptor } => output(descriptor, payload),
             Event::Spans => self.spans(payload)?,
         }

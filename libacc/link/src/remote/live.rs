@@ -9,16 +9,17 @@ use super::receiver::{Receiver, Reply, Want};
 use super::sender::Sender;
 use accord_fabric::bulk::{Inbox, Outbox};
 use accord_fabric::clock;
-use accord_fabric::exchange::{Exchange, Voice};
+use accord_fabric::exchange::Exchange;
 use accord_fabric::ProgramSpec;
 use accord_fabric::frame::{FrameReader, PAYLOAD_MAX};
 use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Lane};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::wire::{self, CREDIT_WINDOW, Command};
-use accord_types::{Error, ErrorCode, QueueId, Result, TransferId};
+use accord_fabric::words::{self, Speaker, Word};
+use accord_types::{Error, ErrorCode, QueueId, Result};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -32,6 +33,7 @@ pub(crate) struct Live {
     pub(crate) spec: Arc<LinkSpec>,
     pub(super) lane: Arc<TcpStream>,
     bulk_lanes: Vec<Arc<TcpStream>>,
+    words: Arc<TcpStream>,
     core: Mutex<Core>,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
@@ -42,7 +44,6 @@ pub(crate) struct Live {
     pub(super) inbox: Arc<Inbox>,
     pub(crate) outbox: Arc<Outbox>,
     pub(super) exchange: Arc<Exchange>,
-    pub(super) interest: Arc<Interest>,
     pub(crate) stats: Arc<LinkStats>,
     /// What to add to the node's clock to have this node's.
     pub(super) clock_offset: i64,
@@ -61,10 +62,12 @@ impl Live {
         };
         let command = lane(Lane::Command, 0)?;
         let bulk_lanes = (0..BULK_LANES).map(|index| lane(Lane::Bulk, index)).collect::<Result<Vec<_>>>()?;
+        let words = lane(Lane::Words, 0)?;
         let stats = Arc::<LinkStats>::default();
         let mut live = Self {
             lane: command,
             bulk_lanes,
+            words,
             core: Mutex::default(),
             sender: Sender::default(),
             receiver: Receiver::default(),
@@ -74,7 +77,6 @@ impl Live {
             inbox: Inbox::new(stats.clone(), false),
             outbox: Outbox::new(stats.clone()),
             exchange,
-            interest: Arc::default(),
             stats,
             clock_offset: 0,
             next_ticket: AtomicU64::new(1),
@@ -94,8 +96,17 @@ impl Live {
             });
         }
         live.spawn("accord-link", |live| live.send_and_look());
-        let voice = Arc::new(ToExecutor(Arc::downgrade(&live)));
-        live.exchange.arrived(live.spec.node.0, voice, live.inbox.clone());
+        let words = live.words.clone();
+        live.spawn("accord-words", move |live| {
+            let why = match live.hear(&words) {
+                Ok(()) => "the executor closed the connection".to_owned(),
+                Err(error) => error.cause().to_owned(),
+            };
+            live.lose(&why);
+        });
+        let speaker = Speaker::new("", live.stats.clone());
+        speaker.connect(live.words.clone());
+        live.exchange.arrived(live.spec.node.0, speaker, live.inbox.clone());
         Ok(live)
     }
 
@@ -120,6 +131,15 @@ impl Live {
             }
         }
         Ok(())
+    }
+
+    /// Hears what the executor says of transfers that are to go there.
+    fn hear(&self, lane: &TcpStream) -> Result<()> {
+        words::hear(lane, &self.stats, |word| match word {
+            Word::Ready(transfer) => self.ready(transfer),
+            Word::Landed(transfer) => self.exchange.on_landed(transfer),
+            Word::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
+        })
     }
 
     /// Starts a thread of the link; without it the link is lost.
@@ -192,14 +212,6 @@ impl Live {
         self.wait_for_reply(id).map_err(|error| self.place(error))
     }
 
-    /// Sends a command that nobody waits for, at once.
-    pub(super) fn tell(&self, command: &Command, payload: &[&[u8]]) {
-        // If the link is lost, whoever needs it learns so.
-        if self.core().put(command, payload).is_ok() {
-            let _ = self.flush();
-        }
-    }
-
     pub(super) fn ticket(&self) -> u64 {
         self.next_ticket.fetch_add(1, Ordering::Relaxed)
     }
@@ -235,7 +247,7 @@ impl Live {
         }
         core.lost = Some(error.clone());
         drop(core);
-        for lane in self.bulk_lanes.iter().chain([&self.lane]) {
+        for lane in self.bulk_lanes.iter().chain([&self.words, &self.lane]) {
             let _ = lane.shutdown(Shutdown::Both);
         }
         self.receiver.lose(&error);
@@ -245,7 +257,6 @@ impl Live {
         self.bulk.lose(&error);
         self.exchange.push_lost(self.spec.node.0, &error);
         self.exchange.party_lost(self.spec.node.0);
-        self.interest.close();
         self.wake_sender();
         error
     }
@@ -276,105 +287,6 @@ fn program_that_fits(program: &ProgramSpec) -> Vec<u8> {
         match longest {
             Some(longest) if payload.len() > PAYLOAD_MAX => drop(program.env.swap_remove(longest)),
             _ => return payload,
-        }
-    }
-}
-
-/// Talks to an executor where it is the pusher of a copy.
-struct ToExecutor(std::sync::Weak<Live>);
-
-impl ToExecutor {
-    fn tell(&self, command: &Command, text: &[u8]) {
-        if let Some(live) = self.0.upgrade() {
-            live.tell(command, &[text]);
-        }
-    }
-}
-
-impl Voice for ToExecutor {
-    fn ready(&self, transfer: TransferId) {
-        self.tell(&Command::Ready { transfer: transfer.0 }, &[]);
-    }
-
-    fn landed(&self, transfer: TransferId) {
-        self.tell(&Command::Landed { transfer: transfer.0 }, &[]);
-    }
-
-    fn refused(&self, transfer: TransferId, error: &Error) {
-        let mut text = Vec::new();
-        let failure = wire::encode_error(error, &mut text);
-        self.tell(&Command::Refused { transfer: transfer.0, failure }, &text);
-    }
-}
-
-/// Counts what is under way that no thread of the program waits for, but whose events must be
-/// handled as they come.
-#[derive(Default)]
-pub(super) struct Interest {
-    /// May be below 0 for a moment: what is under way can end before its beginning is counted.
-    count: Mutex<isize>,
-    changed: Condvar,
-    closed: AtomicBool,
-    started: AtomicBool,
-}
-
-impl Interest {
-    pub(super) fn add(&self) {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.changed.notify_one();
-    }
-
-    pub(super) fn remove(&self) {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-    }
-
-    pub(super) fn any(&self) -> bool {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) > 0
-    }
-
-    /// Sleeps until there is some. False once the link is gone.
-    pub(super) fn wait(&self) -> bool {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        while *count <= 0 && !self.closed.load(Ordering::Acquire) {
-            count = self.changed.wait(count).unwrap_or_else(PoisonError::into_inner);
-        }
-        !self.closed.load(Ordering::Acquire)
-    }
-
-    fn close(&self) {
-        let _count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        self.closed.store(true, Ordering::Release);
-        self.changed.notify_all();
-    }
-
-    /// True the first time.
-    pub(super) fn start(&self) -> bool {
-        !self.started.swap(true, Ordering::AcqRel)
-    }
-}
-
-/// Keeps a link's events being handled, for as long as it lives.
-pub(crate) struct Interested(Arc<Interest>);
-
-impl Interested {
-    pub(crate) fn new(live: &Arc<Live>) -> Self {
-        live.be_interested();
-        Self(live.interest.clone())
-    }
-}
-
-impl Drop for Interested {
-    fn drop(&mut self) {
-        self.0.remove();
-    }
-}
-
-impl Live {
-    /// Something is under way that nobody waits for.
-    pub(super) fn be_interested(self: &Arc<Self>) {
-        self.interest.add();
-        if self.interest.start() {
-            self.spawn("accord-watch", |live| live.watch());
         }
     }
 }

@@ -20,8 +20,6 @@ pub(super) enum Want {
     Reply(u64),
     /// More credit.
     Credit,
-    /// Nothing in particular: events are to be handled as they come.
-    Anything,
 }
 
 struct Waiter {
