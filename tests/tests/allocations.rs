@@ -1,0 +1,187 @@
+//! In steady state a launch takes nothing from the heap: counted, over a device that does nothing.
+
+use accord_runtime::ports::{Cluster, HostMemory, Port, ReadWhen};
+use accord_runtime::{Entries, LocalThread, Placement, Runtime, Settings};
+use accord_types::{
+    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange,
+    LaunchDims, NodeId, QueueId, Result,
+};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: hands every call on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // At a thread's end there is no counter any more, and nobody to read it.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Takes everything and does nothing, but for counting launches.
+struct Nothing {
+    info: DeviceInfo,
+    launches: AtomicU64,
+}
+
+impl Port for Nothing {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+    fn device_type(&self) -> DeviceType {
+        DeviceType::Cpu
+    }
+    fn addresses(&self) -> (DevicePtr, u64) {
+        (DevicePtr(1 << 44), 1 << 40)
+    }
+    fn start(&self) -> Result<()> {
+        Ok(())
+    }
+    fn map(&self, _: DevicePtr, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn unmap(&self, _: QueueId, _: DevicePtr, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn store(&self, _: QueueId, _: DevicePtr, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+    fn copy_in(&self, _: QueueId, _: DevicePtr, _: HostRange, _: ReadWhen) -> Result<()> {
+        Ok(())
+    }
+    fn copy_out(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {
+        Ok(())
+    }
+    fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: HostRange, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+    fn copy(&self, _: QueueId, _: DevicePtr, _: DevicePtr, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn launch(
+        &self,
+        _: QueueId,
+        _: u64,
+        _: &dyn Fn() -> Result<FunctionSpec>,
+        _: LaunchDims,
+        _: ArgBlock<'_>,
+    ) -> Result<()> {
+        self.launches.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+    fn forget_functions(&self, _: std::ops::Range<u64>) {}
+    fn global(&self, _: &GlobalSpec) -> Result<DevicePtr> {
+        Ok(DevicePtr(1 << 43))
+    }
+    fn wait_queue(&self, _: QueueId, _: QueueId) -> Result<()> {
+        Ok(())
+    }
+    fn wait(&self, _: &[QueueId]) -> Result<()> {
+        Ok(())
+    }
+    fn test(&self, _: &[QueueId]) -> Result<bool> {
+        Ok(true)
+    }
+    fn memory_free(&self) -> Result<u64> {
+        Ok(1 << 30)
+    }
+    fn shutdown(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct One([Arc<dyn Port>; 1]);
+
+impl Cluster for One {
+    fn ports(&self) -> &[Arc<dyn Port>] {
+        &self.0
+    }
+    fn copy_between(&self, _: QueueId, _: usize, _: DevicePtr, _: usize, _: DevicePtr, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Host memory that holds zeros.
+struct Zeros;
+
+impl HostMemory for Zeros {
+    fn read(&self, _: usize, buffer: &mut [u8]) {
+        buffer.fill(0);
+    }
+    fn function(&self, _: usize) -> Result<FunctionSpec> {
+        Err(accord_types::Error::new(accord_types::ErrorCode::Other, "nobody asks"))
+    }
+    fn allocate(&self, _: usize) -> usize {
+        0
+    }
+    fn free(&self, _: usize) {}
+    fn copy(&self, _: usize, _: usize, _: usize) {}
+}
+
+const TO: u16 = 0x01;
+const TOFROM: u16 = 0x03;
+const FORCE_PRESENT: u16 = 0x06;
+const NORMAL: i32 = -1;
+const ASYNC_1: &[u32] = &[0x2000_0001, 0];
+
+#[test]
+fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
+    let info = DeviceInfo {
+        id: DeviceId { node: NodeId(0), ordinal: 0 },
+        node_name: "here".into(),
+        kind: DeviceKind::Cpu,
+        name: "nothing".into(),
+        vendor: String::new(),
+        driver: String::new(),
+        memory: 1 << 30,
+        units: 1,
+        numa: None,
+        cpus: Vec::new(),
+    };
+    let port = Arc::new(Nothing { info, launches: AtomicU64::new(0) });
+    let runtime = Runtime::new(Box::new(One([port.clone()])), Box::new(Zeros), Settings::default());
+    let mut thread = LocalThread::default();
+    let arrays = [0x10_0000, 0x20_0000, 0x30_0000, 0x40_0000];
+    let mut hosts = arrays.to_vec();
+    runtime
+        .enter_data(&mut thread, NORMAL, &mut Entries { hosts: &mut hosts, sizes: &[4096; 4], kinds: &[TO; 4] }, -2, &[])
+        .expect("enter data");
+    // Four present arrays, two scalars, and a loop's index as GCC maps it inside a data construct.
+    let (sizes, kinds) = ([4096, 4096, 4096, 4096, 8, 4, 4], [
+        FORCE_PRESENT, FORCE_PRESENT, TOFROM, TOFROM, TO, TO, TOFROM,
+    ]);
+    let launch = |thread: &mut LocalThread, queue: &[u32]| {
+        let mut hosts = [arrays[0], arrays[1], arrays[2], arrays[3], 0x7000, 0x7010, 0x7020];
+        let mut entries = Entries { hosts: &mut hosts, sizes: &sizes, kinds: &kinds };
+        let placement = runtime.parallel(thread, NORMAL, 0x40_1000, &mut entries, queue).expect("parallel");
+        assert_eq!(placement, Placement::Device);
+    };
+    for _ in 0..100 {
+        launch(&mut thread, ASYNC_1);
+    }
+    let (before, launched) = (ALLOCATIONS.get(), port.launches.load(Ordering::Relaxed));
+    for _ in 0..1000 {
+        launch(&mut thread, ASYNC_1);
+    }
+    assert_eq!(port.launches.load(Ordering::Relaxed) - launched, 1000);
+    assert_eq!(ALLOCATIONS.get() - before, 0, "heap allocations in 1000 launches");
+    drop(Vec::<u8>::with_capacity(1));
+    assert_eq!(ALLOCATIONS.get() - before, 1, "the counter counts");
+}
