@@ -10,6 +10,7 @@ use accord_types::{
     LaunchDims, QueueId, Result, Seq, SpanSink, StreamId,
 };
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -29,8 +30,33 @@ pub struct CudaPort {
 
 struct Running {
     device: Arc<CudaDevice>,
-    queues: RwLock<HashMap<QueueId, Arc<Queue>>>,
-    functions: RwLock<HashMap<u64, FunctionHandle>>,
+    queues: RwLock<HashMap<QueueId, Arc<Queue>, ByNumber>>,
+    functions: RwLock<HashMap<u64, FunctionHandle, ByNumber>>,
+}
+
+/// The keys are numbers of the program's own, so that nobody gains by choosing them badly.
+type ByNumber = BuildHasherDefault<NumberHasher>;
+
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Spreads neighbours over all bits (Fibonacci hashing).
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
 }
 
 struct Queue {
@@ -219,16 +245,22 @@ impl Port for CudaPort {
         dims: LaunchDims,
         block: ArgBlock<'_>,
     ) -> Result<()> {
-        let running = self.running()?;
-        let known = running.functions.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
-        let function = match known {
-            Some(function) => function,
-            None => {
-                let function = running.device.function(&spec()?).map_err(|e| self.place(e))?;
-                running.functions.write().unwrap_or_else(PoisonError::into_inner).insert(key, function);
-                function
+        // Nothing below waits for anything, so the locks are held instead of counting references.
+        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = &*running {
+            let queues = running.queues.read().unwrap_or_else(PoisonError::into_inner);
+            let functions = running.functions.read().unwrap_or_else(PoisonError::into_inner);
+            if let (Some(state), Some(&function)) = (queues.get(&queue), functions.get(&key)) {
+                let put = running.device.launch(state.stream, function, dims, block);
+                let seq = put.map_err(|e| self.place(e).queue(queue))?;
+                state.last.fetch_max(seq.0, Ordering::AcqRel);
+                return Ok(());
             }
-        };
+        }
+        drop(running);
+        let running = self.running()?;
+        let function = running.device.function(&spec()?).map_err(|e| self.place(e))?;
+        running.functions.write().unwrap_or_else(PoisonError::into_inner).insert(key, function);
         self.put_on(&running, queue, |device, stream| device.launch(stream, function, dims, block)).map(drop)
     }
 

@@ -161,11 +161,11 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
             return unsafe { driver.cuMemcpyDtoHAsync_v2(to, src.0, len, stream.raw) }.map_err(failed);
         }
         let tracker = shared.movers.tracker(pieces(len).map(|(_, bytes)| bytes));
-        stream.add_landing(seq, Landing::Moved(tracker.clone()));
+        stream.add_landing(seq, Landing::Moved(tracker.0.clone()));
         for (offset, bytes) in pieces(len) {
             let from = src.0 + offset as u64;
             let slot = fetch(stream, from, bytes).map_err(|error| {
-                tracker.abort(error);
+                tracker.0.abort(error);
                 failed(error)
             })?;
             shared.movers.land(stream.index as usize, slot, range.start + offset, bytes, &tracker);
@@ -221,13 +221,13 @@ pub(crate) fn copy_out_now(
     for ((offset, bytes), slot) in pieces(range.len).zip(slots) {
         let filled = fill_slot(stream, &slot, src.0 + offset as u64, bytes);
         if let Err(error) = filled {
-            tracker.abort(error);
+            tracker.0.abort(error);
             return Err(error);
         }
         shared.movers.land(stream.index as usize, slot, range.start + offset, bytes, &tracker);
     }
     shared.tracer.end(span, stream, SpanKind::CopyOut, range.len as u64, String::new);
-    state.push_landing(Landing::Moved(tracker));
+    state.push_landing(Landing::Moved(tracker.0));
     Ok(true)
 }
 
@@ -270,7 +270,7 @@ fn piece_of(len: usize, width: usize) -> usize {
 }
 
 /// Offsets and lengths of a copy out, a slot each: the engines like them long, and the threads divide them.
-fn pieces(len: usize) -> impl Iterator<Item = (usize, usize)> {
+fn pieces(len: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     (0..len).step_by(OUT_SLOT).map(move |offset| (offset, OUT_SLOT.min(len - offset)))
 }
 

@@ -8,12 +8,15 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// More threads than this gain nothing: eight fill a PCIe 5 link.
 const THREADS_MAX: usize = 8;
-/// Least part of a slot for one thread.
+/// Least and largest part of a slot for one thread.
 const PART_MIN: usize = 256 << 10;
+const PART_MAX: usize = 2 << 20;
+/// How long the threads look without pause after they have found a filled slot.
+const HOT: Duration = Duration::from_micros(200);
 /// How often the threads look whether the device has filled a slot.
 const LOOK: Duration = Duration::from_micros(20);
 /// A waiter looks around at least this often.
@@ -42,6 +45,8 @@ struct State {
     parts: VecDeque<Part>,
     /// A thread looks for filled slots.
     looking: bool,
+    /// Until then it looks without pause: more are on their way.
+    hot_until: Option<Instant>,
     threads: usize,
     closing: bool,
 }
@@ -72,6 +77,8 @@ struct Land {
     slot: Slot,
     to: usize,
     len: usize,
+    /// Length of the parts into which it is divided.
+    part: usize,
     tracker: Arc<Tracker>,
 }
 
@@ -170,17 +177,20 @@ impl Movers {
         self.wait(&tracker)
     }
 
-    /// A tracker for landings of these lengths.
-    pub(crate) fn tracker(&self, lengths: impl Iterator<Item = usize>) -> Arc<Tracker> {
-        let parts = lengths.map(|len| len.div_ceil(self.shared.part_of(len))).sum();
-        Arc::new(Tracker { left: AtomicUsize::new(parts), ..Tracker::default() })
+    /// For landings of these lengths: a tracker, and the length of the parts into which each is divided. Large
+    /// copies go in large parts; the last slot of a small one is shared by all threads.
+    pub(crate) fn tracker(&self, lengths: impl Iterator<Item = usize> + Clone) -> (Arc<Tracker>, usize) {
+        let all: usize = lengths.clone().sum();
+        let part = (all / (8 * self.shared.threads_max)).clamp(PART_MIN, PART_MAX);
+        let parts = lengths.map(|len| len.div_ceil(part)).sum();
+        (Arc::new(Tracker { left: AtomicUsize::new(parts), ..Tracker::default() }), part)
     }
 
     /// The device fills `slot`; when it has, `len` bytes go to the program. `stream` is any number that
     /// keeps slots of different streams apart.
-    pub(crate) fn land(&self, stream: usize, slot: Slot, to: usize, len: usize, tracker: &Arc<Tracker>) {
+    pub(crate) fn land(&self, stream: usize, slot: Slot, to: usize, len: usize, tracker: &(Arc<Tracker>, usize)) {
         let mut state = self.shared.lock();
-        let land = Land { slot, to, len, tracker: Arc::clone(tracker) };
+        let land = Land { slot, to, len, part: tracker.1, tracker: Arc::clone(&tracker.0) };
         match state.landings.iter_mut().find(|(known, _)| *known == stream) {
             Some((_, queue)) => queue.push_back(land),
             None => state.landings.push((stream, VecDeque::from([land]))),
@@ -271,8 +281,13 @@ impl Shared {
                 state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
                 state.looking = true;
+                let hot = state.hot_until.is_some_and(|until| Instant::now() < until);
                 drop(state);
-                std::thread::sleep(LOOK);
+                if hot {
+                    std::thread::yield_now();
+                } else {
+                    std::thread::sleep(LOOK);
+                }
                 state = self.lock();
                 state.looking = false;
             }
@@ -291,12 +306,13 @@ impl Shared {
             // An error is found again, and reported, by the job.
             queue.front().is_some_and(|land| land.slot.is_done().unwrap_or(true))
         })?;
-        let Land { slot, to, len, tracker } = state.landings[at].1.pop_front()?;
+        let Land { slot, to, len, part, tracker } = state.landings[at].1.pop_front()?;
         if state.landings[at].1.is_empty() {
             state.landings.swap_remove(at);
         }
         let result = slot.is_done().map(drop);
-        let (slot, part) = (Arc::new(slot), self.part_of(len));
+        let slot = Arc::new(slot);
+        state.hot_until = Some(Instant::now() + HOT);
         for offset in (0..len).step_by(part) {
             state.parts.push_back(Part {
                 slot: Arc::clone(&slot),
@@ -311,11 +327,6 @@ impl Shared {
             self.bell.notify_all();
         }
         state.parts.pop_front().map(Job::Part)
-    }
-
-    /// Size of the parts into which a filled slot is divided.
-    fn part_of(&self, len: usize) -> usize {
-        (len / self.threads_max).clamp(PART_MIN, len.max(PART_MIN))
     }
 
     fn run(&self, job: Job) {
