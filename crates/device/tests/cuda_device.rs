@@ -72,7 +72,8 @@ fn main() {
         println!("skipped: no GPU: {}", here.note.unwrap_or_default());
         return;
     }
-    println!("on {} x {} (driver {})", here.devices.len(), here.devices[0].name, here.devices[0].driver);
+    // Not to standard output, where test runners read the list of tests.
+    eprintln!("on {} x {} (driver {})", here.devices.len(), here.devices[0].name, here.devices[0].driver);
     let mut trials: Vec<_> = tests.into_iter().map(|(name, test)| Trial::test(name, test)).collect();
     if fake::is_loaded() {
         trials.extend(fake_only.into_iter().map(|(name, test)| Trial::test(name, test)));
