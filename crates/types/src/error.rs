@@ -195,22 +195,22 @@ impl fmt::Display for Error {
     /// `acc_copyin on dev3 (node h2, queue 1): CAUSE [acc_error_partly_present]; REMEDY`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { code, place, cause, remedy } = &*self.0;
-        if let Some(call) = &place.call {
-            write!(f, "{call}")?;
-            if let Some(device) = place.device {
-                write!(f, " on {device}")?;
-            }
-        } else if let Some(device) = place.device {
-            write!(f, "{device}")?;
-        }
-        match (&place.node, place.queue) {
-            (Some(node), Some(queue)) => write!(f, " (node {node}, queue {queue})")?,
-            (Some(node), None) => write!(f, " (node {node})")?,
-            (None, Some(queue)) => write!(f, " (queue {queue})")?,
-            (None, None) => {}
-        }
-        if *place != ErrorPlace::default() {
-            f.write_str(": ")?;
+        let what = match (&place.call, place.device) {
+            (Some(call), Some(device)) => format!("{call} on {device}"),
+            (Some(call), None) => call.clone(),
+            (None, Some(device)) => device.to_string(),
+            (None, None) => String::new(),
+        };
+        let at = match (&place.node, place.queue) {
+            (Some(node), Some(queue)) => format!("(node {node}, queue {queue})"),
+            (Some(node), None) => format!("(node {node})"),
+            (None, Some(queue)) => format!("(queue {queue})"),
+            (None, None) => String::new(),
+        };
+        match (what.is_empty(), at.is_empty()) {
+            (false, false) => write!(f, "{what} {at}: ")?,
+            (true, true) => {}
+            _ => write!(f, "{what}{at}: ")?,
         }
         write!(f, "{cause} [{}]", code.name())?;
         if let Some(remedy) = remedy {
@@ -248,5 +248,9 @@ mod tests {
             "acc_copyin on dev3 (node h2, queue 1): bytes 8 to 16 are absent \
              [acc_error_partly_present]; copy the whole array"
         );
+        let error = Error::new(ErrorCode::System, "no");
+        assert_eq!(error.to_string(), "no [acc_error_system]");
+        assert_eq!(error.clone().node("h2").to_string(), "(node h2): no [acc_error_system]");
+        assert_eq!(error.device(DeviceNum(3)).to_string(), "dev3: no [acc_error_system]");
     }
 }
