@@ -1,11 +1,14 @@
 //! Memory of the host that the device's copy engines reach.
 
 use super::context::Context;
-use super::driver::DriverError;
+use super::driver::{Driver, DriverError};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Slots in use that are asked about before one is waited for.
+const LOOKS: usize = 3;
 
 /// Slots of one size, made as they are needed up to a number.
 pub(crate) struct Pinned {
@@ -80,7 +83,8 @@ impl Pinned {
         if let Some(raw) = state.free.pop() {
             return Ok(Some(raw));
         }
-        for at in 0..state.reading.len() {
+        // The oldest are done first; each question costs a microsecond.
+        for at in 0..state.reading.len().min(LOOKS) {
             // SAFETY: the event is the slot's own and recorded.
             match unsafe { self.context.driver.cuEventQuery(state.reading[at].event) } {
                 Ok(()) => return Ok(state.reading.remove(at)),
@@ -155,14 +159,10 @@ impl Slot {
         unsafe { self.home.context.driver.cuEventRecord(self.raw.event, stream) }
     }
 
-    /// Whether the device has got to the recorded point.
-    pub(crate) fn is_done(&self) -> Result<bool, DriverError> {
-        // SAFETY: the event is the slot's own.
-        match unsafe { self.home.context.driver.cuEventQuery(self.raw.event) } {
-            Ok(()) => Ok(true),
-            Err(DriverError { code: DriverError::NOT_READY, .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+    /// Asks later, without the slot, whether the device has got to the recorded point. An answer after
+    /// the slot was taken again is about that use.
+    pub(crate) fn probe(&self) -> Probe {
+        Probe { event: self.raw.event, driver: self.home.context.driver }
     }
 
     /// Blocks until the device has got to the recorded point.
@@ -179,6 +179,23 @@ impl Slot {
         let mut this = std::mem::ManuallyDrop::new(self);
         // SAFETY: not dropped twice: `this` is never dropped.
         unsafe { std::ptr::drop_in_place(&raw mut this.home) };
+    }
+}
+
+/// See [`Slot::probe`].
+pub(crate) struct Probe {
+    event: CUevent,
+    driver: &'static Driver,
+}
+
+impl Probe {
+    pub(crate) fn is_done(&self) -> Result<bool, DriverError> {
+        // SAFETY: slots' events live as long as the device's pinned memory, which outlives its threads and callers.
+        match unsafe { self.driver.cuEventQuery(self.event) } {
+            Ok(()) => Ok(true),
+            Err(DriverError { code: DriverError::NOT_READY, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 
