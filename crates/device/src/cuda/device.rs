@@ -303,11 +303,15 @@ impl Device for CudaDevice {
         let here = source.immediate();
         let stream = self.stream(stream)?;
         if let Some(range) = source.memory()
-            && (!here || stream.is_lent())
+            && (!here || stream.is_lent() || range.len <= lane::WAITED_IN_MAX)
         {
             let _current = self.enter(stream)?;
-            if stream.is_lent() || lane::is_pinned(stream, range) {
-                // The device reads it in its turn: nothing for a thread to do.
+            if here && stream.may_write_memory() {
+                // What is still on its way to the program's memory may be what this reads.
+                stream.synchronize(stream.last().0)?;
+            }
+            if here || stream.is_lent() || lane::is_pinned(stream, range) {
+                // The driver reads it now, or the device in its turn: nothing for a thread to do.
                 return stream.put(
                     |_| lane::copy_in_direct(stream, dst, range),
                     || Ok(Op::CopyIn { dst, len, source }),
@@ -332,7 +336,10 @@ impl Device for CudaDevice {
         let seq = stream.put(
             |state| {
                 let fits = match memory {
-                    Some(range) => lane::copy_out_now(stream, state, src, range),
+                    Some(range) => {
+                        let waited = here && range.len <= lane::WAITED_OUT_MAX;
+                        lane::copy_out_now(stream, state, src, range, waited)
+                    }
                     None => {
                         let mut own = sink.take();
                         let fits = lane::copy_out_small(stream, state, src, len as usize, &mut own);

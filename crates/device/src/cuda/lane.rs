@@ -12,6 +12,10 @@ use std::collections::VecDeque;
 
 /// Copies in up to this size go to the driver as they are: it takes the bytes before it returns.
 pub(crate) const DIRECT_BYTES_MAX: usize = 64 << 10;
+/// Copies that their caller waits for, up to these sizes, go to the driver as they are, too: bringing threads and pinned memory
+/// into play costs more.
+pub(crate) const WAITED_IN_MAX: usize = 1 << 20;
+pub(crate) const WAITED_OUT_MAX: usize = 4 << 20;
 /// Least piece of a copy that several threads share.
 const PIECE_MIN: usize = 512 << 10;
 /// Most slots that a copy takes at once: others need some too.
@@ -189,16 +193,17 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
     sink.finish()
 }
 
-/// A copy out to the program's memory, if it needs no waiting: straight there if that is pinned, else into slots if
-/// enough are free. False if they are not; then nothing was done.
+/// A copy out to the program's memory, if it needs no waiting: straight there if that is pinned or the caller waits
+/// anyway, else into slots if enough are free. False if they are not; then nothing was done.
 pub(crate) fn copy_out_now(
     stream: &Stream,
     state: &mut State,
     src: DevicePtr,
     range: HostRange,
+    waited: bool,
 ) -> Result<bool, DriverError> {
     let shared = &stream.shared;
-    if stream.is_lent() || is_pinned(stream, range) {
+    if waited || stream.is_lent() || is_pinned(stream, range) {
         let to = std::ptr::with_exposed_provenance_mut(range.start);
         // SAFETY: the program keeps its memory until it has waited; the driver writes pinned memory in its turn, other
         // memory before it returns.
