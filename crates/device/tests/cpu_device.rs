@@ -423,7 +423,10 @@ fn spans_tell() -> Test {
     device.copy_in(stream, at, 4096, Box::new(Bytes(vec![1; 4096], 0)))?;
     let seq = launch(&device, stream, &spec("double_slowly", double_slowly), &[at.0, 1])?;
     device.synchronize(stream, seq)?;
+    // Done on the calling thread: the stream has nothing to do.
+    device.store(stream, at, &[2; 8])?;
     let spans = spans.0.lock().expect("test lock");
+    assert!(spans.iter().any(|s| s.kind == accord_types::SpanKind::CopyIn && s.bytes == 8), "no span of the store");
     let launch = spans.iter().find(|s| s.kind == accord_types::SpanKind::Launch).ok_or("no launch span")?;
     let copy = spans.iter().find(|s| s.kind == accord_types::SpanKind::CopyIn).ok_or("no copy span")?;
     assert_eq!((launch.name.as_str(), launch.queue, copy.bytes), ("double_slowly", QueueId(4), 4096));

@@ -4,7 +4,7 @@ use super::layout::{Control, StreamShared};
 use super::ring::{self, Record};
 use super::{arena::Arena, failure::Failure, futex, output::Output, spans::Tracer};
 use crate::{HostOp, Sink, Source};
-use accord_types::{DevicePtr, Error, QueueId, Result, Seq};
+use accord_types::{DevicePtr, Error, QueueId, Result, Seq, SpanKind};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -102,7 +102,10 @@ impl Stream {
             if let Some(now) = drained
                 && self.block().reached() >= state.last
             {
+                let begin = self.shared.tracer.begin();
                 now()?;
+                let kind = if record.kind == ring::STORE { SpanKind::CopyIn } else { SpanKind::Copy };
+                self.shared.tracer.end(self.queue, kind, record.c, begin);
                 state.last = seq;
                 state.last_is_owners = true;
                 self.block().owner_done.store(seq, Ordering::Release);
