@@ -9,7 +9,7 @@ pub(crate) fn run() -> Result<Report, String> {
     let arguments = ["run", "--", &program, "1536", "9"];
     let text = accord(&arguments, &[("ACCORD_CPU_DEVICES", "2")])?;
     let mut report = Report::of(format!("ACCORD_CPU_DEVICES=2 accord {}", arguments.join(" ")));
-    report.take_lines(&text)?;
+    report.take_lines("", &text)?;
     let speedup = report.median("one_device")? / report.median("two_devices")?;
     report.at_least("Mandelbrot: time on one CPU device / on two", speedup, "x", 1.8);
     Ok(report)

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One run's samples and what is read from them.
@@ -21,14 +21,14 @@ impl Report {
         Self { command: command.into(), ..Self::default() }
     }
 
-    /// Reads the lines that bench programs print: one JSON object a name.
-    pub(crate) fn take_lines(&mut self, text: &str) -> Result<(), String> {
+    /// Reads the lines that bench programs print: one JSON object a name, kept with `prefix` before it.
+    pub(crate) fn take_lines(&mut self, prefix: &str, text: &str) -> Result<(), String> {
         for line in text.lines().filter(|l| l.starts_with('{')) {
             let value: Value = serde_json::from_str(line).map_err(|e| format!("{e} in {line}"))?;
             let name = value["name"].as_str().ok_or("a line without a name")?;
             let unit = value["unit"].as_str().unwrap_or_default();
             let samples = value["samples"].as_array().ok_or("a line without samples")?;
-            self.put(name, unit, samples.iter().filter_map(Value::as_f64).collect());
+            self.put(&format!("{prefix}{name}"), unit, samples.iter().filter_map(Value::as_f64).collect());
         }
         Ok(())
     }
@@ -125,19 +125,29 @@ pub(crate) fn compile(source: &Path, to: &Path) -> Result<(), String> {
 
 /// Runs a program under `accord` (the release build) and returns what it printed.
 pub(crate) fn accord(arguments: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
-    let accord = crate::root().join("target/release/accord");
-    let output = Command::new(&accord)
-        .args(arguments)
-        .envs(env.iter().copied())
+    run(Command::new(program()).args(arguments).envs(env.iter().copied()))
+}
+
+/// The same with every process on the first processor.
+pub(crate) fn on_one_core(arguments: &[&str]) -> Result<String, String> {
+    run(Command::new("taskset").args(["-c", "0"]).arg(program()).args(arguments))
+}
+
+fn program() -> PathBuf {
+    crate::root().join("target/release/accord")
+}
+
+fn run(command: &mut Command) -> Result<String, String> {
+    let output = command
         .stderr(std::process::Stdio::inherit())
         .output()
-        .map_err(|e| format!("{}: {e}; run `make build` first", accord.display()))?;
+        .map_err(|e| format!("{command:?}: {e}; run `make build` first"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    output.status.success().then_some(text.clone()).ok_or_else(|| format!("{} ended with {}\n{text}", arguments.join(" "), output.status))
+    if output.status.success() { Ok(text) } else { Err(format!("{command:?} ended with {}\n{text}", output.status)) }
 }
 
 /// Where compiled bench programs go.
-pub(crate) fn build_folder() -> Result<std::path::PathBuf, String> {
+pub(crate) fn build_folder() -> Result<PathBuf, String> {
     let folder = crate::root().join("target/bench-programs");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     Ok(folder)
