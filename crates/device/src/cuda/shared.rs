@@ -38,14 +38,15 @@ pub(crate) const OUT_SLOT: usize = 4 << 20;
 impl Shared {
     pub(crate) fn new(device: DeviceId, context: Arc<Context>, memory: Memory) -> Arc<Self> {
         const SMALL_SLOTS: usize = 128;
-        const LARGE_SLOTS: usize = 32;
+        const IN_SLOTS: usize = 64;
+        const OUT_SLOTS: usize = 32;
         const LARGE_BATCH: usize = 8;
         let pinned = |bytes, slots, batch| Pinned::new(Arc::clone(&context), bytes, slots, batch);
         Arc::new(Self {
             movers: Movers::new(Arc::clone(&context)),
             small: pinned(SMALL_SLOT, SMALL_SLOTS, 16),
-            inward: pinned(IN_SLOT, LARGE_SLOTS, LARGE_BATCH),
-            outward: pinned(OUT_SLOT, LARGE_SLOTS, LARGE_BATCH),
+            inward: pinned(IN_SLOT, IN_SLOTS, LARGE_BATCH),
+            outward: pinned(OUT_SLOT, OUT_SLOTS, LARGE_BATCH),
             memory: Arc::new(memory),
             functions: Table::default(),
             failure: Failure::default(),
