@@ -1,6 +1,7 @@
 //! Taking events off the command lane, and what each of them does.
 
 use super::live::Live;
+use super::patience::Patience;
 use super::receiver::{Reply, Turn, Want};
 use accord_fabric::frame::FrameReader;
 use accord_fabric::stats::LinkStats;
@@ -10,9 +11,41 @@ use rustix::net::{RecvFlags, recv};
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::PoisonError;
+use std::time::Instant;
 
 /// Stands for "all devices" or "all queues" in [`Event::Failed`].
 const ALL: u32 = u32::MAX;
+
+/// The reading side of a command lane.
+pub(super) struct Reading {
+    frames: FrameReader,
+    patience: Patience,
+}
+
+impl Reading {
+    pub(super) fn new() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { frames: FrameReader::default(), patience: Patience::new(cores) }
+    }
+
+    /// Reads once, whatever comes; looks for a while before it sleeps. False at the stream's end.
+    fn fill(&mut self, lane: &TcpStream) -> std::io::Result<bool> {
+        let start = Instant::now();
+        let limit = self.patience.limit();
+        while start.elapsed() < limit {
+            match self.frames.fill(&mut WithoutWaiting(lane)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
+                came => {
+                    self.patience.waited(start.elapsed());
+                    return came;
+                }
+            }
+        }
+        let came = self.frames.fill(&mut &*lane);
+        self.patience.waited(start.elapsed());
+        came
+    }
+}
 
 impl Live {
     /// Waits as `want` says; `register` was called with it before what is waited for could come.
@@ -60,7 +93,7 @@ impl Live {
     fn read_until(&self, done: impl Fn() -> bool) {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            match self.handle_buffered(&mut reader, &done) {
+            match self.handle_buffered(&mut reader.frames, &done) {
                 Ok(true) => break,
                 Ok(false) => {}
                 Err(error) => {
@@ -68,7 +101,7 @@ impl Live {
                     break;
                 }
             }
-            match reader.fill(&mut &*self.lane) {
+            match reader.fill(&self.lane) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.lose("the executor closed the connection");
@@ -103,11 +136,11 @@ impl Live {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let mut came = false;
         loop {
-            if let Err(error) = self.handle_buffered(&mut reader, || false) {
+            if let Err(error) = self.handle_buffered(&mut reader.frames, || false) {
                 self.lose(error.cause());
                 break;
             }
-            match reader.fill(&mut WithoutWaiting(&self.lane)) {
+            match reader.frames.fill(&mut WithoutWaiting(&self.lane)) {
                 Ok(true) => came = true,
                 Ok(false) => {
                     self.lose("the executor closed the connection");

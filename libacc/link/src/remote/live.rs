@@ -3,6 +3,7 @@
 use super::bulk::Bulk;
 use super::core::{Core, Noise};
 use super::events::unavailable;
+use super::events::Reading;
 use super::landings::Landings;
 use super::link::LinkSpec;
 use super::receiver::{Receiver, Reply, Want};
@@ -11,7 +12,7 @@ use accord_fabric::bulk::{Inbox, Outbox};
 use accord_fabric::clock;
 use accord_fabric::exchange::Exchange;
 use accord_fabric::ProgramSpec;
-use accord_fabric::frame::{FrameReader, PAYLOAD_MAX};
+use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Lane};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::wire::{self, CREDIT_WINDOW, Command};
@@ -38,7 +39,7 @@ pub(crate) struct Live {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
     /// Taken with the reading side.
-    pub(super) reader: Mutex<FrameReader>,
+    pub(super) reader: Mutex<Reading>,
     pub(super) bulk: Bulk,
     pub(super) landings: Arc<Landings>,
     pub(super) inbox: Arc<Inbox>,
@@ -71,7 +72,7 @@ impl Live {
             core: Mutex::default(),
             sender: Sender::default(),
             receiver: Receiver::default(),
-            reader: Mutex::default(),
+            reader: Mutex::new(Reading::new()),
             bulk: Bulk::default(),
             landings: Arc::default(),
             inbox: Inbox::new(stats.clone(), false),

@@ -16,6 +16,7 @@ mod events;
 mod landings;
 mod link;
 mod live;
+mod patience;
 mod port;
 mod receiver;
 mod sender;
