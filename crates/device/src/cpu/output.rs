@@ -37,6 +37,10 @@ impl Output {
     /// Hands out everything written so far. False once both pipes have ended.
     pub(crate) fn drain(&self) -> bool {
         let mut pipes = self.pipes.lock().expect("output lock");
+        // One call in the ordinary case that there is nothing: every wait comes by here.
+        if !self.poll(pipes.each_ref().map(Option::is_some), 0) {
+            return pipes.iter().any(Option::is_some);
+        }
         let mut buffer = [0u8; 8192];
         for (which, slot) in pipes.iter_mut().enumerate() {
             while let Some(pipe) = slot {
@@ -55,13 +59,18 @@ impl Output {
     /// Sleeps until there is something to read.
     fn wait(&self) -> bool {
         let open = self.pipes.lock().expect("output lock").each_ref().map(Option::is_some);
+        self.poll(open, 500);
+        open[0] || open[1]
+    }
+
+    /// Whether one of the open pipes has bytes, or has ended, after at most so many milliseconds.
+    fn poll(&self, open: [bool; 2], timeout: i32) -> bool {
         let mut polls = [0, 1].map(|i| libc::pollfd {
             fd: if open[i] { self.raw[i] } else { -1 },
             events: libc::POLLIN,
             revents: 0,
         });
         // SAFETY: two valid entries; a descriptor closed meanwhile by `drain` makes poll return at once.
-        unsafe { libc::poll(polls.as_mut_ptr(), 2, 500) };
-        open[0] || open[1]
+        unsafe { libc::poll(polls.as_mut_ptr(), 2, timeout) > 0 }
     }
 }
