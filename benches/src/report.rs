@@ -18,7 +18,9 @@ pub(crate) struct Report {
 impl Report {
     /// An empty report of what `command` measures.
     pub(crate) fn of(command: impl Into<String>) -> Self {
-        Self { command: command.into(), ..Self::default() }
+        // As from the repository's folder: where that lies is nobody's business.
+        let folder = format!("{}/", crate::root().display());
+        Self { command: command.into().replace(&folder, ""), ..Self::default() }
     }
 
     /// Reads the lines that bench programs print: one JSON object a name, kept with `prefix` before it.
