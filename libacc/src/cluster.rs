@@ -28,11 +28,14 @@ pub(crate) fn connect(
     }
     let node_name = settings::value(names::NODE).unwrap_or_else(host_name);
     let config = cpu::CpuConfig { devices: cpu_devices()?, memory: cpu_memory()? };
+    let coordinator = coordinator()?;
+    // A cluster's devices are what its coordinator leases; looking for GPUs would take long for nothing.
+    let devices = if coordinator.is_some() { Vec::new() } else { devices(&node_name, &config)? };
     accord_link::connect(LinkSettings {
-        coordinator: coordinator()?,
+        coordinator,
         order: order()?,
         rank: settings::rank(),
-        devices: devices(&node_name, &config)?,
+        devices,
         node_name,
         local: local_devices(trace.clone(), kernels),
         program: program(trace.is_some()),

@@ -1,10 +1,11 @@
 //! What an operation does when its turn has come: on the lane's thread, or on the caller's.
 
 use super::driver::DriverError;
+use super::landing::Landing;
 use super::launch;
 use super::pinned::Slot;
 use super::shared::{IN_SLOT, OUT_SLOT};
-use super::stream::{Landing, Op, State, Stream};
+use super::stream::{Op, State, Stream};
 use crate::{Sink, Source};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
 use cudarc::driver::sys::CUcontext;

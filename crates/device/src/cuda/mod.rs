@@ -6,6 +6,7 @@ mod cache;
 mod context;
 mod device;
 mod driver;
+mod landing;
 mod lane;
 mod launch;
 mod memory;
