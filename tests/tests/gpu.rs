@@ -42,15 +42,20 @@ fn an_error_of_the_driver_is_told_with_its_number() {
 #[test]
 fn without_a_gpu_there_is_a_cpu_device_and_the_reason_is_told_on_request() {
     let (program, driver) = (program().unwrap(), driver());
-    for (devices, reason) in [(Some("0"), "shows no device"), (None, "no NVIDIA driver")] {
-        if devices.is_none() && Path::new("/usr/lib/x86_64-linux-gnu/libcuda.so.1").exists() {
+    let cases = [
+        (Some(("FAKE_CUDA_DEVICES", "0")), "shows no device"),
+        (Some(("FAKE_CUDA_VERSION", "11020")), "11.4 is the oldest"),
+        (None, "no NVIDIA driver"),
+    ];
+    for (setting, reason) in cases {
+        if setting.is_none() && Path::new("/usr/lib/x86_64-linux-gnu/libcuda.so.1").exists() {
             println!("skipped: this machine has a driver");
             continue;
         }
-        let folder = if devices.is_some() { driver.path() } else { Path::new("/nonexistent") };
+        let folder = if setting.is_some() { driver.path() } else { Path::new("/nonexistent") };
         let mut job = job(&program, folder).unwrap().env("ACCORD_DEBUG", "1");
-        if let Some(devices) = devices {
-            job = job.env("FAKE_CUDA_DEVICES", devices);
+        if let Some((name, value)) = setting {
+            job = job.env(name, value);
         }
         // It insists on a GPU.
         let finished = job.run().unwrap();

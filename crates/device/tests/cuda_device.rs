@@ -52,6 +52,7 @@ fn main() {
     ];
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", lack_of_memory as fn() -> Test),
+        ("a_device_that_another_process_holds_says_so", held_device),
         ("old_code_that_the_driver_refuses_is_compiled_again", refused_code),
         ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refused_ptx),
     ];
@@ -659,6 +660,14 @@ fn lack_of_memory() -> Test {
     assert_eq!(error.code(), ErrorCode::OutOfMemory);
     assert_eq!(device.memory_free(), before);
     device.map(at.offset(128 << 20), 256 << 20)?;
+    Ok(())
+}
+
+fn held_device() -> Test {
+    fake::fail("cuDevicePrimaryCtxRetain", 0, 46);
+    let error = device_with(0, REGIONS, None).err().ok_or("it can't start")?;
+    let text = error.message().unwrap_or_default();
+    assert!(text.contains("(46)") && text.contains("exclusive-process"), "{text}");
     Ok(())
 }
 

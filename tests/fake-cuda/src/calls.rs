@@ -78,7 +78,7 @@ macro_rules! calls {
 
 calls! {
     fn cuInit(_flags: c_uint) { Ok(()) }
-    fn cuDriverGetVersion(version: *mut c_int) { *version = 13_000; Ok(()) }
+    fn cuDriverGetVersion(version: *mut c_int) { *version = setting("FAKE_CUDA_VERSION", 13_000) as c_int; Ok(()) }
     fn cuDeviceGetCount(count: *mut c_int) { *count = devices(); Ok(()) }
     fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
         *device = ordinal;

@@ -1,7 +1,8 @@
 //! A CUDA driver for tests, never installed: device memory is the host's, streams are threads, and a kernel is
 //! a function that the test has registered under its name. Any call can be made to fail.
 //!
-//! `FAKE_CUDA_DEVICES` (default 2) and `FAKE_CUDA_MEMORY` (bytes, default 1 GiB) say what there is.
+//! `FAKE_CUDA_DEVICES` (default 2), `FAKE_CUDA_MEMORY` (bytes, default 1 GiB) and `FAKE_CUDA_VERSION` (default 13000)
+//! say what there is.
 
 mod calls;
 mod control;

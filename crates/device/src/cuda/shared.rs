@@ -82,7 +82,7 @@ impl Shared {
         let mut failure = Error::new(ErrorCode::Execution, cause);
         if matches!(error.code, 700 | 714 | 715 | 716 | 717 | 718 | 719) {
             failure = failure.remedy(
-                "check its data clauses and array bounds (compute-sanitizer finds the place); acc_shutdown and acc_init start the device anew in another process",
+                "check its data clauses and array bounds (compute-sanitizer finds the place); the device can be used again by another process only",
             );
         }
         // The stream that noticed need not be the one that failed.
