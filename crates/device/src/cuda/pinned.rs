@@ -1,7 +1,7 @@
 //! Memory of the host that the device's copy engines reach.
 
 use super::context::Context;
-use super::driver::{Driver, DriverError};
+use super::driver::DriverError;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
@@ -164,7 +164,7 @@ impl Slot {
     /// Asks later, without the slot, whether the device has got to the recorded point. An answer after
     /// the slot was taken again is about that use.
     pub(crate) fn probe(&self) -> Probe {
-        Probe { event: self.raw.event, driver: self.home.context.driver }
+        Probe { event: self.raw.event, home: Arc::clone(&self.home) }
     }
 
     /// Blocks until the device has got to the recorded point.
@@ -187,13 +187,14 @@ impl Slot {
 /// See [`Slot::probe`].
 pub(crate) struct Probe {
     event: CUevent,
-    driver: &'static Driver,
+    /// Keeps the event.
+    home: Arc<Pinned>,
 }
 
 impl Probe {
     pub(crate) fn is_done(&self) -> Result<bool, DriverError> {
-        // SAFETY: slots' events live as long as the device's pinned memory, which outlives its threads and callers.
-        match unsafe { self.driver.cuEventQuery(self.event) } {
+        // SAFETY: a slot's event lives as long as its home.
+        match unsafe { self.home.context.driver.cuEventQuery(self.event) } {
             Ok(()) => Ok(true),
             Err(DriverError { code: DriverError::NOT_READY, .. }) => Ok(false),
             Err(error) => Err(error),
