@@ -5,6 +5,7 @@ mod cluster;
 mod connect;
 mod cuda_port;
 mod host_copy;
+mod in_process;
 mod local;
 mod local_copy;
 mod remote;
