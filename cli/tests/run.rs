@@ -246,7 +246,7 @@ fn ctrl_c_in_a_terminal_reaches_the_program_once() {
         );
         std::fs::write(run.file("program"), quoted(&command)).unwrap();
         let mut terminal = Command::new("script")
-            .args(["-qec", "bash $DIR/program", "/dev/null"])
+            .args(["-qec", "exec bash $DIR/program", "/dev/null"])
             .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::null())
