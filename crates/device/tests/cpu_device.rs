@@ -354,7 +354,7 @@ fn a_killed_worker() -> Test {
         std::thread::spawn(move || victim.synchronize(stream, seq))
     };
     let pid = victim.worker_pid();
-    assert!(std::process::Command::new("kill").args(["-9", &pid.to_string()]).status()?.success());
+    assert!(std::process::Command::new("sh").args(["-c", "kill -9 $0", &pid.to_string()]).status()?.success());
     assert!(waiter.join().expect("no panic").is_err());
     assert!(told.recv_timeout(Duration::from_secs(5)).map_err(|e| e.to_string())?.is_err());
     let stream = other.create_stream(QueueId(1))?;
