@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// How long threads that are in a handshake may hold up the end.
 const STOP_TIMEOUT: Duration = Duration::from_millis(100);
@@ -38,7 +37,7 @@ fn run(config: &Config) -> Result<(), String> {
             .await
             .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
-        let stop = stop_signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
+        let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
         // Whoever started this reads the port from here. It may not care to.
         let _ = writeln!(std::io::stdout(), "accord-coordinator listening on {address}");
         let driver = Arc::new(Driver::new(DriverSettings::default()));
@@ -46,26 +45,4 @@ fn run(config: &Config) -> Result<(), String> {
     });
     runtime.shutdown_timeout(STOP_TIMEOUT);
     outcome
-}
-
-/// Done on SIGTERM, SIGINT or, if asked, at the end of standard input.
-fn stop_signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
-    if stdin {
-        std::thread::Builder::new().name("stdin".into()).spawn(move || {
-            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-            drop(ended);
-        })?;
-    } else {
-        std::mem::forget(ended);
-    }
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = end.recv() => {}
-        }
-    })
 }

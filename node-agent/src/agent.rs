@@ -12,7 +12,6 @@ use accord_proto::auth::Token;
 use std::io::Write;
 use std::net::TcpListener;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Events on their way to the coordinator. Heartbeats make up for more.
 const EVENTS_MAX: usize = 1_024;
@@ -63,7 +62,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
     let ending = runtime.block_on(async {
-        let stop = stop_signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
+        let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
         // Whoever started this reads the port from here. It may not care to.
         let _ = writeln!(std::io::stdout(), "accord-node-agent {node_name} listening on {address}");
         Ok::<_, String>(control::run(&identity, &supervisor, events, stop).await)
@@ -75,28 +74,6 @@ pub fn run(config: &Config) -> Result<(), String> {
             Err(format!("the coordinator at {} refuses node {node_name}: {why}", config.coordinator))
         }
     }
-}
-
-/// Done on SIGTERM, SIGINT or, if asked, at the end of standard input.
-fn stop_signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
-    if stdin {
-        std::thread::Builder::new().name("accord-stdin".into()).spawn(move || {
-            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-            drop(ended);
-        })?;
-    } else {
-        std::mem::forget(ended);
-    }
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = end.recv() => {}
-        }
-    })
 }
 
 fn host_name() -> String {

@@ -6,6 +6,7 @@
 
 pub mod auth;
 pub mod convert;
+pub mod stop;
 
 /// Messages, clients and servers of version 1.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]

@@ -1,0 +1,28 @@
+//! When a service of the control plane has to end.
+
+use tokio::signal::unix::{self, SignalKind};
+
+/// Done on SIGTERM, SIGINT or, if asked, at the end of standard input.
+///
+/// # Errors
+/// When the system refuses a handler or a thread.
+pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = unix::signal(SignalKind::terminate())?;
+    let mut interrupt = unix::signal(SignalKind::interrupt())?;
+    let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
+    if stdin {
+        std::thread::Builder::new().name("accord-stdin".into()).spawn(move || {
+            let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+            drop(ended);
+        })?;
+    } else {
+        std::mem::forget(ended);
+    }
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = end.recv() => {}
+        }
+    })
+}
