@@ -123,7 +123,9 @@ impl State {
     /// `queue` waits for what is in `others` now.
     pub(crate) fn follow_echoes(&mut self, queue: QueueId, others: &[QueueId]) {
         for echo in self.echoes.iter_mut().filter(|echo| others.contains(&echo.queue)) {
-            echo.followers.push(queue);
+            if !echo.followers.contains(&queue) {
+                echo.followers.push(queue);
+            }
         }
     }
 
@@ -146,5 +148,22 @@ impl State {
             }
             !drained
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_waits_again_and_again_is_noted_once() {
+        let (queue, device) = (QueueId(1), DevicePtr(64));
+        let range = HostRange { start: 8, len: 4 };
+        let echo = Echo { queue, range, device, sent: Value::default(), followers: Vec::new() };
+        let mut state = State::default();
+        state.echoes.push(echo);
+        (0..100).for_each(|_| state.follow_echoes(QueueId(2), &[queue]));
+        state.follow_echoes(QueueId(3), &[QueueId(4)]);
+        assert_eq!(state.echoes[0].followers, [QueueId(2)]);
     }
 }

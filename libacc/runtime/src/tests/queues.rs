@@ -2,7 +2,7 @@
 
 use super::world::kind::*;
 use super::world::{NO_TAGS, SYNC, World, call};
-use accord_types::ErrorCode;
+use accord_types::{Error, ErrorCode, QueueId};
 
 const A: usize = 0x10_0000;
 const B: usize = 0x20_0000;
@@ -148,4 +148,12 @@ fn memory_of_a_busy_queue_goes_to_another_only_in_order() {
     assert_eq!(error.code(), ErrorCode::OutOfMemory);
     assert!(error.to_string().starts_with("parallel on dev0 (node h0"), "{error}");
     w.assert_empty();
+}
+
+#[test]
+fn a_wait_for_everything_hears_of_a_synchronous_copy_that_failed_after_its_call() {
+    let mut w = World::new();
+    w.enter(&[(TO, 40, A)]).unwrap();
+    w.fake().fail(QueueId::SYNC, Error::new(ErrorCode::DeviceUnavailable, "the link went"));
+    assert_eq!(w.runtime.wait(&mut w.t, SYNC, &[]).unwrap_err().cause(), "the link went");
 }
