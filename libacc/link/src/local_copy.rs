@@ -18,34 +18,21 @@ pub(crate) fn copy(
     dst: DevicePtr,
     len: u64,
 ) -> Result<()> {
-    let device = target.device()?;
-    if let Some(seq) = between_gpus(queue, source, src, target, dst, len)? {
-        source.advance(queue, seq);
-        return Ok(());
-    }
-    let incoming = target.stream(QueueId::INCOMING)?;
+    let (from, device) = (source.device()?, target.device()?);
+    let stream = source.stream(queue)?;
     let before = target.last(QueueId::SYNC);
     let after = if before.0 > 0 { Some((target.stream(QueueId::SYNC)?, before)) } else { None };
-    let sink = IntoDevice { device, stream: incoming, at: dst, after };
-    let seq = source.device()?.copy_out(source.stream(queue)?, src, len, Box::new(sink))?;
+    let seq = match (from.as_cuda(), device.as_cuda()) {
+        // Two GPUs reach each other without the host.
+        (Some(from), Some(to)) => from.copy_to(stream, src, to, dst, len, after)?,
+        _ => {
+            let incoming = target.stream(QueueId::INCOMING)?;
+            let sink = IntoDevice { device, stream: incoming, at: dst, after };
+            from.copy_out(stream, src, len, Box::new(sink))?
+        }
+    };
     source.advance(queue, seq);
     Ok(())
-}
-
-/// Two GPUs reach each other without the host; `None` if one of them is something else.
-fn between_gpus(
-    queue: QueueId,
-    source: &dyn LocalPort,
-    src: DevicePtr,
-    target: &dyn LocalPort,
-    dst: DevicePtr,
-    len: u64,
-) -> Result<Option<Seq>> {
-    let (from, to) = (source.device()?, target.device()?);
-    let (Some(from), Some(to)) = (from.as_cuda(), to.as_cuda()) else { return Ok(None) };
-    let before = target.last(QueueId::SYNC);
-    let after = if before.0 > 0 { Some((target.stream(QueueId::SYNC)?, before)) } else { None };
-    from.copy_to(source.stream(queue)?, src, to, dst, len, after).map(Some)
 }
 
 /// Gives one device's bytes to another.
