@@ -7,7 +7,7 @@ use crate::{elf, loader, report, settings};
 use accord_device::cuda::{self, CudaConfig};
 use accord_link::{CudaPort, LocalPort};
 use accord_types::{DeviceInfo, NodeId, SpanSink, settings as names};
-use std::path::PathBuf;
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 /// The GPUs that the driver shows. None for a program whose regions were not compiled for them: they run
@@ -29,16 +29,7 @@ pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
 
 /// Drives a GPU in-process.
 pub(crate) fn port(info: DeviceInfo, kernels: &Kernels, trace: Option<Arc<dyn SpanSink>>) -> Arc<dyn LocalPort> {
-    let config = CudaConfig { cache: cache(), images: kernels.images() };
+    let cache = cuda::cache_folder(settings::value(names::CACHE).as_deref().map(OsStr::new));
+    let config = CudaConfig { cache, images: kernels.images() };
     Arc::new(CudaPort::new(info, config, trace))
-}
-
-/// Where compiled code is kept: beside the user's other caches. A user without a home has none.
-fn cache() -> Option<PathBuf> {
-    if let Some(folder) = settings::value(names::CACHE) {
-        return (folder != "off").then(|| PathBuf::from(folder));
-    }
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(base.join("accord"))
 }

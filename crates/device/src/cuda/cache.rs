@@ -2,6 +2,7 @@
 
 use accord_types::ImageId;
 use sha2::{Digest as _, Sha256};
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,21 @@ use std::time::SystemTime;
 const BYTES_MAX: u64 = 256 << 20;
 /// Length of the hash before the code.
 const HASH: usize = 32;
+
+/// Where compiled code is kept, by the setting `ACCORD_CACHE`: a folder, `off`, or (none, or empty) beside the user's other
+/// caches. None: nowhere. A user without a home has no such folder.
+pub fn cache_folder(setting: Option<&OsStr>) -> Option<PathBuf> {
+    folder(setting, |name| std::env::var_os(name))
+}
+
+fn folder(setting: Option<&OsStr>, environment: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if let Some(folder) = setting.filter(|folder| !folder.is_empty()) {
+        return (folder != "off").then(|| PathBuf::from(folder));
+    }
+    let set = |name| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(base.join("accord"))
+}
 
 /// A folder with machine code. Any number of processes use it at the same time.
 pub(crate) struct Cache {
@@ -102,6 +118,18 @@ mod tests {
 
     fn key(byte: u8) -> Key {
         Key { image: ImageId([byte; 32]), sm: 90, driver: 13_000, rewritten: Some(1) }
+    }
+
+    #[test]
+    fn the_folder_is_the_settings_or_beside_the_users_other_caches() {
+        let home = |name: &str| (name == "HOME").then(|| "/home/me".into());
+        let both = |name: &str| Some(if name == "HOME" { "/home/me".into() } else { "/fast".into() });
+        let set = |text: &'static str| Some(OsStr::new(text));
+        assert_eq!(folder(set("/there"), home), Some("/there".into()));
+        assert_eq!(folder(set("off"), both), None);
+        assert_eq!(folder(set(""), home), Some("/home/me/.cache/accord".into()));
+        assert_eq!(folder(None, both), Some("/fast/accord".into()));
+        assert_eq!(folder(None, |_| None), None);
     }
 
     #[test]

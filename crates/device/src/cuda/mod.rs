@@ -21,5 +21,6 @@ mod stream;
 mod table;
 mod trace;
 
+pub use cache::cache_folder;
 pub use device::{CudaConfig, CudaDevice};
 pub use probe::{Probe, inventory};
