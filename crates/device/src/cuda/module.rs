@@ -4,7 +4,7 @@ use super::cache::{Cache, Key};
 use super::context::Context;
 use super::driver::DriverError;
 use super::launch::{Function, Occupancy};
-use crate::image::{BlockPath, Image, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, rewrite};
+use crate::image::{BlockPath, Image, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Refusal, rewrite};
 use accord_types::{DevicePtr, Error, ErrorCode, FunctionSpec, Result};
 use cudarc::driver::sys::{
     CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUjit_option, CUjitInputType, CUlinkState,
@@ -76,7 +76,7 @@ impl Module {
         };
         if rewritten && !way {
             for block in kernels.values_mut() {
-                *block = BlockPath::Memory("the driver does not take the rewritten PTX".into());
+                *block = BlockPath::Memory(Refusal::Driver);
             }
         }
         let module = Self { image, raw, kernels, context: Arc::clone(context) };

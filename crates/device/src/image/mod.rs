@@ -1,6 +1,7 @@
 //! Images: the GPU code of one object of the program, as plain data that any process can be sent.
 
 mod block;
+mod refusal;
 mod rewrite;
 #[cfg(test)]
 mod tests;
@@ -8,6 +9,7 @@ mod tests;
 pub use block::{BlockLayout, Packed};
 pub use rewrite::{BlockPath, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Rewritten, rewrite};
 
+pub use refusal::Refusal;
 use accord_types::ImageId;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;

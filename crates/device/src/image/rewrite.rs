@@ -6,7 +6,7 @@
 //! address of that copy. Only kernels that use the address in the ways that GCC is known to
 //! produce are touched; all others keep the ordinary way.
 
-use super::BlockLayout;
+use super::{BlockLayout, Refusal};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -17,15 +17,15 @@ pub const PARAMETER_SM_MIN: u32 = 70;
 /// Oldest PTX version (7.7) with that.
 const VERSION_MIN: (u32, u32) = (7, 7);
 /// Most slots that are copied at a kernel's start.
-const SLOTS_MAX: u32 = 64;
+pub(crate) const SLOTS_MAX: u32 = 64;
 
 /// How a kernel gets its argument block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BlockPath {
     /// As its parameter.
     Parameter(BlockLayout),
-    /// By address, in device memory; the text says why.
-    Memory(Cow<'static, str>),
+    /// By address, in device memory.
+    Memory(Refusal),
 }
 
 /// One kernel of an object.
@@ -58,7 +58,7 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
             None => read_body(&lines[entry.body.clone()]),
         };
         let block = match found.and_then(|body| {
-            let layout = BlockLayout::new(body.slots).ok_or("its block does not fit into a parameter")?;
+            let layout = BlockLayout::new(body.slots).ok_or(Refusal::TooManySlots)?;
             Ok((layout, entry.body.start + body.load))
         }) {
             Ok((layout, load)) => {
@@ -74,8 +74,6 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
     }
     Rewritten { text: Cow::Owned(write(&lines, &prologues)), kernels }
 }
-
-type Why = Cow<'static, str>;
 
 struct Entry<'a> {
     name: &'a str,
@@ -127,9 +125,9 @@ fn code(line: &str) -> &str {
 }
 
 /// Why no kernel of an object can be rewritten.
-fn object_refusal(lines: &[&str], sm: u32) -> Option<Why> {
+fn object_refusal(lines: &[&str], sm: u32) -> Option<Refusal> {
     if sm < PARAMETER_SM_MIN {
-        return Some(format!("the device is sm_{sm}, and taking a parameter's address needs sm_70").into());
+        return Some(Refusal::Architecture(sm));
     }
     for line in lines {
         let code = code(line);
@@ -137,11 +135,11 @@ fn object_refusal(lines: &[&str], sm: u32) -> Option<Why> {
         // Gone from sm_70 on, so the target can't be raised.
         let old = |name: &str| code.contains(name) && !code.contains(&format!("{name}sync."));
         if old("shfl.") || old("vote.") {
-            return Some("its PTX has warp operations without a mask".into());
+            return Some(Refusal::NoMask);
         }
     }
     let has = |directive: &str| lines.iter().any(|line| code(line).starts_with(directive));
-    (!has(".version ") || !has(".target sm_")).then_some("its PTX names no version or target".into())
+    (!has(".version ") || !has(".target sm_")).then_some(Refusal::NoVersion)
 }
 
 struct Body {
@@ -151,23 +149,23 @@ struct Body {
 }
 
 /// Checks that a kernel uses its block's address in known ways only, and counts its slots.
-fn read_body(lines: &[&str]) -> Result<Body, Why> {
+fn read_body(lines: &[&str]) -> Result<Body, Refusal> {
     let mut load = None;
     let mut copies: Vec<&str> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let code = code(line);
         if code == LOAD {
             if load.replace(at).is_some() {
-                return Err("it loads its parameter twice".into());
+                return Err(Refusal::UnknownUse(code.to_owned()));
             }
         } else if has_word(code, "%in_ar0") {
-            return Err("it uses its parameter in an unknown way".into());
+            return Err(Refusal::UnknownUse(code.to_owned()));
         } else if has_word(code, "%ar0") && !code.starts_with(".reg ") {
             let copy = code.strip_prefix("mov.u64 ").and_then(|rest| rest.strip_suffix(",%ar0;"));
-            copies.push(copy.filter(|to| is_register(to)).ok_or("it uses the block's address in an unknown way")?);
+            copies.push(copy.filter(|to| is_register(to)).ok_or_else(|| Refusal::UnknownUse(code.to_owned()))?);
         }
     }
-    let load = load.ok_or("it does not load its parameter")?;
+    let load = load.ok_or(Refusal::NoLoad)?;
     let (mut slots, mut stored, mut restored) = (0, false, false);
     for line in lines {
         let code = code(line);
@@ -180,15 +178,16 @@ fn read_body(lines: &[&str]) -> Result<Body, Why> {
                 Use::Broadcast => {}
                 Use::Store => stored = true,
                 Use::Restore => restored = true,
-                Use::Unknown => return Err(format!("it has \"{code}\", an unknown use of the block's address").into()),
+                Use::Stack => return Err(Refusal::OnStack),
+                Use::Unknown => return Err(Refusal::UnknownUse(code.to_owned())),
             }
         }
     }
     if stored && !restored {
-        return Err("it keeps the block's address in memory".into());
+        return Err(Refusal::KeptInMemory);
     }
     if slots > SLOTS_MAX {
-        return Err(format!("it has more than {SLOTS_MAX} slots").into());
+        return Err(Refusal::TooManySlots);
     }
     Ok(Body { load, slots })
 }
@@ -201,6 +200,8 @@ enum Use {
     /// Halves of a copy by shared memory.
     Store,
     Restore,
+    /// Stores the address on the stack, as unoptimized code does.
+    Stack,
     Unknown,
 }
 
@@ -227,8 +228,11 @@ fn use_of(code: &str, register: &str) -> Use {
     }
     let Some((first, second)) = operands.split_once(',') else { return Use::Unknown };
     if name == "st.u64" {
-        let frame = first.contains("%frame") || has_word(first, register);
-        return if second == register && !frame { Use::Store } else { Use::Unknown };
+        return match second == register && !has_word(first, register) {
+            true if first.contains("%frame") => Use::Stack,
+            true => Use::Store,
+            false => Use::Unknown,
+        };
     }
     if !name.starts_with("ld.") || name.contains(".v") {
         return Use::Unknown;

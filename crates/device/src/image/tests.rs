@@ -73,7 +73,7 @@ fn unoptimized_kernels_keep_their_address_in_memory_and_the_ordinary_way() {
     let Some(text) = compile("-O0") else { return };
     let rewritten = rewrite(&text, 90);
     assert_eq!(rewritten.kernels.len(), 5);
-    assert!(layout(&rewritten, "main$_omp_fn$0").is_err_and(|why| why.contains("frame")));
+    assert!(layout(&rewritten, "main$_omp_fn$0").is_err_and(|why| why.contains("stack")));
 }
 
 #[test]
