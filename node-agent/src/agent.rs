@@ -7,6 +7,7 @@ use crate::process::Spawner;
 use crate::supervise::{Settings, Supervisor};
 use crate::topology::topology;
 use crate::accept;
+use accord_device::cuda::cache_folder;
 use accord_fabric::Key;
 use accord_proto::auth::Token;
 use std::io::Write;
@@ -39,7 +40,13 @@ pub fn run(config: &Config) -> Result<(), String> {
         .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let (report, events) = tokio::sync::mpsc::channel(EVENTS_MAX);
-    let settings = Settings { node_name: node_name.clone(), devices: devices.clone(), key: key.clone(), libacc };
+    let settings = Settings {
+        node_name: node_name.clone(),
+        devices: devices.clone(),
+        key: key.clone(),
+        libacc,
+        cache: cache_folder(config.cache.as_ref().map(|folder| folder.as_os_str())),
+    };
     let spawner = Spawner::new(program).map_err(|error| error.to_string())?;
     let supervisor = Supervisor::new(settings, spawner, report);
     let identity = Identity {

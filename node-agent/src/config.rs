@@ -46,6 +46,10 @@ pub struct Config {
     #[arg(long, env = "ACCORD_LIBACC", value_name = "PATH")]
     pub libacc: Option<PathBuf>,
 
+    /// Folder that keeps the GPU code of programs in compiled form; off: none [default: accord in ~/.cache].
+    #[arg(long, env = "ACCORD_CACHE", value_name = "PATH|off")]
+    pub cache: Option<PathBuf>,
+
     /// Which messages go to standard error: off, error, warn, info, debug.
     #[arg(long, env = "ACCORD_LOG", value_name = "LEVEL", default_value = "warn")]
     pub log: tracing::level_filters::LevelFilter,

@@ -14,6 +14,9 @@ pub(crate) struct NodeDevices {
     pub(crate) devices: Vec<DeviceInfo>,
     /// What workers preload; none if their program brings libacc itself.
     pub(crate) libacc: Option<PathBuf>,
+    /// Where compiled code for GPUs is kept; none: nowhere.
+    #[expect(dead_code, reason = "GPUs are not driven yet")]
+    pub(crate) cache: Option<PathBuf>,
 }
 
 impl DeviceFactory for NodeDevices {
@@ -87,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_there_is_named() {
-        let devices = NodeDevices { devices: Vec::new(), libacc: None };
+        let devices = NodeDevices { devices: Vec::new(), libacc: None, cache: None };
         let output: OutputSink = Arc::new(|_, _| {});
         let error = devices.create(&ProgramSpec::default(), 3, output).err().expect("there is none");
         assert!(error.cause().contains("no device 3"), "{error}");

@@ -3,11 +3,13 @@
 
 use crate::devices::NodeDevices;
 use crate::executor::{self, ExecutorConfig};
+use accord_device::cuda::cache_folder;
 use accord_fabric::Key;
 use accord_proto::v1::ExecutorStart;
 use accord_types::{DeviceInfo, NodeId, SessionId};
 use prost::Message;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -59,7 +61,7 @@ fn start() -> Result<(UnixStream, ExecutorConfig), String> {
         node_name: start.node_name,
         session: SessionId(start.session),
         key: Key::new(start.key).map_err(|error| error.to_string())?,
-        devices: Box::new(NodeDevices { devices, libacc }),
+        devices: Box::new(NodeDevices { devices, libacc, cache: cache_folder(Some(OsStr::new(&start.cache))) }),
     };
     Ok((control, config))
 }

@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) devices: Vec<DeviceInfo>,
     pub(crate) key: Key,
     pub(crate) libacc: Option<PathBuf>,
+    /// Folder for compiled GPU code, if it is kept.
+    pub(crate) cache: Option<PathBuf>,
 }
 
 /// What the coordinator is told.
@@ -282,14 +284,16 @@ impl Executor {
 
 impl Settings {
     fn start(&self, session: SessionId, node: NodeId) -> v1::ExecutorStart {
+        let text = |path: &PathBuf| path.display().to_string();
         v1::ExecutorStart {
             node: node.0,
             node_name: self.node_name.clone(),
             session: session.0,
             devices: self.devices.iter().cloned().map(Into::into).collect(),
             key: self.key.bytes().to_vec(),
-            libacc: self.libacc.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
+            libacc: self.libacc.as_ref().map(text).unwrap_or_default(),
             agent_pid: std::process::id(),
+            cache: self.cache.as_ref().map_or_else(|| "off".to_owned(), text),
         }
     }
 }

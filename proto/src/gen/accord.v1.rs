@@ -1684,4 +1684,7 @@ pub struct ExecutorStart {
     /// The agent's process.
     #[prost(uint32, tag = "7")]
     pub agent_pid: u32,
+    /// Folder for compiled GPU code; "off": none.
+    #[prost(string, tag = "8")]
+    pub cache: ::prost::alloc::string::String,
 }
