@@ -16,8 +16,12 @@ thread_local! {
 /// A context is its device's number plus this: never null.
 const CONTEXT: usize = 0x1000;
 
-fn devices() -> c_int {
-    setting("FAKE_CUDA_DEVICES", 2) as c_int
+/// Devices that this process sees, in its order: by number, up to the first that isn't there.
+fn visible() -> Vec<c_int> {
+    let count = setting("FAKE_CUDA_DEVICES", 2) as c_int;
+    let Ok(named) = std::env::var("CUDA_VISIBLE_DEVICES") else { return (0..count).collect() };
+    let numbers = named.split(',').map(|name| name.trim().parse().ok().filter(|number| (0..count).contains(number)));
+    numbers.map_while(|number| number).collect()
 }
 
 fn current() -> Result<c_int, i32> {
@@ -79,10 +83,10 @@ macro_rules! calls {
 calls! {
     fn cuInit(_flags: c_uint) { Ok(()) }
     fn cuDriverGetVersion(version: *mut c_int) { *version = setting("FAKE_CUDA_VERSION", 13_000) as c_int; Ok(()) }
-    fn cuDeviceGetCount(count: *mut c_int) { *count = devices(); Ok(()) }
+    fn cuDeviceGetCount(count: *mut c_int) { *count = visible().len() as c_int; Ok(()) }
     fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
-        *device = ordinal;
-        if (0..devices()).contains(&ordinal) { Ok(()) } else { Err(101) }
+        *device = visible().get(ordinal as usize).copied().ok_or(101)?;
+        Ok(())
     }
     fn cuDeviceGetName(name: *mut c_char, len: c_int, _device: c_int) { put_string(name, len, "Fake GPU"); Ok(()) }
     fn cuDeviceGetPCIBusId(text: *mut c_char, len: c_int, device: c_int) {

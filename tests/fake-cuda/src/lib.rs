@@ -2,7 +2,7 @@
 //! a function that the test has registered under its name. Any call can be made to fail.
 //!
 //! `FAKE_CUDA_DEVICES` (default 2), `FAKE_CUDA_MEMORY` (bytes, default 1 GiB) and `FAKE_CUDA_VERSION` (default 13000)
-//! say what there is.
+//! say what there is; `CUDA_VISIBLE_DEVICES` counts, by number.
 
 mod calls;
 mod control;

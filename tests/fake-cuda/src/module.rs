@@ -37,7 +37,9 @@ pub(crate) fn link(texts: &[String]) -> Result<Vec<u8>, i32> {
 
 impl Module {
     pub(crate) fn load(code: &str, device: i32) -> Result<Self, i32> {
-        let text = code.strip_prefix(MAGIC).ok_or(200)?.to_owned();
+        // The driver takes PTX too.
+        let ptx = || code.starts_with(".version ").then_some(code);
+        let text = code.strip_prefix(MAGIC).or_else(ptx).ok_or(200)?.to_owned();
         let mut variables = HashMap::new();
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
