@@ -54,6 +54,7 @@ fn device(kind: DeviceKind) -> DeviceInfo {
         name: "d".into(),
         vendor: "v".into(),
         driver: "1".into(),
+        uuid: String::new(),
         memory: 1,
         units: 1,
         numa: None,

@@ -150,6 +150,7 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
         name: "nothing".into(),
         vendor: String::new(),
         driver: String::new(),
+        uuid: String::new(),
         memory: 1 << 30,
         units: 1,
         numa: None,

@@ -68,6 +68,7 @@ mod tests {
                     name: "d".into(),
                     vendor: "v".into(),
                     driver: "1".into(),
+                    uuid: String::new(),
                     memory: 1,
                     units: 1,
                     numa: None,

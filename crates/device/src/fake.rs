@@ -59,6 +59,7 @@ impl FakeDevice {
             name: "fake".to_owned(),
             vendor: "Accord".to_owned(),
             driver: "0".to_owned(),
+            uuid: String::new(),
             memory,
             units: 1,
             numa: None,

@@ -81,6 +81,9 @@ pub struct DeviceInfo {
     pub vendor: String,
     /// The driver's version (`acc_property_driver`).
     pub driver: String,
+    /// What a GPU is known by to all processes, whatever its number is for each: `GPU-` and the driver's UUID.
+    /// An instance of a divided GPU (MIG) has one of its own. Empty for CPU devices.
+    pub uuid: String,
     /// Memory in bytes (`acc_property_memory`).
     pub memory: u64,
     /// CPU cores or multiprocessors.

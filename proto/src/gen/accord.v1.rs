@@ -36,6 +36,9 @@ pub struct Device {
     /// Processors that its worker may run on; empty when not bound.
     #[prost(uint32, repeated, tag = "10")]
     pub cpus: ::prost::alloc::vec::Vec<u32>,
+    /// A GPU's UUID as text, GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; empty for CPU devices.
+    #[prost(string, tag = "11")]
+    pub uuid: ::prost::alloc::string::String,
 }
 /// A machine's make-up as hwloc sees it.
 #[allow(clippy::all)]

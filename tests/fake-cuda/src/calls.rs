@@ -93,6 +93,11 @@ calls! {
         put_string(text, len, &format!("FFFF:FF:{device:02X}.0"));
         Ok(())
     }
+    fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) {
+        let (seed, device) = (setting("FAKE_CUDA_UUID_SEED", 0), u64::from(device.unsigned_abs()));
+        *uuid = (u128::from(seed) << 64 | u128::from(device)).to_be_bytes();
+        Ok(())
+    }
     fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) { *bytes = memory::total() as usize; Ok(()) }
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
         *value = match attribute {

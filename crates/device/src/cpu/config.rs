@@ -70,6 +70,7 @@ pub fn inventory(node: NodeId, node_name: &str, config: &CpuConfig) -> Vec<Devic
                 name: model.clone(),
                 vendor: "Accord".to_owned(),
                 driver: env!("CARGO_PKG_VERSION").to_owned(),
+                uuid: String::new(),
                 memory,
                 units: cpus.len().max(1) as u32,
                 numa: None,

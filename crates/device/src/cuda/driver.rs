@@ -8,7 +8,7 @@ use accord_types::{Error, ErrorCode};
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUjit_option,
     CUjitInputType, CUlinkState, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule,
-    CUpointer_attribute, CUstream,
+    CUpointer_attribute, CUstream, CUuuid,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::fmt;
@@ -81,6 +81,7 @@ driver! {
     cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice);
     cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
     cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+    cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
     cuDeviceGetPCIBusId(text: *mut c_char, len: c_int, device: CUdevice);
     cuDeviceCanAccessPeer(can: *mut c_int, device: CUdevice, peer: CUdevice);
     cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);

@@ -2,7 +2,7 @@
 
 use super::driver::{Driver, DriverError, NoDriver};
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId};
-use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute};
+use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute, CUuuid};
 use std::ffi::{CStr, c_char};
 use std::path::Path;
 
@@ -102,11 +102,24 @@ fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, Stri
         name,
         vendor: "NVIDIA".to_owned(),
         driver: String::new(),
+        uuid: uuid(driver, device)?,
         memory: memory as u64,
         units: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.unsigned_abs(),
         numa: numa_node(driver, device),
         cpus: Vec::new(),
     }))
+}
+
+fn uuid(driver: &Driver, device: CUdevice) -> Result<String, DriverError> {
+    let mut uuid = CUuuid { bytes: [0; 16] };
+    // SAFETY: the value is valid for writing.
+    unsafe { driver.cuDeviceGetUuid_v2(&raw mut uuid, device) }?;
+    let mut text = String::from("GPU");
+    for (at, byte) in uuid.bytes.iter().enumerate() {
+        let dash = if matches!(at, 0 | 4 | 6 | 8 | 10) { "-" } else { "" };
+        text.push_str(&format!("{dash}{:02x}", byte.cast_unsigned()));
+    }
+    Ok(text)
 }
 
 /// The NUMA node of a device's slot, as the kernel says.

@@ -154,6 +154,7 @@ impl Writer {
         self.text(&info.name);
         self.text(&info.vendor);
         self.text(&info.driver);
+        self.text(&info.uuid);
         self.u64(info.memory);
         self.u32(info.units);
         self.option(info.numa, Self::u32);
@@ -262,8 +263,8 @@ impl<'a> Reader<'a> {
     }
 
     fn lease(&mut self) -> Result<Lease> {
-        /// Two ids, six lengths, a kind, a flag, memory and units.
-        const DEVICE_LEAST: usize = 8 + 6 * 4 + 2 + 12;
+        /// Two ids, seven lengths, a kind, a flag, memory and units.
+        const DEVICE_LEAST: usize = 8 + 7 * 4 + 2 + 12;
         Ok(Lease {
             session: SessionId(self.u64()?),
             own_node: self.option(|reader| reader.u32().map(NodeId))?,
@@ -283,6 +284,7 @@ impl<'a> Reader<'a> {
             name: self.text()?,
             vendor: self.text()?,
             driver: self.text()?,
+            uuid: self.text()?,
             memory: self.u64()?,
             units: self.u32()?,
             numa: self.option(Self::u32)?,
@@ -328,6 +330,7 @@ mod tests {
                 name: "CPU".into(),
                 vendor: "someone".into(),
                 driver: "0.1.0".into(),
+                uuid: "GPU-0".into(),
                 memory: 1 << 40,
                 units: 2,
                 numa: (ordinal == 1).then_some(0),

@@ -67,6 +67,7 @@ impl Agent {
             name: String::new(),
             vendor: String::new(),
             driver: String::new(),
+            uuid: String::new(),
             memory: 1,
             units: 1,
             numa: None,

@@ -213,6 +213,7 @@ pub fn info(node: NodeId, ordinal: u32) -> DeviceInfo {
         name: "fake".to_owned(),
         vendor: "Accord".to_owned(),
         driver: "0".to_owned(),
+        uuid: String::new(),
         memory: MEMORY,
         units: 1,
         numa: None,

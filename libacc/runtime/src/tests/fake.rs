@@ -224,6 +224,7 @@ impl Fake {
             name: "fake".into(),
             vendor: "nobody".into(),
             driver: "1".into(),
+            uuid: String::new(),
             memory,
             units: 1,
             numa: None,
