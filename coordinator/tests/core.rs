@@ -5,7 +5,7 @@ use accord_coordinator::cluster::{
     Registration, Viewer,
 };
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, ErrorCode, Hardware, NodeId, OrderPolicy, Rank, SessionGrant,
+    DeviceId, DeviceInfo, DeviceKind, ErrorCode, Hardware, Lease, NodeId, OrderPolicy, Rank, SessionGrant,
     SessionId, SessionRequest,
 };
 
@@ -46,11 +46,11 @@ impl Bench {
     }
 }
 
-fn device(kind: DeviceKind) -> DeviceInfo {
+fn device(ordinal: u32) -> DeviceInfo {
     DeviceInfo {
-        id: DeviceId { node: NodeId(99), ordinal: 99 },
+        id: DeviceId { node: NodeId(99), ordinal },
         node_name: "not yet known".into(),
-        kind,
+        kind: DeviceKind::Cpu,
         name: "d".into(),
         vendor: "v".into(),
         driver: "1".into(),
@@ -67,7 +67,7 @@ fn registration(name: &str) -> Registration {
         node_name: name.into(),
         incarnation: 10,
         address: format!("{name}:1"),
-        devices: vec![device(DeviceKind::Cpu); 2],
+        devices: [0, 1].map(device).to_vec(),
         hardware: Hardware::default(),
         previous: None,
         sessions: Vec::new(),
@@ -326,6 +326,17 @@ fn a_node_without_devices_is_a_member_but_offers_nothing() {
 }
 
 #[test]
+fn ordinals_are_the_agents_own_and_may_have_gaps() {
+    let mut bench = Bench::new();
+    let gap = Registration { devices: [0, 2].map(device).to_vec(), ..registration("h1") };
+    bench.give(Input::Register { link: LinkId(1), registration: gap });
+    let id = bench.open(1, "h1");
+    let ordinals = |lease: Lease| lease.devices.iter().map(|device| device.info.id.ordinal).collect::<Vec<_>>();
+    assert_eq!(ordinals(bench.cluster.lease(id).unwrap()), [0, 2]);
+    assert_eq!(bench.cluster.session(id).unwrap().nodes[&NodeId(0)], [0, 2]);
+}
+
+#[test]
 fn ranks_that_crowd_on_one_device_are_warned_once() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
@@ -369,7 +380,7 @@ fn bounds_hold_and_old_nodes_make_room() {
     let limits = Limits { nodes_max: 2, sessions_max: 1, devices_per_node_max: 2, ..Limits::default() };
     let mut bench = Bench { cluster: Cluster::new(limits, 0), now: 0 };
     let refused = |effects: &[Effect]| matches!(effects, [Effect::RefuseAgent(_, Refusal::Full { .. })]);
-    let big = Registration { devices: vec![device(DeviceKind::Cpu); 3], ..registration("big") };
+    let big = Registration { devices: [0, 1, 2].map(device).to_vec(), ..registration("big") };
     assert!(refused(&bench.give(Input::Register { link: LinkId(9), registration: big })));
     bench.register(1, "h1");
     bench.register(2, "h2");
@@ -389,6 +400,8 @@ fn senseless_registrations_are_refused() {
         registration("with\nnewline"),
         registration(&"n".repeat(256)),
         Registration { address: String::new(), ..registration("h1") },
+        Registration { devices: [1, 0].map(device).to_vec(), ..registration("h1") },
+        Registration { devices: [2, 2].map(device).to_vec(), ..registration("h1") },
     ] {
         let effects = bench.give(Input::Register { link: LinkId(1), registration });
         assert!(matches!(effects[..], [Effect::RefuseAgent(_, Refusal::Malformed(_))]), "{effects:?}");

@@ -125,8 +125,8 @@ impl FakeAgent<'_> {
 }
 
 fn register(name: &str) -> v1::Register {
-    let device = v1::Device {
-        id: Some(v1::DeviceRef { node: 0, ordinal: 0 }),
+    let device = |ordinal| v1::Device {
+        id: Some(v1::DeviceRef { node: 0, ordinal }),
         kind: v1::DeviceKind::Cpu.into(),
         name: "cpu".into(),
         memory: 1 << 20,
@@ -138,7 +138,7 @@ fn register(name: &str) -> v1::Register {
         node_name: name.into(),
         incarnation: 1,
         address: "0.0.0.0:77".into(),
-        devices: vec![device; 2],
+        devices: [0, 1].map(device).to_vec(),
         ..Default::default()
     }
 }

@@ -70,6 +70,9 @@ impl Cluster {
         if registration.devices.len() > max {
             return Err(Refusal::Full { what: "devices per node", max });
         }
+        if !registration.devices.is_sorted_by(|a, b| a.id.ordinal < b.id.ordinal) {
+            return Err(Refusal::Malformed("the devices' ordinals do not increase"));
+        }
         if let Some(node) = self.node_named(name) {
             let stale = registration.incarnation < node.incarnation;
             return if stale { Err(Refusal::Stale { node_name: name.clone() }) } else { Ok(()) };
@@ -184,12 +187,13 @@ impl Cluster {
 
     /// Takes a session of an earlier coordinator in.
     fn adopt(&mut self, now: Millis, node: NodeId, grant: &SessionGrant) {
-        let devices = self.nodes.get(&node).map_or(0, |node| node.devices.len());
+        let devices = self.nodes.get(&node).map_or(&[][..], |node| &node.devices);
+        let ordinals: Vec<u32> = devices.iter().map(|device| device.id.ordinal).collect();
         if let Some(session) = self.sessions.get_mut(&grant.session) {
-            session.join(node, devices, grant);
+            session.join(node, &ordinals, grant);
         } else if !self.has_ended(grant.session) && self.sessions.len() < self.limits.sessions_max {
             let mut session = Session::adopt(grant, now);
-            session.join(node, devices, grant);
+            session.join(node, &ordinals, grant);
             self.sessions.insert(grant.session, session);
         }
     }

@@ -19,7 +19,7 @@ pub struct Registration {
     pub incarnation: u64,
     /// `host:port` for programs and executors.
     pub address: String,
-    /// Its devices, ordinal 0 first; their node numbers and names are set here.
+    /// Its devices by ordinal, each with one of its own; their node numbers and names are set here.
     pub devices: Vec<DeviceInfo>,
     /// Its machine.
     pub hardware: Hardware,

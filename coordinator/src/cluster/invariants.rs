@@ -65,10 +65,11 @@ impl Cluster {
         {
             return Err(format!("{id} has a connection that does not lead to it"));
         }
-        for (ordinal, device) in (0..).zip(&node.devices) {
-            if device.id != (DeviceId { node: id, ordinal }) {
-                return Err(format!("device {ordinal} of {id} is numbered {}", device.id));
-            }
+        if let Some(device) = node.devices.iter().find(|device| device.id.node != id) {
+            return Err(format!("a device of {id} is numbered {}", device.id));
+        }
+        if !node.devices.is_sorted_by(|a, b| a.id.ordinal < b.id.ordinal) {
+            return Err(format!("the devices of {id} are not in the order of their ordinals"));
         }
         if !node.is_up() && self.executing.contains_key(&id) {
             return Err(format!("{id} is not up and runs executors"));
@@ -118,6 +119,6 @@ impl Cluster {
     }
 
     fn device(&self, id: DeviceId) -> Option<&accord_types::DeviceInfo> {
-        self.nodes.get(&id.node)?.devices.get(usize::try_from(id.ordinal).ok()?)
+        self.nodes.get(&id.node)?.device(id.ordinal)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::input::{LinkId, Registration};
 use super::time::Millis;
-use accord_types::{DeviceId, DeviceInfo, Hardware, NodeId};
+use accord_types::{DeviceInfo, Hardware, NodeId};
 
 /// Whether a node's devices can be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,10 +63,16 @@ impl Node {
         self.hardware = registration.hardware;
         self.heard = now;
         self.devices = registration.devices;
-        for (ordinal, device) in (0..).zip(&mut self.devices) {
-            device.id = DeviceId { node: self.id, ordinal };
+        for device in &mut self.devices {
+            device.id.node = self.id;
             device.node_name.clone_from(&self.name);
         }
+    }
+
+    /// Its device with this ordinal. Ordinals are the agent's own and may have gaps.
+    pub fn device(&self, ordinal: u32) -> Option<&DeviceInfo> {
+        let at = self.devices.binary_search_by_key(&ordinal, |device| device.id.ordinal).ok()?;
+        self.devices.get(at)
     }
 
     /// Whether its agent lives.

@@ -61,8 +61,8 @@ mod tests {
     fn cluster(nodes: u32, devices: u32) -> BTreeMap<NodeId, Node> {
         (0..nodes)
             .map(|n| {
-                let info = DeviceInfo {
-                    id: DeviceId { node: NodeId(0), ordinal: 0 },
+                let info = |ordinal| DeviceInfo {
+                    id: DeviceId { node: NodeId(0), ordinal },
                     node_name: String::new(),
                     kind: if n == 0 { DeviceKind::Cuda } else { DeviceKind::Cpu },
                     name: "d".into(),
@@ -78,7 +78,7 @@ mod tests {
                     node_name: format!("h{n}"),
                     incarnation: 1,
                     address: "a:1".into(),
-                    devices: vec![info; devices as usize],
+                    devices: (0..devices).map(info).collect(),
                     hardware: Hardware::default(),
                     previous: None,
                     sessions: Vec::new(),

@@ -105,12 +105,12 @@ impl Session {
         }
     }
 
-    /// Adds what one agent, which has `devices` devices, knows of an adopted session.
-    pub(super) fn join(&mut self, node: NodeId, devices: usize, grant: &SessionGrant) {
+    /// Adds what one agent, whose devices have these ordinals, knows of an adopted session.
+    pub(super) fn join(&mut self, node: NodeId, ordinals: &[u32], grant: &SessionGrant) {
         if self.door.is_some() || self.nodes.contains_key(&node) {
             return;
         }
-        let exists = |ordinal: &u32| usize::try_from(*ordinal).is_ok_and(|n| n < devices);
+        let exists = |ordinal: &u32| ordinals.contains(ordinal);
         let named: BTreeSet<u32> = grant.ordinals.iter().copied().filter(exists).collect();
         self.lease.devices.extend(named.iter().map(|&ordinal| DeviceId { node, ordinal }));
         self.lease.devices.sort_unstable();

@@ -165,7 +165,7 @@ impl Cluster {
         let session = self.sessions.get(&id)?;
         let devices = session.lease.devices.iter().filter_map(|device| {
             let node = self.nodes.get(&device.node)?;
-            let info = node.devices.get(usize::try_from(device.ordinal).ok()?)?.clone();
+            let info = node.device(device.ordinal)?.clone();
             Some(LeasedDevice { info, address: node.address.clone() })
         });
         Some(Lease {

@@ -230,7 +230,7 @@ pub struct Register {
     /// means "the address that this connection comes from".
     #[prost(string, tag = "4")]
     pub address: ::prost::alloc::string::String,
-    /// Their id.node is ignored.
+    /// Their id.node is ignored; their ordinals increase, and are the agent's own.
     #[prost(message, repeated, tag = "5")]
     pub devices: ::prost::alloc::vec::Vec<Device>,
     #[prost(message, optional, tag = "6")]

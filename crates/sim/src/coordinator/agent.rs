@@ -60,8 +60,8 @@ impl Agent {
     }
 
     pub(super) fn registration(&self) -> Registration {
-        let device = DeviceInfo {
-            id: DeviceId { node: NodeId(0), ordinal: 0 },
+        let device = |ordinal| DeviceInfo {
+            id: DeviceId { node: NodeId(0), ordinal },
             node_name: String::new(),
             kind: DeviceKind::Cpu,
             name: String::new(),
@@ -77,7 +77,7 @@ impl Agent {
             node_name: self.name.clone(),
             incarnation: self.incarnation,
             address: "a:1".into(),
-            devices: vec![device; self.devices as usize],
+            devices: (0..self.devices).map(device).collect(),
             hardware: Hardware::default(),
             previous: self.node,
             sessions: self.executors.iter().map(|session| self.grant(*session)).collect(),
