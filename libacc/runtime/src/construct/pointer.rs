@@ -161,7 +161,12 @@ impl Mapping<'_, '_> {
         let range = HostRange { start: self.entries.hosts[j], len: self.entries.sizes[j] };
         match self.kind(j)? {
             Kind::Data(data) if range.start != 0 && range.len > 0 => Ok(Some((range, data))),
-            Kind::Data(_) | Kind::Zero => Ok(None),
+            // From GCC 14 on. It is only reserved and counted here: the second pass brings its bytes.
+            Kind::Descriptor if range.start != 0 && range.len > 0 => {
+                let reserved = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Create };
+                Ok(Some((range, reserved)))
+            }
+            Kind::Data(_) | Kind::Zero | Kind::Descriptor => Ok(None),
             other => {
                 let cause = format!("an object's member is of kind {other:?}");
                 Err(Error::new(ErrorCode::InvalidArgument, cause).into())

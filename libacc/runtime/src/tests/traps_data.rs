@@ -158,6 +158,49 @@ fn trap_06_a_members_descriptor_reaches_the_device_with_its_bounds() {
     w.assert_empty();
 }
 
+/// From GCC 14 on the descriptor is itself the member, and the data comes with its pointer alone.
+#[test]
+fn trap_06_a_descriptor_may_be_the_member() {
+    let mut w = World::new();
+    let (v, da, dq) = (B, B + 16, B + 80);
+    w.put_u64(da, A as u64);
+    w.put_u64(da + 40, 1);
+    w.put_u64(dq, A as u64 + 40);
+    w.put_u64(dq + 40, 7);
+    w.put(A, &bytes(8));
+    let enter = |kind| {
+        [(STRUCT, 2, v), (TO_PSET, 64, da), (TO_PSET, 88, dq), (kind, 40, A), (ATTACH, 0, da), (kind, 24, A + 40), (ATTACH, 0, dq)]
+    };
+    w.enter(&enter(TO)).unwrap();
+    w.look(&[(FORCE_PRESENT, 64, da), (FORCE_PRESENT, 88, dq)], |k| {
+        assert_eq!(k.read_u64(k.slots[0] + 40), 1);
+        assert_eq!(k.read_u64(k.slots[1] + 40), 7);
+        assert_eq!(k.slots[1] - k.slots[0], 64);
+        let base = k.read_u64(k.slots[0]);
+        assert_eq!(k.read(base, 40), bytes(8));
+    });
+    // Other bounds, the same array.
+    w.put_u64(da + 40, 2);
+    w.look(&enter(TOFROM), |k| {
+        assert_eq!(k.read_u64(k.slots[1] + 40), 2);
+        assert_eq!(k.read_u64(k.slots[1]), k.slots[3]);
+        assert_eq!(k.read_u64(k.slots[2]), k.slots[5]);
+    });
+    w.exit(&[(RELEASE, 64, da), (RELEASE, 88, dq), (FROM, 40, A), (DETACH, 0, da), (RELEASE, 24, A + 40), (DETACH, 0, dq)]).unwrap();
+    w.assert_empty();
+    // An object that is there as a whole, and whose array is allocated since.
+    w.put_u64(da, 0);
+    w.enter(&[(TO, 168, v)]).unwrap();
+    w.put_u64(da, A as u64);
+    w.put_u64(da + 40, 3);
+    w.look(&[(STRUCT, 1, v), (TO_PSET, 64, da), (TOFROM, 40, A), (ATTACH, 0, da)], |k| {
+        assert_eq!(k.read_u64(k.slots[1] + 40), 3);
+        assert_eq!(k.read_u64(k.slots[1]), k.slots[2]);
+    });
+    w.exit(&[(RELEASE, 168, v)]).unwrap();
+    w.assert_empty();
+}
+
 #[test]
 fn trap_07_attach_before_its_container() {
     let mut w = World::new();
