@@ -118,6 +118,15 @@ pub(crate) fn compile_source(source: &Path, flags: &[&str], variant: Variant) ->
     job.output(source, "exe")
 }
 
+/// The name of the compiler `name` in the version under test: `ACCORD_TEST_GCC=14` makes `gcc` mean `gcc-14`.
+/// MPI's compiler, which has its own, stays.
+pub fn gcc(name: &str) -> String {
+    match std::env::var("ACCORD_TEST_GCC") {
+        Ok(version) if !version.is_empty() && name != "mpicc" => format!("{name}-{version}"),
+        _ => name.to_owned(),
+    }
+}
+
 struct CompilerJob {
     compiler: &'static str,
     variant: Variant,
@@ -164,10 +173,11 @@ impl CompilerJob {
 
     /// Hash of the compiler's version, the flags and everything that is read.
     fn key(&self) -> Result<String> {
-        let version = Command::new(self.compiler)
+        let compiler = gcc(self.compiler);
+        let version = Command::new(&compiler)
             .arg("--version")
             .output()
-            .map_err(|error| format!("cannot start {}: {error}", self.compiler))?;
+            .map_err(|error| format!("cannot start {compiler}: {error}"))?;
         let mut hash = Sha256::new();
         hash.update(&version.stdout);
         for flag in &self.flags {
@@ -184,7 +194,8 @@ impl CompilerJob {
     fn run(&self, output: &Path) -> Result<()> {
         let work = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
         let made = work.path().join("made");
-        let mut command = Command::new(self.compiler);
+        let compiler = gcc(self.compiler);
+        let mut command = Command::new(&compiler);
         command.current_dir(work.path()).args(&self.flags).args(&self.sources).arg("-o").arg(&made);
         if self.variant.linked {
             let library = libacc()?;
@@ -192,7 +203,7 @@ impl CompilerJob {
             command.arg("-L").arg(folder).args(["-Wl,--no-as-needed", "-lacc"]);
         }
         command.args(["-lm", "-ldl"]);
-        let result = command.output().map_err(|error| format!("cannot start {}: {error}", self.compiler))?;
+        let result = command.output().map_err(|error| format!("cannot start {compiler}: {error}"))?;
         if !result.status.success() {
             return Err(format!("{command:?}: {}\n{}", result.status, String::from_utf8_lossy(&result.stderr)));
         }

@@ -12,7 +12,7 @@ mod program;
 mod workspace;
 
 pub use cluster::{Cluster, ClusterBuilder};
-pub use compile::{Compiled, Optimize, Variant, compile, compile_mpi};
+pub use compile::{Compiled, Optimize, Variant, compile, compile_mpi, gcc};
 pub use conformance::{Mode, trials};
 pub use example::{example, repository_file, test_program};
 pub use outcome::Outcome;

@@ -1,6 +1,6 @@
 //! What libacc.so exports: all that programs built by GCC may ask for, and nothing else.
 
-use accord_tests::{Language, Optimize, Result, Variant, compile, libacc, programs};
+use accord_tests::{Language, Optimize, Result, Variant, compile, gcc, libacc, programs};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -236,7 +236,7 @@ fn imports(path: &Path) -> Result<BTreeSet<String>> {
 }
 
 fn libgomp() -> Option<PathBuf> {
-    let output = Command::new("gcc").arg("-print-file-name=libgomp.so.1").output().ok()?;
+    let output = Command::new(gcc("gcc")).arg("-print-file-name=libgomp.so.1").output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
     path.is_absolute().then_some(path)
 }
