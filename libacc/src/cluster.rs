@@ -38,6 +38,7 @@ pub(crate) fn connect(
         devices,
         node_name,
         local: local_devices(trace.clone(), kernels),
+        images: kernels.images(),
         program: program(trace.is_some()),
         trace,
     })

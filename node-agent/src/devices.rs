@@ -1,12 +1,13 @@
 //! Makes this node's devices inside an executor.
 
-use crate::executor::{DeviceFactory, OutputSink};
+use crate::executor::{DeviceFactory, OutputSink, Work};
 use accord_device::Device;
 use accord_device::cpu::{self, CpuDevice};
+use accord_device::cuda::{CudaConfig, CudaDevice, Printed};
 use accord_fabric::ProgramSpec;
 use accord_types::{DeviceInfo, DeviceKind, Error, ErrorCode, Result};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The devices of the inventory.
 pub(crate) struct NodeDevices {
@@ -15,8 +16,9 @@ pub(crate) struct NodeDevices {
     /// What workers preload; none if their program brings libacc itself.
     pub(crate) libacc: Option<PathBuf>,
     /// Where compiled code for GPUs is kept; none: nowhere.
-    #[expect(dead_code, reason = "GPUs are not driven yet")]
     pub(crate) cache: Option<PathBuf>,
+    /// What regions on GPUs print.
+    pub(crate) printed: OnceLock<Option<Printed>>,
 }
 
 impl DeviceFactory for NodeDevices {
@@ -24,30 +26,40 @@ impl DeviceFactory for NodeDevices {
         u32::try_from(self.devices.len()).unwrap_or(u32::MAX)
     }
 
-    fn create(&self, program: &ProgramSpec, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
+    fn printed(&self, take: &mut dyn FnMut(&[u8])) {
+        if let Some(Some(printed)) = self.printed.get() {
+            printed.take(take);
+        }
+    }
+
+    fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
         let info = usize::try_from(ordinal).ok().and_then(|ordinal| self.devices.get(ordinal)).ok_or_else(|| {
             Error::new(
                 ErrorCode::DeviceUnavailable,
                 format!("the node has no device {ordinal}, only {}", self.devices.len()),
             )
         })?;
-        check_user(program.uid, rustix::process::geteuid().as_raw()).map_err(|error| error.node(&info.node_name))?;
-        match info.kind {
-            DeviceKind::Cpu => {
-                let spec = self.worker(program, output);
-                CpuDevice::start(info.clone(), &spec)
-                    .map(|device| device as Arc<dyn Device>)
-                    .map_err(|error| error.node(&info.node_name))
-            }
-            DeviceKind::Cuda => Err(Error::new(
-                ErrorCode::DeviceTypeUnavailable,
-                format!("device {ordinal} is a GPU, which this agent cannot drive"),
-            )),
-        }
+        self.start(info, work, output).map_err(|error| error.node(&info.node_name))
     }
 }
 
 impl NodeDevices {
+    fn start(&self, info: &DeviceInfo, work: &Work, output: OutputSink) -> Result<Arc<dyn Device>> {
+        match info.kind {
+            DeviceKind::Cpu => {
+                check_user(work.program.uid, rustix::process::geteuid().as_raw())?;
+                Ok(CpuDevice::start(info.clone(), &self.worker(&work.program, output))?)
+            }
+            // Code of the program runs on the GPU only, in a context of this process's own, whoever's it is.
+            DeviceKind::Cuda => {
+                // Without it regions print to the agent's output.
+                let _ = self.printed.get_or_init(|| Printed::keep().ok());
+                let config = CudaConfig { cache: self.cache.clone(), images: work.images.clone() };
+                Ok(CudaDevice::start(info.clone(), config)?)
+            }
+        }
+    }
+
     fn worker(&self, program: &ProgramSpec, output: OutputSink) -> cpu::ProgramSpec {
         let env = program.env.iter().filter_map(|variable| {
             let (name, value) = variable.split_once('=')?;
@@ -90,9 +102,10 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_there_is_named() {
-        let devices = NodeDevices { devices: Vec::new(), libacc: None, cache: None };
+        let devices = NodeDevices { devices: Vec::new(), libacc: None, cache: None, printed: OnceLock::new() };
+        let work = Work { program: ProgramSpec::default(), images: Arc::default() };
         let output: OutputSink = Arc::new(|_, _| {});
-        let error = devices.create(&ProgramSpec::default(), 3, output).err().expect("there is none");
+        let error = devices.create(&work, 3, output).err().expect("there is none");
         assert!(error.cause().contains("no device 3"), "{error}");
         assert_eq!(devices.count(), 0);
     }

@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 /// The first argument that makes this program an executor.
 pub const ARGUMENT: &str = "executor";
@@ -61,7 +62,7 @@ fn start() -> Result<(UnixStream, ExecutorConfig), String> {
         node_name: start.node_name,
         session: SessionId(start.session),
         key: Key::new(start.key).map_err(|error| error.to_string())?,
-        devices: Box::new(NodeDevices { devices, libacc, cache: cache_folder(Some(OsStr::new(&start.cache))) }),
+        devices: Box::new(NodeDevices { devices, libacc, cache: cache_folder(Some(OsStr::new(&start.cache))), printed: OnceLock::new() }),
     };
     Ok((control, config))
 }

@@ -63,6 +63,10 @@ pub enum Command {
     CopyOut { device: u32, queue: u32, src: u64, len: u64, transfer: u64 },
     /// Operation: copies within the device.
     Copy { device: u32, queue: u32, dst: u64, src: u64, len: u64 },
+    /// A piece of GPU code, whose whole encoding is `len` bytes; pieces come in order, one image after the other, and
+    /// before the device that is to run it is opened, or before its first function or variable is named. Payload: the
+    /// bytes from `offset`.
+    Image { offset: u64, len: u64 },
     /// Names a function for later launches. Payload: its texts, see [`encode_function`].
     Function { device: u32, function: u32, offset: u64, executable: bool },
     /// Operation: runs a region. Payload: one bit per slot in 64-bit words, then the argument block.

@@ -2,6 +2,7 @@
 
 use crate::cluster::LocalPort;
 use crate::session::Session;
+use accord_device::image::Images;
 use accord_fabric::{Key, ProgramSpec, door};
 use accord_runtime::ports::Cluster;
 use accord_types::{DeviceInfo, Lease, OrderPolicy, Rank, Result, SessionRequest, SpanSink};
@@ -54,6 +55,8 @@ pub struct LinkSettings {
     pub devices: Vec<DeviceInfo>,
     /// Drives this machine's devices.
     pub local: LocalFactory,
+    /// This program's code for GPUs.
+    pub images: Arc<Images>,
     /// What remote executors are told of this program.
     pub program: ProgramSpec,
     /// Takes spans of remote devices, in this machine's clock; none: not traced.

@@ -93,6 +93,7 @@ impl Session {
                     session: lease.session,
                     key: key.clone(),
                     program: program.clone(),
+                    images: settings.images.clone(),
                     trace: settings.trace.clone(),
                     transfers: transfers.clone(),
                 };

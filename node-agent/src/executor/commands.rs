@@ -6,8 +6,11 @@
 use super::arrivals::Destination;
 use super::copies::{FromLane, INLINE_MAX, ToDevice, ToEvent, ToLane};
 use super::events::ALL;
+use super::images::Arriving;
 use super::session::Session;
 use super::slot::Slot;
+use super::waits::Wait;
+use super::Work;
 use accord_device::relay::{RelayEnd, relay};
 use accord_fabric::bulk::Outbox;
 use accord_fabric::frame::FrameReader;
@@ -20,15 +23,14 @@ use accord_types::{
 };
 use std::collections::HashMap;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// 64-bit words that say which of an argument block's slots are relative.
 const RELATIVE_WORDS_MAX: usize = ArgBlock::BYTES_MAX / 8 / 64;
 
 /// Serves the command lane until it ends, and the session with it.
 pub(super) fn serve(session: &Arc<Session>, lane: &TcpStream) {
-    let mut commands = Commands { session, program: None, slots: HashMap::new(), uncredited: 0 };
+    let mut commands = Commands { session, work: None, arriving: Arriving::default(), waiting: None, slots: HashMap::new(), uncredited: 0 };
     if let Err(error) = commands.run(lane) {
         // The program is told why, if it still listens.
         session.events.failed(ALL, ALL, error);
@@ -40,7 +42,10 @@ pub(super) fn serve(session: &Arc<Session>, lane: &TcpStream) {
 
 struct Commands<'a> {
     session: &'a Arc<Session>,
-    program: Option<Arc<ProgramSpec>>,
+    work: Option<Work>,
+    arriving: Arriving,
+    /// The wait that came last; nothing has come after it.
+    waiting: Option<Wait>,
     slots: HashMap<u32, Slot>,
     /// Bytes of commands that the program does not know to be done with.
     uncredited: u64,
@@ -60,6 +65,9 @@ impl Commands<'_> {
                     self.uncredited = 0;
                 }
             }
+            if let Some(wait) = self.waiting.take() {
+                wait.look(self.session, lane);
+            }
             match reader.fill(&mut lane) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
@@ -73,11 +81,12 @@ impl Commands<'_> {
         let events = &self.session.events;
         match command {
             Command::Start { ticket, trace, emulate_nvidia, uid } => {
-                if self.program.is_some() {
+                if self.work.is_some() {
                     return Err(broken("a second start"));
                 }
                 let program = wire::decode_program(payload)?;
-                self.program = Some(Arc::new(ProgramSpec { uid, emulate_nvidia, trace, ..program }));
+                let program = ProgramSpec { uid, emulate_nvidia, trace, ..program };
+                self.work = Some(Work { program, images: Arc::default() });
                 events.reply(ticket, clock::monotonic_ns(), self.session.config.devices.count().into());
             }
             Command::Open { device, ticket } => match self.open(device) {
@@ -89,6 +98,7 @@ impl Commands<'_> {
                     slot.end();
                     self.session.release(&slot.device);
                 }
+                self.session.pass_on_printed();
                 events.flush_spans();
                 events.reply(ticket, 0, 0);
             }
@@ -99,6 +109,12 @@ impl Commands<'_> {
                 };
                 if let Err(error) = done {
                     events.failed(device, ALL, error);
+                }
+            }
+            Command::Image { offset, len } => {
+                let work = self.work.as_ref().ok_or_else(|| broken("GPU code before the start"))?;
+                if let Some(image) = self.arriving.take(payload, offset, len)? {
+                    work.images.add(image);
                 }
             }
             Command::Function { device, function, offset, executable } => {
@@ -117,6 +133,7 @@ impl Commands<'_> {
             Command::Wait { ticket } => self.wait(ticket, payload)?,
             Command::Test { ticket } => {
                 let done = self.test(payload)?;
+                self.session.pass_on_printed();
                 events.reply_done(ticket, done.map(u64::from));
             }
             Command::Memory { device, ticket } => match self.slots.get(&device) {
@@ -227,7 +244,7 @@ impl Commands<'_> {
     }
 
     fn open(&mut self, device: u32) -> Result<(u64, u64)> {
-        let program = self.program.as_ref().ok_or_else(|| broken("a device before the start"))?;
+        let work = self.work.as_ref().ok_or_else(|| broken("a device before the start"))?;
         if device >= self.session.config.devices.count() {
             return Err(Error::new(ErrorCode::DeviceUnavailable, format!("there is no device {device} on the node")));
         }
@@ -237,8 +254,8 @@ impl Commands<'_> {
         }
         let events = self.session.events.clone();
         let output = Arc::new(move |descriptor, bytes: &[u8]| events.output(descriptor, bytes));
-        let started = self.session.config.devices.create(program, device, output)?;
-        if program.trace {
+        let started = self.session.config.devices.create(work, device, output)?;
+        if work.program.trace {
             started.trace(self.session.events.clone());
         }
         let (base, len) = started.addresses();
@@ -267,27 +284,21 @@ impl Commands<'_> {
         Ok(address.map(|address| address.0))
     }
 
-    /// Answers once all positions are reached, from whichever thread sees the last one.
-    fn wait(&self, ticket: u64, payload: &[u8]) -> Result<()> {
-        let events = &self.session.events;
-        let positions = wire::positions(payload)?;
-        let count = positions.clone().count();
-        let all = Arc::new(AllOf { left: AtomicUsize::new(count), failure: Mutex::new(None) });
-        if count == 0 {
-            events.reply_done(ticket, Ok(0));
+    /// Answers once all positions are reached.
+    fn wait(&mut self, ticket: u64, payload: &[u8]) -> Result<()> {
+        let mut wait = Wait::new(ticket);
+        for position in wire::positions(payload)? {
+            let place = self.position(position);
+            wait.add(place.map(|found| found.map(|(slot, stream, last)| (slot.device.clone(), stream, last))));
         }
-        for position in positions {
-            let (all, events) = (all.clone(), events.clone());
-            let done = move |outcome: Result<()>| {
-                if let Some(outcome) = all.one(outcome) {
-                    events.reply_done(ticket, outcome.map(|()| 0));
-                }
-            };
-            match self.position(position) {
-                Ok(Some((slot, stream, last))) => slot.device.notify(stream, last, Box::new(done)),
-                Ok(None) => done(Ok(())),
-                Err(error) => done(Err(error)),
-            }
+        // One at a time is looked for.
+        if let Some(before) = self.waiting.take() {
+            before.be_told(self.session);
+        }
+        if wait.is_for_looking() {
+            self.waiting = Some(wait);
+        } else {
+            wait.be_told(self.session);
         }
         Ok(())
     }
@@ -359,28 +370,6 @@ impl Commands<'_> {
         let after = slot.position(QueueId::SYNC.0, Seq(seq))?;
         let stream = slot.incoming.get(&*slot.device)?;
         Ok((RelayEnd { device: slot.device.clone(), stream, start }, after))
-    }
-}
-
-/// Several waits that are answered together.
-struct AllOf {
-    left: AtomicUsize,
-    failure: Mutex<Option<Error>>,
-}
-
-impl AllOf {
-    /// One of them is over. Returns the outcome of all to the last one.
-    fn one(&self, outcome: Result<()>) -> Option<Result<()>> {
-        if let Err(error) = outcome {
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        }
-        if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return None;
-        }
-        Some(match self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(error) => Err(error),
-            None => Ok(()),
-        })
     }
 }
 

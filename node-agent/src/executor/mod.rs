@@ -11,11 +11,14 @@ mod arrivals;
 mod commands;
 mod copies;
 mod events;
+mod images;
 mod peers;
 mod session;
 mod slot;
+mod waits;
 
 use accord_device::Device;
+use accord_device::image::Images;
 use accord_fabric::{Key, ProgramSpec, pass};
 use accord_types::{NodeId, Result, SessionId};
 use session::Session;
@@ -35,12 +38,26 @@ pub trait DeviceFactory: Send + Sync {
     /// Number of this node's devices; their ordinals are below it.
     fn count(&self) -> u32;
 
-    /// Makes the device of this ordinal for `program`, with fresh memory. Called when the program
-    /// starts to use it, and again after it was shut down.
+    /// Gives what devices have printed by way of this process to `take`, in order. For devices without a process of
+    /// their own, whose factory can't give it to their `output`.
+    fn printed(&self, take: &mut dyn FnMut(&[u8])) {
+        let _ = take;
+    }
+
+    /// Makes the device of this ordinal, with fresh memory. Called when the program starts to use it, and
+    /// again after it was shut down.
     ///
     /// # Errors
     /// When the device can't start.
-    fn create(&self, program: &ProgramSpec, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>>;
+    fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>>;
+}
+
+/// What a session's devices work for.
+pub struct Work {
+    /// The program.
+    pub program: ProgramSpec,
+    /// Its code for GPUs, as far as it was sent.
+    pub images: Arc<Images>,
 }
 
 /// What an executor is started with.

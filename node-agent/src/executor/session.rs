@@ -130,6 +130,13 @@ impl Session {
         })
     }
 
+    /// Passes on what devices have printed, before the program learns that they are done.
+    pub(super) fn pass_on_printed(&self) {
+        /// Standard output.
+        const DESCRIPTOR: u8 = 1;
+        self.config.devices.printed(&mut |bytes| self.events.output(DESCRIPTOR, bytes));
+    }
+
     /// Keeps a device so that the end of the session ends it. False if the session is over.
     pub(super) fn keep(&self, device: &Arc<dyn Device>) -> bool {
         let mut state = self.lock();

@@ -23,6 +23,7 @@ use cudarc::driver::sys::{CUdevice, CUstream};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most streams of one device: its queues share beyond that.
@@ -247,7 +248,9 @@ impl CudaDevice {
         }
         let image = self.images.get(what.image).ok_or_else(no_code)?;
         let _current = self.current()?;
+        let prints = image.prints();
         let module = Arc::new(Module::load(&self.shared.context, image, self.cache.as_ref())?);
+        self.shared.prints.fetch_or(prints, Ordering::Relaxed);
         modules.insert(what.image, Arc::clone(&module));
         Ok((module, what.index))
     }

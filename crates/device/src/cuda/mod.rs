@@ -13,6 +13,7 @@ mod memory;
 mod module;
 mod movers;
 mod notify;
+mod output;
 mod peers;
 mod pinned;
 mod probe;
@@ -23,4 +24,5 @@ mod trace;
 
 pub use cache::cache_folder;
 pub use device::{CudaConfig, CudaDevice};
+pub use output::Printed;
 pub use probe::{Probe, inventory};

@@ -5,10 +5,12 @@ use super::stream::Stream;
 use crate::failure::shut_down;
 use accord_types::Result;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How often the thread looks while somebody waits.
+/// How often the thread looks while somebody waits for work that is under way.
 const LOOK: Duration = Duration::from_micros(20);
+/// How often it looks for those who want to hear of a failure only.
+const LOOK_FOR_FAILURES: Duration = Duration::from_millis(100);
 
 type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
@@ -70,21 +72,37 @@ impl Shared {
         // SAFETY: changes this thread's timers only.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked_for_failures = Instant::now();
         while !state.closing {
             if state.waiting.is_empty() {
                 state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
+            // What was never put in can't be reached.
+            let under_way = |(stream, seq, _): &(Arc<Stream>, u64, Done)| *seq <= stream.last().0;
+            if !state.waiting.iter().any(under_way) && looked_for_failures.elapsed() < LOOK_FOR_FAILURES {
+                let (woken, _) = self.bell.wait_timeout(state, LOOK_FOR_FAILURES).unwrap_or_else(PoisonError::into_inner);
+                state = woken;
+                continue;
+            }
+            let all = looked_for_failures.elapsed() >= LOOK_FOR_FAILURES;
+            if all {
+                looked_for_failures = Instant::now();
+            }
             let mut waiting = std::mem::take(&mut state.waiting);
             drop(state);
             let mut left = Vec::with_capacity(waiting.len());
+            let mut none = true;
             for (stream, seq, done) in waiting.drain(..) {
-                match look(&stream, seq) {
-                    Ok(false) => left.push((stream, seq, done)),
+                let sleeps = seq > stream.last().0;
+                match if sleeps && !all { Ok(false) } else { look(&stream, seq) } {
+                    Ok(false) => {
+                        none &= sleeps;
+                        left.push((stream, seq, done));
+                    }
                     result => done(result.map(drop)),
                 }
             }
-            let none = left.is_empty();
             state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             if state.closing {
                 drop(state);
@@ -107,7 +125,9 @@ impl Shared {
 
 fn look(stream: &Stream, seq: u64) -> Result<bool> {
     let _current = stream.shared.context.enter().map_err(|error| stream.shared.driver_failed(error, Some(stream)))?;
-    stream.reached(seq)
+    let last = stream.last().0;
+    // Of a position that was not put in yet only a failure can be told.
+    Ok(stream.reached(seq.min(last))? && seq <= last)
 }
 
 fn wait(stream: &Stream, seq: u64) -> Result<()> {

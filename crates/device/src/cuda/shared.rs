@@ -11,6 +11,7 @@ use super::table::Table;
 use super::trace::Tracer;
 use crate::failure::Failure;
 use accord_types::{DeviceId, Error, ErrorCode};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub(crate) struct Shared {
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) failure: Failure,
     pub(crate) tracer: Tracer,
     pub(crate) streams: Mutex<Vec<Weak<Stream>>>,
+    /// A region may print: the driver passes that on when it is waited for, not when it is asked.
+    pub(crate) prints: AtomicBool,
     pub(crate) context: Arc<Context>,
 }
 
@@ -52,6 +55,7 @@ impl Shared {
             failure: Failure::default(),
             tracer: Tracer::new(device, Arc::clone(&context)),
             streams: Mutex::default(),
+            prints: AtomicBool::new(false),
             context,
         })
     }

@@ -287,12 +287,29 @@ impl Stream {
         if reached < seq || self.is_lent() {
             // SAFETY: the stream is alive as long as `self`.
             match unsafe { self.shared.context.driver.cuStreamQuery(self.raw) } {
-                Ok(()) => self.arrived(issued),
+                Ok(()) => {
+                    self.arrived(issued);
+                    self.print()?;
+                }
                 Err(DriverError { code: DriverError::NOT_READY, .. }) => return Ok(false),
                 Err(error) => return Err(self.shared.driver_failed(error, Some(self))),
             }
         }
         self.land(seq, false)
+    }
+
+    /// Has the driver write what regions have printed. The stream is empty, unless more was put in just now: then it is
+    /// written when that is waited for.
+    fn print(&self) -> Result<()> {
+        let state = self.lock();
+        let more = state.reached < state.last;
+        drop(state);
+        if more || !self.shared.prints.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        // SAFETY: the stream is alive as long as `self`.
+        let printed = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
+        printed.map_err(|error| self.shared.driver_failed(error, Some(self)))
     }
 
     fn arrived(&self, issued: u64) {

@@ -1,22 +1,25 @@
 //! Images: the GPU code of one object of the program, as plain data that any process can be sent.
 
 mod block;
+mod encode;
 mod refusal;
 mod rewrite;
 #[cfg(test)]
 mod tests;
 
 pub use block::{BlockLayout, Packed};
+pub use encode::ENCODED_MAX;
+pub use refusal::Refusal;
 pub use rewrite::{BlockPath, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Rewritten, rewrite};
 
-pub use refusal::Refusal;
 use accord_types::ImageId;
+use rkyv::{Archive, Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// One object's code for NVIDIA GPUs.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct Image {
     /// PTX texts, without their final zero bytes. One link takes all of them.
     pub objects: Vec<Vec<u8>>,
@@ -27,7 +30,7 @@ pub struct Image {
 }
 
 /// A region's version for GPUs.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct ImageFunction {
     /// Its name in the PTX.
     pub name: String,
@@ -36,13 +39,19 @@ pub struct ImageFunction {
 }
 
 /// A `declare` variable's twin.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub struct ImageVariable {
     /// Its name in the PTX; for a `link` variable that of a cell with its address.
     pub name: String,
 }
 
 impl Image {
+    /// Whether its regions can write to standard output: the device's `vprintf` is a call to the driver.
+    pub fn prints(&self) -> bool {
+        const CALL: &[u8] = b"vprintf";
+        self.objects.iter().any(|object| object.windows(CALL.len()).any(|word| word == CALL))
+    }
+
     /// Its identity: a hash of everything in it.
     pub fn id(&self) -> ImageId {
         let mut hash = Sha256::new();

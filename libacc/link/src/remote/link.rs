@@ -1,6 +1,7 @@
 //! The way to one node's executor, connected at its first use.
 
 use super::live::Live;
+use accord_device::image::Images;
 use accord_fabric::exchange::Exchange;
 use accord_fabric::stats::Counters;
 use accord_fabric::wire::Command;
@@ -18,6 +19,8 @@ pub(crate) struct LinkSpec {
     pub(crate) session: SessionId,
     pub(crate) key: Key,
     pub(crate) program: Arc<ProgramSpec>,
+    /// The program's code for GPUs.
+    pub(crate) images: Arc<Images>,
     pub(crate) trace: Option<Arc<dyn SpanSink>>,
     /// Transfers are numbered through the whole session.
     pub(crate) transfers: Arc<AtomicU64>,

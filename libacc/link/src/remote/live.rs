@@ -4,6 +4,7 @@ use super::bulk::Bulk;
 use super::core::{Core, Noise};
 use super::events::unavailable;
 use super::events::Reading;
+use super::images::Sent;
 use super::landings::Landings;
 use super::link::LinkSpec;
 use super::receiver::{Receiver, Reply, Want};
@@ -41,6 +42,7 @@ pub(crate) struct Live {
     /// Taken with the reading side.
     pub(super) reader: Mutex<Reading>,
     pub(super) bulk: Bulk,
+    pub(super) sent: Sent,
     pub(super) landings: Arc<Landings>,
     pub(super) inbox: Arc<Inbox>,
     pub(crate) outbox: Arc<Outbox>,
@@ -74,6 +76,7 @@ impl Live {
             receiver: Receiver::default(),
             reader: Mutex::new(Reading::new()),
             bulk: Bulk::default(),
+            sent: Sent::default(),
             landings: Arc::default(),
             inbox: Inbox::new(stats.clone(), false),
             outbox: Outbox::new(stats.clone()),

@@ -13,6 +13,7 @@ mod between;
 mod bulk;
 mod core;
 mod events;
+mod images;
 mod landings;
 mod link;
 mod live;

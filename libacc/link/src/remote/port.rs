@@ -10,11 +10,11 @@ use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::wire::{self, Command, Position};
 use accord_runtime::ports::{Port, ReadWhen};
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
-    QueueId, Result, Seq, TransferId,
+    ArgBlock, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
+    ImageRef, LaunchDims, QueueId, Result, Seq, TransferId,
 };
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Largest copy inside a command.
 const STORE_MAX: usize = 4096;
@@ -28,8 +28,8 @@ pub(crate) struct RemotePort {
     link: Arc<Link>,
     info: DeviceInfo,
     device_type: DeviceType,
-    /// As the executor said.
-    addresses: OnceLock<(DevicePtr, u64)>,
+    /// As the executor said at the last start.
+    addresses: Mutex<Option<(DevicePtr, u64)>>,
     /// Bytes that the program may map.
     memory: u64,
     live: OnceLock<Arc<Live>>,
@@ -46,7 +46,7 @@ impl RemotePort {
         started: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Self {
         let memory = if quota == 0 { info.memory } else { info.memory.min(quota) };
-        Self { link, info, device_type, addresses: OnceLock::new(), memory, live: OnceLock::new(), started }
+        Self { link, info, device_type, addresses: Mutex::default(), memory, live: OnceLock::new(), started }
     }
 
     /// The device's ordinal on its node.
@@ -62,6 +62,10 @@ impl RemotePort {
         self.live.get().ok_or_else(|| {
             Error::new(ErrorCode::DeviceUnavailable, "the device is not started").node(&self.info.node_name)
         })
+    }
+
+    fn send_image_of(&self, live: &Live, what: Option<ImageRef>) -> Result<()> {
+        if self.info.kind == DeviceKind::Cuda { live.send_image_of(what) } else { Ok(()) }
     }
 
     fn operate(&self, queue: QueueId, noise: Noise, command: &Command, payload: &[&[u8]]) -> Result<()> {
@@ -159,7 +163,11 @@ impl Port for RemotePort {
     }
 
     fn addresses(&self) -> (DevicePtr, u64) {
-        self.addresses.get().copied().unwrap_or_else(|| cpu::addresses(&self.info))
+        // Those of a CPU device are known ahead, those of a GPU are the driver's choice.
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(|| match self.info.kind {
+            DeviceKind::Cpu => cpu::addresses(&self.info),
+            DeviceKind::Cuda => (DevicePtr(0), 0),
+        })
     }
 
     fn start(&self) -> Result<()> {
@@ -170,14 +178,12 @@ impl Port for RemotePort {
             // It may have failed: that is reported, and only a shutdown forgets it.
             return live.core().device(device).map(drop);
         }
+        if self.info.kind == DeviceKind::Cuda {
+            live.send_images()?;
+        }
         let reply = live.ask(|ticket| Command::Open { device, ticket }, &[])?;
         let addresses = (DevicePtr(reply.value), reply.extra);
-        if *self.addresses.get_or_init(|| addresses) != addresses {
-            return Err(live.place(Error::new(
-                ErrorCode::DeviceInit,
-                format!("device {device} was started anew with other addresses"),
-            )));
-        }
+        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Some(addresses);
         live.core().open(device);
         let _ = self.live.set(live);
         if let Some(started) = &self.started {
@@ -263,6 +269,7 @@ impl Port for RemotePort {
             None => {
                 drop(core);
                 let spec = spec()?;
+                self.send_image_of(live, spec.kernel)?;
                 let mut payload = Vec::new();
                 wire::encode_function(&mut payload, &spec);
                 core = live.core_with_credit()?;
@@ -310,10 +317,12 @@ impl Port for RemotePort {
 
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
         let (device, offset, len, executable) = (self.device(), spec.offset, spec.len, spec.object.executable);
+        let live = self.live()?;
+        self.send_image_of(live, spec.variable)?;
         let mut payload = Vec::new();
         wire::encode_global(&mut payload, spec);
         let command = |ticket| Command::Global { device, ticket, offset, len, executable };
-        Ok(DevicePtr(self.live()?.ask(command, &[&payload])?.value))
+        Ok(DevicePtr(live.ask(command, &[&payload])?.value))
     }
 
     fn wait_queue(&self, queue: QueueId, other: QueueId) -> Result<()> {

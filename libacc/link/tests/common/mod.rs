@@ -4,10 +4,11 @@
 
 use accord_device::Device;
 use accord_device::fake::{FakeDevice, FakeRegion};
+use accord_device::image::Images;
 use accord_fabric::handshake::{self, Hello};
 use accord_fabric::{Key, ProgramSpec, pass};
 use accord_link::{LinkSettings, LocalPort, Order, Session, connect_direct};
-use accord_node_agent::executor::{self, DeviceFactory, ExecutorConfig, OutputSink};
+use accord_node_agent::executor::{self, DeviceFactory, ExecutorConfig, OutputSink, Work};
 use accord_runtime::ports::{Cluster, Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, Error, ErrorCode, FunctionSpec, HostRange, LaunchDims,
@@ -46,6 +47,7 @@ struct Shared {
     sessions: Mutex<HashMap<SessionId, (UnixStream, JoinHandle<()>)>>,
     made: Arc<Mutex<Vec<Arc<FakeDevice>>>>,
     outputs: Arc<Mutex<Vec<OutputSink>>>,
+    images: Arc<Mutex<Arc<Images>>>,
 }
 
 impl Agent {
@@ -60,6 +62,7 @@ impl Agent {
             sessions: Mutex::default(),
             made: Arc::default(),
             outputs: Arc::default(),
+            images: Arc::default(),
         });
         let (of_thread, accepting) = (shared.clone(), listener.try_clone().unwrap());
         let thread = std::thread::spawn(move || {
@@ -86,6 +89,11 @@ impl Agent {
     /// What a device's worker would write through, in the order of the devices.
     pub fn outputs(&self) -> Vec<OutputSink> {
         self.shared.outputs.lock().unwrap().clone()
+    }
+
+    /// The GPU code that came for the device made last.
+    pub fn images(&self) -> Arc<Images> {
+        self.shared.images.lock().unwrap().clone()
     }
 
     /// Ends all executors at once, as `kill -9` would: their sockets close.
@@ -115,6 +123,7 @@ impl Shared {
                 devices: self.devices,
                 made: self.made.clone(),
                 outputs: self.outputs.clone(),
+                images: self.images.clone(),
             };
             let config = ExecutorConfig {
                 node: self.node,
@@ -153,6 +162,7 @@ struct Factory {
     devices: u32,
     made: Arc<Mutex<Vec<Arc<FakeDevice>>>>,
     outputs: Arc<Mutex<Vec<OutputSink>>>,
+    images: Arc<Mutex<Arc<Images>>>,
 }
 
 impl DeviceFactory for Factory {
@@ -160,14 +170,15 @@ impl DeviceFactory for Factory {
         self.devices
     }
 
-    fn create(&self, program: &ProgramSpec, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
-        assert_eq!(program.exe, "/bin/app");
+    fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
+        assert_eq!(work.program.exe, "/bin/app");
         let device = FakeDevice::new(DeviceId { node: self.node, ordinal }, &node_name(self.node), MEMORY);
         for (offset, name, region) in &self.regions {
             device.register(*offset, name, region.clone());
         }
         self.made.lock().unwrap().push(device.clone());
         self.outputs.lock().unwrap().push(output);
+        *self.images.lock().unwrap() = work.images.clone();
         Ok(device)
     }
 }
@@ -229,6 +240,7 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalPort>
         rank: None,
         devices: Vec::new(),
         local: Box::new(move |_| Ok(locals.clone())),
+        images: Arc::default(),
         program: ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() },
         trace,
     }

@@ -1,0 +1,75 @@
+//! What regions on GPUs print. The driver writes it to this process's standard output, when it is waited for; an
+//! executor's program is elsewhere and wants it before the wait ends.
+
+use std::ffi::c_int;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::ptr::null_mut;
+use std::sync::{Mutex, PoisonError};
+
+unsafe extern "C" {
+    /// The C library's stream, which the driver prints to.
+    static mut stdout: *mut libc::FILE;
+}
+
+/// Bytes that are passed on at a time.
+const PIECE: usize = 64 << 10;
+
+/// This process's standard output, in memory. What was taken from it goes back to the system.
+pub struct Printed {
+    file: OwnedFd,
+    /// Everything before was taken.
+    taken: Mutex<u64>,
+}
+
+impl Printed {
+    /// From now on keeps what this process prints. For processes that print nothing themselves.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn keep() -> std::io::Result<Self> {
+        // SAFETY: the name is a C string.
+        let raw = unsafe { libc::memfd_create(c"accord-printed".as_ptr(), libc::MFD_CLOEXEC) };
+        if raw < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, and nobody else's.
+        let file = unsafe { OwnedFd::from_raw_fd(raw) };
+        // SAFETY: plain calls on a descriptor of our own. Appending, so that taking bytes out never moves the place where the next
+        // ones go.
+        let done = unsafe {
+            libc::fcntl(raw, libc::F_SETFL, libc::O_APPEND) >= 0 && libc::dup2(raw, libc::STDOUT_FILENO) >= 0
+        };
+        if !done {
+            return Err(std::io::Error::last_os_error());
+        }
+        // Without a terminal the C library would hold lines back.
+        // SAFETY: nothing of this process prints yet, so that nobody else uses the stream.
+        unsafe { libc::setvbuf(stdout, null_mut(), libc::_IONBF, 0) };
+        Ok(Self { file, taken: Mutex::default() })
+    }
+
+    /// Gives what was printed since the last time to `take`, in order.
+    pub fn take(&self, mut take: impl FnMut(&[u8])) {
+        let file = self.file.as_raw_fd();
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if length(file) == *taken {
+            return;
+        }
+        let mut piece = vec![0; PIECE];
+        loop {
+            // SAFETY: the buffer is valid for its length.
+            let read = unsafe { libc::pread(file, piece.as_mut_ptr().cast(), piece.len(), taken.cast_signed()) };
+            let Ok(read @ 1..) = usize::try_from(read) else { return };
+            take(&piece[..read]);
+            let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            // SAFETY: a plain call. If it fails the bytes take up memory, no more.
+            unsafe { libc::fallocate(file, hole, taken.cast_signed(), read.cast_signed() as i64) };
+            *taken += read as u64;
+        }
+    }
+}
+
+fn length(file: c_int) -> u64 {
+    // SAFETY: a plain call.
+    unsafe { libc::lseek(file, 0, libc::SEEK_END) }.unsigned_abs()
+}
