@@ -30,6 +30,6 @@ pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
 /// Drives a GPU in-process.
 pub(crate) fn port(info: DeviceInfo, kernels: &Kernels, trace: Option<Arc<dyn SpanSink>>) -> Arc<dyn LocalPort> {
     let cache = cuda::cache_folder(settings::value(names::CACHE).as_deref().map(OsStr::new));
-    let config = CudaConfig { cache, images: kernels.images() };
+    let config = CudaConfig { cache, images: kernels.images(), ipc: false };
     Arc::new(CudaPort::new(info, config, trace))
 }

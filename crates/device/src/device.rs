@@ -56,6 +56,15 @@ pub trait Sink: Send {
     fn memory(&self) -> Option<HostRange> {
         None
     }
+
+    /// The bytes go to memory of another process that a GPU of this one reaches. Asked once by a GPU when its stream has got
+    /// there; may block. If there is such memory [`Sink::drain`] is not called, and [`Sink::finish`] when the bytes are there.
+    ///
+    /// # Errors
+    /// As for [`Sink::drain`].
+    fn reach(&mut self) -> Result<Option<crate::cuda::Reached>> {
+        Ok(None)
+    }
 }
 
 /// Work of the host in a stream's order.

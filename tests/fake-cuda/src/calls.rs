@@ -106,6 +106,7 @@ calls! {
             102 => 1,         // mapping at chosen addresses
             13 => 1_000_000,  // clock, kHz
             _ => 0,
+            103 => setting("FAKE_CUDA_IPC", 1) as c_int, // descriptors of memory
         };
         Ok(())
     }
@@ -132,7 +133,15 @@ calls! {
     fn cuMemAddressFree(start: u64, size: usize) { memory::unreserve(start, size); Ok(()) }
     fn cuMemCreate(handle: *mut u64, size: usize, properties: *const c_int, _flags: c_ulonglong) {
         // Kind, kinds of handles, kind of place, place.
-        *handle = memory::create(*properties.add(3), size as u64)?;
+        *handle = memory::create(*properties.add(3), size as u64, *properties.add(1) == 1)?;
+        Ok(())
+    }
+    fn cuMemExportToShareableHandle(descriptor: *mut c_int, handle: u64, kind: c_int, _flags: c_ulonglong) {
+        *descriptor = if kind == 1 { memory::export(handle)? } else { return Err(INVALID_VALUE) };
+        Ok(())
+    }
+    fn cuMemImportFromShareableHandle(handle: *mut u64, descriptor: *mut c_void, kind: c_int) {
+        *handle = if kind == 1 { memory::import(descriptor.addr() as c_int)? } else { return Err(INVALID_VALUE) };
         Ok(())
     }
     fn cuMemRelease(handle: u64) { memory::release(handle) }

@@ -2,6 +2,7 @@
 
 use crate::control::{INVALID_VALUE, OUT_OF_MEMORY, lock, setting};
 use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::Mutex;
 
@@ -11,8 +12,16 @@ static MAPPED: Mutex<BTreeMap<u64, (u64, i32)>> = Mutex::new(BTreeMap::new());
 static PINNED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 /// Bytes taken, by device.
 static TAKEN: Mutex<BTreeMap<i32, u64>> = Mutex::new(BTreeMap::new());
-/// Pieces by handle: device and size.
-static PIECES: Mutex<BTreeMap<u64, (i32, u64)>> = Mutex::new(BTreeMap::new());
+/// Pieces by handle.
+static PIECES: Mutex<BTreeMap<u64, Piece>> = Mutex::new(BTreeMap::new());
+
+struct Piece {
+    /// None if another process has made it.
+    device: Option<i32>,
+    len: u64,
+    /// The memory itself, if other processes may get it.
+    file: Option<OwnedFd>,
+}
 
 pub(crate) fn total() -> u64 {
     setting("FAKE_CUDA_MEMORY", 1 << 30)
@@ -35,17 +44,64 @@ pub(crate) fn unreserve(start: u64, len: usize) {
     unsafe { libc::munmap(start as *mut _, len) };
 }
 
-pub(crate) fn create(device: i32, len: u64) -> Result<u64, i32> {
+pub(crate) fn create(device: i32, len: u64, shareable: bool) -> Result<u64, i32> {
     take(device, len)?;
     let mut pieces = lock(&PIECES);
     let handle = pieces.keys().next_back().map_or(1, |last| last + 1);
-    pieces.insert(handle, (device, len));
-    Ok(handle)
+    let file = if shareable {
+        // SAFETY: the name ends with a zero byte; the descriptor is new.
+        let file = unsafe {
+            let file = libc::memfd_create(c"fake-cuda".as_ptr(), libc::MFD_CLOEXEC);
+            if file < 0 || libc::ftruncate(file, len as i64) != 0 {
+                return Err(OUT_OF_MEMORY);
+            }
+            OwnedFd::from_raw_fd(file)
+        };
+        Some(file)
+    } else {
+        None
+    };
+    Ok(add(Piece { device: Some(device), len, file }))
+}
+
+fn add(piece: Piece) -> u64 {
+    pieces.insert(handle, piece);
+    handle
+}
+
+/// A descriptor of a piece, the caller's.
+pub(crate) fn export(handle: u64) -> Result<i32, i32> {
+    let pieces = lock(&PIECES);
+    let file = pieces.get(&handle).and_then(|piece| piece.file.as_ref()).ok_or(INVALID_VALUE)?;
+    // SAFETY: the descriptor is open.
+    let copy = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0) };
+    if copy < 0 { Err(INVALID_VALUE) } else { Ok(copy) }
+}
+
+/// The piece behind a descriptor, which stays the caller's.
+pub(crate) fn import(descriptor: i32) -> Result<u64, i32> {
+    // SAFETY: all-zero is a valid value, and valid for writing. A descriptor that is not open is an error.
+    let (file, len) = unsafe {
+        let mut about: libc::stat = std::mem::zeroed();
+        let copy = libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0);
+        if copy < 0 {
+            return Err(INVALID_VALUE);
+        }
+        let copy = OwnedFd::from_raw_fd(copy);
+        // Nothing else can be sealed.
+        if libc::fcntl(copy.as_raw_fd(), libc::F_GET_SEALS) < 0 || libc::fstat(descriptor, &raw mut about) != 0 {
+            return Err(INVALID_VALUE);
+        }
+        (copy, about.st_size as u64)
+    };
+    Ok(add(Piece { device: None, len, file: Some(file) }))
 }
 
 pub(crate) fn release(handle: u64) -> Result<(), i32> {
-    let (device, len) = lock(&PIECES).remove(&handle).ok_or(INVALID_VALUE)?;
-    *lock(&TAKEN).entry(device).or_default() -= len;
+    let piece = lock(&PIECES).remove(&handle).ok_or(INVALID_VALUE)?;
+    if let Some(device) = piece.device {
+        *lock(&TAKEN).entry(device).or_default() -= piece.len;
+    }
     Ok(())
 }
 
@@ -60,14 +116,25 @@ fn take(device: i32, len: u64) -> Result<(), i32> {
 }
 
 pub(crate) fn map(start: u64, len: u64, handle: u64) -> Result<(), i32> {
-    let (device, size) = lock(&PIECES).get(&handle).copied().ok_or(INVALID_VALUE)?;
+    let pieces = lock(&PIECES);
+    let piece = pieces.get(&handle).ok_or(INVALID_VALUE)?;
+    let (device, size) = (piece.device.unwrap_or(-1), piece.len);
     let mut mapped = lock(&MAPPED);
     let overlaps = mapped.range(..start + len).next_back().is_some_and(|(_, (end, _))| *end > start);
     if size != len || overlaps || !start.is_multiple_of(2 << 20) {
         return Err(INVALID_VALUE);
     }
     // SAFETY: the range is the caller's reservation.
-    if unsafe { libc::mprotect(start as *mut _, len as usize, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+    let done = unsafe {
+        match &piece.file {
+            None => libc::mprotect(start as *mut _, len as usize, access) == 0,
+            Some(file) => {
+                let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+                libc::mmap(start as *mut _, len as usize, access, flags, file.as_raw_fd(), 0) != libc::MAP_FAILED
+            }
+        }
+    };
+    if !done {
         return Err(INVALID_VALUE);
     }
     mapped.insert(start, (start + len, device));

@@ -3,6 +3,7 @@
 use super::cache::Cache;
 use super::context::Context;
 use super::driver::{Driver, DriverError, NoDriver};
+use super::ipc::Imports;
 use super::lane::{self, DIRECT_BYTES_MAX};
 use super::launch::{self, OwnedBlock};
 use super::memory::Memory;
@@ -36,6 +37,8 @@ pub struct CudaConfig {
     pub cache: Option<PathBuf>,
     /// The program's images.
     pub images: Arc<Images>,
+    /// Other processes of the machine may reach the memory, see docs/design/ipc.md.
+    pub ipc: bool,
 }
 
 /// A GPU of this machine, driven in this process by its primary context.
@@ -72,7 +75,7 @@ impl CudaDevice {
         }
         let context = Arc::new(Context::retain(driver, raw).map_err(failed)?);
         let _current = context.enter().map_err(failed)?;
-        let memory = Memory::reserve(Arc::clone(&context), info.memory).map_err(failed)?;
+        let memory = Memory::reserve(Arc::clone(&context), info.memory, config.ipc).map_err(failed)?;
         let shared = Shared::new(info.id, Arc::clone(&context), memory);
         let peer = peers::register(&context, &shared.memory);
         let device = Arc::new(Self {
@@ -180,6 +183,14 @@ impl CudaDevice {
                 (name.to_owned(), why)
             })
             .collect()
+    }
+
+    pub(super) fn memory(&self) -> &Arc<Memory> {
+        &self.shared.memory
+    }
+
+    pub(super) fn imports(&self) -> &Arc<Imports> {
+        &self.shared.imports
     }
 
     fn add_stream(&self, queue: QueueId, raw: Option<CUstream>) -> Result<StreamId> {
@@ -466,6 +477,7 @@ impl Device for CudaDevice {
         }
         self.shared.tracer.drain();
         self.modules.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.shared.imports.close();
         self.shared.memory.clear();
     }
 }

@@ -7,8 +7,8 @@
 use accord_types::{Error, ErrorCode};
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUjit_option,
-    CUjitInputType, CUlinkState, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule,
-    CUpointer_attribute, CUstream, CUuuid,
+    CUjitInputType, CUlinkState, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp,
+    CUmemGenericAllocationHandle, CUmodule, CUpointer_attribute, CUstream, CUuuid,
 };
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::fmt;
@@ -31,11 +31,12 @@ pub(crate) struct DriverError {
 }
 
 macro_rules! driver {
-    ($($name:ident($($arg:ident: $ty:ty),*);)*) => {
+    ($($name:ident($($arg:ident: $ty:ty),*);)* @ $($extra:ident($($extra_arg:ident: $extra_ty:ty),*);)*) => {
         /// The driver's functions that Accord uses.
         #[allow(non_snake_case)]
         pub(crate) struct Driver {
             $($name: unsafe extern "C" fn($($ty),*) -> c_int,)*
+            $($extra: Option<unsafe extern "C" fn($($extra_ty),*) -> c_int>,)*
         }
 
         #[allow(non_snake_case, clippy::too_many_arguments)]
@@ -53,6 +54,15 @@ macro_rules! driver {
                         // SAFETY: the driver's function of this name has this signature.
                         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($ty),*) -> c_int>(symbol) }
                     },)*
+                    $($extra: {
+                        let name = concat!(stringify!($extra), "\0");
+                        // SAFETY: as above; a null pointer is `None`.
+                        unsafe {
+                            std::mem::transmute::<*mut c_void, Option<unsafe extern "C" fn($($extra_ty),*) -> c_int>>(
+                                libc::dlsym(library, name.as_ptr().cast()),
+                            )
+                        }
+                    },)*
                 })
             }
 
@@ -64,6 +74,20 @@ macro_rules! driver {
                     match unsafe { (self.$name)($($arg),*) } {
                         0 => Ok(()),
                         code => Err(DriverError { call: stringify!($name), code }),
+                    }
+                }
+            )*
+
+            $(
+                /// Fails with [`DriverError::NOT_SUPPORTED`] if the driver lacks it.
+                ///
+                /// # Safety
+                /// See the driver's manual.
+                pub(crate) unsafe fn $extra(&self, $($extra_arg: $extra_ty),*) -> Result<(), DriverError> {
+                    // SAFETY: the caller's promise.
+                    match self.$extra.map_or(DriverError::NOT_SUPPORTED, |call| unsafe { call($($extra_arg),*) }) {
+                        0 => Ok(()),
+                        code => Err(DriverError { call: stringify!($extra), code }),
                     }
                 }
             )*
@@ -128,6 +152,9 @@ driver! {
     cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction);
     cuOccupancyMaxPotentialBlockSize(grid: *mut c_int, block: *mut c_int, function: CUfunction, shared: *const c_void, dynamic: usize, limit: c_int);
     cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void);
+    @
+    cuMemExportToShareableHandle(shareable: *mut c_void, handle: CUmemGenericAllocationHandle, kind: CUmemAllocationHandleType, flags: c_ulonglong);
+    cuMemImportFromShareableHandle(handle: *mut CUmemGenericAllocationHandle, shareable: *mut c_void, kind: CUmemAllocationHandleType);
 }
 
 impl Driver {
@@ -171,6 +198,7 @@ impl DriverError {
     pub(crate) const OUT_OF_MEMORY: i32 = 2;
     pub(crate) const NO_DEVICE: i32 = 100;
     pub(crate) const NOT_READY: i32 = 600;
+    pub(crate) const NOT_SUPPORTED: i32 = 801;
 
     /// The context takes no more calls; every later one fails in the same way.
     pub(crate) fn is_sticky(self) -> bool {

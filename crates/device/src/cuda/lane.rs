@@ -177,6 +177,16 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
         }
         return Ok(());
     }
+    if let Some(there) = sink.reach()? {
+        // SAFETY: the driver checks the source; the target stays mapped until `there` goes, which is after the copy's end. Nothing
+        // is put into the stream meanwhile: it is this operation's turn.
+        unsafe {
+            driver.cuMemcpyDtoDAsync_v2(there.address(), src.0, len, stream.raw).map_err(failed)?;
+            driver.cuStreamSynchronize(stream.raw).map_err(failed)?;
+        }
+        drop(there);
+        return sink.finish();
+    }
     let mut ahead = VecDeque::new();
     let (mut asked, mut done) = (0, 0);
     while done < len {

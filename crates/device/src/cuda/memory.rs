@@ -2,25 +2,35 @@
 
 use super::context::Context;
 use super::driver::DriverError;
+use super::ipc::{Giver, Owed, PLACE_PIECES_MAX, Place, next_id};
 use accord_types::{DevicePtr, Error, ErrorCode, Result};
 use cudarc::driver::sys::{
-    CUdevice, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationProp, CUmemAllocationType,
-    CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType,
+    CUdevice, CUdevice_attribute, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc,
+    CUmemAllocationHandleType as HandleType, CUmemAllocationProp, CUmemAllocationType, CUmemGenericAllocationHandle,
+    CUmemLocation, CUmemLocationType,
 };
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 /// Memory comes in multiples of this.
-const PAGE: u64 = 2 << 20;
+pub(crate) const PAGE: u64 = 2 << 20;
 /// Largest piece of memory that is taken and given back as a whole.
-const PIECE_MAX: u64 = 64 << 20;
+pub(crate) const PIECE_MAX: u64 = 64 << 20;
 /// Addresses for each byte of memory: holes that can't be filled cost nothing.
 const ADDRESSES_PER_BYTE: u64 = 4;
+/// How long memory that other processes still have is waited for when there is none left.
+const RETURN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Memory {
     context: Arc<Context>,
     start: CUdeviceptr,
     len: u64,
+    /// Names the range to other processes.
+    id: u64,
+    /// Dropped pieces that other processes have not released yet.
+    owed: Arc<Owed>,
     state: Mutex<State>,
 }
 
@@ -30,9 +40,16 @@ struct State {
     pieces: BTreeMap<u64, Piece>,
     /// Other devices that may read and write everything here.
     peers: Vec<CUdevice>,
+    /// Whether new pieces can be given to other processes.
+    exportable: bool,
+    /// Who gives pieces to other processes.
+    givers: Vec<Weak<Giver>>,
 }
 
 struct Piece {
+    /// Never used again, however often memory is mapped at the same address.
+    id: u64,
+    exportable: bool,
     len: u64,
     handle: CUmemGenericAllocationHandle,
     /// Parts whose owner has given them back: start to end. The driver only takes whole pieces.
@@ -40,12 +57,16 @@ struct Piece {
 }
 
 impl Memory {
-    pub(crate) fn reserve(context: Arc<Context>, bytes: u64) -> Result<Self, DriverError> {
+    /// `ipc`: other processes may get the memory, if the device can do that.
+    pub(crate) fn reserve(context: Arc<Context>, bytes: u64, ipc: bool) -> Result<Self, DriverError> {
         let len = bytes.next_multiple_of(PAGE).saturating_mul(ADDRESSES_PER_BYTE);
         let mut start = 0;
         // SAFETY: `start` is valid for writing.
         unsafe { context.driver.cuMemAddressReserve(&raw mut start, len as usize, PAGE as usize, 0, 0) }?;
-        Ok(Self { context, start, len, state: Mutex::default() })
+        let supported = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+        let exportable = ipc && context.attribute(supported) != 0;
+        let state = Mutex::new(State { exportable, ..State::default() });
+        Ok(Self { context, start, len, id: next_id(), owed: Arc::default(), state })
     }
 
     pub(crate) fn addresses(&self) -> (DevicePtr, u64) {
@@ -63,6 +84,16 @@ impl Memory {
         if !start.0.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {
             return Err(Error::new(ErrorCode::ImplementationDefined, format!("mapping {len} bytes at {start}: not whole pages")));
         }
+        let before = self.owed.returned();
+        match self.try_map(start, len) {
+            Err(error) if error.code() == ErrorCode::OutOfMemory && self.owed.wait(before, RETURN_TIMEOUT) => {
+                self.try_map(start, len)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn try_map(&self, start: DevicePtr, len: u64) -> Result<()> {
         let mut state = self.lock();
         let (mut at, end) = (start.0, start.0 + len);
         while at < end {
@@ -75,11 +106,19 @@ impl Memory {
             }
             let until = state.pieces.range(at..).next().map_or(end, |(next, _)| end.min(*next));
             let len = (until - at).min(PIECE_MAX);
-            let handle = self.take(at, len, &state.peers).map_err(|error| {
+            let piece = match self.take(at, len, &state) {
+                // Some systems have the attribute and refuse all the same.
+                Err(error) if state.exportable && error.code != DriverError::OUT_OF_MEMORY => {
+                    state.exportable = false;
+                    self.take(at, len, &state)
+                }
+                outcome => outcome,
+            };
+            let piece = piece.map_err(|error| {
                 self.give_back_since(&mut state, start.0, at);
                 error.into_error(ErrorCode::System)
             })?;
-            state.pieces.insert(at, Piece { len, handle, idle: BTreeMap::new() });
+            state.pieces.insert(at, piece);
             at += len;
         }
         Ok(())
@@ -109,27 +148,83 @@ impl Memory {
     pub(crate) fn clear(&self) {
         let mut state = self.lock();
         for (start, piece) in std::mem::take(&mut state.pieces) {
-            self.drop_piece(start, &piece);
+            self.drop_piece(start, &piece, &state.givers);
         }
     }
 
-    fn take(&self, at: u64, len: u64, peers: &[CUdevice]) -> Result<CUmemGenericAllocationHandle, DriverError> {
+    /// Where a range is, for another process that `giver` gives pieces to. None if it can't be given away, is not mapped
+    /// as a whole, or is in too many pieces.
+    pub(crate) fn place(&self, giver: &Arc<Giver>, start: DevicePtr, len: u64) -> Option<Place> {
+        self.check(start, len).ok().filter(|()| len > 0)?;
+        let mut state = self.lock();
+        let end = start.0 + len;
+        let first = *state.pieces.range(..=start.0).next_back()?.0;
+        let (mut at, mut pieces) = (first, Vec::new());
+        for (&from, piece) in state.pieces.range(first..end) {
+            if from != at || !piece.exportable || pieces.len() == PLACE_PIECES_MAX {
+                return None;
+            }
+            pieces.push((piece.id, piece.len));
+            at = from + piece.len;
+        }
+        if at < end {
+            return None;
+        }
+        state.givers.retain(|known| known.strong_count() > 0);
+        if !state.givers.iter().any(|known| known.as_ptr() == Arc::as_ptr(giver)) {
+            state.givers.push(Arc::downgrade(giver));
+        }
+        let base = self.start;
+        Some(Place { range: self.id, range_len: self.len, offset: start.0 - base, len, first: first - base, pieces })
+    }
+
+    /// The number of the range in a [`Place`].
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn owed(&self) -> &Arc<Owed> {
+        &self.owed
+    }
+
+    /// Calls `give` with a descriptor of a piece, before anybody can be told that it is gone; with none if it is.
+    pub(crate) fn export<R>(&self, id: u64, give: impl FnOnce(Option<OwnedFd>) -> R) -> R {
+        let state = self.lock();
+        let piece = state.pieces.values().find(|piece| piece.id == id && piece.exportable);
+        give(piece.and_then(|piece| {
+            let mut descriptor = -1i32;
+            let kind = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+            // SAFETY: the driver writes a descriptor of 32 bits, which is the caller's.
+            unsafe {
+                let to = (&raw mut descriptor).cast();
+                self.context.driver.cuMemExportToShareableHandle(to, piece.handle, kind, 0).ok()?;
+                Some(OwnedFd::from_raw_fd(descriptor))
+            }
+        }))
+    }
+
+    fn take(&self, at: u64, len: u64, state: &State) -> Result<Piece, DriverError> {
         let driver = self.context.driver;
+        let peers = &state.peers;
         // SAFETY: all-zero is a valid value: no handles for other processes, no flags.
         let mut properties: CUmemAllocationProp = unsafe { std::mem::zeroed() };
         properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.location = location(self.context.device);
+        if state.exportable {
+            properties.requestedHandleTypes = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        }
         let mut handle = 0;
         // SAFETY: both are valid.
         unsafe { driver.cuMemCreate(&raw mut handle, len as usize, &raw const properties, 0) }?;
+        let piece = Piece { id: next_id(), exportable: state.exportable, len, handle, idle: BTreeMap::new() };
         // SAFETY: the range is reserved and nothing is mapped in it: `map` has looked.
         let mapped = unsafe { driver.cuMemMap(at, len as usize, 0, handle, 0) };
         let allowed = mapped.and_then(|()| self.allow(at, len, &[self.context.device]));
         if let Err(error) = allowed.and_then(|()| if peers.is_empty() { Ok(()) } else { self.allow(at, len, peers) }) {
-            self.drop_piece(at, &Piece { len, handle, idle: BTreeMap::new() });
+            self.drop_piece(at, &piece, &[]);
             return Err(error);
         }
-        Ok(handle)
+        Ok(piece)
     }
 
     fn allow(&self, at: u64, len: u64, devices: &[CUdevice]) -> Result<(), DriverError> {
@@ -144,13 +239,14 @@ impl Memory {
         unsafe { self.context.driver.cuMemSetAccess(at, len as usize, access.as_ptr(), access.len()) }
     }
 
-    fn drop_piece(&self, at: u64, piece: &Piece) {
+    fn drop_piece(&self, at: u64, piece: &Piece, givers: &[Weak<Giver>]) {
         // SAFETY: nobody uses the piece any more. Both fail only when the context is gone, and then
         // so is the memory.
         unsafe {
             let _ = self.context.driver.cuMemUnmap(at, piece.len as usize);
             let _ = self.context.driver.cuMemRelease(piece.handle);
         }
+        givers.iter().filter_map(Weak::upgrade).for_each(|giver| giver.dropped(piece.id));
     }
 
     fn retire(&self, state: &mut State, start: u64, end: u64) -> Result<(), DriverError> {
@@ -167,7 +263,7 @@ impl Memory {
         }
         for at in whole {
             if let Some(piece) = state.pieces.remove(&at) {
-                self.drop_piece(at, &piece);
+                self.drop_piece(at, &piece, &state.givers);
             }
         }
         Ok(())
@@ -218,7 +314,7 @@ impl Piece {
     }
 }
 
-fn location(device: CUdevice) -> CUmemLocation {
+pub(crate) fn location(device: CUdevice) -> CUmemLocation {
     CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device }
 }
 
@@ -236,7 +332,7 @@ mod tests {
         #[test]
         fn idle_parts_of_a_piece_are_kept_apart_and_joined(ops in prop::collection::vec((any::<bool>(), 0u64..20, 1u64..8), 0..60)) {
             const LEN: u64 = 24;
-            let mut piece = Piece { len: LEN, handle: 0, idle: BTreeMap::new() };
+            let mut piece = Piece { id: 1, exportable: false, len: LEN, handle: 0, idle: BTreeMap::new() };
             let mut idle = [false; LEN as usize];
             for (give_back, start, len) in ops {
                 let end = (start + len).min(LEN);

@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::driver::DriverError;
+use super::ipc::Imports;
 use super::launch::Function;
 use super::memory::Memory;
 use super::movers::Movers;
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) inward: Arc<Pinned>,
     pub(crate) outward: Arc<Pinned>,
     pub(crate) memory: Arc<Memory>,
+    /// Memory of other processes.
+    pub(crate) imports: Arc<Imports>,
     pub(crate) functions: Table<Arc<Function>>,
     pub(crate) failure: Failure,
     pub(crate) tracer: Tracer,
@@ -51,6 +54,7 @@ impl Shared {
             inward: pinned(IN_SLOT, IN_SLOTS, LARGE_BATCH),
             outward: pinned(OUT_SLOT, OUT_SLOTS, LARGE_BATCH),
             memory: Arc::new(memory),
+            imports: Imports::new(Arc::clone(&context)),
             functions: Table::default(),
             failure: Failure::default(),
             tracer: Tracer::new(device, Arc::clone(&context)),

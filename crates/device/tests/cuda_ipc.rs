@@ -1,0 +1,517 @@
+//! Memory of a GPU that another process writes: two processes with a GPU each, or the same if there is one.
+
+#[allow(dead_code)] // This suite uses some of it.
+mod support;
+
+use accord_device::cuda::{CudaConfig, CudaDevice, Giver, Place, Reached, Taker, inventory};
+use accord_device::{Device, Sink, Source};
+use accord_types::{DevicePtr, NodeId, QueueId, Result, StreamId};
+use libtest_mimic::{Arguments, Failed, Trial};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use support::fake;
+
+type Test = Result<(), Failed>;
+
+/// The process that a test starts gets this: the descriptor of its socket.
+const OTHER: &str = "ACCORD_TEST_IPC_SOCKET";
+const MIB: u64 = 1 << 20;
+/// What is mapped at first: two pieces.
+const MAPPED: u64 = 70 * MIB;
+/// A range over both pieces, on no boundary.
+const OFFSET: u64 = 3 * MIB + 5;
+const LEN: u64 = 66 * MIB + 1;
+
+fn main() {
+    let args = Arguments::from_args();
+    fake::load_unless_real();
+    if let Ok(socket) = std::env::var(OTHER) {
+        // SAFETY: the test has passed this descriptor on, for this process alone.
+        return other(unsafe { OwnedFd::from_raw_fd(socket.parse().expect("a descriptor")) });
+    }
+    let here = inventory(NodeId(0), "here");
+    if here.devices.is_empty() {
+        println!("skipped: no GPU: {}", here.note.unwrap_or_default());
+        return;
+    }
+    // Not to standard output, where test runners read the list of tests.
+    eprintln!("on {} x {} (driver {})", here.devices.len(), here.devices[0].name, here.devices[0].driver);
+    let tests = [
+        ("bytes_go_to_a_gpu_of_another_process", bytes_go as fn() -> Test),
+        ("memory_that_is_mapped_anew_is_another_piece", mapped_anew),
+        ("memory_comes_back_from_the_other_process", memory_comes_back),
+        ("the_taker_may_die", taker_dies),
+        ("the_giver_may_die", giver_dies),
+        ("a_device_may_end_on_either_side", devices_end),
+        ("places_that_are_not_mapped_are_not_offered", no_place),
+    ];
+    let fake_only = [
+        ("a_driver_that_refuses_is_asked_once", driver_refuses as fn() -> Test),
+        ("a_giver_says_so_if_it_cannot_export", cannot_export),
+        ("without_the_attribute_nothing_is_offered", without_attribute),
+        ("memory_that_must_not_be_exportable_is_taken_as_before", refused_kind),
+    ];
+    let mut trials: Vec<_> = tests.into_iter().map(|(name, test)| Trial::test(name, test)).collect();
+    if fake::is_loaded() {
+        trials.extend(fake_only.into_iter().map(|(name, test)| Trial::test(name, test)));
+    } else {
+        trials.push(Trial::test("how_fast_it_is", how_fast));
+    }
+    libtest_mimic::run(&Arguments { test_threads: Some(1), ..args }, trials).exit();
+}
+
+// Devices.
+
+fn device(ordinal: usize, ipc: bool) -> Result<Arc<CudaDevice>, Failed> {
+    let devices = inventory(NodeId(0), "here").devices;
+    let info = devices.get(ordinal).unwrap_or(&devices[0]).clone();
+    Ok(CudaDevice::start(info, CudaConfig { ipc, ..CudaConfig::default() })?)
+}
+
+fn owner() -> Result<Arc<CudaDevice>, Failed> {
+    let device = device(0, true)?;
+    device.map(device.addresses().0, MAPPED)?;
+    Ok(device)
+}
+
+fn pattern(seed: u64, len: u64) -> Vec<u8> {
+    // Of a length that no boundary is a multiple of; repeated, as copying is fast in every build.
+    let block: Vec<u8> = (0..65_521u64).map(|n| (n.wrapping_mul(seed * 2 + 1) >> 3) as u8).collect();
+    let mut bytes = block.repeat(len.div_ceil(block.len() as u64) as usize);
+    bytes.truncate(len as usize);
+    bytes
+}
+
+struct Bytes(Vec<u8>, usize);
+impl Source for Bytes {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        piece.copy_from_slice(&self.0[self.1..][..piece.len()]);
+        self.1 += piece.len();
+        Ok(())
+    }
+}
+
+struct Collect(Arc<Mutex<Vec<u8>>>);
+impl Sink for Collect {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.0.lock().expect("test lock").extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+fn read(device: &CudaDevice, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
+    let stream = device.create_stream(QueueId(1))?;
+    let bytes = Arc::default();
+    let seq = device.copy_out(stream, at, len, Box::new(Collect(Arc::clone(&bytes))))?;
+    device.synchronize(stream, seq)?;
+    let bytes = bytes.lock().expect("test lock").clone();
+    Ok(bytes)
+}
+
+/// Goes where `reached` says; counts what was given to it instead, and its end.
+struct Direct(Option<Reached>, Arc<AtomicUsize>);
+impl Sink for Direct {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.1.fetch_add(piece.len(), Ordering::Relaxed);
+        Ok(())
+    }
+    fn finish(&mut self) -> Result<()> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+    fn reach(&mut self) -> Result<Option<Reached>> {
+        Ok(self.0.take())
+    }
+}
+
+/// Copies to another process. Fails if bytes went through the host.
+fn copy(device: &CudaDevice, stream: StreamId, src: DevicePtr, len: u64, reached: Reached) -> Test {
+    let count = Arc::<AtomicUsize>::default();
+    let seq = device.copy_out(stream, src, len, Box::new(Direct(Some(reached), count.clone())))?;
+    device.synchronize(stream, seq)?;
+    match count.load(Ordering::Relaxed) {
+        1 => Ok(()),
+        count => Err(format!("{count} calls and bytes instead of one end").into()),
+    }
+}
+
+// The other process: does what it is told, line by line.
+
+fn other(socket: OwnedFd) {
+    let device = device(1, true).expect("a device");
+    let start = device.addresses().0;
+    device.map(start, 1024 * MIB).expect("memory");
+    let stream = device.create_stream(QueueId(1)).expect("a stream");
+    let mut socket = Some(socket);
+    let mut taker = None;
+    let mut giver = None;
+    let mut held = Vec::new();
+    let notes = Arc::new(AtomicUsize::new(0));
+    for line in std::io::stdin().lines() {
+        let line = line.expect("the test's line");
+        let words: Vec<_> = line.split(' ').collect();
+        let place = || Place::decode(&from_hex(words[1])).expect("a place");
+        let number = |index: usize| words[index].parse::<u64>().expect("a number");
+        let reach = |taker: &Option<Arc<Taker>>| taker.as_ref().and_then(|taker| taker.reach(&device, &place()));
+        let answer = match words[0] {
+            "take" => {
+                let notes = notes.clone();
+                let note = move |_: &str| {
+                    notes.fetch_add(1, Ordering::Relaxed);
+                };
+                taker = Taker::start(socket.take().expect("one role"), note);
+                "ready".to_owned()
+            }
+            "give" => {
+                giver = Giver::start(socket.take().expect("one role"));
+                device.store(stream, start, b"the owner's bytes").expect("a store");
+                let place = giver.as_ref().and_then(|giver| giver.place(&device, start, MAPPED)).expect("a place");
+                to_hex(&place.encode())
+            }
+            "copy" => match reach(&taker) {
+                Some(reached) => {
+                    let bytes = pattern(number(2), place().bytes());
+                    let len = bytes.len() as u64;
+                    device.copy_in(stream, start, len, Box::new(Bytes(bytes, 0))).expect("a copy in");
+                    copy(&device, stream, start, len, reached).map_or_else(|error| format!("{error:?}"), |()| "direct".into())
+                }
+                None => "refused".to_owned(),
+            },
+            "time" => match reach(&taker) {
+                Some(reached) => {
+                    let before = Instant::now();
+                    copy(&device, stream, start, place().bytes(), reached).expect("a copy");
+                    before.elapsed().as_nanos().to_string()
+                }
+                None => "refused".to_owned(),
+            },
+            "hold" => match reach(&taker) {
+                Some(reached) => {
+                    held.push(reached);
+                    "held".to_owned()
+                }
+                None => "refused".to_owned(),
+            },
+            "let-go" => {
+                held.clear();
+                "gone".to_owned()
+            }
+            "end" => {
+                device.shutdown();
+                "ended".to_owned()
+            }
+            "notes" => notes.load(Ordering::Relaxed).to_string(),
+            "fail" => {
+                fake::fail(words[1], 0, 801);
+                "will".to_owned()
+            }
+            word => format!("{word} is no command"),
+        };
+        println!("{answer}");
+    }
+    drop(giver);
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal")).collect()
+}
+
+/// The other process, seen from the test.
+struct Other {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Other {
+    fn start() -> Result<(Self, OwnedFd), Failed> {
+        // Without the flag that closes it: it goes to the other process.
+        let (theirs, ours) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::empty(), None)?;
+        let mut child = Command::new(std::env::current_exe()?)
+            .env(OTHER, theirs.as_raw_fd().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        drop(theirs);
+        let (to, from) = (child.stdin.take().ok_or("no pipe")?, child.stdout.take().ok_or("no pipe")?);
+        Ok((Self { child, to, from: BufReader::new(from) }, ours))
+    }
+
+    /// One that takes what `device` of this process gives.
+    fn taking() -> Result<(Self, Arc<Giver>), Failed> {
+        let (mut other, socket) = Self::start()?;
+        other.expect("take", "ready")?;
+        Ok((other, Giver::start(socket).ok_or("no thread")?))
+    }
+
+    fn ask(&mut self, line: &str) -> Result<String, Failed> {
+        writeln!(self.to, "{line}")?;
+        let mut answer = String::new();
+        self.from.read_line(&mut answer)?;
+        Ok(answer.trim().to_owned())
+    }
+
+    fn expect(&mut self, line: &str, expected: &str) -> Test {
+        let answer = self.ask(line)?;
+        if answer == expected { Ok(()) } else { Err(format!("{answer:?} instead of {expected:?}").into()) }
+    }
+
+    fn ask_of(&mut self, command: &str, place: &Place, seed: u64) -> Result<String, Failed> {
+        self.ask(&format!("{command} {} {seed}", to_hex(&place.encode())))
+    }
+
+    fn kill(&mut self) -> Test {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) -> Test {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        if Instant::now() > deadline {
+            return Err(format!("it never came about: {what}").into());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+// Tests.
+
+fn bytes_go() -> Test {
+    let owner = owner()?;
+    let (mut other, giver) = Other::taking()?;
+    let start = owner.addresses().0;
+    let place = giver.place(&owner, start.offset(OFFSET), LEN).ok_or("no place")?;
+    for seed in [1, 2] {
+        let stream = owner.create_stream(QueueId(2))?;
+        let seq = owner.store(stream, start.offset(OFFSET - 1), &[77])?;
+        owner.store(stream, start.offset(OFFSET + LEN), &[78])?;
+        owner.synchronize(stream, seq)?;
+        assert_eq!(other.ask_of("copy", &place, seed)?, "direct");
+        let bytes = read(&owner, start.offset(OFFSET - 1), LEN + 2)?;
+        assert!(bytes[1..=LEN as usize] == pattern(seed, LEN), "the bytes are others");
+        assert_eq!((bytes[0], bytes[LEN as usize + 1]), (77, 78), "nothing beside them changes");
+    }
+    // Part of what is there already, and more.
+    owner.map(start.offset(MAPPED), 2 * MIB)?;
+    let place = giver.place(&owner, start.offset(MAPPED - MIB), 2 * MIB).ok_or("no place")?;
+    assert_eq!(other.ask_of("copy", &place, 3)?, "direct");
+    assert!(read(&owner, start.offset(MAPPED - MIB), 2 * MIB)? == pattern(3, 2 * MIB));
+    Ok(())
+}
+
+fn unmap(device: &CudaDevice, start: DevicePtr, len: u64) -> Test {
+    let stream = device.create_stream(QueueId(3))?;
+    let seq = device.unmap(stream, start, len)?;
+    Ok(device.synchronize(stream, seq)?)
+}
+
+fn mapped_anew() -> Test {
+    let owner = owner()?;
+    let (mut other, giver) = Other::taking()?;
+    let start = owner.addresses().0;
+    let old = giver.place(&owner, start, MAPPED).ok_or("no place")?;
+    assert_eq!(other.ask_of("copy", &old, 1)?, "direct");
+    for seed in 2..6 {
+        unmap(&owner, start, MAPPED)?;
+        owner.map(start, MAPPED)?;
+        let new = giver.place(&owner, start, MAPPED).ok_or("no place")?;
+        assert_ne!(old, new);
+        // At once: the word that the old pieces are gone may not have been heard yet.
+        assert_eq!(other.ask_of("copy", &new, seed)?, "direct");
+        assert!(read(&owner, start, MAPPED)? == pattern(seed, MAPPED), "the bytes of round {seed} went elsewhere");
+    }
+    assert_eq!(other.ask_of("copy", &old, 9)?, "refused");
+    // Other pieces at other boundaries, while one that was there is in use.
+    let new = giver.place(&owner, start, MAPPED).ok_or("no place")?;
+    assert_eq!(other.ask_of("hold", &new, 0)?, "held");
+    unmap(&owner, start, MAPPED)?;
+    owner.map(start.offset(2 * MIB), MAPPED)?;
+    let place = giver.place(&owner, start.offset(2 * MIB), MAPPED).ok_or("no place")?;
+    assert_eq!(other.ask_of("copy", &place, 6)?, "refused");
+    other.expect("let-go", "gone")?;
+    assert_eq!(other.ask_of("copy", &place, 7)?, "direct");
+    assert!(read(&owner, start.offset(2 * MIB), MAPPED)? == pattern(7, MAPPED));
+    Ok(())
+}
+
+fn memory_comes_back() -> Test {
+    let owner = owner()?;
+    let (mut other, giver) = Other::taking()?;
+    let at = owner.addresses().0.offset(1024 * MIB);
+    let len = 256 * MIB;
+    for seed in 0..3 {
+        owner.map(at, len)?;
+        let taken = owner.memory_free();
+        let place = giver.place(&owner, at, len).ok_or("no place")?;
+        assert_eq!(other.ask_of("hold", &place, seed)?, "held");
+        unmap(&owner, at, len)?;
+        other.expect("let-go", "gone")?;
+        until("the memory is free again", || owner.memory_free() >= taken + len)?;
+    }
+    Ok(())
+}
+
+fn taker_dies() -> Test {
+    let owner = owner()?;
+    let (mut other, giver) = Other::taking()?;
+    let start = owner.addresses().0;
+    let place = giver.place(&owner, start, MAPPED).ok_or("no place")?;
+    assert_eq!(other.ask_of("copy", &place, 1)?, "direct");
+    assert_eq!(other.ask_of("hold", &place, 1)?, "held");
+    other.kill()?;
+    assert!(read(&owner, start, MAPPED)? == pattern(1, MAPPED));
+    unmap(&owner, start, MAPPED)?;
+    owner.map(start, MAPPED)?;
+    until("the giver sees the end", || giver.place(&owner, start, MAPPED).is_none())
+}
+
+fn giver_dies() -> Test {
+    let device = owner()?;
+    let (mut other, socket) = Other::start()?;
+    let place = Place::decode(&from_hex(&other.ask("give")?))?;
+    let taker = Taker::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let first = taker.reach(&device, &place).ok_or("it can't be reached")?;
+    let second = taker.reach(&device, &place).ok_or("it can't be reached")?;
+    let stream = device.create_stream(QueueId(4))?;
+    let start = device.addresses().0;
+    copy(&device, stream, start, MAPPED, first)?;
+    other.kill()?;
+    until("the taker sees the end", || taker.reach(&device, &place).is_none())?;
+    // The memory lives as long as it is held, and the device is well.
+    copy(&device, stream, start, MAPPED, second)?;
+    let seq = device.store(stream, start, b"well")?;
+    device.synchronize(stream, seq)?;
+    assert_eq!(read(&device, start, 4)?, b"well");
+    Ok(())
+}
+
+fn devices_end() -> Test {
+    let owner = owner()?;
+    let (mut other, giver) = Other::taking()?;
+    let place = giver.place(&owner, owner.addresses().0, MAPPED).ok_or("no place")?;
+    assert_eq!(other.ask_of("hold", &place, 1)?, "held");
+    owner.shutdown();
+    other.expect("let-go", "gone")?;
+    let anew = self::owner()?;
+    let place = giver.place(&anew, anew.addresses().0, MAPPED).ok_or("no place")?;
+    assert_eq!(other.ask_of("copy", &place, 2)?, "direct");
+    assert_eq!(other.ask_of("hold", &place, 2)?, "held");
+    other.expect("end", "ended")?;
+    assert_eq!(other.ask_of("hold", &place, 2)?, "refused");
+    other.expect("let-go", "gone")?;
+    unmap(&anew, anew.addresses().0, MAPPED)
+}
+
+fn no_place() -> Test {
+    let owner = owner()?;
+    let (_other, giver) = Other::taking()?;
+    let start = owner.addresses().0;
+    assert!(giver.place(&owner, start, MAPPED).is_some());
+    assert!(giver.place(&owner, start, MAPPED + 1).is_none(), "not all of it is mapped");
+    assert!(giver.place(&owner, start.offset(MAPPED + MIB), 1).is_none());
+    assert!(giver.place(&owner, DevicePtr(start.0 - 1), 2).is_none(), "not the device's");
+    assert!(giver.place(&owner, start, 0).is_none());
+    owner.map(start.offset(MAPPED + 2 * MIB), 2 * MIB)?;
+    assert!(giver.place(&owner, start, MAPPED + 3 * MIB).is_none(), "there is a hole");
+    let other_device = device(0, false)?;
+    other_device.map(other_device.addresses().0, 2 * MIB)?;
+    assert!(giver.place(&other_device, other_device.addresses().0, 1).is_none(), "it is not for others");
+    giver.close();
+    until("the giver has ended", || giver.place(&owner, start, MAPPED).is_none())
+}
+
+fn driver_refuses() -> Test {
+    for call in ["cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemSetAccess", "cuMemMap"] {
+        let owner = owner()?;
+        let (mut other, giver) = Other::taking()?;
+        let place = giver.place(&owner, owner.addresses().0, MAPPED).ok_or("no place")?;
+        other.expect(&format!("fail {call}"), "will")?;
+        assert_eq!(other.ask_of("copy", &place, 1)?, "refused");
+        // Not tried again, and told once.
+        assert_eq!(other.ask_of("copy", &place, 1)?, "refused");
+        other.expect("notes", "1")?;
+    }
+    Ok(())
+}
+
+fn cannot_export() -> Test {
+    let owner = owner()?;
+    let (mut other, giver) = Other::taking()?;
+    let place = giver.place(&owner, owner.addresses().0, MAPPED).ok_or("no place")?;
+    fake::fail("cuMemExportToShareableHandle", 0, 2);
+    assert_eq!(other.ask_of("copy", &place, 1)?, "refused");
+    other.expect("notes", "0")?;
+    assert_eq!(other.ask_of("copy", &place, 1)?, "direct");
+    Ok(())
+}
+
+fn without_attribute() -> Test {
+    let (_other, giver) = Other::taking()?;
+    let set = |can: &str| {
+        // SAFETY: tests run one after the other, and no other thread of them reads the environment now.
+        unsafe { std::env::set_var("FAKE_CUDA_IPC", can) };
+    };
+    set("0");
+    let owner = owner();
+    set("1");
+    let owner = owner?;
+    assert!(giver.place(&owner, owner.addresses().0, MAPPED).is_none());
+    Ok(())
+}
+
+fn refused_kind() -> Test {
+    let (_other, giver) = Other::taking()?;
+    let device = device(0, true)?;
+    let start = device.addresses().0;
+    fake::fail("cuMemCreate", 0, 801);
+    device.map(start, MAPPED)?;
+    assert!(giver.place(&device, start, MAPPED).is_none());
+    assert_eq!(read(&device, start, 16)?.len(), 16);
+    Ok(())
+}
+
+/// Says how fast a copy is, and the same within one process, for people: no bound is checked here.
+fn how_fast() -> Test {
+    const BYTES: u64 = 1 << 30;
+    let (owner, near) = (device(0, true)?, device(1, true)?);
+    let start = owner.addresses().0;
+    owner.map(start, BYTES)?;
+    near.map(near.addresses().0, BYTES)?;
+    let rate = |times: &[u128]| BYTES as f64 / *times.iter().min().expect("some") as f64;
+    let stream = near.create_stream(QueueId(1))?;
+    let mut within = Vec::new();
+    for _ in 0..10 {
+        let before = Instant::now();
+        let seq = near.copy_to(stream, near.addresses().0, &owner, start, BYTES, None)?;
+        near.synchronize(stream, seq)?;
+        within.push(before.elapsed().as_nanos());
+    }
+    drop(near);
+    let (mut other, giver) = Other::taking()?;
+    let place = giver.place(&owner, start, BYTES).ok_or("no place")?;
+    let mut between = Vec::new();
+    for _ in 0..10 {
+        between.push(other.ask_of("time", &place, 0)?.parse().map_err(|_| "no time")?);
+    }
+    eprintln!("1 GiB: {:.1} GB/s within a process, {:.1} GB/s between two", rate(&within), rate(&between));
+    Ok(())
+}
