@@ -54,7 +54,7 @@ impl NodeDevices {
             DeviceKind::Cuda => {
                 // Without it regions print to the agent's output.
                 let _ = self.printed.get_or_init(|| Printed::keep().ok());
-                let config = CudaConfig { cache: self.cache.clone(), images: work.images.clone() };
+                let config = CudaConfig { cache: self.cache.clone(), images: work.images.clone(), ipc: false };
                 Ok(CudaDevice::start(info.clone(), config)?)
             }
         }
