@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// Most hosts of a local cluster: their addresses share one /24.
 const HOSTS_MAX: u32 = 200;
-/// Most CPU devices of one of its hosts.
+/// Most devices of one of its hosts.
 const DEVICES_MAX: u32 = 64;
 
 /// All the accelerators of a cluster as one OpenACC device space.
@@ -54,9 +54,14 @@ pub(crate) enum Command {
 /// 125 if Accord failed, 126 and 127 if the program could not be started.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct RunArgs {
-    /// Start a cluster on this machine for the time of the run: H hosts with D CPU devices each.
-    #[arg(long, value_name = "HxD")]
+    /// Start a cluster on this machine for the time of the run: H hosts with D CPU devices each, or with
+    /// HxDgpu D of this machine's GPUs each.
+    #[arg(long, value_name = "HxD[gpu]")]
     pub(crate) local_cluster: Option<ClusterSize>,
+
+    /// The program runs on one more host, which has no devices.
+    #[arg(long, requires = "local_cluster", conflicts_with = "np")]
+    pub(crate) remote_only: bool,
 
     /// Start R ranks with this machine's mpirun, spread over the hosts (also -np R).
     #[arg(long, short = 'n', value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
@@ -170,6 +175,9 @@ pub(crate) struct ExecArgs {
     /// Name the node after the MPI rank: h1 to hH in turn.
     #[arg(long, value_name = "H")]
     pub(crate) node_by_rank: Option<u32>,
+    /// CUDA_VISIBLE_DEVICES of each host.
+    #[arg(long, value_name = "SHARE;...", value_delimiter = ';')]
+    pub(crate) gpus: Vec<String>,
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) program: Vec<OsString>,
 }
@@ -185,31 +193,34 @@ pub(crate) struct RshArgs {
     pub(crate) rest: Vec<OsString>,
 }
 
-/// Hosts and CPU devices per host of a local cluster.
+/// Hosts and devices per host of a local cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ClusterSize {
     pub(crate) hosts: u32,
     pub(crate) devices: u32,
+    /// Whether devices are this machine's GPUs.
+    pub(crate) gpus: bool,
 }
 
 impl FromStr for ClusterSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = || format!("{text:?} is not HOSTSxDEVICES, such as 3x2");
-        let (hosts, devices) = text.split_once('x').ok_or_else(form)?;
+        let form = || format!("{text:?} is not HOSTSxDEVICES, such as 3x2, or 2x1gpu for GPUs");
+        let (size, gpus) = text.strip_suffix("gpu").map_or((text, false), |size| (size, true));
+        let (hosts, devices) = size.split_once('x').ok_or_else(form)?;
         let hosts: u32 = hosts.parse().map_err(|_| form())?;
         let devices: u32 = devices.parse().map_err(|_| form())?;
         if !(1..=HOSTS_MAX).contains(&hosts) || !(1..=DEVICES_MAX).contains(&devices) {
             return Err(format!("1 to {HOSTS_MAX} hosts and 1 to {DEVICES_MAX} devices a host"));
         }
-        Ok(Self { hosts, devices })
+        Ok(Self { hosts, devices, gpus })
     }
 }
 
 impl std::fmt::Display for ClusterSize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}x{}", self.hosts, self.devices)
+        write!(f, "{}x{}{}", self.hosts, self.devices, if self.gpus { "gpu" } else { "" })
     }
 }
 
@@ -248,7 +259,7 @@ mod tests {
     fn np_is_taken_with_one_dash_and_the_programs_own_is_left_alone() {
         let args = run_args("accord run -np 4 --local-cluster 3x2 -- mpirun -np 2 ./app");
         assert_eq!(args.np, Some(4));
-        assert_eq!(args.local_cluster, Some(ClusterSize { hosts: 3, devices: 2 }));
+        assert_eq!(args.local_cluster, Some(ClusterSize { hosts: 3, devices: 2, gpus: false }));
         assert_eq!(args.program, ["mpirun", "-np", "2", "./app"]);
     }
 
@@ -260,8 +271,15 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_written_as_they_are_read() {
+        for good in ["3x2", "2x1gpu"] {
+            assert_eq!(good.parse::<ClusterSize>().unwrap().to_string(), good);
+        }
+    }
+
+    #[test]
     fn sizes_without_sense_are_refused() {
-        for bad in ["3", "x2", "3x", "0x1", "1x0", "3x2x1", "999x1", "-1x2"] {
+        for bad in ["3", "x2", "3x", "0x1", "1x0", "3x2x1", "999x1", "-1x2", "2xgpu", "gpu", "2x1gpus"] {
             assert!(bad.parse::<ClusterSize>().is_err(), "{bad}");
         }
     }

@@ -37,6 +37,26 @@ fn a_program_sees_every_device_its_own_hosts_first() {
 }
 
 #[test]
+fn all_devices_may_be_on_other_hosts_than_the_program() {
+    if !built() {
+        return;
+    }
+    for way in ways() {
+        let run = Run::cluster(way, "2x1").with(&["--remote-only"]);
+        if !compiled(&run) {
+            return;
+        }
+        let output = run.output(&format!("{INFO} > $DIR/info; exec $DIR/program once"));
+        assert!(output.status.success(), "{output:?}");
+        let info: Value = serde_json::from_str(&run.await_file("info")).unwrap();
+        let nodes: Vec<_> = list(&info, "devices").iter().map(|device| text(device, "node")).collect();
+        assert_eq!(nodes, ["h2", "h3"], "{way:?}");
+        assert_eq!(run.await_file("up"), "2 devices\n", "{way:?}");
+        run.assert_nothing_left(None);
+    }
+}
+
+#[test]
 fn every_rank_has_its_own_host_first() {
     if !built() {
         return;

@@ -32,7 +32,9 @@ fn become_program(args: &RunArgs) -> Failure {
         let preload = preload_with(&libacc);
         let line = match args.np {
             None => args.program.clone(),
-            Some(ranks) => Mpirun::find()?.here(ranks, &preload, &args.program)?,
+            Some(ranks) => {
+                Mpirun::find()?.here(ranks, &["--preload".into(), preload.clone()], &args.program)?
+            }
         };
         Ok((libacc, preload, line))
     };
@@ -143,7 +145,9 @@ fn supervisor_options(separation: Separation, args: &RunArgs) -> Vec<OsString> {
             options.extend([name.into(), path.into()]);
         }
     }
-    for (name, set) in [("--bare", args.bare), ("--verbose", args.verbose)] {
+    for (name, set) in
+        [("--bare", args.bare), ("--remote-only", args.remote_only), ("--verbose", args.verbose)]
+    {
         if set {
             options.push(name.into());
         }

@@ -1,10 +1,10 @@
 //! The coordinator and the agents of a local cluster.
 
+use super::devices::HostDevices;
 use super::hosts::Hosts;
 use super::parts::find_program;
 use super::signals::{Event, Signals};
 use super::supervise::Supervisor;
-use crate::args::ClusterSize;
 use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
 use accord_fabric::Key;
@@ -21,27 +21,22 @@ const PORT: u16 = 7000;
 const START_MAX: Duration = Duration::from_secs(20);
 /// Pause between two looks whether they have.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// Part of the machine's free memory that all devices together may take, in percent.
-const MEMORY_PERCENT: u64 = 80;
 /// End of a part's log that is shown when it fails.
 const LOG_SHOWN: usize = 2000;
 
-/// Starts a coordinator and one agent a host, and waits until all have registered. Returns what
-/// the program's environment needs.
+/// Starts a coordinator and one agent on each host that has devices, and waits until all have registered.
+/// Returns what the program's environment needs.
 pub(super) fn start(
     supervisor: &mut Supervisor<'_>,
     signals: &mut Signals,
     hosts: &Hosts,
-    size: ClusterSize,
+    devices: &HostDevices,
     libacc: &Path,
 ) -> Result<Vec<(&'static str, OsString)>> {
     let begin = Instant::now();
     let key = Key::random()?;
     let key_file = supervisor.args.dir.join("key");
     std::fs::write(&key_file, key.bytes()).map_err(|error| Failure::system(key_file.display(), error))?;
-    let mut common = memory_setting(size);
-    // Hosts have CPU devices only; this machine's GPUs would be on all of them.
-    common.push(("CUDA_VISIBLE_DEVICES", OsString::new()));
     // On hosts that share this machine's ports any free one.
     let port = if hosts.separate() { PORT } else { 0 };
 
@@ -57,7 +52,7 @@ pub(super) fn start(
     let door = wait_for_door(supervisor, signals)?;
     let agent = find_program("accord-node-agent")?;
     let mut client = Coordinator::new(&door, &key)?;
-    for index in 0..hosts.count() {
+    for (index, registered) in devices.hosts().zip(1..) {
         let name = Hosts::name(index);
         let line: Vec<OsString> = vec![
             agent.clone().into(),
@@ -70,24 +65,19 @@ pub(super) fn start(
             "--key-file".into(),
             key_file.clone().into(),
             "--cpu-devices".into(),
-            size.devices.to_string().into(),
+            devices.cpus(index).to_string().into(),
             "--libacc".into(),
             libacc.into(),
         ];
-        supervisor.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &common)?;
+        supervisor.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &devices.environment(index))?;
         // One after the other: the coordinator numbers nodes as they come.
-        wait_for_nodes(supervisor, signals, index + 1, &mut client)?;
+        wait_for_nodes(supervisor, signals, registered, &mut client)?;
     }
     supervisor.say(format_args!(
-        "{} hosts with {} devices each are up after {} ms; coordinator at {door}",
-        size.hosts,
-        size.devices,
+        "{devices} are up after {} ms; coordinator at {door}",
         begin.elapsed().as_millis()
     ));
-    let mut environment = common;
-    environment.push((settings::COORDINATOR.name, door.into()));
-    environment.push((settings::KEY_FILE.name, key_file.into()));
-    Ok(environment)
+    Ok(vec![(settings::COORDINATOR.name, door.into()), (settings::KEY_FILE.name, key_file.into())])
 }
 
 /// Waits for the address that the coordinator prints once it listens.
@@ -127,7 +117,7 @@ fn wait_for_nodes(
         None => Err(Failure::new(format!(
             "only {up} of {count} agents have registered:\n{}{}",
             end(&supervisor.log("coordinator")),
-            end(&supervisor.log("agent-h1"))
+            end(&supervisor.last_log())
         ))),
     }
 }
@@ -168,26 +158,4 @@ fn nodes_up(view: &ClusterView) -> u64 {
 fn end(log: &str) -> &str {
     let from = log.len().saturating_sub(LOG_SHOWN);
     log.get(from..).unwrap_or(log)
-}
-
-/// Each device's memory, so that all devices of the machine fit into it: the agents don't know
-/// of each other.
-fn memory_setting(size: ClusterSize) -> Vec<(&'static str, OsString)> {
-    if std::env::var_os(settings::CPU_MEMORY.name).is_some() {
-        return Vec::new();
-    }
-    let Some(free) = memory_available() else {
-        return Vec::new();
-    };
-    let devices = u64::from(size.hosts) * u64::from(size.devices);
-    let each = free / 100 * MEMORY_PERCENT / devices;
-    vec![(settings::CPU_MEMORY.name, each.to_string().into())]
-}
-
-/// Bytes that programs can still take.
-fn memory_available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib << 10)
 }

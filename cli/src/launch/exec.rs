@@ -1,5 +1,7 @@
 //! The last step before a program: entering its host, arranging its end, becoming it.
 
+use super::devices::VISIBLE;
+use super::hosts::Hosts;
 use super::signals::Signals;
 use crate::args::{ExecArgs, RshArgs};
 use crate::failure::Failure;
@@ -26,8 +28,13 @@ pub(crate) fn exec(args: &ExecArgs) -> Failure {
     if let Some(preload) = &args.preload {
         command.env("LD_PRELOAD", preload);
     }
+    let mut node = nix::unistd::gethostname().unwrap_or_default();
     if let Some(hosts) = args.node_by_rank {
-        command.env(settings::NODE.name, format!("h{}", mpi_rank() % hosts.max(1) + 1));
+        node = Hosts::name(mpi_rank() % hosts.max(1)).into();
+        command.env(settings::NODE.name, &node);
+    }
+    if let Some(share) = (0..).zip(&args.gpus).find_map(|(index, share)| (node == *Hosts::name(index)).then_some(share)) {
+        command.env(VISIBLE, share);
     }
     Signals::unblock_all();
     let error = command.exec();

@@ -9,6 +9,7 @@
 
 mod cluster;
 mod descendants;
+mod devices;
 mod exec;
 mod hosts;
 mod mpi;

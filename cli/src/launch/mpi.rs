@@ -23,10 +23,11 @@ impl Mpirun {
         Ok(Self { open_mpi })
     }
 
-    /// `mpirun` for `ranks` ranks of `program` on this machine.
-    pub(crate) fn here(&self, ranks: u32, preload: &OsString, program: &[OsString]) -> Result<Vec<OsString>> {
+    /// `mpirun` for `ranks` ranks of `program` on this machine; `step` are options of `accord __exec`, which
+    /// becomes the program.
+    pub(crate) fn here(&self, ranks: u32, step: &[OsString], program: &[OsString]) -> Result<Vec<OsString>> {
         let mut line = self.base(ranks);
-        wrap(&mut line, preload, None)?;
+        wrap(&mut line, step, None)?;
         line.extend_from_slice(program);
         Ok(line)
     }
@@ -39,7 +40,7 @@ impl Mpirun {
         dir: &Path,
         ranks: u32,
         exported: &[&str],
-        preload: &OsString,
+        step: &[OsString],
         program: &[OsString],
     ) -> Result<Vec<OsString>> {
         if hosts.separate() && !self.open_mpi {
@@ -75,9 +76,9 @@ impl Mpirun {
             mca(&mut line, "btl_tcp_if_include", Hosts::network());
             mca(&mut line, "pml", "ob1");
             mca(&mut line, "btl", "tcp,self");
-            wrap(&mut line, preload, None)?;
+            wrap(&mut line, step, None)?;
         } else {
-            wrap(&mut line, preload, Some(hosts.count()))?;
+            wrap(&mut line, step, Some(hosts.count()))?;
         }
         line.extend_from_slice(program);
         Ok(line)
@@ -98,8 +99,9 @@ fn mca(line: &mut Vec<OsString>, name: &str, value: impl Into<OsString>) {
 
 /// Puts the step in between that sets what differs from rank to rank, and the library for the
 /// ranks alone: mpirun and its daemons have no use for it.
-fn wrap(line: &mut Vec<OsString>, preload: &OsString, node_by_rank: Option<u32>) -> Result<()> {
-    line.extend([own_program()?.into(), "__exec".into(), "--preload".into(), preload.clone()]);
+fn wrap(line: &mut Vec<OsString>, step: &[OsString], node_by_rank: Option<u32>) -> Result<()> {
+    line.extend([own_program()?.into(), "__exec".into()]);
+    line.extend_from_slice(step);
     if let Some(hosts) = node_by_rank {
         line.extend(["--node-by-rank".into(), hosts.to_string().into()]);
     }

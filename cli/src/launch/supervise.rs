@@ -1,5 +1,6 @@
 //! The supervisor: sets hosts and cluster up, runs the program, takes everything down.
 
+use super::devices::HostDevices;
 use super::hosts::Hosts;
 use super::mpi::Mpirun;
 use super::parts::{find_libacc, own_program, preload_with};
@@ -63,11 +64,16 @@ impl Supervisor<'_> {
         if let Some(libacc) = &libacc {
             environment.push((settings::LIBACC.name, libacc.into()));
         }
+        // Options for the step before every rank.
+        let mut step: Vec<OsString> = Vec::new();
         if let Some(size) = run.local_cluster {
-            let hosts = hosts.insert(Hosts::new(size.hosts, self.args.separation)?);
-            environment.push((settings::CPU_DEVICES.name, size.devices.to_string().into()));
+            let hosts = hosts.insert(Hosts::new(size.hosts + u32::from(run.remote_only), self.args.separation)?);
+            // After the namespaces: the driver may start threads, and they need a process of one.
+            let devices = HostDevices::new(size, run.remote_only)?;
+            environment.extend(devices.environment(0));
+            step.extend(devices.option());
             if let Some(libacc) = libacc.as_ref() {
-                environment.extend(cluster::start(self, signals, hosts, size, libacc)?);
+                environment.extend(cluster::start(self, signals, hosts, &devices, libacc)?);
             }
         }
         let traces = self.args.dir.join("traces");
@@ -76,7 +82,8 @@ impl Supervisor<'_> {
             environment.push((settings::TRACE.name, traces.join("%r.%p.json").into()));
         }
         let preload = libacc.as_ref().map(|libacc| preload_with(libacc)).unwrap_or_default();
-        let program = self.start_program(hosts.as_ref(), environment, &preload)?;
+        step.extend(["--preload".into(), preload.clone()]);
+        let program = self.start_program(hosts.as_ref(), environment, &preload, &step)?;
         let code = self.watch(signals, program)?;
         if traces.is_dir() {
             self.gather_traces(&traces)?;
@@ -111,6 +118,7 @@ impl Supervisor<'_> {
         hosts: Option<&Hosts>,
         mut environment: Vec<(&str, OsString)>,
         preload: &OsString,
+        step: &[OsString],
     ) -> Result<Pid> {
         let run = &self.args.run;
         let line = match (run.np, hosts) {
@@ -121,10 +129,10 @@ impl Supervisor<'_> {
                 }
                 run.program.clone()
             }
-            (Some(ranks), None) => Mpirun::find()?.here(ranks, preload, &run.program)?,
+            (Some(ranks), None) => Mpirun::find()?.here(ranks, step, &run.program)?,
             (Some(ranks), Some(hosts)) => {
                 let exported: Vec<&str> = environment.iter().map(|(name, _)| *name).collect();
-                Mpirun::find()?.over(hosts, &self.args.dir, ranks, &exported, preload, &run.program)?
+                Mpirun::find()?.over(hosts, &self.args.dir, ranks, &exported, step, &run.program)?
             }
         };
         let mut command = self.command(hosts, 0, &line)?;
@@ -168,6 +176,11 @@ impl Supervisor<'_> {
     pub(super) fn log(&self, name: &str) -> String {
         let log = std::fs::read(self.args.dir.join(format!("{name}.log"))).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// What the part that was started last has printed so far.
+    pub(super) fn last_log(&self) -> String {
+        self.parts.last().map(|part| self.log(&part.name)).unwrap_or_default()
     }
 
     /// If `pid` is a part: its name. It is forgotten.

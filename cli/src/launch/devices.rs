@@ -1,0 +1,171 @@
+//! Which of this machine's devices each host of a local cluster has.
+
+use crate::args::ClusterSize;
+use crate::failure::{Failure, Result};
+use accord_device::cuda;
+use accord_types::{NodeId, settings};
+use std::ffi::OsString;
+use std::ops::Range;
+
+/// The driver's own variable: the GPUs that a process sees, by number or name, in its order.
+pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+/// Part of the machine's free memory that all CPU devices together may take, in percent.
+const MEMORY_PERCENT: u64 = 80;
+
+/// What each host has.
+pub(super) struct HostDevices {
+    size: ClusterSize,
+    /// The first host with devices: 1 if the program's own, 0, has none.
+    first: u32,
+    /// What [`VISIBLE`] is on each host.
+    gpus: Vec<String>,
+    /// Memory of each CPU device in bytes, if the agents need to be told: they don't know of each other.
+    memory: Option<u64>,
+}
+
+impl HostDevices {
+    /// Deals out this machine's GPUs, those that the caller's own environment leaves, if the cluster is to have
+    /// them.
+    ///
+    /// # Errors
+    /// There are too few.
+    pub(super) fn new(size: ClusterSize, remote_only: bool) -> Result<Self> {
+        let first = u32::from(remote_only);
+        let mut gpus = vec![String::new(); index(first + size.hosts)];
+        if size.gpus {
+            let (pool, note) = pool();
+            let shares = deal(&pool, size).ok_or_else(|| too_few(size, &pool, note.as_deref()))?;
+            gpus.splice(index(first).., shares);
+        }
+        let memory = (!size.gpus).then(|| memory_of_each(size)).flatten();
+        Ok(Self { size, first, gpus, memory })
+    }
+
+    /// The hosts with devices.
+    pub(super) fn hosts(&self) -> Range<u32> {
+        self.first..self.first + self.size.hosts
+    }
+
+    /// How many CPU devices a host has.
+    pub(super) fn cpus(&self, host: u32) -> u32 {
+        if self.size.gpus || !self.hosts().contains(&host) { 0 } else { self.size.devices }
+    }
+
+    /// What says so to an agent or a program on a host. GPUs that are not the host's own are hidden.
+    pub(super) fn environment(&self, host: u32) -> Vec<(&'static str, OsString)> {
+        let gpus = self.gpus.get(index(host)).cloned().unwrap_or_default();
+        let mut environment = vec![
+            (settings::CPU_DEVICES.name, self.cpus(host).to_string().into()),
+            (VISIBLE, gpus.into()),
+        ];
+        if let Some(memory) = self.memory {
+            environment.push((settings::CPU_MEMORY.name, memory.to_string().into()));
+        }
+        environment
+    }
+
+    /// Option of `accord __exec` for ranks, whose environment mpirun makes the same on all hosts.
+    pub(super) fn option(&self) -> Option<OsString> {
+        self.size.gpus.then(|| format!("--gpus={}", self.gpus.join(";")).into())
+    }
+}
+
+impl std::fmt::Display for HostDevices {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.size.gpus { "GPUs" } else { "CPU devices" };
+        write!(f, "{} hosts with {} {kind} each", self.size.hosts, self.size.devices)
+    }
+}
+
+/// The GPUs that can be used as [`VISIBLE`] names them, and why there are no more, as far as is known.
+fn pool() -> (Vec<String>, Option<String>) {
+    let found = cuda::inventory(NodeId(0), "");
+    let named = std::env::var(VISIBLE).ok();
+    let pool = found.devices.iter().map(|gpu| name_of(gpu.id.ordinal, named.as_deref())).collect();
+    (pool, found.note)
+}
+
+/// The name of the GPU that the driver shows as number `ordinal` to a process that sees `named`, or all.
+fn name_of(ordinal: u32, named: Option<&str>) -> String {
+    let name = named.and_then(|named| named.split(',').nth(index(ordinal)));
+    name.map_or_else(|| ordinal.to_string(), |name| name.trim().to_owned())
+}
+
+/// Each host's share of `pool`, if there is enough.
+fn deal(pool: &[String], size: ClusterSize) -> Option<Vec<String>> {
+    let shares: Vec<_> = pool.chunks_exact(index(size.devices)).take(index(size.hosts)).collect();
+    (shares.len() == index(size.hosts)).then(|| shares.into_iter().map(|share| share.join(",")).collect())
+}
+
+fn too_few(size: ClusterSize, pool: &[String], note: Option<&str>) -> Failure {
+    let visible = std::env::var(VISIBLE).map(|value| format!(", {VISIBLE}={value}")).unwrap_or_default();
+    let note = note.map(|note| format!(" ({note}{visible})")).unwrap_or_else(|| visible.replacen(", ", " with ", 1));
+    let needed = size.hosts * size.devices;
+    let number = |count: usize| if count == 1 { "1 GPU".to_owned() } else { format!("{count} GPUs") };
+    Failure::new(format!(
+        "a local cluster of {size} takes {}, and this machine has {}{note}; \
+         use fewer, or {}x{} for CPU devices",
+        number(index(needed)),
+        number(pool.len()),
+        size.hosts,
+        size.devices
+    ))
+}
+
+/// What fits into this machine if all devices take the same; none if that is set, or unknown.
+fn memory_of_each(size: ClusterSize) -> Option<u64> {
+    if std::env::var_os(settings::CPU_MEMORY.name).is_some() {
+        return None;
+    }
+    let devices = u64::from(size.hosts) * u64::from(size.devices);
+    Some(memory_available()? / 100 * MEMORY_PERCENT / devices)
+}
+
+/// Bytes that programs can still take.
+fn memory_available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
+}
+
+/// Numbers of hosts and devices are small.
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(text: &str) -> ClusterSize {
+        text.parse().unwrap()
+    }
+
+    fn pool(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn hosts_get_gpus_in_their_order_and_some_may_stay_idle() {
+        let gpus = pool(&["0", "1", "2", "3", "4"]);
+        assert_eq!(deal(&gpus, size("2x2gpu")).unwrap(), ["0,1", "2,3"]);
+        assert_eq!(deal(&gpus, size("5x1gpu")).unwrap(), ["0", "1", "2", "3", "4"]);
+        assert_eq!(deal(&gpus, size("3x2gpu")), None);
+        assert_eq!(deal(&[], size("1x1gpu")), None);
+    }
+
+    #[test]
+    fn the_callers_own_choice_of_gpus_is_kept() {
+        assert_eq!(name_of(1, None), "1");
+        assert_eq!(name_of(1, Some("3, GPU-8932f937,0")), "GPU-8932f937");
+    }
+
+    #[test]
+    fn only_hosts_with_cpu_devices_are_told_of_some() {
+        let devices = HostDevices { size: size("2x3"), first: 1, gpus: vec![String::new(); 3], memory: None };
+        assert_eq!(devices.hosts(), 1..3);
+        assert_eq!([0, 1, 2].map(|host| devices.cpus(host)), [0, 3, 3]);
+        assert_eq!(devices.environment(2), [("ACCORD_CPU_DEVICES", "3".into()), (VISIBLE, OsString::new())]);
+    }
+}
