@@ -5,9 +5,6 @@
 
 enum { ROUNDS = 15, LAUNCHES = 2000, WAITS = 500, N = 1024 };
 
-static const char ptx[] = ".version 6.0\n.target sm_30\n.address_size 64\n"
-                          ".visible .entry empty (.param .u64 p)\n{\nret;\n}\n";
-
 static double a[N], b[N], c[N], d[N];
 
 static void empty_async(void)
@@ -40,7 +37,7 @@ int main(void)
     RAW(cuDeviceGet, &device, 0);
     RAW(cuDevicePrimaryCtxRetain, &context, device);
     RAW(cuCtxPushCurrent_v2, context);
-    RAW(cuModuleLoadData, &module, ptx);
+    RAW(cuModuleLoadData, &module, raw_ptx);
     RAW(cuModuleGetFunction, &function, module, "empty");
     RAW(cuStreamCreate, &stream, 1);
     unsigned long long zero = 0;

@@ -1,5 +1,7 @@
-/* Several GPUs: copies between two of them beside cuMemcpyPeer, and one picture over 1, 2, ... of them.
-   gcc -O2 -fopenacc -foffload=nvptx-none gpu_many.c -ldl */
+/* Several GPUs, of this machine or of a cluster: one picture over 1, 2, ... of them, and on one machine copies between
+   two of them beside cuMemcpyPeer.
+   gcc -O2 -fopenacc -foffload=nvptx-none gpu_many.c -ldl
+   Arguments: size of the picture, most iterations. */
 #include "gpu_raw.h"
 #include <openacc.h>
 #include <string.h>
@@ -98,55 +100,93 @@ static void block(unsigned char *restrict part, int size, int from, int to, int 
         }
 }
 
-static void over(int devices, int size, int blocks, int iterations)
-{
-    unsigned char *image = malloc((size_t)size * size);
-    memset(image, 0, (size_t)size * size);
+enum { DEVICES_MAX = 16 };
+
+/* A picture whose blocks are dealt out to a number of devices. */
+struct picture {
+    unsigned char *image;
+    int devices, size, blocks, iterations;
     double ms[ROUNDS];
-    for (int i = 0; i < blocks; i++) {
-        long from = (long)size * i / blocks, to = (long)size * (i + 1) / blocks;
-        acc_set_device_num(i % devices, acc_device_nvidia);
-        acc_create(image + from * size, (to - from) * size);
-    }
-    for (int r = -2; r < ROUNDS; r++) {
-        double t = now_us();
-        for (int i = 0; i < blocks; i++) {
-            long from = (long)size * i / blocks, to = (long)size * (i + 1) / blocks;
-            unsigned char *part = image + from * size;
-            acc_set_device_num(i % devices, acc_device_nvidia);
-            block(part, size, from, to, iterations, i / devices % 2);
-            acc_update_self_async(part, (to - from) * size, i / devices % 2);
-        }
-        for (int d = 0; d < devices; d++) {
-            acc_set_device_num(d, acc_device_nvidia);
-            acc_wait_all();
-        }
-        if (r >= 0)
-            ms[r] = (now_us() - t) / 1e3;
-    }
-    char name[40];
-    snprintf(name, sizeof name, "over %d", devices);
-    report("picture", name, "ms", ms, ROUNDS);
-    unsigned long long sum = 0;
-    for (size_t i = 0; i < (size_t)size * size; i++)
-        sum = sum * 31 + image[i];
-    printf("{\"bench\": \"picture\", \"what\": \"sum over %d\", \"value\": \"%llx\"}\n", devices, sum);
-    fflush(stdout);
-    for (int i = 0; i < blocks; i++) {
-        acc_set_device_num(i % devices, acc_device_nvidia);
-        acc_delete(image + (long)size * i / blocks * size, 1);
-    }
-    free(image);
+};
+
+static unsigned char *part(struct picture *picture, int i, size_t *bytes, int *from, int *to)
+{
+    *from = (long)picture->size * i / picture->blocks, *to = (long)picture->size * (i + 1) / picture->blocks;
+    *bytes = (size_t)(*to - *from) * picture->size;
+    acc_set_device_num(i % picture->devices, acc_device_nvidia);
+    return picture->image + (size_t)*from * picture->size;
 }
 
-int main(void)
+static void prepare(struct picture *picture, int devices, int size, int blocks, int iterations)
 {
-    int count;
-    raw_load();
-    RAW(cuDeviceGetCount, &count);
-    for (int devices = 1; devices <= count; devices *= 2)
-        over(devices, 16384, 64, 2000);
-    if (count > 1)
+    size_t bytes;
+    int from, to;
+    *picture = (struct picture){ .devices = devices, .size = size, .blocks = blocks, .iterations = iterations };
+    picture->image = malloc((size_t)size * size);
+    memset(picture->image, 0, (size_t)size * size);
+    for (int i = 0; i < blocks; i++) {
+        unsigned char *at = part(picture, i, &bytes, &from, &to);
+        acc_create(at, bytes);
+    }
+}
+
+/* Draws it; in milliseconds. */
+static double draw(struct picture *picture)
+{
+    size_t bytes;
+    int from, to;
+    double start = now_us();
+    for (int i = 0; i < picture->blocks; i++) {
+        unsigned char *at = part(picture, i, &bytes, &from, &to);
+        int queue = i / picture->devices % 2;
+        block(at, picture->size, from, to, picture->iterations, queue);
+        acc_update_self_async(at, bytes, queue);
+    }
+    for (int d = 0; d < picture->devices; d++) {
+        acc_set_device_num(d, acc_device_nvidia);
+        acc_wait_all();
+    }
+    return (now_us() - start) / 1e3;
+}
+
+static void conclude(struct picture *picture)
+{
+    char name[40];
+    size_t bytes;
+    int from, to;
+    unsigned long long sum = 0;
+    snprintf(name, sizeof name, "over %d", picture->devices);
+    report("picture", name, "ms", picture->ms, ROUNDS);
+    for (size_t i = 0; i < (size_t)picture->size * picture->size; i++)
+        sum = sum * 31 + picture->image[i];
+    printf("{\"bench\": \"picture\", \"what\": \"sum over %d\", \"value\": \"%llx\"}\n", picture->devices, sum);
+    fflush(stdout);
+    for (int i = 0; i < picture->blocks; i++) {
+        unsigned char *at = part(picture, i, &bytes, &from, &to);
+        acc_delete(at, bytes);
+    }
+    free(picture->image);
+}
+
+int main(int argc, char **argv)
+{
+    static struct picture pictures[DEVICES_MAX];
+    int size = argc > 1 ? atoi(argv[1]) : 16384, iterations = argc > 2 ? atoi(argv[2]) : 2000, kinds = 0;
+    int count = acc_get_num_devices(acc_device_nvidia);
+    for (int devices = 1; devices <= count && devices <= DEVICES_MAX; devices *= 2)
+        prepare(&pictures[kinds++], devices, size, 64, iterations);
+    for (int r = -2; r < ROUNDS; r++)
+        for (int k = 0; k < kinds; k++) {
+            double ms = draw(&pictures[k]);
+            if (r >= 0)
+                pictures[k].ms[r] = ms;
+        }
+    for (int k = 0; k < kinds; k++)
+        conclude(&pictures[k]);
+    /* Over a cluster the driver shows this process its own host's GPUs only. */
+    if (count > 1 && !getenv("ACCORD_COORDINATOR")) {
+        raw_load();
         between((size_t)1 << 30);
+    }
     return 0;
 }

@@ -31,24 +31,28 @@ static struct {
     int (*cuMemcpyHtoD_v2)(raw_ptr, const void *, size_t);
     int (*cuMemcpyDtoH_v2)(void *, raw_ptr, size_t);
     int (*cuMemcpyPeer)(raw_ptr, raw_handle, raw_ptr, raw_handle, size_t);
+    int (*cuMemcpyPeerAsync)(raw_ptr, raw_handle, raw_ptr, raw_handle, size_t, raw_handle);
+    int (*cuEventCreate)(raw_handle *, unsigned);
+    int (*cuEventRecord)(raw_handle, raw_handle);
+    int (*cuEventSynchronize)(raw_handle);
+    int (*cuEventElapsedTime)(float *, raw_handle, raw_handle);
 } raw;
 
 #define RAW(call, ...)                                                              \
     do {                                                                            \
-        int raw_code = raw.call(__VA_ARGS__);                                       \
+        int raw_code = raw.call ? raw.call(__VA_ARGS__) : -1;                       \
         if (raw_code) {                                                             \
             fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, raw_code); \
             exit(1);                                                                \
         }                                                                           \
     } while (0)
 
-static void raw_load(void)
+/* Whether there is a driver. */
+static int raw_try_load(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!library) {
-        fprintf(stderr, "skipped: there is no NVIDIA driver\n");
-        exit(77);
-    }
+    if (!library)
+        return 0;
 #define RAW_SYMBOL(name) *(void **)&raw.name = dlsym(library, #name)
     RAW_SYMBOL(cuInit);
     RAW_SYMBOL(cuDeviceGet);
@@ -69,8 +73,38 @@ static void raw_load(void)
     RAW_SYMBOL(cuMemcpyHtoD_v2);
     RAW_SYMBOL(cuMemcpyDtoH_v2);
     RAW_SYMBOL(cuMemcpyPeer);
-    RAW(cuInit, 0);
+    RAW_SYMBOL(cuMemcpyPeerAsync);
+    RAW_SYMBOL(cuEventCreate);
+    RAW_SYMBOL(cuEventRecord);
+    RAW_SYMBOL(cuEventSynchronize);
+    RAW_SYMBOL(cuEventElapsedTime);
+    return raw.cuInit && !raw.cuInit(0);
 }
+
+static inline void raw_load(void)
+{
+    if (!raw_try_load()) {
+        fprintf(stderr, "skipped: there is no NVIDIA driver\n");
+        exit(77);
+    }
+}
+
+/* A device's context, made current; 0 if the driver does not show so many devices. */
+static inline raw_handle raw_context(int number)
+{
+    raw_handle context;
+    int device, count;
+    RAW(cuDeviceGetCount, &count);
+    if (number >= count)
+        return 0;
+    RAW(cuDeviceGet, &device, number);
+    RAW(cuDevicePrimaryCtxRetain, &context, device);
+    RAW(cuCtxPushCurrent_v2, context);
+    return context;
+}
+
+static const char raw_ptx[] = ".version 6.0\n.target sm_30\n.address_size 64\n"
+                              ".visible .entry empty (.param .u64 p)\n{\nret;\n}\n";
 
 static double now_us(void)
 {
@@ -83,6 +117,13 @@ static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
+}
+
+/* Prints one figure as a JSON line. */
+static inline void report_value(const char *bench, const char *what, const char *unit, double value)
+{
+    printf("{\"bench\": \"%s\", \"what\": \"%s\", \"unit\": \"%s\", \"value\": %.4g}\n", bench, what, unit, value);
+    fflush(stdout);
 }
 
 /* Prints one result as a JSON line: the median, the fastest and the slowest of n. */

@@ -1,0 +1,73 @@
+/* Copies from one GPU to another, of one process or of two nodes, beside the driver's copy and a TCP stream:
+   gpu_d2d [MIB]
+   accord run --local-cluster 2x1gpu --remote-only --loopback -- gpu_d2d [MIB]
+   gcc -O2 -fopenacc -foffload=nvptx-none gpu_d2d.c -ldl */
+#include "gpu_server.h"
+#include <openacc.h>
+
+enum { ROUNDS = 9, SMALL_ROUNDS = 15, SMALL = 200 };
+
+extern void acc_memcpy_d2d(void *dst_host, void *src_host, size_t bytes, int dst_device, int src_device)
+    __attribute__((weak));
+
+int main(int argc, char **argv)
+{
+    size_t bytes = (argc > 1 ? strtoull(argv[1], NULL, 0) : 256) << 20;
+    int server = server_start(bytes), raw_gpus = server_count(server);
+    if (!acc_memcpy_d2d || acc_get_num_devices(acc_device_nvidia) < 2) {
+        fprintf(stderr, "skipped: acc_memcpy_d2d and two devices are needed\n");
+        return 77;
+    }
+    char *from = malloc(bytes), *to = malloc(bytes);
+    memset(from, 5, bytes);
+    memset(to, 0, bytes);
+    acc_set_device_num(0, acc_device_nvidia);
+    acc_copyin(from, bytes);
+    acc_set_device_num(1, acc_device_nvidia);
+    acc_copyin(to, bytes);
+
+    double stream[ROUNDS], raw_big[ROUNDS], big[ROUNDS], mib[ROUNDS];
+    for (int r = -2; r < ROUNDS; r++) {
+        double s = server_stream(server, 's', from, bytes);
+        double p = raw_gpus > 1 ? server_raw(server, 'd', 1, bytes) : 1;
+        double t0 = now_us();
+        acc_memcpy_d2d(to, from, bytes, 1, 0);
+        double t1 = now_us();
+        for (int i = 0; i < 16; i++)
+            acc_memcpy_d2d(to, from, 1 << 20, 1, 0);
+        double t2 = now_us();
+        if (r >= 0) {
+            stream[r] = bytes / s / 1e3, raw_big[r] = bytes / p / 1e3;
+            big[r] = bytes / (t1 - t0) / 1e3, mib[r] = (16 << 20) / (t2 - t1) / 1e3;
+        }
+    }
+    double ping[SMALL_ROUNDS], raw_small[SMALL_ROUNDS], small[SMALL_ROUNDS];
+    for (int r = -2; r < SMALL_ROUNDS; r++) {
+        double p = 0, w = raw_gpus > 1 ? server_raw(server, 'd', SMALL, 8) : 0;
+        for (int i = 0; i < SMALL; i++)
+            p += server_ask(server, &(struct ask){ .what = 'p' });
+        double t = now_us();
+        for (int i = 0; i < SMALL; i++)
+            acc_memcpy_d2d(to, from, 8, 1, 0);
+        t = now_us() - t;
+        if (r >= 0)
+            ping[r] = p / SMALL, raw_small[r] = w, small[r] = t / SMALL;
+    }
+    report("TCP", "stream there", "GB/s", stream, ROUNDS);
+    report("TCP", "64 B there and back", "us", ping, SMALL_ROUNDS);
+    if (raw_gpus > 1) {
+        report("raw peer", "all", "GB/s", raw_big, ROUNDS);
+        report("raw peer", "8 B", "us", raw_small, SMALL_ROUNDS);
+    }
+    report("acc_memcpy_d2d", "all", "GB/s", big, ROUNDS);
+    report("acc_memcpy_d2d", "1 MiB", "GB/s", mib, ROUNDS);
+    report("acc_memcpy_d2d", "8 B", "us", small, SMALL_ROUNDS);
+    acc_copyout(to, bytes);
+    size_t wrong = 0;
+    for (size_t i = 0; i < bytes; i += 512)
+        wrong += to[i] != 5;
+    report_value("acc_memcpy_d2d", "right", "", !wrong && to[bytes - 1] == 5);
+    acc_set_device_num(0, acc_device_nvidia);
+    acc_delete(from, bytes);
+    return wrong != 0;
+}
