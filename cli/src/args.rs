@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Make something of traces.
     Trace(TraceArgs),
+    /// Show what Accord makes of a program, without running it.
+    Explain(ExplainArgs),
     /// Turns a PPM picture into PNG.
     #[command(name = "__png", hide = true)]
     Png(PngArgs),
@@ -123,6 +125,26 @@ pub(crate) enum TraceCommand {
         /// The picture.
         #[arg(long, short, value_name = "FILE.svg")]
         output: PathBuf,
+    },
+}
+
+/// `accord explain`.
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArgs {
+    #[command(subcommand)]
+    pub(crate) command: ExplainCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ExplainCommand {
+    /// Show a program's code for NVIDIA GPUs: regions, their dimensions, how their arguments travel, and why.
+    Image {
+        /// The program, or a shared object with regions.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
     },
 }
 

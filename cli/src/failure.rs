@@ -22,6 +22,11 @@ impl Failure {
         Self { code: ACCORD_FAILED, message: message.into() }
     }
 
+    /// A file that can't be executed.
+    pub(crate) fn cannot_execute(message: impl Into<String>) -> Self {
+        Self { code: CANNOT_EXECUTE, message: message.into() }
+    }
+
     /// Something that the system refused.
     pub(crate) fn system(what: impl fmt::Display, error: impl fmt::Display) -> Self {
         Self::new(format!("{what}: {error}"))

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Command::Run(args) => command::run::run(&args),
         Command::Info(args) => command::info::info(&args),
         Command::Trace(args) => command::trace::trace(&args),
+        Command::Explain(args) => command::explain::explain(&args),
         Command::Png(args) => command::png::png(&args),
         Command::Supervise(args) => launch::supervise(&args),
         Command::Exec(args) => Err(launch::exec(&args)),

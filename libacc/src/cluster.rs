@@ -23,7 +23,7 @@ pub(crate) fn connect(
     trace: Option<Arc<dyn SpanSink>>,
     kernels: &Arc<Kernels>,
 ) -> Result<Box<dyn Cluster>> {
-    if settings::is_worker() {
+    if settings::is_without_devices() {
         return Ok(Box::new(NoDevices));
     }
     let node_name = settings::value(names::NODE).unwrap_or_else(host_name);

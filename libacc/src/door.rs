@@ -22,7 +22,7 @@ pub(crate) fn enter<R: Default>(
         let result = thread::with_local(|local| body(session.runtime(), local));
         // A worker runs the program's constructors, but has no devices to choose from: what they ask
         // of them must not end it.
-        if settings::is_worker() { Ok(result.unwrap_or_default()) } else { result }
+        if settings::is_without_devices() { Ok(result.unwrap_or_default()) } else { result }
     })
 }
 

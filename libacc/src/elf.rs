@@ -27,10 +27,9 @@ pub(crate) fn declare_table(path: &Path) -> Option<Range<usize>> {
     })?
 }
 
-/// Whether it has regions: GCC lists them (`.gnu.offload_funcs`) with and without offloading.
-pub(crate) fn has_regions(path: &Path) -> bool {
-    with_elf(path, |elf| elf.section_by_name(".gnu.offload_funcs").is_some_and(|section| section.size() > 0))
-        .unwrap_or(false)
+/// How many regions it has: GCC lists their addresses (`.gnu.offload_funcs`) with and without offloading.
+pub(crate) fn regions(path: &Path) -> u64 {
+    with_elf(path, |elf| elf.section_by_name(".gnu.offload_funcs").map_or(0, |section| section.size() / 8)).unwrap_or(0)
 }
 
 /// Names of the outlined regions, by their offset from the load address. They are static, so

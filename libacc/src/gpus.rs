@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// on CPU devices instead.
 pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
     let has_code = images::registered().iter().any(|image| image.target == TARGET_NVPTX);
-    let needs_code = || loader::objects().iter().any(|object| object.uses_openacc() && elf::has_regions(&object.file));
+    let needs_code = || loader::objects().iter().any(|object| object.uses_openacc() && elf::regions(&object.file) > 0);
     if settings::emulated().is_some() || !has_code && needs_code() {
         return Vec::new();
     }

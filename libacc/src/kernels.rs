@@ -84,7 +84,7 @@ impl Kernels {
 ///
 /// # Safety
 /// The table must be registered, and stay so during the call.
-unsafe fn hosts(table: usize) -> Option<(Vec<usize>, Vec<usize>)> {
+pub(crate) unsafe fn hosts(table: usize) -> Option<(Vec<usize>, Vec<usize>)> {
     let [functions, variables] = parts_of_host_table(table)?;
     // SAFETY: the parts of a registered table are arrays of words and of pairs of words.
     let read = |address: usize| unsafe { *(address as *const usize) };

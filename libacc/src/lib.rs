@@ -9,6 +9,8 @@ mod api;
 mod cluster;
 mod door;
 mod elf;
+#[cfg_attr(test, allow(dead_code))]
+mod explain;
 mod fortran;
 mod goacc;
 mod gpus;

@@ -180,7 +180,7 @@ fn add_images(object: &LoadedObject, images: &[Image], kernels: &Kernels) {
 }
 
 /// Set in a variable's size word if it has a `link` clause.
-const LINK: usize = 1 << 63;
+pub(crate) const LINK: usize = 1 << 63;
 
 /// The parts of a host table: its functions and its variables. The table is an array of addresses:
 /// functions begin and end, variables begin and end (and more from GCC 14 on).
@@ -223,7 +223,7 @@ const WORD: usize = size_of::<usize>();
 const PAIR: usize = size_of::<[usize; 2]>();
 
 /// The pairs of address and size word in `range`.
-fn variables(range: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn variables(range: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
     (0..range.len() / PAIR).map(move |index| {
         // SAFETY: the range is GCC's variable table in a loaded object.
         let [host, size] = unsafe { *(range.start as *const [usize; 2]).add(index) };

@@ -118,7 +118,7 @@ fn create() -> Result<&'static Session> {
     }));
     prof::watch(&session.runtime);
     SESSION.store(session, Ordering::Release);
-    if !settings::is_worker() {
+    if !settings::is_without_devices() {
         prof::load_libraries();
         prof::load_program_library();
     }

@@ -1,8 +1,10 @@
 //! The environment, read once. This is the only file that looks at it.
 
+use accord_device::image::EXPLAIN_ENV;
 use accord_runtime::Settings;
 use accord_types::settings::{self, Setting};
 use accord_types::{DeviceType, Error, ErrorCode, Result};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// This process serves a CPU device instead of running the program. It doesn't change: the worker
@@ -10,6 +12,22 @@ use std::sync::OnceLock;
 pub(crate) fn is_worker() -> bool {
     static WORKER: OnceLock<bool> = OnceLock::new();
     *WORKER.get_or_init(accord_device::cpu::is_worker)
+}
+
+/// Where this process is to describe its GPU code instead of running the program; none if nobody asks it to.
+pub(crate) fn explain_to() -> Option<&'static Path> {
+    static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let file = FILE.get_or_init(|| {
+        let value = std::env::var_os(EXPLAIN_ENV)?.into_string().ok()?;
+        let (parent, file) = value.split_once(':')?;
+        (parent.parse() == Ok(std::os::unix::process::parent_id())).then(|| PathBuf::from(file))
+    });
+    file.as_deref()
+}
+
+/// This process has no devices: not the program runs in it, only its constructors do.
+pub(crate) fn is_without_devices() -> bool {
+    is_worker() || explain_to().is_some()
 }
 
 /// `ACC_PROFLIB` names something to load.
@@ -49,7 +67,7 @@ pub(crate) fn rank() -> Option<(u32, u32)> {
 /// # Errors
 /// `acc_error_device_type_unavailable`, `acc_error_invalid_argument` for values without a meaning.
 pub(crate) fn runtime() -> Result<Settings> {
-    if is_worker() {
+    if is_without_devices() {
         // It has no devices of its own; the program's choice is not about it.
         return Ok(Settings { device_type: Some(DeviceType::Host), ..Settings::default() });
     }

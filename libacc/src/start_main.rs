@@ -1,7 +1,7 @@
 //! The start of the process: a CPU device's worker is the program's own executable, in which
 //! another function than `main` runs.
 
-use crate::{prof, report, settings};
+use crate::{explain, prof, report, settings};
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null_mut;
@@ -68,6 +68,8 @@ unsafe extern "C" fn __libc_start_main(
     let real: StartMain = unsafe { std::mem::transmute(real) };
     let main = if settings::is_worker() {
         worker_main
+    } else if settings::explain_to().is_some() {
+        explained_main
     } else if settings::has_profiling_libraries() {
         PROGRAM_MAIN.store(main as *mut (), Ordering::Relaxed);
         profiled_main
@@ -97,6 +99,18 @@ unsafe extern "C-unwind" fn profiled_main(
     let main: Main = unsafe { std::mem::transmute(main) };
     // SAFETY: the arguments are those for main.
     unsafe { main(argc, argv, environment) }
+}
+
+/// Describes the program's GPU code, which the constructors have registered by now, and ends.
+unsafe extern "C-unwind" fn explained_main(
+    _argc: c_int,
+    _argv: *mut *mut c_char,
+    _environment: *mut *mut c_char,
+) -> c_int {
+    report::install_panic_hook();
+    let done = settings::explain_to().map(explain::describe);
+    // SAFETY: ends the process. Destructors of a program that hasn't run have nothing to do.
+    unsafe { libc::_exit(i32::from(done != Some(true))) }
 }
 
 /// Serves launches until the owner goes.

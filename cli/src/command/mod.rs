@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod explain;
 pub(crate) mod info;
 pub(crate) mod png;
 pub(crate) mod run;

@@ -18,7 +18,7 @@ pub(super) extern "C" fn parallel(
     tag_count: usize,
     tags: *const u32,
 ) -> i32 {
-    if process::is_closed() || settings::is_worker() {
+    if process::is_closed() || settings::is_without_devices() {
         return 1;
     }
     door::enter("parallel", |runtime, local| {

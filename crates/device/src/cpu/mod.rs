@@ -32,4 +32,5 @@ mod worker;
 pub use arena::addresses;
 pub use config::{CpuConfig, OutputSink, ProgramSpec, WORKER_ENV, inventory};
 pub use device::CpuDevice;
+pub use symbol::position as source_position;
 pub use worker::{is_worker, main as worker_main};

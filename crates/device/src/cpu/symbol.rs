@@ -4,7 +4,7 @@ use addr2line::Loader;
 
 /// `file.c:12` of an offset in an object, if the object has line information. Where functions
 /// were inlined it is the line of the outermost, which is the one that was launched.
-pub(crate) fn position(path: &str, offset: u64) -> Option<String> {
+pub fn position(path: &str, offset: u64) -> Option<String> {
     let loader = Loader::new(path).ok()?;
     let mut frames = loader.find_frames(offset).ok()?;
     let mut position = None;

@@ -2,6 +2,7 @@
 
 mod block;
 mod encode;
+mod program;
 mod refusal;
 mod rewrite;
 #[cfg(test)]
@@ -9,8 +10,11 @@ mod tests;
 
 pub use block::{BlockLayout, Packed};
 pub use encode::ENCODED_MAX;
+pub use program::{
+    EXPLAIN_ENV, HostRegion, HostVariable, ProgramImage, ProgramObject, decode_program, encode_program,
+};
 pub use refusal::Refusal;
-pub use rewrite::{BlockPath, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Rewritten, rewrite};
+pub use rewrite::{BlockPath, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Rewritten, header, rewrite};
 
 use accord_types::ImageId;
 use rkyv::{Archive, Deserialize, Serialize};

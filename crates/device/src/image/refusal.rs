@@ -34,7 +34,7 @@ impl fmt::Display for Refusal {
             }
             Self::NoMask => f.write_str("its PTX has warp operations without a mask"),
             Self::NoVersion => f.write_str("its PTX names no version or target"),
-            Self::OnStack => f.write_str("it keeps the block's address on the stack"),
+            Self::OnStack => f.write_str("it keeps the block's address on the stack, as unoptimized code does"),
             Self::KeptInMemory => f.write_str("it keeps the block's address in memory"),
             Self::UnknownUse(code) => write!(f, "it has \"{code}\", an unknown use of the block's address"),
             Self::NoLoad => f.write_str("it does not load its parameter"),
@@ -48,7 +48,7 @@ impl Refusal {
     /// What to do about it; none where nothing is known to help.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
-            Self::OnStack => Some("compile and link with -O2: unoptimized code keeps the block's address on the stack"),
+            Self::OnStack => Some("compile with -O2"),
             Self::NoMask | Self::NoVersion => Some("compile with GCC 12 or later, for PTX 6.0 or later"),
             Self::TooManySlots => {
                 Some("name fewer variables in the region: put scalars into a structure, or arrays into one")

@@ -325,6 +325,12 @@ fn write_prologue(out: &mut String, layout: &BlockLayout) {
     out.push_str("cvta.local.u64 %ar0,%accord_slots;");
 }
 
+/// The version and the target that an object names, as they stand there: `6.0` and `sm_30`.
+pub fn header(text: &str) -> (Option<&str>, Option<&str>) {
+    let directive = |name| text.lines().find_map(|line| code(line).strip_prefix(name)).map(str::trim);
+    (directive(".version "), directive(".target "))
+}
+
 fn version_of(text: &str) -> (u32, u32) {
     let (major, minor) = text.split_once('.').unwrap_or((text, "0"));
     (major.trim().parse().unwrap_or(0), minor.trim().parse().unwrap_or(0))

@@ -33,6 +33,12 @@ fn kernels_of_gcc_take_their_block_as_parameter() {
 }
 
 #[test]
+fn an_object_names_its_version_and_target() {
+    assert_eq!(header(REGIONS), (Some("6.0"), Some("sm_30")));
+    assert_eq!(header(".version 7.7 // old\n"), (Some("7.7"), None));
+}
+
+#[test]
 fn what_is_not_rewritten_stays_as_it_is() {
     for (text, why) in [
         (REGIONS.to_owned(), "sm_60"),

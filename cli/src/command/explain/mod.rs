@@ -1,0 +1,41 @@
+//! `accord explain`: what Accord makes of a program.
+
+mod ask;
+mod file;
+mod region;
+mod show;
+
+use crate::args::{ExplainArgs, ExplainCommand};
+use crate::failure::Result;
+use crate::output::{print, tell};
+use file::{FileKind, look_at};
+use region::Program;
+use std::path::Path;
+
+/// There is nothing to show: the program has no code for GPUs.
+const NO_CODE: u8 = 1;
+
+/// Runs `accord explain`.
+pub(crate) fn explain(args: &ExplainArgs) -> Result<u8> {
+    match &args.command {
+        ExplainCommand::Image { file, json } => image(file, *json),
+    }
+}
+
+fn image(file: &Path, as_json: bool) -> Result<u8> {
+    let objects = match look_at(file)? {
+        FileKind::Program => ask::program(file)?,
+        FileKind::SharedObject => ask::shared_object(file)?,
+    };
+    let program = Program::new(file, objects);
+    if as_json {
+        print(&format!("{:#}\n", program.json()));
+    } else {
+        print(&program.tables());
+    }
+    if let Some(why) = program.nothing() {
+        tell(format_args!("{why}"));
+        return Ok(NO_CODE);
+    }
+    Ok(0)
+}

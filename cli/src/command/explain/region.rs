@@ -1,0 +1,200 @@
+//! A program's GPU code as it is shown: what its objects, regions and variables are.
+
+use accord_device::cpu::source_position;
+use accord_device::image::{BlockPath, HostRegion, ImageFunction, PARAMETER_SM_MIN, ProgramImage, ProgramObject};
+use accord_device::image::{header, rewrite};
+use accord_types::ImageId;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// A program or a shared object that was asked for.
+pub(super) struct Program {
+    /// As the user has named it.
+    pub(super) file: String,
+    pub(super) objects: Vec<Object>,
+}
+
+/// One of its objects.
+pub(super) struct Object {
+    pub(super) path: String,
+    pub(super) executable: bool,
+    pub(super) openacc: bool,
+    /// Regions, with and without code for GPUs.
+    pub(super) regions: u64,
+    /// What it has for NVIDIA GPUs; an error where that can't be read.
+    pub(super) image: Option<Result<Image, String>>,
+}
+
+/// An object's code for GPUs.
+pub(super) struct Image {
+    pub(super) id: ImageId,
+    pub(super) ptx: Vec<Ptx>,
+    pub(super) regions: Vec<Region>,
+    pub(super) variables: Vec<Variable>,
+}
+
+/// One PTX text.
+pub(super) struct Ptx {
+    pub(super) version: Option<String>,
+    pub(super) target: Option<String>,
+    pub(super) bytes: u64,
+}
+
+/// One region.
+pub(super) struct Region {
+    /// Its symbol on the host, else its kernel's name.
+    pub(super) name: String,
+    /// Its kernel's name in the PTX.
+    pub(super) kernel: String,
+    /// `file:line`.
+    pub(super) source: Option<String>,
+    /// Gangs, workers, vector length; none is open.
+    pub(super) dims: [Option<u16>; 3],
+    pub(super) block: Block,
+}
+
+/// How a region gets its argument block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Block {
+    /// As the kernel's parameter.
+    Parameter { slots: u32, bytes: u32 },
+    /// By device memory.
+    Memory { why: String, remedy: Option<&'static str> },
+}
+
+/// A variable with a `declare` clause.
+pub(super) struct Variable {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    pub(super) link: bool,
+}
+
+impl Program {
+    /// `objects` are those that `file` has or loads.
+    pub(super) fn new(file: &Path, objects: Vec<ProgramObject>) -> Self {
+        let objects = objects
+            .into_iter()
+            .map(|object| Object {
+                image: object.image.map(|image| image.map(|image| Image::new(&object.path, &image))),
+                path: object.path,
+                executable: object.executable,
+                openacc: object.openacc,
+                regions: object.regions,
+            })
+            .collect();
+        Self { file: file.display().to_string(), objects }
+    }
+
+    /// All that can be shown.
+    pub(super) fn images(&self) -> impl Iterator<Item = (&Object, &Image)> {
+        self.objects.iter().filter_map(|object| Some((object, object.image.as_ref()?.as_ref().ok()?)))
+    }
+
+    /// Regions that get their block as a parameter, and all.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let all = || self.images().flat_map(|(_, image)| &image.regions);
+        (all().filter(|region| matches!(region.block, Block::Parameter { .. })).count(), all().count())
+    }
+
+    /// Why there is nothing to show, if there isn't.
+    pub(super) fn nothing(&self) -> Option<String> {
+        if self.images().next().is_some() {
+            return None;
+        }
+        if let Some((object, why)) = self.objects.iter().find_map(|object| Some((object, object.image.as_ref()?.as_ref().err()?))) {
+            return Some(format!("{}: {why}", object.path));
+        }
+        let regions: u64 = self.objects.iter().map(|object| object.regions).sum();
+        let loads = "if it loads shared objects with regions while it runs, name those";
+        Some(if regions > 0 {
+            format!(
+                "{}: it has {}, but no code for NVIDIA GPUs: CPU devices run them; compile and link with -fopenacc \
+                 -foffload=nvptx-none, which needs GCC's compiler for GPUs (package gcc-offload-nvptx)",
+                self.file,
+                super::show::count(regions, "region")
+            )
+        } else if self.objects.iter().any(|object| object.openacc) {
+            format!("{}: it uses OpenACC but has no regions; {loads}", self.file)
+        } else {
+            format!("{}: it has no regions and does not use OpenACC; compile and link with -fopenacc, or {loads}", self.file)
+        })
+    }
+}
+
+impl Image {
+    fn new(path: &str, from: &ProgramImage) -> Self {
+        let mut blocks = HashMap::new();
+        let mut ptx = Vec::new();
+        for object in &from.image.objects {
+            let text = String::from_utf8_lossy(object);
+            let (version, target) = header(&text);
+            ptx.push(Ptx { version: version.map(str::to_owned), target: target.map(str::to_owned), bytes: object.len() as u64 });
+            // On any newer device and driver it is the same.
+            let kernels = rewrite(&text, PARAMETER_SM_MIN).kernels;
+            blocks.extend(kernels.into_iter().map(|kernel| (kernel.name, kernel.block)));
+        }
+        let functions = from.image.functions.iter().zip(&from.regions);
+        let mut regions: Vec<Region> = functions
+            .map(|(function, host)| Region::new(path, function, host, blocks.get(&function.name)))
+            .collect();
+        regions.sort_by(|a, b| a.place().cmp(&b.place()));
+        Self {
+            id: from.image.id(),
+            ptx,
+            regions,
+            variables: (from.image.variables.iter().zip(&from.variables))
+                .map(|(variable, host)| Variable {
+                    name: variable.name.strip_suffix("$linkptr").unwrap_or(&variable.name).to_owned(),
+                    bytes: host.bytes,
+                    link: host.link,
+                })
+                .collect(),
+        }
+    }
+
+    /// Size of its PTX.
+    pub(super) fn bytes(&self) -> u64 {
+        self.ptx.iter().map(|ptx| ptx.bytes).sum()
+    }
+}
+
+impl Region {
+    /// Where it stands in the source: file and line, then its name.
+    fn place(&self) -> (&str, u32, &str) {
+        let (file, line) = self.source.as_deref().and_then(|source| source.rsplit_once(':')).unwrap_or_default();
+        (file, line.parse().unwrap_or(0), &self.name)
+    }
+
+    fn new(path: &str, function: &ImageFunction, host: &HostRegion, block: Option<&BlockPath>) -> Self {
+        Self {
+            name: host.name.clone().unwrap_or_else(|| function.name.clone()),
+            kernel: function.name.clone(),
+            source: source_position(path, host.offset),
+            dims: function.dims.map(|dim| (dim != 0).then_some(dim)),
+            block: match block {
+                Some(BlockPath::Parameter(layout)) => Block::Parameter { slots: layout.slots, bytes: layout.bytes },
+                Some(BlockPath::Memory(why)) => Block::Memory { why: why.to_string(), remedy: why.remedy() },
+                None => Block::Memory { why: "its kernel is written in an unknown form".to_owned(), remedy: None },
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(executable: ProgramObject) -> Program {
+        Program::new(Path::new("./app"), vec![executable])
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_a_remedy() {
+        let object = |openacc, regions, image| ProgramObject { path: "/app".to_owned(), executable: true, openacc, regions, image };
+        let nothing = |object| program(object).nothing().unwrap();
+        assert!(nothing(object(true, 1, None)).contains("it has 1 region, but no code for NVIDIA GPUs"));
+        assert!(nothing(object(true, 0, None)).contains("has no regions"));
+        assert!(nothing(object(false, 0, None)).contains("does not use OpenACC"));
+        assert_eq!(nothing(object(true, 1, Some(Err("of another world".to_owned())))), "/app: of another world");
+    }
+}

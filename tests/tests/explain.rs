@@ -1,0 +1,185 @@
+//! `accord explain image` of programs as users compile them.
+
+use accord_tests::{Compiled, Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, repository_file, tool};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const OPTIMIZED: Variant = Variant { optimize: Optimize::Yes, offload: true, linked: false };
+const UNOPTIMIZED: Variant = Variant { optimize: Optimize::No, ..OPTIMIZED };
+
+fn built(source: &str, language: Language, variant: Variant) -> Compiled {
+    compile(&Program::read(repository_file(source), language).unwrap(), variant).unwrap()
+}
+
+fn regions(variant: Variant) -> PathBuf {
+    built("crates/device/src/image/fixtures/regions.c", Language::C, variant).program
+}
+
+fn job(file: &Path) -> Result<Job> {
+    Ok(Job::new(tool(Tool::Accord)?).env("ACCORD_LIBACC", libacc()?).args(["explain", "image"]).arg(file))
+}
+
+fn text(file: &Path) -> String {
+    job(file).unwrap().run().unwrap().success().unwrap().stdout
+}
+
+fn json(file: &Path) -> Value {
+    let finished = job(file).unwrap().arg("--json").run().unwrap().success().unwrap();
+    serde_json::from_str(&finished.stdout).unwrap()
+}
+
+/// The only object with code.
+fn image(told: &Value) -> &Value {
+    let objects: Vec<&Value> = told["objects"].as_array().unwrap().iter().filter(|o| !o["image"].is_null()).collect();
+    assert_eq!(objects.len(), 1, "{told:#}");
+    &objects[0]["image"]
+}
+
+fn region<'a>(image: &'a Value, name: &str) -> &'a Value {
+    let all = image["regions"].as_array().unwrap();
+    all.iter().find(|region| region["name"] == name).unwrap_or_else(|| panic!("no {name} in {image:#}"))
+}
+
+fn refused(file: &Path, code: i32, why: &str) -> Finished {
+    let finished = job(file).unwrap().run().unwrap();
+    assert!(finished.code() == code && finished.stderr.contains(why), "{why}: {}", finished.report());
+    assert_eq!(finished.stdout, "", "{}", finished.report());
+    finished
+}
+
+#[test]
+fn optimized_regions_take_their_block_as_parameter() {
+    let program = regions(OPTIMIZED);
+    let told = json(&program);
+    assert_eq!((&told["regions"], &told["by_parameter"]), (&5.into(), &5.into()), "{told:#}");
+    let image = image(&told);
+    assert_eq!(image["id"].as_str().unwrap().len(), 64);
+    assert!(image["ptx"].as_array().unwrap().iter().all(|ptx| ptx["target"].as_str().unwrap().starts_with("sm_")), "{image:#}");
+    // Lines are those of the directives.
+    for (number, line, dims, slots) in [
+        (0, 16, [None, Some(1), Some(32)], 4),
+        (1, 19, [Some(10), Some(4), Some(64)], 3),
+        (2, 22, [None, None, Some(32)], 1),
+        (3, 25, [Some(1), Some(1), Some(32)], 1),
+    ] {
+        let region = region(image, &format!("main._omp_fn.{number}"));
+        assert!(region["source"].as_str().unwrap().ends_with(&format!("fixtures/regions.c:{line}")), "{region:#}");
+        for (name, dim) in ["gangs", "workers", "vector"].iter().zip(dims) {
+            assert_eq!(region[*name], dim.map_or(Value::Null, Value::from), "{region:#}");
+        }
+        assert_eq!(region["kernel"], format!("main$_omp_fn${number}"));
+        assert_eq!(region["argument_block"]["way"], "parameter", "{region:#}");
+        assert_eq!(region["argument_block"]["slots"], slots, "{region:#}");
+        assert!(region["argument_block"]["bytes"].as_u64().unwrap() >= slots * 8, "{region:#}");
+    }
+    let variables = image["variables"].as_array().unwrap();
+    for (name, bytes, link) in [("table", 256, false), ("start", 4, false), ("linked", 400, true)] {
+        let variable = variables.iter().find(|variable| variable["name"] == name).unwrap();
+        assert_eq!((&variable["bytes"], &variable["link"]), (&bytes.into(), &link.into()), "{variable}");
+    }
+    let text = text(&program);
+    assert!(text.contains("All 5 regions") && text.contains("regions.c:16"), "{text}");
+    assert!(text.contains("linked") && text.contains("400 B"), "{text}");
+}
+
+#[test]
+fn unoptimized_regions_go_by_memory_and_the_remedy_is_told() {
+    let program = regions(UNOPTIMIZED);
+    let told = json(&program);
+    assert_eq!((&told["by_memory"], &told["regions"]), (&5.into(), &5.into()), "{told:#}");
+    let block = &region(image(&told), "main._omp_fn.0")["argument_block"];
+    assert_eq!(block["way"], "memory");
+    assert!(block["remedy"].as_str().unwrap().contains("-O2"), "{block}");
+    let text = text(&program);
+    assert!(text.contains("memory [1]") && text.contains("All 5 regions get their argument blocks by memory"), "{text}");
+    assert_eq!(text.matches("compile with -O2").count(), 1, "reasons are told once: {text}");
+}
+
+#[test]
+fn fortran_is_explained_too() {
+    let program = built("tests/programs/fortran/module_declare.f90", Language::Fortran, OPTIMIZED).program;
+    let told = json(&program);
+    let image = image(&told);
+    // Regions of the program and of the module that it uses, each from its own file.
+    for file in ["module_declare.f90:", "check.f90:"] {
+        let all = image["regions"].as_array().unwrap();
+        assert!(all.iter().any(|region| region["source"].as_str().unwrap().contains(file)), "no {file} in {image:#}");
+    }
+    assert!(!image["variables"].as_array().unwrap().is_empty(), "{image:#}");
+}
+
+#[test]
+fn shared_objects_are_explained_alone_and_with_their_program() {
+    let built = built("tests/programs/c/plugin_regions.c", Language::C, OPTIMIZED);
+    let plugin = built.plugin.unwrap();
+    let alone = json(&plugin);
+    assert_eq!(alone["regions"], 2, "{alone:#}");
+    assert_eq!(image(&alone)["variables"][0]["bytes"], 4, "{alone:#}");
+    // The program loads it only when it runs, and says so.
+    refused(&built.program, 1, "no regions");
+    let finished = job(&built.program).unwrap().env("LD_PRELOAD", &plugin).arg("--json").run().unwrap().success().unwrap();
+    let told: Value = serde_json::from_str(&finished.stdout).unwrap();
+    assert_eq!(image(&told), image(&alone));
+}
+
+#[test]
+fn nothing_of_main_runs_and_constructors_get_no_device() {
+    let program = built("tests/programs/gpu/before_main.c", Language::C, OPTIMIZED).program;
+    // There, the program itself fails: it asks for a type of device that is not to be had.
+    let finished = job(&program).unwrap().env("ACC_DEVICE_TYPE", "radeon").run().unwrap().success().unwrap();
+    assert!(finished.stdout.contains("The region gets its argument block"), "{}", finished.report());
+    assert!(!finished.stdout.contains("has printed") && !finished.stderr.contains("complained"), "{}", finished.report());
+    assert!(!finished.stdout.contains("main has run"), "{}", finished.report());
+    let told = json(&program);
+    let only = &image(&told)["regions"][0];
+    assert_eq!((&only["gangs"], &only["vector"]), (&7.into(), &64.into()), "{only:#}");
+}
+
+#[test]
+fn a_stripped_program_has_its_kernels_names() {
+    let program = regions(OPTIMIZED);
+    let folder = tempfile::tempdir().unwrap();
+    let stripped = folder.path().join("stripped");
+    let done = Command::new("strip").arg("-o").arg(&stripped).arg(&program).status();
+    if !done.is_ok_and(|status| status.success()) {
+        println!("skipped: no strip command (package binutils)");
+        return;
+    }
+    let told = json(&stripped);
+    let first = region(image(&told), "main$_omp_fn$0");
+    assert_eq!(first["source"], Value::Null, "{first:#}");
+    assert_eq!(image(&told)["id"], image(&json(&program))["id"]);
+}
+
+#[test]
+fn what_cant_be_explained_says_why() {
+    let host_only = regions(Variant { offload: false, ..OPTIMIZED });
+    let finished = refused(&host_only, 1, "5 regions, but no code for NVIDIA GPUs");
+    assert!(finished.stderr.contains("-foffload=nvptx-none"), "{}", finished.report());
+    refused(Path::new("/bin/sh"), 1, "does not use OpenACC");
+    refused(Path::new("/nowhere/at/all"), 127, "/nowhere/at/all");
+    refused(Path::new("/etc/passwd"), 126, "no 64-bit ELF file");
+
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("main.c");
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    for (flags, code, why) in [
+        (&["-static"][..], 125, "statically linked"),
+        (&["-static-pie"], 125, "statically linked"),
+        (&["-c"], 126, "object file"),
+    ] {
+        let file = folder.path().join("made");
+        let done = Command::new("gcc").args(flags).arg("-o").arg(&file).arg(&source).output().unwrap();
+        if !done.status.success() {
+            println!("skipped: gcc {flags:?} does not work here");
+            continue;
+        }
+        refused(&file, code, why);
+    }
+    std::fs::write(&source, "#include <unistd.h>\n__attribute__((constructor)) void f(void) { _exit(7); }\nint main(void) { return 0; }\n")
+        .unwrap();
+    let file = folder.path().join("ends");
+    assert!(Command::new("gcc").arg("-o").arg(&file).arg(&source).status().unwrap().success());
+    refused(&file, 125, "exit code 7 before its main");
+}
