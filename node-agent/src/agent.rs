@@ -1,12 +1,12 @@
 //! Wires the parts of an agent together.
 
-use crate::config::Config;
+use crate::config::{Config, Gpus};
 use crate::control::{self, Ending, Identity};
 use crate::inventory::{InventoryConfig, inventory};
 use crate::process::Spawner;
 use crate::supervise::{Settings, Supervisor};
 use crate::topology::topology;
-use crate::accept;
+use crate::{accept, gpus};
 use accord_device::cuda::cache_folder;
 use accord_fabric::Key;
 use accord_proto::auth::Token;
@@ -24,9 +24,15 @@ const EVENTS_MAX: usize = 1_024;
 pub fn run(config: &Config) -> Result<(), String> {
     let key = Key::read(&config.key_file).map_err(|error| error.to_string())?;
     let node_name = config.node.clone().unwrap_or_else(host_name);
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let topology = topology();
+    let gpus = match config.gpus {
+        Gpus::Auto => gpus::look(&program, &node_name),
+        Gpus::Off => Vec::new(),
+    };
     let devices = inventory(
         &node_name,
+        gpus,
         &InventoryConfig { cpu_devices: config.cpu_devices, cpu_memory: config.cpu_memory },
         &topology,
     );
@@ -34,7 +40,6 @@ pub fn run(config: &Config) -> Result<(), String> {
         path.canonicalize().map_err(|error| format!("cannot find libacc at {}: {error}", path.display()))
     });
     let libacc = libacc.transpose()?;
-    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
 
     let listener = TcpListener::bind(config.listen)
         .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;

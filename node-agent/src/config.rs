@@ -34,7 +34,12 @@ pub struct Config {
     #[arg(long, env = "ACCORD_KEY_FILE", value_name = "FILE")]
     pub key_file: PathBuf,
 
-    /// CPU devices to divide the cores into [default: one per NUMA node].
+    /// Whether this machine's GPUs are offered: auto, all that the driver shows to this agent (CUDA_VISIBLE_DEVICES
+    /// counts), or off.
+    #[arg(long, env = "ACCORD_GPUS", value_name = "auto|off", value_enum, hide_possible_values = true, default_value = "auto")]
+    pub gpus: Gpus,
+
+    /// CPU devices to divide the cores into [default: one per NUMA node, none beside GPUs].
     #[arg(long, env = "ACCORD_CPU_DEVICES", value_name = "COUNT")]
     pub cpu_devices: Option<u32>,
 
@@ -57,6 +62,16 @@ pub struct Config {
     /// Stop when standard input ends, as it does when the process that started this one dies.
     #[arg(long)]
     pub stop_on_stdin_eof: bool,
+}
+
+/// Which of this machine's GPUs an agent offers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum Gpus {
+    /// All that the driver shows.
+    #[default]
+    Auto,
+    /// None.
+    Off,
 }
 
 fn bytes(text: &str) -> Result<u64, String> {

@@ -23,7 +23,8 @@ pub(crate) struct NodeDevices {
 
 impl DeviceFactory for NodeDevices {
     fn count(&self) -> u32 {
-        u32::try_from(self.devices.len()).unwrap_or(u32::MAX)
+        // There are gaps where a GPU can't be used.
+        self.devices.iter().map(|info| info.id.ordinal + 1).max().unwrap_or(0)
     }
 
     fn printed(&self, take: &mut dyn FnMut(&[u8])) {
@@ -33,11 +34,8 @@ impl DeviceFactory for NodeDevices {
     }
 
     fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
-        let info = usize::try_from(ordinal).ok().and_then(|ordinal| self.devices.get(ordinal)).ok_or_else(|| {
-            Error::new(
-                ErrorCode::DeviceUnavailable,
-                format!("the node has no device {ordinal}, only {}", self.devices.len()),
-            )
+        let info = self.devices.iter().find(|info| info.id.ordinal == ordinal).ok_or_else(|| {
+            Error::new(ErrorCode::DeviceUnavailable, format!("the node offers no device {ordinal}"))
         })?;
         self.start(info, work, output).map_err(|error| error.node(&info.node_name))
     }

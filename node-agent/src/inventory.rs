@@ -13,14 +13,33 @@ const CGROUP: &str = "/sys/fs/cgroup";
 /// How this node's devices are made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InventoryConfig {
-    /// Number of CPU devices; one per NUMA node if not given.
+    /// Number of CPU devices; if not given, one per NUMA node, and none beside GPUs.
     pub cpu_devices: Option<u32>,
     /// Bytes of each CPU device; a share of what is available if not given.
     pub cpu_memory: Option<u64>,
 }
 
-/// The devices of this node by ordinal. The coordinator numbers the node.
-pub fn inventory(node_name: &str, config: &InventoryConfig, topology: &Topology) -> Vec<DeviceInfo> {
+/// The devices of this node by ordinal: `gpus`, and CPU devices where there is none or where somebody asks for them. The
+/// coordinator numbers the node.
+pub fn inventory(
+    node_name: &str,
+    gpus: Vec<DeviceInfo>,
+    config: &InventoryConfig,
+    topology: &Topology,
+) -> Vec<DeviceInfo> {
+    let mut devices = gpus;
+    if devices.is_empty() || config.cpu_devices.is_some() {
+        // A GPU's ordinal is its driver's number; there may be gaps.
+        let first = devices.iter().map(|gpu| gpu.id.ordinal + 1).max().unwrap_or(0);
+        devices.extend(cpus(node_name, config, topology).into_iter().map(|mut cpu| {
+            cpu.id.ordinal += first;
+            cpu
+        }));
+    }
+    devices
+}
+
+fn cpus(node_name: &str, config: &InventoryConfig, topology: &Topology) -> Vec<DeviceInfo> {
     let per_numa = usable_numa(topology, &allowed_cpus());
     let count = config.cpu_devices.unwrap_or_else(|| u32::try_from(per_numa.len()).unwrap_or(1).max(1));
     let memory = config.cpu_memory.unwrap_or_else(|| {
@@ -87,7 +106,7 @@ fn read_file(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use accord_types::{Hardware, NumaNode};
+    use accord_types::{DeviceKind, Hardware, NumaNode};
 
     fn machine(numa: Vec<Vec<u32>>) -> Topology {
         let numa = (0..).zip(numa).map(|(index, cpus)| NumaNode { index, cpus, memory: 1 << 30 });
@@ -107,7 +126,7 @@ mod tests {
         let allowed = allowed_cpus();
         let (first, rest) = allowed.split_at(allowed.len().div_ceil(2));
         let topology = machine(vec![first.to_vec(), rest.to_vec()]);
-        let devices = inventory("h", &InventoryConfig::default(), &topology);
+        let devices = inventory("h", Vec::new(), &InventoryConfig::default(), &topology);
         assert_eq!(devices[0].cpus, first);
         assert_eq!((devices[0].numa, devices[0].units as usize), (Some(0), first.len()));
         match devices.get(1) {
@@ -115,17 +134,37 @@ mod tests {
             None => assert!(rest.is_empty()),
         }
         // A machine of which hwloc knows nothing has one device with all its cores.
-        let devices = inventory("h", &InventoryConfig::default(), &Topology::default());
+        let devices = inventory("h", Vec::new(), &InventoryConfig::default(), &Topology::default());
         assert_eq!((devices.len(), &devices[0].cpus), (1, &allowed));
     }
 
     #[test]
     fn a_count_divides_the_cores() {
         let config = InventoryConfig { cpu_devices: Some(3), cpu_memory: Some(1 << 20) };
-        let devices = inventory("h", &config, &machine(vec![vec![0, 1], vec![2, 3]]));
+        let devices = inventory("h", Vec::new(), &config, &machine(vec![vec![0, 1], vec![2, 3]]));
         assert_eq!(devices.len(), 3);
         assert!(devices.iter().all(|device| device.units >= 1 && device.memory == 1 << 20));
         assert_eq!(devices[2].id.ordinal, 2);
+    }
+
+    #[test]
+    fn cpu_devices_follow_gpus_when_somebody_asks_for_them() {
+        let config = InventoryConfig { cpu_devices: Some(2), cpu_memory: Some(1 << 20) };
+        let gpu = |ordinal| {
+            let mut info = inventory("h", Vec::new(), &config, &Topology::default()).remove(0);
+            info.id.ordinal = ordinal;
+            DeviceInfo { kind: DeviceKind::Cuda, ..info }
+        };
+        let offered = |config| {
+            let devices = inventory("h", vec![gpu(0), gpu(2)], &config, &Topology::default());
+            devices.iter().map(|device| (device.kind, device.id.ordinal)).collect::<Vec<_>>()
+        };
+        let (cpu, cuda) = (DeviceKind::Cpu, DeviceKind::Cuda);
+        assert_eq!(offered(InventoryConfig::default()), [(cuda, 0), (cuda, 2)]);
+        assert_eq!(offered(config), [(cuda, 0), (cuda, 2), (cpu, 3), (cpu, 4)]);
+        let none = InventoryConfig { cpu_devices: Some(0), ..config };
+        assert_eq!(offered(none), [(cuda, 0), (cuda, 2)]);
+        assert!(inventory("h", Vec::new(), &none, &Topology::default()).is_empty());
     }
 
     #[test]

@@ -2,13 +2,15 @@
 #![forbid(unsafe_code)]
 
 use accord_node_agent::config::Config;
-use accord_node_agent::{executor_process, run};
+use accord_node_agent::{executor_process, gpus, run};
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == executor_process::ARGUMENT) {
-        return executor_process::main();
+    match std::env::args_os().nth(1) {
+        Some(argument) if argument == executor_process::ARGUMENT => return executor_process::main(),
+        Some(argument) if argument == gpus::ARGUMENT => return gpus::main(),
+        _ => {}
     }
     let config = Config::parse();
     accord_telemetry::log::to_stderr("accord-node-agent", config.log);

@@ -137,6 +137,7 @@ impl Cluster {
             .args(["--coordinator", &self.address])
             .args(["--listen", &format!("127.0.0.{}:0", host + 2)])
             .args(["--node", &self.host(host)])
+            .args(["--gpus", "off"])
             .args(["--cpu-devices", &self.size.devices.to_string()])
             .args(["--cpu-memory", &self.size.memory])
             .arg("--libacc")

@@ -102,8 +102,11 @@ settings! {
     /// Numbering policy.
     DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "local", "local|global|rank", [],
         "Order of device numbers: this node's devices first, the same in every rank, or this rank's share first.";
+    /// Whether agents offer GPUs.
+    GPUS = "ACCORD_GPUS", "auto", "auto|off", [],
+        "Whether an agent offers its machine's GPUs; programs do not read it.";
     /// Number of CPU devices.
-    CPU_DEVICES = "ACCORD_CPU_DEVICES", "(1; agents: 1 a NUMA node)", "count", [],
+    CPU_DEVICES = "ACCORD_CPU_DEVICES", "(1; agents: 1 a NUMA node; none beside GPUs)", "count", [],
         "CPU devices that this machine is divided into; each has its share of the cores.";
     /// Memory of each CPU device.
     CPU_MEMORY = "ACCORD_CPU_MEMORY", "(80 % of what is free, shared evenly)", "bytes, with K, M, G or T", [],

@@ -35,7 +35,7 @@ pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
 
 /// Makes this node's devices for one session.
 pub trait DeviceFactory: Send + Sync {
-    /// Number of this node's devices; their ordinals are below it.
+    /// All ordinals of this node's devices are below it; some may be missing.
     fn count(&self) -> u32;
 
     /// Gives what devices have printed by way of this process to `take`, in order. For devices without a process of

@@ -49,7 +49,7 @@ impl Cluster {
         let mut command = Command::new(env!("CARGO_BIN_EXE_accord-node-agent"));
         command
             .args(["--coordinator", &self.coordinator.address().to_string()])
-            .args(["--node", node, "--cpu-devices", "2", "--cpu-memory", "16M"])
+            .args(["--node", node, "--gpus", "off", "--cpu-devices", "2", "--cpu-memory", "16M"])
             .args(["--listen", "127.0.0.1:0", "--key-file"])
             .arg(self.dir.path().join("key"))
             .stdout(Stdio::piped())

@@ -1691,3 +1691,17 @@ pub struct ExecutorStart {
     #[prost(string, tag = "8")]
     pub cache: ::prost::alloc::string::String,
 }
+/// What the process prints that an agent starts to look for GPUs.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Gpus {
+    /// Those that can be used, with the driver's numbers as ordinals.
+    #[prost(message, repeated, tag = "1")]
+    pub devices: ::prost::alloc::vec::Vec<Device>,
+    /// Why there are none, or fewer than the driver shows; empty if there is nothing to say.
+    #[prost(string, tag = "2")]
+    pub note: ::prost::alloc::string::String,
+    /// The note tells of trouble and not of a machine without GPUs.
+    #[prost(bool, tag = "3")]
+    pub failed: bool,
+}

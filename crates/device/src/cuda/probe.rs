@@ -1,7 +1,7 @@
 //! The GPUs of this machine, as far as the driver shows them to this process.
 
 use super::driver::{Driver, DriverError, NoDriver};
-use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, ErrorCode, NodeId};
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute, CUuuid};
 use std::ffi::{CStr, c_char};
 use std::path::Path;
@@ -11,6 +11,8 @@ const DRIVER_MIN: i32 = 11_040;
 /// Oldest architecture that is used.
 const SM_MIN: i32 = 50;
 
+const NO_DEVICE: &str = "the NVIDIA driver shows no device";
+
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Probe {
@@ -18,21 +20,41 @@ pub struct Probe {
     pub devices: Vec<DeviceInfo>,
     /// Why there are none, or fewer than the driver shows: a clause for people. None if there is nothing to say.
     pub note: Option<String>,
+    /// The driver or a device failed: the note tells of trouble and what to do about it, and not of a machine without GPUs.
+    pub failed: bool,
+}
+
+impl Probe {
+    fn nothing(note: impl Into<String>) -> Self {
+        Self { devices: Vec::new(), note: Some(note.into()), failed: false }
+    }
+
+    fn trouble(note: String) -> Self {
+        Self { failed: true, ..Self::nothing(note) }
+    }
 }
 
 /// Looks for GPUs. Without a driver that takes microseconds. Ordinals are the driver's.
 pub fn inventory(node: NodeId, node_name: &str) -> Probe {
-    let nothing = |note: String| Probe { devices: Vec::new(), note: Some(note) };
     let driver = match Driver::get() {
         Ok(driver) => driver,
-        Err(NoDriver::Absent(why)) => return nothing(format!("there is no NVIDIA driver ({why})")),
-        Err(NoDriver::Old(name)) => return nothing(format!("the NVIDIA driver is too old: it has no {name}")),
+        Err(NoDriver::Absent(why)) => return Probe::nothing(format!("there is no NVIDIA driver ({why})")),
+        Err(NoDriver::Old(name)) => {
+            return Probe::trouble(format!("the NVIDIA driver is too old: it has no {name}; update it"));
+        }
     };
     match read(driver, node, node_name) {
         Ok(probe) => probe,
-        Err(DriverError { code: DriverError::NO_DEVICE, .. }) => nothing("the NVIDIA driver shows no device".to_owned()),
-        Err(error) => nothing(format!("the NVIDIA driver does not start: {error}")),
+        Err(DriverError { code: DriverError::NO_DEVICE, .. }) => Probe::nothing(NO_DEVICE),
+        Err(error) => Probe::trouble(format!("the NVIDIA driver does not start: {}", explain(error))),
     }
+}
+
+/// The driver's words and what to do about them.
+fn explain(error: DriverError) -> String {
+    let error = error.into_error(ErrorCode::DeviceInit);
+    let remedy = error.remedy_text().unwrap_or("look at nvidia-smi and the kernel's messages");
+    format!("{}; {remedy}", error.cause())
 }
 
 fn read(driver: &Driver, node: NodeId, node_name: &str) -> Result<Probe, DriverError> {
@@ -44,27 +66,34 @@ fn read(driver: &Driver, node: NodeId, node_name: &str) -> Result<Probe, DriverE
         driver.cuDeviceGetCount(&raw mut count)?;
     }
     if version < DRIVER_MIN {
-        let note = format!("the NVIDIA driver is of CUDA {}, and 11.4 is the oldest that is used", dotted(version));
-        return Ok(Probe { devices: Vec::new(), note: Some(note) });
+        let version = dotted(version);
+        let note = format!("the NVIDIA driver is of CUDA {version}, and 11.4 is the oldest that is used; update it");
+        return Ok(Probe::trouble(note));
     }
-    let mut probe = Probe::default();
+    if count == 0 {
+        return Ok(Probe::nothing(NO_DEVICE));
+    }
+    let (mut probe, mut notes) = (Probe::default(), Vec::new());
     for ordinal in 0..count {
         let mut device: CUdevice = 0;
         // SAFETY: the value is valid for writing.
         unsafe { driver.cuDeviceGet(&raw mut device, ordinal) }?;
-        match describe(driver, device)? {
-            Ok(mut info) => {
+        match describe(driver, device) {
+            Ok(Ok(mut info)) => {
                 info.id = DeviceId { node, ordinal: ordinal.unsigned_abs() };
                 info.node_name = node_name.to_owned();
                 info.driver = dotted(version);
                 probe.devices.push(info);
             }
-            Err(note) => probe.note = Some(note),
+            Ok(Err(note)) => notes.push(format!("GPU {ordinal} {note}")),
+            // The others may be well.
+            Err(error) => {
+                probe.failed = true;
+                notes.push(format!("GPU {ordinal} fails: {}", explain(error)));
+            }
         }
     }
-    if count == 0 {
-        probe.note = Some("the NVIDIA driver shows no device".to_owned());
-    }
+    probe.note = (!notes.is_empty()).then(|| notes.join("; "));
     Ok(probe)
 }
 
@@ -86,14 +115,14 @@ fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, Stri
     let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
     let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
     if major * 10 + minor < SM_MIN {
-        return Ok(Err(format!("{name} is sm_{major}{minor}, and sm_50 is the oldest that is used")));
+        return Ok(Err(format!("({name}) is sm_{major}{minor}, and sm_50 is the oldest that is used")));
     }
     // Compute mode 2: nobody may use it.
     if attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE)? == 2 {
-        return Ok(Err(format!("{name} is in compute mode PROHIBITED")));
+        return Ok(Err(format!("({name}) is in compute mode PROHIBITED")));
     }
     if attribute(Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)? == 0 {
-        return Ok(Err(format!("{name} can't map memory at addresses of the program's choice")));
+        return Ok(Err(format!("({name}) can't map memory at addresses of the program's choice")));
     }
     Ok(Ok(DeviceInfo {
         id: DeviceId { node: NodeId(0), ordinal: 0 },

@@ -1,0 +1,153 @@
+//! This machine's GPUs, looked for in a process of its own: a driver that hangs or crashes takes nobody along, and the agent
+//! holds no device open, so that a driver can be replaced while it runs.
+
+use accord_device::cuda;
+use accord_proto::v1::Gpus;
+use accord_types::{DeviceInfo, NodeId};
+use prost::Message;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_parent_process_death_signal};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// The first argument that makes this program look for GPUs, print what it found and end.
+pub const ARGUMENT: &str = "gpus";
+/// How long that may take. Drivers of machines with many GPUs take seconds to start.
+const LOOK_MAX: Duration = Duration::from_secs(30);
+/// Longest [`Gpus`], in bytes.
+const ANSWER_MAX: u64 = 1 << 20;
+
+/// Looks for GPUs.
+pub fn main() -> ExitCode {
+    match print() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("accord-node-agent {ARGUMENT}: {error}; this is started by an agent only");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print() -> std::io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let mut answer = std::fs::File::from(rustix::io::dup(rustix::stdio::stdout())?);
+    // What a driver has to say must not get between.
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    let found = cuda::inventory(NodeId(0), "");
+    let gpus = Gpus {
+        devices: found.devices.into_iter().map(Into::into).collect(),
+        note: found.note.unwrap_or_default(),
+        failed: found.failed,
+    };
+    answer.write_all(&gpus.encode_to_vec())
+}
+
+/// The GPUs that can be used, as `program`, this one, finds them in a process of its own: ordinals are the driver's. What
+/// there is to say goes to the log.
+pub(crate) fn look(program: &Path, node_name: &str) -> Vec<DeviceInfo> {
+    let found = ask(program, LOOK_MAX).and_then(|gpus| {
+        let devices = gpus.devices.into_iter().map(|device| {
+            DeviceInfo::try_from(device).map(|info| DeviceInfo { node_name: node_name.to_owned(), ..info })
+        });
+        let devices: Vec<_> = devices.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+        Ok((devices, gpus.note, gpus.failed))
+    });
+    let (devices, note, failed) =
+        found.unwrap_or_else(|why| (Vec::new(), format!("{why}, or start the agent with --gpus off"), true));
+    let offered = devices.len();
+    match (note.is_empty(), failed) {
+        (true, _) => tracing::info!("{offered} GPUs are offered"),
+        (false, true) => tracing::warn!("{offered} GPUs are offered: {note}"),
+        (false, false) => tracing::info!("{offered} GPUs are offered: {note}"),
+    }
+    devices
+}
+
+/// Has another process look. The error says what to do.
+fn ask(program: &Path, limit: Duration) -> Result<Gpus, String> {
+    let failed = |error: std::io::Error| format!("the process that looks for GPUs can't be started: {error}; raise ulimit -u");
+    let mut child = Command::new(program)
+        .arg(ARGUMENT)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let process = Pid::from_raw(i32::try_from(child.id()).unwrap_or(0))
+        .ok_or(std::io::ErrorKind::NotFound.into())
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(Into::into));
+    let process = process.map_err(|error| {
+        // Nobody waits for its answer.
+        let _ = child.kill();
+        let _ = child.wait();
+        failed(error)
+    })?;
+    let (send, answer) = mpsc::channel();
+    let wait = move || {
+        let mut bytes = Vec::new();
+        let read = child.stdout.take().map(|output| output.take(ANSWER_MAX).read_to_end(&mut bytes));
+        let status = child.wait();
+        // Too late, if nobody takes it.
+        let _ = send.send((read.unwrap_or(Ok(0)).map(|_| bytes), status));
+    };
+    std::thread::Builder::new().name("accord-gpus".into()).spawn(wait).map_err(failed)?;
+    let Ok((bytes, status)) = answer.recv_timeout(limit) else {
+        // One that hangs inside the kernel doesn't even hear this; the thread waits for it, and nobody else.
+        let _ = pidfd_send_signal(&process, Signal::KILL);
+        let limit = limit.as_secs();
+        return Err(format!("the NVIDIA driver did not answer within {limit} s; look at the kernel's messages"));
+    };
+    let status = status.map_err(|error| error.to_string())?;
+    if !status.success() {
+        return Err(format!("the NVIDIA driver ended the process that looked for GPUs ({status}); reinstall it"));
+    }
+    let bytes = bytes.map_err(|error| error.to_string())?;
+    Gpus::decode(&bytes[..]).map_err(|error| {
+        format!("{} did not say which GPUs there are ({error}); install one version of Accord", program.display())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// What a program that does `script` instead of looking leads to.
+    fn ask_script(script: &str, limit: Duration) -> Result<Gpus, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::write(&program, format!("#!/bin/sh\n[ \"$1\" = {ARGUMENT} ] || exit 9\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        loop {
+            match ask(&program, limit) {
+                // Another test's child, just forked, has the file open for writing.
+                Err(why) if why.contains("Text file busy") => std::thread::yield_now(),
+                answer => return answer,
+            }
+        }
+    }
+
+    #[test]
+    fn a_driver_that_hangs_holds_nobody_up() {
+        let why = ask_script("exec sleep 600", Duration::from_millis(50)).unwrap_err();
+        assert!(why.contains("did not answer"), "{why}");
+    }
+
+    #[test]
+    fn a_driver_that_crashes_takes_nobody_along() {
+        let why = ask_script("kill -SEGV $$", LOOK_MAX).unwrap_err();
+        assert!(why.contains("SIGSEGV"), "{why}");
+        let why = ask_script("exit 3", LOOK_MAX).unwrap_err();
+        assert!(why.contains("exit status: 3"), "{why}");
+    }
+
+    #[test]
+    fn an_answer_without_sense_is_none() {
+        let why = ask_script("echo no protobuf", LOOK_MAX).unwrap_err();
+        assert!(why.contains("did not say"), "{why}");
+        assert!(look(Path::new("/nonexistent"), "h").is_empty());
+        // No bytes are an empty message.
+        assert_eq!(ask_script("true", LOOK_MAX), Ok(Gpus::default()));
+    }
+}
