@@ -20,6 +20,8 @@ use std::net::TcpStream;
 pub const CHUNK_MAX: usize = 1 << 20;
 /// Longest text of an error on a lane.
 pub const TEXT_MAX: usize = 16 << 10;
+/// Longest place that a target may offer with [`ChunkKind::Ready`].
+pub const PLACE_MAX: usize = 64 << 10;
 const HEADER_LEN: usize = 32;
 
 /// What a chunk is.
@@ -28,9 +30,10 @@ const HEADER_LEN: usize = 32;
 pub enum ChunkKind {
     /// Bytes of the transfer.
     Data = 1,
-    /// No more bytes will come: the sender failed.
+    /// No more bytes will come: the sender failed, or has put them there another way.
     Abort = 2,
-    /// The bytes may come (a word, against the direction of the bytes, like all below).
+    /// The bytes may come (a word, against the direction of the bytes, like all below). What follows is where to, for a
+    /// sender that reaches the target's memory.
     Ready = 3,
     /// The transfer has landed.
     Landed = 4,
@@ -78,6 +81,7 @@ impl Chunk {
         let max = match kind {
             ChunkKind::Data => CHUNK_MAX,
             ChunkKind::Refused => TEXT_MAX,
+            ChunkKind::Ready => PLACE_MAX,
             _ => 0,
         };
         match usize::try_from(number(0)) {

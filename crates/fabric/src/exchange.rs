@@ -12,8 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How a target talks to a pusher. Called without locks; must not wait for the pusher.
 pub trait Voice: Send + Sync {
-    /// The bytes may come.
-    fn ready(&self, transfer: TransferId);
+    /// The bytes may come, to this place if the pusher reaches it; an empty one is none.
+    fn ready(&self, transfer: TransferId, place: Vec<u8>);
     /// The bytes have landed.
     fn landed(&self, transfer: TransferId);
     /// They can't be taken.
@@ -22,6 +22,13 @@ pub trait Voice: Send + Sync {
 
 /// Begins to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
 pub type Starter = Box<dyn FnOnce(Arrival) + Send>;
+
+/// Says where a transfer goes, for a pusher that may reach the target's memory; empty if there is no such way. At most
+/// [`crate::bulk::PLACE_MAX`] bytes. Called without locks, when the bytes may come.
+pub type Placer = Box<dyn FnOnce() -> Vec<u8> + Send>;
+
+/// Most bytes of places that wait for their streams: beyond that bytes go over lanes.
+const PLACES_BYTES_MAX: usize = 16 << 20;
 
 /// All copies that one process pushes or expects.
 #[derive(Default)]
@@ -35,7 +42,9 @@ struct State {
     pushes: Pushes,
     expects: Expects,
     /// Transfers that may not be asked for yet.
-    starters: HashMap<TransferId, (u64, Starter)>,
+    starters: HashMap<TransferId, (u64, Starter, Option<Placer>)>,
+    /// Where targets want the bytes of pushes whose streams are not there yet.
+    places: HashMap<TransferId, Vec<u8>>,
     parties: HashMap<Party, Present>,
     closed: Option<Error>,
 }
@@ -44,6 +53,14 @@ struct State {
 struct Present {
     voice: Arc<dyn Voice>,
     inbox: Arc<Inbox>,
+}
+
+impl State {
+    /// As [`Pushes::finish`].
+    fn finish(&mut self, transfer: TransferId) -> bool {
+        self.places.remove(&transfer);
+        self.pushes.finish(transfer)
+    }
 }
 
 impl Exchange {
@@ -73,16 +90,22 @@ impl Exchange {
         if let Some(error) = outbox.closed() {
             self.push_lost(to, &error);
         }
-        Ok(Pushing { exchange: self.clone(), outbox, transfer, len, outgoing: None, over: false })
+        Ok(Pushing { exchange: self.clone(), outbox, transfer, len, outgoing: None, direct: false, over: false })
     }
 
-    /// The target said that the bytes may come. Gives back the transfer if the target has to be told
-    /// that none will; see [`tell_abandoned`].
+    /// The target said that the bytes may come, to `place` if it is not empty and this side reaches it. True if the target
+    /// has to be told that none will; see [`tell_abandoned`].
     ///
     /// # Errors
     /// When that breaks the protocol.
-    pub fn on_ready(&self, transfer: TransferId) -> Result<bool> {
-        let abandoned = self.lock().pushes.ready(transfer)?;
+    pub fn on_ready(&self, transfer: TransferId, place: Vec<u8>) -> Result<bool> {
+        let mut state = self.lock();
+        let abandoned = state.pushes.ready(transfer)?;
+        let taken: usize = state.places.values().map(Vec::len).sum();
+        if !abandoned && !place.is_empty() && taken + place.len() <= PLACES_BYTES_MAX {
+            state.places.insert(transfer, place);
+        }
+        drop(state);
         self.changed.notify_all();
         Ok(abandoned)
     }
@@ -119,13 +142,20 @@ impl Exchange {
     ///
     /// # Errors
     /// When the transfer is known already, there are too many, or the exchange is closed.
-    pub fn expect(&self, transfer: TransferId, from: Party, len: u64, starter: Starter) -> Result<()> {
+    pub fn expect(
+        &self,
+        transfer: TransferId,
+        from: Party,
+        len: u64,
+        starter: Starter,
+        placer: Option<Placer>,
+    ) -> Result<()> {
         let mut state = self.lock();
         if let Some(error) = &state.closed {
             return Err(error.clone());
         }
         state.expects.expect(transfer, from)?;
-        state.starters.insert(transfer, (len, starter));
+        state.starters.insert(transfer, (len, starter, placer));
         Ok(())
     }
 
@@ -148,19 +178,24 @@ impl Exchange {
 
     fn say(self: &Arc<Self>, mut state: MutexGuard<'_, State>, party: Party, says: Vec<Say>) {
         let Some(present) = state.parties.get(&party).cloned() else { return };
+        let mut placers = Vec::new();
         for say in &says {
             let (Say::Ready(transfer) | Say::Refused(transfer, _)) = *say;
-            let Some((len, starter)) = state.starters.remove(&transfer) else { continue };
-            if let Say::Ready(_) = say {
+            let (len, starter, placer) = match state.starters.remove(&transfer) {
+                Some((len, starter, placer)) => (len, Some(starter), placer),
+                None => (0, None, None),
+            };
+            placers.push(placer);
+            if let (Say::Ready(_), Some(starter)) = (say, starter) {
                 let exchange = self.clone();
                 let begin = move |incoming| exchange.begin(transfer, party, incoming, starter);
                 present.inbox.post(transfer, len, Box::new(begin));
             }
         }
         drop(state);
-        for say in says {
+        for (say, placer) in says.into_iter().zip(placers) {
             match say {
-                Say::Ready(transfer) => present.voice.ready(transfer),
+                Say::Ready(transfer) => present.voice.ready(transfer, placer.map_or_else(Vec::new, |place| place())),
                 Say::Refused(transfer, error) => present.voice.refused(transfer, &error),
             }
         }
@@ -194,6 +229,7 @@ impl Exchange {
         let mut state = self.lock();
         state.closed.get_or_insert_with(|| error.clone());
         let starters = std::mem::take(&mut state.starters);
+        state.places.clear();
         state.parties.clear();
         drop(state);
         drop(starters);
@@ -214,7 +250,7 @@ impl Exchange {
     }
 }
 
-/// Tells a target that the bytes for which it is ready will not come. Waits for a lane.
+/// Tells a target that the bytes for which it is ready will not come over a lane. Waits for one.
 pub fn tell_abandoned(outbox: &Arc<Outbox>, transfer: TransferId) {
     // Dropped before its only byte, the transfer is aborted. The target is gone if that fails.
     drop(outbox.begin(transfer, 1));
@@ -227,10 +263,27 @@ pub struct Pushing {
     transfer: TransferId,
     len: u64,
     outgoing: Option<Outgoing>,
+    /// The bytes do not go over a lane.
+    direct: bool,
     over: bool,
 }
 
 impl Pushing {
+    /// Waits until the target is ready. Where it wants the bytes, if it has said so.
+    ///
+    /// # Errors
+    /// When the target refuses or is gone.
+    pub fn place(&mut self) -> Result<Option<Vec<u8>>> {
+        self.wait(&PushStep::Send)?;
+        Ok(self.exchange.lock().places.remove(&self.transfer))
+    }
+
+    /// The bytes go straight to the target's memory: [`Pushing::finish`] is to be called when they are there, and no lane
+    /// is used.
+    pub fn go_directly(&mut self) {
+        self.direct = true;
+    }
+
     /// Sends the next bytes, the first ones once the target is ready.
     ///
     /// # Errors
@@ -251,11 +304,31 @@ impl Pushing {
     /// # Errors
     /// When the target refuses or is gone.
     pub fn finish(&mut self) -> Result<()> {
+        if self.direct {
+            return self.finish_directly();
+        }
         self.outgoing = None;
         let outcome = self.wait(&PushStep::End(Ok(())));
-        self.exchange.lock().pushes.finish(self.transfer);
+        self.exchange.lock().finish(self.transfer);
         self.over = true;
         outcome
+    }
+
+    fn finish_directly(&mut self) -> Result<()> {
+        let mut state = self.exchange.lock();
+        let step = state.pushes.step(self.transfer);
+        let tell = state.finish(self.transfer);
+        let closed = state.closed.clone();
+        drop(state);
+        self.over = true;
+        if tell {
+            tell_abandoned(&self.outbox, self.transfer);
+        }
+        match (step, closed) {
+            (PushStep::End(outcome), _) => outcome,
+            (_, Some(error)) => Err(error),
+            (PushStep::Wait | PushStep::Send, None) => Ok(()),
+        }
     }
 
     fn wait(&self, until: &PushStep) -> Result<()> {
@@ -282,7 +355,7 @@ impl Drop for Pushing {
         if self.over {
             return;
         }
-        let tell = self.exchange.lock().pushes.finish(self.transfer);
+        let tell = self.exchange.lock().finish(self.transfer);
         match self.outgoing.take() {
             // Dropping it tells the target.
             Some(outgoing) => drop(outgoing),

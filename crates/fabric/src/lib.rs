@@ -5,6 +5,7 @@
 //! * [`frame`], [`wire`]: commands and events of the command lane, and their bounds.
 //! * [`bulk`]: transfers in chunks. [`matching`]: who waits for whom in a copy between devices.
 //! * [`words`]: what targets of copies say. [`exchange`]: copies between devices of different processes.
+//! * [`local`]: connections between processes of one machine, besides the lanes.
 //! * [`pass`]: hands an accepted connection to another process of the same machine.
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ pub mod exchange;
 pub mod frame;
 pub mod handshake;
 mod key;
+pub mod local;
 pub mod matching;
 pub mod pass;
 mod program;

@@ -1,7 +1,7 @@
 //! What a target of a copy says to whoever has the bytes: small, rare, and never behind anything else. So it
 //! has a lane for itself between a program and an executor, and the way back of a peer lane between executors.
 
-use crate::bulk::{Chunk, ChunkKind, TEXT_MAX, read_bytes, read_chunk, write_chunk};
+use crate::bulk::{Chunk, ChunkKind, PLACE_MAX, TEXT_MAX, read_bytes, read_chunk, write_chunk};
 use crate::exchange::Voice;
 use crate::stats::LinkStats;
 use crate::wire;
@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What was said of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Word {
-    /// The bytes may come.
-    Ready(TransferId),
+    /// The bytes may come, to this place if the other side reaches it; see [`crate::exchange::Placer`].
+    Ready(TransferId, Vec<u8>),
     /// They have landed.
     Landed(TransferId),
     /// They can't be taken.
@@ -59,7 +59,7 @@ impl Speaker {
 
     fn write(&self, lane: &TcpStream, word: Word) {
         let (kind, transfer, text) = match word {
-            Word::Ready(transfer) => (ChunkKind::Ready, transfer, Vec::new()),
+            Word::Ready(transfer, place) => (ChunkKind::Ready, transfer, place),
             Word::Landed(transfer) => (ChunkKind::Landed, transfer, Vec::new()),
             Word::Refused(transfer, error) => (ChunkKind::Refused, transfer, self.encode(error)),
         };
@@ -82,8 +82,11 @@ impl Speaker {
 }
 
 impl Voice for Speaker {
-    fn ready(&self, transfer: TransferId) {
-        self.say(Word::Ready(transfer));
+    fn ready(&self, transfer: TransferId, mut place: Vec<u8>) {
+        if place.len() > PLACE_MAX {
+            place.clear();
+        }
+        self.say(Word::Ready(transfer, place));
     }
 
     fn landed(&self, transfer: TransferId) {
@@ -104,7 +107,10 @@ pub fn hear(lane: &TcpStream, stats: &LinkStats, mut take: impl FnMut(Word) -> R
     while let Some(chunk) = read_chunk(lane)? {
         text.resize(chunk.len, 0);
         take(match chunk.kind {
-            ChunkKind::Ready => Word::Ready(chunk.transfer),
+            ChunkKind::Ready => {
+                read_bytes(lane, &mut text)?;
+                Word::Ready(chunk.transfer, text.clone())
+            }
             ChunkKind::Landed => Word::Landed(chunk.transfer),
             ChunkKind::Refused => {
                 read_bytes(lane, &mut text)?;
@@ -136,7 +142,9 @@ mod tests {
         let (far, _) = listener.accept().unwrap();
         let speaker = Speaker::new("h2", Arc::default());
         let error = Error::new(ErrorCode::OutOfMemory, "full").remedy("free some");
-        speaker.ready(TransferId(1));
+        speaker.ready(TransferId(1), Vec::new());
+        speaker.ready(TransferId(3), b"there".to_vec());
+        speaker.ready(TransferId(4), vec![0; PLACE_MAX + 1]);
         speaker.connect(Arc::new(near));
         speaker.refused(TransferId(2), &error);
         speaker.landed(TransferId(1));
@@ -148,7 +156,10 @@ mod tests {
         })
         .unwrap();
         let refused = Word::Refused(TransferId(2), error.node("h2"));
-        assert_eq!(words, [Word::Ready(TransferId(1)), refused, Word::Landed(TransferId(1))]);
+        let ready = |transfer, place: &[u8]| Word::Ready(TransferId(transfer), place.to_vec());
+        let readies = [ready(1, b""), ready(3, b"there"), ready(4, b"")];
+        assert_eq!(words[..3], readies);
+        assert_eq!(words[3..], [refused, Word::Landed(TransferId(1))]);
     }
 
     #[test]

@@ -345,7 +345,7 @@ impl Commands<'_> {
             Ok((slot, dst, before)) => {
                 let destination =
                     Destination { device: slot.device.clone(), incoming: slot.incoming.clone(), dst, len };
-                exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)))?;
+                exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)), None)?;
                 match before {
                     Some((stream, last)) => {
                         let exchange = exchange.clone();
@@ -356,7 +356,7 @@ impl Commands<'_> {
                 }
             }
             Err(error) => {
-                exchange.expect(transfer, from, len, Box::new(drop))?;
+                exchange.expect(transfer, from, len, Box::new(drop), None)?;
                 exchange.due(transfer, Err(error.node(&self.session.config.node_name)));
             }
         }

@@ -53,7 +53,7 @@ impl Source for FromLane {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
         if let FromState::Unasked { speaker, len } = &self.state {
             let coming = post(&self.inbox, self.transfer, *len);
-            speaker.ready(self.transfer);
+            speaker.ready(self.transfer, Vec::new());
             self.state = FromState::Coming(coming);
         }
         if let FromState::Coming(coming) = &self.state {

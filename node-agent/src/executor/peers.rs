@@ -94,8 +94,8 @@ impl Peers {
 
     fn hear(&self, lane: &TcpStream, outbox: &Arc<Outbox>) -> Result<()> {
         words::hear(lane, &self.stats, |word| match word {
-            Word::Ready(transfer) => {
-                if self.exchange.on_ready(transfer)? {
+            Word::Ready(transfer, place) => {
+                if self.exchange.on_ready(transfer, place)? {
                     tell_abandoned(outbox, transfer);
                 }
                 Ok(())

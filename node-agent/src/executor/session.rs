@@ -119,8 +119,8 @@ impl Session {
     /// Hears what the program says of transfers that are pushed to it.
     fn hear(&self, lane: &TcpStream) -> Result<()> {
         words::hear(lane, &self.stats, |word| match word {
-            Word::Ready(transfer) => {
-                if self.exchange.on_ready(transfer)? {
+            Word::Ready(transfer, place) => {
+                if self.exchange.on_ready(transfer, place)? {
                     tell_abandoned(&self.outbox, transfer);
                 }
                 Ok(())

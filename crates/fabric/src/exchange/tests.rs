@@ -3,7 +3,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 
 enum Word {
-    Ready(TransferId),
+    Ready(TransferId, Vec<u8>),
     Landed(TransferId),
     Refused(TransferId, Error),
 }
@@ -11,8 +11,8 @@ enum Word {
 struct Line(mpsc::Sender<Word>);
 
 impl Voice for Line {
-    fn ready(&self, transfer: TransferId) {
-        self.0.send(Word::Ready(transfer)).unwrap();
+    fn ready(&self, transfer: TransferId, place: Vec<u8>) {
+        self.0.send(Word::Ready(transfer, place)).unwrap();
     }
     fn landed(&self, transfer: TransferId) {
         self.0.send(Word::Landed(transfer)).unwrap();
@@ -44,8 +44,8 @@ fn two() -> Two {
     std::thread::spawn(move || {
         for word in words {
             match word {
-                Word::Ready(transfer) => {
-                    if listening.on_ready(transfer).unwrap() {
+                Word::Ready(transfer, place) => {
+                    if listening.on_ready(transfer, place).unwrap() {
                         tell_abandoned(&lanes, transfer);
                     }
                 }
@@ -75,7 +75,7 @@ fn a_push_waits_for_ready_and_ends_with_landed() {
     let (to, from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
     let thread = std::thread::spawn(move || pushing.drain(b"abcd").and_then(|()| pushing.finish()));
-    two.target.expect(TransferId(1), 1, 4, taker(4, to)).unwrap();
+    two.target.expect(TransferId(1), 1, 4, taker(4, to), None).unwrap();
     assert!(from.try_recv().is_err());
     two.target.due(TransferId(1), Ok(()));
     thread.join().unwrap().unwrap();
@@ -88,7 +88,7 @@ fn a_refusal_reaches_the_pusher() {
     let two = two();
     let (to, _from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), 1, 4, taker(4, to)).unwrap();
+    two.target.expect(TransferId(1), 1, 4, taker(4, to), None).unwrap();
     two.target.due(TransferId(1), Err(Error::new(ErrorCode::Execution, "crashed")));
     assert_eq!(pushing.drain(b"abcd").unwrap_err().cause(), "crashed");
     drop(pushing);
@@ -100,10 +100,10 @@ fn an_abandoned_push_frees_the_target_and_the_next_one_lands() {
     let two = two();
     let (to, from) = mpsc::channel();
     drop(two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap());
-    two.target.expect(TransferId(1), 1, 4, taker(4, to.clone())).unwrap();
+    two.target.expect(TransferId(1), 1, 4, taker(4, to.clone()), None).unwrap();
     two.target.due(TransferId(1), Ok(()));
     let mut pushing = two.pusher.push(TransferId(2), 2, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(2), 1, 4, taker(4, to)).unwrap();
+    two.target.expect(TransferId(2), 1, 4, taker(4, to), None).unwrap();
     two.target.due(TransferId(2), Ok(()));
     pushing.drain(b"ef").unwrap();
     pushing.drain(b"gh").unwrap();
@@ -120,4 +120,65 @@ fn losing_the_target_ends_a_push() {
     let thread = std::thread::spawn(move || pushing.drain(b"abcd"));
     two.pusher.push_lost(2, &Error::new(ErrorCode::DeviceUnavailable, "h2 is gone"));
     assert_eq!(thread.join().unwrap().unwrap_err().cause(), "h2 is gone");
+}
+
+fn placer(place: &'static [u8]) -> Option<Placer> {
+    Some(Box::new(|| place.to_vec()))
+}
+
+#[test]
+fn bytes_may_go_another_way_if_the_target_says_where() {
+    let two = two();
+    let (to, from) = mpsc::channel();
+    for (number, place) in [(1, &b"there"[..]), (2, b"")] {
+        let transfer = TransferId(number);
+        let mut pushing = two.pusher.push(transfer, 2, 4, two.outbox.clone()).unwrap();
+        two.target.expect(transfer, 1, 4, taker(4, to.clone()), placer(place)).unwrap();
+        two.target.due(transfer, Ok(()));
+        let offered = pushing.place().unwrap();
+        assert_eq!(offered.is_some(), !place.is_empty());
+        if offered.is_some_and(|offered| offered == place) {
+            pushing.go_directly();
+        } else {
+            pushing.drain(b"abcd").unwrap();
+        }
+        pushing.finish().unwrap();
+    }
+    assert_eq!(from.recv().unwrap(), b"abcd", "only the second one came over the lane");
+    assert!(from.try_recv().is_err());
+    assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().expects.is_empty());
+}
+
+#[test]
+fn a_place_that_is_not_used_is_forgotten() {
+    let two = two();
+    let (to, from) = mpsc::channel();
+    let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
+    two.target.expect(TransferId(1), 1, 4, taker(4, to.clone()), placer(b"there")).unwrap();
+    two.target.due(TransferId(1), Ok(()));
+    pushing.drain(b"abcd").unwrap();
+    pushing.finish().unwrap();
+    assert_eq!(from.recv().unwrap(), b"abcd");
+    assert!(two.pusher.lock().places.is_empty());
+    // More than may wait.
+    let large = vec![0; PLACES_BYTES_MAX / 2 + 1];
+    for transfer in [TransferId(2), TransferId(3)] {
+        assert!(!two.pusher.on_ready(transfer, large.clone()).unwrap());
+    }
+    assert_eq!(two.pusher.lock().places.len(), 1);
+}
+
+#[test]
+fn a_direct_copy_to_a_lost_target_fails() {
+    let two = two();
+    let (to, _from) = mpsc::channel();
+    let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
+    two.target.expect(TransferId(1), 1, 4, taker(4, to), placer(b"there")).unwrap();
+    two.target.due(TransferId(1), Ok(()));
+    assert!(pushing.place().unwrap().is_some());
+    pushing.go_directly();
+    two.pusher.push_lost(2, &Error::new(ErrorCode::DeviceUnavailable, "gone"));
+    assert_eq!(pushing.finish().unwrap_err().cause(), "gone");
+    drop(pushing);
+    assert!(two.pusher.lock().pushes.is_empty());
 }

@@ -107,7 +107,7 @@ pub(crate) fn remote_to_local(
             Err(error) => ending.landed(Err(error)),
         }
     };
-    exchange.expect(transfer, live.spec.node.0, len, Box::new(take))?;
+    exchange.expect(transfer, live.spec.node.0, len, Box::new(take), None)?;
     let before = target.port.last(QueueId::SYNC);
     if before.0 == 0 {
         exchange.due(transfer, Ok(()));

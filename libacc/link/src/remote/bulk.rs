@@ -196,7 +196,7 @@ impl Live {
     ///
     /// # Errors
     /// When that breaks the protocol.
-    pub(super) fn ready(&self, transfer: TransferId) -> Result<()> {
+    pub(super) fn ready(&self, transfer: TransferId, place: Vec<u8>) -> Result<()> {
         let mut bulk = self.bulk.lock();
         if let Some((_, _, job)) = bulk.asked.remove(&transfer) {
             bulk.jobs.push_back(job);
@@ -205,7 +205,7 @@ impl Live {
             return Ok(());
         }
         drop(bulk);
-        if self.exchange.on_ready(transfer)? {
+        if self.exchange.on_ready(transfer, place)? {
             tell_abandoned(&self.outbox, transfer);
         }
         Ok(())

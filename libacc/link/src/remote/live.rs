@@ -140,7 +140,7 @@ impl Live {
     /// Hears what the executor says of transfers that are to go there.
     fn hear(&self, lane: &TcpStream) -> Result<()> {
         words::hear(lane, &self.stats, |word| match word {
-            Word::Ready(transfer) => self.ready(transfer),
+            Word::Ready(transfer, place) => self.ready(transfer, place),
             Word::Landed(transfer) => self.exchange.on_landed(transfer),
             Word::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
         })

@@ -1,0 +1,193 @@
+//! Connections between processes of one session on one machine, besides the lanes: where they meet, and who may.
+//!
+//! An executor listens on a UNIX socket without a file, whose name only those can know who have the cluster's key. Such names
+//! belong to a network namespace: hosts that are made of these do not meet. The socket keeps messages whole
+//! (`SOCK_SEQPACKET`).
+//!
+//! ```text
+//! connects                                       listens
+//!   hello (64 bytes)                         ->
+//!                                            <-  nonce + proof (64 bytes)
+//!   proof (32 bytes)                         ->
+//!                                            <-  welcome (1 byte), once the connection is in use
+//! ```
+
+use crate::handshake::{MAGIC, VERSION};
+use crate::key::{self, Key, MAC_LEN};
+use crate::wire::Party;
+use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect as
+    connect_socket, listen, recv, send, shutdown, socket_with,
+};
+use rustix::process::geteuid;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// How long each step of the introduction may take.
+const STEP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 64;
+const HELLO_LEN: usize = 64;
+const NONCE_LEN: usize = 32;
+const WELCOME: &[u8] = &[1];
+
+const NAME: &[u8] = b"accord local name";
+const CLIENT: &[u8] = b"accord local client";
+const SERVER: &[u8] = b"accord local server";
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Role {
+    /// Whoever connects takes memory of the other side.
+    Take = 1,
+    /// Whoever connects gives memory to the other side.
+    Give = 2,
+}
+
+/// Who connects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// A node's executor, or the program ([`crate::handshake::FROM_PROGRAM`]).
+    pub from: Party,
+    /// What for.
+    pub role: Role,
+}
+
+/// Where the other processes of a session meet an executor.
+pub struct Listener {
+    socket: OwnedFd,
+    session: SessionId,
+    key: Key,
+}
+
+impl Listener {
+    /// Listens for processes of `session` that look for the executor of `node`.
+    ///
+    /// # Errors
+    /// `acc_error_system` if there is no such socket; another executor of the session's and node's may have it.
+    pub fn bind(session: SessionId, node: NodeId, key: &Key) -> Result<Self> {
+        let failed = |error: rustix::io::Errno| {
+            Error::new(ErrorCode::System, format!("cannot listen for processes of this machine: {error}"))
+        };
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(failed)?;
+        bind(&socket, &name(session, node, key).map_err(failed)?).map_err(failed)?;
+        listen(&socket, BACKLOG).map_err(failed)?;
+        Ok(Self { socket, session, key: key.clone() })
+    }
+
+    /// Gives `take` every connection of a process that may have one, until [`Listener::close`].
+    pub fn serve(&self, mut take: impl FnMut(Caller, OwnedFd)) {
+        loop {
+            match accept_with(&self.socket, SocketFlags::CLOEXEC) {
+                Ok(socket) => {
+                    let Some(caller) = examine(&socket, self.session, &self.key) else { continue };
+                    let Ok(welcome) = socket.try_clone() else { continue };
+                    take(caller, socket);
+                    // If nobody hears it, whoever has the connection sees that it has ended.
+                    let _ = send(&welcome, WELCOME, SendFlags::NOSIGNAL);
+                }
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
+                // Somebody else's descriptors may go.
+                Err(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::NOMEM) => {
+                    std::thread::sleep(STEP_TIMEOUT);
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Accepts nobody any more.
+    pub fn close(&self) {
+        let _ = shutdown(&self.socket, Shutdown::Both);
+    }
+}
+
+/// Connects to the executor of `node`, if it is on this machine, and of this user.
+pub fn connect(session: SessionId, node: NodeId, caller: Caller, key: &Key) -> Option<OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).ok()?;
+    limit(&socket)?;
+    connect_socket(&socket, &name(session, node, key).ok()?).ok()?;
+    is_own(&socket)?;
+    let mut nonce = [0; NONCE_LEN];
+    key::fill_random(&mut nonce).ok()?;
+    let hello = encode(session, caller, &nonce);
+    say(&socket, &hello)?;
+    let challenge: [u8; NONCE_LEN + MAC_LEN] = hear(&socket)?;
+    let (theirs, proof) = challenge.split_first_chunk::<NONCE_LEN>()?;
+    if !key.proves(&[SERVER, &hello, theirs], proof.first_chunk()?) {
+        return None;
+    }
+    say(&socket, &key.prove(&[CLIENT, &hello, theirs]))?;
+    let welcome: [u8; 1] = hear(&socket)?;
+    (welcome == WELCOME).then_some(socket)
+}
+
+/// Takes an introduction. None if the other side may not be here.
+fn examine(socket: &OwnedFd, session: SessionId, key: &Key) -> Option<Caller> {
+    limit(socket)?;
+    is_own(socket)?;
+    let hello: [u8; HELLO_LEN] = hear(socket)?;
+    let caller = decode(&hello, session)?;
+    let mut nonce = [0; NONCE_LEN];
+    key::fill_random(&mut nonce).ok()?;
+    say(socket, &[nonce, key.prove(&[SERVER, &hello, &nonce])].concat())?;
+    let proof: [u8; MAC_LEN] = hear(socket)?;
+    key.proves(&[CLIENT, &hello, &nonce], &proof).then_some(caller)
+}
+
+fn name(session: SessionId, node: NodeId, key: &Key) -> rustix::io::Result<SocketAddrUnix> {
+    let mac = key.prove(&[NAME, &session.0.to_le_bytes(), &node.0.to_le_bytes()]);
+    let digits: String = mac[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    SocketAddrUnix::new_abstract_name(format!("accord-{digits}").as_bytes())
+}
+
+fn encode(session: SessionId, caller: Caller, nonce: &[u8; NONCE_LEN]) -> [u8; HELLO_LEN] {
+    let mut bytes = [0; HELLO_LEN];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12] = caller.role as u8;
+    bytes[16..24].copy_from_slice(&session.0.to_le_bytes());
+    bytes[24..28].copy_from_slice(&caller.from.to_le_bytes());
+    bytes[32..].copy_from_slice(nonce);
+    bytes
+}
+
+fn decode(bytes: &[u8; HELLO_LEN], session: SessionId) -> Option<Caller> {
+    let role = match bytes[12] {
+        1 => Role::Take,
+        2 => Role::Give,
+        _ => return None,
+    };
+    let from = Party::from_le_bytes(*bytes[24..].first_chunk()?);
+    // All that is not the caller and the nonce has to be as it would be here.
+    let expected = encode(session, Caller { from, role }, bytes.last_chunk()?);
+    (*bytes == expected).then_some(Caller { from, role })
+}
+
+/// Whether the other side is a process of this user.
+fn is_own(socket: &OwnedFd) -> Option<()> {
+    (sockopt::socket_peercred(socket).ok()?.uid == geteuid()).then_some(())
+}
+
+fn limit(socket: &OwnedFd) -> Option<()> {
+    sockopt::set_socket_timeout(socket, Timeout::Recv, Some(STEP_TIMEOUT)).ok()?;
+    sockopt::set_socket_timeout(socket, Timeout::Send, Some(STEP_TIMEOUT)).ok()
+}
+
+fn say(socket: impl AsFd, message: &[u8]) -> Option<()> {
+    let sent = rustix::io::retry_on_intr(|| send(&socket, message, SendFlags::NOSIGNAL)).ok()?;
+    (sent == message.len()).then_some(())
+}
+
+fn hear<const LEN: usize>(socket: &OwnedFd) -> Option<[u8; LEN]> {
+    let mut message = [0; LEN];
+    // The length of the message, not of what there was room for.
+    let (_, len) = rustix::io::retry_on_intr(|| recv(socket, &mut message[..], RecvFlags::TRUNC)).ok()?;
+    (len == LEN).then_some(message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use super::*;
+use std::sync::{Arc, mpsc};
+
+const SESSION: SessionId = SessionId(77);
+const NODE: NodeId = NodeId(3);
+
+fn caller(role: Role) -> Caller {
+    Caller { from: 9, role }
+}
+
+/// A listener in a thread, and what it gets.
+fn serving(key: &Key) -> (Arc<Listener>, mpsc::Receiver<(Caller, OwnedFd)>) {
+    let listener = Arc::new(Listener::bind(SESSION, NODE, key).unwrap());
+    let (to, from) = mpsc::channel();
+    let serving = listener.clone();
+    std::thread::spawn(move || serving.serve(|caller, socket| to.send((caller, socket)).unwrap()));
+    (listener, from)
+}
+
+#[test]
+fn processes_with_the_key_meet_and_talk_in_messages() {
+    let key = Key::random().unwrap();
+    let (listener, from) = serving(&key);
+    for role in [Role::Take, Role::Give] {
+        let near = connect(SESSION, NODE, caller(role), &key).unwrap();
+        let (seen, far) = from.recv().unwrap();
+        assert_eq!(seen, caller(role));
+        for message in [&b"one"[..], b"three"] {
+            say(&near, message).unwrap();
+        }
+        assert_eq!(hear::<3>(&far), Some(*b"one"));
+        assert_eq!(hear::<3>(&far), None, "it is not cut");
+    }
+    listener.close();
+    assert!(from.recv().is_err(), "it has ended");
+    drop(listener);
+    assert!(connect(SESSION, NODE, caller(Role::Take), &key).is_none());
+    Listener::bind(SESSION, NODE, &key).unwrap();
+}
+
+#[test]
+fn others_meet_nobody() {
+    let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
+    let (_listener, _from) = serving(&key);
+    assert!(connect(SESSION, NODE, caller(Role::Take), &other).is_none());
+    assert!(connect(SessionId(78), NODE, caller(Role::Take), &key).is_none());
+    assert!(connect(SESSION, NodeId(4), caller(Role::Take), &key).is_none());
+    assert!(Listener::bind(SESSION, NODE, &key).is_err(), "there is one already");
+}
+
+/// Connects to the right name, and says what it likes.
+fn intruder(key: &Key) -> OwnedFd {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    connect_socket(&socket, &name(SESSION, NODE, key).unwrap()).unwrap();
+    socket
+}
+
+#[test]
+fn a_process_that_knows_the_name_but_not_the_key_is_thrown_out() {
+    let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
+    let (_listener, from) = serving(&key);
+    let hello = encode(SESSION, caller(Role::Take), &[5; NONCE_LEN]);
+    let socket = intruder(&key);
+    say(&socket, &hello).unwrap();
+    let challenge: [u8; NONCE_LEN + MAC_LEN] = hear(&socket).unwrap();
+    say(&socket, &other.prove(&[CLIENT, &hello, &challenge[..NONCE_LEN]])).unwrap();
+    assert_eq!(hear::<1>(&socket), None);
+    // Hellos of another session, with no role, and of another length.
+    let mut without_role = hello;
+    without_role[12] = 0;
+    let of_another = encode(SessionId(1), caller(Role::Take), &[5; NONCE_LEN]);
+    for wrong in [&without_role[..], &of_another, &hello[..63], &[0; 65]] {
+        let socket = intruder(&key);
+        say(&socket, wrong).unwrap();
+        assert_eq!(hear::<64>(&socket), None);
+    }
+    // It still serves others.
+    connect(SESSION, NODE, caller(Role::Give), &key).unwrap();
+    assert_eq!(from.recv().unwrap().0, caller(Role::Give));
+}
+
+#[test]
+fn a_listener_that_does_not_have_the_key_is_not_believed() {
+    let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&socket, &name(SESSION, NODE, &key).unwrap()).unwrap();
+    listen(&socket, 1).unwrap();
+    let squatter = Listener { socket, session: SESSION, key: other };
+    std::thread::spawn(move || squatter.serve(|_, _| ()));
+    assert!(connect(SESSION, NODE, caller(Role::Take), &key).is_none());
+}
