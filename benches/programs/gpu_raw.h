@@ -38,9 +38,12 @@ static struct {
     int (*cuEventElapsedTime)(float *, raw_handle, raw_handle);
 } raw;
 
+/* The driver's code; -1 if it has no such function. */
+#define RAW_CODE(call, ...) (raw.call ? raw.call(__VA_ARGS__) : -1)
+
 #define RAW(call, ...)                                                              \
     do {                                                                            \
-        int raw_code = raw.call ? raw.call(__VA_ARGS__) : -1;                       \
+        int raw_code = RAW_CODE(call, __VA_ARGS__);                                 \
         if (raw_code) {                                                             \
             fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, raw_code); \
             exit(1);                                                                \

@@ -67,11 +67,12 @@ static void server_gpus(uint64_t bytes)
     RAW(cuMemAlloc_v2, &server.memory, bytes);
     if (server.peer) {
         /* Both ways, as either GPU may be the one that copies. Without it copies pass through the host. */
-        if (raw.cuCtxEnablePeerAccess(server.peer, 0))
-            fprintf(stderr, "the GPUs have no access to each other\n");
+        int there = RAW_CODE(cuCtxEnablePeerAccess, server.peer, 0);
         RAW(cuCtxPushCurrent_v2, server.peer);
-        (void)raw.cuCtxEnablePeerAccess(server.context, 0);
+        int back = RAW_CODE(cuCtxEnablePeerAccess, server.context, 0);
         RAW(cuCtxPopCurrent_v2, &popped);
+        if (there || back)
+            fprintf(stderr, "the GPUs have no access to each other: %d, %d\n", there, back);
     }
 }
 
