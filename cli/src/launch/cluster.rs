@@ -64,6 +64,8 @@ pub(super) fn start(
             name.clone().into(),
             "--key-file".into(),
             key_file.clone().into(),
+            "--gpus".into(),
+            if devices.are_gpus() { "auto" } else { "off" }.into(),
             "--cpu-devices".into(),
             devices.cpus(index).to_string().into(),
             "--libacc".into(),
@@ -71,7 +73,14 @@ pub(super) fn start(
         ];
         supervisor.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &devices.environment(index))?;
         // One after the other: the coordinator numbers nodes as they come.
-        wait_for_nodes(supervisor, signals, registered, &mut client)?;
+        let offered = wait_for_nodes(supervisor, signals, registered, &mut client)?;
+        if offered != devices.of(registered) {
+            return Err(Failure::new(format!(
+                "{name} does not offer what it has of this machine's devices: there are {offered} instead of {}\n{}",
+                devices.of(registered),
+                end(&supervisor.last_log())
+            )));
+        }
     }
     supervisor.say(format_args!(
         "{devices} are up after {} ms; coordinator at {door}",
@@ -93,17 +102,19 @@ fn wait_for_door(supervisor: &mut Supervisor<'_>, signals: &mut Signals) -> Resu
     })
 }
 
+/// Waits until `count` agents have registered; how many devices they offer.
 fn wait_for_nodes(
     supervisor: &mut Supervisor<'_>,
     signals: &mut Signals,
     count: u32,
     client: &mut Coordinator,
-) -> Result<()> {
-    let mut up = 0;
+) -> Result<usize> {
+    let (mut up, mut offered) = (0, 0);
     let mut refused = None;
     wait_until(supervisor, signals, |_| match client.describe_if_up() {
         Ok(view) => {
             up = view.as_ref().map_or(0, nodes_up);
+            offered = view.iter().flat_map(|view| &view.nodes).map(|node| node.devices.len()).sum();
             (up == u64::from(count)).then_some(())
         }
         Err(failure) => {
@@ -113,7 +124,7 @@ fn wait_for_nodes(
     })?;
     match refused {
         Some(failure) => Err(failure),
-        None if up == u64::from(count) => Ok(()),
+        None if up == u64::from(count) => Ok(offered),
         None => Err(Failure::new(format!(
             "only {up} of {count} agents have registered:\n{}{}",
             end(&supervisor.log("coordinator")),

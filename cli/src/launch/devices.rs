@@ -46,6 +46,16 @@ impl HostDevices {
         self.first..self.first + self.size.hosts
     }
 
+    /// Whether hosts have this machine's GPUs.
+    pub(super) fn are_gpus(&self) -> bool {
+        self.size.gpus
+    }
+
+    /// How many devices so many hosts have.
+    pub(super) fn of(&self, hosts: u32) -> usize {
+        index(hosts * self.size.devices)
+    }
+
     /// How many CPU devices a host has.
     pub(super) fn cpus(&self, host: u32) -> u32 {
         if self.size.gpus || !self.hosts().contains(&host) { 0 } else { self.size.devices }
