@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// Compilers that run at the same time, over all test processes.
 const JOBS: u32 = 2;
@@ -125,6 +126,16 @@ pub fn gcc(name: &str) -> String {
         Ok(version) if !version.is_empty() && name != "mpicc" => format!("{name}-{version}"),
         _ => name.to_owned(),
     }
+}
+
+/// The version of the GCC under test, as 12; 0 if there is none.
+pub(crate) fn gcc_version() -> u32 {
+    static VERSION: OnceLock<u32> = OnceLock::new();
+    *VERSION.get_or_init(|| {
+        let output = Command::new(gcc("gcc")).arg("-dumpversion").output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        text.trim().split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
+    })
 }
 
 struct CompilerJob {

@@ -3,6 +3,7 @@
 //! ```text
 //! // What it shows, in words.
 //! // BUILD core            compile in every variant, not only in some
+//! // BUILD gcc=14          only with this version of GCC or a later one
 //! // BUILD offload=no      only without (or `yes`: only with) code for nvptx
 //! // BUILD flags=-pthread  more flags
 //! // BUILD with=second.c   another source, from support/
@@ -15,6 +16,7 @@
 //! // EXPECT device-memory  not to be run where memory is shared
 //! ```
 
+use crate::compile::gcc_version;
 use crate::{Result, root};
 use regex_lite::Regex;
 use std::path::{Path, PathBuf};
@@ -89,6 +91,8 @@ pub struct Program {
     pub expect: Expect,
     /// Compile in every variant.
     pub core: bool,
+    /// Oldest version of GCC that compiles it.
+    pub gcc: Option<u32>,
     /// Only with or only without code for nvptx.
     pub offload: Option<bool>,
     /// More compiler flags.
@@ -110,7 +114,7 @@ pub(crate) fn folder() -> PathBuf {
     root().join("tests/programs")
 }
 
-/// All conformance programs but MPI ones, by language and name.
+/// All conformance programs that this GCC compiles but MPI ones, by language and name.
 ///
 /// # Errors
 /// When one can't be read, or says what isn't known.
@@ -123,7 +127,11 @@ pub fn programs() -> Result<Vec<Program>> {
         paths.retain(|path| path.extension().is_some_and(|extension| extension == language.extension()));
         paths.sort();
         for path in paths {
-            found.push(Program::read(path, language)?);
+            let program = Program::read(path, language)?;
+            match program.gcc.filter(|oldest| *oldest > gcc_version()) {
+                Some(oldest) => eprintln!("skipped: {}: it needs GCC {oldest}", program.path.display()),
+                None => found.push(program),
+            }
         }
     }
     Ok(found)
@@ -143,6 +151,7 @@ impl Program {
             language,
             expect: Expect::default(),
             core: false,
+            gcc: None,
             offload: None,
             flags: Vec::new(),
             with: Vec::new(),
@@ -166,6 +175,7 @@ impl Program {
         let (key, value) = what.split_once('=').unwrap_or((what, ""));
         match (word, key) {
             ("BUILD", "core") => self.core = true,
+            ("BUILD", "gcc") => self.gcc = Some(value.parse().map_err(|_| "not a number")?),
             ("BUILD", "offload") => self.offload = Some(value == "yes"),
             ("BUILD", "flags") => self.flags = value.split_whitespace().map(str::to_owned).collect(),
             ("BUILD", "with") => self.with.push(support(value)),
