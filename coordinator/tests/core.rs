@@ -311,7 +311,7 @@ fn an_empty_cluster_and_a_missing_kind_are_explained() {
     bench.register(1, "h1");
     let error = refusal(&mut bench, 2, Some(DeviceKind::Cuda));
     assert_eq!(error.code(), ErrorCode::DeviceTypeUnavailable);
-    assert!(error.cause().contains("kind Cuda"), "{error}");
+    assert!(error.cause().contains("offers a GPU"), "{error}");
 }
 
 #[test]

@@ -29,24 +29,34 @@ pub(crate) fn connect(
     let node_name = settings::value(names::NODE).unwrap_or_else(host_name);
     let config = cpu::CpuConfig { devices: cpu_devices()?, memory: cpu_memory()? };
     let coordinator = coordinator()?;
+    let in_cluster = coordinator.is_some();
+    let kind = (in_cluster && !gpus::usable()).then_some(DeviceKind::Cpu);
     // A cluster's devices are what its coordinator leases; looking for GPUs would take long for nothing.
-    let devices = if coordinator.is_some() { Vec::new() } else { devices(&node_name, &config)? };
-    accord_link::connect(LinkSettings {
+    let devices = if in_cluster { Vec::new() } else { devices(&node_name, &config)? };
+    let connected = accord_link::connect(LinkSettings {
         coordinator,
+        kind,
         order: order()?,
         rank: settings::rank(),
         devices,
         node_name,
-        local: local_devices(trace.clone(), kernels),
+        local: local_devices(trace.clone(), kernels, in_cluster),
         images: kernels.images(),
         program: program(trace.is_some()),
         trace,
+    });
+    connected.map_err(|error| match error.code() {
+        ErrorCode::DeviceTypeUnavailable if kind.is_some() && settings::emulated().is_none() => error.remedy(
+            "the program has no code for GPUs: compile and link it with -foffload=nvptx-none, \
+             or let agents offer CPU devices (--cpu-devices)",
+        ),
+        _ => error,
     })
 }
 
 /// This machine's devices: its GPUs; CPU devices where there is none, or where somebody asks for them.
 fn devices(node_name: &str, config: &cpu::CpuConfig) -> Result<Vec<DeviceInfo>> {
-    let mut devices = gpus::inventory(node_name);
+    let mut devices = if gpus::usable() { gpus::inventory(node_name) } else { Vec::new() };
     let asked = config.devices.is_some() || settings::runtime()?.device_type == Some(DeviceType::Cpu);
     if devices.is_empty() || asked {
         let first = devices.iter().map(|gpu| gpu.id.ordinal + 1).max().unwrap_or(0);
@@ -58,17 +68,24 @@ fn devices(node_name: &str, config: &cpu::CpuConfig) -> Result<Vec<DeviceInfo>> 
     Ok(devices)
 }
 
-/// Drives this machine's devices in-process.
-fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) -> LocalFactory {
+/// Drives this machine's devices in-process: all but GPUs of a cluster that the driver does not show to this process, as a
+/// batch system may have it.
+fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cluster: bool) -> LocalFactory {
     let kind = settings::emulated().unwrap_or(DeviceType::Cpu);
     let kernels = Arc::clone(kernels);
     Box::new(move |devices| {
+        let mut shown = None;
+        let mut drives = |info: &DeviceInfo| {
+            let shown = shown.get_or_insert_with(|| gpus::inventory(&info.node_name));
+            gpus::is_among(info, shown)
+        };
         Ok(devices
             .iter()
-            .map(|info| -> Arc<dyn LocalPort> {
+            .map(|info| -> Option<Arc<dyn LocalPort>> {
                 match info.kind {
-                    DeviceKind::Cuda => gpus::port(info.clone(), &kernels, trace.clone()),
-                    DeviceKind::Cpu => Arc::new(CpuPort::new(info.clone(), kind, worker_program(), trace.clone())),
+                    DeviceKind::Cuda if in_cluster && !drives(info) => None,
+                    DeviceKind::Cuda => Some(gpus::port(info.clone(), &kernels, trace.clone())),
+                    DeviceKind::Cpu => Some(Arc::new(CpuPort::new(info.clone(), kind, worker_program(), trace.clone()))),
                 }
             })
             .collect())

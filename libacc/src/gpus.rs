@@ -10,14 +10,15 @@ use accord_types::{DeviceInfo, NodeId, SpanSink, settings as names};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-/// The GPUs that the driver shows. None for a program whose regions were not compiled for them: they run
-/// on CPU devices instead.
-pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
+/// Whether the program can use GPUs. One whose regions were not compiled for them can't: they run on CPU devices.
+pub(crate) fn usable() -> bool {
     let has_code = images::registered().iter().any(|image| image.target == TARGET_NVPTX);
     let needs_code = || loader::objects().iter().any(|object| object.uses_openacc() && elf::regions(&object.file) > 0);
-    if settings::emulated().is_some() || !has_code && needs_code() {
-        return Vec::new();
-    }
+    settings::emulated().is_none() && (has_code || !needs_code())
+}
+
+/// The GPUs that the driver shows to this process. To look for them can take a second.
+pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
     let found = cuda::inventory(NodeId(0), node_name);
     if settings::debug()
         && let Some(note) = found.note
@@ -25,6 +26,18 @@ pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
         report::print(&format!("accord: GPUs: {note}\n"));
     }
     found.devices
+}
+
+/// Whether a GPU is among those that the driver shows to this process, whatever its number is here.
+pub(crate) fn is_among(info: &DeviceInfo, shown: &[DeviceInfo]) -> bool {
+    let found = shown.iter().any(|gpu| gpu.uuid == info.uuid);
+    if !found && settings::debug() {
+        report::print(&format!(
+            "accord: GPU {} of this node ({}) can't be used by this process; the node's agent drives it\n",
+            info.id.ordinal, info.uuid
+        ));
+    }
+    found
 }
 
 /// Drives a GPU in-process.

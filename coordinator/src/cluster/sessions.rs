@@ -7,7 +7,7 @@ use super::node::Node;
 use super::order::Viewer;
 use super::session::{LeaseTerms, Session};
 use super::time::Millis;
-use accord_types::{DeviceId, Error, ErrorCode, SessionId, SessionRequest};
+use accord_types::{DeviceId, DeviceKind, Error, ErrorCode, SessionId, SessionRequest};
 use std::collections::BTreeSet;
 
 impl Cluster {
@@ -55,10 +55,14 @@ impl Cluster {
             return Error::new(ErrorCode::DeviceUnavailable, "the cluster has no node whose agent lives")
                 .remedy("start accord-node-agent on the nodes and look with `accord info`");
         }
-        let of_kind = request.kind.map_or(String::new(), |kind| format!(" of kind {kind:?}"));
+        let what = match request.kind {
+            None => "device",
+            Some(DeviceKind::Cpu) => "CPU device",
+            Some(DeviceKind::Cuda) => "GPU",
+        };
         Error::new(
             ErrorCode::DeviceTypeUnavailable,
-            format!("none of the cluster's {up} nodes ({draining} draining) offers a device{of_kind}"),
+            format!("none of the cluster's {up} nodes ({draining} draining) offers a {what}"),
         )
         .remedy("ask for another device type, or look with `accord info`")
     }

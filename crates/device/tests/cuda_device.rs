@@ -47,6 +47,7 @@ fn main() {
         ("regions_without_gpu_code_say_so", without_code),
         ("the_programs_own_context_stays_current", own_context),
         ("two_devices_copy_to_each_other", two_devices),
+        ("a_gpu_is_found_by_its_uuid", found_by_uuid),
         ("spans_tell_what_ran", spans_tell),
         ("the_program_may_use_a_lent_stream_itself", lent_streams),
     ];
@@ -594,6 +595,27 @@ fn two_devices() -> Test {
         two.synchronize(b, seq)?;
     }
     assert!(read_doubles(&one, a, at_one, n as u64)?.iter().all(|x| *x == 11.0));
+    Ok(())
+}
+
+/// Another process may have other numbers for the same GPUs.
+fn found_by_uuid() -> Test {
+    let here = inventory(NodeId(0), "here").devices;
+    let last = here.last().ok_or("there is no device")?;
+    let numbered = |ordinal| {
+        let mut info = last.clone();
+        info.id.ordinal = ordinal;
+        info
+    };
+    for ordinal in [0, last.id.ordinal, 1000] {
+        let device = CudaDevice::start(numbered(ordinal), CudaConfig::default())?;
+        assert_eq!(device.raw_device(), i32::try_from(last.id.ordinal)?);
+        assert_eq!(device.info().id.ordinal, ordinal);
+    }
+    let hidden = accord_types::DeviceInfo { uuid: "GPU-elsewhere".into(), ..last.clone() };
+    let error = CudaDevice::start(hidden, CudaConfig::default()).err().ok_or("it was found")?;
+    assert_eq!(error.code(), ErrorCode::DeviceInit);
+    assert!(error.cause().contains("GPU-elsewhere") && error.remedy_text().is_some(), "{error}");
     Ok(())
 }
 

@@ -5,16 +5,16 @@ use crate::session::Session;
 use accord_device::image::Images;
 use accord_fabric::{Key, ProgramSpec, door};
 use accord_runtime::ports::Cluster;
-use accord_types::{DeviceInfo, Lease, OrderPolicy, Rank, Result, SessionRequest, SpanSink};
+use accord_types::{DeviceInfo, DeviceKind, Lease, OrderPolicy, Rank, Result, SessionRequest, SpanSink};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the coordinator may take to open a session.
 const DOOR_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Makes the in-process ports for devices of this machine, in the given order. They start when
-/// [`accord_runtime::ports::Port::start`] is called.
-pub type LocalFactory = Box<dyn Fn(&[DeviceInfo]) -> Result<Vec<Arc<dyn LocalPort>>> + Send + Sync>;
+/// Makes the in-process ports for devices of this machine, in the given order; none for a device that this process
+/// can't drive, which the node's executor does then. They start when [`accord_runtime::ports::Port::start`] is called.
+pub type LocalFactory = Box<dyn Fn(&[DeviceInfo]) -> Result<Vec<Option<Arc<dyn LocalPort>>>> + Send + Sync>;
 
 /// A cluster's door.
 pub struct Coordinator {
@@ -47,6 +47,8 @@ pub struct LinkSettings {
     pub coordinator: Option<Coordinator>,
     /// This machine's name, by which the coordinator knows its agent.
     pub node_name: String,
+    /// Only devices of this kind, of those that the cluster has; none: all.
+    pub kind: Option<DeviceKind>,
     /// How devices are numbered.
     pub order: Order,
     /// This program's rank and the number of ranks, if it is part of an MPI job.
@@ -69,7 +71,7 @@ pub struct LinkSettings {
 /// `acc_error_device_unavailable` if the coordinator can't be reached or refuses.
 pub fn connect(mut settings: LinkSettings) -> Result<Box<dyn Cluster>> {
     let Some(Coordinator { address, key }) = settings.coordinator.take() else {
-        let locals = (settings.local)(&settings.devices)?;
+        let locals = (settings.local)(&settings.devices)?.into_iter().flatten().collect();
         return Ok(Box::new(Session::of_this_machine(locals)));
     };
     let (order, rank) = match settings.order {
@@ -83,7 +85,7 @@ pub fn connect(mut settings: LinkSettings) -> Result<Box<dyn Cluster>> {
         pid: std::process::id(),
         program: settings.program.exe.rsplit('/').next().unwrap_or_default().to_owned(),
         rank,
-        kind: None,
+        kind: settings.kind,
         order,
     };
     let (lease, door) = door::open(&address, &key, DOOR_TIMEOUT, &request)?;

@@ -74,10 +74,9 @@ impl Session {
         let (mut ports, mut places) = (Vec::<Arc<dyn Port>>::new(), Vec::new());
         for (number, device) in (0..).zip(&lease.devices) {
             let info = device.info.clone();
-            if own(&info) {
-                let local = locals.next().ok_or_else(|| {
-                    Error::new(ErrorCode::ImplementationDefined, "a device of this machine has no driver")
-                })?;
+            if own(&info)
+                && let Some(local) = locals.next().flatten()
+            {
                 if let Some(door) = door.clone() {
                     local.on_start(Box::new(move || door.report_use(number)));
                 }

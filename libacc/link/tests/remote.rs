@@ -2,8 +2,10 @@
 
 mod common;
 
+use accord_fabric::Key;
+use accord_link::{LinkSettings, connect_direct};
 use accord_runtime::ports::{Cluster, ReadWhen};
-use accord_types::{ErrorCode, GlobalSpec, ObjectSpec, QueueId, Span, SpanKind, SpanSink};
+use accord_types::{DeviceInfo, ErrorCode, GlobalSpec, Lease, ObjectSpec, QueueId, Span, SpanKind, SpanSink};
 use common::*;
 use std::sync::{Arc, Mutex};
 
@@ -18,6 +20,22 @@ fn bytes_go_in_are_computed_on_and_come_out() {
         let expected: Vec<u8> = bytes.iter().map(|byte| byte.wrapping_add(3)).collect();
         assert!(read_back(&*port, start, len) == expected, "{len} bytes");
     }
+}
+
+#[test]
+fn a_device_of_this_node_that_this_process_cannot_drive_is_its_executors() {
+    let key = Key::random().unwrap();
+    let agents = [Agent::start(1, 2, &key, regions(&Gate::default()))];
+    let lease = Lease { own_node: Some(agents[0].node), ..lease(&agents, 2) };
+    let local = Box::new(|devices: &[DeviceInfo]| Ok(vec![None; devices.len()]));
+    let session = connect_direct(lease, &key, LinkSettings { local, ..settings(None, Vec::new()) }).unwrap();
+    let port = session.ports()[1].clone();
+    port.start().unwrap();
+    let start = port.addresses().0;
+    port.map(start, MIB).unwrap();
+    copy_in(&*port, QueueId::SYNC, start, &[7; 16], ReadWhen::BeforeReturn);
+    launch(&*port, QueueId::SYNC, ADD, &[start.0, 1, 16]).unwrap();
+    assert_eq!(read_back(&*port, start, 16), [8; 16]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::memory::Memory;
 use super::module::Module;
 use super::notify::Notifier;
 use super::peers::{self, Registered};
+use super::probe;
 use super::shared::{SMALL_SLOT, Shared};
 use super::stream::{Op, Stream};
 use super::table::Table;
@@ -20,7 +21,7 @@ use accord_types::{
     ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, ImageId, ImageRef, LaunchDims,
     QueueId, Result, Seq, SpanSink, StreamId,
 };
-use cudarc::driver::sys::{CUdevice, CUstream};
+use cudarc::driver::sys::CUstream;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -54,7 +55,7 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// Starts using the GPU that `info` describes, as [`super::inventory`] has given it.
+    /// Starts using the GPU that `info` describes: the one with its UUID, whatever its number is for this process.
     ///
     /// # Errors
     /// `acc_error_device_init` with the driver's words.
@@ -67,12 +68,9 @@ impl CudaDevice {
             };
             Error::new(ErrorCode::DeviceInit, format!("the NVIDIA driver can't be used: {why}"))
         })?;
-        let mut raw: CUdevice = 0;
-        // SAFETY: no preconditions; the value is valid for writing.
-        unsafe {
-            driver.cuInit(0).map_err(failed)?;
-            driver.cuDeviceGet(&raw mut raw, info.id.ordinal as i32).map_err(failed)?;
-        }
+        // SAFETY: no preconditions.
+        unsafe { driver.cuInit(0) }.map_err(failed)?;
+        let raw = probe::find(driver, &info)?;
         let context = Arc::new(Context::retain(driver, raw).map_err(failed)?);
         let _current = context.enter().map_err(failed)?;
         let memory = Memory::reserve(Arc::clone(&context), info.memory, config.ipc).map_err(failed)?;

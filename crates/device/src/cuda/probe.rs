@@ -1,7 +1,7 @@
 //! The GPUs of this machine, as far as the driver shows them to this process.
 
 use super::driver::{Driver, DriverError, NoDriver};
-use accord_types::{DeviceId, DeviceInfo, DeviceKind, ErrorCode, NodeId};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, NodeId};
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute, CUuuid};
 use std::ffi::{CStr, c_char};
 use std::path::Path;
@@ -95,6 +95,32 @@ fn read(driver: &Driver, node: NodeId, node_name: &str) -> Result<Probe, DriverE
     }
     probe.note = (!notes.is_empty()).then(|| notes.join("; "));
     Ok(probe)
+}
+
+/// The driver's number of a GPU for this process: others may see the same ones in another order.
+pub(crate) fn find(driver: &Driver, info: &DeviceInfo) -> Result<CUdevice, Error> {
+    let failed = |error: DriverError| error.into_error(ErrorCode::DeviceInit);
+    let get = |ordinal: i32| {
+        let mut device: CUdevice = 0;
+        // SAFETY: the value is valid for writing.
+        unsafe { driver.cuDeviceGet(&raw mut device, ordinal) }.map(|()| device)
+    };
+    let own = info.id.ordinal as i32;
+    if info.uuid.is_empty() {
+        return get(own).map_err(failed);
+    }
+    let mut count = 0;
+    // SAFETY: the value is valid for writing.
+    unsafe { driver.cuDeviceGetCount(&raw mut count) }.map_err(failed)?;
+    // Mostly it is the first one that is asked about.
+    for ordinal in std::iter::once(own).chain(0..count).filter(|ordinal| *ordinal < count) {
+        let device = get(ordinal).map_err(failed)?;
+        if uuid(driver, device).is_ok_and(|uuid| uuid == info.uuid) {
+            return Ok(device);
+        }
+    }
+    Err(Error::new(ErrorCode::DeviceInit, format!("the NVIDIA driver does not show {} to this process", info.uuid))
+        .remedy("check CUDA_VISIBLE_DEVICES and the control group's devices"))
 }
 
 /// The device, or why it is not used.

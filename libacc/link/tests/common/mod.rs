@@ -236,10 +236,11 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalPort>
     LinkSettings {
         coordinator: None,
         node_name: "h0".to_owned(),
+        kind: None,
         order: Order::Local,
         rank: None,
         devices: Vec::new(),
-        local: Box::new(move |_| Ok(locals.clone())),
+        local: Box::new(move |_| Ok(locals.iter().cloned().map(Some).collect())),
         images: Arc::default(),
         program: ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() },
         trace,
