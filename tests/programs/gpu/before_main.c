@@ -1,4 +1,6 @@
 // A constructor that uses OpenACC and prints, before main does.
+// EXPECT exit=3
+// EXPECT stdout=/main has run: 45/
 #include <openacc.h>
 #include <stdio.h>
 
