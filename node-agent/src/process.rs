@@ -124,6 +124,11 @@ impl ExecutorProcess {
         }
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended_within(Duration::ZERO)
+    }
+
     fn kill(&self) {
         // The handle names this process for good, so that nobody else can be hit.
         let _ = pidfd_send_signal(&self.process, Signal::KILL);

@@ -1,9 +1,10 @@
-//! One executor process per session: started by its first connection, ended with the session.
+//! One executor process per session: started by the session's command lane, ended with the session. A second command
+//! lane gets a second executor, in place of the first: a program that lost its executor, or gave it up, begins anew.
 
 use crate::metrics;
 use crate::process::{END_GRACE, ExecutorProcess, Spawner};
 use accord_fabric::Key;
-use accord_fabric::handshake::Hello;
+use accord_fabric::handshake::{Hello, Lane};
 use accord_proto::v1;
 use accord_types::{DeviceInfo, Error, ErrorCode, NodeId, Result, SessionGrant, SessionId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -19,6 +20,8 @@ const EXECUTORS_MAX: usize = 1_024;
 const CLOSED_MAX: usize = 4_096;
 /// How long a connection waits for the node's registration.
 const REGISTRATION_WAIT: Duration = Duration::from_secs(3);
+/// How long a new executor waits for the end of the one before. Less than a program waits for its lane.
+const REPLACE_MAX: Duration = END_GRACE.saturating_add(Duration::from_secs(1));
 /// Sessions that have been announced.
 const GRANTS_MAX: usize = 65_536;
 
@@ -31,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) libacc: Option<PathBuf>,
     /// Folder for compiled GPU code, if it is kept.
     pub(crate) cache: Option<PathBuf>,
+    /// GPUs of other processes of the machine are copied to directly.
+    pub(crate) ipc: bool,
 }
 
 /// What the coordinator is told.
@@ -68,6 +73,8 @@ struct Executor {
     number: u64,
     process: Arc<ExecutorProcess>,
     ending: bool,
+    /// Another one is about to take its place.
+    replaced: bool,
 }
 
 impl Supervisor {
@@ -118,19 +125,22 @@ impl Supervisor {
         }
     }
 
-    /// Sessions with an executor that is not about to end.
+    /// Sessions with an executor that is not about to end, or to be followed by another one.
     pub(crate) fn running(&self) -> Vec<SessionGrant> {
         let state = self.lock();
-        let running = state.executors.iter().filter(|(_, executor)| !executor.ending);
+        let running = state.executors.iter().filter(|(_, executor)| !executor.ending || executor.replaced);
         running.map(|(session, _)| state.grant(*session)).collect()
     }
 
-    /// Lets a connection with this hello in: there is an executor for it.
+    /// Lets a connection with this hello in: a command lane gets a new executor, all others have to find one.
     ///
     /// # Errors
     /// With the reason for the client.
     pub(crate) fn admit(self: &Arc<Self>, hello: &Hello) -> Result<()> {
-        self.executor(hello.session).map(drop)
+        match hello.lane {
+            Lane::Command => self.begin(hello.session),
+            Lane::Bulk | Lane::Peer | Lane::Door | Lane::Words => self.executor(hello.session).map(drop),
+        }
     }
 
     fn check(&self, state: &State, session: SessionId) -> Result<()> {
@@ -151,17 +161,11 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Hands a connection to its session's executor, which is started if need be.
+    /// Hands a connection that was admitted to its session's executor.
     ///
     /// # Errors
-    /// As for [`Supervisor::admit`].
-    pub(crate) fn deliver(self: &Arc<Self>, stream: &TcpStream, hello: &Hello) -> Result<()> {
-        let executor = self.executor(hello.session)?;
-        if executor.process.send(stream, hello).is_ok() {
-            return Ok(());
-        }
-        // It was about to end. Whoever comes now gets a new one.
-        self.discard(hello.session, executor.number);
+    /// If that is gone.
+    pub(crate) fn deliver(&self, stream: &TcpStream, hello: &Hello) -> Result<()> {
         let executor = self.executor(hello.session)?;
         executor
             .process
@@ -181,7 +185,18 @@ impl Supervisor {
         drop(self.changed.wait_timeout_while(state, 2 * END_GRACE, running));
     }
 
-    fn executor(self: &Arc<Self>, session: SessionId) -> Result<Executor> {
+    /// The session's executor.
+    fn executor(&self, session: SessionId) -> Result<Executor> {
+        let state = self.lock();
+        self.check(&state, session)?;
+        state.executors.get(&session).cloned().ok_or_else(|| {
+            let name = &self.settings.node_name;
+            Error::new(ErrorCode::DeviceUnavailable, format!("session {session} has no executor on node {name} any more"))
+        })
+    }
+
+    /// Starts a session's executor, when the one before has ended: its devices are free then.
+    fn begin(self: &Arc<Self>, session: SessionId) -> Result<()> {
         // A program may have its lease, and be here, before the coordinator's answer is.
         let unregistered = |state: &mut State| state.node.is_none() && !state.stopping;
         let (mut state, _) = self
@@ -189,13 +204,28 @@ impl Supervisor {
             .wait_timeout_while(self.lock(), REGISTRATION_WAIT, unregistered)
             .unwrap_or_else(PoisonError::into_inner);
         self.check(&state, session)?;
-        if let Some(executor) = state.executors.get(&session) {
-            return Ok(executor.clone());
+        if let Some(before) = state.executors.get_mut(&session) {
+            before.replaced = true;
+            // One that has crashed is no orderly end.
+            if !before.process.has_ended() {
+                before.end();
+            }
+            let is_there = |state: &mut State| state.executors.contains_key(&session);
+            let (now, waited) = self
+                .changed
+                .wait_timeout_while(state, REPLACE_MAX, is_there)
+                .unwrap_or_else(PoisonError::into_inner);
+            if waited.timed_out() {
+                let why = format!("the executor of session {session} does not end");
+                return Err(Error::new(ErrorCode::DeviceUnavailable, why).remedy("try again"));
+            }
+            state = now;
+            self.check(&state, session)?;
         }
         let start = self.settings.start(session, state.node.unwrap_or_default());
         let (process, child) = self.spawner.start(&start)?;
         state.started += 1;
-        let executor = Executor { number: state.started, process: Arc::new(process), ending: false };
+        let executor = Executor { number: state.started, process: Arc::new(process), ending: false, replaced: false };
         state.executors.insert(session, executor.clone());
         metrics::executors(state.executors.len());
         let grant = state.grant(session);
@@ -209,15 +239,15 @@ impl Supervisor {
             self.discard(session, executor.number);
             return Err(Error::new(ErrorCode::System, format!("cannot start a thread: {error}")));
         }
-        Ok(executor)
+        Ok(())
     }
 
     /// Waits for an executor's end.
     fn reap(&self, session: SessionId, number: u64, mut child: Child) {
         let status = child.wait();
         let mut state = self.lock();
-        let expected = match state.executors.get(&session) {
-            Some(executor) if executor.number == number => executor.ending,
+        let (expected, replaced) = match state.executors.get(&session) {
+            Some(executor) if executor.number == number => (executor.ending, executor.replaced),
             // Discarded: another one may have its place.
             _ => return,
         };
@@ -233,7 +263,10 @@ impl Supervisor {
         if !reason.is_empty() {
             tracing::warn!("the executor of session {session} ended: {reason}");
         }
-        self.report(Event::Ended(session, reason));
+        // Of a session that goes on here nothing has ended.
+        if !replaced {
+            self.report(Event::Ended(session, reason));
+        }
     }
 
     /// Gives an executor up that can't be reached.
@@ -294,6 +327,7 @@ impl Settings {
             libacc: self.libacc.as_ref().map(text).unwrap_or_default(),
             agent_pid: std::process::id(),
             cache: self.cache.as_ref().map_or_else(|| "off".to_owned(), text),
+            ipc: self.ipc,
         }
     }
 }

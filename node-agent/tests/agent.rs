@@ -73,6 +73,36 @@ fn the_end_of_the_programs_command_lane_ends_its_executor() {
 }
 
 #[test]
+fn a_second_command_lane_gets_a_new_executor_when_the_first_has_ended() {
+    let cluster = Cluster::new();
+    let agent = cluster.agent("h1");
+    let (lease, _door) = cluster.open("elsewhere");
+    let mut first = cluster.command_lane(&lease).unwrap();
+    let (number, executor) = agent.executor();
+    let _second = cluster.command_lane(&lease).unwrap();
+    assert!(ends_within(&executor, Duration::ZERO), "two executors of one session at the same time");
+    assert_ne!(agent.executor().0, number);
+    let _ = first.read_to_end(&mut Vec::new());
+    // The other lanes go to the new one.
+    let mut bulk = cluster.lane(agent.address, Lane::Bulk, lease.session).unwrap();
+    let (_, executor) = agent.executor();
+    bulk.write_all(&[0xff; 4096]).unwrap();
+    assert!(ends_within(&executor, SOON), "it did not get the lane");
+}
+
+#[test]
+fn only_a_command_lane_begins_an_executor() {
+    let cluster = Cluster::new();
+    let agent = cluster.agent("h1");
+    let (lease, _door) = cluster.open("elsewhere");
+    for lane in [Lane::Bulk, Lane::Words, Lane::Peer] {
+        let error = cluster.lane(agent.address, lane, lease.session).unwrap_err();
+        assert!(error.cause().contains("has no executor on node h1"), "{error}");
+    }
+    assert!(agent.executors().is_empty());
+}
+
+#[test]
 fn a_crashed_executor_harms_neither_its_agent_nor_others() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
