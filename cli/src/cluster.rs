@@ -17,6 +17,8 @@ pub(crate) struct Cluster {
     /// By device number; devices that the process would not get come last.
     pub(crate) devices: Vec<DeviceRow>,
     pub(crate) sessions: Vec<SessionRow>,
+    /// Why GPUs of this machine are not among the devices, if there are some or should be.
+    pub(crate) note: Option<String>,
 }
 
 pub(crate) struct CoordinatorRow {
@@ -98,7 +100,7 @@ impl Cluster {
             .collect();
         let coordinator =
             CoordinatorRow { address: address.to_owned(), uptime_ms: view.uptime_ms, view: view.version };
-        Ok(Self { coordinator: Some(coordinator), nodes, devices, sessions })
+        Ok(Self { coordinator: Some(coordinator), nodes, devices, sessions, note: None })
     }
 
     /// What a program without a coordinator has.
@@ -113,7 +115,10 @@ impl Cluster {
             .find(lookup)
             .is_some_and(|(_, name)| name.to_ascii_lowercase().trim_start_matches("acc_device_") == "cpu");
         // As a program does it: CPU devices where there is no GPU, or where somebody asks for them.
-        let mut infos = cuda::inventory(NodeId(0), node_name).devices;
+        let found = cuda::inventory(NodeId(0), node_name);
+        // A machine without GPUs is nothing to talk about.
+        let note = found.note.filter(|_| found.failed || !found.devices.is_empty());
+        let mut infos = found.devices;
         if infos.is_empty() || config.devices.is_some() || cpu_type {
             let first = infos.iter().map(|gpu| gpu.id.ordinal + 1).max().unwrap_or(0);
             infos.extend(cpu::inventory(NodeId(0), node_name, &config).into_iter().map(|mut info| {
@@ -133,7 +138,7 @@ impl Cluster {
             heard_ms_ago: None,
             hardware: Some(hardware),
         };
-        Ok(Self { coordinator: None, nodes: vec![node], devices: number(infos), sessions: Vec::new() })
+        Ok(Self { coordinator: None, nodes: vec![node], devices: number(infos), sessions: Vec::new(), note })
     }
 
     /// Everything, for programs.
@@ -145,6 +150,7 @@ impl Cluster {
                 "view": coordinator.view,
                 "control_protocol": accord_proto::VERSION,
             })),
+            "note": self.note,
             "nodes": self.nodes.iter().map(NodeRow::json).collect::<Vec<_>>(),
             "devices": self.devices.iter().map(DeviceRow::json).collect::<Vec<_>>(),
             "sessions": self.sessions.iter().map(|session| json!({
@@ -202,6 +208,7 @@ impl NodeRow {
 impl DeviceRow {
     fn json(&self) -> Value {
         let info = &self.info;
+        let gpu = info.kind == DeviceKind::Cuda;
         json!({
             "num": self.num.map(|num| num.0),
             "type": self.device_type.name(),
@@ -212,8 +219,10 @@ impl DeviceRow {
             "name": info.name,
             "vendor": info.vendor,
             "driver": info.driver,
+            "uuid": gpu.then_some(&info.uuid),
             "memory": info.memory,
-            "cores": info.units,
+            "cores": (!gpu).then_some(info.units),
+            "multiprocessors": gpu.then_some(info.units),
             "numa": info.numa,
             "cpus": info.cpus,
         })

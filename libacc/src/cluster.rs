@@ -46,10 +46,11 @@ pub(crate) fn connect(
         trace,
     });
     connected.map_err(|error| match error.code() {
-        ErrorCode::DeviceTypeUnavailable if kind.is_some() && settings::emulated().is_none() => error.remedy(
-            "the program has no code for GPUs: compile and link it with -foffload=nvptx-none, \
-             or let agents offer CPU devices (--cpu-devices)",
-        ),
+        code @ ErrorCode::DeviceTypeUnavailable if kind.is_some() && settings::emulated().is_none() => {
+            Error::new(code, format!("{}, and the program has no code for GPUs", error.cause())).remedy(
+                "compile and link it with -foffload=nvptx-none, or let agents offer CPU devices (--cpu-devices)",
+            )
+        }
         _ => error,
     })
 }

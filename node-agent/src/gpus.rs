@@ -58,9 +58,9 @@ pub(crate) fn look(program: &Path, node_name: &str) -> Vec<DeviceInfo> {
         found.unwrap_or_else(|why| (Vec::new(), format!("{why}, or start the agent with --gpus off"), true));
     let offered = devices.len();
     match (note.is_empty(), failed) {
-        (true, _) => tracing::info!("{offered} GPUs are offered"),
-        (false, true) => tracing::warn!("{offered} GPUs are offered: {note}"),
-        (false, false) => tracing::info!("{offered} GPUs are offered: {note}"),
+        (true, _) => tracing::info!("GPUs offered: {offered}"),
+        (false, true) => tracing::warn!("GPUs offered: {offered}; {note}"),
+        (false, false) => tracing::info!("GPUs offered: {offered}; {note}"),
     }
     devices
 }

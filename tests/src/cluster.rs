@@ -5,6 +5,7 @@ use crate::{Finished, Job, Result, Tool, libacc, tool};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,6 +23,8 @@ pub struct ClusterBuilder {
     hosts: u32,
     devices: u32,
     memory: String,
+    gpus: Vec<u32>,
+    environment: Vec<(String, OsString)>,
 }
 
 impl ClusterBuilder {
@@ -39,11 +42,36 @@ impl ClusterBuilder {
         self
     }
 
-    /// Memory of each device: `512M`.
+    /// GPUs of each host, by the driver that tests bring along; it has to be in the environment's `LD_LIBRARY_PATH`.
+    #[must_use]
+    pub fn gpus(mut self, gpus: &[u32]) -> Self {
+        gpus.clone_into(&mut self.gpus);
+        self
+    }
+
+    /// A variable of the agents' and the programs' environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Memory of each CPU device: `512M`.
     #[must_use]
     pub fn memory(mut self, memory: &str) -> Self {
         memory.clone_into(&mut self.memory);
         self
+    }
+
+    /// What processes on a host have in their environment besides this process's own.
+    fn environment(&self, host: usize) -> Vec<(String, OsString)> {
+        let mut environment = Vec::new();
+        if let Some(gpus) = self.gpus.get(host) {
+            environment.push(("FAKE_CUDA_DEVICES".to_owned(), gpus.to_string().into()));
+            environment.push(("FAKE_CUDA_UUID_SEED".to_owned(), host.to_string().into()));
+        }
+        environment.extend(self.environment.iter().cloned());
+        environment
     }
 
     /// Starts it and waits until all devices are there.
@@ -74,7 +102,13 @@ struct Part {
 impl Cluster {
     /// A cluster of 1 host with 1 device of 512 MiB, to be changed.
     pub fn builder() -> ClusterBuilder {
-        ClusterBuilder { hosts: 1, devices: 1, memory: "512M".to_owned() }
+        ClusterBuilder {
+            hosts: 1,
+            devices: 1,
+            memory: "512M".to_owned(),
+            gpus: Vec::new(),
+            environment: Vec::new(),
+        }
     }
 
     fn start(size: ClusterBuilder) -> Result<Self> {
@@ -90,7 +124,8 @@ impl Cluster {
         for host in 0..cluster.agents.len() {
             cluster.start_agent(host)?;
         }
-        cluster.await_devices(cluster.size.hosts * cluster.size.devices)?;
+        let gpus: u32 = cluster.size.gpus.iter().sum();
+        cluster.await_devices(gpus + cluster.size.hosts * cluster.size.devices)?;
         Ok(cluster)
     }
 
@@ -137,7 +172,8 @@ impl Cluster {
             .args(["--coordinator", &self.address])
             .args(["--listen", &format!("127.0.0.{}:0", host + 2)])
             .args(["--node", &self.host(host)])
-            .args(["--gpus", "off"])
+            .args(["--gpus", if self.size.gpus.is_empty() { "off" } else { "auto" }])
+            .envs(self.size.environment(host))
             .args(["--cpu-devices", &self.size.devices.to_string()])
             .args(["--cpu-memory", &self.size.memory])
             .arg("--libacc")
@@ -194,7 +230,9 @@ impl Cluster {
     /// # Errors
     /// When libacc.so can't be built.
     pub fn job(&self, host: usize, program: &Path) -> Result<Job> {
-        Ok(Job::new(program)
+        let job = Job::new(program);
+        let job = self.size.environment(host).into_iter().fold(job, |job, (name, value)| job.env(&name, value));
+        Ok(job
             .env("LD_PRELOAD", libacc()?)
             .env("ACCORD_LIBACC", libacc()?)
             .env("ACCORD_COORDINATOR", &self.address)

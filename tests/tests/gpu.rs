@@ -1,6 +1,9 @@
 //! Programs with code for GPUs: on the driver that the tests bring along, and where there is none.
 
+mod driver;
+
 use accord_tests::{Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, repository_file, tool};
+use driver::driver;
 use std::path::{Path, PathBuf};
 
 const FOR_GPUS: Variant = Variant { optimize: Optimize::Yes, offload: true, linked: false };
@@ -8,16 +11,6 @@ const FOR_GPUS: Variant = Variant { optimize: Optimize::Yes, offload: true, link
 fn program() -> Result<PathBuf> {
     let program = Program::read(repository_file("tests/programs/gpu/region.c"), Language::C)?;
     Ok(compile(&program, FOR_GPUS)?.program)
-}
-
-/// A folder where the driver's name leads to the fake.
-fn driver() -> tempfile::TempDir {
-    // Keeps cargo building it.
-    let _ = accord_fake_cuda::fake_cuda_links as extern "C" fn() -> u32;
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let fake = std::env::current_exe().expect("this binary").with_file_name("libaccord_fake_cuda.so");
-    std::os::unix::fs::symlink(fake, folder.path().join("libcuda.so.1")).expect("a link");
-    folder
 }
 
 fn job(program: &Path, driver: &Path) -> Result<Job> {

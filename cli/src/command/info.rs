@@ -8,7 +8,7 @@ use crate::output::{Table, age, bytes, print};
 use accord_fabric::Key;
 use accord_proto::v1::Viewer;
 use accord_types::settings::{self, SettingSource};
-use accord_types::{OrderPolicy, Rank};
+use accord_types::{DeviceKind, OrderPolicy, Rank};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -66,23 +66,31 @@ fn tables(cluster: &Cluster) -> String {
         ]);
     }
     text.push_str(&format!("{nodes}\n"));
-    let mut devices = Table::new(&[">NUM", "TYPE", "NODE", "NAME", ">MEMORY", ">CORES", "NUMA", "CPUS"]);
+    let mut devices = Table::new(&[">NUM", "TYPE", "NODE", "NAME", ">MEMORY", ">UNITS", "DRIVER", "NUMA", "CPUS"]);
     for device in &cluster.devices {
+        let (units, driver, cpus) = match device.info.kind {
+            DeviceKind::Cpu => ("cores", "-".to_owned(), ranges(&device.info.cpus)),
+            DeviceKind::Cuda => ("SMs", format!("CUDA {}", device.info.driver), "-".to_owned()),
+        };
         devices.row([
             device.num.map_or_else(|| "-".to_owned(), |num| num.0.to_string()),
             device.device_type.name().to_owned(),
             device.info.node_name.clone(),
             device.info.name.clone(),
             bytes(device.info.memory),
-            device.info.units.to_string(),
+            format!("{} {units}", device.info.units),
+            driver,
             device.info.numa.map_or_else(|| "-".to_owned(), |numa| numa.to_string()),
-            ranges(&device.info.cpus),
+            cpus,
         ]);
     }
     if devices.is_empty() {
         text.push_str("no devices\n");
     } else {
         text.push_str(&devices.to_string());
+    }
+    if let Some(note) = &cluster.note {
+        text.push_str(&format!("\n{note}\n"));
     }
     let mut sessions = Table::new(&[">SESSION", "PROGRAM", "NODE", ">PID", ">RANK", ">DEVICES", "AGE"]);
     for session in &cluster.sessions {

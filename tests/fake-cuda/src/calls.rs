@@ -81,7 +81,13 @@ macro_rules! calls {
 }
 
 calls! {
-    fn cuInit(_flags: c_uint) { Ok(()) }
+    fn cuInit(_flags: c_uint) {
+        match std::env::var("FAKE_CUDA_INIT") {
+            Err(_) => Ok(()),
+            Ok(crash) if crash == "crash" => std::process::abort(),
+            Ok(code) => Err(code.parse().unwrap_or(INVALID_VALUE)),
+        }
+    }
     fn cuDriverGetVersion(version: *mut c_int) { *version = setting("FAKE_CUDA_VERSION", 13_000) as c_int; Ok(()) }
     fn cuDeviceGetCount(count: *mut c_int) { *count = visible().len() as c_int; Ok(()) }
     fn cuDeviceGet(device: *mut c_int, ordinal: c_int) {
@@ -99,11 +105,14 @@ calls! {
         Ok(())
     }
     fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) { *bytes = memory::total() as usize; Ok(()) }
-    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) {
+        // None is the number of a device.
+        const NONE: u64 = u64::MAX;
         *value = match attribute {
             75 => 9,          // compute capability, major
             16 => 4,          // multiprocessors
             102 => 1,         // mapping at chosen addresses
+            20 if setting("FAKE_CUDA_PROHIBITED", NONE) == u64::from(device.unsigned_abs()) => 2, // compute mode
             13 => 1_000_000,  // clock, kHz
             _ => 0,
             103 => setting("FAKE_CUDA_IPC", 1) as c_int, // descriptors of memory

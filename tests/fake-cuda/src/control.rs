@@ -1,9 +1,9 @@
 //! What tests ask the driver for besides the driver's own calls.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A kernel: gets its slots, returns 0 or the error that ends the context.
 pub type Kernel = extern "C" fn(slots: *const u64) -> i32;
@@ -49,8 +49,28 @@ pub extern "C" fn fake_cuda_links() -> u32 {
     LINKS.load(Ordering::Relaxed)
 }
 
+/// The function that stands for a kernel: one that this process has registered, else one of the library `FAKE_CUDA_KERNELS`.
 pub(crate) fn kernel(name: &str) -> Option<Kernel> {
-    lock(&KERNELS).as_ref()?.get(name).copied()
+    let registered = lock(&KERNELS).as_ref().and_then(|kernels| kernels.get(name).copied());
+    registered.or_else(|| {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the library stays loaded, and the name ends with a zero byte.
+        let symbol = unsafe { libc::dlsym(library()? as *mut c_void, name.as_ptr()) };
+        // SAFETY: the library's functions with kernels' names are kernels; a null pointer is `None`.
+        unsafe { std::mem::transmute::<*mut c_void, Option<Kernel>>(symbol) }
+    })
+}
+
+/// The library with functions in place of kernels, for processes that are not the test's own.
+fn library() -> Option<usize> {
+    static LIBRARY: OnceLock<Option<usize>> = OnceLock::new();
+    *LIBRARY.get_or_init(|| {
+        let path = CString::new(std::env::var("FAKE_CUDA_KERNELS").ok()?).ok()?;
+        // SAFETY: the path ends with a zero byte; the library is the test's own.
+        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!library.is_null(), "{path:?} can't be loaded");
+        Some(library as usize)
+    })
 }
 
 pub(crate) fn count_link() {

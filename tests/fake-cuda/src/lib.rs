@@ -1,8 +1,11 @@
 //! A CUDA driver for tests, never installed: device memory is the host's, streams are threads, and a kernel is
-//! a function that the test has registered under its name. Any call can be made to fail.
+//! a function that the test has registered under its name, or that the library `FAKE_CUDA_KERNELS` has (C compilers take
+//! the `$` in `add$_omp_fn$0`). Any call can be made to fail.
 //!
 //! `FAKE_CUDA_DEVICES` (default 2), `FAKE_CUDA_MEMORY` (bytes, default 1 GiB) and `FAKE_CUDA_VERSION` (default 13000)
 //! say what there is; `CUDA_VISIBLE_DEVICES` counts, by number.
+//! Devices of one `FAKE_CUDA_UUID_SEED` (default 0) and number have the same UUID in all processes. `FAKE_CUDA_PROHIBITED` is the
+//! number of one that nobody may use. `FAKE_CUDA_INIT` is the error with which the driver starts, or `crash`.
 
 mod calls;
 mod control;

@@ -1,0 +1,16 @@
+// What the driver that tests bring along runs in place of cluster.c's kernels. GCC takes the $ of their names.
+
+int add$_omp_fn$0(const unsigned long long *slots)
+{
+    double *a = (double *)slots[0], s = *(double *)slots[1];
+    int n = *(int *)slots[2];
+    for (int i = 0; i < n; i++)
+        a[i] += s;
+    return 0;
+}
+
+int separate$_omp_fn$0(const unsigned long long *slots)
+{
+    *(int *)slots[1] = *(int *)slots[0];
+    return 0;
+}

@@ -1,0 +1,171 @@
+//! GPUs of a cluster, by the driver that the tests bring along: whose they are, what programs see of them, and regions and
+//! copies on them.
+
+mod driver;
+
+use accord_tests::{
+    Cluster, ClusterBuilder, Finished, Language, Optimize, Program, Variant, compile, gcc, repository_file,
+};
+use driver::driver;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Runs everything, or with this argument only looks.
+const LOOK: &str = "look";
+
+/// What all processes of a cluster need.
+struct Setup {
+    driver: TempDir,
+    program: PathBuf,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let driver = driver();
+        let kernels = Command::new(gcc("gcc"))
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(driver.path().join("kernels.so"))
+            .arg(repository_file("tests/programs/gpu/cluster_kernels.c"))
+            .status();
+        assert!(kernels.expect("gcc").success());
+        Self { driver, program: compiled("tests/programs/gpu/cluster.c", true) }
+    }
+
+    fn cluster(&self, gpus: &[u32]) -> ClusterBuilder {
+        Cluster::builder()
+            .hosts(u32::try_from(gpus.len()).expect("few hosts"))
+            .devices(0)
+            .gpus(gpus)
+            .env("LD_LIBRARY_PATH", self.driver.path())
+            .env("FAKE_CUDA_KERNELS", self.driver.path().join("kernels.so"))
+            .env("ACCORD_CACHE", "off")
+    }
+}
+
+fn compiled(source: &str, offload: bool) -> PathBuf {
+    let program = Program::read(repository_file(source), Language::C).expect("a program");
+    compile(&program, Variant { optimize: Optimize::Yes, offload, linked: false }).expect("gcc").program
+}
+
+fn run(cluster: &Cluster, host: usize, program: &Path, arguments: &[&str], env: &[(&str, &str)]) -> Finished {
+    let job = cluster.job(host, program).expect("libacc").args(arguments.iter().copied());
+    env.iter().fold(job, |job, (name, value)| job.env(name, *value)).run().expect("it runs")
+}
+
+fn passed(finished: Finished) -> Finished {
+    let finished = finished.success().expect("exit status 0");
+    assert!(finished.stdout.contains("PASS"), "{}", finished.report());
+    finished
+}
+
+fn devices(info: &Value) -> Vec<&Value> {
+    info["devices"].as_array().expect("devices").iter().collect()
+}
+
+#[test]
+fn everybody_sees_the_gpus_of_all_nodes() {
+    let setup = Setup::new();
+    let cluster = setup.cluster(&[1, 2]).start().unwrap();
+    let info = cluster.info().unwrap();
+    let rows: Vec<_> = devices(&info)
+        .iter()
+        .map(|row| (row["num"].as_u64(), row["type"].as_str(), row["node"].as_str(), row["ordinal"].as_u64()))
+        .collect();
+    let nvidia = Some("acc_device_nvidia");
+    let (h0, h1) = (Some("h0"), Some("h1"));
+    assert_eq!(
+        rows,
+        [(Some(0), nvidia, h0, Some(0)), (Some(1), nvidia, h1, Some(0)), (Some(2), nvidia, h1, Some(1))]
+    );
+    for row in devices(&info) {
+        assert_eq!((row["name"].as_str(), row["driver"].as_str()), (Some("Fake GPU"), Some("13.0")), "{row}");
+        assert_eq!((row["memory"].as_u64(), row["multiprocessors"].as_u64()), (Some(1 << 30), Some(4)), "{row}");
+        let uuid = format!("GPU-00000000-0000-000{}-0000-00000000000{}", row["node_id"], row["ordinal"]);
+        assert_eq!(row["uuid"].as_str(), Some(&*uuid), "{row}");
+    }
+    for host in [0, 1] {
+        let finished = passed(run(&cluster, host, &setup.program, &[LOOK], &[]));
+        assert!(finished.stdout.contains("3 nvidia, 0 cpu, default nvidia"), "{}", finished.report());
+        for num in 0..3 {
+            let line = format!("nvidia {num}: NVIDIA Fake GPU, CUDA 13.0, 1073741824 bytes, some free");
+            assert!(finished.stdout.contains(&line), "{}", finished.report());
+        }
+    }
+}
+
+#[test]
+fn regions_and_copies_run_on_gpus_of_all_nodes() {
+    let setup = Setup::new();
+    let cluster = setup.cluster(&[1, 2]).start().unwrap();
+    for host in [0, 1] {
+        passed(run(&cluster, host, &setup.program, &[], &[]));
+    }
+    // A program on a node without an agent has no device of its own.
+    passed(run(&cluster, 0, &setup.program, &[], &[("ACCORD_NODE", "elsewhere"), ("FAKE_CUDA_DEVICES", "0")]));
+}
+
+#[test]
+fn gpus_that_are_hidden_from_the_program_are_driven_by_the_agent() {
+    let setup = Setup::new();
+    let cluster = setup.cluster(&[2]).start().unwrap();
+    let debug = ("ACCORD_DEBUG", "1");
+    let said = |finished: Finished| {
+        let finished = passed(finished);
+        let said = [0, 1].map(|gpu| finished.stderr.contains(&format!("GPU {gpu} of this node")));
+        assert!(finished.stdout.contains("2 nvidia"), "{}", finished.report());
+        said
+    };
+    let visible = |value| run(&cluster, 0, &setup.program, &[], &[debug, ("CUDA_VISIBLE_DEVICES", value)]);
+    assert_eq!(said(visible("1")), [true, false]);
+    assert_eq!(said(visible("1,0")), [false, false]);
+    assert_eq!(said(visible("")), [true, true]);
+    let without_driver = ("LD_LIBRARY_PATH", "/nonexistent");
+    assert_eq!(said(run(&cluster, 0, &setup.program, &[], &[debug, without_driver])), [true, true]);
+}
+
+#[test]
+fn a_gpu_that_cannot_be_used_leaves_a_gap() {
+    let setup = Setup::new();
+    // Two of three, and a CPU device behind them.
+    let builder = setup.cluster(&[2]).devices(1).env("FAKE_CUDA_PROHIBITED", "1");
+    let cluster = builder.env("FAKE_CUDA_DEVICES", "3").start().unwrap();
+    let info = cluster.info().unwrap();
+    let rows: Vec<_> = devices(&info).iter().map(|row| (row["kind"].as_str(), row["ordinal"].as_u64())).collect();
+    assert_eq!(rows, [(Some("cuda"), Some(0)), (Some("cuda"), Some(2)), (Some("cpu"), Some(3))]);
+    passed(run(&cluster, 0, &setup.program, &[], &[]));
+    passed(run(&cluster, 0, &setup.program, &[], &[("ACCORD_NODE", "elsewhere")]));
+}
+
+#[test]
+fn a_program_without_code_for_gpus_gets_cpu_devices() {
+    let setup = Setup::new();
+    let program = compiled("tests/programs/gpu/cluster.c", false);
+    let cluster = setup.cluster(&[1, 1]).devices(1).start().unwrap();
+    let finished = passed(run(&cluster, 0, &program, &[], &[]));
+    assert!(finished.stdout.contains("0 nvidia, 2 cpu, default other"), "{}", finished.report());
+    let finished = passed(run(&cluster, 0, &setup.program, &[LOOK], &[]));
+    assert!(finished.stdout.contains("2 nvidia, 2 cpu, default nvidia"), "{}", finished.report());
+    drop(cluster);
+
+    let cluster = setup.cluster(&[1]).start().unwrap();
+    let finished = run(&cluster, 0, &program, &[], &[]);
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    let error = &finished.stderr;
+    assert!(error.contains("offers a CPU device") && error.contains("-foffload=nvptx-none"), "{}", finished.report());
+}
+
+#[test]
+fn a_driver_that_fails_leaves_cpu_devices_and_a_warning() {
+    for (init, said) in [("crash", "SIGABRT"), ("803", "restart the machine after a driver update")] {
+        let setup = Setup::new();
+        let builder = setup.cluster(&[0]).devices(1).env("FAKE_CUDA_INIT", init);
+        let cluster = builder.start().unwrap();
+        let info = cluster.info().unwrap();
+        let kinds: Vec<_> = devices(&info).iter().map(|row| row["kind"].as_str()).collect();
+        assert_eq!(kinds, [Some("cpu")]);
+        let messages = cluster.messages();
+        assert!(messages.contains("warn: GPUs offered: 0; the NVIDIA driver") && messages.contains(said), "{messages}");
+    }
+}
