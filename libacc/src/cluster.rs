@@ -42,6 +42,7 @@ pub(crate) fn connect(
         node_name,
         local: local_devices(trace.clone(), kernels, in_cluster),
         images: kernels.images(),
+        neighbors: gpus::neighbors(in_cluster)?,
         program: program(trace.is_some()),
         trace,
     });
@@ -74,6 +75,7 @@ fn devices(node_name: &str, config: &cpu::CpuConfig) -> Result<Vec<DeviceInfo>> 
 fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cluster: bool) -> LocalFactory {
     let kind = settings::emulated().unwrap_or(DeviceType::Cpu);
     let kernels = Arc::clone(kernels);
+    let ipc = in_cluster && settings::ipc().is_ok_and(|on| on);
     Box::new(move |devices| {
         let mut shown = None;
         let mut drives = |info: &DeviceInfo| {
@@ -85,7 +87,7 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
             .map(|info| -> Option<Arc<dyn LocalPort>> {
                 match info.kind {
                     DeviceKind::Cuda if in_cluster && !drives(info) => None,
-                    DeviceKind::Cuda => Some(gpus::port(info.clone(), &kernels, trace.clone())),
+                    DeviceKind::Cuda => Some(gpus::port(info.clone(), &kernels, trace.clone(), ipc)),
                     DeviceKind::Cpu => Some(Arc::new(CpuPort::new(info.clone(), kind, worker_program(), trace.clone()))),
                 }
             })

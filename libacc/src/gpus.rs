@@ -4,7 +4,7 @@ use crate::images;
 use crate::kernels::Kernels;
 use crate::ptx::TARGET_NVPTX;
 use crate::{elf, loader, report, settings};
-use accord_device::cuda::{self, CudaConfig};
+use accord_device::cuda::{self, CudaConfig, Neighbors};
 use accord_link::{CudaPort, LocalPort};
 use accord_types::{DeviceInfo, NodeId, SpanSink, settings as names};
 use std::ffi::OsStr;
@@ -41,8 +41,28 @@ pub(crate) fn is_among(info: &DeviceInfo, shown: &[DeviceInfo]) -> bool {
 }
 
 /// Drives a GPU in-process.
-pub(crate) fn port(info: DeviceInfo, kernels: &Kernels, trace: Option<Arc<dyn SpanSink>>) -> Arc<dyn LocalPort> {
+pub(crate) fn port(
+    info: DeviceInfo,
+    kernels: &Kernels,
+    trace: Option<Arc<dyn SpanSink>>,
+    ipc: bool,
+) -> Arc<dyn LocalPort> {
     let cache = cuda::cache_folder(settings::value(names::CACHE).as_deref().map(OsStr::new));
-    let config = CudaConfig { cache, images: kernels.images(), ipc: false };
+    let config = CudaConfig { cache, images: kernels.images(), ipc };
     Arc::new(CudaPort::new(info, config, trace))
+}
+
+/// Processes of this machine that drive GPUs of the session; none if `ACCORD_IPC` says so, or there can't be any.
+///
+/// # Errors
+/// `acc_error_invalid_argument` for a value without a meaning.
+pub(crate) fn neighbors(in_cluster: bool) -> Result<Option<Arc<Neighbors>>> {
+    let on = settings::ipc()? && in_cluster && usable();
+    Ok(on.then(|| {
+        Neighbors::new(|why| {
+            if settings::debug() {
+                report::print(&format!("accord: copies go over the network: {why}\n"));
+            }
+        })
+    }))
 }

@@ -41,6 +41,22 @@ pub(crate) fn debug() -> bool {
     *DEBUG.get_or_init(|| value(settings::DEBUG).is_some_and(|text| text != "0"))
 }
 
+/// `ACCORD_IPC`: GPUs of different processes of this machine copy to each other directly.
+///
+/// # Errors
+/// `acc_error_invalid_argument` for a value without a meaning.
+pub(crate) fn ipc() -> Result<bool> {
+    match value(settings::IPC).as_deref() {
+        None | Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        Some(other) => Err(Error::new(
+            ErrorCode::InvalidArgument,
+            format!("ACCORD_IPC is \"{other}\", which has no meaning"),
+        )
+        .remedy("use on or off")),
+    }
+}
+
 /// `ACCORD_EMULATE`: the type under which CPU devices appear; none or an unknown one is their own.
 pub(crate) fn emulated() -> Option<DeviceType> {
     let text = value(settings::EMULATE)?;

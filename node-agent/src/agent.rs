@@ -1,6 +1,6 @@
 //! Wires the parts of an agent together.
 
-use crate::config::{Config, Gpus};
+use crate::config::{Config, Gpus, Ipc};
 use crate::control::{self, Ending, Identity};
 use crate::inventory::{InventoryConfig, inventory};
 use crate::process::Spawner;
@@ -51,6 +51,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         key: key.clone(),
         libacc,
         cache: cache_folder(config.cache.as_ref().map(|folder| folder.as_os_str())),
+        ipc: config.ipc == Ipc::On,
     };
     let spawner = Spawner::new(program).map_err(|error| error.to_string())?;
     let supervisor = Supervisor::new(settings, spawner, report);

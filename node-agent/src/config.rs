@@ -39,6 +39,10 @@ pub struct Config {
     #[arg(long, env = "ACCORD_GPUS", value_name = "auto|off", value_enum, hide_possible_values = true, default_value = "auto")]
     pub gpus: Gpus,
 
+    /// Whether GPUs that different processes of this machine drive copy to each other directly.
+    #[arg(long, env = "ACCORD_IPC", value_name = "on|off", value_enum, hide_possible_values = true, default_value = "on")]
+    pub ipc: Ipc,
+
     /// CPU devices to divide the cores into [default: one per NUMA node, none beside GPUs].
     #[arg(long, env = "ACCORD_CPU_DEVICES", value_name = "COUNT")]
     pub cpu_devices: Option<u32>,
@@ -71,6 +75,16 @@ pub enum Gpus {
     #[default]
     Auto,
     /// None.
+    Off,
+}
+
+/// Whether GPUs of different processes of the machine copy to each other directly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum Ipc {
+    /// Where they can.
+    #[default]
+    On,
+    /// By way of the network, as between machines.
     Off,
 }
 

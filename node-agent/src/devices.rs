@@ -17,6 +17,8 @@ pub(crate) struct NodeDevices {
     pub(crate) libacc: Option<PathBuf>,
     /// Where compiled code for GPUs is kept; none: nowhere.
     pub(crate) cache: Option<PathBuf>,
+    /// Other processes of the machine may reach the memory of GPUs.
+    pub(crate) ipc: bool,
     /// What regions on GPUs print.
     pub(crate) printed: OnceLock<Option<Printed>>,
 }
@@ -31,6 +33,10 @@ impl DeviceFactory for NodeDevices {
         if let Some(Some(printed)) = self.printed.get() {
             printed.take(take);
         }
+    }
+
+    fn ipc(&self) -> bool {
+        self.ipc && self.devices.iter().any(|info| info.kind == DeviceKind::Cuda)
     }
 
     fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
@@ -52,7 +58,7 @@ impl NodeDevices {
             DeviceKind::Cuda => {
                 // Without it regions print to the agent's output.
                 let _ = self.printed.get_or_init(|| Printed::keep().ok());
-                let config = CudaConfig { cache: self.cache.clone(), images: work.images.clone(), ipc: false };
+                let config = CudaConfig { cache: self.cache.clone(), images: work.images.clone(), ipc: self.ipc };
                 Ok(CudaDevice::start(info.clone(), config)?)
             }
         }
@@ -100,11 +106,12 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_there_is_named() {
-        let devices = NodeDevices { devices: Vec::new(), libacc: None, cache: None, printed: OnceLock::new() };
+        let devices = NodeDevices { devices: Vec::new(), libacc: None, cache: None, ipc: true, printed: OnceLock::new() };
         let work = Work { program: ProgramSpec::default(), images: Arc::default() };
         let output: OutputSink = Arc::new(|_, _| {});
         let error = devices.create(&work, 3, output).err().expect("there is none");
         assert!(error.cause().contains("no device 3"), "{error}");
         assert_eq!(devices.count(), 0);
+        assert!(!devices.ipc(), "there is no GPU");
     }
 }

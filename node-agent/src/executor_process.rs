@@ -62,7 +62,13 @@ fn start() -> Result<(UnixStream, ExecutorConfig), String> {
         node_name: start.node_name,
         session: SessionId(start.session),
         key: Key::new(start.key).map_err(|error| error.to_string())?,
-        devices: Box::new(NodeDevices { devices, libacc, cache: cache_folder(Some(OsStr::new(&start.cache))), printed: OnceLock::new() }),
+        devices: Box::new(NodeDevices {
+            devices,
+            libacc,
+            cache: cache_folder(Some(OsStr::new(&start.cache))),
+            ipc: start.ipc,
+            printed: OnceLock::new(),
+        }),
     };
     Ok((control, config))
 }

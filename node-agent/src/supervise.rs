@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) libacc: Option<PathBuf>,
     /// Folder for compiled GPU code, if it is kept.
     pub(crate) cache: Option<PathBuf>,
+    /// GPUs of other processes of the machine are copied to directly.
+    pub(crate) ipc: bool,
 }
 
 /// What the coordinator is told.
@@ -325,6 +327,7 @@ impl Settings {
             libacc: self.libacc.as_ref().map(text).unwrap_or_default(),
             agent_pid: std::process::id(),
             cache: self.cache.as_ref().map_or_else(|| "off".to_owned(), text),
+            ipc: self.ipc,
         }
     }
 }

@@ -120,6 +120,9 @@ settings! {
     /// Log level of agents and coordinator.
     LOG = "ACCORD_LOG", "warn", "off|error|warn|info|debug", [],
         "Which messages of a coordinator or an agent go to its standard error; programs do not read it.";
+    /// Direct copies between processes.
+    IPC = "ACCORD_IPC", "on", "on|off", [],
+        "Lets GPUs that different processes of one machine drive copy to each other directly; read by programs and agents.";
     /// Folder for GPU code compiled before.
     CACHE = "ACCORD_CACHE", "(accord in ~/.cache)", "path|off", [],
         "Folder that keeps the GPU code of programs in compiled form, so that later starts compile nothing.";

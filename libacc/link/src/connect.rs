@@ -2,6 +2,7 @@
 
 use crate::cluster::LocalPort;
 use crate::session::Session;
+use accord_device::cuda::Neighbors;
 use accord_device::image::Images;
 use accord_fabric::{Key, ProgramSpec, door};
 use accord_runtime::ports::Cluster;
@@ -59,6 +60,8 @@ pub struct LinkSettings {
     pub local: LocalFactory,
     /// This program's code for GPUs.
     pub images: Arc<Images>,
+    /// Processes of this machine, for GPUs that copy to each other directly; none: they don't.
+    pub neighbors: Option<Arc<Neighbors>>,
     /// What remote executors are told of this program.
     pub program: ProgramSpec,
     /// Takes spans of remote devices, in this machine's clock; none: not traced.

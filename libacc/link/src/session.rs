@@ -4,6 +4,7 @@ use crate::cluster::LocalPort;
 use crate::connect::LinkSettings;
 use crate::local_copy;
 use crate::remote::{self, End, Link, LinkSpec, RemotePort};
+use accord_device::cuda::Neighbors;
 use accord_fabric::Key;
 use accord_fabric::door::{DoorConnection, Message};
 use accord_fabric::exchange::Exchange;
@@ -21,6 +22,7 @@ pub struct Session {
     ports: Vec<Arc<dyn Port>>,
     places: Vec<Place>,
     exchange: Arc<Exchange>,
+    neighbors: Option<Arc<Neighbors>>,
     links: Arc<Vec<Arc<Link>>>,
     /// Open as long as the session.
     door: Option<Arc<DoorConnection>>,
@@ -51,6 +53,7 @@ impl Session {
             ports: locals.iter().map(|port| Arc::clone(port) as Arc<dyn Port>).collect(),
             places: locals.into_iter().map(Place::Here).collect(),
             exchange: Exchange::new(),
+            neighbors: None,
             links: Arc::default(),
             door: None,
         }
@@ -68,6 +71,8 @@ impl Session {
             lease.devices.iter().map(|device| &device.info).filter(|info| own(info)).cloned().collect();
         let mut locals = (settings.local)(&here)?.into_iter();
         let exchange = Exchange::new();
+        let gpus_here = here.iter().any(|info| info.kind == DeviceKind::Cuda);
+        let neighbors = settings.neighbors.filter(|_| gpus_here);
         let transfers = Arc::new(AtomicU64::new(1));
         let program = Arc::new(settings.program);
         let mut links = BTreeMap::<NodeId, Arc<Link>>::new();
@@ -94,6 +99,7 @@ impl Session {
                     program: program.clone(),
                     images: settings.images.clone(),
                     trace: settings.trace.clone(),
+                    neighbors: neighbors.clone(),
                     transfers: transfers.clone(),
                 };
                 Link::new(spec, exchange.clone())
@@ -114,7 +120,7 @@ impl Session {
         if let Some(door) = &door {
             listen(door.clone(), links.clone())?;
         }
-        Ok(Self { ports, places, exchange, links, door })
+        Ok(Self { ports, places, exchange, neighbors, links, door })
     }
 
     /// What went over the links that were connected so far.
@@ -198,6 +204,9 @@ impl Drop for Session {
             link.close();
         }
         self.exchange.close(&over);
+        if let Some(neighbors) = &self.neighbors {
+            neighbors.close();
+        }
         if let Some(door) = &self.door {
             door.close();
         }

@@ -212,7 +212,9 @@ impl Commands<'_> {
                 let outbox = self.way_to(to, payload)?;
                 let pushing = session.exchange.push(transfer, to, len, outbox)?;
                 self.operate(device, queue, |slot, stream| {
-                    slot.device.copy_out(stream, slot.check(src, len)?, len, Box::new(ToDevice(pushing)))
+                    let sink = ToDevice { pushing, local, to, device: slot.device.clone(), len };
+                    slot.device.copy_out(stream, slot.check(src, len)?, len, Box::new(sink))
+                let local = session.local.clone();
                 })
             }
             Command::Relay { device, queue, src, target, dst, len, seq } => {
@@ -345,7 +347,8 @@ impl Commands<'_> {
             Ok((slot, dst, before)) => {
                 let destination =
                     Destination { device: slot.device.clone(), incoming: slot.incoming.clone(), dst, len };
-                exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)), None)?;
+                let placer = self.session.local.as_ref().map(|local| local.placer(from, &slot.device, dst, len));
+                exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)), placer)?;
                 match before {
                     Some((stream, last)) => {
                         let exchange = exchange.clone();

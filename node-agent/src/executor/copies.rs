@@ -1,11 +1,13 @@
 //! Copies between a device and its program.
 
 use super::events::Events;
-use accord_device::{Sink, Source};
+use super::neighbors::Local;
+use accord_device::cuda::Reached;
+use accord_device::{Device, Sink, Source};
 use accord_fabric::bulk::{Inbox, Incoming, Outbox, Outgoing};
 use accord_fabric::exchange::{Pushing, Voice};
 use accord_fabric::frame::PAYLOAD_MAX;
-use accord_fabric::wire::Event;
+use accord_fabric::wire::{Event, Party};
 use accord_fabric::words::Speaker;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::sync::Arc;
@@ -128,14 +130,28 @@ impl Sink for ToLane {
 }
 
 /// Sends bytes to another device.
-pub(super) struct ToDevice(pub(super) Pushing);
+pub(super) struct ToDevice {
+    pub(super) pushing: Pushing,
+    /// Other processes of this machine, of which `to` may be one.
+    pub(super) local: Option<Arc<Local>>,
+    pub(super) to: Party,
+    pub(super) device: Arc<dyn Device>,
+    pub(super) len: u64,
+}
 
 impl Sink for ToDevice {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        self.0.drain(piece)
+        self.pushing.drain(piece)
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.0.finish()
+        self.pushing.finish()
+    }
+
+    fn reach(&mut self) -> Result<Option<Reached>> {
+        match &self.local {
+            Some(local) => local.reach(&mut self.pushing, self.to, &*self.device, self.len),
+            None => Ok(None),
+        }
     }
 }

@@ -12,6 +12,7 @@ mod commands;
 mod copies;
 mod events;
 mod images;
+mod neighbors;
 mod peers;
 mod session;
 mod slot;
@@ -42,6 +43,11 @@ pub trait DeviceFactory: Send + Sync {
     /// their own, whose factory can't give it to their `output`.
     fn printed(&self, take: &mut dyn FnMut(&[u8])) {
         let _ = take;
+    }
+
+    /// Whether other processes of the machine may reach these devices' memory, and these devices theirs.
+    fn ipc(&self) -> bool {
+        false
     }
 
     /// Makes the device of this ordinal, with fresh memory. Called when the program starts to use it, and

@@ -3,6 +3,7 @@
 //! The pusher of a copy connects: its bytes go out on that lane, the target's words come back on it.
 
 use super::ExecutorConfig;
+use super::neighbors::Local;
 use super::session::spawn;
 use accord_fabric::Key;
 use accord_fabric::bulk::{Inbox, Outbox};
@@ -26,6 +27,7 @@ pub(super) struct Peers {
     session: SessionId,
     key: Key,
     exchange: Arc<Exchange>,
+    local: Option<Arc<Local>>,
     /// Counts what goes over peer lanes.
     pub(super) stats: Arc<LinkStats>,
     state: Mutex<State>,
@@ -41,13 +43,14 @@ struct State {
 }
 
 impl Peers {
-    pub(super) fn new(config: &ExecutorConfig, exchange: Arc<Exchange>) -> Arc<Self> {
+    pub(super) fn new(config: &ExecutorConfig, exchange: Arc<Exchange>, local: Option<Arc<Local>>) -> Arc<Self> {
         Arc::new(Self {
             node: config.node,
             node_name: config.node_name.clone(),
             session: config.session,
             key: config.key.clone(),
             exchange,
+            local,
             stats: Arc::default(),
             state: Mutex::default(),
         })
@@ -72,6 +75,10 @@ impl Peers {
 
     /// Connects, then hears what the target says until the lane ends.
     fn push_to(self: &Arc<Self>, node: Party, address: &str, outbox: &Arc<Outbox>) {
+        // First of all: what the target says on the lane depends on it.
+        if let Some(local) = &self.local {
+            local.meet(node);
+        }
         let hello = Hello::new(Lane::Peer, self.session, 0, self.node.0);
         let outcome = handshake::connect_to(address, &hello, &self.key, CONNECT_TIMEOUT).and_then(|stream| {
             let lane = Arc::new(stream);

@@ -2,6 +2,7 @@
 
 use super::commands;
 use super::events::Events;
+use super::neighbors::Local;
 use super::peers::Peers;
 use super::ExecutorConfig;
 use accord_device::Device;
@@ -33,6 +34,8 @@ pub(super) struct Session {
     pub(super) speaker: Arc<Speaker>,
     pub(super) exchange: Arc<Exchange>,
     pub(super) peers: Arc<Peers>,
+    /// Other processes of this machine.
+    pub(super) local: Option<Arc<Local>>,
     /// Wakes the thread that receives lanes.
     control: UnixStream,
     state: Mutex<State>,
@@ -54,8 +57,10 @@ impl Session {
         let exchange = Exchange::new();
         let speaker = Speaker::new(&config.node_name, stats.clone());
         exchange.arrived(FROM_PROGRAM, speaker.clone(), inbox.clone());
+        let local = Local::new(&config);
         Arc::new(Self {
-            peers: Peers::new(&config, exchange.clone()),
+            peers: Peers::new(&config, exchange.clone(), local.clone()),
+            local,
             events,
             inbox,
             outbox: Outbox::new(stats.clone()),
@@ -168,6 +173,9 @@ impl Session {
         self.inbox.close();
         self.outbox.close(&over);
         self.peers.close(&over);
+        if let Some(local) = &self.local {
+            local.close();
+        }
         for device in devices {
             device.shutdown();
         }

@@ -1690,6 +1690,9 @@ pub struct ExecutorStart {
     /// Folder for compiled GPU code; "off": none.
     #[prost(string, tag = "8")]
     pub cache: ::prost::alloc::string::String,
+    /// GPUs of other processes of the machine are copied to directly.
+    #[prost(bool, tag = "9")]
+    pub ipc: bool,
 }
 /// What the process prints that an agent starts to look for GPUs.
 #[allow(clippy::all)]

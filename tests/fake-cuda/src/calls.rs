@@ -152,6 +152,9 @@ calls! {
     fn cuMemImportFromShareableHandle(handle: *mut u64, descriptor: *mut c_void, kind: c_int) {
         *handle = if kind == 1 { memory::import(descriptor.addr() as c_int)? } else { return Err(INVALID_VALUE) };
         Ok(())
+        if setting("FAKE_CUDA_IMPORT", 1) == 0 {
+            return Err(801);
+        }
     }
     fn cuMemRelease(handle: u64) { memory::release(handle) }
     fn cuMemMap(start: u64, size: usize, _offset: usize, handle: u64, _flags: c_ulonglong) {

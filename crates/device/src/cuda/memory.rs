@@ -9,6 +9,7 @@ use cudarc::driver::sys::{
     CUmemAllocationHandleType as HandleType, CUmemAllocationProp, CUmemAllocationType, CUmemGenericAllocationHandle,
     CUmemLocation, CUmemLocationType,
 };
+use rustix::io::{FdFlags, fcntl_setfd};
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -195,11 +196,14 @@ impl Memory {
             let mut descriptor = -1i32;
             let kind = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
             // SAFETY: the driver writes a descriptor of 32 bits, which is the caller's.
-            unsafe {
+            let descriptor = unsafe {
                 let to = (&raw mut descriptor).cast();
                 self.context.driver.cuMemExportToShareableHandle(to, piece.handle, kind, 0).ok()?;
-                Some(OwnedFd::from_raw_fd(descriptor))
-            }
+                OwnedFd::from_raw_fd(descriptor)
+            };
+            // A worker that is started now must not keep the memory.
+            let _ = fcntl_setfd(&descriptor, FdFlags::CLOEXEC);
+            Some(descriptor)
         }))
     }
 

@@ -26,5 +26,5 @@ mod trace;
 pub use cache::cache_folder;
 pub use device::{CudaConfig, CudaDevice};
 pub use output::Printed;
-pub use ipc::{Giver, Place, Reached, Taker};
+pub use ipc::{Giver, Neighbors, Place, Reached, Taker};
 pub use probe::{Probe, inventory};

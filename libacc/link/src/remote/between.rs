@@ -2,9 +2,11 @@
 
 use super::core::Noise;
 use super::live::Live;
+use super::neighbors::Neighbor;
 use super::port::RemotePort;
 use crate::cluster::LocalPort;
-use accord_device::{Sink, Source};
+use accord_device::cuda::Reached;
+use accord_device::{Device, Sink, Source};
 use accord_fabric::exchange::{Arrival, ArrivalBytes, Exchange, Pushing};
 use accord_fabric::handshake::FROM_PROGRAM;
 use accord_fabric::wire::Command;
@@ -76,9 +78,10 @@ pub(crate) fn local_to_remote(
     let transfer = live.spec.transfer();
     let pushing = exchange.push(transfer, live.spec.node.0, len, live.outbox.clone())?;
     live.expect(target, transfer, FROM_PROGRAM, len)?;
-    let sink = ToRemote(pushing);
+    let device = source.port.device()?;
+    let sink = ToRemote { pushing, neighbor: live.spec.neighbor(), device: device.clone(), len };
     let stream = source.port.stream(queue)?;
-    let seq = source.port.device()?.copy_out(stream, source.start, len, Box::new(sink))?;
+    let seq = device.copy_out(stream, source.start, len, Box::new(sink))?;
     source.port.advance(queue, seq);
     Ok(())
 }
@@ -107,7 +110,8 @@ pub(crate) fn remote_to_local(
             Err(error) => ending.landed(Err(error)),
         }
     };
-    exchange.expect(transfer, live.spec.node.0, len, Box::new(take), None)?;
+    let placer = live.spec.neighbor().map(|neighbor| neighbor.placer(&device, dst, len));
+    exchange.expect(transfer, live.spec.node.0, len, Box::new(take), placer)?;
     let before = target.port.last(QueueId::SYNC);
     if before.0 == 0 {
         exchange.due(transfer, Ok(()));
@@ -149,15 +153,27 @@ impl Live {
     }
 }
 
-struct ToRemote(Pushing);
+struct ToRemote {
+    pushing: Pushing,
+    neighbor: Option<Neighbor>,
+    device: Arc<dyn Device>,
+    len: u64,
+}
 
 impl Sink for ToRemote {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        self.0.drain(piece)
+        self.pushing.drain(piece)
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.0.finish()
+        self.pushing.finish()
+    }
+
+    fn reach(&mut self) -> Result<Option<Reached>> {
+        match &self.neighbor {
+            Some(neighbor) => neighbor.reach(&mut self.pushing, &*self.device, self.len),
+            None => Ok(None),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The way to one node's executor, connected at its first use.
 
 use super::live::Live;
+use accord_device::cuda::Neighbors;
 use accord_device::image::Images;
 use accord_fabric::exchange::Exchange;
 use accord_fabric::stats::Counters;
@@ -22,6 +23,8 @@ pub(crate) struct LinkSpec {
     /// The program's code for GPUs.
     pub(crate) images: Arc<Images>,
     pub(crate) trace: Option<Arc<dyn SpanSink>>,
+    /// Processes of this machine, if GPUs of this one copy to theirs directly.
+    pub(crate) neighbors: Option<Arc<Neighbors>>,
     /// Transfers are numbered through the whole session.
     pub(crate) transfers: Arc<AtomicU64>,
 }

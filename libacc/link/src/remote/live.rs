@@ -87,6 +87,7 @@ impl Live {
             spec,
         };
         live.start()?;
+        live.spec.meet();
         let live = Arc::new(live);
         for lane in &live.bulk_lanes {
             live.outbox.add(lane.clone());

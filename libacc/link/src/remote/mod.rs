@@ -17,6 +17,7 @@ mod images;
 mod landings;
 mod link;
 mod live;
+mod neighbors;
 mod patience;
 mod port;
 mod receiver;

@@ -242,6 +242,7 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalPort>
         devices: Vec::new(),
         local: Box::new(move |_| Ok(locals.iter().cloned().map(Some).collect())),
         images: Arc::default(),
+        neighbors: None,
         program: ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() },
         trace,
     }

@@ -5,6 +5,7 @@
 
 mod giver;
 mod imports;
+mod neighbors;
 mod place;
 mod socket;
 mod taker;
@@ -12,6 +13,7 @@ mod taker;
 pub use giver::Giver;
 pub(crate) use giver::Owed;
 pub(crate) use imports::Imports;
+pub use neighbors::Neighbors;
 pub use place::Place;
 pub(crate) use place::PLACE_PIECES_MAX;
 pub use taker::{Reached, Taker};
