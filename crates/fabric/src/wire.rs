@@ -43,8 +43,9 @@ pub enum Command {
     Open { device: u32, ticket: u64 },
     /// Ends a device. Reply: nothing.
     Close { device: u32, ticket: u64 },
-    /// Puts memory behind a range.
-    Map { device: u32, start: u64, len: u64 },
+    /// Puts memory behind a range. With a ticket there is a reply, and a failure is that of this range only; with ticket 0
+    /// there is none, and it is the device's.
+    Map { device: u32, ticket: u64, start: u64, len: u64 },
     /// Operation: gives memory back.
     Unmap { device: u32, queue: u32, start: u64, len: u64 },
     /// Operation: writes the payload.

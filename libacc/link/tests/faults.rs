@@ -164,7 +164,7 @@ fn a_program_that_dies_leaves_nothing() {
     // It dies while its device works and a copy waits for bytes.
     let mut bytes = Vec::new();
     let copy = Command::CopyIn { device: 0, queue: 1, dst: 0x1000_0000_0000, len: 100, transfer: 1, eager: true };
-    frame::put(&mut bytes, &Command::Map { device: 0, start: 0x1000_0000_0000, len: MIB }, &[]).unwrap();
+    frame::put(&mut bytes, &Command::Map { device: 0, ticket: 0, start: 0x1000_0000_0000, len: MIB }, &[]).unwrap();
     frame::put(&mut bytes, &copy, &[]).unwrap();
     frame::put(&mut bytes, &Command::Clock { ticket: 3 }, &[]).unwrap();
     client.write_all(&bytes).unwrap();
@@ -280,7 +280,7 @@ fn nonsense_in_commands_fails_queues_only() {
         Command::Launch { device: 0, queue: 6, function: 9, gangs: 0, workers: 0, vector: 0, slots: u32::MAX },
         Command::WaitQueue { device: 0, queue: 7, other: 1, seq: u64::MAX },
         Command::Unmap { device: 0, queue: 8, start, len: u64::MAX },
-        Command::Map { device: 0, start: 0, len: u64::MAX },
+        Command::Map { device: 0, ticket: 0, start: 0, len: u64::MAX },
         Command::Relay { device: 0, queue: 9, src: start, target: 66, dst: start, len: 8, seq: 0 },
     ];
     for command in commands {

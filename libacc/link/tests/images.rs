@@ -7,7 +7,7 @@ use accord_fabric::Key;
 use accord_link::{LinkSettings, connect_direct};
 use accord_runtime::ports::{Cluster, Port};
 use accord_types::{
-    ArgBlock, DeviceKind, FunctionSpec, ImageRef, LaunchDims, ObjectSpec, QueueId,
+    ArgBlock, DeviceKind, ErrorCode, FunctionSpec, ImageRef, LaunchDims, ObjectSpec, QueueId,
 };
 use common::*;
 use std::sync::Arc;
@@ -85,4 +85,23 @@ fn a_device_that_starts_anew_in_the_same_executor_needs_no_code_again() {
     port.start().unwrap();
     assert_eq!(agent.images().ids(), [id]);
     assert!(session.counters()[0].command_sent - before < 4096);
+}
+
+#[test]
+fn memory_that_a_gpu_lacks_is_an_error_of_the_allocation_and_not_of_the_device() {
+    let key = Key::random().unwrap();
+    let agent = Agent::start(1, 1, &key, regions(&Gate::default()));
+    let mut lease = lease(std::slice::from_ref(&agent), 1);
+    lease.devices[0].info.kind = DeviceKind::Cuda;
+    // What the device has is not free: another program holds the rest.
+    lease.devices[0].info.memory = 2 * MEMORY;
+    let session = connect_direct(lease, &key, settings(None, Vec::new())).unwrap();
+    let port = &session.ports()[0];
+    port.start().unwrap();
+    let start = port.addresses().0;
+    port.map(start, MEMORY).unwrap();
+    let error = port.map(start.offset(MEMORY), MIB).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::OutOfMemory, "{error}");
+    launch(&**port, QueueId::SYNC, ADD, &[start.0, 1, 8]).unwrap();
+    assert_eq!(read_back(&**port, start, 8), [1; 8]);
 }

@@ -102,13 +102,15 @@ impl Commands<'_> {
                 events.flush_spans();
                 events.reply(ticket, 0, 0);
             }
-            Command::Map { device, start, len } => {
+            Command::Map { device, ticket, start, len } => {
                 let done = match self.slots.get(&device) {
                     Some(slot) => slot.check(start, len).and_then(|start| slot.device.map(start, len)),
                     None => Err(not_open()),
                 };
-                if let Err(error) = done {
-                    events.failed(device, ALL, error);
+                match (ticket, done) {
+                    (0, Ok(())) => {}
+                    (0, Err(error)) => events.failed(device, ALL, error),
+                    (ticket, done) => events.reply_done(ticket, done.map(|()| 0)),
                 }
             }
             Command::Image { offset, len } => {
@@ -211,10 +213,10 @@ impl Commands<'_> {
                 let transfer = TransferId(transfer);
                 let outbox = self.way_to(to, payload)?;
                 let pushing = session.exchange.push(transfer, to, len, outbox)?;
+                let local = session.local.clone();
                 self.operate(device, queue, |slot, stream| {
                     let sink = ToDevice { pushing, local, to, device: slot.device.clone(), len };
                     slot.device.copy_out(stream, slot.check(src, len)?, len, Box::new(sink))
-                let local = session.local.clone();
                 })
             }
             Command::Relay { device, queue, src, target, dst, len, seq } => {

@@ -202,8 +202,17 @@ impl Port for RemotePort {
                 format!("{len} bytes are wanted, {} of {} are left", self.memory - state.mapped, self.memory),
             ).remedy("free data that is no longer needed, or spread it over more devices")));
         }
-        state.mapped += len;
-        core.put(&Command::Map { device: self.device(), start: start.0, len }, &[])
+        let (device, start) = (self.device(), start.0);
+        if self.info.kind == DeviceKind::Cpu {
+            // Its memory is there when it is used: nothing to wait for.
+            state.mapped += len;
+            return core.put(&Command::Map { device, ticket: 0, start, len }, &[]);
+        }
+        drop(core);
+        // A GPU's may be somebody else's, which is an error of this allocation and not of the device.
+        live.ask(|ticket| Command::Map { device, ticket, start, len }, &[])?;
+        live.core().device(device)?.mapped += len;
+        Ok(())
     }
 
     fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()> {
