@@ -1,0 +1,308 @@
+//! Copies between GPUs that different processes of one machine drive, on the driver that the tests bring along. The programs
+//! are this binary, started again: they use a session as libacc does, and count what went over its lanes.
+
+mod driver;
+
+use accord_device::cuda::{CudaConfig, Neighbors};
+use accord_fabric::{Key, ProgramSpec, door};
+use accord_link::{CudaPort, LinkSettings, LocalPort, Order, Session, connect_direct};
+use accord_runtime::ports::{Cluster as _, Port, ReadWhen};
+use accord_tests::{Cluster, Finished, Job};
+use accord_types::{DevicePtr, HostRange, OrderPolicy, QueueId, SessionRequest};
+use libtest_mimic::{Arguments, Failed, Trial};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Test = Result<(), Failed>;
+
+/// What the program is to do.
+const PROGRAM: &str = "ACCORD_TEST_IPC_PROGRAM";
+const MIB: u64 = 1 << 20;
+/// More than a piece, and on no boundary.
+const LEN: u64 = 66 * MIB + 3;
+const OFFSET: u64 = 5;
+/// What may go over lanes besides payload.
+const WORDS_MAX: u64 = 10_000;
+
+fn main() {
+    let args = Arguments::from_args();
+    if let Ok(what) = std::env::var(PROGRAM) {
+        let done = match what.as_str() {
+            "copies" => copies(),
+            _ => endless_copies(),
+        };
+        if let Err(error) = done {
+            println!("failed: {}", error.message().unwrap_or_default());
+            std::process::exit(1);
+        }
+        return;
+    }
+    let tests = [
+        ("executors_copy_without_lanes", executors as fn() -> Test),
+        ("a_program_and_an_executor_copy_without_lanes", program_and_executor),
+        ("a_hidden_gpu_of_the_programs_own_node_is_a_neighbor", hidden_gpu),
+        ("lanes_are_used_if_people_say_so", switched_off),
+        ("lanes_are_used_if_the_driver_refuses", driver_refuses),
+        ("lanes_are_used_if_only_one_side_can", one_side_cannot),
+        ("the_death_of_an_executor_is_an_error_and_no_hang", death_of_an_executor),
+    ];
+    let trials = tests.into_iter().map(|(name, test)| Trial::test(name, test)).collect();
+    libtest_mimic::run(&args, trials).exit();
+}
+
+// The program.
+
+/// A session over all devices; those of the node `ACCORD_NODE` are driven here as far as `CUDA_VISIBLE_DEVICES` shows them.
+fn session() -> Result<(Session, door::DoorConnection), Failed> {
+    let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
+    let (address, node_name) = (variable("ACCORD_COORDINATOR")?, variable("ACCORD_NODE")?);
+    let key = Key::read(Path::new(&variable("ACCORD_KEY_FILE")?))?;
+    let request = SessionRequest {
+        node_name: node_name.clone(),
+        pid: std::process::id(),
+        program: "ipc".to_owned(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Global,
+    };
+    let (lease, door) = door::open(&address, &key, Duration::from_secs(10), &request)?;
+    let ipc = variable("ACCORD_IPC").as_deref() != Ok("off");
+    let shown = variable("CUDA_VISIBLE_DEVICES").map_or(u32::MAX, |list| list.split(',').count() as u32);
+    let settings = LinkSettings {
+        coordinator: None,
+        kind: None,
+        node_name,
+        order: Order::Global,
+        rank: None,
+        devices: Vec::new(),
+        local: Box::new(move |devices| {
+            let port = |info: &accord_types::DeviceInfo| -> Arc<dyn LocalPort> {
+                Arc::new(CudaPort::new(info.clone(), CudaConfig { ipc, ..CudaConfig::default() }, None))
+            };
+            Ok(devices.iter().map(|info| (info.id.ordinal < shown).then(|| port(info))).collect())
+        }),
+        images: Arc::default(),
+        neighbors: ipc.then(|| Neighbors::new(|why| println!("note: {why}"))),
+        program: ProgramSpec { exe: "/bin/ipc".to_owned(), ..ProgramSpec::default() },
+        trace: None,
+    };
+    Ok((connect_direct(lease, &key, settings)?, door))
+}
+
+/// A started device, and where a copy begins in its memory.
+type Started = (Arc<dyn Port>, DevicePtr);
+
+fn started(session: &Session) -> Result<Vec<Started>, Failed> {
+    let start = |port: &Arc<dyn Port>| {
+        port.start()?;
+        let start = port.addresses().0;
+        port.map(start, 70 * MIB)?;
+        Ok((port.clone(), start.offset(OFFSET)))
+    };
+    session.ports().iter().map(start).collect()
+}
+
+fn pattern(seed: usize) -> Vec<u8> {
+    let block: Vec<u8> = (0..65_521).map(|n: usize| (n.wrapping_mul(seed * 2 + 1) >> 3) as u8).collect();
+    let mut bytes = block.repeat(LEN as usize / block.len() + 1);
+    bytes.truncate(LEN as usize);
+    bytes
+}
+
+fn range(bytes: &[u8]) -> HostRange {
+    HostRange { start: bytes.as_ptr().expose_provenance(), len: bytes.len() }
+}
+
+/// Bytes on all lanes of the session so far, as the executors and the program have counted.
+fn on_lanes(session: &Session) -> Result<u64, Failed> {
+    let sent = |counters: accord_fabric::stats::Counters| counters.bulk_sent + counters.bulk_received;
+    Ok(session.report()?.into_iter().map(|link| sent(link.program) + sent(link.executor) + sent(link.peers)).sum())
+}
+
+/// Copies from each device to each other, twice, and says how many bytes went over lanes at most for one copy.
+fn copies() -> Test {
+    let (session, _door) = session()?;
+    let devices = started(&session)?;
+    let mut most = 0;
+    for seed in 0..2 {
+        for (source, (from, src)) in devices.iter().enumerate() {
+            for (target, (to, dst)) in devices.iter().enumerate().filter(|(target, _)| *target != source) {
+                let bytes = pattern(seed * 100 + source * 10 + target);
+                from.copy_in(QueueId(1), *src, range(&bytes), ReadWhen::BeforeReturn)?;
+                from.wait(&[QueueId(1)])?;
+                let before = on_lanes(&session)?;
+                session.copy_between(QueueId(1), source, *src, target, *dst, LEN)?;
+                from.wait(&[QueueId(1)])?;
+                most = most.max(on_lanes(&session)? - before);
+                let mut arrived = vec![0; LEN as usize];
+                let into = HostRange { start: arrived.as_mut_ptr().expose_provenance(), len: arrived.len() };
+                to.copy_out(QueueId::SYNC, *dst, into)?;
+                to.wait(&[QueueId::SYNC])?;
+                if arrived != bytes {
+                    return Err(format!("wrong bytes from {source} to {target}").into());
+                }
+            }
+        }
+    }
+    // Memory that was mapped anew is another piece.
+    let (port, start) = devices.last().ok_or("no device")?;
+    let base = DevicePtr(start.0 - OFFSET);
+    port.unmap(QueueId::SYNC, base, 70 * MIB)?;
+    port.wait(&[QueueId::SYNC])?;
+    port.map(base, 70 * MIB)?;
+    println!("devices={} lanes={most}", devices.len());
+    Ok(())
+}
+
+/// Copies back and forth between the first and the last device until that fails.
+fn endless_copies() -> Test {
+    let (session, _door) = session()?;
+    let devices = started(&session)?;
+    let last = devices.len() - 1;
+    for round in 0u64.. {
+        let (source, target) = if round.is_multiple_of(2) { (0, last) } else { (last, 0) };
+        session.copy_between(QueueId(1), source, devices[source].1, target, devices[target].1, LEN)?;
+        devices[source].0.wait(&[QueueId(1)])?;
+        if round == 4 {
+            println!("under way");
+        }
+    }
+    Ok(())
+}
+
+// The tests.
+
+fn program(cluster: &Cluster, driver: &Path, node: &str, what: &str) -> Result<Job, Failed> {
+    Ok(Job::new(std::env::current_exe()?)
+        .env(PROGRAM, what)
+        .env("LD_LIBRARY_PATH", driver)
+        .env("ACCORD_COORDINATOR", cluster.address())
+        .env("ACCORD_KEY_FILE", cluster.key_file())
+        .env("ACCORD_NODE", node)
+        .timeout(Duration::from_secs(60)))
+}
+
+fn cluster(driver: &Path, gpus: &[u32], environment: &[(&str, &str)]) -> Result<Cluster, Failed> {
+    let builder = Cluster::builder().hosts(gpus.len() as u32).devices(0).gpus(gpus).env("LD_LIBRARY_PATH", driver);
+    let builder = builder.env("ACCORD_CACHE", "off");
+    Ok(environment.iter().fold(builder, |builder, (name, value)| builder.env(name, *value)).start()?)
+}
+
+fn lanes(finished: &Finished, devices: usize) -> Result<u64, Failed> {
+    if finished.code() != 0 || !finished.stdout.contains(&format!("devices={devices} ")) {
+        return Err(finished.report().into());
+    }
+    let text = finished.stdout.split("lanes=").nth(1).and_then(|rest| rest.split_whitespace().next());
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| finished.report().into())
+}
+
+fn few(finished: &Finished, devices: usize) -> Test {
+    match lanes(finished, devices)? {
+        0..WORDS_MAX => Ok(()),
+        bytes => Err(format!("{bytes} bytes went over lanes").into()),
+    }
+}
+
+fn many(finished: &Finished, devices: usize) -> Test {
+    // Each side counts them.
+    match lanes(finished, devices)? {
+        bytes if bytes >= LEN => Ok(()),
+        bytes => Err(format!("only {bytes} bytes went over lanes").into()),
+    }
+}
+
+/// No agent offers anything of the program's node.
+const ELSEWHERE: &str = "elsewhere";
+
+fn executors() -> Test {
+    let driver = driver::driver();
+    let cluster = cluster(driver.path(), &[1, 1], &[])?;
+    few(&program(&cluster, driver.path(), ELSEWHERE, "copies")?.run()?, 2)
+}
+
+fn program_and_executor() -> Test {
+    let driver = driver::driver();
+    let cluster = cluster(driver.path(), &[1, 1], &[])?;
+    few(&program(&cluster, driver.path(), "h0", "copies")?.run()?, 2)
+}
+
+fn hidden_gpu() -> Test {
+    let driver = driver::driver();
+    let cluster = cluster(driver.path(), &[2], &[])?;
+    let job = program(&cluster, driver.path(), "h0", "copies")?;
+    few(&job.env("CUDA_VISIBLE_DEVICES", "0").run()?, 2)
+}
+
+fn switched_off() -> Test {
+    let driver = driver::driver();
+    let off = cluster(driver.path(), &[1, 1], &[("ACCORD_IPC", "off")])?;
+    many(&program(&off, driver.path(), ELSEWHERE, "copies")?.run()?, 2)?;
+    many(&program(&off, driver.path(), "h0", "copies")?.run()?, 2)?;
+    let on = cluster(driver.path(), &[1, 1], &[])?;
+    many(&program(&on, driver.path(), "h0", "copies")?.env("ACCORD_IPC", "off").run()?, 2)
+}
+
+fn driver_refuses() -> Test {
+    let driver = driver::driver();
+    let cluster = cluster(driver.path(), &[1, 1], &[("FAKE_CUDA_IMPORT", "0")])?;
+    many(&program(&cluster, driver.path(), ELSEWHERE, "copies")?.run()?, 2)?;
+    let messages = cluster.messages();
+    let told = messages.matches("copies go over the network").count();
+    // Each of the two executors takes memory of the other one.
+    if told != 2 || !messages.contains("cuMemImportFromShareableHandle") {
+        return Err(format!("it should be told twice: {messages}").into());
+    }
+    let finished = program(&cluster, driver.path(), "h0", "copies")?.env("FAKE_CUDA_IMPORT", "0").run()?;
+    many(&finished, 2)?;
+    if finished.stdout.matches("note: ").count() != 1 {
+        return Err(finished.report().into());
+    }
+    Ok(())
+}
+
+fn one_side_cannot() -> Test {
+    let driver = driver::driver();
+    let cluster = cluster(driver.path(), &[1, 1], &[("FAKE_CUDA_IPC", "0")])?;
+    many(&program(&cluster, driver.path(), ELSEWHERE, "copies")?.run()?, 2)?;
+    // What the executor can't give, the program can.
+    many(&program(&cluster, driver.path(), "h0", "copies")?.run()?, 2)
+}
+
+/// Executors of an agent: its children.
+fn executors_of(agent: u32) -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    ids.filter(|id| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        parent == Some(agent.to_string().as_str())
+    })
+    .collect()
+}
+
+fn death_of_an_executor() -> Test {
+    let driver = driver::driver();
+    let cluster = cluster(driver.path(), &[1, 1], &[])?;
+    for (node, victim) in [(ELSEWHERE, 0), (ELSEWHERE, 1), ("h0", 1)] {
+        let running = program(&cluster, driver.path(), node, "endless")?.start()?;
+        running.await_output("under way")?;
+        let agent = cluster.agent_id(victim).ok_or("no agent")?;
+        let executors = executors_of(agent);
+        if executors.is_empty() {
+            return Err("there is no executor".into());
+        }
+        for executor in executors {
+            kill(Pid::from_raw(executor), Signal::SIGKILL)?;
+        }
+        let finished = running.finish()?;
+        if finished.timed_out || finished.code() != 1 || !finished.stdout.contains("failed: ") {
+            return Err(finished.report().into());
+        }
+        // The others are well.
+        few(&program(&cluster, driver.path(), node, "copies")?.run()?, 2)?;
+    }
+    Ok(())
+}
