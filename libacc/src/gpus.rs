@@ -6,7 +6,7 @@ use crate::ptx::TARGET_NVPTX;
 use crate::{elf, loader, report, settings};
 use accord_device::cuda::{self, CudaConfig, Neighbors};
 use accord_link::{CudaPort, LocalPort};
-use accord_types::{DeviceInfo, NodeId, SpanSink, settings as names};
+use accord_types::{DeviceInfo, NodeId, Result, SpanSink, settings as names};
 use std::ffi::OsStr;
 use std::sync::Arc;
 

@@ -1,7 +1,9 @@
 //! The driver's functions.
 #![allow(unreachable_pub)] // They are found by their names.
 
-use crate::control::{INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, begin, setting};
+use crate::control::{
+    ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, begin, lose_context, setting,
+};
 use crate::memory;
 use crate::module::{self, Function, Module};
 use crate::stream::{Event, Stream};
@@ -113,9 +115,9 @@ calls! {
             16 => 4,          // multiprocessors
             102 => 1,         // mapping at chosen addresses
             20 if setting("FAKE_CUDA_PROHIBITED", NONE) == u64::from(device.unsigned_abs()) => 2, // compute mode
+            103 => setting("FAKE_CUDA_IPC", 1) as c_int, // descriptors of memory
             13 => 1_000_000,  // clock, kHz
             _ => 0,
-            103 => setting("FAKE_CUDA_IPC", 1) as c_int, // descriptors of memory
         };
         Ok(())
     }
@@ -150,11 +152,11 @@ calls! {
         Ok(())
     }
     fn cuMemImportFromShareableHandle(handle: *mut u64, descriptor: *mut c_void, kind: c_int) {
-        *handle = if kind == 1 { memory::import(descriptor.addr() as c_int)? } else { return Err(INVALID_VALUE) };
-        Ok(())
         if setting("FAKE_CUDA_IMPORT", 1) == 0 {
             return Err(801);
         }
+        *handle = if kind == 1 { memory::import(descriptor.addr() as c_int)? } else { return Err(INVALID_VALUE) };
+        Ok(())
     }
     fn cuMemRelease(handle: u64) { memory::release(handle) }
     fn cuMemMap(start: u64, size: usize, _offset: usize, handle: u64, _flags: c_ulonglong) {
@@ -164,6 +166,8 @@ calls! {
     fn cuMemSetAccess(start: u64, size: usize, _access: *const c_void, _count: usize) { memory::check(start, size) }
     fn cuMemHostAlloc(memory: *mut u64, size: usize, _flags: c_uint) { *memory = memory::pin(size); Ok(()) }
     fn cuMemFreeHost(memory: u64) { memory::unpin(memory) }
+    fn cuMemHostRegister_v2(start: u64, size: usize, _flags: c_uint) { memory::register(start, size) }
+    fn cuMemHostUnregister(start: u64) { memory::unregister(start) }
     fn cuMemAlloc_v2(start: *mut u64, bytes: usize) { *start = memory::allocate(current()?, bytes)?; Ok(()) }
     fn cuMemFree_v2(start: u64) { memory::free_allocation(start) }
     fn cuPointerGetAttribute(value: *mut c_uint, _attribute: c_int, address: u64) {
@@ -173,8 +177,8 @@ calls! {
     fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, raw: *mut c_void) {
         memory::check(to, bytes)?;
         current()?;
-        if memory::is_pinned(from) {
-            copy(&*stream(raw)?, to, from, bytes);
+        if memory::reaches(from, bytes)? {
+            copy_locked(&*stream(raw)?, to, from, bytes, from);
         } else {
             let taken = std::slice::from_raw_parts(from as *const u8, bytes).to_vec();
             // SAFETY: the range was checked.
@@ -185,8 +189,10 @@ calls! {
     fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, bytes: usize, raw: *mut c_void) {
         memory::check(from, bytes)?;
         current()?;
-        copy(&*stream(raw)?, to, from, bytes);
-        if !memory::is_pinned(to) {
+        if memory::reaches(to, bytes)? {
+            copy_locked(&*stream(raw)?, to, from, bytes, to);
+        } else {
+            copy(&*stream(raw)?, to, from, bytes);
             stream(raw)?.wait();
         }
         Ok(())
@@ -305,6 +311,18 @@ pub struct Link {
 fn copy(stream: &Stream, to: u64, from: u64, bytes: usize) {
     // SAFETY: callers have checked the device's side; the other is the caller's promise.
     stream.put(move || unsafe { (from as *const u8).copy_to(to as *mut u8, bytes) });
+}
+
+/// A copy from or to memory at `host`, which has to be pinned or locked still when its turn comes.
+fn copy_locked(stream: &Stream, to: u64, from: u64, bytes: usize, host: u64) {
+    stream.put(move || {
+        if memory::reaches(host, bytes) == Ok(true) {
+            // SAFETY: callers have checked the device's side; the host's is there as long as it is locked.
+            unsafe { (from as *const u8).copy_to(to as *mut u8, bytes) };
+        } else {
+            lose_context(ILLEGAL_ADDRESS);
+        }
+    });
 }
 
 /// See the driver's manual.

@@ -1,5 +1,6 @@
 //! What tests ask the driver for besides the driver's own calls.
 
+use crate::memory;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -14,6 +15,9 @@ pub(crate) const INVALID_CONTEXT: i32 = 201;
 pub(crate) const INVALID_HANDLE: i32 = 400;
 pub(crate) const NOT_FOUND: i32 = 500;
 pub(crate) const NOT_READY: i32 = 600;
+pub(crate) const ILLEGAL_ADDRESS: i32 = 700;
+pub(crate) const ALREADY_REGISTERED: i32 = 712;
+pub(crate) const NOT_REGISTERED: i32 = 713;
 
 static KERNELS: Mutex<Option<HashMap<String, Kernel>>> = Mutex::new(None);
 /// Call, calls until it fails, error.
@@ -47,6 +51,13 @@ pub extern "C" fn fake_cuda_fail(name: *const c_char, after: u32, code: i32) {
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_links() -> u32 {
     LINKS.load(Ordering::Relaxed)
+}
+
+/// How many ranges of the program's memory are locked that overlap this one.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_registered(start: u64, len: u64) -> u32 {
+    let overlaps = |(at, bytes): &&(u64, u64)| *at < start.saturating_add(len) && start < at + bytes;
+    memory::registered().iter().filter(overlaps).count() as u32
 }
 
 /// The function that stands for a kernel: one that this process has registered, else one of the library `FAKE_CUDA_KERNELS`.

@@ -1,6 +1,6 @@
 //! Device memory: mappings of this process.
 
-use crate::control::{INVALID_VALUE, OUT_OF_MEMORY, lock, setting};
+use crate::control::{ALREADY_REGISTERED, INVALID_VALUE, NOT_REGISTERED, OUT_OF_MEMORY, lock, setting};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
@@ -10,6 +10,8 @@ use std::sync::Mutex;
 static MAPPED: Mutex<BTreeMap<u64, (u64, i32)>> = Mutex::new(BTreeMap::new());
 /// Pinned host memory: start to end.
 static PINNED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+/// What of it is the program's own, locked later: first byte, length.
+static REGISTERED: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 /// Bytes taken, by device.
 static TAKEN: Mutex<BTreeMap<i32, u64>> = Mutex::new(BTreeMap::new());
 /// Pieces by handle.
@@ -46,8 +48,6 @@ pub(crate) fn unreserve(start: u64, len: usize) {
 
 pub(crate) fn create(device: i32, len: u64, shareable: bool) -> Result<u64, i32> {
     take(device, len)?;
-    let mut pieces = lock(&PIECES);
-    let handle = pieces.keys().next_back().map_or(1, |last| last + 1);
     let file = if shareable {
         // SAFETY: the name ends with a zero byte; the descriptor is new.
         let file = unsafe {
@@ -65,6 +65,8 @@ pub(crate) fn create(device: i32, len: u64, shareable: bool) -> Result<u64, i32>
 }
 
 fn add(piece: Piece) -> u64 {
+    let mut pieces = lock(&PIECES);
+    let handle = pieces.keys().next_back().map_or(1, |last| last + 1);
     pieces.insert(handle, piece);
     handle
 }
@@ -124,6 +126,7 @@ pub(crate) fn map(start: u64, len: u64, handle: u64) -> Result<(), i32> {
     if size != len || overlaps || !start.is_multiple_of(2 << 20) {
         return Err(INVALID_VALUE);
     }
+    let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the range is the caller's reservation.
     let done = unsafe {
         match &piece.file {
@@ -193,4 +196,42 @@ pub(crate) fn unpin(start: u64) -> Result<(), i32> {
 
 pub(crate) fn is_pinned(address: u64) -> bool {
     lock(&PINNED).range(..=address).next_back().is_some_and(|(_, end)| *end > address)
+}
+
+/// Locks the program's own memory.
+pub(crate) fn register(start: u64, len: usize) -> Result<(), i32> {
+    let mut pinned = lock(&PINNED);
+    let end = start + len as u64;
+    if len == 0 {
+        return Err(INVALID_VALUE);
+    }
+    if pinned.range(..end).next_back().is_some_and(|(_, other)| *other > start) {
+        return Err(ALREADY_REGISTERED);
+    }
+    pinned.insert(start, end);
+    lock(&REGISTERED).push((start, len as u64));
+    Ok(())
+}
+
+pub(crate) fn unregister(start: u64) -> Result<(), i32> {
+    let mut registered = lock(&REGISTERED);
+    let at = registered.iter().position(|(known, _)| *known == start).ok_or(NOT_REGISTERED)?;
+    registered.swap_remove(at);
+    lock(&PINNED).remove(&start).map(drop).ok_or(NOT_REGISTERED)
+}
+
+/// Ranges that are locked: first byte, length.
+pub(crate) fn registered() -> Vec<(u64, u64)> {
+    lock(&REGISTERED).clone()
+}
+
+/// Whether the device's engines reach a range of the host. One that they reach only in part is an error, as the
+/// driver has it.
+pub(crate) fn reaches(start: u64, len: usize) -> Result<bool, i32> {
+    let pinned = lock(&PINNED);
+    let end = start + len as u64;
+    match pinned.range(..=start).next_back() {
+        Some((_, until)) if *until > start => if *until >= end { Ok(true) } else { Err(INVALID_VALUE) },
+        _ => Ok(false),
+    }
 }
