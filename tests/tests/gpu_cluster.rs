@@ -4,7 +4,8 @@
 mod driver;
 
 use accord_tests::{
-    Cluster, ClusterBuilder, Finished, Language, Optimize, Program, Variant, compile, gcc, repository_file,
+    Cluster, ClusterBuilder, Finished, Job, Language, Optimize, Program, Tool, Variant, compile, gcc, libacc,
+    repository_file, tool,
 };
 use driver::driver;
 use serde_json::Value;
@@ -167,5 +168,25 @@ fn a_driver_that_fails_leaves_cpu_devices_and_a_warning() {
         assert_eq!(kinds, [Some("cpu")]);
         let messages = cluster.messages();
         assert!(messages.contains("warn: GPUs offered: 0; the NVIDIA driver") && messages.contains(said), "{messages}");
+    }
+}
+
+#[test]
+fn gpus_of_one_machine_stand_for_those_of_several_nodes() {
+    let setup = Setup::new();
+    for (options, local) in [(&["2x2gpu"][..], 2), (&["1x2gpu", "--remote-only"], 0)] {
+        let job = Job::new(tool(Tool::Accord).expect("accord"))
+            .args(["run", "--loopback", "--local-cluster"])
+            .args(options.iter().copied())
+            .arg("--")
+            .arg(&setup.program)
+            .env("ACCORD_LIBACC", libacc().expect("libacc"))
+            .env("LD_LIBRARY_PATH", setup.driver.path())
+            .env("FAKE_CUDA_KERNELS", setup.driver.path().join("kernels.so"))
+            .env("FAKE_CUDA_DEVICES", "5")
+            .env("ACCORD_CACHE", "off");
+        let finished = passed(job.run().expect("it runs"));
+        let all = local + 2;
+        assert!(finished.stdout.contains(&format!("{all} nvidia, 0 cpu")), "{}", finished.report());
     }
 }
