@@ -78,9 +78,17 @@ impl LoadedObject {
     /// Whether its imported names show that it was built with `-fopenacc` or links a library for
     /// it. Reads memory only.
     pub(crate) fn uses_openacc(&self) -> bool {
-        const SIGNS: [&[u8]; 4] = [b"GOACC_", b"GOMP_offload_", b"libgomp.so", b"libacc.so"];
+        self.names_any(&[b"GOACC_", b"GOMP_offload_", b"libgomp.so", b"libacc.so"])
+    }
+
+    /// Whether its imported names show that it may use devices by OpenMP. Reads memory only.
+    pub(crate) fn uses_openmp_devices(&self) -> bool {
+        self.names_any(&[b"GOMP_target", b"omp_"])
+    }
+
+    fn names_any(&self, signs: &[&[u8]]) -> bool {
         let Some(strings) = self.dynamic_strings() else { return false };
-        SIGNS.iter().any(|sign| {
+        signs.iter().any(|sign| {
             // SAFETY: both slices are valid for their lengths.
             let hit = unsafe {
                 libc::memmem(

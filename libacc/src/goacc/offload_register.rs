@@ -4,6 +4,7 @@
 
 use crate::door;
 use crate::images::{self, Image};
+use crate::loader;
 use std::ffi::{CStr, c_void};
 
 type WithVersion = unsafe extern "C" fn(u32, *const c_void, i32, *const c_void);
@@ -63,7 +64,12 @@ fn image(version: u32, table: *const c_void, target: i32, data: *const c_void) -
     Image { version, table: table as usize, target, data: data as usize }
 }
 
-/// OpenMP's `target` regions in the same object stay libgomp's.
+/// OpenMP's `target` regions in the same object stay libgomp's. An object without any is kept from it: libgomp ends
+/// a program of a GCC newer than its own.
+fn is_libgomps(table: *const c_void) -> bool {
+    loader::holding(table as usize).is_none_or(|object| object.uses_openmp_devices())
+}
+
 fn forward_with_version(
     name: &CStr,
     version: u32,
@@ -71,6 +77,9 @@ fn forward_with_version(
     target: i32,
     data: *const c_void,
 ) {
+    if !is_libgomps(table) {
+        return;
+    }
     in_libgomp(name, |symbol| {
         // SAFETY: libgomp's function of this name has this type.
         let function: WithVersion = unsafe { std::mem::transmute(symbol) };
@@ -80,6 +89,9 @@ fn forward_with_version(
 }
 
 fn forward_without_version(name: &CStr, table: *const c_void, target: i32, data: *const c_void) {
+    if !is_libgomps(table) {
+        return;
+    }
     in_libgomp(name, |symbol| {
         // SAFETY: libgomp's function of this name has this type.
         let function: WithoutVersion = unsafe { std::mem::transmute(symbol) };
