@@ -2,7 +2,8 @@
 //! What a program does wrong by itself is in `programs/c/bad_*.c`.
 
 use accord_tests::{Cluster, Finished, Job, Result, Running, Tool, libacc, test_program, tool};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -197,6 +198,77 @@ fn agent_dies_at_any_moment() {
         failed_with(&finished, &["acc_error_device_unavailable"]);
         assert!(took < LOST + SLACK, "took {took:?}: {}", finished.report());
     }
+}
+
+// ---- lost executors -----------------------------------------------------------------------
+
+/// Kills an agent's executor, and waits until it is gone.
+fn kill_executor(cluster: &Cluster) {
+    let executors = || {
+        let mut found = cluster.processes_besides_parts(Duration::ZERO);
+        found.retain(|line| line.ends_with(" executor"));
+        found
+    };
+    let before = executors();
+    let id = before[0].split(' ').next().and_then(|id| id.parse().ok()).expect("a process id");
+    kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
+    while executors().contains(&before[0]) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn executor_dies_during_work() {
+    for arguments in [&["launch", "1"][..], &["copy", "1"], &["d2d", "1", "0"], &["d2d", "0", "1"]] {
+        let cluster = cluster();
+        let running = endless(&cluster, arguments).unwrap();
+        kill_executor(&cluster);
+        let finished = running.finish().unwrap();
+        failed_with(&finished, &["acc_error_device_unavailable", "lost", "acc_shutdown"]);
+        works(&cluster);
+    }
+}
+
+#[test]
+fn an_executor_that_died_is_replaced_after_a_shutdown() {
+    let cluster = Cluster::builder().hosts(3).devices(2).memory("64M").start().unwrap();
+    let program = test_program("cluster/on_request.c").unwrap();
+    let (input, mut output) = std::io::pipe().unwrap();
+    let running = cluster.job(0, &program).unwrap().stdin(input).start().unwrap();
+    let mut ask = {
+        let mut step = 0;
+        let running = &running;
+        move |line: &[u8]| {
+            step += 1;
+            output.write_all(line).unwrap();
+            running.await_output(&format!("done {step}\n")).unwrap();
+        }
+    };
+    ask(b"compute\n");
+    for _ in 0..3 {
+        kill_executor(&cluster);
+        ask(b"shutdown\n");
+        ask(b"compute\n");
+    }
+    // Nobody has died: that is no reason for new ones.
+    ask(b"shutdown\n");
+    ask(b"compute\n");
+    drop(ask);
+    running.finish().unwrap().success().unwrap();
+}
+
+#[test]
+fn an_executor_that_died_is_missed_without_a_shutdown() {
+    let cluster = cluster();
+    let program = test_program("cluster/on_request.c").unwrap();
+    let (input, mut output) = std::io::pipe().unwrap();
+    let running = cluster.job(0, &program).unwrap().stdin(input).start().unwrap();
+    output.write_all(b"compute\n").unwrap();
+    running.await_output("done 1\n").unwrap();
+    kill_executor(&cluster);
+    output.write_all(b"compute\n").unwrap();
+    drop(output);
+    failed_with(&running.finish().unwrap(), &["acc_error_device_unavailable", "lost", "acc_shutdown"]);
 }
 
 // ---- lost programs ------------------------------------------------------------------------

@@ -28,7 +28,7 @@ pub const MAGIC: [u8; 8] = *b"ACCORD\r\n";
 pub const VERSION: u32 = 1;
 /// Bytes of a [`Hello`] on the wire.
 pub const HELLO_LEN: usize = 64;
-/// `from` of a program, which is no node.
+/// `from` of a program, which is no executor.
 pub const FROM_PROGRAM: u32 = u32::MAX;
 
 /// Silence before the first keep-alive probe, and between probes.
@@ -97,9 +97,10 @@ pub struct Hello {
     pub lane: Lane,
     /// The session that it belongs to; 0 at the door.
     pub session: SessionId,
-    /// Number among the session's lanes of its kind, from 0.
+    /// Number among the session's lanes of its kind, from 0. Of a command lane and a peer lane the number of the executor that
+    /// it is for, see [`crate::wire::incarnation`].
     pub index: u16,
-    /// The node that connects, or [`FROM_PROGRAM`].
+    /// The executor that connects (a [`crate::wire::Party`]), or [`FROM_PROGRAM`].
     pub from: u32,
 }
 

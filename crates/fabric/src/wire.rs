@@ -5,9 +5,11 @@
 //! whoever takes a record checks devices, addresses and lengths against what it owns.
 
 mod failure;
+mod party;
 mod payload;
 
 pub use failure::{Failure, decode_error, encode_error};
+pub use party::{Party, incarnation, node_of, party};
 pub use payload::{
     Position, SpanRecord, decode_function, decode_global, decode_program, decode_spans, encode_function,
     encode_global, encode_program, encode_span, positions, put_position,
@@ -19,11 +21,6 @@ use rkyv::{Archive, Deserialize, Serialize};
 pub const CREDIT_WINDOW: u64 = 1 << 20;
 /// An executor gives credit back in steps of at least this many bytes.
 pub const CREDIT_STEP: u64 = CREDIT_WINDOW / 8;
-
-/// The other end of a transfer: a node's executor of this session, or the program ([`FROM_PROGRAM`]).
-///
-/// [`FROM_PROGRAM`]: crate::handshake::FROM_PROGRAM
-pub type Party = u32;
 
 /// What a program asks of an executor. Operations that name a queue are counted there, from 1.
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,9 +11,9 @@ use accord_fabric::exchange::Exchange;
 use accord_fabric::stats::Counters;
 use accord_runtime::ports::{Cluster, Port};
 use accord_types::{
-    DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result,
+    DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
@@ -76,6 +76,8 @@ impl Session {
         let transfers = Arc::new(AtomicU64::new(1));
         let program = Arc::new(settings.program);
         let mut links = BTreeMap::<NodeId, Arc<Link>>::new();
+        // As the program counts them: among the devices of their type.
+        let mut numbers = HashMap::<DeviceType, u32>::new();
         let (mut ports, mut places) = (Vec::<Arc<dyn Port>>::new(), Vec::new());
         for (number, device) in (0..).zip(&lease.devices) {
             let info = device.info.clone();
@@ -85,6 +87,7 @@ impl Session {
                 if let Some(door) = door.clone() {
                     local.on_start(Box::new(move || door.report_use(number)));
                 }
+                *numbers.entry(local.device_type()).or_default() += 1;
                 ports.push(local.clone());
                 places.push(Place::Here(local));
                 continue;
@@ -111,7 +114,9 @@ impl Session {
             let started = door.clone().map(|door| -> Box<dyn Fn() + Send + Sync> {
                 Box::new(move || door.report_use(number))
             });
-            let port = RemotePort::new(link.clone(), info, device_type, lease.memory_quota, started);
+            let num = numbers.entry(device_type).or_default();
+            let port = RemotePort::new(link.clone(), info, device_type, DeviceNum(*num), lease.memory_quota, started);
+            *num += 1;
             let port = Arc::new(port);
             ports.push(port.clone());
             places.push(Place::There(port));

@@ -6,14 +6,13 @@ use accord_device::Device;
 use accord_device::cuda::{Neighbors, Reached};
 use accord_fabric::exchange::{Placer, Pushing};
 use accord_fabric::local::{Caller, Listener, Role, connect};
-use accord_fabric::wire::Party;
+use accord_fabric::wire::{Party, node_of};
 use accord_fabric::Key;
-use accord_types::{DevicePtr, NodeId, Result, SessionId};
+use accord_types::{DevicePtr, Result, SessionId};
 use std::sync::Arc;
 
 /// This executor's neighbours, and where it meets them.
 pub(super) struct Local {
-    node: NodeId,
     session: SessionId,
     key: Key,
     neighbors: Arc<Neighbors>,
@@ -41,14 +40,14 @@ impl Local {
                 });
             });
         }
-        Some(Arc::new(Self { node: config.node, session, key: config.key.clone(), neighbors, listener }))
+        Some(Arc::new(Self { session, key: config.key.clone(), neighbors, listener }))
     }
 
     /// Looks whether another node's executor is on this machine, before the first copy to it.
-    pub(super) fn meet(&self, node: Party) {
-        let caller = Caller { from: self.node.0, role: Role::Take };
-        if let Some(socket) = connect(self.session, NodeId(node), caller, &self.key) {
-            self.neighbors.take(node, socket);
+    pub(super) fn meet(&self, own: Party, other: Party) {
+        let caller = Caller { from: own, role: Role::Take };
+        if let Some(socket) = connect(self.session, node_of(other), caller, &self.key) {
+            self.neighbors.take(other, socket);
         }
     }
 

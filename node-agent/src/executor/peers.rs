@@ -10,12 +10,12 @@ use accord_fabric::bulk::{Inbox, Outbox};
 use accord_fabric::exchange::{Exchange, tell_abandoned};
 use accord_fabric::handshake::{self, Hello, Lane};
 use accord_fabric::stats::LinkStats;
-use accord_fabric::wire::Party;
+use accord_fabric::wire::{self, Party};
 use accord_fabric::words::{self, Speaker, Word};
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -23,6 +23,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// All other executors of the session.
 pub(super) struct Peers {
     node: NodeId,
+    /// This executor among all of the session's, once it has its command lane.
+    party: OnceLock<Party>,
     node_name: String,
     session: SessionId,
     key: Key,
@@ -46,6 +48,7 @@ impl Peers {
     pub(super) fn new(config: &ExecutorConfig, exchange: Arc<Exchange>, local: Option<Arc<Local>>) -> Arc<Self> {
         Arc::new(Self {
             node: config.node,
+            party: OnceLock::new(),
             node_name: config.node_name.clone(),
             session: config.session,
             key: config.key.clone(),
@@ -56,30 +59,47 @@ impl Peers {
         })
     }
 
+    /// The command lane has said which of the node's executors this one is.
+    ///
+    /// # Errors
+    /// If that is none.
+    pub(super) fn set_incarnation(&self, number: u16) -> Result<()> {
+        let party = wire::party(self.node, number.into())?;
+        let _ = self.party.set(party);
+        Ok(())
+    }
+
+    /// Whether a peer lane is for this executor, and not for one that had its place.
+    pub(super) fn is_for_this(&self, hello: &Hello) -> bool {
+        self.party.get().is_some_and(|&party| wire::incarnation(party) == hello.index)
+    }
+
     /// The lanes to another node's executor. The first use connects, in the background.
-    pub(super) fn outbox(self: &Arc<Self>, node: Party, address: &str) -> Result<Arc<Outbox>> {
+    pub(super) fn outbox(self: &Arc<Self>, to: Party, address: &str) -> Result<Arc<Outbox>> {
         let mut state = self.lock();
         if let Some(error) = &state.closed {
             return Err(error.clone());
         }
-        if let Some(outbox) = state.out.get(&node) {
+        if let Some(outbox) = state.out.get(&to) {
             return Ok(outbox.clone());
         }
         let outbox = Outbox::new(self.stats.clone());
         let (peers, lanes, address) = (self.clone(), outbox.clone(), address.to_owned());
-        spawn("accord-peer", move || peers.push_to(node, &address, &lanes))
+        spawn("accord-peer", move || peers.push_to(to, &address, &lanes))
             .ok_or_else(|| Error::new(ErrorCode::System, "no thread for a connection to another node"))?;
-        state.out.insert(node, outbox.clone());
+        state.out.insert(to, outbox.clone());
         Ok(outbox)
     }
 
     /// Connects, then hears what the target says until the lane ends.
-    fn push_to(self: &Arc<Self>, node: Party, address: &str, outbox: &Arc<Outbox>) {
+    fn push_to(self: &Arc<Self>, to: Party, address: &str, outbox: &Arc<Outbox>) {
+        // The push came on the command lane, so that it is known.
+        let own = self.party.get().copied().unwrap_or_default();
         // First of all: what the target says on the lane depends on it.
         if let Some(local) = &self.local {
-            local.meet(node);
+            local.meet(own, to);
         }
-        let hello = Hello::new(Lane::Peer, self.session, 0, self.node.0);
+        let hello = Hello::new(Lane::Peer, self.session, wire::incarnation(to), own);
         let outcome = handshake::connect_to(address, &hello, &self.key, CONNECT_TIMEOUT).and_then(|stream| {
             let lane = Arc::new(stream);
             outbox.add(lane.clone());
@@ -91,12 +111,12 @@ impl Peers {
             Err(error) => gone(error.cause()),
         };
         let mut state = self.lock();
-        if state.out.get(&node).is_some_and(|current| Arc::ptr_eq(current, outbox)) {
-            state.out.remove(&node);
+        if state.out.get(&to).is_some_and(|current| Arc::ptr_eq(current, outbox)) {
+            state.out.remove(&to);
         }
         drop(state);
         outbox.close(&error);
-        self.exchange.push_lost(node, &error);
+        self.exchange.push_lost(to, &error);
     }
 
     fn hear(&self, lane: &TcpStream, outbox: &Arc<Outbox>) -> Result<()> {

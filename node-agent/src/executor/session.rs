@@ -80,9 +80,10 @@ impl Session {
         let fits = hello.session == self.config.session
             && !state.ended
             && match hello.lane {
-                Lane::Command => state.commands.is_none(),
+                Lane::Command => state.commands.is_none() && self.peers.set_incarnation(hello.index).is_ok(),
                 Lane::Bulk => hello.index < BULK_LANES_MAX,
-                Lane::Peer | Lane::Words => true,
+                Lane::Peer => self.peers.is_for_this(&hello),
+                Lane::Words => true,
                 Lane::Door => false,
             };
         if !fits {

@@ -30,14 +30,14 @@ pub(crate) fn remote_to_remote(
     len: u64,
 ) -> Result<()> {
     let (from, to) = (source.port.live()?, target.port.live()?);
-    if Arc::ptr_eq(from, to) {
-        return same_executor(queue, from, source, target, len);
+    if Arc::ptr_eq(&from, &to) {
+        return same_executor(queue, &from, source, target, len);
     }
     let transfer = from.spec.transfer();
     // A queue that can't push must not leave the target waiting.
     from.core().device(source.port.device())?.queue(queue)?;
-    to.expect(target, transfer, from.spec.node.0, len)?;
-    from.push(queue, source, transfer, to.spec.node.0, &to.spec.address, len)
+    to.expect(target, transfer, from.party, len)?;
+    from.push(queue, source, transfer, to.party, &to.spec.address, len)
 }
 
 fn same_executor(
@@ -76,10 +76,10 @@ pub(crate) fn local_to_remote(
 ) -> Result<()> {
     let live = target.port.live()?;
     let transfer = live.spec.transfer();
-    let pushing = exchange.push(transfer, live.spec.node.0, len, live.outbox.clone())?;
+    let pushing = exchange.push(transfer, live.party, len, live.outbox.clone())?;
     live.expect(target, transfer, FROM_PROGRAM, len)?;
     let device = source.port.device()?;
-    let sink = ToRemote { pushing, neighbor: live.spec.neighbor(), device: device.clone(), len };
+    let sink = ToRemote { pushing, neighbor: live.spec.neighbor(live.party), device: device.clone(), len };
     let stream = source.port.stream(queue)?;
     let seq = device.copy_out(stream, source.start, len, Box::new(sink))?;
     source.port.advance(queue, seq);
@@ -110,8 +110,8 @@ pub(crate) fn remote_to_local(
             Err(error) => ending.landed(Err(error)),
         }
     };
-    let placer = live.spec.neighbor().map(|neighbor| neighbor.placer(&device, dst, len));
-    exchange.expect(transfer, live.spec.node.0, len, Box::new(take), placer)?;
+    let placer = live.spec.neighbor(live.party).map(|neighbor| neighbor.placer(&device, dst, len));
+    exchange.expect(transfer, live.party, len, Box::new(take), placer)?;
     let before = target.port.last(QueueId::SYNC);
     if before.0 == 0 {
         exchange.due(transfer, Ok(()));

@@ -68,10 +68,6 @@ impl Core {
         self.devices.insert(device, DeviceState::default());
     }
 
-    pub(super) fn is_open(&self, device: u32) -> bool {
-        self.devices.contains_key(&device)
-    }
-
     /// Forgets a device. Returns the copies out that nobody will wait for.
     pub(super) fn close(&mut self, device: u32) -> Vec<TransferId> {
         let state = self.devices.remove(&device).unwrap_or_default();

@@ -1,15 +1,16 @@
-//! The way to one node's executor, connected at its first use.
+//! The way to one node's executor, connected at its first use, and anew to another one if that is lost.
 
 use super::live::Live;
+use super::users::{Condition, Users, With};
 use accord_device::cuda::Neighbors;
 use accord_device::image::Images;
 use accord_fabric::exchange::Exchange;
 use accord_fabric::stats::Counters;
-use accord_fabric::wire::Command;
+use accord_fabric::wire::{self, Command};
 use accord_fabric::{Key, ProgramSpec};
-use accord_types::{NodeId, Result, SessionId, SpanSink, TransferId};
+use accord_types::{Error, ErrorCode, NodeId, Result, SessionId, SpanSink, TransferId};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a link needs to know.
 pub(crate) struct LinkSpec {
@@ -40,31 +41,99 @@ impl LinkSpec {
 pub(crate) struct Link {
     pub(crate) spec: Arc<LinkSpec>,
     exchange: Arc<Exchange>,
-    live: Mutex<Option<Arc<Live>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    live: Option<Arc<Live>>,
+    users: Users,
+    /// Executors that this link has had.
+    executors: u32,
+    /// The session is over.
+    closed: bool,
+}
+
+impl State {
+    fn condition(&self) -> Condition {
+        match &self.live {
+            None => Condition::Absent,
+            Some(live) => live.core().check().map_or_else(Condition::Lost, |()| Condition::Well),
+        }
+    }
 }
 
 impl Link {
     pub(crate) fn new(spec: LinkSpec, exchange: Arc<Exchange>) -> Arc<Self> {
-        Arc::new(Self { spec: Arc::new(spec), exchange, live: Mutex::default() })
+        Arc::new(Self { spec: Arc::new(spec), exchange, state: Mutex::default() })
     }
 
-    /// The connection, made now if need be. A lost one stays lost: its queues and memory are gone.
+    /// Starts a device by `open`, over the connection that there is, or a new one: the first, or one to a new
+    /// executor if the old one or the device is lost. `name` is the device's for messages.
     ///
     /// # Errors
-    /// `acc_error_device_unavailable` if the agent can't be reached or refuses.
-    pub(crate) fn live(&self) -> Result<Arc<Live>> {
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(live) = &*live {
-            return Ok(live.clone());
+    /// `acc_error_device_unavailable` if the agent can't be reached or refuses, or if other devices hold on to a lost
+    /// executor; those of `open`.
+    pub(crate) fn start(&self, device: u32, name: &str, open: impl Fn(&Arc<Live>) -> Result<()>) -> Result<()> {
+        let mut state = self.lock();
+        let condition = state.condition();
+        let with = state.users.begin(device, name, &condition)?;
+        let live = self.connection(&mut state, with).inspect_err(|_| state.users.end(device))?;
+        drop(state);
+        let error = match open(&live) {
+            Ok(()) => return self.opened(device),
+            Err(error) => error,
+        };
+        let mut state = self.lock();
+        let condition = state.condition();
+        let with = state.users.failed(device, &condition, error)?;
+        let live = self.connection(&mut state, with).inspect_err(|_| state.users.end(device))?;
+        drop(state);
+        match open(&live) {
+            Ok(()) => self.opened(device),
+            Err(error) => {
+                self.end(device);
+                Err(error)
+            }
         }
-        let connected = Live::connect(self.spec.clone(), self.exchange.clone())
-            .map_err(|error| error.node(&self.spec.node_name))?;
-        Ok(live.insert(connected).clone())
     }
 
-    /// The connection, if it was ever made.
+    /// A device was shut down.
+    pub(crate) fn end(&self, device: u32) {
+        self.lock().users.end(device);
+    }
+
+    fn opened(&self, device: u32) -> Result<()> {
+        self.lock().users.opened(device);
+        Ok(())
+    }
+
+    fn connection(&self, state: &mut State, with: With) -> Result<Arc<Live>> {
+        if state.closed {
+            return Err(Error::new(ErrorCode::DeviceShutdown, "the session is over").node(&self.spec.node_name));
+        }
+        if with == With::This
+            && let Some(live) = &state.live
+        {
+            return Ok(live.clone());
+        }
+        if let Some(old) = state.live.take() {
+            old.lose("another executor takes its place");
+        }
+        let party = wire::party(self.spec.node, state.executors).map_err(|error| error.node(&self.spec.node_name))?;
+        state.executors += 1;
+        let live = Live::connect(self.spec.clone(), party, self.exchange.clone())
+            .map_err(|error| error.node(&self.spec.node_name))?;
+        Ok(state.live.insert(live).clone())
+    }
+
+    /// The connection, if there is one.
     pub(crate) fn connected(&self) -> Option<Arc<Live>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().live.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The coordinator says that the node is lost.
@@ -74,14 +143,18 @@ impl Link {
         }
     }
 
-    /// Sends what is left and closes the connection.
+    /// Sends what is left and closes the connection, for good.
     pub(crate) fn close(&self) {
-        if let Some(live) = self.connected() {
+        let mut state = self.lock();
+        state.closed = true;
+        let live = state.live.clone();
+        drop(state);
+        if let Some(live) = live {
             live.close();
         }
     }
 
-    /// What went over this link, as this side counts it.
+    /// What went over this connection, as this side counts it.
     pub(crate) fn counters(&self) -> Counters {
         self.connected().map(|live| live.stats.read()).unwrap_or_default()
     }
@@ -91,7 +164,10 @@ impl Link {
     /// # Errors
     /// When the link is lost.
     pub(crate) fn executor_counters(&self) -> Result<(Counters, Counters)> {
-        let reply = self.live()?.ask(|ticket| Command::Stats { ticket }, &[])?;
+        let live = self.connected().ok_or_else(|| {
+            Error::new(ErrorCode::DeviceUnavailable, "no device of it was started").node(&self.spec.node_name)
+        })?;
+        let reply = live.ask(|ticket| Command::Stats { ticket }, &[])?;
         let (program, rest) = Counters::decode(&reply.payload);
         Ok((program, Counters::decode(rest).0))
     }

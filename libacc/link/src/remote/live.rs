@@ -16,7 +16,7 @@ use accord_fabric::ProgramSpec;
 use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Lane};
 use accord_fabric::stats::LinkStats;
-use accord_fabric::wire::{self, CREDIT_WINDOW, Command};
+use accord_fabric::wire::{self, CREDIT_WINDOW, Command, Party};
 use accord_fabric::words::{self, Speaker, Word};
 use accord_types::{Error, ErrorCode, QueueId, Result};
 use std::net::{Shutdown, TcpStream};
@@ -33,6 +33,8 @@ const CLOCK_SAMPLES: u32 = 8;
 /// A connected link.
 pub(crate) struct Live {
     pub(crate) spec: Arc<LinkSpec>,
+    /// The executor, among all that this session has and has had.
+    pub(crate) party: Party,
     pub(super) lane: Arc<TcpStream>,
     bulk_lanes: Vec<Arc<TcpStream>>,
     words: Arc<TcpStream>,
@@ -58,12 +60,13 @@ impl Live {
     ///
     /// # Errors
     /// `acc_error_device_unavailable` with the reason.
-    pub(super) fn connect(spec: Arc<LinkSpec>, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
+    pub(super) fn connect(spec: Arc<LinkSpec>, party: Party, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
         let lane = |lane, index| {
             let hello = Hello::new(lane, spec.session, index, FROM_PROGRAM);
             handshake::connect_to(&spec.address, &hello, &spec.key, CONNECT_TIMEOUT).map(Arc::new)
         };
-        let command = lane(Lane::Command, 0)?;
+        // First of all: the agent starts an executor for it, and tells it which one it is.
+        let command = lane(Lane::Command, wire::incarnation(party))?;
         let bulk_lanes = (0..BULK_LANES).map(|index| lane(Lane::Bulk, index)).collect::<Result<Vec<_>>>()?;
         let words = lane(Lane::Words, 0)?;
         let stats = Arc::<LinkStats>::default();
@@ -84,10 +87,11 @@ impl Live {
             stats,
             clock_offset: 0,
             next_ticket: AtomicU64::new(1),
+            party,
             spec,
         };
         live.start()?;
-        live.spec.meet();
+        live.spec.meet(live.party);
         let live = Arc::new(live);
         for lane in &live.bulk_lanes {
             live.outbox.add(lane.clone());
@@ -111,7 +115,7 @@ impl Live {
         });
         let speaker = Speaker::new("", live.stats.clone());
         speaker.connect(live.words.clone());
-        live.exchange.arrived(live.spec.node.0, speaker, live.inbox.clone());
+        live.exchange.arrived(live.party, speaker, live.inbox.clone());
         Ok(live)
     }
 
@@ -234,7 +238,7 @@ impl Live {
     pub(super) fn lose(&self, why: &str) -> Error {
         let spec = &self.spec;
         let error = unavailable(format!("the link to the executor at {} is lost: {why}", spec.address))
-            .remedy("see the messages of the node's agent")
+            .remedy("see the messages of the node's agent; acc_shutdown of the node's devices lets them start again")
             .node(&spec.node_name);
         self.end(error)
     }
@@ -260,8 +264,8 @@ impl Live {
         self.inbox.close();
         self.landings.lose(&error);
         self.bulk.lose(&error);
-        self.exchange.push_lost(self.spec.node.0, &error);
-        self.exchange.party_lost(self.spec.node.0);
+        self.exchange.push_lost(self.party, &error);
+        self.exchange.party_lost(self.party);
         self.wake_sender();
         error
     }

@@ -22,6 +22,7 @@ mod patience;
 mod port;
 mod receiver;
 mod sender;
+mod users;
 
 pub(crate) use between::{End, local_to_remote, remote_to_local, remote_to_remote};
 pub(crate) use link::{Link, LinkSpec};

@@ -6,6 +6,7 @@ use accord_device::cuda::{Neighbors, Reached};
 use accord_fabric::exchange::{Placer, Pushing};
 use accord_fabric::handshake::FROM_PROGRAM;
 use accord_fabric::local::{Caller, Role, connect};
+use accord_fabric::wire::Party;
 use accord_types::{DevicePtr, Result};
 use std::sync::Arc;
 
@@ -13,18 +14,18 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(super) struct Neighbor {
     neighbors: Arc<Neighbors>,
-    party: u32,
+    party: Party,
 }
 
 impl LinkSpec {
     /// The executor at the other end, if GPUs of this process may copy to its GPUs directly.
-    pub(super) fn neighbor(&self) -> Option<Neighbor> {
-        Some(Neighbor { neighbors: self.neighbors.clone()?, party: self.node.0 })
+    pub(super) fn neighbor(&self, party: Party) -> Option<Neighbor> {
+        Some(Neighbor { neighbors: self.neighbors.clone()?, party })
     }
 
     /// Looks whether the executor is on this machine. It is known to listen.
-    pub(super) fn meet(&self) {
-        let Some(Neighbor { neighbors, party }) = self.neighbor() else { return };
+    pub(super) fn meet(&self, party: Party) {
+        let Some(Neighbor { neighbors, party }) = self.neighbor(party) else { return };
         let meet = |role| connect(self.session, self.node, Caller { from: FROM_PROGRAM, role }, &self.key);
         if let Some(socket) = meet(Role::Take) {
             neighbors.take(party, socket);

@@ -10,11 +10,11 @@ use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::wire::{self, Command, Position};
 use accord_runtime::ports::{Port, ReadWhen};
 use accord_types::{
-    ArgBlock, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
+    ArgBlock, DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
     ImageRef, LaunchDims, QueueId, Result, Seq, TransferId,
 };
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Largest copy inside a command.
 const STORE_MAX: usize = 4096;
@@ -32,7 +32,10 @@ pub(crate) struct RemotePort {
     addresses: Mutex<Option<(DevicePtr, u64)>>,
     /// Bytes that the program may map.
     memory: u64,
-    live: OnceLock<Arc<Live>>,
+    /// Between start and shutdown.
+    live: RwLock<Option<Arc<Live>>>,
+    /// For messages.
+    name: String,
     /// Told when the device is started.
     started: Option<Box<dyn Fn() + Send + Sync>>,
 }
@@ -42,11 +45,13 @@ impl RemotePort {
         link: Arc<Link>,
         info: DeviceInfo,
         device_type: DeviceType,
+        num: DeviceNum,
         quota: u64,
         started: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Self {
         let memory = if quota == 0 { info.memory } else { info.memory.min(quota) };
-        Self { link, info, device_type, addresses: Mutex::default(), memory, live: OnceLock::new(), started }
+        let name = format!("{} {}", device_type.name(), num.0);
+        Self { link, info, device_type, addresses: Mutex::default(), memory, live: RwLock::default(), name, started }
     }
 
     /// The device's ordinal on its node.
@@ -57,11 +62,29 @@ impl RemotePort {
     /// The connection of a started device.
     ///
     /// # Errors
-    /// When it was never started.
-    pub(crate) fn live(&self) -> Result<&Arc<Live>> {
-        self.live.get().ok_or_else(|| {
+    /// When it is not started.
+    pub(crate) fn live(&self) -> Result<Arc<Live>> {
+        let live = self.live.read().unwrap_or_else(PoisonError::into_inner).clone();
+        live.ok_or_else(|| {
             Error::new(ErrorCode::DeviceUnavailable, "the device is not started").node(&self.info.node_name)
         })
+    }
+
+    fn set_live(&self, live: Option<Arc<Live>>) -> Option<Arc<Live>> {
+        std::mem::replace(&mut *self.live.write().unwrap_or_else(PoisonError::into_inner), live)
+    }
+
+    fn open(&self, live: &Arc<Live>) -> Result<()> {
+        let device = self.device();
+        if self.info.kind == DeviceKind::Cuda {
+            live.send_images()?;
+        }
+        let reply = live.ask(|ticket| Command::Open { device, ticket }, &[])?;
+        let addresses = (DevicePtr(reply.value), reply.extra);
+        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Some(addresses);
+        live.core().open(device);
+        self.set_live(Some(live.clone()));
+        Ok(())
     }
 
     fn send_image_of(&self, live: &Live, what: Option<ImageRef>) -> Result<()> {
@@ -143,7 +166,7 @@ impl RemotePort {
         let (transfer, len) = (live.spec.transfer(), len as u64);
         let mut core = live.core_with_credit()?;
         let state = core.device(self.device())?.queue(queue)?;
-        expect(live, transfer);
+        expect(&live, transfer);
         state.count(Noise::Noisy);
         state.lands(transfer);
         let command =
@@ -171,21 +194,11 @@ impl Port for RemotePort {
     }
 
     fn start(&self) -> Result<()> {
-        let live = self.link.live()?;
-        let device = self.device();
-        let known = live.core().is_open(device);
-        if known {
+        if let Ok(live) = self.live() {
             // It may have failed: that is reported, and only a shutdown forgets it.
-            return live.core().device(device).map(drop);
+            return live.core().device(self.device()).map(drop);
         }
-        if self.info.kind == DeviceKind::Cuda {
-            live.send_images()?;
-        }
-        let reply = live.ask(|ticket| Command::Open { device, ticket }, &[])?;
-        let addresses = (DevicePtr(reply.value), reply.extra);
-        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Some(addresses);
-        live.core().open(device);
-        let _ = self.live.set(live);
+        self.link.start(self.device(), &self.name, |live| self.open(live))?;
         if let Some(started) = &self.started {
             started();
         }
@@ -218,7 +231,8 @@ impl Port for RemotePort {
     fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()> {
         let command = Command::Unmap { device: self.device(), queue: queue.0, start: start.0, len };
         self.operate(queue, Noise::Quiet, &command, &[])?;
-        let mut core = self.live()?.core();
+        let live = self.live()?;
+        let mut core = live.core();
         let state = core.device(self.device())?;
         state.mapped = state.mapped.saturating_sub(len);
         Ok(())
@@ -278,7 +292,7 @@ impl Port for RemotePort {
             None => {
                 drop(core);
                 let spec = spec()?;
-                self.send_image_of(live, spec.kernel)?;
+                self.send_image_of(&live, spec.kernel)?;
                 let mut payload = Vec::new();
                 wire::encode_function(&mut payload, &spec);
                 core = live.core_with_credit()?;
@@ -327,7 +341,7 @@ impl Port for RemotePort {
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
         let (device, offset, len, executable) = (self.device(), spec.offset, spec.len, spec.object.executable);
         let live = self.live()?;
-        self.send_image_of(live, spec.variable)?;
+        self.send_image_of(&live, spec.variable)?;
         let mut payload = Vec::new();
         wire::encode_global(&mut payload, spec);
         let command = |ticket| Command::Global { device, ticket, offset, len, executable };
@@ -377,13 +391,15 @@ impl Port for RemotePort {
     }
 
     fn shutdown(&self) -> Result<()> {
-        let Ok(live) = self.live() else { return Ok(()) };
+        let Some(live) = self.set_live(None) else { return Ok(()) };
         let device = self.device();
         let landings = live.core().close(device);
         live.landings.cancel(&landings, &live.inbox);
         let over = Error::new(ErrorCode::DeviceShutdown, "the device was shut down");
         live.cancel_transfers(device, None, &over);
-        match live.ask(|ticket| Command::Close { device, ticket }, &[]) {
+        let closed = live.ask(|ticket| Command::Close { device, ticket }, &[]);
+        self.link.end(device);
+        match closed {
             Ok(_) => Ok(()),
             // A lost device is gone as well.
             Err(error) if error.code() == ErrorCode::DeviceUnavailable => Ok(()),

@@ -5,7 +5,7 @@
 use accord_device::Device;
 use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_device::image::Images;
-use accord_fabric::handshake::{self, Hello};
+use accord_fabric::handshake::{self, Hello, Lane};
 use accord_fabric::{Key, ProgramSpec, pass};
 use accord_link::{LinkSettings, LocalPort, Order, Session, connect_direct};
 use accord_node_agent::executor::{self, DeviceFactory, ExecutorConfig, OutputSink, Work};
@@ -17,9 +17,10 @@ use accord_types::{
 use std::collections::HashMap;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub const MIB: u64 = 1 << 20;
 pub const MEMORY: u64 = 1 << 30;
@@ -48,6 +49,7 @@ struct Shared {
     made: Arc<Mutex<Vec<Arc<FakeDevice>>>>,
     outputs: Arc<Mutex<Vec<OutputSink>>>,
     images: Arc<Mutex<Arc<Images>>>,
+    executors: AtomicU32,
 }
 
 impl Agent {
@@ -63,6 +65,7 @@ impl Agent {
             made: Arc::default(),
             outputs: Arc::default(),
             images: Arc::default(),
+            executors: AtomicU32::new(0),
         });
         let (of_thread, accepting) = (shared.clone(), listener.try_clone().unwrap());
         let thread = std::thread::spawn(move || {
@@ -96,11 +99,23 @@ impl Agent {
         self.shared.images.lock().unwrap().clone()
     }
 
+    /// How many executors were started.
+    pub fn executors(&self) -> u32 {
+        self.shared.executors.load(Ordering::Relaxed)
+    }
+
     /// Ends all executors at once, as `kill -9` would: their sockets close.
     pub fn kill(&self) {
         for (_, (control, _)) in self.shared.sessions.lock().unwrap().iter() {
             let _ = control.shutdown(Shutdown::Both);
         }
+    }
+
+    /// As [`Agent::kill`], and waits until they are gone.
+    pub fn kill_now(&self) {
+        self.kill();
+        let sessions = self.shared.sessions.lock().unwrap();
+        sessions.values().for_each(|(_, thread)| wait_for_end(thread));
     }
 
     /// Waits until the executor of the session has ended.
@@ -112,10 +127,28 @@ impl Agent {
     }
 }
 
+/// As long as an agent waits before it kills.
+fn wait_for_end(executor: &JoinHandle<()>) {
+    let end = Instant::now() + Duration::from_secs(1);
+    while !executor.is_finished() && Instant::now() < end {
+        std::thread::yield_now();
+    }
+}
+
 impl Shared {
     fn hand_over(&self, stream: &TcpStream, hello: &Hello) {
         let mut sessions = self.sessions.lock().unwrap();
+        if hello.lane == Lane::Command {
+            // As an agent does it: one executor after the other.
+            if let Some((before, thread)) = sessions.remove(&hello.session) {
+                let _ = before.shutdown(Shutdown::Both);
+                wait_for_end(&thread);
+            }
+        } else if !sessions.contains_key(&hello.session) {
+            return;
+        }
         let (control, _) = sessions.entry(hello.session).or_insert_with(|| {
+            self.executors.fetch_add(1, Ordering::Relaxed);
             let (here, there) = UnixStream::pair().unwrap();
             let factory = Factory {
                 node: self.node,
@@ -124,6 +157,7 @@ impl Shared {
                 made: self.made.clone(),
                 outputs: self.outputs.clone(),
                 images: self.images.clone(),
+                own: Mutex::default(),
             };
             let config = ExecutorConfig {
                 node: self.node,
@@ -163,7 +197,12 @@ struct Factory {
     made: Arc<Mutex<Vec<Arc<FakeDevice>>>>,
     outputs: Arc<Mutex<Vec<OutputSink>>>,
     images: Arc<Mutex<Arc<Images>>>,
+    /// The devices of this executor.
+    own: Mutex<HashMap<u32, Arc<FakeDevice>>>,
 }
+
+/// Cause of a device's failure after which it can be started by another executor only.
+pub const FOR_GOOD: &str = "the context is lost";
 
 impl DeviceFactory for Factory {
     fn count(&self) -> u32 {
@@ -172,10 +211,17 @@ impl DeviceFactory for Factory {
 
     fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
         assert_eq!(work.program.exe, "/bin/app");
+        if let Some(before) = self.own.lock().unwrap().get(&ordinal)
+            && let Err(error) = before.create_stream(Q1)
+            && error.cause() == FOR_GOOD
+        {
+            return Err(Error::new(ErrorCode::DeviceInit, FOR_GOOD));
+        }
         let device = FakeDevice::new(DeviceId { node: self.node, ordinal }, &node_name(self.node), MEMORY);
         for (offset, name, region) in &self.regions {
             device.register(*offset, name, region.clone());
         }
+        self.own.lock().unwrap().insert(ordinal, device.clone());
         self.made.lock().unwrap().push(device.clone());
         self.outputs.lock().unwrap().push(output);
         *self.images.lock().unwrap() = work.images.clone();
