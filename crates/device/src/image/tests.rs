@@ -38,6 +38,22 @@ fn an_object_names_its_version_and_target() {
     assert_eq!(header(".version 7.7 // old\n"), (Some("7.7"), None));
 }
 
+/// GCC 15 writes PTX 7.3 for sm_52, or what `-march` says.
+#[test]
+fn versions_and_targets_are_raised_and_never_lowered() {
+    for (version, target, raised) in [
+        ("7.3", "sm_52", ".version 7.7\n.target sm_70\n"),
+        ("7.3", "sm_80", ".version 7.7\n.target sm_80\n"),
+        ("7.8", "sm_89", ".version 7.8\n.target sm_89\n"),
+    ] {
+        let text = REGIONS.replace(".version 6.0\n", &format!(".version {version}\n"));
+        let text = text.replace(".target sm_30\n", &format!(".target {target}\n"));
+        let rewritten = rewrite(&text, 90);
+        assert!(rewritten.text.contains(raised), "{version} {target}");
+        assert_eq!(layout(&rewritten, "main$_omp_fn$0").map(|layout| layout.slots), Ok(4));
+    }
+}
+
 #[test]
 fn what_is_not_rewritten_stays_as_it_is() {
     for (text, why) in [
@@ -92,11 +108,13 @@ fn todays_compiler_still_writes_what_is_known() {
     }
 }
 
-/// The PTX that this machine's compiler makes of the fixture's source.
+/// The PTX that this machine's compiler, or the one under test, makes of the fixture's source.
 fn compile(level: &str) -> Option<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/image/fixtures/regions.c");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let output = Command::new("gcc")
+    let version = std::env::var("ACCORD_TEST_GCC").unwrap_or_default();
+    let gcc = if version.is_empty() { "gcc".to_owned() } else { format!("gcc-{version}") };
+    let output = Command::new(gcc)
         .args([level, "-fopenacc", "-foffload=nvptx-none", "-save-temps", "-o", "program"])
         .arg(source)
         .current_dir(folder.path())
