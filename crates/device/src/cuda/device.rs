@@ -9,6 +9,7 @@ use super::launch::{self, OwnedBlock};
 use super::memory::Memory;
 use super::module::Module;
 use super::notify::Notifier;
+use super::near::Near;
 use super::peers::{self, Registered};
 use super::probe;
 use super::shared::{SMALL_SLOT, Shared};
@@ -74,7 +75,7 @@ impl CudaDevice {
         let context = Arc::new(Context::retain(driver, raw).map_err(failed)?);
         let _current = context.enter().map_err(failed)?;
         let memory = Memory::reserve(Arc::clone(&context), info.memory, config.ipc).map_err(failed)?;
-        let shared = Shared::new(info.id, Arc::clone(&context), memory);
+        let shared = Shared::new(info.id, &Near::node(info.numa), Arc::clone(&context), memory);
         let peer = peers::register(&context, &shared.memory);
         let device = Arc::new(Self {
             info,

@@ -17,8 +17,6 @@ pub(crate) const DIRECT_BYTES_MAX: usize = 64 << 10;
 /// into play costs more.
 pub(crate) const WAITED_IN_MAX: usize = 1 << 20;
 pub(crate) const WAITED_OUT_MAX: usize = 4 << 20;
-/// Least piece of a copy that several threads share.
-const PIECE_MIN: usize = 512 << 10;
 /// Most slots that a copy takes at once: others need some too.
 const NOW_SLOTS_MAX: usize = 16;
 /// Slots that a copy out to a sink without an address keeps filled ahead.
@@ -129,8 +127,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Bo
         if is_pinned(stream, range) {
             return copy_in_direct(stream, dst, range).map_err(failed);
         }
-        let piece = piece_of(len, shared.movers.width());
-        return shared.movers.fill(range.start, len, dst.0, stream.raw, &shared.inward, piece).map_err(failed);
+        return shared.movers.fill(range.start, len, dst.0, stream.raw, &shared.inward).map_err(failed);
     }
     let mut done = 0;
     while done < len {
@@ -278,11 +275,6 @@ pub(crate) fn copy_out_small(
         state.push_landing(Landing::Small { slot, len, sink });
     }
     Ok(true)
-}
-
-/// A size of pieces of a copy in that keeps all threads busy and the engines fed early.
-fn piece_of(len: usize, width: usize) -> usize {
-    (len / (2 * width)).clamp(PIECE_MIN, IN_SLOT)
 }
 
 /// Offsets and lengths of a copy out, a slot each: the engines like them long, and the threads divide them.

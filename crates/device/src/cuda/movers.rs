@@ -3,6 +3,8 @@
 
 use super::context::Context;
 use super::driver::DriverError;
+use super::fills::{Fill, Filling, Take};
+use super::near::Near;
 use super::pinned::{Pinned, Slot};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::collections::VecDeque;
@@ -13,12 +15,14 @@ use std::time::{Duration, Instant};
 /// More threads than this gain nothing: they fill a PCIe 5 link.
 const THREADS_MAX: usize = 12;
 /// Least and largest part of a slot for one thread.
-const PART_MIN: usize = 256 << 10;
-const PART_MAX: usize = 2 << 20;
+pub(crate) const PART_MIN: usize = 64 << 10;
+pub(crate) const PART_MAX: usize = 256 << 10;
 /// How long the threads look without pause after they have found a filled slot.
 const HOT: Duration = Duration::from_micros(200);
 /// How often the threads look whether the device has filled a slot.
 const LOOK: Duration = Duration::from_micros(20);
+/// How long threads look for more of a copy in that is under way before they sleep: waking one takes as long as copying a part.
+const SPIN: Duration = Duration::from_micros(100);
 /// A waiter looks around at least this often.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
@@ -29,16 +33,21 @@ pub(crate) struct Movers {
 
 struct Shared {
     context: Arc<Context>,
+    near: Near,
     threads_max: usize,
     state: Mutex<State>,
     bell: Condvar,
-    /// Threads that wait for some job's end.
+    /// Counts what was added to the jobs: threads look at it without the lock.
+    added: AtomicUsize,
+    /// Threads that wait for some copy's end.
     ended: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     fills: VecDeque<Fill>,
+    /// Parts of slots to fill.
+    filling: VecDeque<(Arc<Filling>, usize)>,
     /// For each stream that has any: its slots, in the order in which the device fills them.
     landings: Vec<Landings>,
     /// Parts of slots that the device has filled.
@@ -59,26 +68,13 @@ struct Landings {
     ready: Option<Result<(), DriverError>>,
 }
 
-/// The jobs of one copy.
+/// The jobs of one copy: slots to fill, or parts of slots to land.
 #[derive(Default)]
 pub(crate) struct Tracker {
     left: AtomicUsize,
     failed: AtomicBool,
     error: Mutex<Option<DriverError>>,
 }
-
-/// Bytes of the program to a slot, and from there to the device.
-struct Fill {
-    from: usize,
-    len: usize,
-    to: CUdeviceptr,
-    stream: CUstream,
-    slots: Arc<Pinned>,
-    tracker: Arc<Tracker>,
-}
-
-// SAFETY: streams may be used from any thread.
-unsafe impl Send for Fill {}
 
 /// A slot that the device fills, then to the program.
 struct Land {
@@ -101,11 +97,16 @@ struct Part {
 }
 
 enum Job {
-    Fill(Fill),
+    Take(Take),
+    Fill(Arc<Filling>, usize),
     Part(Part),
 }
 
 impl Tracker {
+    pub(crate) fn new(jobs: usize) -> Arc<Self> {
+        Arc::new(Self { left: AtomicUsize::new(jobs), ..Self::default() })
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
     }
@@ -117,13 +118,14 @@ impl Tracker {
         self.left.store(0, Ordering::Release);
     }
 
-    fn end(&self, result: Result<(), DriverError>) {
+    /// One job is over; true if it was the last.
+    fn end(&self, result: Result<(), DriverError>) -> bool {
         if let Err(error) = result {
             self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             self.failed.store(true, Ordering::Release);
         }
         // After an abort there is nothing left to count.
-        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+        self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)) == Ok(1)
     }
 
     pub(crate) fn result(&self) -> Result<(), DriverError> {
@@ -137,27 +139,24 @@ impl Tracker {
 }
 
 impl Movers {
-    pub(crate) fn new(context: Arc<Context>) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    pub(crate) fn new(context: Arc<Context>, near: Near) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(near.count().unwrap_or(usize::MAX));
         Self {
             shared: Arc::new(Shared {
                 context,
+                near,
                 // The program's own thread copies too.
                 threads_max: (cores / 2).clamp(1, THREADS_MAX),
                 state: Mutex::default(),
                 bell: Condvar::new(),
+                added: AtomicUsize::new(0),
                 ended: Condvar::new(),
             }),
         }
     }
 
-    /// Number of threads that copy at the same time.
-    pub(crate) fn width(&self) -> usize {
-        self.shared.threads_max
-    }
-
-    /// Copies the program's memory into the stream, in pieces of `piece` bytes. On return everything has been read
-    /// and put into the stream. The calling thread helps.
+    /// Copies the program's memory into the stream. On return everything has been read and put into the stream. The
+    /// calling thread helps.
     pub(crate) fn fill(
         &self,
         from: usize,
@@ -165,33 +164,24 @@ impl Movers {
         to: CUdeviceptr,
         stream: CUstream,
         slots: &Arc<Pinned>,
-        piece: usize,
     ) -> Result<(), DriverError> {
-        let tracker = Arc::new(Tracker { left: AtomicUsize::new(len.div_ceil(piece)), ..Tracker::default() });
+        let fill = Fill::new(from, len, to, stream, slots, self.shared.threads_max);
+        let tracker = Arc::clone(&fill.tracker);
         let mut state = self.shared.lock();
-        for offset in (0..len).step_by(piece) {
-            state.fills.push_back(Fill {
-                from: from + offset,
-                len: piece.min(len - offset),
-                to: to + offset as u64,
-                stream,
-                slots: Arc::clone(slots),
-                tracker: Arc::clone(&tracker),
-            });
-        }
+        state.fills.push_back(fill);
         self.shared.start_threads(&mut state);
         drop(state);
         self.shared.bell.notify_all();
         self.wait(&tracker)
     }
 
-    /// For landings of these lengths: a tracker, and the length of the parts into which each is divided. Large
-    /// copies go in large parts; the last slot of a small one is shared by all threads.
+    /// For landings of these lengths: a tracker, and the length of the parts into which each is divided, so that all threads
+    /// have some.
     pub(crate) fn tracker(&self, lengths: impl Iterator<Item = usize> + Clone) -> (Arc<Tracker>, usize) {
         let all: usize = lengths.clone().sum();
-        let part = (all / (8 * self.shared.threads_max)).clamp(PART_MIN, PART_MAX);
+        let part = (all / (2 * self.shared.threads_max)).clamp(PART_MIN, PART_MAX);
         let parts = lengths.map(|len| len.div_ceil(part)).sum();
-        (Arc::new(Tracker { left: AtomicUsize::new(parts), ..Tracker::default() }), part)
+        (Tracker::new(parts), part)
     }
 
     /// The device fills `slot`; when it has, `len` bytes go to the program. `stream` is any number that
@@ -218,6 +208,7 @@ impl Movers {
                     self.shared.run(job);
                     state = self.shared.lock();
                 }
+                None if !state.fills.is_empty() => state = self.shared.spin(state, Some(tracker)),
                 None if state.landings.is_empty() || state.looking => {
                     let waited = self.shared.ended.wait_timeout(state, LOOK_AROUND);
                     state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -233,13 +224,16 @@ impl Movers {
         let mut state = self.shared.lock();
         state.closing = true;
         let (fills, landings) = (std::mem::take(&mut state.fills), std::mem::take(&mut state.landings));
-        let parts = std::mem::take(&mut state.parts);
+        let (parts, filling) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.filling));
         drop(state);
+        for (slot, _) in filling {
+            slot.tracker.abort(DriverError { call: "shutdown", code: 4 });
+        }
         for part in parts {
             part.tracker.abort(DriverError { call: "shutdown", code: 4 });
         }
         for fill in fills {
-            fill.tracker.end(Err(DriverError { call: "shutdown", code: 4 }));
+            fill.tracker.abort(DriverError { call: "shutdown", code: 4 });
         }
         for Landings { slots, .. } in landings {
             for land in slots {
@@ -276,6 +270,7 @@ impl Shared {
 
     fn serve(&self) {
         let Ok(_current) = self.context.enter() else { return };
+        self.near.bind();
         // So that LOOK is not stretched to the kernel's default of 50 us more.
         // SAFETY: changes this thread's timers only.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
@@ -283,15 +278,37 @@ impl Shared {
         while !state.closing {
             if let Some(job) = self.find(&mut state) {
                 drop(state);
-                self.bell.notify_one();
                 self.run(job);
                 state = self.lock();
+            } else if !state.fills.is_empty() {
+                state = self.spin(state, None);
             } else if state.landings.is_empty() || state.looking {
                 state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
             } else {
                 state = self.look(state);
             }
         }
+    }
+
+    /// More of a copy in is to come as soon as there is a slot. Sleeps if that takes long; a waiter until its copy's end.
+    fn spin<'a>(&'a self, state: MutexGuard<'a, State>, waiter: Option<&Tracker>) -> MutexGuard<'a, State> {
+        let before = self.added.load(Ordering::Acquire);
+        drop(state);
+        let until = Instant::now() + SPIN;
+        while Instant::now() < until {
+            for _ in 0..32 {
+                std::hint::spin_loop();
+            }
+            if self.added.load(Ordering::Acquire) != before || waiter.is_some_and(Tracker::is_done) {
+                return self.lock();
+            }
+        }
+        let state = self.lock();
+        if self.added.load(Ordering::Acquire) != before || state.closing || waiter.is_some_and(Tracker::is_done) {
+            return state;
+        }
+        let sleep = if waiter.is_some() { &self.ended } else { &self.bell };
+        sleep.wait_timeout(state, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Asks the driver which slots it has filled; a pause if it has none.
@@ -332,8 +349,11 @@ impl Shared {
         if let Some(part) = state.parts.pop_front() {
             return Some(Job::Part(part));
         }
-        if let Some(fill) = state.fills.pop_front() {
-            return Some(Job::Fill(fill));
+        if let Some((slot, offset)) = state.filling.pop_front() {
+            return Some(Job::Fill(slot, offset));
+        }
+        if let Some(take) = state.fills.iter_mut().find_map(Fill::take) {
+            return Some(Job::Take(take));
         }
         let at = state.landings.iter().position(|landings| landings.ready.is_some())?;
         let landings = &mut state.landings[at];
@@ -361,11 +381,9 @@ impl Shared {
     }
 
     fn run(&self, job: Job) {
-        match job {
-            Job::Fill(fill) => {
-                let tracker = Arc::clone(&fill.tracker);
-                tracker.end(self.fill(fill));
-            }
+        let over = match job {
+            Job::Take(take) => self.take(take),
+            Job::Fill(slot, offset) => slot.fill(&self.context, offset).is_some_and(|sent| slot.tracker.end(sent)),
             Job::Part(Part { slot, offset, to, len, tracker, result }) => {
                 if result.is_ok() {
                     // SAFETY: the program promised that its memory is writable until it has waited for the copy;
@@ -373,26 +391,40 @@ impl Shared {
                     unsafe { move_past_caches(std::ptr::with_exposed_provenance_mut(to), slot.memory().add(offset), len) };
                 }
                 drop(slot);
-                tracker.end(result);
+                tracker.end(result)
             }
+        };
+        if over {
+            // A waiter that has just looked sleeps by now, or will see it.
+            drop(self.lock());
+            self.ended.notify_all();
         }
-        // A waiter that has just looked sleeps by now, or will see it.
-        drop(self.lock());
-        self.ended.notify_all();
     }
 
-    fn fill(&self, fill: Fill) -> Result<(), DriverError> {
-        let slot = fill.slots.take()?;
-        // SAFETY: the program promised that its memory is readable until the copy has been waited for; the slot is at
-        // least `len` long and this thread's own.
-        unsafe {
-            // By the caches: the device's engines read from there.
-            slot.memory().copy_from_nonoverlapping(std::ptr::with_exposed_provenance(fill.from), fill.len);
-            self.context.driver.cuMemcpyHtoDAsync_v2(fill.to, slot.memory().cast(), fill.len, fill.stream)?;
+    /// Gets a slot, whose parts are jobs from then on. True if that was the end of the copy: the driver has failed.
+    fn take(&self, take: Take) -> bool {
+        let tracker = Arc::clone(&take.tracker);
+        let filling = take.fill();
+        let mut state = self.lock();
+        if let Some(at) = state.fills.iter().position(|fill| Arc::ptr_eq(&fill.tracker, &tracker)) {
+            state.fills[at].took();
+            if filling.is_err() || state.fills[at].is_over() {
+                state.fills.remove(at);
+            }
         }
-        slot.record(fill.stream)?;
-        slot.release_after();
-        Ok(())
+        match filling {
+            Ok(_) if state.closing => tracker.abort(DriverError { call: "shutdown", code: 4 }),
+            Ok(filling) => {
+                let filling = Arc::new(filling);
+                state.filling.extend(filling.parts().map(|offset| (Arc::clone(&filling), offset)));
+                self.added.fetch_add(1, Ordering::AcqRel);
+                drop(state);
+                self.bell.notify_all();
+                return false;
+            }
+            Err(error) => tracker.abort(error),
+        }
+        true
     }
 }
 

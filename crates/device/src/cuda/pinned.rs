@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::driver::DriverError;
+use super::near::Near;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
@@ -13,6 +14,7 @@ const LOOKS: usize = 3;
 /// Slots of one size, made as they are needed up to a number.
 pub(crate) struct Pinned {
     context: Arc<Context>,
+    near: Near,
     slot_bytes: usize,
     slots_max: usize,
     /// Most slots that are made at a time: pinning takes a third of a millisecond a MiB.
@@ -48,8 +50,8 @@ pub(crate) struct Slot {
 }
 
 impl Pinned {
-    pub(crate) fn new(context: Arc<Context>, slot_bytes: usize, slots_max: usize, batch: usize) -> Arc<Self> {
-        Arc::new(Self { context, slot_bytes, slots_max, batch, state: Mutex::default(), given_back: Condvar::new() })
+    pub(crate) fn new(context: Arc<Context>, near: Near, slot_bytes: usize, slots_max: usize, batch: usize) -> Arc<Self> {
+        Arc::new(Self { context, near, slot_bytes, slots_max, batch, state: Mutex::default(), given_back: Condvar::new() })
     }
 
     /// A slot, if there is one now.
@@ -107,7 +109,7 @@ impl Pinned {
         let count = state.made.max(FIRST).min(self.batch).min(self.slots_max - state.made);
         let mut block = null_mut();
         // SAFETY: `block` is valid for writing.
-        unsafe { driver.cuMemHostAlloc(&raw mut block, self.slot_bytes * count, PORTABLE) }?;
+        self.near.visit(|| unsafe { driver.cuMemHostAlloc(&raw mut block, self.slot_bytes * count, PORTABLE) })?;
         state.blocks.push(block as usize);
         for index in 0..count {
             let mut event = null_mut();

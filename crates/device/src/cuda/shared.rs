@@ -6,6 +6,7 @@ use super::ipc::Imports;
 use super::launch::Function;
 use super::memory::Memory;
 use super::movers::Movers;
+use super::near::Near;
 use super::pinned::Pinned;
 use super::stream::Stream;
 use super::table::Table;
@@ -38,18 +39,18 @@ pub(crate) struct Shared {
 /// Size of a slot for small copies; larger ones take the large slots.
 pub(crate) const SMALL_SLOT: usize = 64 << 10;
 /// Size of a slot for large copies in, and out.
-pub(crate) const IN_SLOT: usize = 2 << 20;
+pub(crate) const IN_SLOT: usize = 4 << 20;
 pub(crate) const OUT_SLOT: usize = 4 << 20;
 
 impl Shared {
-    pub(crate) fn new(device: DeviceId, context: Arc<Context>, memory: Memory) -> Arc<Self> {
+    pub(crate) fn new(device: DeviceId, near: &Near, context: Arc<Context>, memory: Memory) -> Arc<Self> {
         const SMALL_SLOTS: usize = 128;
-        const IN_SLOTS: usize = 64;
+        const IN_SLOTS: usize = 16;
         const OUT_SLOTS: usize = 32;
-        const LARGE_BATCH: usize = 8;
-        let pinned = |bytes, slots, batch| Pinned::new(Arc::clone(&context), bytes, slots, batch);
+        const LARGE_BATCH: usize = 4;
+        let pinned = |bytes, slots, batch| Pinned::new(Arc::clone(&context), near.clone(), bytes, slots, batch);
         Arc::new(Self {
-            movers: Movers::new(Arc::clone(&context)),
+            movers: Movers::new(Arc::clone(&context), near.clone()),
             small: pinned(SMALL_SLOT, SMALL_SLOTS, 16),
             inward: pinned(IN_SLOT, IN_SLOTS, LARGE_BATCH),
             outward: pinned(OUT_SLOT, OUT_SLOTS, LARGE_BATCH),
