@@ -38,6 +38,9 @@ pub(crate) enum Command {
     /// Turns a PPM picture into PNG.
     #[command(name = "__png", hide = true)]
     Png(PngArgs),
+    /// Looks for this machine's GPUs.
+    #[command(name = "__gpus", hide = true)]
+    Gpus,
     /// Holds a run together and takes everything down at its end.
     #[command(name = "__supervise", hide = true)]
     Supervise(SuperviseArgs),

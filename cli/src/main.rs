@@ -20,6 +20,10 @@ fn main() -> ExitCode {
         Command::Trace(args) => command::trace::trace(&args),
         Command::Explain(args) => command::explain::explain(&args),
         Command::Png(args) => command::png::png(&args),
+        Command::Gpus => {
+            launch::print_gpus();
+            Ok(0)
+        }
         Command::Supervise(args) => launch::supervise(&args),
         Command::Exec(args) => Err(launch::exec(&args)),
         Command::Rsh(args) => Err(launch::rsh(&args)),

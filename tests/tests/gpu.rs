@@ -2,10 +2,11 @@
 
 mod driver;
 
-use accord_tests::{Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, repository_file, tool};
+use accord_tests::{Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, repository_file, tool};
 use driver::driver;
 use std::path::{Path, PathBuf};
 
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 const FOR_GPUS: Variant = Variant { optimize: Optimize::Yes, offload: true, linked: false };
 
 fn program() -> Result<PathBuf> {
@@ -30,6 +31,17 @@ fn an_error_of_the_driver_is_told_with_its_number() {
     let finished = job(&program, driver.path()).unwrap().env("FAKE_CUDA_MEMORY", "1048576").run().unwrap();
     assert_eq!(finished.code(), 1, "{}", finished.report());
     assert!(finished.stderr.contains("acc_error_out_of_memory"), "{}", finished.report());
+}
+
+#[test]
+fn arrays_are_page_locked_while_they_are_present_and_copied_often() {
+    let program = Program::read(repository_file("tests/programs/gpu/page_locks.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    for setting in ["on", "off"] {
+        let job = job(&program, driver.path()).unwrap().env("ACCORD_PAGE_LOCK", setting).arg(setting);
+        let finished = job.run().unwrap().success().unwrap();
+        assert!(finished.stdout.contains("PASS"), "{setting}: {}", finished.report());
+    }
 }
 
 #[test]
@@ -58,7 +70,7 @@ fn without_a_gpu_there_is_a_cpu_device_and_the_reason_is_told_on_request() {
 }
 
 /// A run on the hosts of a local cluster that have this machine's GPUs, without coordinator and agents.
-fn gpus_of_the_program(options: &[&str], script: &str, visible: Option<&str>) -> Result<accord_tests::Finished> {
+fn gpus_of_the_program(options: &[&str], script: &str, setting: Option<(&str, &str)>) -> Result<Finished> {
     let driver = driver();
     let mut job = Job::new(tool(Tool::Accord)?)
         .args(["run", "--bare", "--loopback", "--local-cluster"])
@@ -66,15 +78,16 @@ fn gpus_of_the_program(options: &[&str], script: &str, visible: Option<&str>) ->
         .args(["--", "/bin/sh", "-c", script])
         .env("LD_LIBRARY_PATH", driver.path())
         .env("FAKE_CUDA_DEVICES", "5");
-    if let Some(visible) = visible {
-        job = job.env("CUDA_VISIBLE_DEVICES", visible);
+    if let Some((name, value)) = setting {
+        job = job.env(name, value);
     }
     job.run()
 }
 
 #[test]
 fn hosts_of_a_local_cluster_have_their_shares_of_the_gpus() {
-    let seen = |options: &[&str], visible| {
+    let seen = |options: &[&str], visible: Option<&str>| {
+        let visible = visible.map(|visible| (VISIBLE, visible));
         let finished = gpus_of_the_program(options, "echo $CUDA_VISIBLE_DEVICES", visible).unwrap();
         finished.success().unwrap().stdout.trim().to_owned()
     };
@@ -85,9 +98,14 @@ fn hosts_of_a_local_cluster_have_their_shares_of_the_gpus() {
 }
 
 #[test]
-fn too_few_gpus_for_a_local_cluster_are_counted() {
-    for (size, visible, said) in [("3x2gpu", None, "takes 6 GPUs, and this machine has 5"), ("2x1gpu", Some("1"), "has 1 GPU with CUDA_VISIBLE_DEVICES=1")] {
-        let finished = gpus_of_the_program(&[size], "true", visible).unwrap();
+fn a_local_cluster_that_cannot_have_its_gpus_does_not_start() {
+    let cases = [
+        ("3x2gpu", None, "takes 6 GPUs, and this machine has 5"),
+        ("2x1gpu", Some((VISIBLE, "1")), "has 1 GPU with CUDA_VISIBLE_DEVICES=1"),
+        ("1x1gpu", Some(("FAKE_CUDA_INIT", "crash")), "nvidia-smi says): SIGABRT"),
+    ];
+    for (size, setting, said) in cases {
+        let finished = gpus_of_the_program(&[size], "true", setting).unwrap();
         assert_eq!(finished.code(), 125, "{}", finished.report());
         assert!(finished.stderr.contains(said), "{}", finished.report());
     }

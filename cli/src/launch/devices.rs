@@ -1,16 +1,28 @@
 //! Which of this machine's devices each host of a local cluster has.
 
+use super::parts::own_program;
+use super::signals::{Event, Signals};
+use super::supervise::{Supervisor, ending};
 use crate::args::ClusterSize;
 use crate::failure::{Failure, Result};
 use accord_device::cuda;
 use accord_types::{NodeId, settings};
+use nix::sys::wait::WaitStatus;
 use std::ffi::OsString;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 /// The driver's own variable: the GPUs that a process sees, by number or name, in its order.
 pub(super) const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 /// Part of the machine's free memory that all CPU devices together may take, in percent.
 const MEMORY_PERCENT: u64 = 80;
+/// How long looking for GPUs may take. Drivers of machines with many take seconds to start.
+const LOOK_MAX: Duration = Duration::from_secs(30);
+/// The name of the process that looks.
+const LOOK: &str = "gpus";
+/// What it prints: a line for each GPU, with the driver's number, and one with what there is to say.
+const GPU: &str = "gpu: ";
+const NOTE: &str = "note: ";
 
 /// What each host has.
 pub(super) struct HostDevices {
@@ -28,12 +40,17 @@ impl HostDevices {
     /// them.
     ///
     /// # Errors
-    /// There are too few.
-    pub(super) fn new(size: ClusterSize, remote_only: bool) -> Result<Self> {
+    /// There are too few; the driver can't be asked; a signal came meanwhile.
+    pub(super) fn new(
+        supervisor: &mut Supervisor<'_>,
+        signals: &mut Signals,
+        size: ClusterSize,
+        remote_only: bool,
+    ) -> Result<Self> {
         let first = u32::from(remote_only);
         let mut gpus = vec![String::new(); index(first + size.hosts)];
         if size.gpus {
-            let (pool, note) = pool();
+            let (pool, note) = pool(supervisor, signals)?;
             let shares = deal(&pool, size).ok_or_else(|| too_few(size, &pool, note.as_deref()))?;
             gpus.splice(index(first).., shares);
         }
@@ -87,12 +104,40 @@ impl std::fmt::Display for HostDevices {
     }
 }
 
-/// The GPUs that can be used as [`VISIBLE`] names them, and why there are no more, as far as is known.
-fn pool() -> (Vec<String>, Option<String>) {
+/// Runs `accord __gpus`: prints the GPUs that can be used.
+pub(crate) fn print_gpus() {
     let found = cuda::inventory(NodeId(0), "");
+    for gpu in found.devices {
+        println!("{GPU}{}", gpu.id.ordinal);
+    }
+    if let Some(note) = found.note {
+        println!("{NOTE}{note}");
+    }
+}
+
+/// The GPUs that can be used as [`VISIBLE`] names them, and why there are no more, as far as is known. A process of its
+/// own asks the driver: it may crash or hang, and what it holds must not outlive the question.
+fn pool(supervisor: &mut Supervisor<'_>, signals: &mut Signals) -> Result<(Vec<String>, Option<String>)> {
+    supervisor.start_part(LOOK, None, &[own_program()?.into(), "__gpus".into()], &[])?;
+    let deadline = Instant::now() + LOOK_MAX;
+    let failed = |why: String| Failure::new(format!("can't look for GPUs (see what nvidia-smi says): {why}"));
+    loop {
+        match signals.next(Some(deadline))? {
+            Event::Ended(pid, status) => match (supervisor.ended_part(pid), status) {
+                (Some(_), WaitStatus::Exited(_, 0)) => break,
+                (Some(_), _) => return Err(failed(format!("{}\n{}", ending(status), supervisor.log(LOOK).trim_end()))),
+                (None, _) => {}
+            },
+            Event::Signal { signal, .. } => return Err(Failure::interrupted(signal as i32)),
+            Event::Orphaned => return Err(Failure::new("the launcher is gone")),
+            Event::Timeout => return Err(failed(format!("the driver does not answer for {LOOK_MAX:?}"))),
+        }
+    }
     let named = std::env::var(VISIBLE).ok();
-    let pool = found.devices.iter().map(|gpu| name_of(gpu.id.ordinal, named.as_deref())).collect();
-    (pool, found.note)
+    let log = supervisor.log(LOOK);
+    let numbers = log.lines().filter_map(|line| line.strip_prefix(GPU)?.parse().ok());
+    let note = log.lines().find_map(|line| line.strip_prefix(NOTE)).map(str::to_owned);
+    Ok((numbers.map(|number| name_of(number, named.as_deref())).collect(), note))
 }
 
 /// The name of the GPU that the driver shows as number `ordinal` to a process that sees `named`, or all.

@@ -18,6 +18,7 @@ mod signals;
 mod supervise;
 
 pub(crate) use descendants::kill_descendants;
+pub(crate) use devices::print_gpus;
 pub(crate) use exec::{exec, rsh};
 pub(crate) use hosts::can_have_namespaces;
 pub(crate) use mpi::Mpirun;

@@ -68,8 +68,7 @@ impl Supervisor<'_> {
         let mut step: Vec<OsString> = Vec::new();
         if let Some(size) = run.local_cluster {
             let hosts = hosts.insert(Hosts::new(size.hosts + u32::from(run.remote_only), self.args.separation)?);
-            // After the namespaces: the driver may start threads, and they need a process of one.
-            let devices = HostDevices::new(size, run.remote_only)?;
+            let devices = HostDevices::new(self, signals, size, run.remote_only)?;
             environment.extend(devices.environment(0));
             step.extend(devices.option());
             if let Some(libacc) = libacc.as_ref() {
@@ -279,7 +278,8 @@ fn ended_by(signal: Signal) -> u8 {
     u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
 }
 
-fn ending(status: WaitStatus) -> String {
+/// How a process ended, for people.
+pub(super) fn ending(status: WaitStatus) -> String {
     match status {
         WaitStatus::Exited(_, code) => format!("exit code {code}"),
         WaitStatus::Signaled(_, signal, _) => signal.to_string(),
