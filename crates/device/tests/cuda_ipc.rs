@@ -7,7 +7,7 @@ use accord_device::cuda::{CudaConfig, CudaDevice, Giver, Place, Reached, Taker, 
 use accord_device::{Device, Sink, Source};
 use accord_types::{DevicePtr, NodeId, QueueId, Result, StreamId};
 use libtest_mimic::{Arguments, Failed, Trial};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -49,6 +49,8 @@ fn main() {
         ("the_giver_may_die", giver_dies),
         ("a_device_may_end_on_either_side", devices_end),
         ("places_that_are_not_mapped_are_not_offered", no_place),
+        ("a_peer_that_says_something_else_is_left", wrong_words),
+        ("a_peer_that_does_not_answer_is_left", no_answer),
     ];
     let fake_only = [
         ("a_driver_that_refuses_is_asked_once", driver_refuses as fn() -> Test),
@@ -437,6 +439,65 @@ fn no_place() -> Test {
     assert!(giver.place(&other_device, other_device.addresses().0, 1).is_none(), "it is not for others");
     giver.close();
     until("the giver has ended", || giver.place(&owner, start, MAPPED).is_none())
+}
+
+fn pair() -> Result<(OwnedFd, OwnedFd), Failed> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// A message: what it is, the piece, the range.
+fn message(numbers: [u64; 3]) -> Vec<u8> {
+    numbers.into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+fn wrong_words() -> Test {
+    let owner = owner()?;
+    let start = owner.addresses().0;
+    // What only the other side says, what nobody says, and what is too short or too long.
+    let long = [message([1, 2, 3]), message([1, 2, 3])].concat();
+    for wrong in [message([2, 1, 0]), message([3, 1, 0]), message([9, 1, 0]), b"short".to_vec(), long.clone()] {
+        let (near, far) = pair()?;
+        let giver = Giver::start(near).ok_or("no thread")?;
+        assert!(giver.place(&owner, start, MAPPED).is_some());
+        send(&far, &wrong, SendFlags::NOSIGNAL)?;
+        until("the giver leaves", || giver.place(&owner, start, MAPPED).is_none())?;
+    }
+    let (near, far) = pair()?;
+    let giver = Giver::start(near).ok_or("no thread")?;
+    let place = giver.place(&owner, start, MAPPED).ok_or("no place")?;
+    // Pieces and ranges that it never named, and a piece that was never given.
+    for odd in [message([1, u64::MAX, 0]), message([1, 1, u64::MAX]), message([4, u64::MAX, 0])] {
+        send(&far, &odd, SendFlags::NOSIGNAL)?;
+    }
+    for _ in 0..2 {
+        let mut answer = [0; 24];
+        recv(&far, &mut answer[..], RecvFlags::empty())?;
+        assert_eq!(answer[0], 2, "it says that it has no such piece");
+    }
+    assert!(giver.place(&owner, start, MAPPED).is_some(), "that is no reason to leave");
+    for wrong in [message([1, 1, 0]), message([4, 1, 0]), message([9, 1, 0]), b"short".to_vec(), long] {
+        let (near, far) = pair()?;
+        let taker = Taker::start(near, |_: &str| {}).ok_or("no thread")?;
+        // An answer that nobody asked for is nothing yet.
+        send(&far, &message([2, 1, 0]), SendFlags::NOSIGNAL)?;
+        send(&far, &wrong, SendFlags::NOSIGNAL)?;
+        assert!(taker.reach(&owner, &place).is_none());
+    }
+    Ok(())
+}
+
+fn no_answer() -> Test {
+    let owner = owner()?;
+    let (_other, giver) = Other::taking()?;
+    let place = giver.place(&owner, owner.addresses().0, MAPPED).ok_or("no place")?;
+    let (near, far) = pair()?;
+    let taker = Taker::start(near, |_: &str| {}).ok_or("no thread")?;
+    assert!(taker.reach(&owner, &place).is_none());
+    let mut question = [0; 24];
+    assert_eq!(recv(&far, &mut question[..], RecvFlags::empty())?.0, 24);
+    assert_eq!(recv(&far, &mut question[..], RecvFlags::empty())?.0, 0, "it has left");
+    assert!(taker.reach(&owner, &place).is_none());
+    Ok(())
 }
 
 fn driver_refuses() -> Test {

@@ -45,6 +45,8 @@ struct State {
     starters: HashMap<TransferId, (u64, Starter, Option<Placer>)>,
     /// Where targets want the bytes of pushes whose streams are not there yet.
     places: HashMap<TransferId, Vec<u8>>,
+    /// Bytes of them, at most [`PLACES_BYTES_MAX`].
+    places_bytes: usize,
     parties: HashMap<Party, Present>,
     closed: Option<Error>,
 }
@@ -58,8 +60,21 @@ struct Present {
 impl State {
     /// As [`Pushes::finish`].
     fn finish(&mut self, transfer: TransferId) -> bool {
-        self.places.remove(&transfer);
+        self.take_place(transfer);
         self.pushes.finish(transfer)
+    }
+
+    fn keep_place(&mut self, transfer: TransferId, place: Vec<u8>) {
+        if !place.is_empty() && self.places_bytes + place.len() <= PLACES_BYTES_MAX {
+            self.places_bytes += place.len();
+            self.places.insert(transfer, place);
+        }
+    }
+
+    fn take_place(&mut self, transfer: TransferId) -> Option<Vec<u8>> {
+        let place = self.places.remove(&transfer)?;
+        self.places_bytes -= place.len();
+        Some(place)
     }
 }
 
@@ -101,9 +116,8 @@ impl Exchange {
     pub fn on_ready(&self, transfer: TransferId, place: Vec<u8>) -> Result<bool> {
         let mut state = self.lock();
         let abandoned = state.pushes.ready(transfer)?;
-        let taken: usize = state.places.values().map(Vec::len).sum();
-        if !abandoned && !place.is_empty() && taken + place.len() <= PLACES_BYTES_MAX {
-            state.places.insert(transfer, place);
+        if !abandoned {
+            state.keep_place(transfer, place);
         }
         drop(state);
         self.changed.notify_all();
@@ -230,6 +244,7 @@ impl Exchange {
         state.closed.get_or_insert_with(|| error.clone());
         let starters = std::mem::take(&mut state.starters);
         state.places.clear();
+        state.places_bytes = 0;
         state.parties.clear();
         drop(state);
         drop(starters);
@@ -275,7 +290,7 @@ impl Pushing {
     /// When the target refuses or is gone.
     pub fn place(&mut self) -> Result<Option<Vec<u8>>> {
         self.wait(&PushStep::Send)?;
-        Ok(self.exchange.lock().places.remove(&self.transfer))
+        Ok(self.exchange.lock().take_place(self.transfer))
     }
 
     /// The bytes go straight to the target's memory: [`Pushing::finish`] is to be called when they are there, and no lane

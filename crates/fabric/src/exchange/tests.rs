@@ -166,6 +166,8 @@ fn a_place_that_is_not_used_is_forgotten() {
         assert!(!two.pusher.on_ready(transfer, large.clone()).unwrap());
     }
     assert_eq!(two.pusher.lock().places.len(), 1);
+    two.pusher.lock().finish(TransferId(2));
+    assert_eq!(two.pusher.lock().places_bytes, 0);
 }
 
 #[test]

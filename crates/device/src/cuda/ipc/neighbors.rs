@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Most processes of each kind.
+const PARTIES_MAX: usize = 4096;
+
 /// Processes of this machine that give memory to this one or take of its, each by a number that the caller chooses: that of its
 /// node, say.
 pub struct Neighbors {
@@ -33,7 +36,7 @@ impl Neighbors {
     pub fn give(&self, party: u32, socket: OwnedFd) {
         let Some(giver) = Giver::start(socket) else { return };
         let mut state = self.lock();
-        if state.closed {
+        if state.closed || state.givers.len() == PARTIES_MAX && !state.givers.contains_key(&party) {
             return giver.close();
         }
         if let Some(old) = state.givers.insert(party, giver) {
@@ -46,7 +49,7 @@ impl Neighbors {
         let note = self.note.clone();
         let Some(taker) = Taker::start(socket, move |text| note(text)) else { return };
         let mut state = self.lock();
-        if state.closed {
+        if state.closed || state.takers.len() == PARTIES_MAX && !state.takers.contains_key(&party) {
             return taker.close();
         }
         if let Some(old) = state.takers.insert(party, taker) {
