@@ -108,6 +108,18 @@ fn regions_and_copies_run_on_gpus_of_all_nodes() {
 }
 
 #[test]
+fn a_gpu_whose_context_is_lost_works_again_in_another_executor() {
+    let setup = Setup::new();
+    let program = compiled("tests/programs/gpu/lost_context.c", true);
+    let cluster = setup.cluster(&[0, 1]).start().unwrap();
+    passed(run(&cluster, 0, &program, &[], &[]));
+    // This process's own can't be made anew.
+    let finished = run(&cluster, 1, &program, &[], &[]);
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    assert!(finished.stderr.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{}", finished.report());
+}
+
+#[test]
 fn gpus_that_are_hidden_from_the_program_are_driven_by_the_agent() {
     let setup = Setup::new();
     let cluster = setup.cluster(&[2]).start().unwrap();

@@ -1,4 +1,4 @@
-// What the driver that tests bring along runs in place of cluster.c's kernels. GCC takes the $ of their names.
+// What the driver that tests bring along runs in place of cluster.c's and lost_context.c's kernels. GCC takes the $ of their names.
 
 int add$_omp_fn$0(const unsigned long long *slots)
 {
@@ -13,4 +13,10 @@ int separate$_omp_fn$0(const unsigned long long *slots)
 {
     *(int *)slots[1] = *(int *)slots[0];
     return 0;
+}
+
+int crash$_omp_fn$0(const unsigned long long *slots)
+{
+    (void)slots;
+    return 700;
 }
