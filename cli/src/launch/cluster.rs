@@ -83,7 +83,8 @@ pub(super) fn start(
         }
     }
     supervisor.say(format_args!(
-        "{devices} are up after {} ms; coordinator at {door}",
+        "a local cluster of {} is up after {} ms; coordinator at {door}",
+        devices.size(),
         begin.elapsed().as_millis()
     ));
     Ok(vec![(settings::COORDINATOR.name, door.into()), (settings::KEY_FILE.name, key_file.into())])

@@ -63,6 +63,11 @@ impl HostDevices {
         self.first..self.first + self.size.hosts
     }
 
+    /// What was asked for.
+    pub(super) fn size(&self) -> ClusterSize {
+        self.size
+    }
+
     /// Whether hosts have this machine's GPUs.
     pub(super) fn are_gpus(&self) -> bool {
         self.size.gpus
@@ -94,13 +99,6 @@ impl HostDevices {
     /// Option of `accord __exec` for ranks, whose environment mpirun makes the same on all hosts.
     pub(super) fn option(&self) -> Option<OsString> {
         self.size.gpus.then(|| format!("--gpus={}", self.gpus.join(";")).into())
-    }
-}
-
-impl std::fmt::Display for HostDevices {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = if self.size.gpus { "GPUs" } else { "CPU devices" };
-        write!(f, "{} hosts with {} {kind} each", self.size.hosts, self.size.devices)
     }
 }
 
