@@ -10,6 +10,11 @@ use accord_fabric::wire::{Party, node_of};
 use accord_fabric::Key;
 use accord_types::{DevicePtr, Result, SessionId};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often and after what time it is tried to get the name at which this executor is met.
+const BIND_ATTEMPTS: u32 = 10;
+const BIND_PAUSE: Duration = Duration::from_millis(20);
 
 /// This executor's neighbours, and where it meets them.
 pub(super) struct Local {
@@ -30,7 +35,14 @@ impl Local {
         let neighbors = Neighbors::new(move |why| {
             eprintln!("accord-node-agent executor: {name}, session {session}: copies go over the network: {why}");
         });
-        let listener = Listener::bind(session, config.node, &config.key).ok().map(Arc::new);
+        // The session's executor before this one may still be ending, and have the name.
+        let bind = |attempt| {
+            if attempt > 0 {
+                std::thread::sleep(BIND_PAUSE);
+            }
+            Listener::bind(session, config.node, &config.key).ok().map(Arc::new)
+        };
+        let listener = (0..BIND_ATTEMPTS).find_map(bind);
         if let Some(listener) = listener.clone() {
             let neighbors = neighbors.clone();
             spawn("accord-local", move || {
