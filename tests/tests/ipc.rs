@@ -31,8 +31,9 @@ fn main() {
     let args = Arguments::from_args();
     if let Ok(what) = std::env::var(PROGRAM) {
         let done = match what.as_str() {
-            "copies" => copies(),
-            _ => endless_copies(),
+            "copies" => session().and_then(|(session, _door)| copies(&session)),
+            "endless" => session().and_then(|(session, _door)| endless_copies(&session)),
+            _ => copies_with_a_new_executor(),
         };
         if let Err(error) = done {
             println!("failed: {}", error.message().unwrap_or_default());
@@ -48,6 +49,7 @@ fn main() {
         ("lanes_are_used_if_the_driver_refuses", driver_refuses),
         ("lanes_are_used_if_only_one_side_can", one_side_cannot),
         ("the_death_of_an_executor_is_an_error_and_no_hang", death_of_an_executor),
+        ("an_executor_that_takes_anothers_place_is_a_neighbor_too", new_executor),
     ];
     let trials = tests.into_iter().map(|(name, test)| Trial::test(name, test)).collect();
     libtest_mimic::run(&args, trials).exit();
@@ -123,9 +125,8 @@ fn on_lanes(session: &Session) -> Result<u64, Failed> {
 }
 
 /// Copies from each device to each other, twice, and says how many bytes went over lanes at most for one copy.
-fn copies() -> Test {
-    let (session, _door) = session()?;
-    let devices = started(&session)?;
+fn copies(session: &Session) -> Test {
+    let devices = started(session)?;
     let mut most = 0;
     for seed in 0..2 {
         for (source, (from, src)) in devices.iter().enumerate() {
@@ -133,10 +134,10 @@ fn copies() -> Test {
                 let bytes = pattern(seed * 100 + source * 10 + target);
                 from.copy_in(QueueId(1), *src, range(&bytes), ReadWhen::BeforeReturn)?;
                 from.wait(&[QueueId(1)])?;
-                let before = on_lanes(&session)?;
+                let before = on_lanes(session)?;
                 session.copy_between(QueueId(1), source, *src, target, *dst, LEN)?;
                 from.wait(&[QueueId(1)])?;
-                most = most.max(on_lanes(&session)? - before);
+                most = most.max(on_lanes(session)? - before);
                 let mut arrived = vec![0; LEN as usize];
                 let into = HostRange { start: arrived.as_mut_ptr().expose_provenance(), len: arrived.len() };
                 to.copy_out(QueueId::SYNC, *dst, into)?;
@@ -158,9 +159,8 @@ fn copies() -> Test {
 }
 
 /// Copies back and forth between the first and the last device until that fails.
-fn endless_copies() -> Test {
-    let (session, _door) = session()?;
-    let devices = started(&session)?;
+fn endless_copies(session: &Session) -> Test {
+    let devices = started(session)?;
     let last = devices.len() - 1;
     for round in 0u64.. {
         let (source, target) = if round.is_multiple_of(2) { (0, last) } else { (last, 0) };
@@ -171,6 +171,16 @@ fn endless_copies() -> Test {
         }
     }
     Ok(())
+}
+
+/// Copies until that fails, shuts all devices down, and copies again.
+fn copies_with_a_new_executor() -> Test {
+    let (session, _door) = session()?;
+    if endless_copies(&session).is_ok() {
+        return Err("nothing was lost".into());
+    }
+    session.ports().iter().try_for_each(|port| port.shutdown())?;
+    copies(&session)
 }
 
 // The tests.
@@ -283,20 +293,36 @@ fn executors_of(agent: u32) -> Vec<i32> {
     .collect()
 }
 
+fn kill_executors(cluster: &Cluster, host: usize) -> Test {
+    let executors = executors_of(cluster.agent_id(host).ok_or("no agent")?);
+    if executors.is_empty() {
+        return Err("there is no executor".into());
+    }
+    for executor in executors {
+        kill(Pid::from_raw(executor), Signal::SIGKILL)?;
+    }
+    Ok(())
+}
+
+fn new_executor() -> Test {
+    let driver = driver::driver();
+    let cluster = cluster(driver.path(), &[1, 1], &[])?;
+    for (node, victim) in [(ELSEWHERE, 0), (ELSEWHERE, 1), ("h0", 1)] {
+        let running = program(&cluster, driver.path(), node, "replaced")?.start()?;
+        running.await_output("under way")?;
+        kill_executors(&cluster, victim)?;
+        few(&running.finish()?, 2)?;
+    }
+    Ok(())
+}
+
 fn death_of_an_executor() -> Test {
     let driver = driver::driver();
     let cluster = cluster(driver.path(), &[1, 1], &[])?;
     for (node, victim) in [(ELSEWHERE, 0), (ELSEWHERE, 1), ("h0", 1)] {
         let running = program(&cluster, driver.path(), node, "endless")?.start()?;
         running.await_output("under way")?;
-        let agent = cluster.agent_id(victim).ok_or("no agent")?;
-        let executors = executors_of(agent);
-        if executors.is_empty() {
-            return Err("there is no executor".into());
-        }
-        for executor in executors {
-            kill(Pid::from_raw(executor), Signal::SIGKILL)?;
-        }
+        kill_executors(&cluster, victim)?;
         let finished = running.finish()?;
         if finished.timed_out || finished.code() != 1 || !finished.stdout.contains("failed: ") {
             return Err(finished.report().into());
