@@ -95,7 +95,21 @@ pub(crate) fn runtime() -> Result<Settings> {
             .transpose()?
             .unwrap_or_default(),
         debug: debug(),
+        pageable: value(settings::PAGE_LOCK).map_or(Ok(false), |text| is_off(settings::PAGE_LOCK, &text))?,
     })
+}
+
+/// Whether a setting that is on or off is off.
+fn is_off(setting: Setting, text: &str) -> Result<bool> {
+    match text.trim() {
+        "on" => Ok(false),
+        "off" => Ok(true),
+        _ => Err(Error::new(
+            ErrorCode::InvalidArgument,
+            format!("{} is \"{text}\", which is neither on nor off", setting.name),
+        )
+        .remedy("set it to on or off, or unset it")),
+    }
 }
 
 /// One setting's value, aliases included.
@@ -170,6 +184,13 @@ mod tests {
         assert_eq!(launch_dims("-:4").unwrap(), [0, 4, 0]);
         assert!(launch_dims("a:b").is_err());
         assert!(launch_dims("1:2:3:4").is_err());
+    }
+
+    #[test]
+    fn a_switch_is_on_or_off() {
+        assert!(is_off(settings::PAGE_LOCK, "off").unwrap());
+        assert!(!is_off(settings::PAGE_LOCK, "on").unwrap());
+        assert!(is_off(settings::PAGE_LOCK, "maybe").unwrap_err().to_string().contains("ACCORD_PAGE_LOCK"));
     }
 
     #[test]

@@ -57,6 +57,11 @@ pub trait Sink: Send {
         None
     }
 
+    /// Where in this process's memory [`Sink::drain`] puts the bytes, if it does.
+    fn target(&self) -> Option<HostRange> {
+        self.memory()
+    }
+
     /// The bytes go to memory of another process that a GPU of this one reaches. Asked once by a GPU when its stream has got
     /// there; may block. If there is such memory [`Sink::drain`] is not called, and [`Sink::finish`] when the bytes are there.
     ///

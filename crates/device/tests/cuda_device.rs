@@ -1,6 +1,8 @@
 //! A GPU: the real one where there is a driver, else one that the tests bring along, whose memory is the
 //! host's and whose kernels are functions of this file.
 
+#[path = "support/page_locks.rs"]
+mod page_locks;
 mod support;
 
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
@@ -50,6 +52,15 @@ fn main() {
         ("a_gpu_is_found_by_its_uuid", found_by_uuid),
         ("spans_tell_what_ran", spans_tell),
         ("the_program_may_use_a_lent_stream_itself", lent_streams),
+        ("memory_that_the_caller_may_change_is_not_read_later", page_locks::read_before_return),
+        ("copies_out_land_in_their_order", page_locks::landing_order),
+        ("locked_arrays_go_both_ways", page_locks::both_ways),
+        ("arrays_are_unlocked_after_their_copies", page_locks::unlocked_after_copies),
+        ("a_lock_that_is_given_up_at_once_is_gone", page_locks::given_up_at_once),
+        ("devices_share_locks", page_locks::shared_locks),
+        ("arrays_that_cant_be_locked_are_left_alone", page_locks::left_alone),
+        ("nothing_is_locked_in_a_fork", page_locks::forks),
+        ("locks_come_and_go_while_others_copy", page_locks::come_and_go),
     ];
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", lack_of_memory as fn() -> Test),
@@ -61,6 +72,7 @@ fn main() {
     let crashes = [
         ("a_crash_names_the_region", a_crash_names_the_region as fn() -> Test),
         ("shutdown_ends_what_waits", shutdown_ends),
+        ("a_driver_that_locks_nothing_is_not_asked_again", page_locks::never_again),
     ];
     if let Some(name) = std::env::var_os("ACCORD_TEST_CRASH") {
         let test = crashes.iter().find(|(known, _)| *known == name).expect("a test's name").1;

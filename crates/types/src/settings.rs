@@ -132,6 +132,9 @@ settings! {
     /// Trace output.
     TRACE = "ACCORD_TRACE", "", "path; %r = rank, %p = process id", [],
         "Writes a trace of launches and copies (Chrome trace format) when the program ends.";
+    /// Whether arrays of the program may be page-locked.
+    PAGE_LOCK = "ACCORD_PAGE_LOCK", "on", "on|off", [],
+        "Locks the pages of arrays that are copied to and from this machine's GPUs again and again, while they are present: the copies are faster.";
     /// Diagnostics.
     DEBUG = "ACCORD_DEBUG", "0", "0|1", ["GOMP_DEBUG"],
         "Prints what the runtime does to standard error.";

@@ -1,6 +1,6 @@
 //! GPUs of this machine, driven in-process.
 
-use crate::host_copy::{self, HostMemory};
+use crate::host_copy::HostMemory;
 use crate::in_process::{Backend, InProcess};
 use accord_device::Device;
 use accord_device::cuda::{CudaConfig, CudaDevice};
@@ -53,8 +53,11 @@ impl Backend for Cuda {
     ) -> Result<Seq> {
         let (now, len) = (when == ReadWhen::BeforeReturn, src.len as u64);
         if src.len <= SMALL_BYTES_MAX {
-            if now || !device.may_write_memory(stream)? {
-                return device.store(stream, dst, host_copy::bytes(src));
+            if now {
+                return device.store_memory(stream, dst, src);
+            }
+            if let Some(seq) = device.store_in_turn(stream, dst, src)? {
+                return Ok(seq);
             }
             return device.copy_in(stream, dst, len, Box::new(HostMemory::new(src, false)));
         }
@@ -63,6 +66,14 @@ impl Backend for Cuda {
             device.wait_read(stream, seq)?;
         }
         Ok(seq)
+    }
+
+    fn lock_pages(device: &CudaDevice, range: HostRange) {
+        device.lock_pages(range);
+    }
+
+    fn unlock_pages(device: &CudaDevice, stream: Option<StreamId>, range: HostRange) -> Result<Option<Seq>> {
+        device.unlock_pages(stream, range)
     }
 
     fn cuda(port: &InProcess<Self>) -> Option<&dyn CudaObjects> {

@@ -127,6 +127,10 @@ impl Sink for Changed {
     fn immediate(&self) -> bool {
         true
     }
+
+    fn target(&self) -> Option<HostRange> {
+        Some(self.range)
+    }
 }
 
 /// The program's memory as bytes, for as long as a call lasts.

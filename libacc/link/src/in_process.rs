@@ -49,6 +49,20 @@ pub trait Backend: Send + Sync + Sized + 'static {
         dst: DevicePtr,
         src: HostRange,
         when: ReadWhen,
+    /// See [`Port::lock_pages`].
+    fn lock_pages(device: &Self::Device, range: HostRange) {
+        let _ = (device, range);
+    }
+
+    /// See [`Port::unlock_pages`]. With a stream: in its turn, with the position.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn unlock_pages(device: &Self::Device, stream: Option<StreamId>, range: HostRange) -> Result<Option<Seq>> {
+        let _ = (device, stream, range);
+        Ok(None)
+    }
+
     ) -> Result<Seq>;
 
     /// The driver's objects behind `port`, if it has such.
@@ -280,6 +294,24 @@ impl<B: Backend> Port for InProcess<B> {
         let sink = HostMemory::new(dst, queue == QueueId::SYNC || dst.len <= QUICK_BYTES_MAX);
         self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, Box::new(sink)))
     }
+    fn lock_pages(&self, range: HostRange) {
+        if let Ok(running) = self.running() {
+            B::lock_pages(&running.device, range);
+        }
+    }
+
+    fn unlock_pages(&self, after: Option<QueueId>, range: HostRange) -> Result<()> {
+        // A device that was shut down holds nothing.
+        let Ok(running) = self.running() else { return Ok(()) };
+        let state = after.map(|queue| running.queue(queue)).transpose().map_err(|e| self.place(e))?;
+        let stream = state.as_ref().map(|state| state.stream);
+        let seq = B::unlock_pages(&running.device, stream, range).map_err(|e| self.place(e))?;
+        if let (Some(state), Some(seq)) = (state, seq) {
+            state.last.fetch_max(seq.0, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
 
     fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()> {
         let sink = Box::new(Changed::new(dst, unless));

@@ -24,6 +24,8 @@ pub(crate) struct Device {
     pub(crate) device_type: DeviceType,
     /// Who wants to know what happens here.
     pub(crate) watch: Arc<Watch>,
+    /// The program's arrays may be page-locked.
+    pub(crate) locks_pages: bool,
     started: AtomicBool,
     starting: Mutex<()>,
     epoch: AtomicU32,
@@ -62,13 +64,14 @@ pub(crate) struct Link {
 
 impl Device {
     /// A device that was not started.
-    pub(crate) fn new(port: Arc<dyn Port>, index: usize, num: DeviceNum, watch: Arc<Watch>) -> Self {
+    pub(crate) fn new(port: Arc<dyn Port>, index: usize, num: DeviceNum, watch: Arc<Watch>, locks_pages: bool) -> Self {
         Self {
             device_type: port.device_type(),
             port,
             index,
             num,
             watch,
+            locks_pages,
             started: AtomicBool::new(false),
             starting: Mutex::new(()),
             epoch: AtomicU32::new(0),
@@ -193,6 +196,26 @@ impl Device {
         waited.map_err(|error| error.queue(queue))
     }
 
+    /// Makes an object's variables present.
+    pub(crate) fn add_globals(&self, globals: &[Global]) {
+        let locked = self.lock().add_globals(globals, &self.queues());
+        self.unlock(&locked);
+    }
+
+    /// Forgets an object's variables.
+    pub(crate) fn remove_globals(&self, globals: &[Global]) {
+        let locked = self.lock().remove_globals(globals, &self.queues());
+        self.unlock(&locked);
+    }
+
+    /// Ends the locks of arrays that are present no more.
+    fn unlock(&self, locked: &[HostRange]) {
+        for range in locked {
+            // An error of the device comes back from its next call.
+            let _ = self.port.unlock_pages(None, *range);
+        }
+    }
+
     /// Whether everything now in `queues` is done: one round trip, none if that is known already.
     pub(crate) fn test(&self, queues: &[QueueId]) -> Result<bool> {
         let (busy, moment) = {
@@ -292,14 +315,15 @@ impl State {
     }
 
     /// Makes an object's variables present. What was present at their addresses is left over from an
-    /// object that was unloaded without saying so.
-    pub(crate) fn add_globals(&mut self, globals: &[Global], queues: &Queues) {
+    /// object that was unloaded without saying so; returned is what of that is to be unlocked.
+    fn add_globals(&mut self, globals: &[Global], queues: &Queues) -> Vec<HostRange> {
+        let mut locked = Vec::new();
         for global in globals {
             let range = HostRange { start: global.host, len: global.bytes };
             if range.len == 0 {
                 continue;
             }
-            self.forget(range, queues);
+            locked.extend(self.forget(range, queues));
             let spec = Arc::new(global.spec.clone());
             if global.link {
                 self.links.push(Link { range, spec, device: None });
@@ -308,24 +332,33 @@ impl State {
                 self.table.insert(entry);
             }
         }
+        locked
     }
 
-    /// Forgets an object's variables.
-    pub(crate) fn remove_globals(&mut self, globals: &[Global], queues: &Queues) {
+    /// Forgets an object's variables. Returns what is to be unlocked.
+    fn remove_globals(&mut self, globals: &[Global], queues: &Queues) -> Vec<HostRange> {
+        let mut locked = Vec::new();
         for global in globals {
             let range = HostRange { start: global.host, len: global.bytes };
-            self.forget(range, queues);
+            locked.extend(self.forget(range, queues));
             self.links.retain(|link| link.range.start != range.start);
         }
+        locked
     }
 
-    fn forget(&mut self, range: HostRange, queues: &Queues) {
+    /// Ends the entries in a range. Returns what is to be unlocked.
+    fn forget(&mut self, range: HostRange, queues: &Queues) -> Vec<HostRange> {
         let after = crate::queues::After { queue: None, moment: queues.now() };
+        let mut locked = Vec::new();
         for id in self.table.overlapping(range) {
-            let backing = self.table.remove(id).map(|entry| entry.backing);
-            if let Some(Backing::Block(block) | Backing::Linked(block, _)) = backing {
+            let Some(entry) = self.table.remove(id) else { continue };
+            if let Backing::Block(block) | Backing::Linked(block, _) = entry.backing {
                 self.memory.give_back(block, after, queues);
             }
+            if entry.locked {
+                locked.push(HostRange { start: entry.start, len: entry.len() });
+            }
         }
+        locked
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Plan {
     pub(crate) begins: Vec<Happened>,
     /// What stops being present, likewise.
     pub(crate) ends: Vec<Happened>,
+    /// Arrays whose pages may be locked and need not be any more, and whether the commands copy to them.
+    pub(crate) unlocks: Vec<(HostRange, bool)>,
     /// Entries whose first bytes these commands carry.
     pub(crate) arrivals: Vec<EntryId>,
 }
@@ -76,6 +78,7 @@ impl Plan {
         self.bytes.clear();
         self.frees.clear();
         self.frees_shared = false;
+        self.unlocks.clear();
         self.arrivals.clear();
         self.begins.clear();
         self.ends.clear();
@@ -174,8 +177,9 @@ impl Issue<'_> {
         if tell && plan.watched {
             self.tell(&plan.ends);
         }
+        let unlocked = self.unlock(plan);
         if plan.frees.is_empty() && plan.arrivals.is_empty() {
-            return Ok(());
+            return unlocked;
         }
         let mut guard = self.device.lock();
         let state: &mut State = &mut guard;
@@ -190,7 +194,17 @@ impl Issue<'_> {
         let mut queues = self.device.queues();
         let after = After { queue: after_queue, moment: queues.now() };
         give_back(state, &plan.frees, after, &queues);
-        state.memory.trim(&mut queues, self.device).map_err(|e| self.place(e))
+        unlocked.and(state.memory.trim(&mut queues, self.device).map_err(|e| self.place(e)))
+    }
+
+    /// The program may free its arrays when this construct is over: now, or for those that a queue copies to when that is waited for.
+    fn unlock(&self, plan: &Plan) -> Result<()> {
+        let mut result = Ok(());
+        for (range, copied) in &plan.unlocks {
+            let after = (*copied && self.queue != QueueId::SYNC).then_some(self.queue);
+            result = result.and(self.device.port.unlock_pages(after, *range).map_err(|e| self.place(e)));
+        }
+        result
     }
 
     /// The same for an observer.

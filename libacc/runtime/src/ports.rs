@@ -61,6 +61,22 @@ pub trait Port: Send + Sync {
     /// See the trait.
     fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()>;
 
+    /// Part of the program's memory, which stays where it is until [`Port::unlock_pages`], is copied again and again: a device may
+    /// make that faster. Never blocks.
+    fn lock_pages(&self, range: HostRange) {
+        let _ = range;
+    }
+
+    /// Ends what [`Port::lock_pages`] of the same range has begun: the program may free the memory. `after` is the queue that has the
+    /// last copy to it, which ends it in its turn; without one that is done before the call returns.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn unlock_pages(&self, after: Option<QueueId>, range: HostRange) -> Result<()> {
+        let _ = (after, range);
+        Ok(())
+    }
+
     /// Copies device memory to the program's. Done when the queue is waited for.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ pub struct Settings {
     pub default_dims: [u32; 3],
     /// `GOMP_DEBUG`.
     pub debug: bool,
+    /// `ACCORD_PAGE_LOCK=off`: the program's arrays stay pageable, however often they are copied.
+    pub pageable: bool,
 }
 
 /// A variable of a loaded object with a `declare` clause.
@@ -55,7 +57,7 @@ impl Runtime {
         let number = |(index, port): (usize, &Arc<dyn Port>)| {
             let next = nums.entry(port.device_type()).or_default();
             *next += 1;
-            Device::new(port.clone(), index, DeviceNum(*next - 1), watch.clone())
+            Device::new(port.clone(), index, DeviceNum(*next - 1), watch.clone(), !settings.pageable)
         };
         let devices = cluster.ports().iter().enumerate().map(number).collect();
         Self {
@@ -79,7 +81,7 @@ impl Runtime {
     pub fn register_globals(&self, id: u64, globals: Vec<Global>) {
         let mut all = self.globals();
         for device in self.devices.iter().filter(|device| device.is_started()) {
-            device.lock().add_globals(&globals, &device.queues());
+            device.add_globals(&globals);
         }
         all.push((id, globals));
     }
@@ -90,7 +92,7 @@ impl Runtime {
         while let Some(at) = all.iter().position(|(other, _)| *other == id) {
             let (_, globals) = all.swap_remove(at);
             for device in self.devices.iter().filter(|device| device.is_started()) {
-                device.lock().remove_globals(&globals, &device.queues());
+                device.remove_globals(&globals);
             }
         }
         if !functions.is_empty() {
@@ -103,9 +105,8 @@ impl Runtime {
     /// Makes the variables of all loaded objects present on a device that starts.
     pub(crate) fn publish(&self, device: &Device) {
         let all = self.globals();
-        let mut state = device.lock();
         for (_, globals) in all.iter() {
-            state.add_globals(globals, &device.queues());
+            device.add_globals(globals);
         }
         device.set_started();
     }

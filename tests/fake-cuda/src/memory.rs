@@ -214,10 +214,11 @@ pub(crate) fn register(start: u64, len: usize) -> Result<(), i32> {
 }
 
 pub(crate) fn unregister(start: u64) -> Result<(), i32> {
+    let mut pinned = lock(&PINNED);
     let mut registered = lock(&REGISTERED);
     let at = registered.iter().position(|(known, _)| *known == start).ok_or(NOT_REGISTERED)?;
     registered.swap_remove(at);
-    lock(&PINNED).remove(&start).map(drop).ok_or(NOT_REGISTERED)
+    pinned.remove(&start).map(drop).ok_or(NOT_REGISTERED)
 }
 
 /// Ranges that are locked: first byte, length.

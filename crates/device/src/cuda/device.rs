@@ -2,14 +2,16 @@
 
 use super::cache::Cache;
 use super::context::Context;
+use super::direct::{self, Taken};
 use super::driver::{Driver, DriverError, NoDriver};
 use super::ipc::Imports;
 use super::lane::{self, DIRECT_BYTES_MAX};
 use super::launch::{self, OwnedBlock};
 use super::memory::Memory;
 use super::module::Module;
-use super::notify::Notifier;
 use super::near::Near;
+use super::notify::Notifier;
+use super::page_lock;
 use super::peers::{self, Registered};
 use super::probe;
 use super::shared::{SMALL_SLOT, Shared};
@@ -77,6 +79,7 @@ impl CudaDevice {
         let memory = Memory::reserve(Arc::clone(&context), info.memory, config.ipc).map_err(failed)?;
         let shared = Shared::new(info.id, &Near::node(info.numa), Arc::clone(&context), memory);
         let peer = peers::register(&context, &shared.memory);
+        page_lock::add_device(&shared);
         let device = Arc::new(Self {
             info,
             streams: Table::default(),
@@ -132,14 +135,6 @@ impl CudaDevice {
     /// The stream's or device's failure.
     pub fn wait_read(&self, stream: StreamId, seq: Seq) -> Result<()> {
         self.stream(stream)?.wait_issued(seq.0)
-    }
-
-    /// Whether something in a stream may still write the program's memory.
-    ///
-    /// # Errors
-    /// If there is no such stream.
-    pub fn may_write_memory(&self, stream: StreamId) -> Result<bool> {
-        Ok(self.stream(stream)?.may_write_memory())
     }
 
     /// Copies to another GPU of this process, after `after` of that GPU's streams; neither host memory
@@ -214,7 +209,7 @@ impl CudaDevice {
         Ok(StreamId(index))
     }
 
-    fn stream(&self, id: StreamId) -> Result<&Arc<Stream>> {
+    pub(super) fn stream(&self, id: StreamId) -> Result<&Arc<Stream>> {
         self.streams.get(id.0).ok_or_else(|| {
             Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0))
         })
@@ -224,7 +219,7 @@ impl CudaDevice {
         self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, None))
     }
 
-    fn enter(&self, stream: &Stream) -> Result<super::context::Entered> {
+    pub(super) fn enter(&self, stream: &Stream) -> Result<super::context::Entered> {
         self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, Some(stream)))
     }
 
@@ -315,23 +310,22 @@ impl Device for CudaDevice {
     fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: Box<dyn Source>) -> Result<Seq> {
         let here = source.immediate();
         let stream = self.stream(stream)?;
-        if let Some(range) = source.memory()
-            && (!here || stream.is_lent() || range.len <= lane::WAITED_IN_MAX)
-        {
-            let _current = self.enter(stream)?;
-            if here && stream.may_write_memory() {
-                // What is still on its way to the program's memory may be what this reads.
-                stream.synchronize(stream.last().0)?;
-            }
-            if here || stream.is_lent() || lane::is_pinned(stream, range) {
-                // The driver reads it now, or the device in its turn: nothing for a thread to do.
-                return stream.put(
-                    |_| lane::copy_in_direct(stream, dst, range),
-                    || Ok(Op::CopyIn { dst, len, source }),
-                );
-            }
+        let Some(range) = source.memory() else { return stream.put_host(Op::CopyIn { dst, len, source }, here) };
+        let _current = self.enter(stream)?;
+        if here && (range.len <= lane::WAITED_IN_MAX || stream.is_lent()) && stream.may_write(range) {
+            // What is still on its way to the program's memory may be what this reads.
+            stream.synchronize(stream.last().0)?;
         }
-        stream.put_host(Op::CopyIn { dst, len, source }, here)
+        let taken = Cell::new(None);
+        let put = stream.put_if(|state| {
+            taken.set(direct::copy_in(stream, state, dst, range, here)?);
+            Ok(taken.get().is_some())
+        })?;
+        let Some(seq) = put else { return stream.put_host(Op::CopyIn { dst, len, source }, here || stream.is_lent()) };
+        if here && taken.get() == Some(Taken::InTurn) {
+            stream.synchronize(seq.0)?;
+        }
+        Ok(seq)
     }
 
     fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: Box<dyn Sink>) -> Result<Seq> {
@@ -343,41 +337,28 @@ impl Device for CudaDevice {
             return stream.put_host(Op::CopyOut { src, len, sink }, here);
         }
         let _current = self.enter(stream)?;
-        let sink = Cell::new(Some(sink));
-        // Set if there were not enough slots: then the copy has to wait for some.
-        let full = Cell::new(false);
-        let seq = stream.put(
-            |state| {
-                let fits = match memory {
-                    Some(range) => {
-                        let waited = here && range.len <= lane::WAITED_OUT_MAX;
-                        lane::copy_out_now(stream, state, src, range, waited)
-                    }
-                    None => {
-                        let mut own = sink.take();
-                        let fits = lane::copy_out_small(stream, state, src, len as usize, &mut own);
-                        sink.set(own);
-                        fits
-                    }
-                }?;
-                full.set(!fits);
-                if fits { Ok(()) } else { Err(DriverError { call: "slots", code: DriverError::NOT_READY }) }
-            },
-            || {
-                let sink = sink.take().ok_or_else(|| Error::new(ErrorCode::ImplementationDefined, "a copy's sink is gone"))?;
-                Ok(Op::CopyOut { src, len, sink })
-            },
-        );
-        match sink.take() {
-            Some(sink) if full.get() => {
-                if small {
-                    // They wait for somebody to take what they hold.
-                    stream.synchronize(stream.last().0)?;
-                }
-                stream.put_host(Op::CopyOut { src, len, sink }, here)
-            }
-            _ => seq,
+        let mut sink = Some(sink);
+        // Set if there are not enough slots.
+        let mut full = false;
+        let put = stream.put_if(|state| {
+            let fits = match memory {
+                Some(range) => lane::copy_out_now(stream, state, src, range, here && range.len <= lane::WAITED_OUT_MAX),
+                None => lane::copy_out_small(stream, state, src, len as usize, &mut sink),
+            }?;
+            full = !fits;
+            Ok(fits)
+        })?;
+        let (None, Some(sink)) = (put, sink) else { return Ok(put.unwrap_or_else(|| stream.last())) };
+        if small && full {
+            // They wait for somebody to take what they hold.
+            stream.synchronize(stream.last().0)?;
         }
+        let lent = stream.is_lent();
+        let seq = stream.put_host(Op::CopyOut { src, len, sink }, here || lent)?;
+        if lent {
+            stream.synchronize(seq.0)?;
+        }
+        Ok(seq)
     }
 
     fn copy(&self, stream: StreamId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<Seq> {
@@ -474,6 +455,7 @@ impl Device for CudaDevice {
                 stream.drain();
             }
         }
+        page_lock::release_all(&self.shared);
         self.shared.tracer.drain();
         self.modules.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.shared.imports.close();

@@ -123,6 +123,8 @@ driver! {
     cuMemSetAccess(start: CUdeviceptr, size: usize, access: *const CUmemAccessDesc, count: usize);
     cuMemHostAlloc(memory: *mut *mut c_void, size: usize, flags: c_uint);
     cuMemFreeHost(memory: *mut c_void);
+    cuMemHostRegister_v2(memory: *mut c_void, size: usize, flags: c_uint);
+    cuMemHostUnregister(memory: *mut c_void);
     cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
     cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
     cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
@@ -195,9 +197,11 @@ impl Driver {
 }
 
 impl DriverError {
+    pub(crate) const INVALID_VALUE: i32 = 1;
     pub(crate) const OUT_OF_MEMORY: i32 = 2;
     pub(crate) const NO_DEVICE: i32 = 100;
     pub(crate) const NOT_READY: i32 = 600;
+    pub(crate) const ALREADY_REGISTERED: i32 = 712;
     pub(crate) const NOT_SUPPORTED: i32 = 801;
 
     /// The context takes no more calls; every later one fails in the same way.

@@ -4,7 +4,7 @@ use super::movers::Tracker;
 use super::pinned::Slot;
 use super::stream::{State, Stream};
 use crate::Sink;
-use accord_types::Result;
+use accord_types::{HostRange, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ pub(crate) enum Landing {
     /// Bytes go from a slot to their sink, on whichever thread waits for them first.
     Small { slot: Slot, len: usize, sink: Box<dyn Sink> },
     /// The copying threads are at it.
-    Moved(Arc<Tracker>),
+    Moved(Arc<Tracker>, HostRange),
     /// This stream waits for that one, whose own landings therefore come first.
     Other(Arc<Stream>, u64),
 }
@@ -37,13 +37,13 @@ impl Stream {
                     drop(state);
                     landed
                 }
-                Landing::Moved(tracker) if tracker.is_done() => {
+                Landing::Moved(tracker, _) if tracker.is_done() => {
                     let moved = tracker.result();
                     state.landings.pop_front();
                     drop(state);
                     moved.map_err(|error| self.shared.driver_failed(error, Some(self)))
                 }
-                Landing::Moved(tracker) => {
+                Landing::Moved(tracker, _) => {
                     let tracker = Arc::clone(tracker);
                     drop(state);
                     if !wait {
@@ -77,10 +77,15 @@ impl Stream {
         }
     }
 
-    /// Whether anything in the stream may still write the program's memory.
-    pub(crate) fn may_write_memory(&self) -> bool {
+    /// Whether the host may still write a range of the program's memory for what is in the stream.
+    pub(crate) fn may_write(&self, range: HostRange) -> bool {
         let state = self.lock();
-        !state.is_idle() || !state.landings.is_empty()
+        !state.is_idle() || state.lands_in(range)
+    }
+
+    /// The same for what is in the driver's stream.
+    pub(crate) fn lands_in(&self, range: HostRange) -> bool {
+        self.lock().lands_in(range)
     }
 
     /// Whether something up to `seq` may still write the program's memory.
@@ -95,6 +100,20 @@ impl Stream {
 }
 
 impl State {
+    /// Whether the host has still to write a range of the program's memory: neither it nor the device may read it
+    /// before, and nothing else may write it.
+    pub(crate) fn lands_in(&self, range: HostRange) -> bool {
+        let overlaps = |other: HostRange| {
+            other.start < range.start.saturating_add(range.len) && range.start < other.start.saturating_add(other.len)
+        };
+        self.landings.iter().any(|(_, landing)| match landing {
+            Landing::Small { sink, .. } => sink.target().is_some_and(overlaps),
+            Landing::Moved(_, target) => overlaps(*target),
+            // Finding out takes another stream's lock.
+            Landing::Other(..) => true,
+        })
+    }
+
     /// For the operation that is put in now.
     pub(crate) fn push_landing(&mut self, landing: Landing) {
         let seq = self.next();

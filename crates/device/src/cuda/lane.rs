@@ -1,8 +1,11 @@
 //! What an operation does when its turn has come: on the lane's thread, or on the caller's.
 
+use super::direct;
 use super::driver::DriverError;
 use super::landing::Landing;
 use super::launch;
+use super::locks::Look;
+use super::page_lock;
 use super::pinned::Slot;
 use super::shared::{IN_SLOT, OUT_SLOT};
 use super::stream::{Op, State, Stream};
@@ -54,6 +57,11 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         Op::Unmap { start, len } => {
             settle(stream, seq)?;
             shared.memory.unmap(start, len)
+        }
+        Op::Unlock(unlock) => {
+            settle(stream, seq)?;
+            drop(unlock);
+            Ok(())
         }
         Op::Host(op) => {
             settle(stream, seq)?;
@@ -119,13 +127,19 @@ fn move_within(stream: &Stream, dst: DevicePtr, src: DevicePtr, len: u64) -> Res
 fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Box<dyn Source>) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream));
-    // What is still on its way to the program's memory may be what this reads.
-    if stream.is_landing(seq - 1) {
-        settle(stream, seq)?;
-    }
     if let Some(range) = source.memory() {
-        if is_pinned(stream, range) {
-            return copy_in_direct(stream, dst, range).map_err(failed);
+        // What is still on its way to the program's memory may be what this reads.
+        if stream.lands_in(range) {
+            settle(stream, seq)?;
+        }
+        match page_lock::look(stream, seq, range) {
+            Look::Free if !is_pinned(stream, range) => {}
+            Look::Free if !source.immediate() => return direct::hand_in(stream, dst, range).map_err(failed),
+            Look::Locked(middle) if !source.immediate() => {
+                return direct::copy_in_locked(stream, dst, range, middle).map_err(failed);
+            }
+            // The device's engines may be writing it.
+            _ => settle(stream, seq)?,
         }
         return shared.movers.fill(range.start, len, dst.0, stream.raw, &shared.inward).map_err(failed);
     }
@@ -145,25 +159,27 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Bo
     Ok(())
 }
 
-pub(crate) fn copy_in_direct(stream: &Stream, dst: DevicePtr, range: HostRange) -> Result<(), DriverError> {
-    let from = std::ptr::with_exposed_provenance(range.start);
-    // SAFETY: the program keeps its memory until it has waited; the driver reads pinned memory in its turn, other
-    // memory before it returns.
-    unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(dst.0, from, range.len, stream.raw) }
-}
-
 fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box<dyn Sink>) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream));
     let driver = shared.context.driver;
     if let Some(range) = sink.memory() {
-        if is_pinned(stream, range) {
-            let to = std::ptr::with_exposed_provenance_mut(range.start);
-            // SAFETY: the program keeps its memory until it has waited; the driver writes pinned memory in its turn.
-            return unsafe { driver.cuMemcpyDtoHAsync_v2(to, src.0, len, stream.raw) }.map_err(failed);
+        // Older bytes must not come after these.
+        if stream.lands_in(range) {
+            settle(stream, seq)?;
+        }
+        match page_lock::look(stream, seq, range) {
+            Look::Free if is_pinned(stream, range) => return direct::hand_out(stream, src, range).map_err(failed),
+            Look::Locked(middle) => {
+                if let Some(landings) = direct::copy_out_locked(stream, src, range, middle).map_err(failed)? {
+                    landings.into_iter().for_each(|landing| stream.add_landing(seq, landing));
+                    return Ok(());
+                }
+            }
+            _ => {}
         }
         let tracker = shared.movers.tracker(pieces(len).map(|(_, bytes)| bytes));
-        stream.add_landing(seq, Landing::Moved(tracker.0.clone()));
+        stream.add_landing(seq, Landing::Moved(tracker.0.clone(), range));
         for (offset, bytes) in pieces(len) {
             let from = src.0 + offset as u64;
             let slot = fetch(stream, from, bytes).map_err(|error| {
@@ -201,8 +217,8 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
     sink.finish()
 }
 
-/// A copy out to the program's memory, if it needs no waiting: straight there if that is pinned or the caller waits
-/// anyway, else into slots if enough are free. False if they are not; then nothing was done.
+/// A copy out to the program's memory, if it needs no waiting: straight there if that is pinned or locked, or the caller waits
+/// anyway, else into slots if enough are free. False if that can't be; then nothing was done.
 pub(crate) fn copy_out_now(
     stream: &Stream,
     state: &mut State,
@@ -211,12 +227,24 @@ pub(crate) fn copy_out_now(
     waited: bool,
 ) -> Result<bool, DriverError> {
     let shared = &stream.shared;
-    if waited || stream.is_lent() || is_pinned(stream, range) {
-        let to = std::ptr::with_exposed_provenance_mut(range.start);
-        // SAFETY: the program keeps its memory until it has waited; the driver writes pinned memory in its turn, other
-        // memory before it returns.
-        unsafe { shared.context.driver.cuMemcpyDtoHAsync_v2(to, src.0, range.len, stream.raw) }?;
-        return Ok(true);
+    // Older bytes must not come after these.
+    if state.lands_in(range) {
+        return Ok(false);
+    }
+    let waited = waited || stream.is_lent();
+    match page_lock::look(stream, state.next(), range) {
+        Look::Free if waited || is_pinned(stream, range) => return direct::hand_out(stream, src, range).map(|()| true),
+        Look::Locked(middle) if waited => {
+            return direct::copy_out_locked_waited(stream, src, range, middle).map(|()| true);
+        }
+        Look::Locked(middle) => {
+            let Some(landings) = direct::copy_out_locked(stream, src, range, middle)? else { return Ok(false) };
+            landings.into_iter().for_each(|landing| state.push_landing(landing));
+            return Ok(true);
+        }
+        // Whoever waits may as well work.
+        Look::Mixed if waited => return Ok(false),
+        Look::Free | Look::Mixed => {}
     }
     let count = range.len.div_ceil(OUT_SLOT);
     if count > NOW_SLOTS_MAX {
@@ -240,7 +268,7 @@ pub(crate) fn copy_out_now(
         shared.movers.land(stream.index as usize, slot, range.start + offset, bytes, &tracker);
     }
     shared.tracer.end(span, stream, SpanKind::CopyOut, range.len as u64, String::new);
-    state.push_landing(Landing::Moved(tracker.0));
+    state.push_landing(Landing::Moved(tracker.0, range));
     Ok(true)
 }
 

@@ -10,6 +10,7 @@ use super::driver::DriverError;
 use super::landing::Landing;
 use super::lane;
 use super::launch::{Function, OwnedBlock};
+use super::page_lock::Unlock;
 use super::shared::Shared;
 use crate::{HostOp, Sink, Source};
 use accord_types::{ArgBlock, DevicePtr, Error, LaunchDims, QueueId, Result, Seq};
@@ -80,6 +81,7 @@ pub(crate) enum Op {
     Launch { function: Arc<Function>, index: u32, dims: LaunchDims, block: OwnedBlock },
     Wait { other: Arc<Stream>, seq: u64 },
     Unmap { start: DevicePtr, len: u64 },
+    Unlock(Unlock),
     Host(HostOp),
 }
 
@@ -157,6 +159,27 @@ impl Stream {
         }
         let op = later()?;
         Ok(self.push(state, op))
+    }
+
+    /// Puts an operation into the driver's stream by `now`, unless others wait in the list, or `now` says that it can't.
+    pub(crate) fn put_if(&self, now: impl FnOnce(&mut State) -> Result<bool, DriverError>) -> Result<Option<Seq>> {
+        self.check()?;
+        let mut state = self.lock();
+        if !state.is_idle() {
+            return Ok(None);
+        }
+        match now(&mut state) {
+            Ok(false) => Ok(None),
+            Ok(true) => {
+                state.last += 1;
+                state.issued = state.last;
+                Ok(Some(Seq(state.last)))
+            }
+            Err(error) => {
+                drop(state);
+                Err(self.shared.driver_failed(error, Some(self)))
+            }
+        }
     }
 
     /// Puts an operation that needs the host into the list. If nothing is ahead of it and `here` is set, the
@@ -310,6 +333,12 @@ impl Stream {
         // SAFETY: the stream is alive as long as `self`.
         let printed = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
         printed.map_err(|error| self.shared.driver_failed(error, Some(self)))
+    }
+
+    /// Blocks until the copy that was to have the position `seq` is done, or failed. No context has to be current.
+    pub(crate) fn settle(&self, seq: u64) -> Result<()> {
+        let _current = self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, Some(self)))?;
+        self.synchronize(seq.min(self.last().0))
     }
 
     fn arrived(&self, issued: u64) {

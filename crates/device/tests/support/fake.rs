@@ -100,6 +100,63 @@ pub(crate) fn synchronize(context: usize, stream: usize) {
     }
 }
 
+/// Runs `act` with a context current and the driver's function of a name.
+fn with_driver<T>(context: usize, name: &CStr, act: impl FnOnce(*mut c_void) -> T) -> T {
+    // SAFETY: the driver's functions of these names have these types; the context is a device's own.
+    unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        let find = |name: &CStr| {
+            let symbol = libc::dlsym(library, name.as_ptr());
+            assert!(!symbol.is_null());
+            symbol
+        };
+        let push: extern "C" fn(usize) -> i32 = std::mem::transmute(find(c"cuCtxPushCurrent_v2"));
+        let pop: extern "C" fn(*mut usize) -> i32 = std::mem::transmute(find(c"cuCtxPopCurrent_v2"));
+        assert_eq!(push(context), 0);
+        let result = act(find(name));
+        assert_eq!(pop(&mut 0), 0);
+        result
+    }
+}
+
+/// Whether the driver in use knows the memory at an address, as pinned or locked.
+pub(crate) fn knows(context: usize, address: usize) -> bool {
+    const MEMORY_TYPE: i32 = 2;
+    with_driver(context, c"cuPointerGetAttribute", |symbol| {
+        // SAFETY: the driver's function of this name has this type.
+        let ask: extern "C" fn(*mut u32, i32, u64) -> i32 = unsafe { std::mem::transmute(symbol) };
+        let mut kind = 0;
+        ask(&raw mut kind, MEMORY_TYPE, address as u64) == 0 && kind != 0
+    })
+}
+
+/// Memory that the program has pinned itself.
+pub(crate) fn pin(context: usize, len: usize) -> &'static mut [u8] {
+    with_driver(context, c"cuMemHostAlloc", |symbol| {
+        // SAFETY: the driver's function of this name has this type; the memory is never freed.
+        unsafe {
+            let allocate: extern "C" fn(*mut *mut u8, usize, u32) -> i32 = std::mem::transmute(symbol);
+            let mut memory = std::ptr::null_mut();
+            assert_eq!(allocate(&raw mut memory, len, 1), 0);
+            memory.write_bytes(0, len);
+            std::slice::from_raw_parts_mut(memory, len)
+        }
+    })
+}
+
+/// Lets a process be made that ends at once, and waits for it.
+pub(crate) fn fork() {
+    // SAFETY: the child calls nothing but `_exit`.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(0);
+        }
+        assert!(child > 0);
+        assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+    }
+}
+
 /// Puts bytes where the program's memory is.
 pub(crate) fn write(range: HostRange, bytes: &[u8]) {
     assert!(bytes.len() <= range.len);

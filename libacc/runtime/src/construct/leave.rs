@@ -52,17 +52,21 @@ impl Leaving<'_> {
         // Gone already: `acc_shutdown` or `acc_unmap_data` inside the region.
         let Some(entry) = self.state.table.get_mut(id) else { return };
         let ended = entry.release(self.counter, finalize);
-        if let Some(range) = out.filter(|_| ended || always) {
+        let out = out.filter(|_| ended || always);
+        if let Some(range) = out {
             self.copy_out(id, range);
         }
         if ended {
-            self.remove(id);
+            self.remove(id, out.is_some());
         }
     }
 
-    /// Takes an entry out of the table; its memory is free once the plan is done.
-    pub(crate) fn remove(&mut self, id: EntryId) {
+    /// Takes an entry out of the table; its memory is free once the plan is done. `copied`: the plan copies it out before.
+    fn remove(&mut self, id: EntryId, copied: bool) {
         let Some(entry) = self.state.table.remove(id) else { return };
+        if entry.locked {
+            self.plan.unlocks.push((HostRange { start: entry.start, len: entry.len() }, copied));
+        }
         self.plan.frees_shared |= entry.queued;
         if self.plan.watched {
             let (host, address) = (entry.start, entry.device().unwrap_or_default());
@@ -148,7 +152,10 @@ impl Leaving<'_> {
         // The blocks may have been handed out on condition of waits that were never sent.
         let after = After { queue: None, moment: queues.now() };
         give_back(self.state, &self.plan.frees, after, queues);
+        // Other threads may have given up what this one held last.
+        let unlocks = std::mem::take(&mut self.plan.unlocks);
         self.plan.clear();
+        self.plan.unlocks = unlocks;
     }
 
     /// Counts an attachment down; true if it was the last.

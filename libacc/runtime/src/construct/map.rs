@@ -130,6 +130,7 @@ impl Mapping<'_, '_> {
                 let device = self.translate(id, range.start);
                 if data.always && data.copy_in {
                     self.copy_in(device, range)?;
+                    self.count(id, range.len);
                     self.repoint(id, range);
                 }
                 device
@@ -287,8 +288,18 @@ impl Mapping<'_, '_> {
         }
         if data.copy_in {
             self.copy_in(device, range)?;
+            self.count(id, range.len);
         }
         Ok(device)
+    }
+
+    /// Counts a copy of an entry's bytes, which may be the one that makes locking its pages pay.
+    pub(crate) fn count(&mut self, id: EntryId, bytes: usize) {
+        let entry = &mut self.state.table[id];
+        if self.device.locks_pages && entry.moves(bytes) {
+            // With the lock held: whoever ends the entry unlocks after this.
+            self.device.port.lock_pages(HostRange { start: entry.start, len: entry.len() });
+        }
     }
 
     /// Device memory for a new entry. A `link` variable's is known to regions by its name.

@@ -74,6 +74,7 @@ impl super::map::Mapping<'_, '_> {
     /// Copies present data one way.
     pub(crate) fn update(&mut self, range: HostRange, direction: Direction) -> Result<(), Stop> {
         let Some((id, range)) = self.updated(range, direction)? else { return Ok(()) };
+        self.count(id, range.len);
         if direction.out {
             Leaving { state: self.state, plan: self.plan, counter: Counter::Dynamic }.copy_out(id, range);
         } else {

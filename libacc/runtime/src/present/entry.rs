@@ -88,6 +88,10 @@ pub(crate) struct Entry {
     pub(crate) attachments: Vec<Attachment>,
     /// A queue other than the synchronous one has used it.
     pub(crate) queued: bool,
+    /// Bytes that updates and the like have copied, as far as page-locking would have helped.
+    pub(crate) moved: u64,
+    /// The device was asked to lock its pages.
+    pub(crate) locked: bool,
     /// The construct that is still putting the first bytes there: others wait for it.
     pub(crate) arriving: Option<u64>,
 }
@@ -104,6 +108,8 @@ impl Entry {
             structured: 0,
             dynamic: 0,
             attachments: Vec::new(),
+            moved: 0,
+            locked: false,
             arriving: None,
             queued: false,
         }
@@ -144,6 +150,23 @@ impl Entry {
         }
         *count = if finalize { least } else { *count - 1 };
         self.structured == 0 && self.dynamic == 0
+    }
+
+    /// Counts a copy of `bytes` bytes from or to the program's memory. True once in the entry's life: when locking its pages is
+    /// likely to pay, see docs/design/page-locks.md.
+    pub(crate) fn moves(&mut self, bytes: usize) -> bool {
+        /// Shorter copies gain nothing.
+        const COPY_MIN: usize = 64 << 10;
+        /// Shorter arrays are copied by the driver as fast.
+        const ARRAY_MIN: usize = 1 << 20;
+        /// How often all of an array was copied by then: staging has cost about as much as locking and unlocking do.
+        const TIMES: u64 = 16;
+        if bytes < COPY_MIN || self.locked || self.len() < ARRAY_MIN {
+            return false;
+        }
+        self.moved += bytes as u64;
+        self.locked = self.moved / TIMES >= self.len() as u64;
+        self.locked
     }
 
     /// Position of the attachment at `offset`, or where it belongs.

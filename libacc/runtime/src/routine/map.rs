@@ -107,8 +107,10 @@ impl Runtime {
             let cause = format!("{} data regions still hold the data at {host:#x}", state.table[id].structured);
             return Err(on.place(Error::new(ErrorCode::Present, cause).remedy("unmap it after the end of the regions")));
         }
-        state.table.remove(id);
-        Ok(())
+        let locked = state.table.remove(id).filter(|entry| entry.locked);
+        drop(state);
+        let range = locked.map(|entry| HostRange { start: entry.start, len: entry.len() });
+        range.map_or(Ok(()), |range| on.port.unlock_pages(None, range).map_err(|error| on.place(error)))
     }
 
     /// Where a device has `bytes` at `host`: present there, or a device address of that device itself.

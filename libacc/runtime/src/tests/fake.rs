@@ -207,9 +207,23 @@ pub(super) struct Fake {
     kernels: Arc<Mutex<HashMap<u64, Kernel>>>,
     inner: Mutex<Inner>,
     gate: Mutex<Option<(QueueId, Arc<Barrier>)>>,
+    locks: Mutex<Vec<Lock>>,
+}
+
+/// What became of the pages of an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lock {
+    Lock(HostRange),
+    /// After a queue got there, or before the call returned.
+    Unlock(Option<QueueId>, HostRange),
 }
 
 impl Fake {
+    /// What became of the pages of arrays since the last call.
+    pub(super) fn locks(&self) -> Vec<Lock> {
+        std::mem::take(&mut self.locks.lock().unwrap())
+    }
+
     pub(super) fn new(
         ordinal: u32,
         device_type: DeviceType,
@@ -230,7 +244,7 @@ impl Fake {
             numa: None,
             cpus: Vec::new(),
         };
-        Self { info, device_type, ram, kernels, inner: Mutex::default(), gate: Mutex::default() }
+        Self { info, device_type, ram, kernels, inner: Mutex::default(), gate: Mutex::default(), locks: Mutex::default() }
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -378,6 +392,15 @@ impl Port for Fake {
             ReadWhen::BeforeReturn => self.put(queue, Op::Store(dst, self.ram.get(src.start, src.len))),
             ReadWhen::InOrder => self.put(queue, Op::In(dst, src)),
         }
+    }
+
+    fn lock_pages(&self, range: HostRange) {
+        self.locks.lock().unwrap().push(Lock::Lock(range));
+    }
+
+    fn unlock_pages(&self, after: Option<QueueId>, range: HostRange) -> Result<()> {
+        self.locks.lock().unwrap().push(Lock::Unlock(after, range));
+        Ok(())
     }
 
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {

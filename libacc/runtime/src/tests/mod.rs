@@ -4,6 +4,7 @@ mod directives;
 mod echoes;
 mod fake;
 mod observer;
+mod page_locks;
 mod queues;
 mod random;
 mod round_trips;
