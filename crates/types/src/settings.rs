@@ -126,15 +126,15 @@ settings! {
     /// Folder for GPU code compiled before.
     CACHE = "ACCORD_CACHE", "(accord in ~/.cache)", "path|off", [],
         "Folder that keeps the GPU code of programs in compiled form, so that later starts compile nothing.";
+    /// Whether arrays of the program may be page-locked.
+    PAGE_LOCK = "ACCORD_PAGE_LOCK", "on", "on|off", [],
+        "Locks the pages of arrays that are copied to and from this machine's GPUs again and again, while they are present: the copies are faster.";
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
         "Presents the CPU devices as devices of this type, for programs that name it.";
     /// Trace output.
     TRACE = "ACCORD_TRACE", "", "path; %r = rank, %p = process id", [],
         "Writes a trace of launches and copies (Chrome trace format) when the program ends.";
-    /// Whether arrays of the program may be page-locked.
-    PAGE_LOCK = "ACCORD_PAGE_LOCK", "on", "on|off", [],
-        "Locks the pages of arrays that are copied to and from this machine's GPUs again and again, while they are present: the copies are faster.";
     /// Diagnostics.
     DEBUG = "ACCORD_DEBUG", "0", "0|1", ["GOMP_DEBUG"],
         "Prints what the runtime does to standard error.";

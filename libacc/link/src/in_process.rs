@@ -49,6 +49,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
         dst: DevicePtr,
         src: HostRange,
         when: ReadWhen,
+    ) -> Result<Seq>;
+
     /// See [`Port::lock_pages`].
     fn lock_pages(device: &Self::Device, range: HostRange) {
         let _ = (device, range);
@@ -62,8 +64,6 @@ pub trait Backend: Send + Sync + Sized + 'static {
         let _ = (device, stream, range);
         Ok(None)
     }
-
-    ) -> Result<Seq>;
 
     /// The driver's objects behind `port`, if it has such.
     fn cuda(port: &InProcess<Self>) -> Option<&dyn CudaObjects> {
@@ -290,10 +290,6 @@ impl<B: Backend> Port for InProcess<B> {
         self.put(queue, |device, stream| B::copy_in(device, queue, stream, dst, src, when))
     }
 
-    fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
-        let sink = HostMemory::new(dst, queue == QueueId::SYNC || dst.len <= QUICK_BYTES_MAX);
-        self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, Box::new(sink)))
-    }
     fn lock_pages(&self, range: HostRange) {
         if let Ok(running) = self.running() {
             B::lock_pages(&running.device, range);
@@ -312,6 +308,10 @@ impl<B: Backend> Port for InProcess<B> {
         Ok(())
     }
 
+    fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
+        let sink = HostMemory::new(dst, queue == QueueId::SYNC || dst.len <= QUICK_BYTES_MAX);
+        self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, Box::new(sink)))
+    }
 
     fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()> {
         let sink = Box::new(Changed::new(dst, unless));
