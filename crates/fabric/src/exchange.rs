@@ -284,6 +284,11 @@ pub struct Pushing {
 }
 
 impl Pushing {
+    /// Whether there is a lane to the target.
+    pub fn is_connected(&self) -> bool {
+        self.outbox.is_connected()
+    }
+
     /// Waits until the target is ready. Where it wants the bytes, if it has said so.
     ///
     /// # Errors

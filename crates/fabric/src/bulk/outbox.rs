@@ -52,6 +52,11 @@ impl Outbox {
         self.changed.notify_all();
     }
 
+    /// Whether there are lanes.
+    pub fn is_connected(&self) -> bool {
+        !self.lock().lanes.is_empty()
+    }
+
     /// Why the outbox is closed, if it is.
     pub fn closed(&self) -> Option<Error> {
         self.lock().closed.clone()

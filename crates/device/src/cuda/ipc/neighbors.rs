@@ -57,6 +57,11 @@ impl Neighbors {
         }
     }
 
+    /// Whether memory can be taken from a process.
+    pub fn takes_from(&self, party: u32) -> bool {
+        self.lock().takers.contains_key(&party)
+    }
+
     /// Where `len` bytes at `start` are, for a process that takes memory, as [`Place::encode`] writes it. Empty if it takes none
     /// or they can't be given away.
     pub fn place(&self, party: u32, device: &dyn Device, start: DevicePtr, len: u64) -> Vec<u8> {
