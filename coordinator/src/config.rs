@@ -1,5 +1,6 @@
 //! Flags and environment.
 
+use accord_types::settings::parse_bytes;
 use clap::Parser;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +21,14 @@ pub struct Config {
     #[arg(long, env = "ACCORD_KEY_FILE", value_name = "FILE")]
     pub key_file: PathBuf,
 
+    /// Memory that one session may hold on each device, with K, M, G or T [default: no limit].
+    #[arg(long, env = "ACCORD_MEMORY_QUOTA", value_name = "BYTES", value_parser = bytes)]
+    pub memory_quota: Option<u64>,
+
+    /// Streams that one session may use on each device; its queues share them beyond that.
+    #[arg(long, env = "ACCORD_STREAM_QUOTA", value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub stream_quota: u32,
+
     /// Which messages go to standard error: off, error, warn, info, debug.
     #[arg(long, env = "ACCORD_LOG", value_name = "LEVEL", default_value = "warn")]
     pub log: tracing::level_filters::LevelFilter,
@@ -27,4 +36,25 @@ pub struct Config {
     /// Stop when standard input ends, as it does when the process that started this one dies.
     #[arg(long)]
     pub stop_on_stdin_eof: bool,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text)
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "a number of bytes such as 512M or 2G is needed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_read_and_checked() {
+        let parse = |flags: &[&str]| Config::try_parse_from([&["x", "--key-file", "k"][..], flags].concat());
+        let config = parse(&["--memory-quota", "2G", "--stream-quota", "4"]).unwrap();
+        assert_eq!((config.memory_quota, config.stream_quota), (Some(2 << 30), 4));
+        for bad in [["--memory-quota", "0"], ["--memory-quota", "much"], ["--stream-quota", "0"], ["--stream-quota", "33"]] {
+            assert!(parse(&bad).is_err(), "{bad:?}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The coordinator's process: reads flags, serves, stops on SIGTERM.
 #![forbid(unsafe_code)]
 
+use accord_coordinator::cluster::Limits;
 use accord_coordinator::config::Config;
 use accord_coordinator::service::{Driver, DriverSettings, serve};
 use accord_fabric::Key;
@@ -40,7 +41,12 @@ fn run(config: &Config) -> Result<(), String> {
         let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
         // Whoever started this reads the port from here. It may not care to.
         let _ = writeln!(std::io::stdout(), "accord-coordinator listening on {address}");
-        let driver = Arc::new(Driver::new(DriverSettings::default()));
+        let limits = Limits {
+            memory_quota: config.memory_quota.unwrap_or(0),
+            stream_quota: config.stream_quota,
+            ..Limits::default()
+        };
+        let driver = Arc::new(Driver::new(DriverSettings { limits }));
         serve(listener, key, driver, stop).await.map_err(|error| error.to_string())
     });
     runtime.shutdown_timeout(STOP_TIMEOUT);

@@ -61,6 +61,7 @@ fn start() -> Result<(UnixStream, ExecutorConfig), String> {
         node,
         node_name: start.node_name,
         session: SessionId(start.session),
+        stream_quota: start.stream_quota,
         key: Key::new(start.key).map_err(|error| error.to_string())?,
         devices: Box::new(NodeDevices {
             devices,

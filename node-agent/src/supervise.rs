@@ -222,7 +222,7 @@ impl Supervisor {
             state = now;
             self.check(&state, session)?;
         }
-        let start = self.settings.start(session, state.node.unwrap_or_default());
+        let start = self.settings.start(&state.grant(session), state.node.unwrap_or_default());
         let (process, child) = self.spawner.start(&start)?;
         state.started += 1;
         let executor = Executor { number: state.started, process: Arc::new(process), ending: false, replaced: false };
@@ -316,12 +316,13 @@ impl Executor {
 }
 
 impl Settings {
-    fn start(&self, session: SessionId, node: NodeId) -> v1::ExecutorStart {
+    fn start(&self, grant: &SessionGrant, node: NodeId) -> v1::ExecutorStart {
         let text = |path: &PathBuf| path.display().to_string();
         v1::ExecutorStart {
             node: node.0,
             node_name: self.node_name.clone(),
-            session: session.0,
+            session: grant.session.0,
+            stream_quota: grant.stream_quota,
             devices: self.devices.iter().cloned().map(Into::into).collect(),
             key: self.key.bytes().to_vec(),
             libacc: self.libacc.as_ref().map(text).unwrap_or_default(),

@@ -23,6 +23,6 @@ pub use hardware::{Hardware, NearDevice, NearKind, NumaNode};
 pub use ids::{DeviceId, DeviceNum, NodeId, SessionId, TransferId};
 pub use launch::{ArgBlock, LaunchDims};
 pub use pointer::{DevicePtr, DeviceRange, HostRange};
-pub use queue::{AsyncArg, QueueId, Seq, StreamId};
+pub use queue::{AsyncArg, QueueId, Seq, StreamId, streams_max};
 pub use session::{Lease, LeasedDevice, OrderPolicy, Rank, SessionGrant, SessionRequest};
 pub use trace::{Span, SpanKind, SpanSink};

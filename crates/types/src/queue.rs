@@ -74,3 +74,15 @@ pub struct StreamId(pub u32);
 /// 0 is "before everything" and always reached.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Seq(pub u64);
+/// Most streams that the queues of one program get on a device; more queues share them, which only adds order. Every
+/// backend has as many, and one for copies from other devices.
+const STREAMS_MAX: usize = 32;
+
+/// Streams for a program's queues on a device under a lease's quota; a quota of 0 is none.
+pub fn streams_max(quota: u32) -> usize {
+    match usize::try_from(quota) {
+        Ok(quota @ 1..=STREAMS_MAX) => quota,
+        _ => STREAMS_MAX,
+    }
+}
+

@@ -111,6 +111,12 @@ settings! {
     /// Memory of each CPU device.
     CPU_MEMORY = "ACCORD_CPU_MEMORY", "(80 % of what is free, shared evenly)", "bytes, with K, M, G or T", [],
         "Memory of each CPU device.";
+    /// Memory of one session on each device.
+    MEMORY_QUOTA = "ACCORD_MEMORY_QUOTA", "(no limit)", "bytes, with K, M, G or T", [],
+        "Memory that a coordinator lets one session hold on each device of other nodes; programs do not read it.";
+    /// Streams of one session on each device.
+    STREAM_QUOTA = "ACCORD_STREAM_QUOTA", "32", "1 to 32", [],
+        "Streams that a coordinator lets one session use on each device, which its queues share beyond that; programs do not read it.";
     /// Where agents and coordinator listen.
     LISTEN = "ACCORD_LISTEN", "(coordinator 127.0.0.1:7447, agent 127.0.0.1 and any port)", "address:port", [],
         "Where a coordinator or an agent listens; programs do not read it.";

@@ -28,6 +28,11 @@ pub trait LocalPort: Port {
         let _ = report;
     }
 
+    /// The lease's quota of streams for the program's queues; 0 is none. Told before the device starts.
+    fn limit_streams(&self, quota: u32) {
+        let _ = quota;
+    }
+
     /// Somebody else put an operation into `queue`'s stream, at `seq`: waits for the queue include it.
     fn advance(&self, queue: QueueId, seq: Seq);
 }

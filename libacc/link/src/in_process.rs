@@ -6,16 +6,14 @@ use accord_device::{Device, FunctionHandle};
 use accord_runtime::ports::{CudaObjects, Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
-    LaunchDims, QueueId, Result, Seq, SpanSink, StreamId,
+    LaunchDims, QueueId, Result, Seq, SpanSink, StreamId, streams_max,
 };
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// Queues beyond this number share streams.
-const STREAMS_OF_QUEUES_MAX: usize = 32;
 /// Asynchronous copies out up to this size run on the calling thread when nothing is ahead of them.
 const QUICK_BYTES_MAX: usize = 64 << 10;
 
@@ -79,6 +77,7 @@ pub struct InProcess<B: Backend> {
     trace: Option<Arc<dyn SpanSink>>,
     running: RwLock<Option<Arc<Running<B::Device>>>>,
     on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    stream_quota: AtomicU32,
 }
 
 /// What there is between start and shutdown.
@@ -86,6 +85,8 @@ pub(crate) struct Running<D> {
     pub(crate) device: Arc<D>,
     queues: RwLock<HashMap<QueueId, Arc<Queue>, ByNumber>>,
     functions: RwLock<HashMap<u64, FunctionHandle, ByNumber>>,
+    /// Streams for the program's queues.
+    streams_max: usize,
 }
 
 struct Queue {
@@ -120,7 +121,7 @@ impl Hasher for NumberHasher {
 
 impl<B: Backend> InProcess<B> {
     pub(crate) fn with(info: DeviceInfo, backend: B, trace: Option<Arc<dyn SpanSink>>) -> Self {
-        Self { info, backend, trace, running: RwLock::default(), on_start: OnceLock::new() }
+        Self { info, backend, trace, running: RwLock::default(), on_start: OnceLock::new(), stream_quota: AtomicU32::new(0) }
     }
 
     pub(crate) fn running(&self) -> Result<Arc<Running<B::Device>>> {
@@ -190,17 +191,14 @@ impl<D: Device> Running<D> {
         if let Some(state) = queues.get(&queue) {
             return Ok(Arc::clone(state));
         }
-        let own = queue.0 >= QueueId::INCOMING.0;
-        let stream = if own || queues.len() < STREAMS_OF_QUEUES_MAX {
-            self.device.create_stream(queue)?
-        } else {
-            // Sharing a stream only adds order. Queues of Accord's own are never shared.
-            let mut shared: Vec<StreamId> =
-                queues.iter().filter(|(q, _)| q.0 < QueueId::INCOMING.0).map(|(_, s)| s.stream).collect();
-            shared.sort_unstable();
-            shared.dedup();
-            shared[queue.0 as usize % shared.len()]
-        };
+        // Sharing a stream only adds order. Queues of Accord's own are never shared.
+        let mut shared: Vec<StreamId> =
+            queues.iter().filter(|(q, _)| q.0 < QueueId::INCOMING.0).map(|(_, s)| s.stream).collect();
+        shared.sort_unstable();
+        shared.dedup();
+        let own = queue.0 >= QueueId::INCOMING.0 || shared.len() < self.streams_max;
+        let stream =
+            if own { self.device.create_stream(queue)? } else { shared[queue.0 as usize % shared.len()] };
         let state = Arc::new(Queue { stream, last: AtomicU64::new(0) });
         queues.insert(queue, Arc::clone(&state));
         Ok(state)
@@ -238,6 +236,10 @@ impl<B: Backend> LocalPort for InProcess<B> {
         let _ = self.on_start.set(report);
     }
 
+    fn limit_streams(&self, quota: u32) {
+        self.stream_quota.store(quota, Ordering::Relaxed);
+    }
+
     fn advance(&self, queue: QueueId, seq: Seq) {
         if let Ok(state) = self.running().and_then(|r| r.queue(queue)) {
             state.last.fetch_max(seq.0, Ordering::AcqRel);
@@ -266,7 +268,9 @@ impl<B: Backend> Port for InProcess<B> {
             if let Some(sink) = &self.trace {
                 device.trace(Arc::clone(sink));
             }
-            *running = Some(Arc::new(Running { device, queues: RwLock::default(), functions: RwLock::default() }));
+            let streams_max = streams_max(self.stream_quota.load(Ordering::Relaxed));
+            let (queues, functions) = (RwLock::default(), RwLock::default());
+            *running = Some(Arc::new(Running { device, queues, functions, streams_max }));
             if let Some(report) = self.on_start.get() {
                 report();
             }

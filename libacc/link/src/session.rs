@@ -84,6 +84,7 @@ impl Session {
             if own(&info)
                 && let Some(local) = locals.next().flatten()
             {
+                local.limit_streams(lease.stream_quota);
                 if let Some(door) = door.clone() {
                     local.on_start(Box::new(move || door.report_use(number)));
                 }

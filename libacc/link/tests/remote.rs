@@ -350,3 +350,28 @@ fn what_was_waited_for_is_in_the_trace() {
     assert!(spans.iter().all(|span| span.start_ns <= span.end_ns && span.queue == Q1));
     assert_eq!(spans[0].device, world.session.ports()[0].info().id);
 }
+
+#[test]
+fn queues_beyond_the_quota_of_streams_share_them() {
+    for (quota, shared) in [(2, true), (0, false), (1, true)] {
+        let gate = Gate::default();
+        let world = world(1, 1, regions(&gate));
+        world.agents[0].limit_streams(quota);
+        let (port, start) = world.mapped(0, MIB);
+        // With 2 streams, the third queue has that of the second; with 1 that of the first as well.
+        let (first, second) = if quota == 1 { (Q1, Q1) } else { (Q1, Q2) };
+        copy_in(&*port, first, start, &[1; 8], ReadWhen::BeforeReturn);
+        launch(&*port, second, GATE, &[]).unwrap();
+        launch(&*port, QueueId(3), EMPTY, &[]).unwrap();
+        if shared {
+            assert!(!port.test(&[QueueId(3)]).unwrap(), "quota {quota}");
+        } else {
+            port.wait(&[QueueId(3)]).unwrap();
+        }
+        // Synchronous work has a stream of its own.
+        launch(&*port, QueueId::SYNC, EMPTY, &[]).unwrap();
+        port.wait(&[QueueId::SYNC]).unwrap();
+        gate.open();
+        port.wait(&[QueueId(3)]).unwrap();
+    }
+}

@@ -267,7 +267,7 @@ impl Commands<'_> {
             started.shutdown();
             return Err(Error::new(ErrorCode::DeviceShutdown, "the session is over"));
         }
-        self.slots.insert(device, Slot::new(started, device));
+        self.slots.insert(device, Slot::new(started, device, self.session.config.stream_quota));
         Ok((base.0, len))
     }
 

@@ -74,6 +74,8 @@ pub struct ExecutorConfig {
     pub node_name: String,
     /// The session that it serves.
     pub session: SessionId,
+    /// Streams that it may use on each device for the program's queues, which share them beyond that; 0: no quota.
+    pub stream_quota: u32,
     /// The cluster's key, to connect to other executors through their agents.
     pub key: Key,
     /// This node's devices.

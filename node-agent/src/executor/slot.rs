@@ -3,14 +3,11 @@
 use super::arrivals::IncomingStream;
 use super::events::Events;
 use accord_device::{Device, FunctionHandle};
-use accord_types::{DevicePtr, Error, ErrorCode, QueueId, Result, Seq, StreamId};
+use accord_types::{DevicePtr, Error, ErrorCode, QueueId, Result, Seq, StreamId, streams_max};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Queues beyond this number share streams. Backends have at least this many, and one for copies from
-/// other devices.
-const STREAMS_MAX: usize = 32;
 /// Queues that a program may have on a device.
 const QUEUES_MAX: usize = 1 << 16;
 /// Functions that a program may name on a device.
@@ -24,6 +21,8 @@ pub(super) struct Slot {
     queues: HashMap<u32, Queue>,
     /// Streams of program queues, for those that get none of their own.
     shared: Vec<StreamId>,
+    /// Most of those.
+    streams_max: usize,
     functions: HashMap<u32, Result<FunctionHandle>>,
     /// Variables of the program, outside of the device's own range.
     globals: Vec<(u64, u64)>,
@@ -43,13 +42,14 @@ struct Queue {
 }
 
 impl Slot {
-    pub(super) fn new(device: Arc<dyn Device>, ordinal: u32) -> Self {
+    pub(super) fn new(device: Arc<dyn Device>, ordinal: u32, stream_quota: u32) -> Self {
         Self {
             device,
             incoming: IncomingStream::default(),
             ordinal,
             queues: HashMap::new(),
             shared: Vec::new(),
+            streams_max: streams_max(stream_quota),
             functions: HashMap::new(),
             globals: Vec::new(),
             ended: Arc::default(),
@@ -106,7 +106,7 @@ impl Slot {
             return Err(invalid(format!("a program has more than {QUEUES_MAX} queues on a device")));
         }
         let id = QueueId(queue);
-        let own = [QueueId::SYNC, QueueId::NOVAL].contains(&id) || self.queues.len() < STREAMS_MAX;
+        let own = queue >= QueueId::INCOMING.0 || self.shared.len() < self.streams_max;
         let (stream, failed) = if own {
             match self.device.create_stream(id) {
                 Ok(stream) => {
@@ -122,6 +122,7 @@ impl Slot {
             // Sharing a stream only adds order.
             match self.shared.get(queue as usize % self.shared.len().max(1)) {
                 Some(&stream) => (stream, None),
+                // Those that there should be have failed.
                 None => (StreamId(u32::MAX), Some(invalid("no stream is left".to_owned()))),
             }
         };

@@ -1693,6 +1693,9 @@ pub struct ExecutorStart {
     /// GPUs of other processes of the machine are copied to directly.
     #[prost(bool, tag = "9")]
     pub ipc: bool,
+    /// Streams that the session may use on each device; 0: no quota.
+    #[prost(uint32, tag = "10")]
+    pub stream_quota: u32,
 }
 /// What the process prints that an agent starts to look for GPUs.
 #[allow(clippy::all)]

@@ -49,6 +49,7 @@ struct Shared {
     made: Arc<Mutex<Vec<Arc<FakeDevice>>>>,
     outputs: Arc<Mutex<Vec<OutputSink>>>,
     images: Arc<Mutex<Arc<Images>>>,
+    stream_quota: AtomicU32,
     executors: AtomicU32,
 }
 
@@ -65,6 +66,7 @@ impl Agent {
             made: Arc::default(),
             outputs: Arc::default(),
             images: Arc::default(),
+            stream_quota: AtomicU32::new(0),
             executors: AtomicU32::new(0),
         });
         let (of_thread, accepting) = (shared.clone(), listener.try_clone().unwrap());
@@ -97,6 +99,11 @@ impl Agent {
     /// The GPU code that came for the device made last.
     pub fn images(&self) -> Arc<Images> {
         self.shared.images.lock().unwrap().clone()
+    }
+
+    /// Streams of sessions to come.
+    pub fn limit_streams(&self, quota: u32) {
+        self.shared.stream_quota.store(quota, Ordering::Relaxed);
     }
 
     /// How many executors were started.
@@ -163,6 +170,7 @@ impl Shared {
                 node: self.node,
                 node_name: node_name(self.node),
                 session: hello.session,
+                stream_quota: self.stream_quota.load(Ordering::Relaxed),
                 key: self.key.clone(),
                 devices: Box::new(factory),
             };
