@@ -55,7 +55,7 @@ mod tests {
         assert!(Arriving::default().take(&bytes, 0, len - 1).is_err());
         assert!(Arriving::default().take(&[], 0, len).is_err());
         assert!(Arriving::default().take(&bytes, 0, ENCODED_MAX + 1).is_err());
-        assert!(Arriving::default().take(&vec![0xff; 64], 0, 64).is_err());
+        assert!(Arriving::default().take(&[0xff; 64], 0, 64).is_err());
         let mut arriving = Arriving::default();
         arriving.take(&bytes[..8], 0, len).unwrap();
         assert!(arriving.take(&bytes[..8], 0, len).is_err());

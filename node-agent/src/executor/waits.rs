@@ -13,10 +13,13 @@ use std::time::{Duration, Instant};
 /// another thread, which then looks from time to time, would cost more than they take.
 const PATIENCE: Duration = Duration::from_micros(100);
 
+/// A position in a stream of a device.
+type Place = (Arc<dyn Device>, StreamId, Seq);
+
 /// What a program waits for.
 pub(super) struct Wait {
     ticket: u64,
-    places: Vec<(Arc<dyn Device>, StreamId, Seq)>,
+    places: Vec<Place>,
     /// A queue of it has failed.
     failure: Option<Error>,
 }
@@ -28,7 +31,7 @@ impl Wait {
     }
 
     /// Adds one of its queues, as far as it has something in it.
-    pub(super) fn add(&mut self, place: Result<Option<(Arc<dyn Device>, StreamId, Seq)>>) {
+    pub(super) fn add(&mut self, place: Result<Option<Place>>) {
         match place {
             Ok(place) => self.places.extend(place),
             Err(error) => drop(self.failure.get_or_insert(error)),
