@@ -7,7 +7,7 @@ use super::launch;
 use super::locks::Look;
 use super::page_lock;
 use super::pinned::Slot;
-use super::shared::{IN_SLOT, OUT_SLOT};
+use super::shared::{OUT_SLOT, RELAY_SLOT};
 use super::stream::{Op, State, Stream};
 use crate::{Sink, Source};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
@@ -145,8 +145,8 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Bo
     }
     let mut done = 0;
     while done < len {
-        let piece = IN_SLOT.min(len - done);
-        let mut slot = shared.inward.take().map_err(failed)?;
+        let piece = RELAY_SLOT.min(len - done);
+        let mut slot = shared.relayed.take().map_err(failed)?;
         source.fill(slot.bytes(piece))?;
         let to = dst.0 + done as u64;
         // SAFETY: the slot is pinned and not touched until the event.

@@ -24,6 +24,8 @@ pub(crate) struct Shared {
     /// Slots for large copies in, and for large copies out: neither direction can starve the other.
     pub(crate) inward: Arc<Pinned>,
     pub(crate) outward: Arc<Pinned>,
+    /// Slots for bytes that come from elsewhere, one a stream at a time: what waits for them must not hold up the others.
+    pub(crate) relayed: Arc<Pinned>,
     pub(crate) memory: Arc<Memory>,
     /// Memory of other processes.
     pub(crate) imports: Arc<Imports>,
@@ -41,12 +43,15 @@ pub(crate) const SMALL_SLOT: usize = 64 << 10;
 /// Size of a slot for large copies in, and out.
 pub(crate) const IN_SLOT: usize = 4 << 20;
 pub(crate) const OUT_SLOT: usize = 4 << 20;
+/// Size of a slot for bytes that come from elsewhere.
+pub(crate) const RELAY_SLOT: usize = 2 << 20;
 
 impl Shared {
     pub(crate) fn new(device: DeviceId, near: &Near, context: Arc<Context>, memory: Memory) -> Arc<Self> {
         const SMALL_SLOTS: usize = 128;
         const IN_SLOTS: usize = 16;
         const OUT_SLOTS: usize = 32;
+        const RELAY_SLOTS: usize = 64;
         const LARGE_BATCH: usize = 4;
         let pinned = |bytes, slots, batch| Pinned::new(Arc::clone(&context), near.clone(), bytes, slots, batch);
         Arc::new(Self {
@@ -54,6 +59,7 @@ impl Shared {
             small: pinned(SMALL_SLOT, SMALL_SLOTS, 16),
             inward: pinned(IN_SLOT, IN_SLOTS, LARGE_BATCH),
             outward: pinned(OUT_SLOT, OUT_SLOTS, LARGE_BATCH),
+            relayed: pinned(RELAY_SLOT, RELAY_SLOTS, LARGE_BATCH),
             memory: Arc::new(memory),
             imports: Imports::new(Arc::clone(&context)),
             functions: Table::default(),
