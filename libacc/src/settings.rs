@@ -46,15 +46,7 @@ pub(crate) fn debug() -> bool {
 /// # Errors
 /// `acc_error_invalid_argument` for a value without a meaning.
 pub(crate) fn ipc() -> Result<bool> {
-    match value(settings::IPC).as_deref() {
-        None | Some("on") => Ok(true),
-        Some("off") => Ok(false),
-        Some(other) => Err(Error::new(
-            ErrorCode::InvalidArgument,
-            format!("ACCORD_IPC is \"{other}\", which has no meaning"),
-        )
-        .remedy("use on or off")),
-    }
+    value(settings::IPC).map_or(Ok(true), |text| Ok(!is_off(settings::IPC, &text)?))
 }
 
 /// `ACCORD_EMULATE`: the type under which CPU devices appear; none or an unknown one is their own.

@@ -5,7 +5,7 @@ mod support;
 
 use accord_device::cuda::{CudaConfig, CudaDevice, Giver, Place, Reached, Taker, inventory};
 use accord_device::{Device, Sink, Source};
-use accord_types::{DevicePtr, NodeId, QueueId, Result, StreamId};
+use accord_types::{DevicePtr, NodeId, QueueId, Result, Span, SpanKind, SpanSink, StreamId};
 use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::io::{BufRead, BufReader, Write};
@@ -48,6 +48,7 @@ fn main() {
         ("the_taker_may_die", taker_dies),
         ("the_giver_may_die", giver_dies),
         ("a_device_may_end_on_either_side", devices_end),
+        ("a_trace_tells_what_was_pushed", trace_tells),
         ("places_that_are_not_mapped_are_not_offered", no_place),
         ("a_peer_that_says_something_else_is_left", wrong_words),
         ("a_peer_that_does_not_answer_is_left", no_answer),
@@ -421,6 +422,31 @@ fn devices_end() -> Test {
     assert_eq!(other.ask_of("hold", &place, 2)?, "refused");
     other.expect("let-go", "gone")?;
     unmap(&anew, anew.addresses().0, MAPPED)
+}
+
+#[derive(Default)]
+struct Spans(Mutex<Vec<Span>>);
+impl SpanSink for Spans {
+    fn span(&self, span: Span) {
+        self.0.lock().expect("test lock").push(span);
+    }
+}
+
+fn trace_tells() -> Test {
+    let device = owner()?;
+    let spans = Arc::new(Spans::default());
+    device.trace(spans.clone());
+    let (mut other, socket) = Other::start()?;
+    let place = Place::decode(&from_hex(&other.ask("give")?))?;
+    let taker = Taker::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let stream = device.create_stream(QueueId(4))?;
+    let reached = taker.reach(&device, &place).ok_or("it can't be reached")?;
+    copy(&device, stream, device.addresses().0, MAPPED, reached)?;
+    let seq = device.store(stream, device.addresses().0, b"behind it")?;
+    device.synchronize(stream, seq)?;
+    let seen: Vec<_> = spans.0.lock().expect("test lock").iter().map(|span| (span.kind, span.bytes)).collect();
+    assert_eq!(seen, [(SpanKind::Push, MAPPED), (SpanKind::CopyIn, 9)]);
+    Ok(())
 }
 
 fn no_place() -> Test {

@@ -2,6 +2,7 @@
 
 use super::direct;
 use super::driver::DriverError;
+use super::ipc::Reached;
 use super::landing::Landing;
 use super::launch;
 use super::locks::Look;
@@ -38,7 +39,11 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
             shared.tracer.end(span, stream, SpanKind::CopyIn, len, String::new);
             Ok(())
         }
-        Op::CopyOut { src, len, sink } => {
+        Op::CopyOut { src, len, mut sink } => {
+            if let Some(there) = sink.reach()? {
+                push_there(stream, src, there, len).map_err(failed)?;
+                return sink.finish();
+            }
             let span = shared.tracer.begin(stream);
             copy_out(stream, seq, src, len as usize, sink)?;
             shared.tracer.end(span, stream, SpanKind::CopyOut, len, String::new);
@@ -83,6 +88,20 @@ pub(crate) fn push(stream: &Stream, dst: DevicePtr, to: CUcontext, src: DevicePt
     // SAFETY: the driver checks addresses; both contexts are retained by their devices.
     unsafe { context.driver.cuMemcpyPeerAsync(dst.0, to, src.0, context.raw, len as usize, stream.raw) }?;
     stream.shared.tracer.end(span, stream, SpanKind::Push, len, String::new);
+    Ok(())
+}
+
+/// Copies to memory of another process. The bytes are there on return.
+fn push_there(stream: &Stream, src: DevicePtr, there: Reached, len: u64) -> Result<(), DriverError> {
+    let shared = &stream.shared;
+    let driver = shared.context.driver;
+    let span = shared.tracer.begin(stream);
+    // SAFETY: the driver checks the source; the target stays mapped until `there` goes, which is after the copy's end.
+    unsafe { driver.cuMemcpyDtoDAsync_v2(there.address(), src.0, len as usize, stream.raw) }?;
+    shared.tracer.end(span, stream, SpanKind::Push, len, String::new);
+    // SAFETY: the stream is alive. Nothing is put into it meanwhile: it is this operation's turn.
+    unsafe { driver.cuStreamSynchronize(stream.raw) }?;
+    drop(there);
     Ok(())
 }
 
@@ -162,7 +181,6 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Bo
 fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box<dyn Sink>) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream));
-    let driver = shared.context.driver;
     if let Some(range) = sink.memory() {
         // Older bytes must not come after these.
         if stream.lands_in(range) {
@@ -189,16 +207,6 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
             shared.movers.land(stream.index as usize, slot, range.start + offset, bytes, &tracker);
         }
         return Ok(());
-    }
-    if let Some(there) = sink.reach()? {
-        // SAFETY: the driver checks the source; the target stays mapped until `there` goes, which is after the copy's end. Nothing
-        // is put into the stream meanwhile: it is this operation's turn.
-        unsafe {
-            driver.cuMemcpyDtoDAsync_v2(there.address(), src.0, len, stream.raw).map_err(failed)?;
-            driver.cuStreamSynchronize(stream.raw).map_err(failed)?;
-        }
-        drop(there);
-        return sink.finish();
     }
     let mut ahead = VecDeque::new();
     let (mut asked, mut done) = (0, 0);
