@@ -352,12 +352,13 @@ impl Commands<'_> {
                 let placer = self.session.local.as_ref().map(|local| local.placer(from, &slot.device, dst, len));
                 exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)), placer)?;
                 match before {
-                    Some((stream, last)) => {
+                    // Asking is quicker than being told. A failure is told.
+                    Some((stream, last)) if !slot.device.reached(stream, last).unwrap_or(false) => {
                         let exchange = exchange.clone();
                         let due = move |outcome| exchange.due(transfer, outcome);
                         slot.device.notify(stream, last, Box::new(due));
                     }
-                    None => exchange.due(transfer, Ok(())),
+                    _ => exchange.due(transfer, Ok(())),
                 }
             }
             Err(error) => {

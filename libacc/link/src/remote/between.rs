@@ -113,12 +113,15 @@ pub(crate) fn remote_to_local(
     let placer = live.spec.neighbor(live.party).map(|neighbor| neighbor.placer(&device, dst, len));
     exchange.expect(transfer, live.party, len, Box::new(take), placer)?;
     let before = target.port.last(QueueId::SYNC);
-    if before.0 == 0 {
-        exchange.due(transfer, Ok(()));
-    } else {
-        let exchange = exchange.clone();
-        let due = move |outcome| exchange.due(transfer, outcome);
-        device.notify(target.port.stream(QueueId::SYNC)?, before, Box::new(due));
+    let stream = if before.0 == 0 { None } else { Some(target.port.stream(QueueId::SYNC)?) };
+    match stream {
+        // Asking is quicker than being told. A failure is told.
+        Some(stream) if !device.reached(stream, before).unwrap_or(false) => {
+            let exchange = exchange.clone();
+            let due = move |outcome| exchange.due(transfer, outcome);
+            device.notify(stream, before, Box::new(due));
+        }
+        _ => exchange.due(transfer, Ok(())),
     }
     live.push(queue, source, transfer, FROM_PROGRAM, "", len)
 }
