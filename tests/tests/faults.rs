@@ -202,19 +202,21 @@ fn agent_dies_at_any_moment() {
 
 // ---- lost executors -----------------------------------------------------------------------
 
-/// Kills an agent's executor, and waits until it is gone.
-fn kill_executor(cluster: &Cluster) {
+/// Kills an agent's executor, and waits until it is gone. False if there is none.
+fn kill_executor(cluster: &Cluster) -> bool {
     let executors = || {
         let mut found = cluster.processes_besides_parts(Duration::ZERO);
         found.retain(|line| line.ends_with(" executor"));
         found
     };
-    let before = executors();
-    let id = before[0].split(' ').next().and_then(|id| id.parse().ok()).expect("a process id");
-    kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
-    while executors().contains(&before[0]) {
+    let Some(before) = executors().first().cloned() else { return false };
+    let id = before.split(' ').next().and_then(|id| id.parse().ok()).expect("a process id");
+    // It may end by itself meanwhile.
+    let _ = kill(Pid::from_raw(id), Signal::SIGKILL);
+    while executors().contains(&before) {
         std::thread::yield_now();
     }
+    true
 }
 
 #[test]
@@ -222,10 +224,28 @@ fn executor_dies_during_work() {
     for arguments in [&["launch", "1"][..], &["copy", "1"], &["d2d", "1", "0"], &["d2d", "0", "1"]] {
         let cluster = cluster();
         let running = endless(&cluster, arguments).unwrap();
-        kill_executor(&cluster);
+        assert!(kill_executor(&cluster));
         let finished = running.finish().unwrap();
-        failed_with(&finished, &["acc_error_device_unavailable", "lost", "acc_shutdown"]);
+        failed_with(&finished, &["acc_error_device_unavailable", "lost"]);
         works(&cluster);
+    }
+}
+
+/// Whatever is under way when it dies, the program ends with the error, in time.
+#[test]
+fn executor_dies_at_any_moment() {
+    let program = test_program("cluster/random_work.c").unwrap();
+    for seed in 0..6u32 {
+        let cluster = Cluster::builder().hosts(3).devices(1).memory("64M").start().unwrap();
+        let job = cluster.job(0, &program).unwrap().args([&seed.to_string(), "10000000"]);
+        let running = job.timeout(Duration::from_secs(30)).start().unwrap();
+        // Not a wait for something: the moment is to be another one each time. One that dies while its device
+        // starts is replaced at once, and the next one is not.
+        for moment in [seed * seed * 15, 1500] {
+            std::thread::sleep(Duration::from_millis(moment.into()));
+            kill_executor(&cluster);
+        }
+        failed_with(&running.finish().unwrap(), &["acc_error_device_unavailable"]);
     }
 }
 
@@ -246,7 +266,7 @@ fn an_executor_that_died_is_replaced_after_a_shutdown() {
     };
     ask(b"compute\n");
     for _ in 0..3 {
-        kill_executor(&cluster);
+        assert!(kill_executor(&cluster));
         ask(b"shutdown\n");
         ask(b"compute\n");
     }
@@ -265,7 +285,7 @@ fn an_executor_that_died_is_missed_without_a_shutdown() {
     let running = cluster.job(0, &program).unwrap().stdin(input).start().unwrap();
     output.write_all(b"compute\n").unwrap();
     running.await_output("done 1\n").unwrap();
-    kill_executor(&cluster);
+    assert!(kill_executor(&cluster));
     output.write_all(b"compute\n").unwrap();
     drop(output);
     failed_with(&running.finish().unwrap(), &["acc_error_device_unavailable", "lost", "acc_shutdown"]);
