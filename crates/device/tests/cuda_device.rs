@@ -49,6 +49,7 @@ fn main() {
         ("regions_without_gpu_code_say_so", without_code),
         ("the_programs_own_context_stays_current", own_context),
         ("two_devices_copy_to_each_other", two_devices),
+        ("devices_that_copy_to_each_other_at_once_get_on", two_directions),
         ("a_gpu_is_found_by_its_uuid", found_by_uuid),
         ("spans_tell_what_ran", spans_tell),
         ("the_program_may_use_a_lent_stream_itself", lent_streams),
@@ -610,6 +611,28 @@ fn two_devices() -> Test {
     Ok(())
 }
 
+fn two_directions() -> Test {
+    if inventory(NodeId(0), "here").devices.len() < 2 {
+        println!("skipped: there is one GPU");
+        return Ok(());
+    }
+    let (one, two) = (device()?, device_with(1, REGIONS, None)?);
+    let (a, b) = (one.create_stream(QueueId::SYNC)?, two.create_stream(QueueId::SYNC)?);
+    let (at_one, at_two) = (one.addresses().0, two.addresses().0);
+    let last = [one.store(a, at_one, &[1; 8])?, two.store(b, at_two, &[2; 8])?];
+    std::thread::scope(|scope| {
+        let there = scope.spawn(|| (0..3000).try_for_each(|_| one.copy_to(a, at_one, &two, at_two.offset(64), 8, Some((b, last[1]))).map(drop)));
+        let back = scope.spawn(|| (0..3000).try_for_each(|_| two.copy_to(b, at_two, &one, at_one.offset(64), 8, Some((a, last[0]))).map(drop)));
+        for thread in [there, back] {
+            thread.join().map_err(|_| "a thread has panicked")??;
+        }
+        Ok::<(), Failed>(())
+    })?;
+    assert_eq!(read(&one, a, at_one.offset(64), 8)?, [2; 8]);
+    assert_eq!(read(&two, b, at_two.offset(64), 8)?, [1; 8]);
+    Ok(())
+}
+
 /// Another process may have other numbers for the same GPUs.
 fn found_by_uuid() -> Test {
     let here = inventory(NodeId(0), "here").devices;
@@ -733,6 +756,7 @@ fn refused_ptx() -> Test {
 
 fn a_crash_names_the_region() -> Test {
     let device = device()?;
+    let second = if inventory(NodeId(0), "here").devices.len() > 1 { Some(device_with(1, REGIONS, None)?) } else { None };
     let (stream, other) = (device.create_stream(QueueId(5))?, device.create_stream(QueueId(6))?);
     let at = device.addresses().0;
     let far = 1i64 << 40;
@@ -750,6 +774,14 @@ fn a_crash_names_the_region() -> Test {
         let _ = device.synchronize(other, seq);
     }
     assert!(device.create_stream(QueueId(7)).is_err(), "a lost device takes nothing more");
+    // The driver takes all contexts of the process away: that is told of the others, too.
+    if let Some(second) = second {
+        let error = second.create_stream(QueueId(1)).err().ok_or("the second GPU went on")?;
+        assert!(error.cause().contains("number 0 of the driver") && error.cause().contains("region crash._omp_fn.0"), "{error}");
+    }
+    device.shutdown();
+    let error = CudaDevice::start(device.info().clone(), CudaConfig::default()).err().ok_or("it started anew")?;
+    assert!(error.to_string().contains("start the program anew"), "{error}");
     Ok(())
 }
 

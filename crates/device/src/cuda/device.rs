@@ -7,6 +7,7 @@ use super::driver::{Driver, DriverError, NoDriver};
 use super::ipc::Imports;
 use super::lane::{self, DIRECT_BYTES_MAX};
 use super::launch::{self, OwnedBlock};
+use super::loss;
 use super::memory::Memory;
 use super::module::Module;
 use super::near::Near;
@@ -63,6 +64,9 @@ impl CudaDevice {
     /// # Errors
     /// `acc_error_device_init` with the driver's words.
     pub fn start(info: DeviceInfo, config: CudaConfig) -> Result<Arc<Self>> {
+        if let Some(lost) = loss::error() {
+            return Err(lost);
+        }
         let failed = |error: DriverError| error.into_error(ErrorCode::DeviceInit);
         let driver = Driver::get().map_err(|why| {
             let why = match why {

@@ -13,6 +13,7 @@ mod landing;
 mod lane;
 mod launch;
 mod locks;
+mod loss;
 mod memory;
 mod module;
 mod movers;

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::driver::DriverError;
 use super::ipc::Imports;
 use super::launch::Function;
+use super::loss;
 use super::memory::Memory;
 use super::movers::Movers;
 use super::near::Near;
@@ -89,12 +90,7 @@ impl Shared {
             .iter()
             .filter_map(|region| Some(self.functions.get(*region)?.describe()))
             .collect();
-        let cause = match &names[..] {
-            [] => error.to_string(),
-            [name] => format!("{name} failed: {error}"),
-            names => format!("{} failed: {error}", names.join(" or ")),
-        };
-        let mut failure = Error::new(ErrorCode::Execution, cause);
+        let mut failure = Error::new(ErrorCode::Execution, loss::cause(self.context.device, &names, error));
         if matches!(error.code, 700 | 714 | 715 | 716 | 717 | 718 | 719) {
             failure = failure.remedy(
                 "check its data clauses and array bounds (compute-sanitizer finds the place); the device can be used again by another process only",

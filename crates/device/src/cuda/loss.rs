@@ -1,0 +1,66 @@
+//! What took this process's CUDA contexts. A region's fault takes all of them, those of other GPUs and those made later too (seen with
+//! driver 580, error 700): whoever calls the driver next must not be blamed for it.
+
+use super::driver::DriverError;
+use accord_types::{Error, ErrorCode};
+use std::sync::OnceLock;
+
+/// The first fault: which GPU, by the driver's number, and what.
+static FIRST: OnceLock<(i32, String)> = OnceLock::new();
+
+/// The cause to tell when the context of `gpu` is found lost: what its own regions did, if any was under way, else the fault of another GPU.
+pub(crate) fn cause(gpu: i32, regions: &[String], error: DriverError) -> String {
+    let own = match regions {
+        [] => None,
+        [name] => Some(format!("{name} failed: {error}")),
+        names => Some(format!("{} failed: {error}", names.join(" or "))),
+    };
+    tell(FIRST.get(), gpu, own, error, |cause| drop(FIRST.set((gpu, cause.to_owned()))))
+}
+
+fn tell(
+    first: Option<&(i32, String)>,
+    gpu: i32,
+    own: Option<String>,
+    error: DriverError,
+    keep: impl FnOnce(&str),
+) -> String {
+    match (first, own) {
+        (Some((other, cause)), None) if *other != gpu => {
+            format!("another GPU of the process, number {other} of the driver, took this one along: {cause}")
+        }
+        (Some((_, cause)), None) => cause.clone(),
+        (Some(_), Some(own)) => own,
+        (None, own) => {
+            let cause = own.unwrap_or_else(|| error.to_string());
+            keep(&cause);
+            cause
+        }
+    }
+}
+
+/// Why no context can be made in this process, if a fault took the ones that there were.
+pub(crate) fn error() -> Option<Error> {
+    let (gpu, cause) = FIRST.get()?;
+    let cause = format!("the driver makes no context in a process that has lost one, by GPU {gpu} of its numbers: {cause}");
+    Some(Error::new(ErrorCode::DeviceInit, cause).remedy("start the program anew"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fault_is_told_and_not_who_finds_it() {
+        let error = DriverError { call: "cuLaunchKernel", code: 700 };
+        let mut kept = None;
+        let first = tell(None, 0, Some("region a failed: 700".to_owned()), error, |cause| kept = Some((0, cause.to_owned())));
+        assert_eq!(first, "region a failed: 700");
+        let nobody = |_: &str| panic!("the first one stays");
+        let told = tell(kept.as_ref(), 1, None, error, nobody);
+        assert!(told.contains("number 0") && told.contains("region a failed"), "{told}");
+        assert_eq!(tell(kept.as_ref(), 0, None, error, nobody), first);
+        // What it was doing itself may be the fault as well.
+        assert_eq!(tell(kept.as_ref(), 1, Some("region b failed: 700".to_owned()), error, nobody), "region b failed: 700");
+    }
+}
