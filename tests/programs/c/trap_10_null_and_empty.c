@@ -1,7 +1,8 @@
 // NULL with any size, size 0 of anything, a region without any data: all legal.
 #include "check.h"
 
-static int touched = 0;
+// Not static: of a static variable that only regions write, optimizing GCC passes an address that it never stored.
+int touched = 0;
 #pragma acc declare create(touched)
 
 static void with(int *p, int n)
@@ -24,5 +25,7 @@ int main(void)
     { }
 #pragma acc parallel
     touched = 1;
+#pragma acc update self(touched)
+    CHECK(touched == 1);
     return pass();
 }
