@@ -4,8 +4,12 @@
 mod support;
 
 use accord_device::cuda::{CudaConfig, CudaDevice, Giver, Place, Reached, Taker, inventory};
+use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
 use accord_device::{Device, Sink, Source};
-use accord_types::{DevicePtr, NodeId, QueueId, Result, Span, SpanKind, SpanSink, StreamId};
+use accord_types::{
+    ArgBlock, DevicePtr, FunctionSpec, ImageRef, LaunchDims, NodeId, ObjectSpec, QueueId, Result, Span, SpanKind, SpanSink,
+    StreamId,
+};
 use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::io::{BufRead, BufReader, Write};
@@ -47,6 +51,7 @@ fn main() {
         ("memory_comes_back_from_the_other_process", memory_comes_back),
         ("the_taker_may_die", taker_dies),
         ("the_giver_may_die", giver_dies),
+        ("the_givers_gpu_may_be_lost", giver_crashes),
         ("a_device_may_end_on_either_side", devices_end),
         ("a_trace_tells_what_was_pushed", trace_tells),
         ("places_that_are_not_mapped_are_not_offered", no_place),
@@ -143,6 +148,38 @@ fn copy(device: &CudaDevice, stream: StreamId, src: DevicePtr, len: u64, reached
     }
 }
 
+/// Runs a region that writes where nothing is, which ends the context.
+fn crash(device: &CudaDevice, stream: StreamId) -> Result<()> {
+    // In the order of the file's function list.
+    let names = ["add", "double_slowly", "read_variable", "crash", "sum", "nothing"];
+    let function = |name: &&str| ImageFunction { name: format!("{name}$_omp_fn$0"), dims: [1, 1, 32] };
+    let image = Image {
+        objects: vec![include_str!("regions/regions.ptx").as_bytes().to_vec()],
+        functions: names.iter().map(function).collect(),
+        variables: vec![ImageVariable { name: "variable".into() }],
+    };
+    let images = Arc::new(Images::default());
+    let id = image.id();
+    images.add(image);
+    let again = CudaDevice::start(device.info().clone(), CudaConfig { images, ..CudaConfig::default() })?;
+    let stream_of_it = again.create_stream(QueueId(6))?;
+    let spec = FunctionSpec {
+        object: ObjectSpec { path: "/somewhere/program".into(), build_id: "12ab".into(), executable: true },
+        offset: 0x1000,
+        name: "crash._omp_fn.0".into(),
+        kernel: Some(ImageRef { image: id, index: 3 }),
+    };
+    // Two slots, each with the address of a private value: where to write, and how far from there.
+    let numbers = [16, 32, device.addresses().0.0, 0, 1u64 << 40, 0];
+    let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
+    let block = ArgBlock { bytes: &bytes, slots: 2, relative: &[0b11] };
+    let seq = again.launch(stream_of_it, again.function(&spec)?, LaunchDims::default(), block)?;
+    again.synchronize(stream_of_it, seq)?;
+    // The other one has the same context.
+    let seq = device.store(stream, device.addresses().0, b"x")?;
+    device.synchronize(stream, seq)
+}
+
 // The other process: does what it is told, line by line.
 
 fn other(socket: OwnedFd) {
@@ -185,6 +222,7 @@ fn other(socket: OwnedFd) {
                 }
                 None => "refused".to_owned(),
             },
+            "crash" => crash(&device, stream).map_or_else(|_| "crashed".to_owned(), |()| "well".to_owned()),
             "time" => match reach(&taker) {
                 Some(reached) => {
                     let before = Instant::now();
@@ -407,6 +445,27 @@ fn giver_dies() -> Test {
     until("the taker sees the end", || taker.reach(&device, &place).is_none())?;
     // The memory lives as long as it is held, and the device is well.
     copy(&device, stream, start, MAPPED, second)?;
+    let seq = device.store(stream, start, b"well")?;
+    device.synchronize(stream, seq)?;
+    assert_eq!(read(&device, start, 4)?, b"well");
+    Ok(())
+}
+
+fn giver_crashes() -> Test {
+    let device = owner()?;
+    let (mut other, socket) = Other::start()?;
+    let place = Place::decode(&from_hex(&other.ask("give")?))?;
+    let taker = Taker::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let reached = taker.reach(&device, &place).ok_or("it can't be reached")?;
+    other.expect("crash", "crashed")?;
+    let stream = device.create_stream(QueueId(4))?;
+    let start = device.addresses().0;
+    // What was imported is there as long as it is held. Should a driver see that otherwise, it is an error of this copy.
+    if let Err(error) = copy(&device, stream, start, MAPPED, reached) {
+        eprintln!("the copy to lost memory failed: {}", error.message().unwrap_or_default());
+    }
+    // This device is well.
+    let stream = device.create_stream(QueueId(5))?;
     let seq = device.store(stream, start, b"well")?;
     device.synchronize(stream, seq)?;
     assert_eq!(read(&device, start, 4)?, b"well");
