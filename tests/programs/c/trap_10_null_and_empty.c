@@ -1,8 +1,7 @@
 // NULL with any size, size 0 of anything, a region without any data: all legal.
 #include "check.h"
 
-// Not static: of a static variable that only regions write, optimizing GCC passes an address that it never stored.
-int touched = 0;
+static int touched = 0;
 #pragma acc declare create(touched)
 
 static void with(int *p, int n)
@@ -23,7 +22,8 @@ int main(void)
     with(x, 0);
 #pragma acc parallel
     { }
-#pragma acc parallel
+    // Without the clause it is firstprivate, of which optimizing GCC passes an address that it never stored.
+#pragma acc parallel present(touched)
     touched = 1;
 #pragma acc update self(touched)
     CHECK(touched == 1);
