@@ -25,7 +25,7 @@ int main(void)
     // Without the clause it is firstprivate, of which optimizing GCC passes an address that it never stored.
 #pragma acc parallel present(touched)
     touched = 1;
-#pragma acc update self(touched)
+    acc_update_self(&touched, sizeof touched);
     CHECK(touched == 1);
     return pass();
 }
