@@ -236,9 +236,14 @@ impl CudaDevice {
         if !other.has_issued(seq.0) {
             return waiting.put_host(Op::Wait { other: Arc::clone(other), seq: seq.0 }, false);
         }
+        let marked = other.mark(seq.0).map_err(|error| other.shared.driver_failed(error, Some(other)))?;
+        let landing = marked && other.is_landing(seq.0);
         let _current = self.enter(waiting)?;
         waiting.put(
-            |state| waiting.wait_for(state.next(), Some(state), other, seq.0),
+            |state| {
+                let next = state.next();
+                if marked { waiting.follow(state, next, other, seq.0, landing) } else { Ok(()) }
+            },
             || Ok(Op::Wait { other: Arc::clone(other), seq: seq.0 }),
         )
     }

@@ -57,7 +57,11 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
         }
         Op::Wait { other, seq: other_seq } => {
             other.wait_issued(other_seq)?;
-            stream.wait_for(seq, None, &other, other_seq).map_err(failed)
+            if other.mark(other_seq).map_err(failed)? {
+                let landing = other.is_landing(other_seq);
+                stream.follow(&mut stream.lock(), seq, &other, other_seq, landing).map_err(failed)?;
+            }
+            Ok(())
         }
         Op::Unmap { start, len } => {
             settle(stream, seq)?;

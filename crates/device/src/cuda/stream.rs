@@ -358,27 +358,25 @@ impl Stream {
         self.lent.store(true, Ordering::Release);
     }
 
-    /// Makes this stream wait for everything that is now in the driver's stream of `other`.
-    pub(crate) fn wait_for(&self, seq: u64, state: Option<&mut State>, other: &Arc<Stream>, other_seq: u64) -> Result<(), DriverError> {
-        let driver = self.shared.context.driver;
-        {
-            let theirs = other.lock();
-            if theirs.reached < other_seq || other.is_lent() {
-                let _current = other.shared.context.enter()?;
-                // SAFETY: both are alive as long as `other`, and recorded with its lock held.
-                unsafe { driver.cuEventRecord(other.event, other.raw) }?;
-            } else if theirs.landings.is_empty() {
-                return Ok(());
-            }
+    /// Marks what is now in this stream, for others to wait for; false if there is nothing to wait for. No stream's lock is held:
+    /// two streams may wait for each other at the same time.
+    pub(crate) fn mark(&self, seq: u64) -> Result<bool, DriverError> {
+        let state = self.lock();
+        if state.reached < seq || self.is_lent() {
+            let _current = self.shared.context.enter()?;
+            // SAFETY: both are alive as long as `self`, and recorded with its lock held.
+            unsafe { self.shared.context.driver.cuEventRecord(self.event, self.raw) }?;
+            return Ok(true);
         }
+        Ok(!state.landings.is_empty())
+    }
+
+    /// Makes this stream wait for what was marked in `other`. `landing`: the host has something left to do for that.
+    pub(crate) fn follow(&self, state: &mut State, seq: u64, other: &Arc<Stream>, other_seq: u64, landing: bool) -> Result<(), DriverError> {
         // SAFETY: both are alive. If the event was recorded again meanwhile, it covers more.
-        unsafe { driver.cuStreamWaitEvent(self.raw, other.event, 0) }?;
-        if other.is_landing(other_seq) {
-            let landing = (seq, Landing::Other(Arc::clone(other), other_seq));
-            match state {
-                Some(state) => state.landings.push_back(landing),
-                None => self.lock().landings.push_back(landing),
-            }
+        unsafe { self.shared.context.driver.cuStreamWaitEvent(self.raw, other.event, 0) }?;
+        if landing {
+            state.landings.push_back((seq, Landing::Other(Arc::clone(other), other_seq)));
         }
         Ok(())
     }
