@@ -20,8 +20,9 @@ const EXECUTORS_MAX: usize = 1_024;
 const CLOSED_MAX: usize = 4_096;
 /// How long a connection waits for the node's registration.
 const REGISTRATION_WAIT: Duration = Duration::from_secs(3);
-/// How long a new executor waits for the end of the one before. Less than a program waits for its lane.
-const REPLACE_MAX: Duration = END_GRACE.saturating_add(Duration::from_secs(1));
+/// How long a new executor waits for the end of the one before: the driver may take seconds to take a GPU's context down. Less
+/// than a program waits for such a lane.
+const REPLACE_MAX: Duration = Duration::from_secs(8);
 /// Sessions that have been announced.
 const GRANTS_MAX: usize = 65_536;
 

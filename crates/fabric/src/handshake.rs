@@ -248,7 +248,8 @@ pub fn accept(stream: &TcpStream, key: &Key, timeout: Duration) -> Result<Hello>
     accept_if(stream, key, timeout, |_| Ok(()))
 }
 
-/// As [`accept`], with a further condition; the cause of its error is told to the client.
+/// As [`accept`], with a further condition; the cause of its error is told to the client. The time that it takes does not
+/// count, but the client waits for it.
 ///
 /// # Errors
 /// With the reason why the client was refused.
@@ -258,11 +259,11 @@ pub fn accept_if(
     timeout: Duration,
     condition: impl FnOnce(&Hello) -> Result<()>,
 ) -> Result<Hello> {
-    let deadline = Deadline::after(timeout);
     let untunable = |error: std::io::Error| unavailable(format!("cannot tune the connection: {error}"));
     tune(stream, None).map_err(untunable)?;
-    let outcome = examine(stream, key, deadline, condition);
+    let outcome = examine(stream, key, timeout, condition);
     if let Err(error) = &outcome {
+        let deadline = Deadline::after(timeout);
         let mut text = error.cause().as_bytes();
         while text.len() > REFUSAL_MAX {
             text = &text[..REFUSAL_MAX];
@@ -282,9 +283,10 @@ pub fn accept_if(
 fn examine(
     stream: &TcpStream,
     key: &Key,
-    deadline: Deadline,
+    timeout: Duration,
     condition: impl FnOnce(&Hello) -> Result<()>,
 ) -> Result<Hello> {
+    let deadline = Deadline::after(timeout);
     let broken = |error: std::io::Error| malformed(&error.to_string());
     let mut bytes = [0; HELLO_LEN];
     // Magic and version first: another version's hello may be shorter than ours.
@@ -309,7 +311,7 @@ fn examine(
         return Err(unavailable("the keys differ".to_owned()));
     }
     condition(&hello)?;
-    io::write(stream, &answer(0, 0), deadline).map_err(broken)?;
+    io::write(stream, &answer(0, 0), Deadline::after(timeout)).map_err(broken)?;
     Ok(hello)
 }
 

@@ -25,6 +25,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The same for an executor that takes another one's place, whose end the agent waits for.
+const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lanes for the bytes of transfers.
 const BULK_LANES: u16 = 2;
 /// Samples of the node's clock: the quickest answer tells best.
@@ -63,7 +65,9 @@ impl Live {
     pub(super) fn connect(spec: Arc<LinkSpec>, party: Party, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
         let lane = |lane, index| {
             let hello = Hello::new(lane, spec.session, index, FROM_PROGRAM);
-            handshake::connect_to(&spec.address, &hello, &spec.key, CONNECT_TIMEOUT).map(Arc::new)
+            let replaces = lane == Lane::Command && index > 0;
+            let timeout = if replaces { REPLACE_TIMEOUT } else { CONNECT_TIMEOUT };
+            handshake::connect_to(&spec.address, &hello, &spec.key, timeout).map(Arc::new)
         };
         // First of all: the agent starts an executor for it, and tells it which one it is.
         let command = lane(Lane::Command, wire::incarnation(party))?;
