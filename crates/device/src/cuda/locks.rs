@@ -142,6 +142,12 @@ impl<O: Clone, U: PartialEq> Locks<O, U> {
         }
     }
 
+    /// Nobody is there to lock what was asked for.
+    pub(crate) fn refuse(&mut self) {
+        let asked = self.known.values_mut().filter(|lock| lock.stage == Stage::Asked);
+        asked.for_each(|lock| lock.stage = Stage::Refused);
+    }
+
     /// A device gives a range up that it has asked for.
     pub(crate) fn release(&mut self, range: HostRange, device: u32) -> Release<O, U> {
         let Some((start, end)) = self.pages(range) else { return Release::Keep };
@@ -175,6 +181,11 @@ impl<O: Clone, U: PartialEq> Locks<O, U> {
     /// Whether somebody is locking a range.
     pub(crate) fn is_locking(&self) -> bool {
         self.known.values().any(|lock| lock.stage == Stage::Locking)
+    }
+
+    /// Whether somebody is unlocking a range.
+    pub(crate) fn is_unlocking(&self) -> bool {
+        self.known.values().any(|lock| lock.stage == Stage::Unlocking)
     }
 
     /// It was unlocked. Whoever has asked for it meanwhile goes without.

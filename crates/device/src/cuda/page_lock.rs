@@ -5,7 +5,7 @@ use super::context::Context;
 use super::driver::DriverError;
 use super::locks::{Job, Locked, Locks, Look, Release};
 use super::shared::Shared;
-use super::stream::Stream;
+use super::stream::{LOOK_AROUND, Stream};
 use accord_types::HostRange;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const SHARE_MAX: usize = 2;
 /// Longest pause after a piece.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// Longest that a fork waits for what is being unlocked.
+const FORK_WAIT: Duration = Duration::from_secs(5);
 /// Pages that the kernel is asked about at a time.
 const PAGES_AT_ONCE: usize = 16 << 10;
 
@@ -56,8 +58,8 @@ struct Process {
 struct Work {
     /// A thread locks what was asked for.
     running: bool,
-    /// Nothing is to be locked now.
-    paused: bool,
+    /// Forks under way: nothing is to be locked now.
+    forks: u32,
 }
 
 fn process() -> &'static Process {
@@ -111,8 +113,10 @@ pub(crate) fn ask(shared: &Shared, range: HostRange) {
     let mut work = process.work();
     if !work.running {
         let thread = std::thread::Builder::new().name("accord-pages".to_owned());
-        // Without a thread the array stays as it is.
         work.running = thread.spawn(|| process.serve()).is_ok();
+        if !work.running {
+            process.change(Known::refuse);
+        }
     }
 }
 
@@ -203,11 +207,20 @@ impl Process {
         self.changed.notify_all();
     }
 
+    /// Waits until what `lasts` says is over, but not for ever: a stream may have failed.
+    fn await_change(&self, lasts: impl Fn(&Known) -> bool) {
+        let late = Instant::now() + FORK_WAIT;
+        let mut work = self.work();
+        while self.read(&lasts) && Instant::now() < late {
+            work = self.changed.wait_timeout(work, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// The thread: locks what was asked for, and ends.
     fn serve(&self) {
         loop {
             let mut work = self.work();
-            while work.paused {
+            while work.forks > 0 {
                 work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
             }
             let Some(job) = self.read(Known::pick) else {
@@ -217,7 +230,7 @@ impl Process {
             drop(work);
             self.await_copies();
             let work = self.work();
-            if work.paused {
+            if work.forks > 0 {
                 continue;
             }
             let owner = self.change(|known| known.lock(job));
@@ -254,7 +267,7 @@ impl Process {
             let memory = std::ptr::with_exposed_provenance_mut(piece.start);
             // SAFETY: the program keeps memory that is present; the driver looks whether it can be written.
             let registered = unsafe { owner.driver.cuMemHostRegister_v2(memory, piece.len, PORTABLE) };
-            if registered.is_ok() && self.read(|known| known.wants(job)) {
+            if registered.is_ok() && self.work().forks == 0 && self.read(|known| known.wants(job)) {
                 // The program's calls of the driver wait as long as this one lasts, and come in between.
                 if piece.start + piece.len < start + len {
                     std::thread::sleep(begin.elapsed().min(PAUSE_MAX));
@@ -311,18 +324,17 @@ extern "C" fn before_fork() {
         // A child of a child: nothing is locked, and threads that are gone may have left a mutex held.
         return;
     }
-    let mut work = process.work();
-    work.paused = true;
-    while process.read(Known::is_locking) {
-        work = process.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
-    }
-    drop(work);
+    process.work().forks += 1;
+    process.await_change(Known::is_locking);
     for unlock in process.change(Known::give_up) {
         drop(Unlock(Some(unlock)));
     }
+    process.await_change(Known::is_unlocking);
 }
 
 extern "C" fn after_fork() {
-    process().work().paused = false;
+    let mut work = process().work();
+    work.forks = work.forks.saturating_sub(1);
+    drop(work);
     process().changed.notify_all();
 }

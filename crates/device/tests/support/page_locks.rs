@@ -302,6 +302,15 @@ pub(super) fn forks() -> Test {
     let seq = copy_out(&device, stream, at, range(&back))?;
     device.synchronize(stream, seq)?;
     assert!(back == array);
+    // While one is about to be unlocked.
+    lock(&device, &later)?;
+    double_slowly(&device, stream, at.offset(32 << 20), 0.0)?;
+    copy_out(&device, stream, at, range(&later))?;
+    let seq = device.unlock_pages(Some(stream), range(&later))?.ok_or("it was locked")?;
+    fake::fork();
+    assert!(!is_locked(&device, &later));
+    device.synchronize(stream, seq)?;
+    assert!(later == array);
     lock(&device, &later)?;
     for array in [&array, &later] {
         device.unlock_pages(None, range(array))?;

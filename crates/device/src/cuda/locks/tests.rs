@@ -60,6 +60,7 @@ fn nothing_is_given_to_the_driver_while_a_range_changes() {
     let gone = unlock(locks.settle(0));
     assert_eq!(locks.look(array, None), Look::Mixed);
     assert_eq!(locks.settle(0), Release::Busy(0));
+    assert!(locks.is_unlocking() && !locks.is_locking());
     locks.unlocked(gone.range.start);
     assert_eq!(locks.look(array, None), Look::Free);
     assert_eq!(locks.len(), 0);
@@ -110,6 +111,16 @@ fn more_than_the_most_is_not_locked() {
     locked(&mut locks, range(0, 2 * PAGE), 0);
     assert!(!locks.ask(range(4 * PAGE, 2 * PAGE), 0, "owner"));
     assert!(locks.ask(range(4 * PAGE, PAGE), 0, "owner"));
+}
+
+#[test]
+fn without_a_thread_what_was_asked_for_is_left_alone() {
+    let (mut locks, array) = (locks(), range(0, 4 * PAGE));
+    assert!(locks.ask(array, 0, "owner"));
+    locks.refuse();
+    assert_eq!((locks.pick(), locks.look(array, None)), (None, Look::Free));
+    assert_eq!(locks.release(array, 0), Release::Keep);
+    assert_eq!(locks.len(), 0);
 }
 
 #[test]
