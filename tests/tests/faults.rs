@@ -226,7 +226,7 @@ fn executor_dies_during_work() {
         let running = endless(&cluster, arguments).unwrap();
         assert!(kill_executor(&cluster));
         let finished = running.finish().unwrap();
-        failed_with(&finished, &["acc_error_device_unavailable", "lost"]);
+        failed_with(&finished, &["acc_error_device_unavailable", "lost", "node h1"]);
         works(&cluster);
     }
 }

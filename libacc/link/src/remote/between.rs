@@ -1,6 +1,7 @@
 //! Copies between devices of which at least one is on another node.
 
 use super::core::Noise;
+use super::link::LinkSpec;
 use super::live::Live;
 use super::neighbors::Neighbor;
 use super::port::RemotePort;
@@ -79,7 +80,8 @@ pub(crate) fn local_to_remote(
     let pushing = exchange.push(transfer, live.party, len, live.outbox.clone())?;
     live.expect(target, transfer, FROM_PROGRAM, len)?;
     let device = source.port.device()?;
-    let sink = ToRemote { pushing, neighbor: live.spec.neighbor(live.party), device: device.clone(), len };
+    let (neighbor, spec) = (live.spec.neighbor(live.party), live.spec.clone());
+    let sink = ToRemote { pushing, neighbor, spec, device: device.clone(), len };
     let stream = source.port.stream(queue)?;
     let seq = device.copy_out(stream, source.start, len, Box::new(sink))?;
     source.port.advance(queue, seq);
@@ -159,17 +161,20 @@ impl Live {
 struct ToRemote {
     pushing: Pushing,
     neighbor: Option<Neighbor>,
+    /// Of the target.
+    spec: Arc<LinkSpec>,
     device: Arc<dyn Device>,
     len: u64,
 }
 
 impl Sink for ToRemote {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        self.pushing.drain(piece)
+        // Else it would look like the source's.
+        self.pushing.drain(piece).map_err(|error| error.node(&self.spec.node_name))
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.pushing.finish()
+        self.pushing.finish().map_err(|error| error.node(&self.spec.node_name))
     }
 
     fn reach(&mut self) -> Result<Option<Reached>> {
