@@ -21,7 +21,7 @@ pub(crate) const PART_MAX: usize = 256 << 10;
 const HOT: Duration = Duration::from_micros(200);
 /// How often the threads look whether the device has filled a slot.
 const LOOK: Duration = Duration::from_micros(20);
-/// How long threads look for more of a copy in that is under way before they sleep: waking one takes as long as copying a part.
+/// How long threads look for more of a copy that is under way before they sleep: waking one takes as long as copying a part.
 const SPIN: Duration = Duration::from_micros(100);
 /// A waiter looks around at least this often.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
@@ -208,12 +208,12 @@ impl Movers {
                     self.shared.run(job);
                     state = self.shared.lock();
                 }
-                None if !state.fills.is_empty() => state = self.shared.spin(state, Some(tracker)),
-                None if state.landings.is_empty() || state.looking => {
+                None if state.wants_a_look() => state = self.shared.look(state),
+                None if state.has_more() => state = self.shared.spin(state, Some(tracker)),
+                None => {
                     let waited = self.shared.ended.wait_timeout(state, LOOK_AROUND);
                     state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
-                None => state = self.shared.look(state),
             }
         }
         tracker.result()
@@ -251,6 +251,23 @@ impl Drop for Movers {
     }
 }
 
+impl State {
+    /// The device has filled a slot just now.
+    fn is_hot(&self) -> bool {
+        self.hot_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Slots are on their way, and nobody looks whether they are there.
+    fn wants_a_look(&self) -> bool {
+        !self.looking && !self.landings.is_empty()
+    }
+
+    /// Somebody is about to find more to do: a slot for a copy in, or the next one that the device has filled.
+    fn has_more(&self) -> bool {
+        !self.fills.is_empty() || self.looking && self.is_hot()
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -277,20 +294,24 @@ impl Shared {
         let mut state = self.lock();
         while !state.closing {
             if let Some(job) = self.find(&mut state) {
+                let others = state.wants_a_look();
                 drop(state);
+                if others {
+                    self.bell.notify_one();
+                }
                 self.run(job);
                 state = self.lock();
-            } else if !state.fills.is_empty() {
-                state = self.spin(state, None);
-            } else if state.landings.is_empty() || state.looking {
-                state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
-            } else {
+            } else if state.wants_a_look() {
                 state = self.look(state);
+            } else if state.has_more() {
+                state = self.spin(state, None);
+            } else {
+                state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
         }
     }
 
-    /// More of a copy in is to come as soon as there is a slot. Sleeps if that takes long; a waiter until its copy's end.
+    /// More of a copy is to come at once. Sleeps if that takes long; a waiter until its copy's end.
     fn spin<'a>(&'a self, state: MutexGuard<'a, State>, waiter: Option<&Tracker>) -> MutexGuard<'a, State> {
         let before = self.added.load(Ordering::Acquire);
         drop(state);
@@ -314,7 +335,7 @@ impl Shared {
     /// Asks the driver which slots it has filled; a pause if it has none.
     fn look<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.looking = true;
-        let hot = state.hot_until.is_some_and(|until| Instant::now() < until);
+        let hot = state.is_hot();
         let probes: Vec<_> = state
             .landings
             .iter()
@@ -375,6 +396,7 @@ impl Shared {
             });
         }
         if state.parts.len() > 1 {
+            self.added.fetch_add(1, Ordering::AcqRel);
             self.bell.notify_all();
         }
         state.parts.pop_front().map(Job::Part)
