@@ -3,7 +3,7 @@
 use super::cache::Cache;
 use super::context::Context;
 use super::direct::{self, Taken};
-use super::driver::{Driver, DriverError, NoDriver};
+use super::driver::{Driver, NoDriver};
 use super::ipc::Imports;
 use super::lane::{self, DIRECT_BYTES_MAX};
 use super::launch::{self, OwnedBlock};
@@ -67,7 +67,7 @@ impl CudaDevice {
         if let Some(lost) = loss::error() {
             return Err(lost);
         }
-        let failed = |error: DriverError| error.into_error(ErrorCode::DeviceInit);
+        let failed = loss::at_start;
         let driver = Driver::get().map_err(|why| {
             let why = match why {
                 NoDriver::Absent(why) => why,

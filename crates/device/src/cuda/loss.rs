@@ -42,13 +42,34 @@ fn tell(
 /// Why no context can be made in this process, if a fault took the ones that there were.
 pub(crate) fn error() -> Option<Error> {
     let (gpu, cause) = FIRST.get()?;
-    let cause = format!("the driver makes no context in a process that has lost one, by GPU {gpu} of its numbers: {cause}");
-    Some(Error::new(ErrorCode::DeviceInit, cause).remedy("start the program anew"))
+    Some(no_more(&format!("GPU {gpu} of the driver's numbers has lost its own: {cause}")))
+}
+
+/// A device does not start.
+pub(crate) fn at_start(error: DriverError) -> Error {
+    if error.is_sticky() {
+        // Nobody has waited for the region that did it.
+        return no_more(&format!("one was lost by a region that ran before: {error}"));
+    }
+    error.into_error(ErrorCode::DeviceInit)
+}
+
+fn no_more(cause: &str) -> Error {
+    Error::new(ErrorCode::DeviceInit, format!("the driver makes no more contexts in this process: {cause}"))
+        .remedy("start the program anew")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_after_a_fault_says_what_helps() {
+        let lost = at_start(DriverError { call: "cuDevicePrimaryCtxRetain", code: 700 }).to_string();
+        assert!(lost.contains("a region that ran before") && lost.contains("start the program anew"), "{lost}");
+        let held = at_start(DriverError { call: "cuDevicePrimaryCtxRetain", code: 46 }).to_string();
+        assert!(!held.contains("anew"), "{held}");
+    }
 
     #[test]
     fn the_fault_is_told_and_not_who_finds_it() {
