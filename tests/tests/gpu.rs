@@ -26,6 +26,13 @@ fn a_program_runs_on_all_gpus_of_the_machine() {
 }
 
 #[test]
+fn a_program_waits_for_a_slow_gpu() {
+    let (program, driver) = (program().unwrap(), driver());
+    let finished = job(&program, driver.path()).unwrap().env("FAKE_CUDA_SLOW", "2000").run().unwrap().success().unwrap();
+    assert!(finished.stdout.contains("PASS"), "{}", finished.report());
+}
+
+#[test]
 fn an_error_of_the_driver_is_told_with_its_number() {
     let (program, driver) = (program().unwrap(), driver());
     let finished = job(&program, driver.path()).unwrap().env("FAKE_CUDA_MEMORY", "1048576").run().unwrap();

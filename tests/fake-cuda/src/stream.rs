@@ -1,9 +1,9 @@
 //! Streams: a thread each, that does what it is given in order.
 
-use crate::control::lock;
+use crate::control::{lock, setting};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -37,10 +37,15 @@ impl Stream {
     }
 
     fn serve(&self) {
+        // How long each operation takes at least, in microseconds: what doesn't wait for it finds things undone.
+        let slow = Duration::from_micros(setting("FAKE_CUDA_SLOW", 0));
         let mut state = lock(&self.state);
         loop {
             if let Some(work) = state.work.pop_front() {
                 drop(state);
+                if !slow.is_zero() {
+                    std::thread::sleep(slow);
+                }
                 work();
                 state = lock(&self.state);
                 state.done += 1;
