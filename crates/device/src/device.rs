@@ -62,6 +62,12 @@ pub trait Sink: Send {
         self.memory()
     }
 
+    /// Whoever waits for the stream hears of these bytes in another way: they may come to [`Sink::drain`] when the stream has
+    /// gone on already.
+    fn detached(&self) -> bool {
+        false
+    }
+
     /// The bytes go to memory of another process that a GPU of this one reaches. Asked once by a GPU when its stream has got
     /// there; may block. If there is such memory [`Sink::drain`] is not called, and [`Sink::finish`] when the bytes are there.
     ///

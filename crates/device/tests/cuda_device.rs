@@ -44,6 +44,7 @@ fn main() {
         ("host_work_runs_in_order_and_fails_its_stream_only", host_work),
         ("notify_is_called_once_reached", notify_is_called),
         ("many_small_copies_out_need_no_wait", many_small_copies),
+        ("a_stream_goes_on_while_a_network_takes_its_bytes", onward),
         ("a_variable_has_its_initial_value", variables),
         ("a_second_start_compiles_nothing", second_start),
         ("regions_without_gpu_code_say_so", without_code),
@@ -528,6 +529,62 @@ fn many_small_copies() -> Test {
     for (round, sink) in sinks.iter().enumerate() {
         assert_eq!(*sink.lock().expect("test lock"), doubles([round as f64 + 1.0; 100]));
     }
+    Ok(())
+}
+
+/// Gives its bytes on once it is let.
+struct Network {
+    open: std::sync::mpsc::Receiver<()>,
+    got: std::sync::mpsc::Sender<Vec<u8>>,
+    bytes: Vec<u8>,
+}
+
+impl Sink for Network {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        if self.bytes.is_empty() {
+            // Closed at the end of a test that has failed already.
+            let _ = self.open.recv();
+        }
+        self.bytes.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let _ = self.got.send(std::mem::take(&mut self.bytes));
+        Ok(())
+    }
+
+    fn detached(&self) -> bool {
+        true
+    }
+}
+
+fn onward() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let n = 600_000u64;
+    // Some behind other work of the host's, some not.
+    for count in [1000, n, n] {
+        let len = count * 8;
+        write(&device, stream, at, doubles((0..count).map(|_| 1.0)))?;
+        let (open, waits) = std::sync::mpsc::channel();
+        let (got, bytes) = std::sync::mpsc::channel();
+        device.copy_out(stream, at, len, Box::new(Network { open: waits, got, bytes: Vec::new() }))?;
+        add(&device, stream, at, count as i32, 1.0)?;
+        // The network has taken nothing yet.
+        assert_eq!(read_doubles(&device, stream, at, 4)?, [2.0; 4], "{len} bytes");
+        assert!(bytes.try_recv().is_err());
+        open.send(()).map_err(|_| "nobody takes the bytes")?;
+        let bytes = bytes.recv().map_err(|_| "the bytes were dropped")?;
+        assert!(bytes == doubles((0..count).map(|_| 1.0)), "{len} bytes");
+    }
+    // A device does not wait for such a network at its end.
+    let (open, waits) = std::sync::mpsc::channel();
+    let (got, _) = std::sync::mpsc::channel();
+    device.copy_out(stream, at, n, Box::new(Network { open: waits, got, bytes: Vec::new() }))?;
+    device.shutdown();
+    drop(open);
     Ok(())
 }
 

@@ -127,6 +127,11 @@ impl Sink for ToLane {
         self.outgoing = None;
         Ok(())
     }
+
+    /// A program that waits for the queue waits for the transfer, too.
+    fn detached(&self) -> bool {
+        true
+    }
 }
 
 /// Sends bytes to another device.

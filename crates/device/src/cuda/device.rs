@@ -204,7 +204,8 @@ impl CudaDevice {
                 if index >= STREAMS_MAX {
                     return Err(full());
                 }
-                let stream = Arc::new(Stream::new(index, queue, Arc::clone(&self.shared), raw)?);
+                let stream = Stream::new(index, queue, Arc::clone(&self.shared), raw);
+                let stream = Arc::new(stream.map_err(|error| self.shared.driver_failed(error, None))?);
                 let mut known = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
                 known.push(Arc::downgrade(&stream));
                 Ok(stream)
@@ -342,7 +343,8 @@ impl Device for CudaDevice {
         let here = sink.immediate();
         let small = here && len as usize <= SMALL_SLOT && !stream.is_lent();
         let memory = sink.memory().filter(|_| !small);
-        if !small && memory.is_none() {
+        let detached = sink.detached() && !stream.is_lent();
+        if !small && memory.is_none() && !detached {
             return stream.put_host(Op::CopyOut { src, len, sink }, here);
         }
         let _current = self.enter(stream)?;
@@ -352,7 +354,8 @@ impl Device for CudaDevice {
         let put = stream.put_if(|state| {
             let fits = match memory {
                 Some(range) => lane::copy_out_now(stream, state, src, range, here && range.len <= lane::WAITED_OUT_MAX),
-                None => lane::copy_out_small(stream, state, src, len as usize, &mut sink),
+                None if small => lane::copy_out_small(stream, state, src, len as usize, &mut sink),
+                None => lane::copy_out_onward(stream, src, len as usize, &mut sink),
             }?;
             full = !fits;
             Ok(fits)

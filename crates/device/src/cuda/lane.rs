@@ -6,6 +6,7 @@ use super::ipc::Reached;
 use super::landing::Landing;
 use super::launch;
 use super::locks::Look;
+use super::onward::Part;
 use super::page_lock;
 use super::pinned::Slot;
 use super::shared::{OUT_SLOT, RELAY_SLOT};
@@ -212,6 +213,15 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
         }
         return Ok(());
     }
+    if sink.detached() && stream.onward.is_ready(shared) {
+        stream.onward.put(Part::Begin(sink));
+        for (offset, bytes) in pieces(len) {
+            let slot = fetch(stream, src.0 + offset as u64, bytes).map_err(failed)?;
+            stream.onward.put(Part::Bytes(slot, bytes));
+        }
+        stream.onward.put(Part::End);
+        return Ok(());
+    }
     let mut ahead = VecDeque::new();
     let (mut asked, mut done) = (0, 0);
     while done < len {
@@ -223,7 +233,11 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
         }
         let Some((mut slot, bytes)) = ahead.pop_front() else { break };
         slot.wait().map_err(failed)?;
-        sink.drain(slot.bytes(bytes))?;
+        if let Err(error) = sink.drain(slot.bytes(bytes)) {
+            // The device writes the others all the same.
+            ahead.into_iter().for_each(|(slot, _)| slot.release_after());
+            return Err(error);
+        }
         done += bytes;
     }
     sink.finish()
@@ -281,6 +295,37 @@ pub(crate) fn copy_out_now(
     }
     shared.tracer.end(span, stream, SpanKind::CopyOut, range.len as u64, String::new);
     state.push_landing(Landing::Moved(tracker.0, range));
+    Ok(true)
+}
+
+/// A copy out whose bytes somebody else sends on when they are there. False if there are not enough slots; then nothing was done.
+pub(crate) fn copy_out_onward(
+    stream: &Stream,
+    src: DevicePtr,
+    len: usize,
+    sink: &mut Option<Box<dyn Sink>>,
+) -> Result<bool, DriverError> {
+    let shared = &stream.shared;
+    if len.div_ceil(OUT_SLOT) > NOW_SLOTS_MAX || !stream.onward.is_ready(shared) {
+        return Ok(false);
+    }
+    let mut slots = Vec::with_capacity(len.div_ceil(OUT_SLOT));
+    for (_, bytes) in pieces(len) {
+        match shared.outward.try_take()? {
+            Some(slot) => slots.push((slot, bytes)),
+            None => return Ok(false),
+        }
+    }
+    let span = shared.tracer.begin(stream);
+    for ((offset, bytes), (slot, _)) in pieces(len).zip(&slots) {
+        fill_slot(stream, slot, src.0 + offset as u64, bytes)?;
+    }
+    shared.tracer.end(span, stream, SpanKind::CopyOut, len as u64, String::new);
+    if let Some(sink) = sink.take() {
+        stream.onward.put(Part::Begin(sink));
+        slots.into_iter().for_each(|(slot, bytes)| stream.onward.put(Part::Bytes(slot, bytes)));
+        stream.onward.put(Part::End);
+    }
     Ok(true)
 }
 

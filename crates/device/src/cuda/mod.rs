@@ -19,6 +19,7 @@ mod module;
 mod movers;
 mod near;
 mod notify;
+mod onward;
 mod output;
 mod page_lock;
 mod peers;

@@ -10,6 +10,7 @@ use super::driver::DriverError;
 use super::landing::Landing;
 use super::lane;
 use super::launch::{Function, OwnedBlock};
+use super::onward::Onward;
 use super::page_lock::Unlock;
 use super::shared::Shared;
 use crate::{HostOp, Sink, Source};
@@ -43,6 +44,7 @@ pub(crate) struct Stream {
     state: Mutex<State>,
     moved: Condvar,
     pub(super) failed: AtomicBool,
+    pub(crate) onward: Onward,
 }
 
 // SAFETY: the driver's streams and events may be used from any thread.
@@ -117,6 +119,7 @@ impl Stream {
             state: Mutex::default(),
             moved: Condvar::new(),
             failed: AtomicBool::new(false),
+            onward: Onward::default(),
         })
     }
 
@@ -412,6 +415,7 @@ impl Stream {
     /// Ends the lane thread; operations left are dropped.
     pub(crate) fn close(&self) {
         self.lock().closing = true;
+        self.onward.close();
         self.moved.notify_all();
     }
 
