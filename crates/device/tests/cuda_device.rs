@@ -67,6 +67,7 @@ fn main() {
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", lack_of_memory as fn() -> Test),
         ("a_device_that_another_process_holds_says_so", held_device),
+        ("a_copy_that_stops_halfway_gives_its_network_up", given_up),
         ("old_code_that_the_driver_refuses_is_compiled_again", refused_code),
         ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refused_ptx),
     ];
@@ -585,6 +586,35 @@ fn onward() -> Test {
     device.copy_out(stream, at, n, Box::new(Network { open: waits, got, bytes: Vec::new() }))?;
     device.shutdown();
     drop(open);
+    Ok(())
+}
+
+/// A network holds a lane, which others need, until its copy is over.
+fn given_up() -> Test {
+    for (call, after) in [("cuMemHostAlloc", 1), ("cuMemcpyDtoHAsync_v2", 2)] {
+        for busy in [true, false] {
+            let device = device()?;
+            let stream = device.create_stream(QueueId(1))?;
+            let (go, wait) = std::sync::mpsc::channel::<()>();
+            if busy {
+                let held = move || {
+                    let _ = wait.recv();
+                    Ok(())
+                };
+                device.host_op(stream, Box::new(held))?;
+            }
+            let (open, waits) = std::sync::mpsc::channel();
+            let (got, bytes) = std::sync::mpsc::channel();
+            fake::fail(call, after, 2);
+            let sink = Box::new(Network { open: waits, got, bytes: Vec::new() });
+            let put = device.copy_out(stream, device.addresses().0, 24 << 20, sink);
+            drop((go, open));
+            let failed = put.and_then(|seq| device.synchronize(stream, seq)).expect_err("it did not work");
+            assert_eq!(failed.code(), ErrorCode::OutOfMemory, "{call}, busy: {busy}: {failed}");
+            let end = bytes.recv_timeout(std::time::Duration::from_secs(10));
+            assert_eq!(end, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "{call}, busy: {busy}");
+        }
+    }
     Ok(())
 }
 

@@ -215,12 +215,12 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
     }
     if sink.detached() && stream.onward.is_ready(shared) {
         stream.onward.put(Part::Begin(sink));
-        for (offset, bytes) in pieces(len) {
-            let slot = fetch(stream, src.0 + offset as u64, bytes).map_err(failed)?;
-            stream.onward.put(Part::Bytes(slot, bytes));
-        }
-        stream.onward.put(Part::End);
-        return Ok(());
+        let all = pieces(len).try_for_each(|(offset, bytes)| {
+            stream.onward.put(Part::Bytes(fetch(stream, src.0 + offset as u64, bytes)?, bytes));
+            Ok(())
+        });
+        stream.onward.put(if all.is_ok() { Part::End } else { Part::Abort });
+        return all.map_err(failed);
     }
     let mut ahead = VecDeque::new();
     let (mut asked, mut done) = (0, 0);
@@ -317,8 +317,12 @@ pub(crate) fn copy_out_onward(
         }
     }
     let span = shared.tracer.begin(stream);
-    for ((offset, bytes), (slot, _)) in pieces(len).zip(&slots) {
-        fill_slot(stream, slot, src.0 + offset as u64, bytes)?;
+    let mut places = pieces(len).zip(&slots);
+    let filled = places.try_for_each(|((offset, bytes), (slot, _))| fill_slot(stream, slot, src.0 + offset as u64, bytes));
+    if let Err(error) = filled {
+        // The device writes those that it was given all the same.
+        slots.into_iter().for_each(|(slot, _)| slot.release_after());
+        return Err(error);
     }
     shared.tracer.end(span, stream, SpanKind::CopyOut, len as u64, String::new);
     if let Some(sink) = sink.take() {

@@ -15,6 +15,8 @@ pub(crate) enum Part {
     Bytes(Slot, usize),
     /// That was all of it.
     End,
+    /// No more of it will come.
+    Abort,
 }
 
 /// The copies of one stream.
@@ -101,6 +103,7 @@ fn give(part: Part, current: &mut Option<Box<dyn Sink>>, shared: &Shared) {
                 *current = None;
             }
         }
+        Part::Abort => *current = None,
         Part::End => {
             if let Some(mut sink) = current.take() {
                 let _ = sink.finish();
