@@ -284,24 +284,30 @@ pub struct Pushing {
 }
 
 impl Pushing {
-    /// Whether there is a lane to the target.
-    pub fn is_connected(&self) -> bool {
-        self.outbox.is_connected()
-    }
-
-    /// Waits until the target is ready. Where it wants the bytes, if it has said so.
+    /// Where the bytes go straight to, if the target is a neighbour that has said where it wants them and `reach` gets there:
+    /// then [`Pushing::finish`] is to be called when they are there, and no lane is used.
     ///
     /// # Errors
     /// When the target refuses or is gone.
-    pub fn place(&mut self) -> Result<Option<Vec<u8>>> {
-        self.wait(&PushStep::Send)?;
-        Ok(self.exchange.lock().take_place(self.transfer))
+    pub fn reach<T>(
+        &mut self,
+        is_neighbor: impl FnOnce() -> bool,
+        reach: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>> {
+        // With the first lane it is known who is a neighbour. Others get the bytes as soon as they may come.
+        if self.outbox.is_connected() && !is_neighbor() {
+            return Ok(None);
+        }
+        let Some(place) = self.place()? else { return Ok(None) };
+        let reached = reach(&place);
+        self.direct = reached.is_some();
+        Ok(reached)
     }
 
-    /// The bytes go straight to the target's memory: [`Pushing::finish`] is to be called when they are there, and no lane
-    /// is used.
-    pub fn go_directly(&mut self) {
-        self.direct = true;
+    /// Waits until the target is ready. Where it wants the bytes, if it has said so.
+    fn place(&mut self) -> Result<Option<Vec<u8>>> {
+        self.wait(&PushStep::Send)?;
+        Ok(self.exchange.lock().take_place(self.transfer))
     }
 
     /// Sends the next bytes, the first ones once the target is ready.

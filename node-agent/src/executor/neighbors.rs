@@ -77,16 +77,8 @@ impl Local {
         device: &dyn Device,
         len: u64,
     ) -> Result<Option<Reached>> {
-        // With the first lane it is known who is a neighbour. Others get the bytes as soon as they may come.
-        if pushing.is_connected() && !self.neighbors.takes_from(party) {
-            return Ok(None);
-        }
-        let Some(place) = pushing.place()? else { return Ok(None) };
-        let reached = self.neighbors.reach(party, device, &place, len);
-        if reached.is_some() {
-            pushing.go_directly();
-        }
-        Ok(reached)
+        let neighbors = &self.neighbors;
+        pushing.reach(|| neighbors.takes_from(party), |place| neighbors.reach(party, device, place, len))
     }
 
     pub(super) fn close(&self) {

@@ -135,11 +135,9 @@ fn bytes_may_go_another_way_if_the_target_says_where() {
         let mut pushing = two.pusher.push(transfer, 2, 4, two.outbox.clone()).unwrap();
         two.target.expect(transfer, 1, 4, taker(4, to.clone()), placer(place)).unwrap();
         two.target.due(transfer, Ok(()));
-        let offered = pushing.place().unwrap();
-        assert_eq!(offered.is_some(), !place.is_empty());
-        if offered.is_some_and(|offered| offered == place) {
-            pushing.go_directly();
-        } else {
+        let reached = pushing.reach(|| true, |offered| Some(offered.to_vec())).unwrap();
+        assert_eq!(reached.as_deref(), Some(place).filter(|place| !place.is_empty()));
+        if reached.is_none() {
             pushing.drain(b"abcd").unwrap();
         }
         pushing.finish().unwrap();
@@ -177,8 +175,9 @@ fn a_direct_copy_to_a_lost_target_fails() {
     let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
     two.target.expect(TransferId(1), 1, 4, taker(4, to), placer(b"there")).unwrap();
     two.target.due(TransferId(1), Ok(()));
-    assert!(pushing.place().unwrap().is_some());
-    pushing.go_directly();
+    // One that is no neighbour is not waited for.
+    assert!(pushing.reach(|| false, |_| Some(())).unwrap().is_none());
+    assert!(pushing.reach(|| true, |_| Some(())).unwrap().is_some());
     two.pusher.push_lost(2, &Error::new(ErrorCode::DeviceUnavailable, "gone"));
     assert_eq!(pushing.finish().unwrap_err().cause(), "gone");
     drop(pushing);

@@ -45,15 +45,7 @@ impl Neighbor {
 
     /// Where a push from `device` goes, if the target has said so and the device reaches it.
     pub(super) fn reach(&self, pushing: &mut Pushing, device: &dyn Device, len: u64) -> Result<Option<Reached>> {
-        // With the first lane it is known who is a neighbour. Others get the bytes as soon as they may come.
-        if pushing.is_connected() && !self.neighbors.takes_from(self.party) {
-            return Ok(None);
-        }
-        let Some(place) = pushing.place()? else { return Ok(None) };
-        let reached = self.neighbors.reach(self.party, device, &place, len);
-        if reached.is_some() {
-            pushing.go_directly();
-        }
-        Ok(reached)
+        let Self { neighbors, party, .. } = self;
+        pushing.reach(|| neighbors.takes_from(*party), |place| neighbors.reach(*party, device, place, len))
     }
 }
