@@ -120,6 +120,16 @@ fn a_gpu_whose_context_is_lost_works_again_in_another_executor() {
 }
 
 #[test]
+fn what_a_region_elsewhere_prints_is_there_when_it_was_waited_for() {
+    let setup = Setup::new();
+    let program = compiled("tests/programs/gpu/printed.c", true);
+    let cluster = setup.cluster(&[0, 1]).start().unwrap();
+    let finished = passed(run(&cluster, 0, &program, &[], &[]));
+    let expected = "region 0\nwaited 0\nregion 1\nwaited 1\nregion 2\nwaited 2\n";
+    assert!(finished.stdout.starts_with(expected), "{}", finished.report());
+}
+
+#[test]
 fn gpus_that_are_hidden_from_the_program_are_driven_by_the_agent() {
     let setup = Setup::new();
     let cluster = setup.cluster(&[2]).start().unwrap();

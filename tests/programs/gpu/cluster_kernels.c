@@ -1,4 +1,6 @@
-// What the driver that tests bring along runs in place of cluster.c's and lost_context.c's kernels. GCC takes the $ of their names.
+// What the driver that tests bring along runs in place of cluster.c's, lost_context.c's and printed.c's kernels. GCC takes the $ of
+// their names.
+#include <stdio.h>
 
 int add$_omp_fn$0(const unsigned long long *slots)
 {
@@ -12,6 +14,12 @@ int add$_omp_fn$0(const unsigned long long *slots)
 int separate$_omp_fn$0(const unsigned long long *slots)
 {
     *(int *)slots[1] = *(int *)slots[0];
+    return 0;
+}
+
+int say$_omp_fn$0(const unsigned long long *slots)
+{
+    printf("region %d\n", *(int *)slots[0]);
     return 0;
 }
 
