@@ -1,6 +1,8 @@
 //! A GPU: the real one where there is a driver, else one that the tests bring along, whose memory is the
 //! host's and whose kernels are functions of this file.
 
+#[path = "support/onward.rs"]
+mod onward;
 #[path = "support/page_locks.rs"]
 mod page_locks;
 mod support;
@@ -44,7 +46,7 @@ fn main() {
         ("host_work_runs_in_order_and_fails_its_stream_only", host_work),
         ("notify_is_called_once_reached", notify_is_called),
         ("many_small_copies_out_need_no_wait", many_small_copies),
-        ("a_stream_goes_on_while_a_network_takes_its_bytes", onward),
+        ("a_stream_goes_on_while_a_network_takes_its_bytes", onward::goes_on),
         ("a_variable_has_its_initial_value", variables),
         ("a_second_start_compiles_nothing", second_start),
         ("regions_without_gpu_code_say_so", without_code),
@@ -67,7 +69,7 @@ fn main() {
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", lack_of_memory as fn() -> Test),
         ("a_device_that_another_process_holds_says_so", held_device),
-        ("a_copy_that_stops_halfway_gives_its_network_up", given_up),
+        ("a_copy_that_stops_halfway_gives_its_network_up", onward::given_up),
         ("old_code_that_the_driver_refuses_is_compiled_again", refused_code),
         ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refused_ptx),
     ];
@@ -529,91 +531,6 @@ fn many_small_copies() -> Test {
     device.synchronize(stream, last)?;
     for (round, sink) in sinks.iter().enumerate() {
         assert_eq!(*sink.lock().expect("test lock"), doubles([round as f64 + 1.0; 100]));
-    }
-    Ok(())
-}
-
-/// Gives its bytes on once it is let.
-struct Network {
-    open: std::sync::mpsc::Receiver<()>,
-    got: std::sync::mpsc::Sender<Vec<u8>>,
-    bytes: Vec<u8>,
-}
-
-impl Sink for Network {
-    fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        if self.bytes.is_empty() {
-            // Closed at the end of a test that has failed already.
-            let _ = self.open.recv();
-        }
-        self.bytes.extend_from_slice(piece);
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        let _ = self.got.send(std::mem::take(&mut self.bytes));
-        Ok(())
-    }
-
-    fn detached(&self) -> bool {
-        true
-    }
-}
-
-fn onward() -> Test {
-    let device = device()?;
-    let stream = device.create_stream(QueueId(1))?;
-    let at = device.addresses().0;
-    let n = 600_000u64;
-    // Some behind other work of the host's, some not.
-    for count in [1000, n, n] {
-        let len = count * 8;
-        write(&device, stream, at, doubles((0..count).map(|_| 1.0)))?;
-        let (open, waits) = std::sync::mpsc::channel();
-        let (got, bytes) = std::sync::mpsc::channel();
-        device.copy_out(stream, at, len, Box::new(Network { open: waits, got, bytes: Vec::new() }))?;
-        add(&device, stream, at, count as i32, 1.0)?;
-        // The network has taken nothing yet.
-        assert_eq!(read_doubles(&device, stream, at, 4)?, [2.0; 4], "{len} bytes");
-        assert!(bytes.try_recv().is_err());
-        open.send(()).map_err(|_| "nobody takes the bytes")?;
-        let bytes = bytes.recv().map_err(|_| "the bytes were dropped")?;
-        assert!(bytes == doubles((0..count).map(|_| 1.0)), "{len} bytes");
-    }
-    // A device does not wait for such a network at its end.
-    let (open, waits) = std::sync::mpsc::channel();
-    let (got, _) = std::sync::mpsc::channel();
-    device.copy_out(stream, at, n, Box::new(Network { open: waits, got, bytes: Vec::new() }))?;
-    device.shutdown();
-    drop(open);
-    Ok(())
-}
-
-/// A network holds a lane, which others need, until its copy is over.
-fn given_up() -> Test {
-    for (call, after) in [("cuMemHostAlloc", 1), ("cuMemcpyDtoHAsync_v2", 2)] {
-        for busy in [true, false] {
-            let device = device()?;
-            let stream = device.create_stream(QueueId(1))?;
-            let (go, wait) = std::sync::mpsc::channel::<()>();
-            if busy {
-                let held = move || {
-                    let _ = wait.recv();
-                    Ok(())
-                };
-                device.host_op(stream, Box::new(held))?;
-            }
-            let (open, waits) = std::sync::mpsc::channel();
-            let (got, bytes) = std::sync::mpsc::channel();
-            fake::fail(call, after, 2);
-            let sink = Box::new(Network { open: waits, got, bytes: Vec::new() });
-            let put = device.copy_out(stream, device.addresses().0, 24 << 20, sink);
-            drop((go, open));
-            let failed = put.and_then(|seq| device.synchronize(stream, seq)).expect_err("it did not work");
-            assert_eq!(failed.code(), ErrorCode::OutOfMemory, "{call}, busy: {busy}: {failed}");
-            let end = bytes.recv_timeout(std::time::Duration::from_secs(10));
-            assert_eq!(end, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "{call}, busy: {busy}");
-        }
     }
     Ok(())
 }
