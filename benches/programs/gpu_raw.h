@@ -30,6 +30,7 @@ static struct {
     int (*cuMemFreeHost)(void *);
     int (*cuMemcpyHtoD_v2)(raw_ptr, const void *, size_t);
     int (*cuMemcpyDtoH_v2)(void *, raw_ptr, size_t);
+    int (*cuMemcpyDtoHAsync_v2)(void *, raw_ptr, size_t, raw_handle);
     int (*cuMemcpyPeer)(raw_ptr, raw_handle, raw_ptr, raw_handle, size_t);
     int (*cuMemcpyPeerAsync)(raw_ptr, raw_handle, raw_ptr, raw_handle, size_t, raw_handle);
     int (*cuEventCreate)(raw_handle *, unsigned);
@@ -75,6 +76,7 @@ static int raw_try_load(void)
     RAW_SYMBOL(cuMemFreeHost);
     RAW_SYMBOL(cuMemcpyHtoD_v2);
     RAW_SYMBOL(cuMemcpyDtoH_v2);
+    RAW_SYMBOL(cuMemcpyDtoHAsync_v2);
     RAW_SYMBOL(cuMemcpyPeer);
     RAW_SYMBOL(cuMemcpyPeerAsync);
     RAW_SYMBOL(cuEventCreate);

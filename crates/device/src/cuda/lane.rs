@@ -6,6 +6,7 @@ use super::ipc::Reached;
 use super::landing::Landing;
 use super::launch;
 use super::locks::Look;
+use super::movers::Movers;
 use super::onward::Part;
 use super::page_lock;
 use super::pinned::Slot;
@@ -15,6 +16,7 @@ use crate::{Sink, Source};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
 use cudarc::driver::sys::CUcontext;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Copies in up to this size go to the driver as they are: it takes the bytes before it returns.
 pub(crate) const DIRECT_BYTES_MAX: usize = 64 << 10;
@@ -201,12 +203,12 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
             }
             _ => {}
         }
-        let tracker = shared.movers.tracker(pieces(len).map(|(_, bytes)| bytes));
-        stream.add_landing(seq, Landing::Moved(tracker.0.clone(), range));
+        let tracker = Movers::tracker(pieces(len).map(|(_, bytes)| bytes));
+        stream.add_landing(seq, Landing::Moved(Arc::clone(&tracker), range));
         for (offset, bytes) in pieces(len) {
             let from = src.0 + offset as u64;
             let slot = fetch(stream, from, bytes).map_err(|error| {
-                tracker.0.abort(error);
+                tracker.abort(error);
                 failed(error)
             })?;
             shared.movers.land(stream.index as usize, slot, range.start + offset, bytes, &tracker);
@@ -283,18 +285,18 @@ pub(crate) fn copy_out_now(
             None => return Ok(false),
         }
     }
-    let tracker = shared.movers.tracker(pieces(range.len).map(|(_, bytes)| bytes));
+    let tracker = Movers::tracker(pieces(range.len).map(|(_, bytes)| bytes));
     let span = shared.tracer.begin(stream);
     for ((offset, bytes), slot) in pieces(range.len).zip(slots) {
         let filled = fill_slot(stream, &slot, src.0 + offset as u64, bytes);
         if let Err(error) = filled {
-            tracker.0.abort(error);
+            tracker.abort(error);
             return Err(error);
         }
         shared.movers.land(stream.index as usize, slot, range.start + offset, bytes, &tracker);
     }
     shared.tracer.end(span, stream, SpanKind::CopyOut, range.len as u64, String::new);
-    state.push_landing(Landing::Moved(tracker.0, range));
+    state.push_landing(Landing::Moved(tracker, range));
     Ok(true)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! See docs/design/cuda.md for how launches, copies and memory go, and for what they cost.
 
+mod arrivals;
 mod cache;
 mod context;
 mod device;
@@ -22,6 +23,7 @@ mod notify;
 mod onward;
 mod output;
 mod page_lock;
+mod past_caches;
 mod peers;
 mod pinned;
 mod probe;

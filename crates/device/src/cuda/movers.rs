@@ -1,10 +1,12 @@
 //! Threads that copy between the program's pageable memory and pinned memory: one core moves some 10 GB/s,
 //! the device's copy engines five times that.
 
+use super::arrivals::{Arrivals, Land, ask};
 use super::context::Context;
 use super::driver::DriverError;
 use super::fills::{Fill, Filling, Take};
 use super::near::Near;
+use super::past_caches::move_past_caches;
 use super::pinned::{Pinned, Slot};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::collections::VecDeque;
@@ -17,8 +19,10 @@ const THREADS_MAX: usize = 12;
 /// Least and largest part of a slot for one thread.
 pub(crate) const PART_MIN: usize = 64 << 10;
 pub(crate) const PART_MAX: usize = 256 << 10;
-/// How long the threads look without pause after they have found a filled slot.
+/// How long the threads look almost without pause after they have found a filled slot, if more of the same copy is on its way.
 const HOT: Duration = Duration::from_micros(200);
+/// The pause: whoever asks the driver keeps those waiting who want something of it.
+const BREATH: Duration = Duration::from_micros(1);
 /// How often the threads look whether the device has filled a slot.
 const LOOK: Duration = Duration::from_micros(20);
 /// How long threads look for more of a copy that is under way before they sleep: waking one takes as long as copying a part.
@@ -48,24 +52,17 @@ struct State {
     fills: VecDeque<Fill>,
     /// Parts of slots to fill.
     filling: VecDeque<(Arc<Filling>, usize)>,
-    /// For each stream that has any: its slots, in the order in which the device fills them.
-    landings: Vec<Landings>,
+    arrivals: Arrivals,
     /// Parts of slots that the device has filled.
     parts: VecDeque<Part>,
     /// A thread looks for filled slots.
     looking: bool,
-    /// Until then it looks without pause: more are on their way.
+    /// Until then it looks almost without pause.
     hot_until: Option<Instant>,
     threads: usize,
+    /// Threads that sleep, or wait for the device: they take no job unless they are woken.
+    away: usize,
     closing: bool,
-}
-
-struct Landings {
-    stream: usize,
-    /// Never empty.
-    slots: VecDeque<Land>,
-    /// The device is known to have filled the first one, or to have failed.
-    ready: Option<Result<(), DriverError>>,
 }
 
 /// The jobs of one copy: slots to fill, or parts of slots to land.
@@ -74,16 +71,6 @@ pub(crate) struct Tracker {
     left: AtomicUsize,
     failed: AtomicBool,
     error: Mutex<Option<DriverError>>,
-}
-
-/// A slot that the device fills, then to the program.
-struct Land {
-    slot: Slot,
-    to: usize,
-    len: usize,
-    /// Length of the parts into which it is divided.
-    part: usize,
-    tracker: Arc<Tracker>,
 }
 
 /// What one thread copies of a filled slot.
@@ -109,6 +96,11 @@ impl Tracker {
 
     pub(crate) fn is_done(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
+    }
+
+    /// Jobs that are not over.
+    fn left(&self) -> usize {
+        self.left.load(Ordering::Acquire)
     }
 
     /// The rest of the jobs will never be.
@@ -171,31 +163,27 @@ impl Movers {
         state.fills.push_back(fill);
         self.shared.start_threads(&mut state);
         drop(state);
-        self.shared.bell.notify_all();
+        self.shared.bell.notify_one();
         self.wait(&tracker)
     }
 
-    /// For landings of these lengths: a tracker, and the length of the parts into which each is divided, so that all threads
-    /// have some.
-    pub(crate) fn tracker(&self, lengths: impl Iterator<Item = usize> + Clone) -> (Arc<Tracker>, usize) {
-        let all: usize = lengths.clone().sum();
-        let part = (all / (2 * self.shared.threads_max)).clamp(PART_MIN, PART_MAX);
-        let parts = lengths.map(|len| len.div_ceil(part)).sum();
-        (Tracker::new(parts), part)
+    /// For landings of these lengths.
+    pub(crate) fn tracker(lengths: impl Iterator<Item = usize>) -> Arc<Tracker> {
+        Tracker::new(lengths.map(|len| len.div_ceil(PART_MAX)).sum())
     }
 
     /// The device fills `slot`; when it has, `len` bytes go to the program. `stream` is any number that
     /// keeps slots of different streams apart.
-    pub(crate) fn land(&self, stream: usize, slot: Slot, to: usize, len: usize, tracker: &(Arc<Tracker>, usize)) {
+    pub(crate) fn land(&self, stream: usize, slot: Slot, to: usize, len: usize, tracker: &Arc<Tracker>) {
         let mut state = self.shared.lock();
-        let land = Land { slot, to, len, part: tracker.1, tracker: Arc::clone(&tracker.0) };
-        match state.landings.iter_mut().find(|known| known.stream == stream) {
-            Some(known) => known.slots.push_back(land),
-            None => state.landings.push(Landings { stream, slots: VecDeque::from([land]), ready: None }),
-        }
+        state.arrivals.push(stream, Land { slot, to, len, tracker: Arc::clone(tracker) });
         self.shared.start_threads(&mut state);
+        // A thread that is awake looks as soon as it has nothing else to do.
+        let all_away = state.threads == state.away;
         drop(state);
-        self.shared.bell.notify_one();
+        if all_away {
+            self.shared.bell.notify_one();
+        }
     }
 
     /// Blocks until a copy's jobs are done, and helps meanwhile.
@@ -203,8 +191,9 @@ impl Movers {
         let mut state = self.shared.lock();
         while !tracker.is_done() {
             match self.shared.find(&mut state) {
-                Some(job) => {
+                Some((job, wanted)) => {
                     drop(state);
+                    self.shared.wake(wanted);
                     self.shared.run(job);
                     state = self.shared.lock();
                 }
@@ -223,7 +212,7 @@ impl Movers {
     pub(crate) fn close(&self) {
         let mut state = self.shared.lock();
         state.closing = true;
-        let (fills, landings) = (std::mem::take(&mut state.fills), std::mem::take(&mut state.landings));
+        let (fills, landings) = (std::mem::take(&mut state.fills), state.arrivals.take_all());
         let (parts, filling) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.filling));
         drop(state);
         for (slot, _) in filling {
@@ -235,10 +224,8 @@ impl Movers {
         for fill in fills {
             fill.tracker.abort(DriverError { call: "shutdown", code: 4 });
         }
-        for Landings { slots, .. } in landings {
-            for land in slots {
-                land.tracker.abort(DriverError { call: "shutdown", code: 4 });
-            }
+        for land in landings {
+            land.tracker.abort(DriverError { call: "shutdown", code: 4 });
         }
         self.shared.bell.notify_all();
         self.shared.ended.notify_all();
@@ -252,19 +239,31 @@ impl Drop for Movers {
 }
 
 impl State {
-    /// The device has filled a slot just now.
+    /// The device has filled a slot just now, and is about to fill another one.
     fn is_hot(&self) -> bool {
         self.hot_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Slots are on their way, and nobody looks whether they are there.
     fn wants_a_look(&self) -> bool {
-        !self.looking && !self.landings.is_empty()
+        !self.looking && !self.arrivals.is_empty()
     }
 
     /// Somebody is about to find more to do: a slot for a copy in, or the next one that the device has filled.
     fn has_more(&self) -> bool {
         !self.fills.is_empty() || self.looking && self.is_hot()
+    }
+}
+
+/// While the device is at work.
+fn pause(hot: bool) {
+    if !hot {
+        return std::thread::sleep(LOOK);
+    }
+    std::thread::yield_now();
+    let until = Instant::now() + BREATH;
+    while Instant::now() < until {
+        std::hint::spin_loop();
     }
 }
 
@@ -293,21 +292,38 @@ impl Shared {
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
         let mut state = self.lock();
         while !state.closing {
-            if let Some(job) = self.find(&mut state) {
-                let others = state.wants_a_look();
+            if let Some((job, wanted)) = self.find(&mut state) {
+                // Getting a slot may take until the device has used one.
+                let waits = matches!(job, Job::Take(_));
+                state.away += usize::from(waits);
+                let nobody = state.wants_a_look() && state.away + usize::from(!waits) == state.threads;
                 drop(state);
-                if others {
-                    self.bell.notify_one();
-                }
+                self.wake(wanted.max(usize::from(nobody)));
                 self.run(job);
                 state = self.lock();
+                state.away -= usize::from(waits);
             } else if state.wants_a_look() {
                 state = self.look(state);
             } else if state.has_more() {
                 state = self.spin(state, None);
             } else {
-                state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.sleep(state);
             }
+        }
+    }
+
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.away += 1;
+        state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.away -= 1;
+        state
+    }
+
+    /// Wakes so many threads; all of them, which is one call, if they are more than a few.
+    fn wake(&self, threads: usize) {
+        match threads {
+            0..=3 => (0..threads).for_each(|_| self.bell.notify_one()),
+            _ => self.bell.notify_all(),
         }
     }
 
@@ -328,78 +344,65 @@ impl Shared {
         if self.added.load(Ordering::Acquire) != before || state.closing || waiter.is_some_and(Tracker::is_done) {
             return state;
         }
-        let sleep = if waiter.is_some() { &self.ended } else { &self.bell };
-        sleep.wait_timeout(state, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0
+        match waiter {
+            Some(_) => self.ended.wait_timeout(state, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.sleep(state),
+        }
     }
 
     /// Asks the driver which slots it has filled; a pause if it has none.
     fn look<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.looking = true;
         let hot = state.is_hot();
-        let probes: Vec<_> = state
-            .landings
-            .iter()
-            .filter(|landings| landings.ready.is_none())
-            .filter_map(|landings| Some((landings.stream, landings.slots.front()?.slot.probe())))
-            .collect();
+        let questions = state.arrivals.questions();
         // Without the lock: the driver's answers take longer than all else here.
         drop(state);
-        let mut found = Vec::new();
-        for (stream, probe) in probes {
-            match probe.is_done() {
-                Ok(false) => {}
-                result => found.push((stream, result.map(drop))),
-            }
-        }
-        if found.is_empty() {
-            if hot { std::thread::yield_now() } else { std::thread::sleep(LOOK) }
+        let answers = ask(questions);
+        if answers.is_empty() {
+            pause(hot);
         }
         let mut state = self.lock();
         state.looking = false;
-        // Nobody takes a slot that is not known to be filled, so the first ones are the same.
-        for landings in &mut state.landings {
-            if let Some((_, result)) = found.iter().find(|(stream, _)| *stream == landings.stream) {
-                landings.ready = Some(*result);
-            }
-        }
+        state.arrivals.answer(&answers);
         state
     }
 
-    /// A job that can be done now.
-    fn find(&self, state: &mut State) -> Option<Job> {
+    /// A job that can be done now, and how many threads are to be woken for others that came with it.
+    fn find(&self, state: &mut State) -> Option<(Job, usize)> {
         if let Some(part) = state.parts.pop_front() {
-            return Some(Job::Part(part));
+            return Some((Job::Part(part), 0));
         }
         if let Some((slot, offset)) = state.filling.pop_front() {
-            return Some(Job::Fill(slot, offset));
+            return Some((Job::Fill(slot, offset), 0));
         }
         if let Some(take) = state.fills.iter_mut().find_map(Fill::take) {
-            return Some(Job::Take(take));
+            return Some((Job::Take(take), 0));
         }
-        let at = state.landings.iter().position(|landings| landings.ready.is_some())?;
-        let landings = &mut state.landings[at];
-        let result = landings.ready.take()?;
-        let Land { slot, to, len, part, tracker } = landings.slots.pop_front()?;
-        if landings.slots.is_empty() {
-            state.landings.swap_remove(at);
-        }
+        let (Land { slot, to, len, tracker }, result) = state.arrivals.take()?;
         let slot = Arc::new(slot);
-        state.hot_until = Some(Instant::now() + HOT);
-        for offset in (0..len).step_by(part) {
+        for offset in (0..len).step_by(PART_MAX) {
             state.parts.push_back(Part {
                 slot: Arc::clone(&slot),
                 offset,
                 to: to + offset,
-                len: part.min(len - offset),
+                len: PART_MAX.min(len - offset),
                 tracker: Arc::clone(&tracker),
                 result,
             });
         }
-        if state.parts.len() > 1 {
-            self.added.fetch_add(1, Ordering::AcqRel);
-            self.bell.notify_all();
+        if tracker.left() > state.parts.len() {
+            state.hot_until = Some(Instant::now() + HOT);
         }
-        state.parts.pop_front().map(Job::Part)
+        let part = state.parts.pop_front()?;
+        Some((Job::Part(part), self.add(state, state.parts.len())))
+    }
+
+    /// So many jobs are new. Returns how many threads are to be woken for them.
+    fn add(&self, state: &State, jobs: usize) -> usize {
+        if jobs > 0 {
+            self.added.fetch_add(1, Ordering::AcqRel);
+        }
+        jobs.saturating_sub(state.threads - state.away).min(state.away)
     }
 
     fn run(&self, job: Job) {
@@ -439,67 +442,13 @@ impl Shared {
             Ok(filling) => {
                 let filling = Arc::new(filling);
                 state.filling.extend(filling.parts().map(|offset| (Arc::clone(&filling), offset)));
-                self.added.fetch_add(1, Ordering::AcqRel);
+                let wanted = self.add(&state, filling.parts().count());
                 drop(state);
-                self.bell.notify_all();
+                self.wake(wanted);
                 return false;
             }
             Err(error) => tracker.abort(error),
         }
         true
-    }
-}
-
-/// Copies bytes that nobody reads soon from this core: past its caches, which saves reading the target first.
-///
-/// # Safety
-/// As for `copy_nonoverlapping`.
-unsafe fn move_past_caches(to: *mut u8, from: *const u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
-        const LINE: usize = 64;
-        let head = to.align_offset(LINE).min(len);
-        let lines = (len - head) / LINE;
-        // SAFETY: all offsets lie within `len`; the target of each line is aligned.
-        unsafe {
-            to.copy_from_nonoverlapping(from, head);
-            let (mut target, mut source) = (to.add(head).cast::<__m128i>(), from.add(head).cast::<__m128i>());
-            for _ in 0..lines {
-                let words =
-                    [_mm_loadu_si128(source), _mm_loadu_si128(source.add(1)), _mm_loadu_si128(source.add(2)), _mm_loadu_si128(source.add(3))];
-                _mm_stream_si128(target, words[0]);
-                _mm_stream_si128(target.add(1), words[1]);
-                _mm_stream_si128(target.add(2), words[2]);
-                _mm_stream_si128(target.add(3), words[3]);
-                (target, source) = (target.add(4), source.add(4));
-            }
-            // Others, and the device, see the lines before anything that follows.
-            _mm_sfence();
-            let rest = head + lines * LINE;
-            to.add(rest).copy_from_nonoverlapping(from.add(rest), len - rest);
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller's promise.
-    unsafe {
-        to.copy_from_nonoverlapping(from, len);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_bytes_are_moved_wherever_they_lie() {
-        let from: Vec<u8> = (0..1000u32).map(|i| (i * 7 % 251) as u8).collect();
-        for (start, at, len) in [(0, 0, 1000), (1, 0, 999), (0, 3, 500), (5, 64, 64), (7, 1, 0), (9, 13, 63)] {
-            let mut to = vec![0xee; 1200];
-            // SAFETY: both ranges lie inside their vectors.
-            unsafe { move_past_caches(to.as_mut_ptr().add(at), from.as_ptr().add(start), len) };
-            assert_eq!(to[at..at + len], from[start..start + len]);
-            assert!(to[..at].iter().chain(&to[at + len..]).all(|byte| *byte == 0xee));
-        }
     }
 }
