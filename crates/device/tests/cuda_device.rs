@@ -69,6 +69,7 @@ fn main() {
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", lack_of_memory as fn() -> Test),
         ("a_device_that_another_process_holds_says_so", held_device),
+        ("a_region_has_as_many_gangs_as_it_is_long", gangs_by_length),
         ("a_copy_that_stops_halfway_gives_its_network_up", onward::given_up),
         ("old_code_that_the_driver_refuses_is_compiled_again", refused_code),
         ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refused_ptx),
@@ -533,6 +534,37 @@ fn many_small_copies() -> Test {
         assert_eq!(*sink.lock().expect("test lock"), doubles([round as f64 + 1.0; 100]));
     }
     Ok(())
+}
+
+/// The driver that the tests bring along has room for 8 gangs of a warp, or of 8 warps, at a time.
+fn gangs_by_length() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let add = device.function(&spec("add"))?;
+    // An address, and where in the block the two values are.
+    let block: Vec<u8> = [at.0, 24, 32, 1f64.to_bits(), 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let gangs = |us: i32| -> Result<u32, Failed> {
+        fake::took(us);
+        let seq = device.launch(stream, add, LaunchDims::default(), ArgBlock { bytes: &block, slots: 3, relative: &[6] })?;
+        device.synchronize(stream, seq)?;
+        Ok(fake::gangs())
+    };
+    assert_eq!(gangs(8)?, 64, "nothing is known yet");
+    assert_eq!([gangs(8)?, gangs(8)?, gangs(8)?], [64, 16, 16]);
+    assert_eq!([gangs(9000)?, gangs(9000)?], [16; 2], "there were short ones");
+    assert_eq!(gangs(9000)?, 64);
+    fake::took(-1);
+    // Its gangs add to the same memory.
+    let block = [At(at), At(at), Value(&1i32.to_ne_bytes())];
+    for _ in 0..3 {
+        launch(&device, stream, &spec("sum"), LaunchDims::default(), &block)?;
+        assert_eq!(fake::gangs(), 16);
+    }
+    let asked = LaunchDims { gangs: 5, ..LaunchDims::default() };
+    let seq = launch(&device, stream, &spec("add"), asked, &[At(at), Value(&1f64.to_ne_bytes()), Value(&1i32.to_ne_bytes())])?;
+    assert_eq!(fake::gangs(), 5);
+    Ok(device.synchronize(stream, seq)?)
 }
 
 fn variables() -> Test {

@@ -23,6 +23,8 @@ static KERNELS: Mutex<Option<HashMap<String, Kernel>>> = Mutex::new(None);
 /// Call, calls until it fails, error.
 static FAILURES: Mutex<Vec<(String, u32, i32)>> = Mutex::new(Vec::new());
 static LINKS: AtomicU32 = AtomicU32::new(0);
+pub(crate) static GANGS: AtomicU32 = AtomicU32::new(0);
+pub(crate) static TOOK_US: AtomicI32 = AtomicI32::new(-1);
 /// The error that every call of a lost context returns.
 static STICKY: AtomicI32 = AtomicI32::new(0);
 
@@ -51,6 +53,18 @@ pub extern "C" fn fake_cuda_fail(name: *const c_char, after: u32, code: i32) {
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_links() -> u32 {
     LINKS.load(Ordering::Relaxed)
+}
+
+/// What lies between two events that have happened takes so long from now on, in microseconds; as long as it does if negative.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_took(us: i32) {
+    TOOK_US.store(us, Ordering::Relaxed);
+}
+
+/// With how many gangs the last launch was.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_gangs() -> u32 {
+    GANGS.load(Ordering::Relaxed)
 }
 
 /// How many ranges of the program's memory are locked that overlap this one.

@@ -1,6 +1,7 @@
 //! Launches: dimensions, argument blocks, the driver's call.
 
 use super::driver::DriverError;
+use super::gangs::Gangs;
 use super::stream::{State, Stream};
 use crate::cpu::symbol;
 use crate::image::{BlockLayout, Packed};
@@ -29,6 +30,8 @@ pub(crate) struct Function {
     /// Largest number of threads of a gang.
     pub(crate) threads_max: u32,
     pub(crate) occupancy: Occupancy,
+    /// How many, where that is open.
+    pub(crate) gangs: Gangs,
 }
 
 // SAFETY: functions may be used from any thread.
@@ -59,6 +62,8 @@ pub(crate) struct Grid {
     pub(crate) gangs: u32,
     pub(crate) workers: u32,
     pub(crate) vector: u32,
+    /// The number of gangs was open.
+    pub(crate) open: bool,
 }
 
 /// A launch's argument block, kept until the launch's turn.
@@ -79,7 +84,7 @@ impl OwnedBlock {
 }
 
 /// Chooses what is open: what the compiler has fixed holds, then what the launch asks for, then what
-/// fills the device twice.
+/// fills the device some times over.
 ///
 /// # Errors
 /// `acc_error_invalid_argument` if a gang would have more threads than the device takes.
@@ -90,6 +95,7 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
         gangs: pick(gangs, asked.gangs),
         workers: pick(workers, asked.workers),
         vector: pick(vector, asked.vector),
+        open: false,
     };
     if grid.vector == 0 || !grid.vector.is_multiple_of(WARP) {
         grid.vector = WARP;
@@ -99,8 +105,12 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
         grid.workers = (function.occupancy.block / grid.vector).clamp(1, workers_max);
     }
     if grid.gangs == 0 {
-        // As if each warp were a gang of its own, twice over: enough for the last ones not to wait long.
-        grid.gangs = (2 * function.occupancy.grid * (function.occupancy.block / WARP).max(1)).max(1);
+        // The driver said how many there is room for if they have as many threads as it likes best.
+        let Occupancy { grid: places, block } = function.occupancy;
+        let threads = (grid.workers * grid.vector).max(WARP);
+        let places = (u64::from(places) * u64::from(block.max(WARP)) / u64::from(threads)).max(1);
+        grid.gangs = u32::try_from(places).unwrap_or(u32::MAX).saturating_mul(function.gangs.for_each_place());
+        grid.open = true;
     }
     if grid.workers > workers_max || grid.workers.saturating_mul(grid.vector) > function.threads_max {
         return Err(Error::new(
@@ -147,22 +157,16 @@ pub(crate) fn issue(
     };
     let mut parameters = [parameter];
     let span = stream.shared.tracer.begin(stream);
-    // SAFETY: the function's one parameter is a block of the layout's size, or an address.
-    unsafe {
-        stream.shared.context.driver.cuLaunchKernel(
-            function.raw,
-            grid.gangs,
-            1,
-            1,
-            grid.vector,
-            grid.workers,
-            1,
-            0,
-            stream.raw,
-            parameters.as_mut_ptr(),
-            null_mut(),
-        )
-    }?;
+    let driver = stream.shared.context.driver;
+    let Grid { gangs, workers, vector, open } = grid;
+    let mut launch = || {
+        let parameters = parameters.as_mut_ptr();
+        // SAFETY: the function's one parameter is a block of the layout's size, or an address.
+        unsafe {
+            driver.cuLaunchKernel(function.raw, gangs, 1, 1, vector, workers, 1, 0, stream.raw, parameters, null_mut())
+        }
+    };
+    if open { function.gangs.launch(stream.raw, launch) } else { launch() }?;
     stream.shared.tracer.end(span, stream, SpanKind::Launch, 0, || function.name.clone());
     Ok(())
 }
@@ -189,8 +193,19 @@ mod tests {
     use super::*;
 
     fn function(dims: [u32; 3]) -> Function {
-        let occupancy = Occupancy { grid: 264, block: 256 };
-        Function { name: "main._omp_fn.0".into(), place: (String::new(), 0), raw: null_mut(), layout: None, dims, threads_max: 1024, occupancy }
+        let fixed = dims[1] * dims[2];
+        let block = if fixed == 0 { 256 } else { fixed };
+        let occupancy = Occupancy { grid: 264 * 256 / block, block };
+        Function {
+            name: "main._omp_fn.0".into(),
+            place: (String::new(), 0),
+            raw: null_mut(),
+            layout: None,
+            dims,
+            threads_max: 1024,
+            occupancy,
+            gangs: Gangs::few(),
+        }
     }
 
     fn chosen(dims: [u32; 3], asked: [u32; 3]) -> Result<[u32; 3]> {
@@ -207,7 +222,9 @@ mod tests {
 
     #[test]
     fn what_is_open_fills_the_device_twice() {
-        assert_eq!(chosen([0, 0, 32], [0, 0, 0]), Ok([2 * 264 * 8, 8, 32]));
+        assert_eq!(chosen([0, 0, 32], [0, 0, 0]), Ok([2 * 264, 8, 32]));
+        assert_eq!(chosen([0, 1, 32], [0, 0, 0]), Ok([2 * 264 * 8, 1, 32]));
+        assert_eq!(chosen([0, 0, 32], [0, 4, 0]), Ok([2 * 264 * 2, 4, 32]));
         assert_eq!(chosen([0, 0, 128], [5, 0, 0]), Ok([5, 2, 128]));
         assert_eq!(chosen([0, 0, 0], [1, 1, 1]), Ok([1, 1, 32]));
     }

@@ -9,6 +9,7 @@ mod device;
 mod direct;
 mod driver;
 mod fills;
+mod gangs;
 mod ipc;
 mod landing;
 mod lane;

@@ -3,15 +3,16 @@
 use super::cache::{Cache, Key};
 use super::context::Context;
 use super::driver::DriverError;
+use super::gangs::Gangs;
 use super::launch::{Function, Occupancy};
-use crate::image::{BlockPath, Image, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Refusal, rewrite};
+use crate::image::{BlockPath, Image, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Refusal, rewrite, with_atomics};
 use accord_types::{DevicePtr, Error, ErrorCode, FunctionSpec, Result};
 use cudarc::driver::sys::{
     CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUjit_option, CUjitInputType, CUlinkState,
     CUmodule,
 };
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub(crate) struct Module {
     raw: CUmodule,
     /// How each kernel gets its argument block, by its name in the PTX.
     kernels: HashMap<String, BlockPath>,
+    /// Kernels whose gangs update the same memory.
+    atomic: HashSet<String>,
     context: Arc<Context>,
 }
 
@@ -79,7 +82,8 @@ impl Module {
                 *block = BlockPath::Memory(Refusal::Driver);
             }
         }
-        let module = Self { image, raw, kernels, context: Arc::clone(context) };
+        let atomic = texts.iter().flat_map(|text| with_atomics(text.original)).map(str::to_owned).collect();
+        let module = Self { kernels, atomic, raw, context: Arc::clone(context), image: Arc::clone(&image) };
         module.prepare()?;
         Ok(module)
     }
@@ -123,6 +127,7 @@ impl Module {
             dims,
             threads_max: threads_max.unsigned_abs(),
             occupancy: Occupancy { grid: grid.unsigned_abs(), block: block.unsigned_abs() },
+            gangs: if self.atomic.contains(&known.name) { Gangs::few() } else { Gangs::measured(&self.context) },
         })
     }
 

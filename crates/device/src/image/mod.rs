@@ -1,5 +1,6 @@
 //! Images: the GPU code of one object of the program, as plain data that any process can be sent.
 
+mod atomics;
 mod block;
 mod encode;
 mod program;
@@ -8,6 +9,7 @@ mod rewrite;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use atomics::with_atomics;
 pub use block::{BlockLayout, Packed};
 pub use encode::ENCODED_MAX;
 pub use program::{

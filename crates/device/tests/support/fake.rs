@@ -69,6 +69,24 @@ pub(crate) fn links() -> u32 {
     })
 }
 
+/// What lies between two events takes so long from now on, in microseconds; as long as it does if negative.
+pub(crate) fn took(us: i32) {
+    if let Some(symbol) = symbol(c"fake_cuda_took") {
+        // SAFETY: as above.
+        let took: extern "C" fn(i32) = unsafe { std::mem::transmute(symbol) };
+        took(us);
+    }
+}
+
+/// With how many gangs the last launch was.
+pub(crate) fn gangs() -> u32 {
+    symbol(c"fake_cuda_gangs").map_or(0, |symbol| {
+        // SAFETY: as above.
+        let gangs: extern "C" fn() -> u32 = unsafe { std::mem::transmute(symbol) };
+        gangs()
+    })
+}
+
 /// This thread's current context, by the driver in use.
 pub(crate) fn current_context() -> usize {
     // SAFETY: loading the driver has no preconditions, and its function of this name has this type.
