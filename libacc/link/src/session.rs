@@ -11,7 +11,7 @@ use accord_fabric::exchange::Exchange;
 use accord_fabric::stats::Counters;
 use accord_runtime::ports::{Cluster, Port};
 use accord_types::{
-    DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result,
+    DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result, streams_max,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicU64;
@@ -99,6 +99,7 @@ impl Session {
                     node_name: info.node_name.clone(),
                     address: device.address.clone(),
                     session: lease.session,
+                    streams: streams_max(lease.stream_quota),
                     key: key.clone(),
                     program: program.clone(),
                     images: settings.images.clone(),

@@ -1,7 +1,14 @@
 //! Copies in that don't fit into a command: sent by the calling thread where that is possible,
-//! else by the bulk thread, once the executor is ready for them or at once.
+//! else by threads of the link, once the executor is ready for them or at once.
+//!
+//! Nobody may take the bytes of an eager copy before the executor has got to its command, and its stream to it. Both may
+//! wait for whatever the program has put in before, so no copy may have to wait for one that was put in later:
+//!
+//! * Eager copies get their lanes in the order of their commands.
+//! * What the executor asks for, and takes at once, has lanes of its own. No eager copy, however old, is on them.
 
 use super::core::Noise;
+use super::line::{Call, Line};
 use super::live::Live;
 use crate::host_copy;
 use accord_fabric::exchange::tell_abandoned;
@@ -9,7 +16,7 @@ use accord_fabric::stats::LinkStats;
 use accord_fabric::wire::Command;
 use accord_runtime::ports::ReadWhen;
 use accord_types::{DevicePtr, Error, HostRange, QueueId, Result, TransferId};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Copies that must be read before the call returns, but can't be sent yet, are taken along up to
@@ -17,29 +24,31 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 const STAGE_MAX: usize = 64 << 10;
 
 /// Transfers to send.
-#[derive(Default)]
 pub(super) struct Bulk {
     state: Mutex<State>,
-    changed: Condvar,
+    /// For the threads of the two lines.
+    eager: Condvar,
+    asked: Condvar,
 }
 
-#[derive(Default)]
 struct State {
-    /// To be sent in this order.
-    jobs: VecDeque<Job>,
-    /// Eager ones among them that have no lane yet. No other eager transfer may overtake them: lanes carry
-    /// what the executor takes in the order of its streams.
-    eager: usize,
+    eager: Line<Job>,
+    asked: Line<Job>,
     /// To be sent when the executor asks for them.
-    asked: HashMap<TransferId, (u32, QueueId, Job)>,
-    started: bool,
+    unasked: HashMap<TransferId, (u32, QueueId, Job)>,
     lost: Option<Error>,
+}
+
+/// Which line a transfer goes by, and on whose lanes.
+#[derive(Clone, Copy)]
+enum Way {
+    Eager,
+    Asked,
 }
 
 struct Job {
     transfer: TransferId,
     bytes: Bytes,
-    eager: bool,
     sent: Option<Arc<Sent>>,
 }
 
@@ -82,19 +91,43 @@ impl Job {
     }
 }
 
+impl State {
+    fn line(&mut self, way: Way) -> &mut Line<Job> {
+        match way {
+            Way::Eager => &mut self.eager,
+            Way::Asked => &mut self.asked,
+        }
+    }
+}
+
 impl Bulk {
+    /// For so many lanes of each kind.
+    pub(super) fn new(eager: usize, asked: usize) -> Self {
+        let state = State { eager: Line::new(eager), asked: Line::new(asked), unasked: HashMap::new(), lost: None };
+        Self { state: Mutex::new(state), eager: Condvar::new(), asked: Condvar::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self, way: Way) -> &Condvar {
+        match way {
+            Way::Eager => &self.eager,
+            Way::Asked => &self.asked,
+        }
     }
 
     /// The link is gone: nothing is sent any more.
     pub(super) fn lose(&self, error: &Error) {
         let mut state = self.lock();
         state.lost.get_or_insert_with(|| error.clone());
-        let mut dropped: Vec<Job> = state.jobs.drain(..).collect();
-        dropped.extend(state.asked.drain().map(|(_, (_, _, job))| job));
+        let mut dropped: Vec<Job> = state.eager.leave().collect();
+        dropped.extend(state.asked.leave());
+        dropped.extend(state.unasked.drain().map(|(_, (_, _, job))| job));
         drop(state);
-        self.changed.notify_all();
+        self.eager.notify_all();
+        self.asked.notify_all();
         dropped.into_iter().for_each(|job| job.finish(Err(error.clone())));
     }
 }
@@ -118,16 +151,16 @@ impl Live {
         // Held over the command and the choice of a lane: both have the same order.
         let mut bulk = self.bulk.lock();
         let mut core = self.core();
-        let state = core.device(device)?.queue(queue)?;
-        let eager = state.quiet();
-        state.count(if eager { Noise::Quiet } else { Noise::Noisy });
+        let state = core.device(device)?;
+        let eager = state.quiet(queue, self.spec.streams)?;
+        state.queue(queue)?.count(if eager { Noise::Quiet } else { Noise::Noisy });
         let command = Command::CopyIn { device, queue: queue.0, dst: dst.0, len, transfer: transfer.0, eager };
         core.put(&command, &[])?;
         drop(core);
         if eager
             && now
-            && bulk.eager == 0
-            && let Some(mut outgoing) = self.outbox.try_begin(transfer, len)?
+            && bulk.eager.is_empty()
+            && let Some(mut outgoing) = self.eager_outbox.try_begin(transfer, len)?
         {
             drop(bulk);
             self.flush()?;
@@ -136,22 +169,17 @@ impl Live {
         let stage = now && src.len <= STAGE_MAX;
         let bytes = if stage { Bytes::Staged(host_copy::bytes(src).to_vec()) } else { Bytes::Host(src) };
         let sent = (now && !stage).then(Arc::<Sent>::default);
-        let job = Job { transfer, bytes, eager, sent: sent.clone() };
+        let job = Job { transfer, bytes, sent: sent.clone() };
         if let Some(error) = &bulk.lost {
             return Err(error.clone());
         }
         if eager {
-            bulk.eager += 1;
-            bulk.jobs.push_back(job);
+            bulk.eager.join(job);
+            self.call(bulk, Way::Eager);
         } else {
-            bulk.asked.insert(transfer, (device, queue, job));
+            bulk.unasked.insert(transfer, (device, queue, job));
+            drop(bulk);
         }
-        let started = std::mem::replace(&mut bulk.started, true);
-        drop(bulk);
-        if !started {
-            self.spawn("accord-copy", |live| live.send_transfers());
-        }
-        self.bulk.changed.notify_one();
         match sent {
             None => self.send_soon(self.core()),
             Some(sent) => {
@@ -164,31 +192,48 @@ impl Live {
         }
     }
 
-    /// The bulk thread.
-    fn send_transfers(&self) {
-        loop {
-            let mut bulk = self.bulk.lock();
-            let job = loop {
-                if bulk.lost.is_some() {
-                    return;
-                }
-                if let Some(job) = bulk.jobs.pop_front() {
-                    break job;
-                }
-                bulk = self.bulk.changed.wait(bulk).unwrap_or_else(PoisonError::into_inner);
+    /// Sees to it that the next transfer of a line is taken.
+    fn call(self: &Arc<Self>, mut bulk: MutexGuard<'_, State>, way: Way) {
+        let call = bulk.line(way).call();
+        drop(bulk);
+        match call {
+            Some(Call::Wake) => self.bulk.changed(way).notify_one(),
+            Some(Call::Start) => self.spawn("accord-copy", move |live| live.send_transfers(way)),
+            None => {}
+        }
+    }
+
+    /// A thread of a line.
+    fn send_transfers(self: &Arc<Self>, way: Way) {
+        let outbox = match way {
+            Way::Eager => &self.eager_outbox,
+            Way::Asked => &self.outbox,
+        };
+        let mut bulk = self.bulk.lock();
+        while bulk.lost.is_none() {
+            let Some(job) = bulk.line(way).take() else {
+                bulk = self.bulk.changed(way).wait(bulk).unwrap_or_else(PoisonError::into_inner);
+                continue;
             };
             drop(bulk);
             let bytes = match &job.bytes {
                 Bytes::Host(range) => host_copy::bytes(*range),
                 Bytes::Staged(bytes) => bytes,
             };
-            let outgoing = self.outbox.begin(job.transfer, bytes.len() as u64);
-            if job.eager {
-                self.bulk.lock().eager -= 1;
-            }
-            let outcome = self.flush().and(outgoing).and_then(|mut outgoing| outgoing.send(bytes));
+            let outgoing = outbox.begin(job.transfer, bytes.len() as u64);
+            bulk = self.bulk.lock();
+            bulk.line(way).boarded();
+            self.call(bulk, way);
+            // What the executor has asked for must not wait for commands that it does not read yet.
+            let flushed = match way {
+                Way::Eager => self.flush(),
+                Way::Asked => Ok(()),
+            };
+            let outcome = flushed.and(outgoing).and_then(|mut outgoing| outgoing.send(bytes));
             let outcome = outcome.map_err(|error| self.lose(error.cause()));
             job.finish(outcome);
+            bulk = self.bulk.lock();
+            bulk.line(way).ended();
         }
     }
 
@@ -196,12 +241,11 @@ impl Live {
     ///
     /// # Errors
     /// When that breaks the protocol.
-    pub(super) fn ready(&self, transfer: TransferId, place: Vec<u8>) -> Result<()> {
+    pub(super) fn ready(self: &Arc<Self>, transfer: TransferId, place: Vec<u8>) -> Result<()> {
         let mut bulk = self.bulk.lock();
-        if let Some((_, _, job)) = bulk.asked.remove(&transfer) {
-            bulk.jobs.push_back(job);
-            drop(bulk);
-            self.bulk.changed.notify_one();
+        if let Some((_, _, job)) = bulk.unasked.remove(&transfer) {
+            bulk.asked.join(job);
+            self.call(bulk, Way::Asked);
             return Ok(());
         }
         drop(bulk);
@@ -215,11 +259,10 @@ impl Live {
     pub(super) fn cancel_transfers(&self, device: u32, queue: Option<QueueId>, error: &Error) {
         let mut bulk = self.bulk.lock();
         let fits = |of: u32, in_queue: QueueId| of == device && queue.is_none_or(|queue| queue == in_queue);
-        let cancelled: Vec<_> = bulk.asked.extract_if(|_, (of, in_queue, _)| fits(*of, *in_queue)).collect();
+        let cancelled: Vec<_> = bulk.unasked.extract_if(|_, (of, in_queue, _)| fits(*of, *in_queue)).collect();
         drop(bulk);
         for (_, (_, _, job)) in cancelled {
             job.finish(Err(error.clone()));
         }
     }
-
 }

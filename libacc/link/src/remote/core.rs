@@ -35,6 +35,8 @@ pub(super) struct DeviceState {
     /// Its memory failed, or the executor said that all of it has.
     failed: Option<Error>,
     queues: HashMap<QueueId, QueueState>,
+    /// Those among them that share streams if there are more than those.
+    numbered: usize,
     /// Functions that the executor knows, by the runtime's key.
     functions: HashMap<u64, u32>,
     functions_named: u32,
@@ -125,11 +127,25 @@ impl DeviceState {
     /// # Errors
     /// When it has failed.
     pub(super) fn queue(&mut self, queue: QueueId) -> Result<&mut QueueState> {
-        let state = self.queues.entry(queue).or_default();
+        let numbered = &mut self.numbered;
+        let state = self.queues.entry(queue).or_insert_with(|| {
+            *numbered += usize::from(queue < QueueId::INCOMING);
+            QueueState::default()
+        });
         match &state.failed {
             Some(error) => Err(error.clone()),
             None => Ok(state),
         }
+    }
+
+    /// Whether nothing can hold an eager copy in the queue up, on a device that has so many streams for queues.
+    ///
+    /// # Errors
+    /// When the queue has failed.
+    pub(super) fn quiet(&mut self, queue: QueueId, streams: usize) -> Result<bool> {
+        let quiet = self.queue(queue)?.quiet();
+        // Else it may have its stream together with another one.
+        Ok(quiet && self.numbered <= streams)
     }
 
     /// The number by which the executor knows a function.
@@ -160,7 +176,7 @@ impl QueueState {
     }
 
     /// Whether nothing in the queue can hold an eager copy up.
-    pub(super) fn quiet(&self) -> bool {
+    fn quiet(&self) -> bool {
         self.reached >= self.noisy
     }
 
@@ -210,6 +226,19 @@ mod tests {
         assert!(!queue.drained());
         queue.landed(seq);
         assert!(queue.drained());
+        Ok(())
+    }
+
+    #[test]
+    fn no_queue_is_quiet_where_queues_share_streams() -> Result<()> {
+        let mut core = Core::default();
+        core.open(0);
+        let device = core.device(0)?;
+        for queue in [QueueId(0), QueueId::SYNC, QueueId::NOVAL, QueueId(7), QueueId(7)] {
+            assert!(device.quiet(queue, 2)?);
+        }
+        assert!(!device.quiet(QueueId(1), 2)?);
+        assert!(!device.quiet(QueueId(0), 2)? && device.quiet(QueueId(0), 3)?);
         Ok(())
     }
 

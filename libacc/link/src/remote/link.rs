@@ -19,6 +19,8 @@ pub(crate) struct LinkSpec {
     /// `host:port` of the node's agent.
     pub(crate) address: String,
     pub(crate) session: SessionId,
+    /// Streams that the program's queues have on a device; more queues share them.
+    pub(crate) streams: usize,
     pub(crate) key: Key,
     pub(crate) program: Arc<ProgramSpec>,
     /// The program's code for GPUs.

@@ -27,8 +27,9 @@ use std::time::Duration;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The same for an executor that takes another one's place, whose end the agent waits for.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Lanes for the bytes of transfers.
-const BULK_LANES: u16 = 2;
+/// Lanes for the bytes of transfers: for eager copies in, and for what is asked for. Copies out take any.
+const EAGER_LANES: usize = 2;
+const ASKED_LANES: usize = 2;
 /// Samples of the node's clock: the quickest answer tells best.
 const CLOCK_SAMPLES: u32 = 8;
 
@@ -49,6 +50,9 @@ pub(crate) struct Live {
     pub(super) sent: Sent,
     pub(super) landings: Arc<Landings>,
     pub(super) inbox: Arc<Inbox>,
+    /// Lanes for eager copies in: their bytes may stand there before anybody takes them.
+    pub(super) eager_outbox: Arc<Outbox>,
+    /// Lanes for what the other side has asked for.
     pub(crate) outbox: Arc<Outbox>,
     pub(super) exchange: Arc<Exchange>,
     pub(crate) stats: Arc<LinkStats>,
@@ -71,7 +75,8 @@ impl Live {
         };
         // First of all: the agent starts an executor for it, and tells it which one it is.
         let command = lane(Lane::Command, wire::incarnation(party))?;
-        let bulk_lanes = (0..BULK_LANES).map(|index| lane(Lane::Bulk, index)).collect::<Result<Vec<_>>>()?;
+        let bulk_lanes = (0..).take(EAGER_LANES + ASKED_LANES);
+        let bulk_lanes = bulk_lanes.map(|index| lane(Lane::Bulk, index)).collect::<Result<Vec<_>>>()?;
         let words = lane(Lane::Words, 0)?;
         let stats = Arc::<LinkStats>::default();
         let mut live = Self {
@@ -82,10 +87,11 @@ impl Live {
             sender: Sender::default(),
             receiver: Receiver::default(),
             reader: Mutex::new(Reading::new()),
-            bulk: Bulk::default(),
+            bulk: Bulk::new(EAGER_LANES, ASKED_LANES),
             sent: Sent::default(),
             landings: Arc::default(),
             inbox: Inbox::new(stats.clone(), false),
+            eager_outbox: Outbox::new(stats.clone()),
             outbox: Outbox::new(stats.clone()),
             exchange,
             stats,
@@ -97,8 +103,9 @@ impl Live {
         live.start()?;
         live.spec.meet(live.party);
         let live = Arc::new(live);
-        for lane in &live.bulk_lanes {
-            live.outbox.add(lane.clone());
+        for (index, lane) in live.bulk_lanes.iter().enumerate() {
+            let outbox = if index < EAGER_LANES { &live.eager_outbox } else { &live.outbox };
+            outbox.add(lane.clone());
             let lane = lane.clone();
             live.spawn("accord-bulk", move |live| {
                 let why = match live.inbox.serve(&lane) {
@@ -147,7 +154,7 @@ impl Live {
     }
 
     /// Hears what the executor says of transfers that are to go there.
-    fn hear(&self, lane: &TcpStream) -> Result<()> {
+    fn hear(self: &Arc<Self>, lane: &TcpStream) -> Result<()> {
         words::hear(lane, &self.stats, |word| match word {
             Word::Ready(transfer, place) => self.ready(transfer, place),
             Word::Landed(transfer) => self.exchange.on_landed(transfer),
@@ -264,6 +271,7 @@ impl Live {
             let _ = lane.shutdown(Shutdown::Both);
         }
         self.receiver.lose(&error);
+        self.eager_outbox.close(&error);
         self.outbox.close(&error);
         self.inbox.close();
         self.landings.lose(&error);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! calls ──> core: positions are counted, frames gathered ──> sender ──> command lane ──> executor
-//!           bulk: transfers, in order ─────────────────────────────────> bulk lanes ───> executor
+//!           bulk: transfers, in line ──────────────────────────────────> bulk lanes ───> executor
 //! waits <── receiver: whoever waits reads, and handles what comes for all <── command lane
 //!           landings <───────────────────────────────────────────────────── bulk lanes
 //! ```
@@ -15,6 +15,7 @@ mod core;
 mod events;
 mod images;
 mod landings;
+mod line;
 mod link;
 mod live;
 mod neighbors;
