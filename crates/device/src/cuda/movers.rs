@@ -372,11 +372,14 @@ impl Shared {
         if let Some(part) = state.parts.pop_front() {
             return Some((Job::Part(part), 0));
         }
+        // The next slot before this one's parts run out: else all would wait for the thread that gets it.
+        if state.filling.len() < self.threads_max
+            && let Some(take) = state.fills.iter_mut().find_map(Fill::take)
+        {
+            return Some((Job::Take(take), 0));
+        }
         if let Some((slot, offset)) = state.filling.pop_front() {
             return Some((Job::Fill(slot, offset), 0));
-        }
-        if let Some(take) = state.fills.iter_mut().find_map(Fill::take) {
-            return Some((Job::Take(take), 0));
         }
         let (Land { slot, to, len, tracker }, result) = state.arrivals.take()?;
         let slot = Arc::new(slot);
