@@ -48,7 +48,7 @@ impl Module {
         let key = |rewritten: bool| Key { image: image.id(), sm, driver, rewritten: rewritten.then_some(REWRITE_VERSION) };
         let mut kernels: HashMap<String, BlockPath> =
             texts.iter().flat_map(|text| &text.kernels).map(|kernel| (kernel.name.clone(), kernel.block.clone())).collect();
-        let rewritten = kernels.values().any(|block| matches!(block, BlockPath::Parameter(_)));
+        let rewritten = texts.iter().any(|text| matches!(text.rewritten, Cow::Owned(_)));
         let ways: &[bool] = if rewritten { &[true, false] } else { &[false] };
         let mut raw = None;
         for &way in ways {
@@ -78,7 +78,7 @@ impl Module {
             return Err(failure.unwrap_or_else(|| Error::new(ErrorCode::DeviceInit, "the program's GPU code is empty")));
         };
         if rewritten && !way {
-            for block in kernels.values_mut() {
+            for block in kernels.values_mut().filter(|block| matches!(block, BlockPath::Parameter(_))) {
                 *block = BlockPath::Memory(Refusal::Driver);
             }
         }

@@ -4,8 +4,13 @@ mod atomics;
 mod block;
 mod encode;
 mod program;
+mod ptx;
+mod reduce;
+#[cfg(test)]
+mod reduce_tests;
 mod refusal;
 mod rewrite;
+mod spin;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +20,7 @@ pub use encode::ENCODED_MAX;
 pub use program::{
     EXPLAIN_ENV, HostRegion, HostVariable, ProgramImage, ProgramObject, decode_program, encode_program,
 };
+pub use reduce::Updates;
 pub use refusal::Refusal;
 pub use rewrite::{BlockPath, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Rewritten, header, rewrite};
 

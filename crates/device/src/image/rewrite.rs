@@ -4,14 +4,18 @@
 //! launch. A rewritten kernel takes the block itself as its parameter, copies the slots into
 //! thread-local memory while it adds the parameter's address to the relative ones, and goes on with the
 //! address of that copy. Only kernels that use the address in the ways that GCC is known to
-//! produce are touched; all others keep the ordinary way.
+//! produce are touched; all others keep the ordinary way. Both kinds get their updates of shared results
+//! rewritten (`reduce.rs`).
 
+use super::ptx::{code, has_word, is_register};
+use super::reduce::{Updates, count_updates, rewrite_updates};
 use super::{BlockLayout, Refusal};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Changes whenever the same PTX would be rewritten differently: cached machine code has it in its name.
-pub const REWRITE_VERSION: u32 = 1;
+pub const REWRITE_VERSION: u32 = 2;
 /// Oldest architecture (`sm_70`) whose kernels can take the address of their parameters.
 pub const PARAMETER_SM_MIN: u32 = 70;
 /// Oldest PTX version (7.7) with that.
@@ -35,6 +39,8 @@ pub struct Kernel {
     pub name: String,
     /// How it gets its argument block.
     pub block: BlockPath,
+    /// How it changes results that threads share.
+    pub updates: Updates,
 }
 
 /// An object after rewriting.
@@ -52,6 +58,7 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
     let refused = object_refusal(&lines, sm);
     let mut kernels = Vec::new();
     let mut prologues = Vec::new();
+    let mut changes = Changes::new();
     for entry in entries(&lines) {
         let found = match &refused {
             Some(why) => Err(why.clone()),
@@ -67,12 +74,20 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
             }
             Err(why) => BlockPath::Memory(why),
         };
-        kernels.push(Kernel { name: entry.name.to_owned(), block });
+        let updates = match &refused {
+            Some(_) => count_updates(&lines[entry.body]),
+            None => {
+                let (updates, found) = rewrite_updates(&lines, entry.body);
+                changes.extend(found);
+                updates
+            }
+        };
+        kernels.push(Kernel { name: entry.name.to_owned(), block, updates });
     }
-    if prologues.is_empty() {
+    if prologues.is_empty() && changes.is_empty() {
         return Rewritten { text: Cow::Borrowed(text), kernels };
     }
-    Rewritten { text: Cow::Owned(write(&lines, &prologues)), kernels }
+    Rewritten { text: Cow::Owned(write(&lines, &prologues, &changes)), kernels }
 }
 
 struct Entry<'a> {
@@ -117,11 +132,6 @@ fn entry_name(line: &str) -> Option<(&str, bool)> {
         ";" => Some((name, true)),
         _ => None,
     }
-}
-
-/// A line without its comment and the space around it.
-fn code(line: &str) -> &str {
-    line.split_once("//").map_or(line, |(code, _)| code).trim()
 }
 
 /// Why no kernel of an object can be rewritten.
@@ -249,22 +259,11 @@ fn use_of(code: &str, register: &str) -> Use {
     }
 }
 
-fn is_register(text: &str) -> bool {
-    text.strip_prefix("%r").is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
-}
+/// New text of lines, by their numbers.
+type Changes = BTreeMap<usize, String>;
 
-/// Whether `word` stands in `code` on its own.
-fn has_word(code: &str, word: &str) -> bool {
-    let part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%');
-    code.match_indices(word).any(|(at, _)| {
-        let before = at.checked_sub(1).is_some_and(|before| part(code.as_bytes()[before]));
-        let after = code.as_bytes().get(at + word.len()).is_some_and(|&byte| part(byte));
-        !before && !after
-    })
-}
-
-/// The object with its version and target raised and the prologues in place.
-fn write(lines: &[&str], prologues: &[(usize, BlockLayout, &str)]) -> String {
+/// The object with its version and target raised, and the prologues and changes in place.
+fn write(lines: &[&str], prologues: &[(usize, BlockLayout, &str)], changes: &Changes) -> String {
     let mut out = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum::<usize>() + 4096);
     for (at, line) in lines.iter().enumerate() {
         let code = code(line);
@@ -288,6 +287,8 @@ fn write(lines: &[&str], prologues: &[(usize, BlockLayout, &str)]) -> String {
             let _ = write!(out, "{visible}.entry {name} (.param .align 16 .b8 %in_ar0[{}]){end}", layout.bytes);
         } else if let Some((_, layout, _)) = prologues.iter().find(|(load, ..)| *load == at) {
             write_prologue(&mut out, layout);
+        } else if let Some(change) = changes.get(&at) {
+            out.push_str(change);
         } else {
             out.push_str(line);
         }

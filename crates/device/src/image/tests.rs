@@ -92,7 +92,7 @@ fn an_unknown_use_of_the_address_keeps_the_ordinary_way() {
 
 #[test]
 fn unoptimized_kernels_keep_their_address_in_memory_and_the_ordinary_way() {
-    let Some(text) = compile("-O0") else { return };
+    let Some(text) = compile("regions.c", "-O0") else { return };
     let rewritten = rewrite(&text, 90);
     assert_eq!(rewritten.kernels.len(), 5);
     assert!(layout(&rewritten, "main$_omp_fn$0").is_err_and(|why| why.contains("stack")));
@@ -100,7 +100,7 @@ fn unoptimized_kernels_keep_their_address_in_memory_and_the_ordinary_way() {
 
 #[test]
 fn todays_compiler_still_writes_what_is_known() {
-    let Some(text) = compile("-O2") else { return };
+    let Some(text) = compile("regions.c", "-O2") else { return };
     let rewritten = rewrite(&text, 90);
     assert_eq!(rewritten.kernels.len(), 5);
     for kernel in &rewritten.kernels {
@@ -108,9 +108,9 @@ fn todays_compiler_still_writes_what_is_known() {
     }
 }
 
-/// The PTX that this machine's compiler, or the one under test, makes of the fixture's source.
-fn compile(level: &str) -> Option<String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/image/fixtures/regions.c");
+/// The PTX that this machine's compiler, or the one under test, makes of a fixture's source.
+pub(super) fn compile(source: &str, level: &str) -> Option<String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/image/fixtures").join(source);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let version = std::env::var("ACCORD_TEST_GCC").unwrap_or_default();
     let gcc = if version.is_empty() { "gcc".to_owned() } else { format!("gcc-{version}") };
