@@ -8,13 +8,13 @@ use accord_runtime::ports::{Port, ReadWhen};
 use accord_types::{ErrorCode, Lease, QueueId};
 use common::*;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 const Q3: QueueId = QueueId(3);
 const Q4: QueueId = QueueId(4);
 /// Longer than anything here takes that comes to an end at all.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// More than sockets hold.
 const LARGE: usize = 48 << 20;
 
@@ -28,12 +28,21 @@ fn world_of_streams(devices: u32, quota: u32, believed: u32, gate: &Gate) -> Wor
     World { session: Arc::new(session), agents, key }
 }
 
-/// Waits for queues, and not for ever.
+/// Does it, and not for ever.
+fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (to, from) = channel();
+    std::thread::spawn(move || to.send(work()));
+    match from.recv_timeout(PATIENCE) {
+        Ok(done) => done,
+        Err(RecvTimeoutError::Timeout) => panic!("{what} never ended"),
+        Err(RecvTimeoutError::Disconnected) => panic!("{what} failed"),
+    }
+}
+
+/// Waits for queues.
 fn wait(port: &Arc<dyn Port>, queues: &[QueueId], what: &str) {
     let (port, queues) = (port.clone(), queues.to_vec());
-    let (to, from) = channel();
-    std::thread::spawn(move || to.send(port.wait(&queues)));
-    from.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} never ended")).unwrap();
+    within(what, move || port.wait(&queues)).unwrap();
 }
 
 /// Waits until so many bytes have gone out on bulk lanes.
@@ -92,21 +101,25 @@ fn what_was_asked_for_does_not_stand_behind_what_nobody_takes_yet() {
 #[test]
 fn queues_that_share_a_stream_keep_no_lane_from_others() {
     let gate = Gate::default();
-    let bytes = pattern(LARGE, 3);
+    let bytes = Arc::new(pattern(LARGE, 3));
     let world = world_of_streams(2, 1, 1, &gate);
     let ((port, start), (other, there)) = (world.mapped(0, 160 * MIB), world.mapped(1, 64 * MIB));
     launch(&*port, Q1, GATE, &[]).unwrap();
     for (queue, at) in [(Q2, 0), (Q3, 50), (Q4, 100)] {
         copy_in(&*port, queue, start.offset(at * MIB), &bytes, ReadWhen::InOrder);
     }
-    for (port, start) in [(&other, there), (&port, start.offset(150 * MIB))] {
-        copy_in(&**port, QueueId::SYNC, start, &bytes[..MIB as usize], ReadWhen::BeforeReturn);
-        wait(port, &[QueueId::SYNC], "a copy that has a stream of its own");
+    for (port, start) in [(other, there), (port.clone(), start.offset(150 * MIB))] {
+        let bytes = bytes.clone();
+        within("a copy that has a stream of its own", move || {
+            copy_in(&*port, QueueId::SYNC, start, &bytes[..MIB as usize], ReadWhen::BeforeReturn);
+            port.wait(&[QueueId::SYNC])
+        })
+        .unwrap();
     }
     gate.open();
     wait(&port, &[Q1, Q2, Q3, Q4], "copies that share a stream");
     for at in [0, 50, 100] {
-        assert!(read_back(&*port, start.offset(at * MIB), LARGE) == bytes);
+        assert!(read_back(&*port, start.offset(at * MIB), LARGE) == *bytes);
     }
 }
 
@@ -166,44 +179,48 @@ impl Random {
 
 #[test]
 fn copies_of_all_sizes_on_many_queues_of_two_devices_all_come() {
+    for (seed, quota) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
+        within(&format!("the copies of seed {seed}"), move || copies_of_all_sizes(seed, quota));
+    }
+}
+
+fn copies_of_all_sizes(seed: u64, quota: u32) {
     const COPIES: u64 = 40;
     const QUEUES: u64 = 5;
-    for (seed, quota) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
-        let gate = Gate::default();
-        let mut random = Random(seed);
-        let bytes: Vec<_> = (0..COPIES).map(|copy| {
-            let most = [5_000, 70_000, 400_000, 3_000_000][random.below(4) as usize];
-            pattern(4097 + random.below(most) as usize, copy as usize)
-        }).collect();
-        let world = world_of_streams(2, quota, quota, &gate);
-        let ports: Vec<_> = (0..2).map(|device| world.mapped(device, COPIES * 4 * MIB)).collect();
-        for (copy, bytes) in (0..).zip(&bytes) {
-            let ((port, start), queue) = (&ports[random.below(2) as usize], QueueId(random.below(QUEUES) as u32));
-            match random.below(10) {
-                // What follows in the queue has to be asked for.
-                0 => launch(&**port, queue, if copy < COPIES / 2 { GATE } else { EMPTY }, &[]).unwrap(),
-                1 if copy >= COPIES / 2 => wait(port, &[queue], "a queue that is waited for in between"),
-                _ => {}
-            }
-            // On both devices, so that it is known where to look.
-            for (port, at) in [(port, start), (&ports[0].0, &ports[0].1), (&ports[1].0, &ports[1].1)] {
-                copy_in(&**port, queue, at.offset(copy * 4 * MIB), bytes, ReadWhen::InOrder);
-            }
-            if random.below(4) == 0 {
-                // Goes out on this thread, if that can be.
-                copy_in(&**port, QueueId::SYNC, start.offset(copy * 4 * MIB), bytes, ReadWhen::BeforeReturn);
-            }
-            if copy == COPIES / 2 - 1 {
-                gate.open();
-            }
+    let gate = Gate::default();
+    let mut random = Random(seed);
+    let bytes: Vec<_> = (0..COPIES).map(|copy| {
+        let most = [5_000, 70_000, 400_000, 3_000_000][random.below(4) as usize];
+        pattern(4097 + random.below(most) as usize, copy as usize)
+    }).collect();
+    let world = world_of_streams(2, quota, quota, &gate);
+    let ports: Vec<_> = (0..2).map(|device| world.mapped(device, COPIES * 4 * MIB)).collect();
+    for (copy, bytes) in (0..).zip(&bytes) {
+        let ((port, start), queue) = (&ports[random.below(2) as usize], QueueId(random.below(QUEUES) as u32));
+        match random.below(10) {
+            // What follows in the queue has to be asked for.
+            0 => launch(&**port, queue, if copy < COPIES / 2 { GATE } else { EMPTY }, &[]).unwrap(),
+            1 if copy >= COPIES / 2 => port.wait(&[queue]).unwrap(),
+            _ => {}
         }
-        let mut queues: Vec<_> = (0..QUEUES as u32).map(QueueId).collect();
-        queues.push(QueueId::SYNC);
-        for (port, start) in &ports {
-            wait(port, &queues, &format!("the copies of seed {seed}"));
-            for (copy, bytes) in (0..).zip(&bytes) {
-                assert!(read_back(&**port, start.offset(copy * 4 * MIB), bytes.len()) == *bytes, "seed {seed}, copy {copy}");
-            }
+        // On both devices, so that it is known where to look.
+        for (port, at) in [(port, start), (&ports[0].0, &ports[0].1), (&ports[1].0, &ports[1].1)] {
+            copy_in(&**port, queue, at.offset(copy * 4 * MIB), bytes, ReadWhen::InOrder);
+        }
+        if random.below(4) == 0 {
+            // Goes out on this thread, if that can be.
+            copy_in(&**port, QueueId::SYNC, start.offset(copy * 4 * MIB), bytes, ReadWhen::BeforeReturn);
+        }
+        if copy == COPIES / 2 - 1 {
+            gate.open();
+        }
+    }
+    let mut queues: Vec<_> = (0..QUEUES as u32).map(QueueId).collect();
+    queues.push(QueueId::SYNC);
+    for (port, start) in &ports {
+        port.wait(&queues).unwrap();
+        for (copy, bytes) in (0..).zip(&bytes) {
+            assert!(read_back(&**port, start.offset(copy * 4 * MIB), bytes.len()) == *bytes, "seed {seed}, copy {copy}");
         }
     }
 }
