@@ -130,6 +130,15 @@ fn random_work_on_this_machine() {
     });
 }
 
+/// What a full stream waits for comes, whatever copies were put in after it.
+#[test]
+fn a_full_stream_gets_the_copy_that_it_waits_for() {
+    let cluster = cluster().unwrap();
+    let program = test_program("cluster/full_stream.c").unwrap();
+    let finished = cluster.job(0, &program).unwrap().run().unwrap();
+    assert!(finished.code() == 0 && finished.stdout.contains("PASS"), "{}", finished.report());
+}
+
 /// The payload of a copy between two other hosts does not pass through the program's host: its network interface
 /// has counted.
 #[test]
