@@ -97,6 +97,18 @@ fn unoptimized_regions_go_by_memory_and_the_remedy_is_told() {
 }
 
 #[test]
+fn updates_of_shared_results_are_told() {
+    let program = built("crates/device/src/image/fixtures/reductions.c", Language::C, OPTIMIZED).program;
+    let told = json(&program);
+    for (number, hardware, loops) in [(0, 1, 0), (1, 0, 1), (2, 2, 0), (3, 0, 1), (4, 1, 0)] {
+        let region = region(image(&told), &format!("main._omp_fn.{number}"));
+        assert_eq!(region["updates"], serde_json::json!({ "hardware": hardware, "loops": loops }), "{region:#}");
+    }
+    let said = "Reductions and atomic updates: 4 updates by one operation of the GPU each, 2 by loops";
+    assert!(text(&program).contains(said), "{}", text(&program));
+}
+
+#[test]
 fn fortran_is_explained_too() {
     let program = built("tests/programs/fortran/module_declare.f90", Language::Fortran, OPTIMIZED).program;
     let told = json(&program);

@@ -1,8 +1,9 @@
 //! A program's GPU code as it is shown: what its objects, regions and variables are.
 
 use accord_device::cpu::source_position;
-use accord_device::image::{BlockPath, HostRegion, ImageFunction, PARAMETER_SM_MIN, ProgramImage, ProgramObject};
-use accord_device::image::{header, rewrite};
+use accord_device::image::{
+    BlockPath, HostRegion, ImageFunction, Kernel, PARAMETER_SM_MIN, ProgramImage, ProgramObject, Updates, header, rewrite,
+};
 use accord_types::ImageId;
 use std::collections::HashMap;
 use std::path::Path;
@@ -51,6 +52,8 @@ pub(super) struct Region {
     /// Gangs, workers, vector length; none is open.
     pub(super) dims: [Option<u16>; 3],
     pub(super) block: Block,
+    /// How it changes results that threads share.
+    pub(super) updates: Updates,
 }
 
 /// How a region gets its argument block.
@@ -123,19 +126,19 @@ impl Program {
 
 impl Image {
     fn new(path: &str, from: &ProgramImage) -> Self {
-        let mut blocks = HashMap::new();
+        let mut kernels = HashMap::new();
         let mut ptx = Vec::new();
         for object in &from.image.objects {
             let text = String::from_utf8_lossy(object);
             let (version, target) = header(&text);
             ptx.push(Ptx { version: version.map(str::to_owned), target: target.map(str::to_owned), bytes: object.len() as u64 });
             // On any newer device and driver it is the same.
-            let kernels = rewrite(&text, PARAMETER_SM_MIN).kernels;
-            blocks.extend(kernels.into_iter().map(|kernel| (kernel.name, kernel.block)));
+            let rewritten = rewrite(&text, PARAMETER_SM_MIN).kernels;
+            kernels.extend(rewritten.into_iter().map(|kernel| (kernel.name.clone(), kernel)));
         }
         let functions = from.image.functions.iter().zip(&from.regions);
         let mut regions: Vec<Region> = functions
-            .map(|(function, host)| Region::new(path, function, host, blocks.get(&function.name)))
+            .map(|(function, host)| Region::new(path, function, host, kernels.get(&function.name)))
             .collect();
         regions.sort_by(|a, b| a.place().cmp(&b.place()));
         Self {
@@ -165,17 +168,18 @@ impl Region {
         (file, line.parse().unwrap_or(0), &self.name)
     }
 
-    fn new(path: &str, function: &ImageFunction, host: &HostRegion, block: Option<&BlockPath>) -> Self {
+    fn new(path: &str, function: &ImageFunction, host: &HostRegion, kernel: Option<&Kernel>) -> Self {
         Self {
             name: host.name.clone().unwrap_or_else(|| function.name.clone()),
             kernel: function.name.clone(),
             source: source_position(path, host.offset),
             dims: function.dims.map(|dim| (dim != 0).then_some(dim)),
-            block: match block {
+            block: match kernel.map(|kernel| &kernel.block) {
                 Some(BlockPath::Parameter(layout)) => Block::Parameter { slots: layout.slots, bytes: layout.bytes },
                 Some(BlockPath::Memory(why)) => Block::Memory { why: why.to_string(), remedy: why.remedy() },
                 None => Block::Memory { why: "its kernel is written in an unknown form".to_owned(), remedy: None },
             },
+            updates: kernel.map(|kernel| kernel.updates).unwrap_or_default(),
         }
     }
 }

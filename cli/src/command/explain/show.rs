@@ -2,6 +2,7 @@
 
 use super::region::{Block, Image, Object, Program, Region};
 use crate::output::{Table, bytes};
+use accord_device::image::Updates;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -77,7 +78,26 @@ impl Program {
         if self.images().flat_map(|(_, image)| &image.regions).any(|region| region.dims.contains(&None)) {
             text.push_str("Open dimensions follow clauses, GOMP_OPENACC_DIM, or the device's choice, in this order.\n");
         }
+        text.push_str(&self.updates());
         text
+    }
+
+    /// How regions change results that threads share, if any does.
+    fn updates(&self) -> String {
+        let sum = |of: fn(&Updates) -> u32| -> u64 {
+            self.images().flat_map(|(_, image)| &image.regions).map(|region| u64::from(of(&region.updates))).sum()
+        };
+        let hardware = match sum(|updates| updates.hardware) {
+            0 => None,
+            number => Some(format!("{} by one operation of the GPU each", count(number, "update"))),
+        };
+        let loops = match (sum(|updates| updates.loops), &hardware) {
+            (0, _) => None,
+            (number, None) => Some(format!("{} by loops, one thread after the other", count(number, "update"))),
+            (number, Some(_)) => Some(format!("{number} by loops, one thread after the other")),
+        };
+        let ways: Vec<String> = hardware.into_iter().chain(loops).collect();
+        if ways.is_empty() { String::new() } else { format!("Reductions and atomic updates: {}.\n", ways.join(", ")) }
     }
 
     /// For programs. Sizes are in bytes; open dimensions are null.
@@ -183,6 +203,7 @@ fn image_json(image: &Image) -> Value {
                     Block::Parameter { slots, bytes } => json!({ "way": "parameter", "slots": slots, "bytes": bytes }),
                     Block::Memory { why, remedy } => json!({ "way": "memory", "why": why, "remedy": remedy }),
                 },
+                "updates": { "hardware": region.updates.hardware, "loops": region.updates.loops },
             })
         })
         .collect();

@@ -378,6 +378,11 @@ proptest! {
         prop_assert_eq!(memory, want, "{}", text);
     }
 
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn damaged_loops_are_no_reason_to_panic(
         lines in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
