@@ -19,6 +19,8 @@ pub(super) enum Line<'a> {
 pub(super) struct Instruction<'a> {
     /// The predicate that it depends on, either way.
     pub(super) guard: Option<&'a str>,
+    /// It happens where the predicate is false.
+    pub(super) unless: bool,
     pub(super) name: &'a str,
     pub(super) operands: Vec<&'a str>,
 }
@@ -43,11 +45,12 @@ impl<'a> Line<'a> {
             },
             None => (None, text),
         };
+        let unless = guard.is_some() && code[1..].trim_start().starts_with('!');
         let (name, operands) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
             return Self::Other;
         }
-        Self::Instruction(Instruction { guard, name, operands: split(operands) })
+        Self::Instruction(Instruction { guard, unless, name, operands: split(operands) })
     }
 
     pub(super) fn instruction(&self) -> Option<&Instruction<'a>> {

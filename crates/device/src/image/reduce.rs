@@ -133,7 +133,8 @@ fn one_operation(kernel: &Body<'_>, at: usize) -> Option<String> {
         });
     let value_stays = if is_register(value) { spin.keeps(value) && value != expected } else { is_constant(value) };
     let steady = value_stays && base(address).is_some_and(|base| spin.keeps(base));
-    if !alone || !steady || !only_has(kernel, &spin, &known, carries_outcome) {
+    let ends = again_while(kernel, &spin, test);
+    if !alone || !steady || !ends || !only_has(kernel, &spin, &known, carries_outcome) {
         return None;
     }
     let mut text = format!("red{space}.{name} {address},{value};");
@@ -187,6 +188,29 @@ fn unless_same(kernel: &Body<'_>, at: usize) -> Option<String> {
 fn only_has(kernel: &Body<'_>, spin: &Spin<'_>, besides: &[usize], kind: impl Fn(&Instruction<'_>) -> bool) -> bool {
     let mut rest = spin.lines.clone().filter(|line| !besides.contains(line)).filter_map(|line| kernel.instruction(line));
     rest.all(|instruction| instruction.target().is_some() || (instruction.guard.is_none() && kind(instruction)))
+}
+
+/// Whether a loop goes on exactly where the test in a line of it holds, which the instructions behind it bring to its end.
+fn again_while(kernel: &Body<'_>, spin: &Spin<'_>, test: usize) -> bool {
+    let mut have: Vec<&str> = kernel.instruction(test).and_then(Instruction::written).into_iter().collect();
+    for line in test + 1..spin.lines.end - 1 {
+        let Some(instruction) = kernel.instruction(line) else { continue };
+        let (to, from) = match (instruction.name, &instruction.operands[..]) {
+            ("mov.pred", &[to, from])
+            | ("selp.u32", &[to, _, _, from])
+            | ("setp.ne.u32", &[to, from, _])
+            | ("shfl.sync.idx.b32", &[to, from, ..])
+            | ("ld.shared.u32" | "st.shared.u32", &[to, from]) => (to, from),
+            ("bra" | "bra.uni", _) => return false,
+            (_, &[to, ..]) => (to, ""),
+            _ => continue,
+        };
+        let has = have.contains(&from);
+        have.retain(|known| *known != to);
+        have.extend(has.then_some(to));
+    }
+    let back = kernel.instruction(spin.lines.end - 1);
+    back.is_some_and(|back| !back.unless && back.guard.is_some_and(|guard| have.contains(&guard)))
 }
 
 /// Brings the outcome of a test to the threads of a warp or a gang, which leave the loop together.

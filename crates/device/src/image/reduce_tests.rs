@@ -234,6 +234,19 @@ fn other_shapes_are_left_alone() {
         ("ret;", "{ @%r20 bra $L1; }\nret;", "red.add.f64 [%r8],%r9;", "nothing"),
         ("ret;", "@ %r20 bra $L0;\nret;", "red.add.f64 [%r8],%r9;", "nothing"),
         ("ret;", "@ %r20 bra $L4;\n$L4:\nret;", "red.add.f64 [%r8],%r9;", "unless same"),
+        // It goes on for another reason.
+        ("@ %r6 bra $L1;", "@ ! %r6 bra $L1;", "unless same", "unless same"),
+        ("@ %r6 bra $L1;", "@ !%r6 bra $L1;", "unless same", "unless same"),
+        ("@ %r6 bra $L1;", "@ %r20 bra $L1;", "unless same", "unless same"),
+        ("@ %r6 bra $L1;", "bra $L1;", "unless same", "unless same"),
+        ("@ %r6 bra $L1;", "setp.eq.u32 %r6,1,0;\n@ %r6 bra $L1;", "unless same", "unless same"),
+        ("@ %r6 bra $L1;", "mov.pred %r6,%r20;\n@ %r6 bra $L1;", "unless same", "unless same"),
+        ("@ %r6 bra $L1;", "mov.pred %r20,%r6;\n@ %r20 bra $L1;", "red.add.f64 [%r8],%r9;", "unless same"),
+        ("@ %r6 bra $L1;", "selp.u32 %r20,1,0,%r6;\nst.shared.u32 [cell],%r20;\nbar.sync 0;\nld.shared.u32 %r21,[cell];\n\
+          setp.ne.u32 %r6,%r21,0;\n@ %r6 bra $L1;", "red.add.f64 [%r8],%r9;", "unless same"),
+        ("@ %r6 bra $L1;", "selp.u32 %r20,1,0,%r6;\nst.shared.u32 [cell],%r20;\nbar.sync 0;\nld.shared.u32 %r21,[other];\n\
+          setp.ne.u32 %r6,%r21,0;\n@ %r6 bra $L1;", "unless same", "unless same"),
+        ("@ %r6 bra $L1;", "@ %r20 bra $L3;\n$L3:\n@ %r6 bra $L1;", "unless same", "unless same"),
         // No loop.
         ("@ %r6 bra $L1;", "", "nothing", "nothing"),
     ] {
