@@ -62,6 +62,20 @@ const C_ONLY: &[&str] = &[
     "acc_unmap_data",
 ];
 
+/// Routines that GCC's headers and modules lack: a C form, and `NAME_` for programs that declare them external.
+const WITH_EXTERNAL: &[&str] = &[
+    "acc_async_test_all_device",
+    "acc_async_test_device",
+    "acc_init_device",
+    "acc_shutdown_device",
+    "acc_wait_all_device",
+    "acc_wait_all_device_async",
+    "acc_wait_any",
+    "acc_wait_any_device",
+    "acc_wait_device",
+    "acc_wait_device_async",
+];
+
 /// Routines with a C form and one Fortran form, `NAME_h_`.
 const WITH_FORTRAN: &[&str] = &[
     "acc_async_test",
@@ -205,6 +219,9 @@ fn every_routine_is_called_by_a_program() {
 
 fn required() -> BTreeSet<String> {
     let mut names: BTreeSet<String> = GOACC.iter().chain(C_ONLY).map(|&name| name.to_owned()).collect();
+    for name in WITH_EXTERNAL {
+        names.extend([(*name).to_owned(), format!("{name}_")]);
+    }
     for name in WITH_FORTRAN {
         names.extend([(*name).to_owned(), format!("{name}_h_")]);
     }

@@ -23,4 +23,5 @@ mod tests;
 
 pub use construct::{Entries, Placement};
 pub use local_thread::LocalThread;
+pub use routine::AnyDone;
 pub use runtime::{Global, Runtime, Settings};

@@ -7,6 +7,7 @@ mod attach;
 mod cuda;
 mod data;
 pub(crate) mod device;
+pub(crate) mod device_queue;
 pub(crate) mod init;
 mod map;
 mod memory;

@@ -38,7 +38,7 @@ routine! {
 }
 
 /// Tells profilers of a wait.
-fn waiting(
+pub(super) fn waiting(
     runtime: &Runtime,
     local: &mut LocalThread,
     wait: impl FnOnce(&mut LocalThread) -> Result<()>,

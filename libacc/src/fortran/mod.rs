@@ -6,6 +6,7 @@
 mod data;
 mod descriptor;
 mod device;
+mod external;
 mod property;
 mod queue;
 

@@ -22,6 +22,20 @@ impl Runtime {
         init(t).map_err(|error: Error| error.call("acc_init"))
     }
 
+    /// `acc_init_device` (3.2.7): makes device `num` of that type this thread's and starts it.
+    ///
+    /// # Errors
+    /// `acc_error_device_type_unavailable`, `acc_error_device_unavailable`, `acc_error_device_init`.
+    pub fn init_device(&self, t: &mut LocalThread, num: i32, device_type: DeviceType) -> Result<()> {
+        let init = |t: &mut LocalThread| {
+            let concrete = self.concrete(t, device_type)?;
+            t.current = Some(self.nth(i64::from(num), concrete)?);
+            self.last_type.store(concrete as i32, Ordering::Relaxed);
+            self.target(t).map(|_| ())
+        };
+        init(t).map_err(|error: Error| error.call("acc_init_device"))
+    }
+
     /// `acc_shutdown` (3.2.8): all data on the devices of that type is gone, whatever its counters say. A later use
     /// starts them again.
     ///
@@ -45,5 +59,21 @@ impl Runtime {
             first
         };
         shut_down(t).map_err(|error: Error| error.call("acc_shutdown"))
+    }
+
+    /// `acc_shutdown_device` (3.2.8): all data on device `num` of that type is gone. It stays the current device of threads that use it,
+    /// and starts again at its next use.
+    ///
+    /// # Errors
+    /// `acc_error_device_type_unavailable`, `acc_error_device_unavailable`, `acc_error_device_shutdown`.
+    pub fn shutdown_device(&self, t: &mut LocalThread, num: i32, device_type: DeviceType) -> Result<()> {
+        let shut_down = |t: &mut LocalThread| {
+            let concrete = self.concrete(t, device_type)?;
+            match self.nth(i64::from(num), concrete)? {
+                Current::Host => Ok(()),
+                Current::Device(index) => self.devices[index].shut_down(),
+            }
+        };
+        shut_down(t).map_err(|error: Error| error.call("acc_shutdown_device"))
     }
 }

@@ -4,8 +4,11 @@ mod attach;
 mod cuda;
 mod data;
 mod device;
+mod device_queue;
 mod init;
 mod map;
 mod memory;
 mod property;
 mod queue;
+
+pub use device_queue::AnyDone;

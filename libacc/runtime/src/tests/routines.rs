@@ -2,7 +2,7 @@
 
 use super::world::kind::*;
 use super::world::{NO_TAGS, SYNC, World};
-use crate::{LocalThread, Placement, Settings};
+use crate::{AnyDone, LocalThread, Placement, Settings};
 use accord_types::{DeviceType, ErrorCode};
 
 const A: usize = 0x10_0000;
@@ -116,6 +116,24 @@ fn devices_start_at_their_first_use_and_again_after_shutdown() {
     w.assert_empty();
     w.runtime.shutdown(&mut w.t, DeviceType::Cpu).unwrap();
     w.runtime.shutdown(&mut w.t, DeviceType::Cpu).unwrap();
+}
+
+#[test]
+fn waiting_for_any_queue_checks_its_list() {
+    let mut w = World::with(&[DeviceType::Cpu; 2], 1 << 30, Settings::default());
+    let list = |queues: &[i32]| queues.iter().flat_map(|queue| queue.to_ne_bytes()).collect::<Vec<u8>>();
+    w.put(A, &list(&[SYNC, SYNC]));
+    assert_eq!(w.runtime.wait_any(&mut w.t, 2, A, None).unwrap(), AnyDone::Nothing);
+    assert_eq!(w.runtime.wait_any(&mut w.t, 0, 0, Some(1)).unwrap(), AnyDone::Nothing);
+    w.put(A, &list(&[SYNC, 4, -9]));
+    assert_eq!(w.runtime.wait_any(&mut w.t, 3, A, Some(1)).unwrap(), AnyDone::At(1), "not met with -9");
+    w.put(A, &list(&[SYNC, -9]));
+    let code = |w: &mut World, count, list, num| w.runtime.wait_any(&mut w.t, count, list, num).unwrap_err().code();
+    assert_eq!(code(&mut w, 2, A, None), ErrorCode::InvalidAsync);
+    assert_eq!(code(&mut w, 1, 0, None), ErrorCode::InvalidNullPointer);
+    assert_eq!(code(&mut w, -1, A, None), ErrorCode::InvalidArgument);
+    assert_eq!(code(&mut w, 1, A, Some(2)), ErrorCode::DeviceUnavailable);
+    assert!(!w.runtime.devices[1].is_started(), "there is nothing to wait for");
 }
 
 #[test]
