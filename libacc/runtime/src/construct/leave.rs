@@ -62,7 +62,7 @@ impl Leaving<'_> {
     }
 
     /// Takes an entry out of the table; its memory is free once the plan is done. `copied`: the plan copies it out before.
-    fn remove(&mut self, id: EntryId, copied: bool) {
+    pub(super) fn remove(&mut self, id: EntryId, copied: bool) {
         let Some(entry) = self.state.table.remove(id) else { return };
         if entry.locked {
             self.plan.unlocks.push((HostRange { start: entry.start, len: entry.len() }, copied));
@@ -144,9 +144,11 @@ impl Leaving<'_> {
             }
         }
         self.plan.clear();
+        self.disinherit_cells(&region.cells);
         for mapped in &region.mapped {
             self.give_up(mapped.id, None, false, false);
         }
+        self.restore_cells(&region.cells);
         self.plan.frees.extend_from_slice(&region.temporaries);
         self.plan.frees.extend(region.echoes.iter().filter_map(super::echo::Use::fresh_block));
         // The blocks may have been handed out on condition of waits that were never sent.

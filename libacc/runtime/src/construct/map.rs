@@ -124,6 +124,7 @@ impl Mapping<'_, '_> {
     }
 
     pub(crate) fn data(&mut self, i: usize, range: HostRange, data: Data) -> Result<(), Stop> {
+        self.take_cells(range, data)?;
         let device = match (self.find(range)?, data.absent) {
             (Some(id), _) => {
                 self.hold(id, range, data);
@@ -289,6 +290,9 @@ impl Mapping<'_, '_> {
         if data.copy_in {
             self.copy_in(device, range)?;
             self.count(id, range.len);
+        }
+        if !self.region.cells.is_empty() {
+            self.inherit_cells(id);
         }
         Ok(device)
     }

@@ -1,6 +1,7 @@
 //! The directives, as GCC's code asks for them.
 
 mod block;
+mod cell;
 mod data;
 mod declare;
 mod echo;
@@ -23,7 +24,7 @@ pub(crate) use map::{Mode, Stop, not_present, partly_present, translate};
 pub(crate) use update::Direction;
 
 use crate::plan::Plan;
-use crate::present::EntryId;
+use crate::present::{Entry, EntryId};
 use accord_types::{DevicePtr, HostRange};
 
 /// The three arrays of a `GOACC_*` call.
@@ -60,6 +61,8 @@ pub(crate) struct Region {
     pub(crate) stored: Vec<(EntryId, usize)>,
     /// Blocks for one launch.
     pub(crate) temporaries: Vec<DevicePtr>,
+    /// Entries that an object of the construct has taken the place of.
+    pub(crate) cells: Vec<Entry>,
     /// Small variables that are copied both ways.
     pub(crate) echoes: Vec<echo::Use>,
 }
@@ -91,6 +94,7 @@ impl Region {
         self.attached.clear();
         self.stored.clear();
         self.temporaries.clear();
+        self.cells.clear();
         self.echoes.clear();
     }
 }

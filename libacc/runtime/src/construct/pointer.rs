@@ -142,6 +142,11 @@ impl Mapping<'_, '_> {
                     }
                     shared = true;
                     self.create(device, Backing::Block(block), range, data)?;
+                    if self.is_cell(j)?
+                        && let Some(created) = self.region.mapped.last()
+                    {
+                        self.state.table[created.id].cell = true;
+                    }
                     self.slot(j, device.0);
                 }
                 (found, _) => {

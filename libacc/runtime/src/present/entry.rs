@@ -86,6 +86,8 @@ pub(crate) struct Entry {
     pub(crate) dynamic: u32,
     /// Its attached pointers, in order of their offsets.
     pub(crate) attachments: Vec<Attachment>,
+    /// A pointer variable that is only there for what it points to (`construct/cell.rs`).
+    pub(crate) cell: bool,
     /// A queue other than the synchronous one has used it.
     pub(crate) queued: bool,
     /// Bytes that updates and the like have copied, as far as page-locking would have helped.
@@ -112,6 +114,7 @@ impl Entry {
             locked: false,
             arriving: None,
             queued: false,
+            cell: false,
         }
     }
 

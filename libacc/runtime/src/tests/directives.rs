@@ -74,6 +74,57 @@ fn members_of_a_present_object_count_one_by_one() {
 }
 
 #[test]
+fn an_object_takes_the_place_of_pointers_that_came_before_it() {
+    let mut w = World::new();
+    object(&w);
+    let members = [
+        (STRUCT, 2, B),
+        (ALLOC, 8, B + 8),
+        (ALLOC, 8, B + 24),
+        (TO, 40, A),
+        (ATTACH, 0, B + 8),
+        (TO, 40, C),
+        (ATTACH, 0, B + 24),
+    ];
+    w.enter(&members).unwrap();
+    // A construct that fails leaves them as they were.
+    let error = w.enter(&[(TO, 32, B), (FORCE_PRESENT, 8, 0x99_0000)]).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NotPresent);
+    assert!(w.present(B + 8, 8) && !w.present(B + 16, 8) && w.counters(B + 24) == (0, 1));
+    w.look(&members, |k| assert_eq!(k.read(k.read_u64(k.slots[1]), 40), [1; 40]));
+    // A region holds them where they are.
+    w.data_start(&members).unwrap();
+    assert_eq!(w.enter(&[(TO, 32, B)]).unwrap_err().code(), ErrorCode::PartlyPresent);
+    w.data_end();
+    w.enter(&[(TO, 32, B)]).unwrap();
+    assert_eq!(w.counters(B), (0, 3));
+    w.look(&[(FORCE_PRESENT, 32, B)], |k| {
+        assert_eq!(k.read_u64(k.slots[0] + 16), 0x4000);
+        assert_eq!(k.read(k.read_u64(k.slots[0] + 8), 40), [1; 40]);
+        assert_eq!(k.read(k.read_u64(k.slots[0] + 24), 40), [2; 40]);
+        k.write(k.slots[0] + 16, &9u64.to_ne_bytes());
+    });
+    w.exit(&[
+        (RELEASE, 8, B + 8),
+        (RELEASE, 8, B + 24),
+        (FROM, 40, A),
+        (DETACH, 0, B + 8),
+        (RELEASE, 40, C),
+        (DETACH, 0, B + 24),
+    ])
+    .unwrap();
+    assert_eq!(w.counters(B), (0, 1));
+    assert_eq!(w.on_device(B + 24, 8), (C as u64).to_ne_bytes(), "detached");
+    w.exit(&[(FROM, 32, B)]).unwrap();
+    assert_eq!(w.get(B, 32), [10u64, A as u64, 9, C as u64].map(u64::to_ne_bytes).concat());
+    // Other members do not give way.
+    w.enter(&[(STRUCT, 1, B), (TO, 8, B + 16)]).unwrap();
+    assert_eq!(w.enter(&[(TO, 32, B)]).unwrap_err().code(), ErrorCode::PartlyPresent);
+    w.exit(&[(RELEASE, 8, B + 16)]).unwrap();
+    w.assert_empty();
+}
+
+#[test]
 fn members_in_different_places_are_an_error() {
     let mut w = World::new();
     object(&w);
