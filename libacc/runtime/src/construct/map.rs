@@ -111,7 +111,7 @@ impl Mapping<'_, '_> {
             Kind::Zero => self.zero(i, host)?,
             Kind::Data(data) => self.data(i, HostRange { start: host, len: size }, data)?,
             Kind::FirstPrivate if self.mode == Mode::Launch && size > 0 => {
-                self.private(i, HostRange { start: host, len: size })?;
+                self.by_value(i, HostRange { start: host, len: size })?;
             }
             Kind::DevicePtr => self.device_ptr(i)?,
             Kind::Release { .. } | Kind::Detach { .. } | Kind::DeleteZero => {
@@ -140,8 +140,8 @@ impl Mapping<'_, '_> {
             (None, Absent::Skip) => return Ok(()),
             (None, Absent::Create) => {
                 if self.stands_alone(i, range, data)? {
-                    if !data.copy_out {
-                        return self.private(i, range);
+                    if !data.copy_out || self.is_kernels_pointer(i, range)? {
+                        return self.by_value(i, range);
                     }
                     if self.echoes(range.len) {
                         return self.echo(i, range);
@@ -254,7 +254,7 @@ impl Mapping<'_, '_> {
     }
 
     /// Counts a holder of an entry and notes what to do at the end.
-    fn hold(&mut self, id: EntryId, range: HostRange, data: Data) {
+    pub(super) fn hold(&mut self, id: EntryId, range: HostRange, data: Data) {
         let counter = self.counter();
         let entry = &mut self.state.table[id];
         entry.hold(counter);
@@ -360,7 +360,7 @@ impl Mapping<'_, '_> {
     }
 
     /// A private copy of the program's bytes, for this launch only.
-    fn private(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
+    pub(super) fn private(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         let echo = self.echoed(range)?;
         if echo.is_none()
             && let Some(at) = self.block.reserve(range.len)
