@@ -446,7 +446,7 @@ pub(crate) fn partly_present(range: HostRange, entry: &Entry) -> Error {
             entry.end
         ),
     )
-    .remedy("map the larger section first, or give up the smaller one before")
+    .remedy("map the larger section first, or give up the smaller one before: a local variable before its function returns")
 }
 
 impl From<Error> for Stop {
