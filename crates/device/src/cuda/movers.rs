@@ -41,6 +41,12 @@ struct Shared {
     threads_max: usize,
     state: Mutex<State>,
     bell: Condvar,
+    /// Slots that the device is to fill, by their streams, which no thread has seen yet. Not among the jobs: whoever puts a copy into a
+    /// stream must not wait for the threads, which take job after job.
+    put: Mutex<Vec<(usize, Land)>>,
+    has_put: AtomicBool,
+    /// Threads that look there before they sleep.
+    awake: AtomicUsize,
     /// Counts what was added to the jobs: threads look at it without the lock.
     added: AtomicUsize,
     /// Threads that wait for some copy's end.
@@ -60,8 +66,6 @@ struct State {
     /// Until then it looks almost without pause.
     hot_until: Option<Instant>,
     threads: usize,
-    /// Threads that sleep, or wait for the device: they take no job unless they are woken.
-    away: usize,
     closing: bool,
 }
 
@@ -141,6 +145,9 @@ impl Movers {
                 threads_max: (cores / 2).clamp(1, THREADS_MAX),
                 state: Mutex::default(),
                 bell: Condvar::new(),
+                put: Mutex::default(),
+                has_put: AtomicBool::new(false),
+                awake: AtomicUsize::new(0),
                 added: AtomicUsize::new(0),
                 ended: Condvar::new(),
             }),
@@ -175,13 +182,14 @@ impl Movers {
     /// The device fills `slot`; when it has, `len` bytes go to the program. `stream` is any number that
     /// keeps slots of different streams apart.
     pub(crate) fn land(&self, stream: usize, slot: Slot, to: usize, len: usize, tracker: &Arc<Tracker>) {
-        let mut state = self.shared.lock();
-        state.arrivals.push(stream, Land { slot, to, len, tracker: Arc::clone(tracker) });
-        self.shared.start_threads(&mut state);
-        // A thread that is awake looks as soon as it has nothing else to do.
-        let all_away = state.threads == state.away;
-        drop(state);
-        if all_away {
+        let land = Land { slot, to, len, tracker: Arc::clone(tracker) };
+        self.shared.put.lock().unwrap_or_else(PoisonError::into_inner).push((stream, land));
+        self.shared.has_put.store(true, Ordering::SeqCst);
+        // A thread that goes to sleep now sees that, or is counted no more.
+        if self.shared.awake.load(Ordering::SeqCst) == 0 {
+            let mut state = self.shared.lock();
+            self.shared.start_threads(&mut state);
+            drop(state);
             self.shared.bell.notify_one();
         }
     }
@@ -190,6 +198,7 @@ impl Movers {
     pub(crate) fn wait(&self, tracker: &Tracker) -> Result<(), DriverError> {
         let mut state = self.shared.lock();
         while !tracker.is_done() {
+            self.shared.collect(&mut state);
             match self.shared.find(&mut state) {
                 Some((job, wanted)) => {
                     drop(state);
@@ -212,6 +221,7 @@ impl Movers {
     pub(crate) fn close(&self) {
         let mut state = self.shared.lock();
         state.closing = true;
+        self.shared.collect(&mut state);
         let (fills, landings) = (std::mem::take(&mut state.fills), state.arrivals.take_all());
         let (parts, filling) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.filling));
         drop(state);
@@ -281,6 +291,7 @@ impl Shared {
                 return;
             }
             state.threads += 1;
+            self.awake.fetch_add(1, Ordering::SeqCst);
         }
     }
 
@@ -292,16 +303,17 @@ impl Shared {
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
         let mut state = self.lock();
         while !state.closing {
+            self.collect(&mut state);
             if let Some((job, wanted)) = self.find(&mut state) {
-                // Getting a slot may take until the device has used one.
-                let waits = matches!(job, Job::Take(_));
-                state.away += usize::from(waits);
-                let nobody = state.wants_a_look() && state.away + usize::from(!waits) == state.threads;
+                let looks = state.wants_a_look();
                 drop(state);
-                self.wake(wanted.max(usize::from(nobody)));
-                self.run(job);
+                self.wake(wanted);
+                if matches!(job, Job::Take(_)) {
+                    self.run_away(job, looks);
+                } else {
+                    self.run(job);
+                }
                 state = self.lock();
-                state.away -= usize::from(waits);
             } else if state.wants_a_look() {
                 state = self.look(state);
             } else if state.has_more() {
@@ -312,10 +324,31 @@ impl Shared {
         }
     }
 
+    /// Takes what was put into streams.
+    fn collect(&self, state: &mut State) {
+        if self.has_put.swap(false, Ordering::SeqCst) {
+            for (stream, land) in self.put.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                state.arrivals.push(stream, land);
+            }
+        }
+    }
+
+    /// Does a job that may take until the device has used a slot. Others look meanwhile.
+    fn run_away(&self, job: Job, looks: bool) {
+        let others = self.awake.fetch_sub(1, Ordering::SeqCst) > 1;
+        if !others && (looks || self.has_put.load(Ordering::SeqCst)) {
+            self.bell.notify_one();
+        }
+        self.run(job);
+        self.awake.fetch_add(1, Ordering::SeqCst);
+    }
+
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.away += 1;
-        state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
-        state.away -= 1;
+        self.awake.fetch_sub(1, Ordering::SeqCst);
+        if !self.has_put.load(Ordering::SeqCst) {
+            state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.awake.fetch_add(1, Ordering::SeqCst);
         state
     }
 
@@ -405,7 +438,8 @@ impl Shared {
         if jobs > 0 {
             self.added.fetch_add(1, Ordering::AcqRel);
         }
-        jobs.saturating_sub(state.threads - state.away).min(state.away)
+        let awake = self.awake.load(Ordering::Relaxed);
+        jobs.saturating_sub(awake).min(state.threads.saturating_sub(awake))
     }
 
     fn run(&self, job: Job) {
