@@ -130,8 +130,12 @@ impl Runtime {
     /// # Errors
     /// Those of the device.
     pub(crate) fn finish(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
-        let sent = self.send(device, queue, plan);
-        // A synchronous end may free memory that other queues still use, if the program forgot to wait for them.
+        // A synchronous end may copy out and free what other queues still use, if the program forgot to wait for them.
+        let forgot = queue == QueueId::SYNC && plan.frees_shared && plan.copies_out();
+        let forgotten: Vec<_> = if forgot { device.queues().all_busy().collect() } else { Vec::new() };
+        let issue = Issue { device, host: &*self.host, queue };
+        let sent = if forgotten.is_empty() { Ok(()) } else { issue.join(&forgotten) };
+        let sent = sent.and_then(|()| self.send(device, queue, plan));
         let after = (queue != QueueId::SYNC || !plan.frees_shared).then_some(queue);
         Issue { device, host: &*self.host, queue }.settle(plan, after, true)?;
         sent

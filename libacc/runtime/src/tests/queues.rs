@@ -157,3 +157,41 @@ fn a_wait_for_everything_hears_of_a_synchronous_copy_that_failed_after_its_call(
     w.fake().fail(QueueId::SYNC, Error::new(ErrorCode::DeviceUnavailable, "the link went"));
     assert_eq!(w.runtime.wait(&mut w.t, SYNC, &[]).unwrap_err().cause(), "the link went");
 }
+
+#[test]
+fn the_end_of_data_waits_for_queues_that_the_program_forgot() {
+    for waited in [false, true] {
+        let mut w = World::new();
+        w.kernel(REGION, |k| k.write(k.slots[0], &[9; 40]));
+        let run = |w: &mut World| {
+            w.parallel(REGION, &[(FORCE_PRESENT, 40, A)], &tags(1)).unwrap();
+            if waited {
+                w.runtime.wait_queue(&mut w.t, 1).unwrap();
+            }
+            w.fake().counts().queue_waits
+        };
+        let expected = usize::from(!waited);
+
+        w.put(A, &[1; 40]);
+        w.data_start(&[(TOFROM, 40, A)]).unwrap();
+        let waits = run(&mut w);
+        w.data_end();
+        assert_eq!(w.get(A, 40), [9; 40], "the end of a region");
+        assert_eq!(w.fake().counts().queue_waits - waits, expected);
+
+        w.put(A, &[2; 40]);
+        w.enter(&[(TO, 40, A)]).unwrap();
+        let waits = run(&mut w);
+        w.exit(&[(FROM, 40, A)]).unwrap();
+        assert_eq!(w.get(A, 40), [9; 40], "exit data");
+        assert_eq!(w.fake().counts().queue_waits - waits, expected);
+
+        w.put(A, &[3; 40]);
+        w.runtime.copyin(&mut w.t, A, 40, SYNC).unwrap();
+        let waits = run(&mut w);
+        w.runtime.copyout(&mut w.t, A, 40, SYNC, false).unwrap();
+        assert_eq!(w.get(A, 40), [9; 40], "the routine");
+        assert_eq!(w.fake().counts().queue_waits - waits, expected);
+        w.assert_empty();
+    }
+}
