@@ -296,7 +296,11 @@ impl Shared {
     }
 
     fn serve(&self) {
-        let Ok(_current) = self.context.enter() else { return };
+        let Ok(_current) = self.context.enter() else {
+            // Whoever waits copies.
+            self.awake.fetch_sub(1, Ordering::SeqCst);
+            return;
+        };
         self.near.bind();
         // So that LOOK is not stretched to the kernel's default of 50 us more.
         // SAFETY: changes this thread's timers only.
