@@ -1,12 +1,16 @@
 //! CPU devices with real workers. This binary is the program whose regions the workers run:
 //! started by a device it serves instead of testing.
 
+#[path = "support/ends.rs"]
+mod ends;
+
 use accord_device::cpu::{CpuConfig, CpuDevice, ProgramSpec, inventory, is_worker, worker_main};
-use accord_device::{Device, Sink, Source};
+use accord_device::Device;
 use accord_types::{
     ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims, NodeId, ObjectSpec, QueueId,
     Result, Seq, StreamId,
 };
+use ends::{Bytes, Spans, read};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -123,31 +127,6 @@ fn base() -> u64 {
     u64::from_str_radix(line.split('-').next().expect("address"), 16).expect("hex")
 }
 
-struct Bytes(Vec<u8>, usize);
-impl Source for Bytes {
-    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        piece.copy_from_slice(&self.0[self.1..][..piece.len()]);
-        self.1 += piece.len();
-        Ok(())
-    }
-}
-
-struct Into(Arc<Mutex<Vec<u8>>>);
-impl Sink for Into {
-    fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        self.0.lock().expect("test lock").extend_from_slice(piece);
-        Ok(())
-    }
-}
-
-fn read(device: &CpuDevice, stream: StreamId, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
-    let bytes = Arc::default();
-    let seq = device.copy_out(stream, at, len, Box::new(Into(Arc::clone(&bytes))))?;
-    device.synchronize(stream, seq)?;
-    let bytes = bytes.lock().expect("test lock").clone();
-    Ok(bytes)
-}
-
 fn read_u64(device: &CpuDevice, stream: StreamId, at: DevicePtr) -> Result<u64> {
     Ok(u64::from_ne_bytes(read(device, stream, at, 8)?.try_into().expect("8 bytes")))
 }
@@ -174,7 +153,7 @@ fn a_region_sees_its_block() -> Test {
     let seq = device.launch(stream, function, LaunchDims::default(), block)?;
     device.synchronize(stream, seq)?;
     assert!(device.reached(stream, seq)?);
-    let after = read(&device, stream, data, 800)?;
+    let after = read(&*device, stream, data, 800)?;
     let expected: Vec<u8> = (7..107u64).flat_map(u64::to_ne_bytes).collect();
     assert_eq!(after, expected);
     Ok(())
@@ -193,7 +172,7 @@ fn operations_run_in_order() -> Test {
     launch(&device, stream, &double, &[at.0, 5])?;
     device.store(stream, at.offset(16), &99u64.to_ne_bytes())?;
     device.copy(stream, at.offset(24), at.offset(16), 8)?;
-    let bytes = read(&device, stream, at, 32)?;
+    let bytes = read(&*device, stream, at, 32)?;
     let words: Vec<u64> = bytes.chunks(8).map(|c| u64::from_ne_bytes(c.try_into().expect("8 bytes"))).collect();
     assert_eq!(words, [25, 3, 99, 99]);
     Ok(())
@@ -233,11 +212,11 @@ fn copies_go_both_ways() -> Test {
     let at = device.addresses().0;
     let bytes: Vec<u8> = (0..3_000_001u32).map(|i| (i * 7 % 251) as u8).collect();
     device.copy_in(stream, at, bytes.len() as u64, Box::new(Bytes(bytes.clone(), 0)))?;
-    assert_eq!(read(&device, stream, at, bytes.len() as u64)?, bytes);
-    assert_eq!(read(&device, stream, at.offset(1_000_000), 5)?, bytes[1_000_000..][..5]);
+    assert_eq!(read(&*device, stream, at, bytes.len() as u64)?, bytes);
+    assert_eq!(read(&*device, stream, at.offset(1_000_000), 5)?, bytes[1_000_000..][..5]);
     device.unmap(stream, at, 64 << 20)?;
     device.map(at, 2 << 20)?;
-    assert_eq!(read(&device, stream, at, 16)?, [0; 16]);
+    assert_eq!(read(&*device, stream, at, 16)?, [0; 16]);
     Ok(())
 }
 
@@ -310,7 +289,7 @@ fn variables() -> Test {
     let global = GlobalSpec { object: this_object(), offset, len: 4, variable: None };
     let address = device.global(&global)?;
     assert_eq!(device.global(&global)?, address, "asked for twice, the same variable");
-    assert_eq!(read(&device, stream, address, 4)?, 41u32.to_ne_bytes());
+    assert_eq!(read(&*device, stream, address, 4)?, 41u32.to_ne_bytes());
     device.store(stream, address, &1234u32.to_ne_bytes())?;
     let read_it = spec("read_variable", read_variable);
     let seq = launch(&device, stream, &read_it, &[at.0])?;
@@ -408,13 +387,6 @@ fn ranges_are_refused() -> Test {
 }
 
 fn spans_tell() -> Test {
-    #[derive(Default)]
-    struct Spans(Mutex<Vec<accord_types::Span>>);
-    impl accord_types::SpanSink for Spans {
-        fn span(&self, span: accord_types::Span) {
-            self.0.lock().expect("test lock").push(span);
-        }
-    }
     let device = device()?;
     let spans = Arc::new(Spans::default());
     device.trace(spans.clone());

@@ -1,6 +1,8 @@
 //! A GPU: the real one where there is a driver, else one that the tests bring along, whose memory is the
 //! host's and whose kernels are functions of this file.
 
+#[path = "support/ends.rs"]
+mod ends;
 #[path = "support/onward.rs"]
 mod onward;
 #[path = "support/page_locks.rs"]
@@ -12,8 +14,9 @@ use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
 use accord_device::{Device, Sink, Source};
 use accord_types::{
     ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, HostRange, ImageId, ImageRef, LaunchDims, NodeId,
-    ObjectSpec, QueueId, Result, Seq, Span, SpanKind, SpanSink, StreamId,
+    ObjectSpec, QueueId, Result, Seq, SpanKind, StreamId,
 };
+use ends::{Bytes, Collect, Spans, read};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -195,28 +198,8 @@ fn double_slowly(device: &CudaDevice, stream: StreamId, at: DevicePtr, b: f64) -
     launch(device, stream, &spec("double_slowly"), LaunchDims::default(), &slots)
 }
 
-struct Bytes(Vec<u8>, usize);
-impl Source for Bytes {
-    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        piece.copy_from_slice(&self.0[self.1..][..piece.len()]);
-        self.1 += piece.len();
-        Ok(())
-    }
-}
-
 fn doubles(values: impl IntoIterator<Item = f64>) -> Vec<u8> {
     values.into_iter().flat_map(f64::to_ne_bytes).collect()
-}
-
-struct Into_(Arc<Mutex<Vec<u8>>>, bool);
-impl Sink for Into_ {
-    fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        self.0.lock().expect("test lock").extend_from_slice(piece);
-        Ok(())
-    }
-    fn immediate(&self) -> bool {
-        self.1
-    }
 }
 
 /// The program's own memory, as the link gives it.
@@ -251,14 +234,6 @@ fn range(bytes: &[u8]) -> HostRange {
 
 fn write(device: &CudaDevice, stream: StreamId, at: DevicePtr, bytes: Vec<u8>) -> Result<Seq> {
     device.copy_in(stream, at, bytes.len() as u64, Box::new(Bytes(bytes, 0)))
-}
-
-fn read(device: &CudaDevice, stream: StreamId, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
-    let bytes = Arc::default();
-    let seq = device.copy_out(stream, at, len, Box::new(Into_(Arc::clone(&bytes), len.is_multiple_of(16))))?;
-    device.synchronize(stream, seq)?;
-    let bytes = bytes.lock().expect("test lock").clone();
-    Ok(bytes)
 }
 
 fn read_doubles(device: &CudaDevice, stream: StreamId, at: DevicePtr, n: u64) -> Result<Vec<f64>> {
@@ -384,8 +359,8 @@ fn copies_go_both_ways() -> Test {
     let at = device.addresses().0;
     let bytes: Vec<u8> = (0..9_000_001u32).map(|i| (i * 7 % 251) as u8).collect();
     write(&device, stream, at, bytes.clone())?;
-    assert_eq!(read(&device, stream, at, bytes.len() as u64)?, bytes);
-    assert_eq!(read(&device, stream, at.offset(1_000_000), 5)?, bytes[1_000_000..][..5]);
+    assert_eq!(read(&*device, stream, at, bytes.len() as u64)?, bytes);
+    assert_eq!(read(&*device, stream, at.offset(1_000_000), 5)?, bytes[1_000_000..][..5]);
     Ok(())
 }
 
@@ -441,7 +416,7 @@ fn overlapping_ranges() -> Test {
         device.copy(stream, at.offset(to as u64), at.offset(from as u64), 850)?;
         let mut expected = bytes.clone();
         expected.copy_within(from..from + 850, to);
-        assert_eq!(read(&device, stream, at, 1000)?, expected);
+        assert_eq!(read(&*device, stream, at, 1000)?, expected);
     }
     Ok(())
 }
@@ -461,8 +436,8 @@ fn memory_in_parts() -> Test {
     device.synchronize(stream, seq)?;
     device.map(at.offset(110 * MIB), 10 * MIB)?;
     write(&device, stream, at.offset(119 * MIB), vec![8; 100])?;
-    assert_eq!(read(&device, stream, at.offset(119 * MIB), 100)?, [8; 100]);
-    assert_eq!(read(&device, stream, at.offset(150 * MIB), 100)?, [7; 100]);
+    assert_eq!(read(&*device, stream, at.offset(119 * MIB), 100)?, [8; 100]);
+    assert_eq!(read(&*device, stream, at.offset(150 * MIB), 100)?, [7; 100]);
     device.unmap(stream, at.offset(64 * MIB), 56 * MIB)?;
     let seq = device.unmap(stream, at.offset(136 * MIB), 56 * MIB)?;
     device.synchronize(stream, seq)?;
@@ -527,7 +502,7 @@ fn many_small_copies() -> Test {
     let mut last = Seq(0);
     for sink in &sinks {
         add(&device, stream, at, 100, 1.0)?;
-        last = device.copy_out(stream, at, 800, Box::new(Into_(Arc::clone(sink), true)))?;
+        last = device.copy_out(stream, at, 800, Box::new(Collect(Arc::clone(sink), true)))?;
     }
     device.synchronize(stream, last)?;
     for (round, sink) in sinks.iter().enumerate() {
@@ -575,7 +550,7 @@ fn variables() -> Test {
     let global = GlobalSpec { object: object(), offset: 0x4000, len: 4, variable };
     let address = device.global(&global)?;
     assert_eq!(device.global(&global)?, address, "asked for twice, the same variable");
-    assert_eq!(read(&device, stream, address, 4)?, 41i32.to_ne_bytes());
+    assert_eq!(read(&*device, stream, address, 4)?, 41i32.to_ne_bytes());
     device.store(stream, address, &1234i32.to_ne_bytes())?;
     launch(&device, stream, &spec("read_variable"), LaunchDims::default(), &[At(at), At(address)])?;
     assert_eq!(read_doubles(&device, stream, at, 1)?, [1234.0]);
@@ -664,8 +639,8 @@ fn two_directions() -> Test {
         }
         Ok::<(), Failed>(())
     })?;
-    assert_eq!(read(&one, a, at_one.offset(64), 8)?, [2; 8]);
-    assert_eq!(read(&two, b, at_two.offset(64), 8)?, [1; 8]);
+    assert_eq!(read(&*one, a, at_one.offset(64), 8)?, [2; 8]);
+    assert_eq!(read(&*two, b, at_two.offset(64), 8)?, [1; 8]);
     Ok(())
 }
 
@@ -711,14 +686,6 @@ fn lent_streams() -> Test {
     Ok(())
 }
 
-#[derive(Default)]
-struct Spans(Mutex<Vec<Span>>);
-impl SpanSink for Spans {
-    fn span(&self, span: Span) {
-        self.0.lock().expect("test lock").push(span);
-    }
-}
-
 fn spans_tell() -> Test {
     let device = device()?;
     let spans = Arc::new(Spans::default());
@@ -728,7 +695,7 @@ fn spans_tell() -> Test {
     write(&device, stream, at, doubles([1.0; 1000]))?;
     double_slowly(&device, stream, at, 1.0)?;
     device.copy(stream, at.offset(8000), at, 800)?;
-    read(&device, stream, at, 160)?;
+    read(&*device, stream, at, 160)?;
     let spans = spans.0.lock().expect("test lock").clone();
     let seen: Vec<_> = spans.iter().map(|span| (span.kind, span.name.as_str(), span.bytes)).collect();
     let expected = [

@@ -1,22 +1,25 @@
 //! Memory of a GPU that another process writes: two processes with a GPU each, or the same if there is one.
 
+#[path = "support/ends.rs"]
+mod ends;
 #[allow(dead_code)] // This suite uses some of it.
 mod support;
 
 use accord_device::cuda::{CudaConfig, CudaDevice, Giver, Place, Reached, Taker, inventory};
 use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
-use accord_device::{Device, Sink, Source};
+use accord_device::{Device, Sink};
 use accord_types::{
-    ArgBlock, DevicePtr, FunctionSpec, ImageRef, LaunchDims, NodeId, ObjectSpec, QueueId, Result, Span, SpanKind, SpanSink,
+    ArgBlock, DevicePtr, FunctionSpec, ImageRef, LaunchDims, NodeId, ObjectSpec, QueueId, Result, SpanKind,
     StreamId,
 };
+use ends::{Bytes, Spans};
 use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::fake;
 
@@ -95,30 +98,9 @@ fn pattern(seed: u64, len: u64) -> Vec<u8> {
     bytes
 }
 
-struct Bytes(Vec<u8>, usize);
-impl Source for Bytes {
-    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        piece.copy_from_slice(&self.0[self.1..][..piece.len()]);
-        self.1 += piece.len();
-        Ok(())
-    }
-}
-
-struct Collect(Arc<Mutex<Vec<u8>>>);
-impl Sink for Collect {
-    fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        self.0.lock().expect("test lock").extend_from_slice(piece);
-        Ok(())
-    }
-}
-
 fn read(device: &CudaDevice, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
     let stream = device.create_stream(QueueId(1))?;
-    let bytes = Arc::default();
-    let seq = device.copy_out(stream, at, len, Box::new(Collect(Arc::clone(&bytes))))?;
-    device.synchronize(stream, seq)?;
-    let bytes = bytes.lock().expect("test lock").clone();
-    Ok(bytes)
+    ends::read(device, stream, at, len)
 }
 
 /// Goes where `reached` says; counts what was given to it instead, and its end.
@@ -487,14 +469,6 @@ fn devices_end() -> Test {
     assert_eq!(other.ask_of("hold", &place, 2)?, "refused");
     other.expect("let-go", "gone")?;
     unmap(&anew, anew.addresses().0, MAPPED)
-}
-
-#[derive(Default)]
-struct Spans(Mutex<Vec<Span>>);
-impl SpanSink for Spans {
-    fn span(&self, span: Span) {
-        self.0.lock().expect("test lock").push(span);
-    }
 }
 
 fn trace_tells() -> Test {

@@ -2,7 +2,7 @@
 //! session's lanes, go into the devices' streams, and events go back.
 //!
 //! ```text
-//! command lane ── commands (one thread, never waits for a device) ──> streams of the devices
+//! command lane ── commands (one thread, which only puts them in) ───> streams of the devices
 //!      ^                                                              │ copies read and write lanes
 //!      └── events (written by whichever thread has the news) <────────┘ on the devices' own threads
 //! ```

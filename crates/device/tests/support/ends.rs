@@ -1,0 +1,49 @@
+//! Where the bytes of copies come from and go to, and what a device tells of them, in all tests of devices.
+
+use accord_device::{Device, Sink, Source};
+use accord_types::{DevicePtr, Result, Span, SpanSink, StreamId};
+use std::sync::{Arc, Mutex};
+
+/// Bytes, and how many of them have been taken.
+pub(crate) struct Bytes(pub(crate) Vec<u8>, pub(crate) usize);
+
+impl Source for Bytes {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        piece.copy_from_slice(&self.0[self.1..][..piece.len()]);
+        self.1 += piece.len();
+        Ok(())
+    }
+}
+
+/// Keeps what comes; and whether it is immediate.
+pub(crate) struct Collect(pub(crate) Arc<Mutex<Vec<u8>>>, pub(crate) bool);
+
+impl Sink for Collect {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.0.lock().expect("test lock").extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn immediate(&self) -> bool {
+        self.1
+    }
+}
+
+/// What is at a device address, read in both ways that there are.
+pub(crate) fn read(device: &dyn Device, stream: StreamId, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
+    let bytes = Arc::default();
+    let seq = device.copy_out(stream, at, len, Box::new(Collect(Arc::clone(&bytes), len.is_multiple_of(16))))?;
+    device.synchronize(stream, seq)?;
+    let bytes = bytes.lock().expect("test lock").clone();
+    Ok(bytes)
+}
+
+/// Keeps what a device tells.
+#[derive(Default)]
+pub(crate) struct Spans(pub(crate) Mutex<Vec<Span>>);
+
+impl SpanSink for Spans {
+    fn span(&self, span: Span) {
+        self.0.lock().expect("test lock").push(span);
+    }
+}
