@@ -49,6 +49,7 @@ fn main() {
         ("host_work_runs_in_order_and_fails_its_stream_only", host_work),
         ("notify_is_called_once_reached", notify_is_called),
         ("many_small_copies_out_need_no_wait", many_small_copies),
+        ("copies_out_land_though_nobody_waits", copies_land_alone),
         ("a_stream_goes_on_while_a_network_takes_its_bytes", onward::goes_on),
         ("a_variable_has_its_initial_value", variables),
         ("a_second_start_compiles_nothing", second_start),
@@ -507,6 +508,34 @@ fn many_small_copies() -> Test {
     device.synchronize(stream, last)?;
     for (round, sink) in sinks.iter().enumerate() {
         assert_eq!(*sink.lock().expect("test lock"), doubles([round as f64 + 1.0; 100]));
+    }
+    Ok(())
+}
+
+/// Copying threads that have gone to sleep, or are about to, must come for each of them.
+fn copies_land_alone() -> Test {
+    const BYTES: usize = 128 << 10;
+    const ROUNDS: u64 = 150;
+    let device = device()?;
+    let at = device.addresses().0;
+    let streams = [device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?];
+    let mut arrays = [vec![0u8; BYTES], vec![0u8; BYTES]];
+    for round in 0..ROUNDS {
+        device.store(streams[0], at, &[round as u8; 16])?;
+        device.store(streams[1], at.offset(BYTES as u64), &[!(round as u8); 16])?;
+        let (tell, told) = mpsc::channel();
+        for (index, (stream, array)) in streams.iter().zip(&mut arrays).enumerate() {
+            let sink = Box::new(Memory(range(array), false));
+            let seq = device.copy_out(*stream, at.offset((index * BYTES) as u64), BYTES as u64, sink)?;
+            let tell = tell.clone();
+            device.notify(*stream, seq, Box::new(move |result| tell.send(result).expect("test waits")));
+            // Between none and all of what the threads' pauses last.
+            std::thread::sleep(Duration::from_micros(round % 5 * 60));
+        }
+        for _ in &streams {
+            told.recv_timeout(Duration::from_secs(10)).map_err(|e| format!("round {round}: {e}"))??;
+        }
+        assert_eq!((&arrays[0][..16], &arrays[1][..16]), (&[round as u8; 16][..], &[!(round as u8); 16][..]));
     }
     Ok(())
 }

@@ -74,6 +74,7 @@ pub struct StreamId(pub u32);
 /// 0 is "before everything" and always reached.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Seq(pub u64);
+
 /// Most streams that the queues of one program get on a device; more queues share them, which only adds order. Every
 /// backend has as many, and one for copies from other devices.
 const STREAMS_MAX: usize = 32;
@@ -85,4 +86,3 @@ pub fn streams_max(quota: u32) -> usize {
         _ => STREAMS_MAX,
     }
 }
-

@@ -5,7 +5,7 @@ use crate::device::{Device, State};
 use crate::ports::{HostMemory, ReadWhen};
 use crate::present::EntryId;
 use crate::prof::Happening;
-use crate::queues::{After, Arriving, Queues};
+use crate::queues::{After, Arriving, QueueSet, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
 
 /// Most bytes that travel inside a command.
@@ -57,6 +57,8 @@ pub(crate) struct Plan {
     pub(crate) frees: Vec<DevicePtr>,
     /// Some of them may still be in use by queues other than this construct's.
     pub(crate) frees_shared: bool,
+    /// Queues that have used data that the commands copy out for the last time.
+    pub(crate) copied_used_by: QueueSet,
     /// Somebody wants to know what the plan does.
     pub(crate) watched: bool,
     /// What becomes present, and device memory that is taken; filled if watched.
@@ -78,6 +80,7 @@ impl Plan {
         self.bytes.clear();
         self.frees.clear();
         self.frees_shared = false;
+        self.copied_used_by = QueueSet::default();
         self.unlocks.clear();
         self.arrivals.clear();
         self.begins.clear();

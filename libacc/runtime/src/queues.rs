@@ -17,6 +17,37 @@ pub(crate) struct After {
     pub(crate) moment: Moment,
 }
 
+/// Queues other than the synchronous one, in little room: it may have some that were never put in.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct QueueSet(u32);
+
+impl QueueSet {
+    /// Puts a queue in.
+    pub(crate) fn insert(&mut self, queue: QueueId) {
+        if queue != QueueId::SYNC {
+            self.0 |= Self::bit(queue);
+        }
+    }
+
+    /// Puts in what another set has.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// False if the queue was not put in.
+    pub(crate) fn may_have(self, queue: QueueId) -> bool {
+        self.0 & Self::bit(queue) != 0
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    fn bit(queue: QueueId) -> u32 {
+        1 << (queue.0 % u32::BITS)
+    }
+}
+
 impl After {
     /// Nothing has to happen first.
     pub(crate) const NOTHING: Self = Self { queue: None, moment: Moment(0) };

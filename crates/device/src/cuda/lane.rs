@@ -274,17 +274,7 @@ pub(crate) fn copy_out_now(
         Look::Mixed if waited => return Ok(false),
         Look::Free | Look::Mixed => {}
     }
-    let count = range.len.div_ceil(OUT_SLOT);
-    if count > NOW_SLOTS_MAX {
-        return Ok(false);
-    }
-    let mut slots = Vec::with_capacity(count);
-    while slots.len() < count {
-        match shared.outward.try_take()? {
-            Some(slot) => slots.push(slot),
-            None => return Ok(false),
-        }
-    }
+    let Some(slots) = slots_now(stream, range.len)? else { return Ok(false) };
     let tracker = Movers::tracker(pieces(range.len).map(|(_, bytes)| bytes));
     let span = shared.tracer.begin(stream);
     for ((offset, bytes), slot) in pieces(range.len).zip(slots) {
@@ -308,31 +298,34 @@ pub(crate) fn copy_out_onward(
     sink: &mut Option<Box<dyn Sink>>,
 ) -> Result<bool, DriverError> {
     let shared = &stream.shared;
-    if len.div_ceil(OUT_SLOT) > NOW_SLOTS_MAX || !stream.onward.is_ready(shared) {
+    if !stream.onward.is_ready(shared) {
         return Ok(false);
     }
-    let mut slots = Vec::with_capacity(len.div_ceil(OUT_SLOT));
-    for (_, bytes) in pieces(len) {
-        match shared.outward.try_take()? {
-            Some(slot) => slots.push((slot, bytes)),
-            None => return Ok(false),
-        }
-    }
+    let Some(slots) = slots_now(stream, len)? else { return Ok(false) };
     let span = shared.tracer.begin(stream);
     let mut places = pieces(len).zip(&slots);
-    let filled = places.try_for_each(|((offset, bytes), (slot, _))| fill_slot(stream, slot, src.0 + offset as u64, bytes));
+    let filled = places.try_for_each(|((offset, bytes), slot)| fill_slot(stream, slot, src.0 + offset as u64, bytes));
     if let Err(error) = filled {
         // The device writes those that it was given all the same.
-        slots.into_iter().for_each(|(slot, _)| slot.release_after());
+        slots.into_iter().for_each(Slot::release_after);
         return Err(error);
     }
     shared.tracer.end(span, stream, SpanKind::CopyOut, len as u64, String::new);
     if let Some(sink) = sink.take() {
         stream.onward.put(Part::Begin(sink));
-        slots.into_iter().for_each(|(slot, bytes)| stream.onward.put(Part::Bytes(slot, bytes)));
+        slots.into_iter().zip(pieces(len)).for_each(|(slot, (_, bytes))| stream.onward.put(Part::Bytes(slot, bytes)));
         stream.onward.put(Part::End);
     }
     Ok(true)
+}
+
+/// Slots for all of a copy out, a piece each, if so many are free and others don't go without.
+fn slots_now(stream: &Stream, len: usize) -> Result<Option<Vec<Slot>>, DriverError> {
+    let count = len.div_ceil(OUT_SLOT);
+    if count > NOW_SLOTS_MAX {
+        return Ok(None);
+    }
+    (0..count).map(|_| stream.shared.outward.try_take()).collect()
 }
 
 /// A slot that the device fills in the stream's order.

@@ -82,7 +82,7 @@ impl Module {
                 *block = BlockPath::Memory(Refusal::Driver);
             }
         }
-        let atomic = texts.iter().flat_map(|text| with_atomics(text.original)).map(str::to_owned).collect();
+        let atomic = with_atomics(texts.iter().map(|text| text.original)).into_iter().map(str::to_owned).collect();
         let module = Self { kernels, atomic, raw, context: Arc::clone(context), image: Arc::clone(&image) };
         module.prepare()?;
         Ok(module)

@@ -140,11 +140,12 @@ fn with_driver<T>(context: usize, name: &CStr, act: impl FnOnce(*mut c_void) -> 
 /// Whether the driver in use knows the memory at an address, as pinned or locked.
 pub(crate) fn knows(context: usize, address: usize) -> bool {
     const MEMORY_TYPE: i32 = 2;
-    with_driver(context, c"cuPointerGetAttribute", |symbol| {
+    with_driver(context, c"cuPointerGetAttributes", |symbol| {
         // SAFETY: the driver's function of this name has this type.
-        let ask: extern "C" fn(*mut u32, i32, u64) -> i32 = unsafe { std::mem::transmute(symbol) };
+        let ask: extern "C" fn(u32, *const i32, *const *mut u32, u64) -> i32 = unsafe { std::mem::transmute(symbol) };
         let mut kind = 0;
-        ask(&raw mut kind, MEMORY_TYPE, address as u64) == 0 && kind != 0
+        let value = &raw mut kind;
+        ask(1, &MEMORY_TYPE, &raw const value, address as u64) == 0 && kind != 0
     })
 }
 

@@ -21,52 +21,53 @@ const PAGE: u64 = 4096;
 impl Mapping<'_, '_> {
     /// A copy of the program's bytes, for this launch only.
     pub(super) fn by_value(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
-        let Some(pointer) = self.pointer_in(range)? else { return self.private(i, range) };
-        let Some(id) = self.pointee(pointer) else { return self.private(i, range) };
+        match self.pointee_of(range)? {
+            Some(found) => self.point(i, found),
+            None => self.private(i, range),
+        }
+    }
+
+    /// Gives a region the device's address for a pointer of the program's.
+    pub(super) fn point(&mut self, i: usize, (pointer, id): (usize, EntryId)) -> Result<(), Stop> {
         let id = self.ready(id)?;
         let nothing = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Skip };
         self.hold(id, HostRange { start: pointer, len: 1 }, nothing);
-        let value = self.translate(id, pointer).0;
-        match self.block.reserve(range.len) {
+        let value = self.translate(id, pointer).0.to_ne_bytes();
+        match self.block.reserve(value.len()) {
             Some(at) => {
-                self.block.private(at, range.len).copy_from_slice(&value.to_ne_bytes());
+                self.block.private(at, value.len()).copy_from_slice(&value);
                 self.block.set_private(i, at);
             }
             None => {
-                let place = self.allocate(range.len, Purpose::Arguments)?;
+                let place = self.allocate(value.len(), Purpose::Arguments)?;
                 self.region.temporaries.push(place);
-                self.plan.pointer(place, value);
+                self.plan.bytes(place, &value);
                 self.slot(i, place.0);
             }
         }
         Ok(())
     }
 
-    /// Whether entry `i` is a pointer to present data, a scalar that no clause of its `kernels` construct names: GCC forces
-    /// the copy of those both ways.
-    pub(super) fn is_kernels_pointer(&mut self, i: usize, range: HostRange) -> Result<bool, Stop> {
-        if !Kind::is_forced(self.entries.kinds[i]) {
-            return Ok(false);
-        }
-        Ok(self.pointer_in(range)?.is_some_and(|pointer| self.pointee(pointer).is_some()))
+    /// The same for a scalar that no clause of its `kernels` construct names, if that is entry `i`: GCC forces the copy of those
+    /// both ways.
+    pub(super) fn kernels_pointee(&mut self, i: usize, range: HostRange) -> Result<Option<(usize, EntryId)>, Stop> {
+        if Kind::is_forced(self.entries.kinds[i]) { self.pointee_of(range) } else { Ok(None) }
     }
 
-    /// What may be a pointer, in a variable of the program that no region is about to write.
-    fn pointer_in(&mut self, range: HostRange) -> Result<Option<usize>, Stop> {
+    /// The pointer in a variable of the program, and the entry that it names, if there is one and no queued region is about to
+    /// write the variable.
+    fn pointee_of(&mut self, range: HostRange) -> Result<Option<(usize, EntryId)>, Stop> {
         if range.len != size_of::<usize>() || self.echoed(range)?.is_some() {
             return Ok(None);
         }
-        Ok(Some(self.read_pointer(range.start)).filter(|value| may_be_pointer(*value)).map(|value| value as usize))
-    }
-
-    /// The entry that a pointer names.
-    fn pointee(&self, pointer: usize) -> Option<EntryId> {
+        let value = self.read_pointer(range.start);
         // What names our device memory is right as it is.
-        if self.state.memory.block_of(pointer as u64).is_some() {
-            return None;
+        if !may_be_pointer(value) || self.state.memory.block_of(value).is_some() {
+            return Ok(None);
         }
-        let id = self.state.table.find_byte(pointer)?;
-        (pointer as u64 >= LOW || self.state.table[id].start == pointer).then_some(id)
+        let pointer = value as usize;
+        let named = self.state.table.find_byte(pointer);
+        Ok(named.filter(|id| value >= LOW || self.state.table[*id].start == pointer).map(|id| (pointer, id)))
     }
 }
 

@@ -131,11 +131,14 @@ impl Runtime {
     /// Those of the device.
     pub(crate) fn finish(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
         // A synchronous end may copy out and free what other queues still use, if the program forgot to wait for them.
-        let forgot = queue == QueueId::SYNC && plan.frees_shared && plan.copies_out();
-        let forgotten: Vec<_> = if forgot { device.queues().all_busy().collect() } else { Vec::new() };
-        let issue = Issue { device, host: &*self.host, queue };
-        let sent = if forgotten.is_empty() { Ok(()) } else { issue.join(&forgotten) };
-        let sent = sent.and_then(|()| self.send(device, queue, plan));
+        let forgotten: Vec<_> = if queue == QueueId::SYNC && !plan.copied_used_by.is_empty() {
+            device.queues().all_busy().filter(|busy| plan.copied_used_by.may_have(*busy)).collect()
+        } else {
+            Vec::new()
+        };
+        // By the host: a queue that has failed must not take the synchronous one along, and is to be told of.
+        let waited = forgotten.into_iter().try_for_each(|forgotten| device.wait_told(forgotten));
+        let sent = waited.and_then(|()| self.send(device, queue, plan));
         let after = (queue != QueueId::SYNC || !plan.frees_shared).then_some(queue);
         Issue { device, host: &*self.host, queue }.settle(plan, after, true)?;
         sent

@@ -67,7 +67,10 @@ impl Leaving<'_> {
         if entry.locked {
             self.plan.unlocks.push((HostRange { start: entry.start, len: entry.len() }, copied));
         }
-        self.plan.frees_shared |= entry.queued;
+        self.plan.frees_shared |= !entry.used_by.is_empty();
+        if copied {
+            self.plan.copied_used_by.extend(entry.used_by);
+        }
         if self.plan.watched {
             let (host, address) = (entry.start, entry.device().unwrap_or_default());
             let bytes = entry.len() as u64;

@@ -140,8 +140,11 @@ impl Mapping<'_, '_> {
             (None, Absent::Skip) => return Ok(()),
             (None, Absent::Create) => {
                 if self.stands_alone(i, range, data)? {
-                    if !data.copy_out || self.is_kernels_pointer(i, range)? {
+                    if !data.copy_out {
                         return self.by_value(i, range);
+                    }
+                    if let Some(found) = self.kernels_pointee(i, range)? {
+                        return self.point(i, found);
                     }
                     if self.echoes(range.len) {
                         return self.echo(i, range);
@@ -258,7 +261,7 @@ impl Mapping<'_, '_> {
         let counter = self.counter();
         let entry = &mut self.state.table[id];
         entry.hold(counter);
-        entry.queued |= self.queue != QueueId::SYNC;
+        entry.used_by.insert(self.queue);
         self.region.mapped.push(super::Mapped {
             id,
             out: data.copy_out.then_some(range),

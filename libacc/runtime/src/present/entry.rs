@@ -1,5 +1,6 @@
 //! One section of host memory that is present on a device.
 
+use crate::queues::QueueSet;
 use accord_types::{DevicePtr, GlobalSpec, HostRange};
 use std::sync::Arc;
 
@@ -88,8 +89,8 @@ pub(crate) struct Entry {
     pub(crate) attachments: Vec<Attachment>,
     /// A pointer variable that is only there for what it points to (`construct/cell.rs`).
     pub(crate) cell: bool,
-    /// A queue other than the synchronous one has used it.
-    pub(crate) queued: bool,
+    /// Queues that have used it.
+    pub(crate) used_by: QueueSet,
     /// Bytes that updates and the like have copied, as far as page-locking would have helped.
     pub(crate) moved: u64,
     /// The device was asked to lock its pages.
@@ -113,7 +114,7 @@ impl Entry {
             moved: 0,
             locked: false,
             arriving: None,
-            queued: false,
+            used_by: QueueSet::default(),
             cell: false,
         }
     }

@@ -71,3 +71,17 @@ fn an_array_stays_while_a_region_has_its_pointer() {
     w.runtime.delete(&mut w.t, LOW_ARRAY, BYTES, SYNC, false).unwrap();
     w.assert_empty();
 }
+
+#[test]
+fn a_pointer_that_does_not_fit_into_the_launch_is_the_devices_too() {
+    const SCALAR: usize = 0x7ffe_0001_0000;
+    let mut w = world();
+    w.put_u64(POINTER, ARRAY as u64);
+    let array = w.runtime.deviceptr(&mut w.t, ARRAY).unwrap() as u64;
+    // A launch carries 4 KiB.
+    let mut list: Vec<_> = (0..16).map(|i| (TO, 256, SCALAR + 4096 * i)).collect();
+    list.push((TO, 8, POINTER));
+    let last = list.len() - 1;
+    w.look(&list, move |k| assert_eq!(k.read_u64(k.slots[last]), array));
+    assert_eq!(w.counters(ARRAY), (0, 1));
+}

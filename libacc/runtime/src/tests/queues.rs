@@ -168,30 +168,59 @@ fn the_end_of_data_waits_for_queues_that_the_program_forgot() {
             if waited {
                 w.runtime.wait_queue(&mut w.t, 1).unwrap();
             }
-            w.fake().counts().queue_waits
+            w.fake().counts().round_trips
         };
         let expected = usize::from(!waited);
 
         w.put(A, &[1; 40]);
         w.data_start(&[(TOFROM, 40, A)]).unwrap();
-        let waits = run(&mut w);
+        let trips = run(&mut w);
         w.data_end();
         assert_eq!(w.get(A, 40), [9; 40], "the end of a region");
-        assert_eq!(w.fake().counts().queue_waits - waits, expected);
+        assert_eq!(w.fake().counts().round_trips - trips, 1 + expected);
 
         w.put(A, &[2; 40]);
         w.enter(&[(TO, 40, A)]).unwrap();
-        let waits = run(&mut w);
+        let trips = run(&mut w);
         w.exit(&[(FROM, 40, A)]).unwrap();
         assert_eq!(w.get(A, 40), [9; 40], "exit data");
-        assert_eq!(w.fake().counts().queue_waits - waits, expected);
+        assert_eq!(w.fake().counts().round_trips - trips, 1 + expected);
 
         w.put(A, &[3; 40]);
         w.runtime.copyin(&mut w.t, A, 40, SYNC).unwrap();
-        let waits = run(&mut w);
+        let trips = run(&mut w);
         w.runtime.copyout(&mut w.t, A, 40, SYNC, false).unwrap();
         assert_eq!(w.get(A, 40), [9; 40], "the routine");
-        assert_eq!(w.fake().counts().queue_waits - waits, expected);
+        assert_eq!(w.fake().counts().round_trips - trips, 1 + expected);
         w.assert_empty();
     }
+}
+
+#[test]
+fn the_end_of_data_tells_that_a_queue_that_was_forgotten_has_failed() {
+    let mut w = World::new();
+    w.kernel(REGION, |k| k.write(k.slots[0], &[9; 40]));
+    w.put(A, &[1; 40]);
+    w.enter(&[(TO, 40, A)]).unwrap();
+    w.parallel(REGION, &[(FORCE_PRESENT, 40, A)], &tags(1)).unwrap();
+    w.fake().fail(QueueId(1), Error::new(ErrorCode::Execution, "it broke"));
+    let error = w.exit(&[(FROM, 40, A)]).expect_err("its bytes are not what they should be");
+    assert!(error.cause().contains("it broke"), "{error}");
+    assert!(!w.present(A, 40));
+}
+
+#[test]
+fn the_end_of_data_waits_for_no_queue_that_has_not_used_it() {
+    let mut w = World::new();
+    w.kernel(REGION, |k| k.write(k.slots[0], &[9; 40]));
+    w.enter(&[(TO, 40, A), (TO, 40, B)]).unwrap();
+    w.parallel(REGION, &[(FORCE_PRESENT, 40, A)], &tags(1)).unwrap();
+    w.runtime.wait_queue(&mut w.t, 1).unwrap();
+    w.parallel(REGION, &[(FORCE_PRESENT, 40, B)], &tags(2)).unwrap();
+    let trips = w.fake().counts().round_trips;
+    w.exit(&[(FROM, 40, A)]).unwrap();
+    assert_eq!(w.fake().counts().round_trips - trips, 1);
+    assert!(!w.runtime.async_test(&mut w.t, 2).unwrap(), "it was left alone");
+    w.exit(&[(FROM, 40, B)]).unwrap();
+    assert_eq!(w.get(B, 40), [9; 40]);
 }
