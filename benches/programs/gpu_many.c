@@ -4,6 +4,7 @@
    What the first can gain is bounded by its kernels (without copies) and by its largest share (drawn alone).
    gcc -O2 -fopenacc -foffload=nvptx-none gpu_many.c -ldl
    Arguments: size of the picture, most iterations. */
+#include "gpu_mandelbrot.h"
 #include "gpu_raw.h"
 #include <openacc.h>
 #include <string.h>
@@ -93,15 +94,7 @@ static void block(unsigned char *restrict part, int size, int from, int to, int 
     for (int row = from; row < to; row++)
         for (int x = 0; x < size; x++) {
             int y = (long)row * stride % size;
-            double cr = -2 + 3.0 * x / size, ci = -1.5 + 3.0 * y / size, zr = 0, zi = 0;
-            int n = 0;
-            while (n < iterations && zr * zr + zi * zi < 4) {
-                double t = zr * zr - zi * zi + cr;
-                zi = 2 * zr * zi + ci;
-                zr = t;
-                n++;
-            }
-            part[(size_t)(row - from) * size + x] = n;
+            MANDELBROT(part[(size_t)(row - from) * size + x], x, y, size, iterations);
         }
 }
 

@@ -4,6 +4,7 @@
    of its edges a third, which two queues can't even out (at most 1.5 times the speed).
    gcc -O2 -fopenacc -foffload=nvptx-none gpu_overlap.c -ldl
    Argument: size of the picture. */
+#include "gpu_mandelbrot.h"
 #include "gpu_raw.h"
 #include <openacc.h>
 #include <string.h>
@@ -27,15 +28,7 @@ static void rows(unsigned char *restrict image, int from, int to, int queue)
             int y = (long)row * STRIDE % size, end = (part + 1) * COLUMNS < size ? (part + 1) * COLUMNS : size;
 #pragma acc loop vector
             for (int x = part * COLUMNS; x < end; x++) {
-                double cr = -2 + 3.0 * x / size, ci = -1.5 + 3.0 * y / size, zr = 0, zi = 0;
-                int n = 0;
-                while (n < iterations && zr * zr + zi * zi < 4) {
-                    double t = zr * zr - zi * zi + cr;
-                    zi = 2 * zr * zi + ci;
-                    zr = t;
-                    n++;
-                }
-                image[(size_t)row * size + x] = n;
+                MANDELBROT(image[(size_t)row * size + x], x, y, size, iterations);
             }
         }
 }

@@ -2,6 +2,7 @@
    order of two queues allows.
    gcc -O2 -fopenacc -foffload=nvptx-none gpu_pipeline.c -ldl
    Arguments: size of the image, blocks, most iterations. */
+#include "gpu_mandelbrot.h"
 #include "gpu_raw.h"
 #include <openacc.h>
 #include <string.h>
@@ -17,15 +18,7 @@ static void block(unsigned char *restrict image, int size, int from, int to, int
 #pragma acc parallel loop collapse(2) gang vector present(image[0:(size_t)size * size]) async(queue)
     for (int y = from; y < to; y++)
         for (int x = 0; x < size; x++) {
-            double cr = -2 + 3.0 * x / size, ci = -1.5 + 3.0 * y / size, zr = 0, zi = 0;
-            int n = 0;
-            while (n < iterations && zr * zr + zi * zi < 4) {
-                double t = zr * zr - zi * zi + cr;
-                zi = 2 * zr * zi + ci;
-                zr = t;
-                n++;
-            }
-            image[(size_t)y * size + x] = n;
+            MANDELBROT(image[(size_t)y * size + x], x, y, size, iterations);
         }
 }
 
