@@ -91,7 +91,7 @@ static void integers(void)
     INTEGERS(unsigned long, 120000000000000, 0)
 }
 
-/* GCC does these under a lock. On an H200 its code did not get that within 10 s, under whatever runtime. */
+/* GCC does these under a lock. On an H200 they did not end within 60 s, under whatever runtime. */
 static void under_lock(void)
 {
     CASE(short, +, 5, (short)(a[i] % 3 - 1), s += v)

@@ -1,7 +1,7 @@
 //! How many gangs a region gets whose number is open.
 //!
 //! Gangs have equal parts of a loop. Where iterations differ in work, many gangs, which follow one another, even that out; but
-//! a gang costs 0.2 ns (with 32 workers 2 ns) even if there is nothing for it, which a short region feels. So a long region gets
+//! a gang costs 0.2 ns (with 32 workers 2 to 6 ns) even if there is nothing for it, which a short region feels. So a long region gets
 //! many and a short one few, by events of the driver around some of its launches. No result depends on it: regions whose gangs update
 //! the same memory, as reductions do, always get few.
 

@@ -373,7 +373,7 @@ pub(crate) fn is_pinned(stream: &Stream, range: HostRange) -> bool {
         let (mut kind, mut attribute) = (0u32, TYPE);
         let mut value = (&raw mut kind).cast();
         // SAFETY: the attribute is a 32-bit number. Memory that the driver doesn't know has 0; the call for a single attribute
-        // says so by an error, which takes five times as long.
+        // says so by an error, which takes longer.
         unsafe { stream.shared.context.driver.cuPointerGetAttributes(1, &raw mut attribute, &raw mut value, address as u64) }
             .is_ok_and(|()| kind != 0)
     };
