@@ -175,6 +175,10 @@ calls! {
         **values = u32::from(memory::is_pinned(address));
         Ok(())
     }
+    fn cuPointerGetAttribute(value: *mut c_uint, _attribute: c_int, address: u64) {
+        *value = 1;
+        if memory::is_pinned(address) { Ok(()) } else { Err(INVALID_VALUE) }
+    }
     fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, raw: *mut c_void) {
         memory::check(to, bytes)?;
         current()?;
