@@ -25,6 +25,7 @@ gpu-bundle: setup
 	scripts/gpu-bundle
 
 lint: setup
+	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 clean:

@@ -16,11 +16,8 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 3] = [
-    ("remote", remote::run),
-    ("mandelbrot", mandelbrot::run),
-    ("present-table", present_table::run),
-];
+const QUESTIONS: [(&str, Ask); 3] =
+    [("remote", remote::run), ("mandelbrot", mandelbrot::run), ("present-table", present_table::run)];
 
 fn main() -> ExitCode {
     let mut asked: Vec<String> = std::env::args().skip(1).collect();

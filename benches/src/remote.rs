@@ -28,6 +28,11 @@ pub(crate) fn run() -> Result<Report, String> {
     }
     report.at_least("copyin of 256 MiB: raw TCP time / Accord's", sent / report.median("copyin")?, "x", 0.8);
     report.at_least("copyout of 256 MiB: raw TCP time / Accord's", received / report.median("copyout")?, "x", 0.8);
-    report.at_least("d2d of 256 MiB, two remote nodes: raw TCP time / Accord's", sent / report.median("d2d")?, "x", 0.8);
+    report.at_least(
+        "d2d of 256 MiB, two remote nodes: raw TCP time / Accord's",
+        sent / report.median("d2d")?,
+        "x",
+        0.8,
+    );
     Ok(report)
 }

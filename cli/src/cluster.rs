@@ -4,9 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::machine;
 use accord_device::{cpu, cuda};
 use accord_proto::v1;
-use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeId, settings,
-};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeId, settings};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 
@@ -80,11 +78,7 @@ impl Cluster {
         }
         let numbered = view.numbering.into_iter().filter_map(|id| infos.remove(&id.into())).collect();
         let mut devices = number(numbered);
-        devices.extend(infos.into_values().map(|info| DeviceRow {
-            num: None,
-            device_type: type_of(info.kind),
-            info,
-        }));
+        devices.extend(infos.into_values().map(|info| DeviceRow { num: None, device_type: type_of(info.kind), info }));
         let sessions = view
             .sessions
             .into_iter()
@@ -98,8 +92,7 @@ impl Cluster {
                 age_ms: session.age_ms,
             })
             .collect();
-        let coordinator =
-            CoordinatorRow { address: address.to_owned(), uptime_ms: view.uptime_ms, view: view.version };
+        let coordinator = CoordinatorRow { address: address.to_owned(), uptime_ms: view.uptime_ms, view: view.version };
         Ok(Self { coordinator: Some(coordinator), nodes, devices, sessions, note: None })
     }
 

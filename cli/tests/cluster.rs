@@ -197,9 +197,8 @@ fn two_clusters_do_not_meet() {
     }
     for way in ways() {
         let runs = [Run::cluster(way, "1x1"), Run::cluster(way, "2x1")];
-        let script = format!(
-            "{INFO} > $DIR/info.new; mv $DIR/info.new $DIR/info; while [ ! -e $DIR/go ]; do sleep 0.01; done"
-        );
+        let script =
+            format!("{INFO} > $DIR/info.new; mv $DIR/info.new $DIR/info; while [ ! -e $DIR/go ]; do sleep 0.01; done");
         let mut children: Vec<_> = runs.iter().map(|run| run.spawn(&script)).collect();
         for (run, nodes) in runs.iter().zip([1, 2]) {
             let info: Value = serde_json::from_str(&run.await_file("info")).unwrap();

@@ -61,7 +61,8 @@ fn the_first_host_has_its_own_name_and_address_and_reaches_the_bridge() {
         return;
     }
     let run = Run::bare(&[], "3x1");
-    let output = run.output("hostname; ip -4 -o addr show dev eth0; ip route get 10.77.0.3; readlink /proc/self/ns/net");
+    let output =
+        run.output("hostname; ip -4 -o addr show dev eth0; ip route get 10.77.0.3; readlink /proc/self/ns/net");
     let text = stdout(&output);
     assert!(text.starts_with("h1\n"), "{text}");
     assert!(text.contains("10.77.0.1/24") && text.contains("10.77.0.3 dev eth0"), "{text}");
@@ -114,8 +115,7 @@ fn an_interrupt_goes_to_the_program_first() {
     }
 }
 
-const IGNORES_SIGNALS: &str =
-    "trap '' INT TERM; setsid sleep 1000 & touch $DIR/up; while true; do sleep 0.01; done";
+const IGNORES_SIGNALS: &str = "trap '' INT TERM; setsid sleep 1000 & touch $DIR/up; while true; do sleep 0.01; done";
 
 #[test]
 fn a_program_that_ignores_an_interrupt_is_killed() {

@@ -53,7 +53,9 @@ mod tests {
         let parse = |flags: &[&str]| Config::try_parse_from([&["x", "--key-file", "k"][..], flags].concat());
         let config = parse(&["--memory-quota", "2G", "--stream-quota", "4"]).unwrap();
         assert_eq!((config.memory_quota, config.stream_quota), (Some(2 << 30), 4));
-        for bad in [["--memory-quota", "0"], ["--memory-quota", "much"], ["--stream-quota", "0"], ["--stream-quota", "33"]] {
+        for bad in
+            [["--memory-quota", "0"], ["--memory-quota", "much"], ["--stream-quota", "0"], ["--stream-quota", "33"]]
+        {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
     }

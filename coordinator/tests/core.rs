@@ -1,12 +1,12 @@
 //! The core's decisions, one by one: inputs in, effects out, a clock of the test's own.
 
 use accord_coordinator::cluster::{
-    AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal,
-    Registration, Viewer,
+    AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal, Registration,
+    Viewer,
 };
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, ErrorCode, Hardware, Lease, NodeId, OrderPolicy, Rank, SessionGrant,
-    SessionId, SessionRequest,
+    DeviceId, DeviceInfo, DeviceKind, ErrorCode, Hardware, Lease, NodeId, OrderPolicy, Rank, SessionGrant, SessionId,
+    SessionRequest,
 };
 
 const LOST_AFTER: u64 = 2_500;
@@ -195,10 +195,7 @@ fn a_lost_agent_that_comes_back_must_end_what_was_given_up() {
         link: LinkId(2),
         registration: Registration { sessions: vec![grant(id)], ..registration("h1") },
     });
-    assert_eq!(
-        orders(&effects, 2),
-        [&AgentOrder::Registered(NodeId(0)), &AgentOrder::SessionClosed(id)]
-    );
+    assert_eq!(orders(&effects, 2), [&AgentOrder::Registered(NodeId(0)), &AgentOrder::SessionClosed(id)]);
 }
 
 #[test]
@@ -249,13 +246,9 @@ fn a_new_coordinator_takes_running_sessions_and_numbers_over() {
 
     let mut new = Bench { cluster: Cluster::new(Limits::default(), 77_000), now: 0 };
     // The second node comes back first, and keeps its number.
-    let back = |name: &str, node: u32, sessions| Registration {
-        previous: Some(NodeId(node)),
-        sessions,
-        ..registration(name)
-    };
-    let effects =
-        new.give(Input::Register { link: LinkId(1), registration: back("h2", 1, vec![grant(id)]) });
+    let back =
+        |name: &str, node: u32, sessions| Registration { previous: Some(NodeId(node)), sessions, ..registration(name) };
+    let effects = new.give(Input::Register { link: LinkId(1), registration: back("h2", 1, vec![grant(id)]) });
     assert_eq!(orders(&effects, 1)[0], &AgentOrder::Registered(NodeId(1)));
     new.give(Input::Register { link: LinkId(2), registration: back("h1", 0, vec![]) });
     let session = new.cluster.session(id).unwrap();
@@ -407,10 +400,7 @@ fn senseless_registrations_are_refused() {
         assert!(matches!(effects[..], [Effect::RefuseAgent(_, Refusal::Malformed(_))]), "{effects:?}");
     }
     bench.register(1, "h1");
-    assert!(matches!(
-        bench.register(1, "h2")[..],
-        [Effect::RefuseAgent(_, Refusal::Malformed(_))]
-    ));
+    assert!(matches!(bench.register(1, "h2")[..], [Effect::RefuseAgent(_, Refusal::Malformed(_))]));
 }
 
 #[test]

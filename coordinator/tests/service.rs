@@ -113,9 +113,9 @@ impl FakeAgent<'_> {
     /// The next message; none when the coordinator has closed the connection.
     fn try_hear(&mut self) -> Result<Option<coordinator_message::Body>, Status> {
         let inbound = &mut self.inbound;
-        let message = self.runtime.block_on(async {
-            tokio::time::timeout(SOON, inbound.message()).await.expect("a message in time")
-        })?;
+        let message = self
+            .runtime
+            .block_on(async { tokio::time::timeout(SOON, inbound.message()).await.expect("a message in time") })?;
         Ok(message.map(|message| message.body.unwrap()))
     }
 
@@ -184,7 +184,11 @@ fn ranks_on_one_device_are_warned_through_the_door() {
     std::thread::scope(|scope| {
         for door in [&first, &second] {
             let heard = heard.clone();
-            scope.spawn(move || while let Ok(Some(message)) = door.next() { heard.send(message).unwrap() });
+            scope.spawn(move || {
+                while let Ok(Some(message)) = door.next() {
+                    heard.send(message).unwrap()
+                }
+            });
         }
         let warning = warnings.recv_timeout(SOON).unwrap();
         assert!(matches!(&warning, Message::Warning(text) if text.contains("2 ranks of node h1")), "{warning:?}");
@@ -261,8 +265,7 @@ fn another_version_is_refused_by_name() {
     assert_eq!(status.code(), Code::FailedPrecondition);
 
     let hello = Hello { version: 9, ..Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM) };
-    let error =
-        handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap_err();
+    let error = handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap_err();
     assert!(error.cause().contains("protocol 9"), "{error}");
 }
 
@@ -270,8 +273,7 @@ fn another_version_is_refused_by_name() {
 fn the_wrong_lane_is_told_where_it_is() {
     let fixture = Fixture::new();
     let hello = Hello::new(Lane::Command, SessionId(1), 0, FROM_PROGRAM);
-    let error =
-        handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap_err();
+    let error = handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap_err();
     assert!(error.cause().contains("not an agent"), "{error}");
 }
 
@@ -300,8 +302,7 @@ fn garbage_harms_nobody() {
 fn those_who_say_nothing_hold_up_nobody() {
     let fixture = Fixture::new();
     let _agent = fixture.agent("h1");
-    let silent: Vec<TcpStream> =
-        (0..40).map(|_| TcpStream::connect(fixture.coordinator.address()).unwrap()).collect();
+    let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(fixture.coordinator.address()).unwrap()).collect();
     let hello = Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM);
     let mut half = handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap();
     half.write_all(&[1, 0]).unwrap();
@@ -317,8 +318,7 @@ fn bad_messages_at_the_door_end_that_connection_only() {
     let grant = Message::Warning("not yours to send".into()).encode();
     for bad in [&huge[..], &grant[..], &[0; HEADER_LEN][..]] {
         let hello = Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM);
-        let mut stream =
-            handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap();
+        let mut stream = handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap();
         stream.write_all(bad).unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -388,8 +388,7 @@ fn watchers_see_nodes_come_and_the_viewers_numbers() {
     let fixture = Fixture::new();
     let viewer = v1::Viewer { node_name: "h2".into(), ..Default::default() };
     let request = v1::DescribeRequest { version: VERSION, viewer: Some(viewer) };
-    let mut views =
-        fixture.runtime.block_on(fixture.cluster().watch(request)).unwrap().into_inner();
+    let mut views = fixture.runtime.block_on(fixture.cluster().watch(request)).unwrap().into_inner();
     let mut next = || fixture.runtime.block_on(views.message()).unwrap().unwrap();
     assert!(next().nodes.is_empty());
     let _h1 = fixture.agent("h1");

@@ -19,10 +19,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Settings without a meaning; a coordinator that can't be reached or refuses.
-pub(crate) fn connect(
-    trace: Option<Arc<dyn SpanSink>>,
-    kernels: &Arc<Kernels>,
-) -> Result<Box<dyn Cluster>> {
+pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) -> Result<Box<dyn Cluster>> {
     if settings::is_without_devices() {
         return Ok(Box::new(NoDevices));
     }
@@ -88,7 +85,9 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
                 match info.kind {
                     DeviceKind::Cuda if in_cluster && !drives(info) => None,
                     DeviceKind::Cuda => Some(gpus::port(info.clone(), &kernels, trace.clone(), ipc)),
-                    DeviceKind::Cpu => Some(Arc::new(CpuPort::new(info.clone(), kind, worker_program(), trace.clone()))),
+                    DeviceKind::Cpu => {
+                        Some(Arc::new(CpuPort::new(info.clone(), kind, worker_program(), trace.clone())))
+                    }
                 }
             })
             .collect())
@@ -122,19 +121,15 @@ fn worker_environment() -> Vec<(OsString, OsString)> {
 /// This program, for executors elsewhere.
 fn program(trace: bool) -> ProgramSpec {
     let executable = loader::objects().into_iter().find(|object| object.executable);
-    let (exe, build_id) = executable
-        .map(|object| object.spec())
-        .map_or_else(Default::default, |spec| (spec.path, spec.build_id));
+    let (exe, build_id) =
+        executable.map(|object| object.spec()).map_or_else(Default::default, |spec| (spec.path, spec.build_id));
     let text = |text: OsString| String::from_utf8_lossy(text.as_bytes()).into_owned();
     ProgramSpec {
         exe,
         build_id,
         argv0: std::env::args_os().next().map(text).unwrap_or_default(),
         cwd: std::env::current_dir().map(|path| text(path.into())).unwrap_or_default(),
-        env: worker_environment()
-            .into_iter()
-            .map(|(name, value)| format!("{}={}", text(name), text(value)))
-            .collect(),
+        env: worker_environment().into_iter().map(|(name, value)| format!("{}={}", text(name), text(value))).collect(),
         // SAFETY: has no preconditions.
         uid: unsafe { libc::getuid() },
         emulate_nvidia: settings::emulated() == Some(DeviceType::Nvidia),
@@ -145,11 +140,8 @@ fn program(trace: bool) -> ProgramSpec {
 fn coordinator() -> Result<Option<Coordinator>> {
     let Some(address) = settings::value(names::COORDINATOR) else { return Ok(None) };
     let key_file = settings::value(names::KEY_FILE).ok_or_else(|| {
-        Error::new(
-            ErrorCode::InvalidArgument,
-            "ACCORD_COORDINATOR is set, but ACCORD_KEY_FILE is not",
-        )
-        .remedy("set ACCORD_KEY_FILE to the file with the cluster's key")
+        Error::new(ErrorCode::InvalidArgument, "ACCORD_COORDINATOR is set, but ACCORD_KEY_FILE is not")
+            .remedy("set ACCORD_KEY_FILE to the file with the cluster's key")
     })?;
     Ok(Some(Coordinator { address, key: Key::read(Path::new(&key_file))? }))
 }
@@ -162,11 +154,7 @@ fn order() -> Result<Order> {
             Some((rank, ranks)) => Order::Rank { rank, ranks },
             None => Order::Local,
         }),
-        Some(other) => Err(bad(
-            &names::DEVICE_ORDER,
-            other,
-            "use local, global or rank",
-        )),
+        Some(other) => Err(bad(&names::DEVICE_ORDER, other, "use local, global or rank")),
     }
 }
 
@@ -196,11 +184,8 @@ fn cpu_memory() -> Result<Option<u64>> {
 }
 
 fn bad(setting: &names::Setting, value: &str, remedy: &str) -> Error {
-    Error::new(
-        ErrorCode::InvalidArgument,
-        format!("{} is \"{value}\", which has no meaning", setting.name),
-    )
-    .remedy(remedy)
+    Error::new(ErrorCode::InvalidArgument, format!("{} is \"{value}\", which has no meaning", setting.name))
+        .remedy(remedy)
 }
 
 fn host_name() -> String {
@@ -232,10 +217,7 @@ impl Cluster for NoDevices {
         _dst: DevicePtr,
         _len: u64,
     ) -> Result<()> {
-        Err(Error::new(
-            ErrorCode::DeviceUnavailable,
-            format!("there is no device {source} and no device {target}"),
-        ))
+        Err(Error::new(ErrorCode::DeviceUnavailable, format!("there is no device {source} and no device {target}")))
     }
 }
 

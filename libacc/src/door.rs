@@ -9,10 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// thread's state. An error or a panic is reported and ends the program: no frame of the
 /// program is ever unwound, and no made-up value returned. Only after the end of the session, when
 /// destructors of the program still run, a call does nothing.
-pub(crate) fn enter<R: Default>(
-    call: &'static str,
-    body: impl FnOnce(&Runtime, &mut LocalThread) -> Result<R>,
-) -> R {
+pub(crate) fn enter<R: Default>(call: &'static str, body: impl FnOnce(&Runtime, &mut LocalThread) -> Result<R>) -> R {
     enter_without_runtime(call, || {
         if process::is_closed() {
             process::warn_closed(call);
@@ -27,10 +24,7 @@ pub(crate) fn enter<R: Default>(
 }
 
 /// As [`enter`], for functions that must not start anything.
-pub(crate) fn enter_without_runtime<R>(
-    call: &'static str,
-    body: impl FnOnce() -> Result<R>,
-) -> R {
+pub(crate) fn enter_without_runtime<R>(call: &'static str, body: impl FnOnce() -> Result<R>) -> R {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => report::fatal(&error.call(call)),

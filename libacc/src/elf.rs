@@ -8,10 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 /// Reads what `look` wants from the file at `path`; None if it can't be read as ELF.
-fn with_elf<R>(
-    path: &Path,
-    look: impl FnOnce(&ElfFile64<'_, object::Endianness, &ReadCache<File>>) -> R,
-) -> Option<R> {
+fn with_elf<R>(path: &Path, look: impl FnOnce(&ElfFile64<'_, object::Endianness, &ReadCache<File>>) -> R) -> Option<R> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let elf = ElfFile64::parse(&cache).ok()?;
     Some(look(&elf))

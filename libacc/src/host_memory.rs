@@ -26,11 +26,8 @@ impl HostMemory for ProgramMemory {
 
     fn function(&self, address: usize) -> Result<FunctionSpec> {
         let object = loader::holding(address).ok_or_else(|| {
-            Error::new(
-                ErrorCode::InvalidArgument,
-                format!("no loaded object holds the region at {address:#x}"),
-            )
-            .remedy("don't unload an object while one of its regions runs")
+            Error::new(ErrorCode::InvalidArgument, format!("no loaded object holds the region at {address:#x}"))
+                .remedy("don't unload an object while one of its regions runs")
         })?;
         let offset = (address - object.base) as u64;
         let name = self

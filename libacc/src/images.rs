@@ -25,8 +25,7 @@ struct Images {
     unregistered: Vec<usize>,
 }
 
-static IMAGES: Locked<Images> =
-    Locked::new(Images { registered: Vec::new(), unregistered: Vec::new() });
+static IMAGES: Locked<Images> = Locked::new(Images { registered: Vec::new(), unregistered: Vec::new() });
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// Adds an image.

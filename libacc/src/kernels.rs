@@ -107,8 +107,7 @@ mod tests {
 
     #[test]
     fn regions_and_variables_are_found_until_their_object_goes() {
-        let program =
-            Program { functions: [0x1000, 0x1040], variables: [[0x2000, 16]], code: (b"ptx\0", 4) };
+        let program = Program { functions: [0x1000, 0x1040], variables: [[0x2000, 16]], code: (b"ptx\0", 4) };
         let ends = |start: usize, bytes: usize| [start, start + bytes];
         let [f0, f1] = ends(program.functions.as_ptr() as usize, 16);
         let [v0, v1] = ends(program.variables.as_ptr() as usize, 16);
@@ -118,14 +117,7 @@ mod tests {
         let dims = |gangs: usize, workers: usize, vector: usize| gangs | workers << 16 | vector << 32;
         let descriptors = [names[0], dims(0, 1, 32), names[1], dims(10, 4, 64)];
         let variables = [names[2]];
-        let data = [
-            objects.as_ptr() as usize,
-            1,
-            variables.as_ptr() as usize,
-            1,
-            descriptors.as_ptr() as usize,
-            2,
-        ];
+        let data = [objects.as_ptr() as usize, 1, variables.as_ptr() as usize, 1, descriptors.as_ptr() as usize, 2];
         let image = Image {
             version: 0x10001,
             table: table.as_ptr() as usize,

@@ -27,11 +27,7 @@ pub(crate) struct LoadedObject {
 
 /// How often objects were loaded and unloaded so far. Costs some ten nanoseconds.
 pub(crate) fn changes() -> (u64, u64) {
-    unsafe extern "C" fn first(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        data: *mut c_void,
-    ) -> c_int {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
         // SAFETY: the loader passes a valid record, and `data` is the pair below.
         unsafe { *data.cast::<(u64, u64)>() = ((*info).dlpi_adds, (*info).dlpi_subs) };
         1
@@ -90,14 +86,7 @@ impl LoadedObject {
         let Some(strings) = self.dynamic_strings() else { return false };
         signs.iter().any(|sign| {
             // SAFETY: both slices are valid for their lengths.
-            let hit = unsafe {
-                libc::memmem(
-                    strings.as_ptr().cast(),
-                    strings.len(),
-                    sign.as_ptr().cast(),
-                    sign.len(),
-                )
-            };
+            let hit = unsafe { libc::memmem(strings.as_ptr().cast(), strings.len(), sign.as_ptr().cast(), sign.len()) };
             !hit.is_null()
         })
     }
@@ -153,9 +142,7 @@ impl RawObject<'_> {
             return &[];
         }
         // SAFETY: the loader gives the address and number of the object's program headers.
-        unsafe {
-            std::slice::from_raw_parts(self.info.dlpi_phdr, usize::from(self.info.dlpi_phnum))
-        }
+        unsafe { std::slice::from_raw_parts(self.info.dlpi_phdr, usize::from(self.info.dlpi_phnum)) }
     }
 
     fn base(&self) -> usize {
@@ -212,8 +199,7 @@ impl RawObject<'_> {
         self.headers().iter().filter(|header| header.p_type == libc::PT_NOTE).find_map(|header| {
             let start = self.base().wrapping_add(header.p_vaddr as usize) as *const u8;
             // SAFETY: a note segment is part of a loaded segment.
-            let notes =
-                unsafe { std::slice::from_raw_parts(start, header.p_memsz as usize) };
+            let notes = unsafe { std::slice::from_raw_parts(start, header.p_memsz as usize) };
             build_id_in(notes, header.p_align as usize)
         })
     }
@@ -225,19 +211,13 @@ fn each_object(visit: &mut dyn FnMut(&RawObject<'_>) -> bool) {
         visit: &'a mut dyn FnMut(&RawObject<'_>) -> bool,
         first: bool,
     }
-    unsafe extern "C" fn step(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        data: *mut c_void,
-    ) -> c_int {
+    unsafe extern "C" fn step(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
         // SAFETY: `data` is the Walk below, used by nobody else during the call; the loader's
         // record is valid.
         let (walk, info) = unsafe { (&mut *data.cast::<Walk<'_>>(), &*info) };
         let first = std::mem::replace(&mut walk.first, false);
         // A panic must not unwind into the loader.
-        let stop = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            (walk.visit)(&RawObject { info, first })
-        }));
+        let stop = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (walk.visit)(&RawObject { info, first })));
         c_int::from(stop.unwrap_or(true))
     }
     let mut walk = Walk { visit, first: true };
@@ -249,9 +229,8 @@ fn each_object(visit: &mut dyn FnMut(&RawObject<'_>) -> bool) {
 fn build_id_in(notes: &[u8], align: usize) -> Option<String> {
     const GNU_BUILD_ID: u32 = 3;
     let align = if align == 8 { 8 } else { 4 };
-    let word = |at: usize| -> Option<u32> {
-        Some(u32::from_ne_bytes(notes.get(at..at.checked_add(4)?)?.try_into().ok()?))
-    };
+    let word =
+        |at: usize| -> Option<u32> { Some(u32::from_ne_bytes(notes.get(at..at.checked_add(4)?)?.try_into().ok()?)) };
     let mut at = 0usize;
     loop {
         let (name_len, len, kind) = (word(at)? as usize, word(at + 4)? as usize, word(at + 8)?);

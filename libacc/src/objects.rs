@@ -101,10 +101,7 @@ impl Known {
         });
 
         for object in loaded {
-            let table = images
-                .iter()
-                .map(|image| image.table)
-                .find(|table| object.span.contains(table));
+            let table = images.iter().map(|image| image.table).find(|table| object.span.contains(table));
             match self.objects.iter_mut().find(|known| known.is(&object)) {
                 // Its constructor may run long after it was loaded, and it needs nothing new:
                 // the section was read already.
@@ -193,8 +190,7 @@ pub(crate) fn parts_of_host_table(table: usize) -> Option<[Range<usize>; 2]> {
 
 /// Says under `ACCORD_DEBUG` what an object has.
 fn describe(object: &LoadedObject, globals: &[Global], images: &[Image]) {
-    let mut text =
-        format!("accord: {}: {} declare variables", object.path, globals.len());
+    let mut text = format!("accord: {}: {} declare variables", object.path, globals.len());
     let of_object = |image: &&Image| object.span.contains(&image.table);
     if globals.is_empty() && !images.iter().any(|image| of_object(&image)) {
         return;

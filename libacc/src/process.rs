@@ -77,9 +77,7 @@ pub(crate) fn is_closed() -> bool {
 pub(crate) fn warn_closed(call: &str) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        report::print(&format!(
-            "accord: {call} was called after the end of the program and has no effect\n"
-        ));
+        report::print(&format!("accord: {call} was called after the end of the program and has no effect\n"));
     });
 }
 

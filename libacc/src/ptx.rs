@@ -61,20 +61,14 @@ impl PtxImage {
     pub(crate) unsafe fn read(image: &Image, functions: usize, variables: usize) -> Result<Self> {
         let device_version = image.version & 0xffff;
         if image.target != TARGET_NVPTX || device_version > DEVICE_VERSION_MAX {
-            return Err(refused(&format!(
-                "it is of target {} and version {device_version}",
-                image.target
-            )));
+            return Err(refused(&format!("it is of target {} and version {device_version}", image.target)));
         }
         // From GCC 13 on one word comes first.
         let start = image.data + if image.version >> 16 >= 2 { 8 } else { 0 };
         // SAFETY: the caller's promise: the three lists are laid out like this.
         let this = unsafe {
             Self {
-                objects: list::<RawObject>(start)?
-                    .iter()
-                    .map(|object| (object.code, object.size))
-                    .collect(),
+                objects: list::<RawObject>(start)?.iter().map(|object| (object.code, object.size)).collect(),
                 variables: list::<usize>(start + 16)?.to_vec(),
                 functions: list::<RawFunction>(start + 32)?
                     .iter()
@@ -151,10 +145,7 @@ mod tests {
             Self {
                 objects: [RawObject { code: 1, size: 2 }, RawObject { code: 3, size: 4 }],
                 variables: [5],
-                functions: [
-                    RawFunction { name: 6, dims: [0, 1, 32] },
-                    RawFunction { name: 7, dims: [10, 4, 64] },
-                ],
+                functions: [RawFunction { name: 6, dims: [0, 1, 32] }, RawFunction { name: 7, dims: [10, 4, 64] }],
             }
         }
 

@@ -82,10 +82,7 @@ pub(crate) fn runtime() -> Result<Settings> {
     Ok(Settings {
         device_type: value(settings::ACC_DEVICE_TYPE).map(|text| device_type(&text)).transpose()?,
         device_num: value(settings::ACC_DEVICE_NUM).map(|text| device_num(&text)).transpose()?,
-        default_dims: value(settings::GOMP_OPENACC_DIM)
-            .map(|text| launch_dims(&text))
-            .transpose()?
-            .unwrap_or_default(),
+        default_dims: value(settings::GOMP_OPENACC_DIM).map(|text| launch_dims(&text)).transpose()?.unwrap_or_default(),
         debug: debug(),
         pageable: value(settings::PAGE_LOCK).map_or(Ok(false), |text| is_off(settings::PAGE_LOCK, &text))?,
     })
@@ -129,11 +126,8 @@ fn device_type(text: &str) -> Result<DeviceType> {
 
 fn device_num(text: &str) -> Result<u32> {
     text.trim().parse().map_err(|_| {
-        Error::new(
-            ErrorCode::InvalidArgument,
-            format!("ACC_DEVICE_NUM is \"{text}\", which is no device number"),
-        )
-        .remedy("set it to 0 or more, or unset it")
+        Error::new(ErrorCode::InvalidArgument, format!("ACC_DEVICE_NUM is \"{text}\", which is no device number"))
+            .remedy("set it to 0 or more, or unset it")
     })
 }
 

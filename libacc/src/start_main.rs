@@ -8,15 +8,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 type Main = unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
-type StartMain = unsafe extern "C" fn(
-    Main,
-    c_int,
-    *mut *mut c_char,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-    *mut c_void,
-) -> c_int;
+type StartMain =
+    unsafe extern "C" fn(Main, c_int, *mut *mut c_char, *mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int;
 
 /// The environment that the kernel passed, as an array that ends with null.
 static ENVIRONMENT: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
@@ -84,11 +77,7 @@ unsafe extern "C" fn __libc_start_main(
 static PROGRAM_MAIN: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
 /// Loads profiling libraries, which may want to see everything, and goes on with `main`.
-unsafe extern "C-unwind" fn profiled_main(
-    argc: c_int,
-    argv: *mut *mut c_char,
-    environment: *mut *mut c_char,
-) -> c_int {
+unsafe extern "C-unwind" fn profiled_main(argc: c_int, argv: *mut *mut c_char, environment: *mut *mut c_char) -> c_int {
     report::install_panic_hook();
     crate::door::enter_without_runtime("ACC_PROFLIB", || {
         prof::load_libraries();

@@ -53,10 +53,5 @@ impl Tracer {
 
 fn device(num: u32, port: &dyn Port) -> TraceDevice {
     let info = port.info();
-    TraceDevice {
-        id: info.id,
-        num: DeviceNum(num),
-        node_name: info.node_name.clone(),
-        name: info.name.clone(),
-    }
+    TraceDevice { id: info.id, num: DeviceNum(num), node_name: info.node_name.clone(), name: info.name.clone() }
 }

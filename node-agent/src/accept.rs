@@ -78,10 +78,8 @@ impl Handshakes {
     /// Waits until there are few enough. They all have a deadline, so that this ends.
     fn begin(this: &Arc<Self>) -> Turn {
         let count = this.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut count = this
-            .fewer
-            .wait_while(count, |count| *count >= HANDSHAKES_MAX)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut count =
+            this.fewer.wait_while(count, |count| *count >= HANDSHAKES_MAX).unwrap_or_else(PoisonError::into_inner);
         *count += 1;
         drop(count);
         Turn(this.clone())

@@ -36,9 +36,10 @@ pub fn run(config: &Config) -> Result<(), String> {
         &InventoryConfig { cpu_devices: config.cpu_devices, cpu_memory: config.cpu_memory },
         &topology,
     );
-    let libacc = config.libacc.as_ref().map(|path| {
-        path.canonicalize().map_err(|error| format!("cannot find libacc at {}: {error}", path.display()))
-    });
+    let libacc = config
+        .libacc
+        .as_ref()
+        .map(|path| path.canonicalize().map_err(|error| format!("cannot find libacc at {}: {error}", path.display())));
     let libacc = libacc.transpose()?;
 
     let listener = TcpListener::bind(config.listen)

@@ -36,11 +36,25 @@ pub struct Config {
 
     /// Whether this machine's GPUs are offered: auto, all that the driver shows to this agent (CUDA_VISIBLE_DEVICES
     /// counts), or off.
-    #[arg(long, env = "ACCORD_GPUS", value_name = "auto|off", value_enum, hide_possible_values = true, default_value = "auto")]
+    #[arg(
+        long,
+        env = "ACCORD_GPUS",
+        value_name = "auto|off",
+        value_enum,
+        hide_possible_values = true,
+        default_value = "auto"
+    )]
     pub gpus: Gpus,
 
     /// Whether GPUs that different processes of this machine drive copy to each other directly.
-    #[arg(long, env = "ACCORD_IPC", value_name = "on|off", value_enum, hide_possible_values = true, default_value = "on")]
+    #[arg(
+        long,
+        env = "ACCORD_IPC",
+        value_name = "on|off",
+        value_enum,
+        hide_possible_values = true,
+        default_value = "on"
+    )]
     pub ipc: Ipc,
 
     /// CPU devices to divide the cores into [default: one per NUMA node, none beside GPUs].

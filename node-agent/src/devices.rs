@@ -40,9 +40,10 @@ impl DeviceFactory for NodeDevices {
     }
 
     fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
-        let info = self.devices.iter().find(|info| info.id.ordinal == ordinal).ok_or_else(|| {
-            Error::new(ErrorCode::DeviceUnavailable, format!("the node offers no device {ordinal}"))
-        })?;
+        let info =
+            self.devices.iter().find(|info| info.id.ordinal == ordinal).ok_or_else(|| {
+                Error::new(ErrorCode::DeviceUnavailable, format!("the node offers no device {ordinal}"))
+            })?;
         self.start(info, work, output).map_err(|error| error.node(&info.node_name))
     }
 }
@@ -106,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_there_is_named() {
-        let devices = NodeDevices { devices: Vec::new(), libacc: None, cache: None, ipc: true, printed: OnceLock::new() };
+        let devices =
+            NodeDevices { devices: Vec::new(), libacc: None, cache: None, ipc: true, printed: OnceLock::new() };
         let work = Work { program: ProgramSpec::default(), images: Arc::default() };
         let output: OutputSink = Arc::new(|_, _| {});
         let error = devices.create(&work, 3, output).err().expect("there is none");

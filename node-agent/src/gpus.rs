@@ -67,13 +67,10 @@ pub(crate) fn look(program: &Path, node_name: &str) -> Vec<DeviceInfo> {
 
 /// Has another process look. The error says what to do.
 fn ask(program: &Path, limit: Duration) -> Result<Gpus, String> {
-    let failed = |error: std::io::Error| format!("the process that looks for GPUs can't be started: {error}; raise ulimit -u");
-    let mut child = Command::new(program)
-        .arg(ARGUMENT)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
+    let failed =
+        |error: std::io::Error| format!("the process that looks for GPUs can't be started: {error}; raise ulimit -u");
+    let mut child =
+        Command::new(program).arg(ARGUMENT).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
     let process = Pid::from_raw(i32::try_from(child.id()).unwrap_or(0))
         .ok_or(std::io::ErrorKind::NotFound.into())
         .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(Into::into));

@@ -89,10 +89,7 @@ fn available_memory(meminfo: &str, cgroup: Option<u64>) -> u64 {
 /// Bytes that the control group (version 2 or 1) still allows, if it limits memory at all.
 fn cgroup_limit(root: &Path) -> Option<u64> {
     let number = |path: &str| std::fs::read_to_string(root.join(path)).ok()?.trim().parse::<u64>().ok();
-    let pairs = [
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ];
+    let pairs = [("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")];
     pairs.iter().find_map(|(limit, usage)| {
         let limit = number(limit)?;
         Some(limit.saturating_sub(number(usage).unwrap_or(0)))

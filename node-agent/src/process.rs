@@ -70,10 +70,7 @@ impl Spawner {
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(Into::into))
             .and_then(|process| send_start(&control, start).map(|()| process));
         match handle {
-            Ok(process) => Ok((
-                ExecutorProcess { control, turn: Mutex::default(), process, id: child.id() },
-                child,
-            )),
+            Ok(process) => Ok((ExecutorProcess { control, turn: Mutex::default(), process, id: child.id() }, child)),
             Err(error) => {
                 // It can't have done anything yet.
                 let _ = child.kill();

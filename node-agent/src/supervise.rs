@@ -80,11 +80,7 @@ struct Executor {
 
 impl Supervisor {
     /// A supervisor without executors.
-    pub(crate) fn new(
-        settings: Settings,
-        spawner: Spawner,
-        events: tokio::sync::mpsc::Sender<Event>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(settings: Settings, spawner: Spawner, events: tokio::sync::mpsc::Sender<Event>) -> Arc<Self> {
         Arc::new(Self { settings, spawner, events, state: Mutex::default(), changed: Condvar::new() })
     }
 
@@ -168,10 +164,7 @@ impl Supervisor {
     /// If that is gone.
     pub(crate) fn deliver(&self, stream: &TcpStream, hello: &Hello) -> Result<()> {
         let executor = self.executor(hello.session)?;
-        executor
-            .process
-            .send(stream, hello)
-            .inspect_err(|_| self.discard(hello.session, executor.number))
+        executor.process.send(stream, hello).inspect_err(|_| self.discard(hello.session, executor.number))
     }
 
     /// Ends all executors; returns when they have, or have had time enough.
@@ -192,7 +185,10 @@ impl Supervisor {
         self.check(&state, session)?;
         state.executors.get(&session).cloned().ok_or_else(|| {
             let name = &self.settings.node_name;
-            Error::new(ErrorCode::DeviceUnavailable, format!("session {session} has no executor on node {name} any more"))
+            Error::new(
+                ErrorCode::DeviceUnavailable,
+                format!("session {session} has no executor on node {name} any more"),
+            )
         })
     }
 
@@ -212,10 +208,8 @@ impl Supervisor {
                 before.end();
             }
             let is_there = |state: &mut State| state.executors.contains_key(&session);
-            let (now, waited) = self
-                .changed
-                .wait_timeout_while(state, REPLACE_MAX, is_there)
-                .unwrap_or_else(PoisonError::into_inner);
+            let (now, waited) =
+                self.changed.wait_timeout_while(state, REPLACE_MAX, is_there).unwrap_or_else(PoisonError::into_inner);
             if waited.timed_out() {
                 let why = format!("the executor of session {session} does not end");
                 return Err(Error::new(ErrorCode::DeviceUnavailable, why).remedy("try again"));

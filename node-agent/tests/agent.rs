@@ -190,10 +190,9 @@ fn a_refused_agent_says_why_and_ends() {
     let cluster = Cluster::new();
     let other = cluster.dir.path().join("other");
     std::fs::write(&other, [7; 32]).unwrap();
-    for (key_file, complaint) in [
-        (other, "ACCORD_KEY_FILE"),
-        (cluster.dir.path().join("none"), "cannot read the key file"),
-    ] {
+    for (key_file, complaint) in
+        [(other, "ACCORD_KEY_FILE"), (cluster.dir.path().join("none"), "cannot read the key file")]
+    {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_accord-node-agent"))
             .args(["--coordinator", &cluster.coordinator.address().to_string(), "--node", "h1"])
             .arg("--key-file")

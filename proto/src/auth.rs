@@ -51,12 +51,8 @@ pub struct Checker {
 
 impl Interceptor for Checker {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let token = request
-            .metadata()
-            .get(HEADER)
-            .and_then(|value| value.to_str().ok())
-            .and_then(unhex)
-            .unwrap_or_default();
+        let token =
+            request.metadata().get(HEADER).and_then(|value| value.to_str().ok()).and_then(unhex).unwrap_or_default();
         match self.mac.clone().verify_slice(&token) {
             Ok(()) => Ok(request),
             Err(_) => Err(Status::unauthenticated(

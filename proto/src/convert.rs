@@ -2,8 +2,8 @@
 
 use crate::{VERSION, v1};
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Hardware, NearDevice, NearKind, NodeId, NumaNode, OrderPolicy,
-    Rank, SessionGrant, SessionId,
+    DeviceId, DeviceInfo, DeviceKind, Hardware, NearDevice, NearKind, NodeId, NumaNode, OrderPolicy, Rank,
+    SessionGrant, SessionId,
 };
 use std::fmt;
 

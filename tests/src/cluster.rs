@@ -102,13 +102,7 @@ struct Part {
 impl Cluster {
     /// A cluster of 1 host with 1 device of 512 MiB, to be changed.
     pub fn builder() -> ClusterBuilder {
-        ClusterBuilder {
-            hosts: 1,
-            devices: 1,
-            memory: "512M".to_owned(),
-            gpus: Vec::new(),
-            environment: Vec::new(),
-        }
+        ClusterBuilder { hosts: 1, devices: 1, memory: "512M".to_owned(), gpus: Vec::new(), environment: Vec::new() }
     }
 
     fn start(size: ClusterBuilder) -> Result<Self> {
@@ -118,8 +112,7 @@ impl Cluster {
         restrict(&key)?;
         let mark = format!("cluster.{}.{}", std::process::id(), folder.path().display());
         let agents = (0..size.hosts).map(|_| None).collect();
-        let mut cluster =
-            Self { size, folder, address: "127.0.0.1:0".to_owned(), coordinator: None, agents, mark };
+        let mut cluster = Self { size, folder, address: "127.0.0.1:0".to_owned(), coordinator: None, agents, mark };
         cluster.start_coordinator()?;
         for host in 0..cluster.agents.len() {
             cluster.start_agent(host)?;

@@ -68,7 +68,11 @@ impl Job {
         let mut command = Command::new(program.into());
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if text.starts_with("ACC_") || text.starts_with("ACCORD_") || text.starts_with("GOMP_") || text == "LD_PRELOAD" {
+            if text.starts_with("ACC_")
+                || text.starts_with("ACCORD_")
+                || text.starts_with("GOMP_")
+                || text == "LD_PRELOAD"
+            {
                 command.env_remove(&name);
             }
         }

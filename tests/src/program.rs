@@ -163,9 +163,7 @@ impl Program {
         for line in text.lines().map_while(|line| line.strip_prefix(language.comment())) {
             let line = line.trim();
             if let Some((word @ ("BUILD" | "RUN" | "EXPECT"), rest)) = line.split_once(' ') {
-                program
-                    .say(word, rest.trim())
-                    .map_err(|why| format!("{}: `{line}`: {why}", program.path.display()))?;
+                program.say(word, rest.trim()).map_err(|why| format!("{}: `{line}`: {why}", program.path.display()))?;
             }
         }
         Ok(program)

@@ -135,12 +135,10 @@ fn everything_that_programs_need_is_exported() {
 
 #[test]
 fn nothing_else_is_exported() {
-    let allowed: BTreeSet<String> =
-        required().into_iter().chain(OTHERS.iter().map(|&name| name.to_owned())).collect();
+    let allowed: BTreeSet<String> = required().into_iter().chain(OTHERS.iter().map(|&name| name.to_owned())).collect();
     let exported = exports(&libacc().unwrap()).unwrap();
     // Routines of newer versions of the specification may come without a change here.
-    let unexpected: Vec<_> =
-        exported.difference(&allowed).filter(|name| !name.starts_with("acc_")).collect();
+    let unexpected: Vec<_> = exported.difference(&allowed).filter(|name| !name.starts_with("acc_")).collect();
     assert!(unexpected.is_empty(), "libacc.so also exports {unexpected:?}");
 }
 

@@ -3,8 +3,8 @@
 use accord_runtime::ports::{Cluster, HostMemory, Port, ReadWhen};
 use accord_runtime::{Entries, LocalThread, Placement, Runtime, Settings};
 use accord_types::{
-    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange,
-    LaunchDims, NodeId, QueueId, Result,
+    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
+    NodeId, QueueId, Result,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -162,12 +162,17 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     let arrays = [0x10_0000, 0x20_0000, 0x30_0000, 0x40_0000];
     let mut hosts = arrays.to_vec();
     runtime
-        .enter_data(&mut thread, NORMAL, &mut Entries { hosts: &mut hosts, sizes: &[4096; 4], kinds: &[TO; 4] }, -2, &[])
+        .enter_data(
+            &mut thread,
+            NORMAL,
+            &mut Entries { hosts: &mut hosts, sizes: &[4096; 4], kinds: &[TO; 4] },
+            -2,
+            &[],
+        )
         .expect("enter data");
     // Four present arrays, two scalars, and a loop's index as GCC maps it inside a data construct.
-    let (sizes, kinds) = ([4096, 4096, 4096, 4096, 8, 4, 4], [
-        FORCE_PRESENT, FORCE_PRESENT, TOFROM, TOFROM, TO, TO, TOFROM,
-    ]);
+    let (sizes, kinds) =
+        ([4096, 4096, 4096, 4096, 8, 4, 4], [FORCE_PRESENT, FORCE_PRESENT, TOFROM, TOFROM, TO, TO, TOFROM]);
     let launch = |thread: &mut LocalThread, queue: &[u32]| {
         let mut hosts = [arrays[0], arrays[1], arrays[2], arrays[3], 0x7000, 0x7010, 0x7020];
         let mut entries = Entries { hosts: &mut hosts, sizes: &sizes, kinds: &kinds };

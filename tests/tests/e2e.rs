@@ -1,6 +1,8 @@
 //! Whole programs over a cluster of three hosts with two devices each.
 
-use accord_tests::{Cluster, Job, Result, Tool, Variant, compile_mpi, example, libacc, repository_file, test_program, tool};
+use accord_tests::{
+    Cluster, Job, Result, Tool, Variant, compile_mpi, example, libacc, repository_file, test_program, tool,
+};
 use std::path::Path;
 use std::process::Command;
 
@@ -14,8 +16,7 @@ fn cluster() -> Result<Cluster> {
 /// Runs an example over a fresh cluster; gives its output.
 fn run_example(program: &Path, arguments: &[&str]) -> Result<String> {
     let cluster = cluster()?;
-    let finished =
-        cluster.job(0, program)?.env("ACCORD_EMULATE", "nvidia").args(arguments.iter().copied()).run()?;
+    let finished = cluster.job(0, program)?.env("ACCORD_EMULATE", "nvidia").args(arguments.iter().copied()).run()?;
     Ok(finished.success()?.stdout)
 }
 
@@ -97,8 +98,7 @@ fn d2d_between_all_pairs() {
 fn programs_on_all_hosts_at_the_same_time() {
     let cluster = cluster().unwrap();
     let program = test_program("c/devices_each.c").unwrap();
-    let started: Vec<_> =
-        (0..3).map(|host| cluster.job(host, &program).unwrap().start().unwrap()).collect();
+    let started: Vec<_> = (0..3).map(|host| cluster.job(host, &program).unwrap().start().unwrap()).collect();
     for running in started {
         running.finish().unwrap().success().unwrap();
     }
@@ -196,7 +196,9 @@ fn mpi_ranks_have_sessions_of_their_own() {
 #[test]
 fn accord_run_passes_exit_codes_and_arguments() {
     let program = test_program("cluster/device_count.c").unwrap();
-    for (options, devices) in [(vec![], 3), (vec!["--local-cluster", "2x2"], 4), (vec!["--local-cluster", "2x2", "--loopback"], 4)] {
+    for (options, devices) in
+        [(vec![], 3), (vec!["--local-cluster", "2x2"], 4), (vec!["--local-cluster", "2x2", "--loopback"], 4)]
+    {
         let finished = Job::new(tool(Tool::Accord).unwrap())
             .env("ACCORD_LIBACC", libacc().unwrap())
             .env("ACCORD_CPU_DEVICES", "3")

@@ -1,6 +1,8 @@
 //! `accord explain image` of programs as users compile them.
 
-use accord_tests::{Compiled, Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, repository_file, tool};
+use accord_tests::{
+    Compiled, Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, repository_file, tool,
+};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,7 +57,10 @@ fn optimized_regions_take_their_block_as_parameter() {
     assert_eq!((&told["regions"], &told["by_parameter"]), (&5.into(), &5.into()), "{told:#}");
     let image = image(&told);
     assert_eq!(image["id"].as_str().unwrap().len(), 64);
-    assert!(image["ptx"].as_array().unwrap().iter().all(|ptx| ptx["target"].as_str().unwrap().starts_with("sm_")), "{image:#}");
+    assert!(
+        image["ptx"].as_array().unwrap().iter().all(|ptx| ptx["target"].as_str().unwrap().starts_with("sm_")),
+        "{image:#}"
+    );
     // Lines are those of the directives.
     for (number, line, dims, slots) in [
         (0, 16, [None, Some(1), Some(32)], 4),
@@ -92,7 +97,10 @@ fn unoptimized_regions_go_by_memory_and_the_remedy_is_told() {
     assert_eq!(block["way"], "memory");
     assert!(block["remedy"].as_str().unwrap().contains("-O2"), "{block}");
     let text = text(&program);
-    assert!(text.contains("memory [1]") && text.contains("All 5 regions get their argument blocks by memory"), "{text}");
+    assert!(
+        text.contains("memory [1]") && text.contains("All 5 regions get their argument blocks by memory"),
+        "{text}"
+    );
     assert_eq!(text.matches("compile with -O2").count(), 1, "reasons are told once: {text}");
 }
 
@@ -130,7 +138,8 @@ fn shared_objects_are_explained_alone_and_with_their_program() {
     assert_eq!(image(&alone)["variables"][0]["bytes"], 4, "{alone:#}");
     // The program loads it only when it runs, and says so.
     refused(&built.program, 1, "no regions");
-    let finished = job(&built.program).unwrap().env("LD_PRELOAD", &plugin).arg("--json").run().unwrap().success().unwrap();
+    let finished =
+        job(&built.program).unwrap().env("LD_PRELOAD", &plugin).arg("--json").run().unwrap().success().unwrap();
     let told: Value = serde_json::from_str(&finished.stdout).unwrap();
     assert_eq!(image(&told), image(&alone));
 }
@@ -141,7 +150,11 @@ fn nothing_of_main_runs_and_constructors_get_no_device() {
     // There, the program itself fails: it asks for a type of device that is not to be had.
     let finished = job(&program).unwrap().env("ACC_DEVICE_TYPE", "radeon").run().unwrap().success().unwrap();
     assert!(finished.stdout.contains("The region gets its argument block"), "{}", finished.report());
-    assert!(!finished.stdout.contains("has printed") && !finished.stderr.contains("complained"), "{}", finished.report());
+    assert!(
+        !finished.stdout.contains("has printed") && !finished.stderr.contains("complained"),
+        "{}",
+        finished.report()
+    );
     assert!(!finished.stdout.contains("main has run"), "{}", finished.report());
     let told = json(&program);
     let only = &image(&told)["regions"][0];
@@ -189,8 +202,11 @@ fn what_cant_be_explained_says_why() {
         }
         refused(&file, code, why);
     }
-    std::fs::write(&source, "#include <unistd.h>\n__attribute__((constructor)) void f(void) { _exit(7); }\nint main(void) { return 0; }\n")
-        .unwrap();
+    std::fs::write(
+        &source,
+        "#include <unistd.h>\n__attribute__((constructor)) void f(void) { _exit(7); }\nint main(void) { return 0; }\n",
+    )
+    .unwrap();
     let file = folder.path().join("ends");
     assert!(Command::new("gcc").arg("-o").arg(&file).arg(&source).status().unwrap().success());
     refused(&file, 125, "exit code 7 before its main");

@@ -411,7 +411,8 @@ fn garbage_half_and_enormous_frames_are_thrown_out_and_hurt_nobody() {
     enormous.extend((1u64 << 60).to_le_bytes().repeat(32));
     let garbage: Vec<u8> = (0..4096u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for address in [cluster.address().to_owned(), agent_address(&cluster)] {
-        for bytes in [&garbage[..], &enormous[..], &enormous[..9], b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff"] {
+        for bytes in [&garbage[..], &enormous[..], &enormous[..9], b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff"]
+        {
             assert!(thrown_out(&address, bytes), "{address} keeps {} bytes and silence", bytes.len());
         }
     }

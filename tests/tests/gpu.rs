@@ -2,7 +2,9 @@
 
 mod driver;
 
-use accord_tests::{Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, repository_file, tool};
+use accord_tests::{
+    Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, repository_file, tool,
+};
 use driver::driver;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +30,8 @@ fn a_program_runs_on_all_gpus_of_the_machine() {
 #[test]
 fn a_program_waits_for_a_slow_gpu() {
     let (program, driver) = (program().unwrap(), driver());
-    let finished = job(&program, driver.path()).unwrap().env("FAKE_CUDA_SLOW", "2000").run().unwrap().success().unwrap();
+    let finished =
+        job(&program, driver.path()).unwrap().env("FAKE_CUDA_SLOW", "2000").run().unwrap().success().unwrap();
     assert!(finished.stdout.contains("PASS"), "{}", finished.report());
 }
 

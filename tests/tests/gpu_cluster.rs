@@ -76,10 +76,7 @@ fn everybody_sees_the_gpus_of_all_nodes() {
         .collect();
     let nvidia = Some("acc_device_nvidia");
     let (h0, h1) = (Some("h0"), Some("h1"));
-    assert_eq!(
-        rows,
-        [(Some(0), nvidia, h0, Some(0)), (Some(1), nvidia, h1, Some(0)), (Some(2), nvidia, h1, Some(1))]
-    );
+    assert_eq!(rows, [(Some(0), nvidia, h0, Some(0)), (Some(1), nvidia, h1, Some(0)), (Some(2), nvidia, h1, Some(1))]);
     for row in devices(&info) {
         assert_eq!((row["name"].as_str(), row["driver"].as_str()), (Some("Fake GPU"), Some("13.0")), "{row}");
         assert_eq!((row["memory"].as_u64(), row["multiprocessors"].as_u64()), (Some(1 << 30), Some(4)), "{row}");

@@ -44,15 +44,9 @@ const LAYERS: &[(&str, &[&str])] = &[
         "libacc",
         &["accord-types", "accord-device", "accord-fabric", "accord-runtime", "accord-link", "accord-telemetry"],
     ),
-    (
-        "accord-node-agent",
-        &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry"],
-    ),
+    ("accord-node-agent", &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry"]),
     ("accord-coordinator", &["accord-types", "accord-fabric", "accord-proto", "accord-telemetry"]),
-    (
-        "accord",
-        &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry"],
-    ),
+    ("accord", &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry"]),
 ];
 
 /// Crates that serve the control plane; the program's side and the data plane have none of them.
@@ -293,8 +287,9 @@ fn all_dependencies(metadata: &Value, package: &str) -> Vec<String> {
 
 /// All Rust sources, relative to the root.
 fn sources() -> Result<Vec<PathBuf>> {
-    let mut open: Vec<PathBuf> =
-        ["crates", "libacc", "node-agent", "coordinator", "cli", "proto", "tests", "benches"].map(|top| root().join(top)).into();
+    let mut open: Vec<PathBuf> = ["crates", "libacc", "node-agent", "coordinator", "cli", "proto", "tests", "benches"]
+        .map(|top| root().join(top))
+        .into();
     let mut found = Vec::new();
     while let Some(folder) = open.pop() {
         let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -12,7 +12,8 @@ pub(crate) fn png(args: &PngArgs) -> Result<u8> {
         .map_err(|error| Failure::system(format!("can't read {}", args.input.display()), error))?;
     let picture = Picture::parse(&bytes)
         .ok_or_else(|| Failure::new(format!("{} is no binary PPM with 8 bits a colour", args.input.display())))?;
-    let failed = |error: &dyn std::fmt::Display| Failure::system(format!("can't write {}", args.output.display()), error);
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::system(format!("can't write {}", args.output.display()), error);
     let file = File::create(&args.output).map_err(|error| failed(&error))?;
     let mut encoder = Encoder::new(BufWriter::new(file), picture.width, picture.height);
     encoder.set_color(ColorType::Rgb);
@@ -74,7 +75,9 @@ mod tests {
 
     #[test]
     fn damaged_pictures_are_refused() {
-        for bad in [&b""[..], b"P5 1 1 255 x", b"P6 1 1 255 ab", b"P6 1 1 65535 abc", b"P6 0 0 255 ", b"P6 1 1 255 abcd"] {
+        for bad in
+            [&b""[..], b"P5 1 1 255 x", b"P6 1 1 255 ab", b"P6 1 1 65535 abc", b"P6 0 0 255 ", b"P6 1 1 255 abcd"]
+        {
             assert_eq!(Picture::parse(bad), None, "{bad:?}");
         }
     }

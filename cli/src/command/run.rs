@@ -32,9 +32,7 @@ fn become_program(args: &RunArgs) -> Failure {
         let preload = preload_with(&libacc);
         let line = match args.np {
             None => args.program.clone(),
-            Some(ranks) => {
-                Mpirun::find()?.here(ranks, &["--preload".into(), preload.clone()], &args.program)?
-            }
+            Some(ranks) => Mpirun::find()?.here(ranks, &["--preload".into(), preload.clone()], &args.program)?,
         };
         Ok((libacc, preload, line))
     };
@@ -66,7 +64,8 @@ fn supervised(args: &RunArgs) -> Result<u8> {
     match separation {
         Separation::Namespaces => {
             // The next child, the supervisor, is the first process of the new namespace.
-            unshare(CloneFlags::CLONE_NEWPID).map_err(|error| Failure::system("can't make a process namespace", error))?;
+            unshare(CloneFlags::CLONE_NEWPID)
+                .map_err(|error| Failure::system("can't make a process namespace", error))?;
         }
         Separation::Loopback => {
             // Should the supervisor be killed, its children come here.
@@ -145,9 +144,7 @@ fn supervisor_options(separation: Separation, args: &RunArgs) -> Vec<OsString> {
             options.extend([name.into(), path.into()]);
         }
     }
-    for (name, set) in
-        [("--bare", args.bare), ("--remote-only", args.remote_only), ("--verbose", args.verbose)]
-    {
+    for (name, set) in [("--bare", args.bare), ("--remote-only", args.remote_only), ("--verbose", args.verbose)] {
         if set {
             options.push(name.into());
         }

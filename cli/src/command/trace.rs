@@ -22,9 +22,7 @@ pub(crate) fn read_all(files: &[PathBuf]) -> Result<Vec<Trace>> {
     for file in files {
         let text = std::fs::read_to_string(file)
             .map_err(|error| Failure::system(format!("can't read {}", file.display()), error))?;
-        traces.extend(
-            accord_telemetry::read(&text).map_err(|why| Failure::system(file.display(), why))?,
-        );
+        traces.extend(accord_telemetry::read(&text).map_err(|why| Failure::system(file.display(), why))?);
     }
     traces.sort_by_key(|trace| trace.rank);
     Ok(traces)

@@ -98,9 +98,7 @@ fn wait_for_door(supervisor: &mut Supervisor<'_>, signals: &mut Signals) -> Resu
         let (lines, _) = log.rsplit_once('\n')?;
         Some(lines.lines().find_map(|line| line.split_once("listening on "))?.1.to_owned())
     })?
-    .ok_or_else(|| {
-        Failure::new(format!("the coordinator does not listen:\n{}", end(&supervisor.log("coordinator"))))
-    })
+    .ok_or_else(|| Failure::new(format!("the coordinator does not listen:\n{}", end(&supervisor.log("coordinator")))))
 }
 
 /// Waits until `count` agents have registered; how many devices they offer.

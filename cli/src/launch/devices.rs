@@ -86,10 +86,8 @@ impl HostDevices {
     /// What says so to an agent or a program on a host. GPUs that are not the host's own are hidden.
     pub(super) fn environment(&self, host: u32) -> Vec<(&'static str, OsString)> {
         let gpus = self.gpus.get(index(host)).cloned().unwrap_or_default();
-        let mut environment = vec![
-            (settings::CPU_DEVICES.name, self.cpus(host).to_string().into()),
-            (VISIBLE, gpus.into()),
-        ];
+        let mut environment =
+            vec![(settings::CPU_DEVICES.name, self.cpus(host).to_string().into()), (VISIBLE, gpus.into())];
         if let Some(memory) = self.memory {
             environment.push((settings::CPU_MEMORY.name, memory.to_string().into()));
         }

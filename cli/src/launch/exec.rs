@@ -33,7 +33,8 @@ pub(crate) fn exec(args: &ExecArgs) -> Failure {
         node = Hosts::name(mpi_rank() % hosts.max(1)).into();
         command.env(settings::NODE.name, &node);
     }
-    if let Some(share) = (0..).zip(&args.gpus).find_map(|(index, share)| (node == *Hosts::name(index)).then_some(share)) {
+    if let Some(share) = (0..).zip(&args.gpus).find_map(|(index, share)| (node == *Hosts::name(index)).then_some(share))
+    {
         command.env(VISIBLE, share);
     }
     Signals::unblock_all();

@@ -63,11 +63,7 @@ impl Hosts {
     /// Address of host `index`, from 0.
     pub(crate) fn address(&self, index: u32) -> Ipv4Addr {
         let octet = u8::try_from(index + 1).unwrap_or(u8::MAX);
-        if self.separate() {
-            address(octet)
-        } else {
-            Ipv4Addr::new(127, 0, 0, octet.saturating_add(1))
-        }
+        if self.separate() { address(octet) } else { Ipv4Addr::new(127, 0, 0, octet.saturating_add(1)) }
     }
 
     /// Address of the coordinator, which is on none of the hosts.
@@ -121,11 +117,7 @@ pub(crate) fn can_have_namespaces() -> Result<(), String> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("unshare: {error}"))?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
-    }
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
 }
 
 fn namespaces(count: u32) -> Result<Vec<Space>> {
@@ -134,14 +126,8 @@ fn namespaces(count: u32) -> Result<Vec<Space>> {
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).map_err(system("can't make namespaces"))?;
     mount(NO_PATH, "/", NO_PATH, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NO_PATH)
         .map_err(system("can't make mounts private"))?;
-    mount(
-        Some("proc"),
-        "/proc",
-        Some("proc"),
-        MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC,
-        NO_PATH,
-    )
-    .map_err(system("can't mount /proc"))?;
+    mount(Some("proc"), "/proc", Some("proc"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC, NO_PATH)
+        .map_err(system("can't mount /proc"))?;
 
     let home = Space::of_this_process()?;
     let (home_net, _) = home.paths();
@@ -155,7 +141,8 @@ fn namespaces(count: u32) -> Result<Vec<Space>> {
     let mut ports = String::new();
     for index in 0..count {
         let name = Hosts::name(index);
-        unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWUTS).map_err(system("can't make a host's namespaces"))?;
+        unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWUTS)
+            .map_err(system("can't make a host's namespaces"))?;
         sethostname(&name).map_err(system("can't name a host"))?;
         ip(&format!(
             "link set lo up\n\

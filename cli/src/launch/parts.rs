@@ -11,9 +11,9 @@ use std::sync::OnceLock;
 pub(crate) fn find_libacc() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(settings::LIBACC.name).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
-        return path.canonicalize().map_err(|error| {
-            Failure::new(format!("{} names {}: {error}", settings::LIBACC.name, path.display()))
-        });
+        return path
+            .canonicalize()
+            .map_err(|error| Failure::new(format!("{} names {}: {error}", settings::LIBACC.name, path.display())));
     }
     let here = own_directory()?;
     let places = [here.join("libacc.so"), here.join("../lib/libacc.so"), here.join("../lib/accord/libacc.so")];
@@ -46,7 +46,8 @@ pub(crate) fn own_program() -> Result<PathBuf> {
     if let Some(own) = OWN.get() {
         return Ok(own.clone());
     }
-    let own = std::env::current_exe().map_err(|error| Failure::system("can't find the accord program itself", error))?;
+    let own =
+        std::env::current_exe().map_err(|error| Failure::system("can't find the accord program itself", error))?;
     Ok(OWN.get_or_init(|| own).clone())
 }
 

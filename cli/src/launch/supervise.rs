@@ -5,7 +5,7 @@ use super::hosts::Hosts;
 use super::mpi::Mpirun;
 use super::parts::{find_libacc, own_program, preload_with};
 use super::signals::{Event, Signals, exit_code};
-use super::{kill_descendants, cluster};
+use super::{cluster, kill_descendants};
 use crate::args::{Separation, SuperviseArgs};
 use crate::command::trace::{read_all, write_timeline, write_trace};
 use crate::failure::{Failure, Result};
@@ -207,7 +207,11 @@ impl Supervisor<'_> {
                     if let Some(name) = self.ended_part(pid) {
                         // The program may go on without it, but people should know.
                         let log = self.log(&name);
-                        tell(format_args!("{name} ended while the program ran: {}\n{}", ending(status), log.trim_end()));
+                        tell(format_args!(
+                            "{name} ended while the program ran: {}\n{}",
+                            ending(status),
+                            log.trim_end()
+                        ));
                     }
                 }
                 Event::Signal { signal, .. } if asked.is_some() => return Ok(ended_by(signal)),

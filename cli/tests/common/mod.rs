@@ -150,7 +150,6 @@ fn holders(net: &str) -> bool {
     let is = |path: &Path| std::fs::read_link(path).is_ok_and(|target| target.to_string_lossy() == net);
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         is(&entry.path().join("ns/net"))
-            || std::fs::read_dir(entry.path().join("fd"))
-                .is_ok_and(|fds| fds.flatten().any(|fd| is(&fd.path())))
+            || std::fs::read_dir(entry.path().join("fd")).is_ok_and(|fds| fds.flatten().any(|fd| is(&fd.path())))
     })
 }

@@ -1,10 +1,10 @@
 //! Agents come, live, go and get lost.
 
-use super::state::Cluster;
 use super::effect::{AgentOrder, DoorPush, Effect, Refusal};
 use super::input::{LinkId, Registration};
 use super::node::{Node, NodeState};
 use super::session::Session;
+use super::state::Cluster;
 use super::time::Millis;
 use accord_types::{NodeId, SessionGrant, SessionId};
 use std::collections::BTreeSet;
@@ -13,13 +13,7 @@ use std::collections::BTreeSet;
 const NODE_NAME_MAX: usize = 255;
 
 impl Cluster {
-    pub(super) fn register(
-        &mut self,
-        now: Millis,
-        link: LinkId,
-        registration: Registration,
-        out: &mut Vec<Effect>,
-    ) {
+    pub(super) fn register(&mut self, now: Millis, link: LinkId, registration: Registration, out: &mut Vec<Effect>) {
         if let Err(refusal) = self.check_registration(link, &registration) {
             out.push(Effect::RefuseAgent(link, refusal));
             return;
@@ -97,8 +91,7 @@ impl Cluster {
             out.push(Effect::DropLink(old));
             self.links.remove(&old);
         }
-        let same = node.incarnation == registration.incarnation
-            && node.devices.len() == registration.devices.len();
+        let same = node.incarnation == registration.incarnation && node.devices.len() == registration.devices.len();
         if node.is_up() && !same {
             self.lose(id, NodeState::Lost, out);
         }
@@ -119,8 +112,7 @@ impl Cluster {
 
     /// Makes room by dropping a node that is not up and that no session names.
     fn forget_a_node(&mut self) -> bool {
-        let used: BTreeSet<NodeId> =
-            self.sessions.values().flat_map(|session| session.nodes.keys().copied()).collect();
+        let used: BTreeSet<NodeId> = self.sessions.values().flat_map(|session| session.nodes.keys().copied()).collect();
         let old = self
             .nodes
             .values()
@@ -132,13 +124,7 @@ impl Cluster {
         true
     }
 
-    pub(super) fn heartbeat(
-        &mut self,
-        now: Millis,
-        link: LinkId,
-        sessions: &[SessionId],
-        out: &mut Vec<Effect>,
-    ) {
+    pub(super) fn heartbeat(&mut self, now: Millis, link: LinkId, sessions: &[SessionId], out: &mut Vec<Effect>) {
         let Some(id) = self.hear(now, link, out) else { return };
         let listed: BTreeSet<SessionId> = sessions.iter().copied().collect();
         let known = self.executing.get(&id);
@@ -148,13 +134,7 @@ impl Cluster {
         self.reconcile(id, link, &listed, out);
     }
 
-    pub(super) fn executor_started(
-        &mut self,
-        now: Millis,
-        link: LinkId,
-        grant: &SessionGrant,
-        out: &mut Vec<Effect>,
-    ) {
+    pub(super) fn executor_started(&mut self, now: Millis, link: LinkId, grant: &SessionGrant, out: &mut Vec<Effect>) {
         let Some(id) = self.hear(now, link, out) else { return };
         self.adopt(now, id, grant);
         let mut listed = self.executing.get(&id).cloned().unwrap_or_default();
@@ -163,13 +143,7 @@ impl Cluster {
         out.push(Effect::Changed);
     }
 
-    pub(super) fn executor_ended(
-        &mut self,
-        now: Millis,
-        link: LinkId,
-        session: SessionId,
-        out: &mut Vec<Effect>,
-    ) {
+    pub(super) fn executor_ended(&mut self, now: Millis, link: LinkId, session: SessionId, out: &mut Vec<Effect>) {
         let Some(id) = self.hear(now, link, out) else { return };
         self.forget_executor(id, session, out);
         out.push(Effect::Changed);
@@ -211,11 +185,8 @@ impl Cluster {
                 _ => out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(session))),
             }
         }
-        let gone: Vec<SessionId> = self
-            .executing
-            .get(&id)
-            .map(|known| known.difference(listed).copied().collect())
-            .unwrap_or_default();
+        let gone: Vec<SessionId> =
+            self.executing.get(&id).map(|known| known.difference(listed).copied().collect()).unwrap_or_default();
         for session in gone {
             self.forget_executor(id, session, out);
         }

@@ -67,10 +67,9 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stale { node_name } => write!(
-                f,
-                "another agent that started later is node {node_name}; give every agent its own --node"
-            ),
+            Self::Stale { node_name } => {
+                write!(f, "another agent that started later is node {node_name}; give every agent its own --node")
+            }
             Self::Full { what, max } => write!(f, "the cluster has its {max} {what} already"),
             Self::Malformed(what) => write!(f, "malformed registration: {what}"),
             Self::NotRegistered => write!(f, "not registered; register first"),

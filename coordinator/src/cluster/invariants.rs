@@ -1,8 +1,8 @@
 //! What must hold after every step, whatever happened.
 
-use super::state::Cluster;
 use super::node::{Node, NodeState};
 use super::session::Session;
+use super::state::Cluster;
 use accord_types::DeviceId;
 
 impl Cluster {

@@ -19,10 +19,10 @@ mod sessions;
 mod state;
 mod time;
 
-pub use state::{Cluster, Limits};
 pub use effect::{AgentOrder, DoorPush, Effect, Refusal};
 pub use input::{DoorId, Input, LinkId, Registration};
 pub use node::{Node, NodeState};
 pub use order::{Viewer, number_devices};
 pub use session::{LeaseTerms, Session};
+pub use state::{Cluster, Limits};
 pub use time::Millis;

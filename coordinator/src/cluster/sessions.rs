@@ -1,11 +1,11 @@
 //! Sessions open and end.
 
-use super::state::Cluster;
 use super::effect::{AgentOrder, DoorPush, Effect};
 use super::input::DoorId;
 use super::node::Node;
 use super::order::Viewer;
 use super::session::{LeaseTerms, Session};
+use super::state::Cluster;
 use super::time::Millis;
 use accord_types::{DeviceId, DeviceKind, Error, ErrorCode, SessionId, SessionRequest};
 use std::collections::BTreeSet;
@@ -31,21 +31,13 @@ impl Cluster {
             )
             .remedy("try again when other programs have ended"));
         }
-        let viewer = Viewer {
-            node_name: &request.node_name,
-            rank: request.rank,
-            kind: request.kind,
-            order: request.order,
-        };
+        let viewer =
+            Viewer { node_name: &request.node_name, rank: request.rank, kind: request.kind, order: request.order };
         let devices = self.numbering(&viewer);
         if devices.is_empty() {
             return Err(self.nothing_to_lease(request));
         }
-        Ok(LeaseTerms {
-            devices,
-            memory_quota: self.limits.memory_quota,
-            stream_quota: self.limits.stream_quota,
-        })
+        Ok(LeaseTerms { devices, memory_quota: self.limits.memory_quota, stream_quota: self.limits.stream_quota })
     }
 
     fn nothing_to_lease(&self, request: &SessionRequest) -> Error {
@@ -67,14 +59,7 @@ impl Cluster {
         .remedy("ask for another device type, or look with `accord info`")
     }
 
-    fn grant(
-        &mut self,
-        now: Millis,
-        door: DoorId,
-        request: SessionRequest,
-        lease: LeaseTerms,
-        out: &mut Vec<Effect>,
-    ) {
+    fn grant(&mut self, now: Millis, door: DoorId, request: SessionRequest, lease: LeaseTerms, out: &mut Vec<Effect>) {
         let id = self.mint_session();
         let opened = self.started_unix_ms + now.0;
         let session = Session::open(id, door, request, lease, now, opened);

@@ -113,11 +113,7 @@ impl Cluster {
 
     /// When [`Input::Tick`] is due: the time at which the next node would be lost.
     pub fn next_deadline(&self) -> Option<Millis> {
-        self.nodes
-            .values()
-            .filter(|node| node.is_up())
-            .map(|node| node.heard.plus(self.limits.lost_after_ms))
-            .min()
+        self.nodes.values().filter(|node| node.is_up()).map(|node| node.heard.plus(self.limits.lost_after_ms)).min()
     }
 
     /// Goes up with every change of nodes and devices.

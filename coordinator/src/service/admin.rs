@@ -29,10 +29,7 @@ impl Administrator {
 
 #[tonic::async_trait]
 impl v1::admin_server::Admin for Administrator {
-    async fn drain_node(
-        &self,
-        request: Request<v1::DrainNodeRequest>,
-    ) -> Result<Response<v1::DrainNodeReply>, Status> {
+    async fn drain_node(&self, request: Request<v1::DrainNodeRequest>) -> Result<Response<v1::DrainNodeReply>, Status> {
         let request = request.into_inner();
         check_version(request.version)?;
         let known = |name: &str| {
@@ -42,9 +39,8 @@ impl v1::admin_server::Admin for Administrator {
                 Some(uses.map(|session| session.id.0).collect::<Vec<_>>())
             })
         };
-        let sessions = known(&request.node_name).ok_or_else(|| {
-            Status::not_found(format!("there is no node {}; see `accord info`", request.node_name))
-        })?;
+        let sessions = known(&request.node_name)
+            .ok_or_else(|| Status::not_found(format!("there is no node {}; see `accord info`", request.node_name)))?;
         self.driver.input(Input::Drain { node_name: request.node_name, drain: request.drain });
         Ok(Response::new(v1::DrainNodeReply { sessions }))
     }
@@ -63,10 +59,7 @@ impl v1::admin_server::Admin for Administrator {
         Ok(Response::new(v1::CloseSessionReply {}))
     }
 
-    async fn shutdown(
-        &self,
-        request: Request<v1::ShutdownRequest>,
-    ) -> Result<Response<v1::ShutdownReply>, Status> {
+    async fn shutdown(&self, request: Request<v1::ShutdownRequest>) -> Result<Response<v1::ShutdownReply>, Status> {
         let request = request.into_inner();
         check_version(request.version)?;
         tracing::info!("an administrator stops the coordinator");

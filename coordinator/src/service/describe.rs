@@ -28,10 +28,7 @@ impl Describer {
 
 #[tonic::async_trait]
 impl v1::cluster_server::Cluster for Describer {
-    async fn describe(
-        &self,
-        request: Request<v1::DescribeRequest>,
-    ) -> Result<Response<v1::ClusterView>, Status> {
+    async fn describe(&self, request: Request<v1::DescribeRequest>) -> Result<Response<v1::ClusterView>, Status> {
         let request = request.into_inner();
         check_version(request.version)?;
         Ok(Response::new(view(&self.driver, request.viewer.as_ref())?))
@@ -39,10 +36,7 @@ impl v1::cluster_server::Cluster for Describer {
 
     type WatchStream = ReceiverStream<Result<v1::ClusterView, Status>>;
 
-    async fn watch(
-        &self,
-        request: Request<v1::DescribeRequest>,
-    ) -> Result<Response<Self::WatchStream>, Status> {
+    async fn watch(&self, request: Request<v1::DescribeRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let request = request.into_inner();
         check_version(request.version)?;
         let driver = self.driver.clone();
@@ -71,10 +65,7 @@ fn view(driver: &Driver, viewer: Option<&v1::Viewer>) -> Result<v1::ClusterView,
         Ok(v1::ClusterView {
             version: cluster.version(),
             nodes: cluster.nodes().map(|node| node_view(node, now.since(node.heard))).collect(),
-            sessions: cluster
-                .sessions()
-                .map(|session| session_view(session, now.since(session.since)))
-                .collect(),
+            sessions: cluster.sessions().map(|session| session_view(session, now.since(session.since))).collect(),
             numbering: viewer.map(|viewer| numbering(cluster, viewer)).transpose()?.unwrap_or_default(),
             uptime_ms: now.0,
         })

@@ -12,9 +12,7 @@ pub use driver::{Driver, DriverSettings};
 
 use accord_fabric::Key;
 use accord_proto::auth::Token;
-use accord_proto::v1::{
-    admin_server::AdminServer, cluster_server::ClusterServer, registry_server::RegistryServer,
-};
+use accord_proto::v1::{admin_server::AdminServer, cluster_server::ClusterServer, registry_server::RegistryServer};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -42,14 +40,8 @@ pub async fn serve(
     let server = Server::builder()
         .http2_keepalive_interval(Some(HTTP2_PROBE))
         .http2_keepalive_timeout(Some(HTTP2_PROBE))
-        .add_service(RegistryServer::with_interceptor(
-            registry::Registry::new(driver.clone()),
-            checker.clone(),
-        ))
-        .add_service(ClusterServer::with_interceptor(
-            describe::Describer::new(driver.clone()),
-            checker.clone(),
-        ))
+        .add_service(RegistryServer::with_interceptor(registry::Registry::new(driver.clone()), checker.clone()))
+        .add_service(ClusterServer::with_interceptor(describe::Describer::new(driver.clone()), checker.clone()))
         .add_service(AdminServer::with_interceptor(admin::Administrator::new(driver.clone()), checker))
         .serve_with_incoming(ReceiverStream::new(waiting));
     tokio::select! {

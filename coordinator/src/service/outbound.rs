@@ -14,12 +14,8 @@ pub(super) fn to_agent(order: AgentOrder, limits: &Limits) -> v1::CoordinatorMes
             heartbeat_ms: u32::try_from(limits.heartbeat_ms).unwrap_or(u32::MAX),
             lost_after_ms: u32::try_from(limits.lost_after_ms).unwrap_or(u32::MAX),
         }),
-        AgentOrder::SessionOpened(grant) => {
-            Body::SessionOpened(v1::SessionOpened { grant: Some(grant.into()) })
-        }
-        AgentOrder::SessionClosed(session) => {
-            Body::SessionClosed(v1::SessionClosed { session: session.0 })
-        }
+        AgentOrder::SessionOpened(grant) => Body::SessionOpened(v1::SessionOpened { grant: Some(grant.into()) }),
+        AgentOrder::SessionClosed(session) => Body::SessionClosed(v1::SessionClosed { session: session.0 }),
         AgentOrder::NodeLost(node, node_name) => Body::NodeLost(v1::NodeLost { node: node.0, node_name }),
         AgentOrder::Drain(draining) => Body::Drain(v1::Drain { draining }),
     })

@@ -62,23 +62,17 @@ impl v1::registry_server::Registry for Registry {
 }
 
 /// Takes an agent's messages until its connection ends or the core drops it.
-async fn listen(
-    driver: &Driver,
-    link: LinkId,
-    inbound: &mut Streaming<v1::AgentMessage>,
-) -> Result<(), Status> {
+async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::AgentMessage>) -> Result<(), Status> {
     while driver.has_agent(link) {
         let Some(message) = inbound.message().await? else { return Ok(()) };
         let input = match message.body.ok_or(Malformed("an empty message"))? {
             Body::Register(_) => return Err(Malformed("registered twice").into()),
-            Body::Heartbeat(beat) => Input::Heartbeat {
-                link,
-                sessions: beat.sessions.into_iter().map(SessionId).collect(),
-            },
-            Body::SessionStarted(started) => Input::ExecutorStarted {
-                link,
-                grant: started.grant.ok_or(Malformed("no grant"))?.into(),
-            },
+            Body::Heartbeat(beat) => {
+                Input::Heartbeat { link, sessions: beat.sessions.into_iter().map(SessionId).collect() }
+            }
+            Body::SessionStarted(started) => {
+                Input::ExecutorStarted { link, grant: started.grant.ok_or(Malformed("no grant"))?.into() }
+            }
             Body::SessionEnded(ended) => {
                 let session = SessionId(ended.session);
                 if !ended.reason.is_empty() {

@@ -1,8 +1,8 @@
 //! The one trait that every backend implements, in CUDA's words.
 
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId, Result, Seq,
-    SpanSink, StreamId,
+    ArgBlock, DeviceInfo, DevicePtr, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId, Result, Seq, SpanSink,
+    StreamId,
 };
 use std::sync::Arc;
 

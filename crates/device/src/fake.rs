@@ -5,8 +5,8 @@ mod stream;
 
 use crate::{Device, FunctionHandle, HostOp, Sink, Source};
 use accord_types::{
-    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec,
-    LaunchDims, QueueId, Result, Seq, Span, SpanKind, SpanSink, StreamId,
+    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims,
+    QueueId, Result, Seq, Span, SpanKind, SpanSink, StreamId,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -110,9 +110,10 @@ impl FakeDevice {
 
     fn stream(&self, id: StreamId) -> Result<Arc<Stream>> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
-        streams.get(id.0 as usize).cloned().ok_or_else(|| {
-            Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0))
-        })
+        streams
+            .get(id.0 as usize)
+            .cloned()
+            .ok_or_else(|| Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0)))
     }
 
     /// Wraps `op` so that it is reported.
@@ -314,9 +315,7 @@ impl FakeMemory {
 
     /// Calls `each` with the mapped pieces of a range and their offsets in it.
     fn with(&self, start: DevicePtr, len: u64, mut each: impl FnMut(&mut [u8], usize)) -> Result<()> {
-        let missing = || {
-            Error::new(ErrorCode::InvalidArgument, format!("nothing is mapped at {start} ({len} bytes)"))
-        };
+        let missing = || Error::new(ErrorCode::InvalidArgument, format!("nothing is mapped at {start} ({len} bytes)"));
         let mut mapped = lock(&self.mapped);
         let end = start.0.checked_add(len).ok_or_else(missing)?;
         let mut at = start.0;

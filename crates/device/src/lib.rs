@@ -4,8 +4,8 @@ pub mod cpu;
 pub mod cuda;
 mod device;
 mod failure;
-pub mod image;
 pub mod fake;
+pub mod image;
 pub mod relay;
 
 pub use device::{Device, FunctionHandle, HostOp, Sink, Source};

@@ -161,10 +161,13 @@ mod tests {
         from.host_op(source.stream, Box::new(move || device.memory().write(start, &bytes))).unwrap();
         let (device, start) = (to.clone(), target.start);
         let before = to
-            .host_op(sync, Box::new(move || {
-                gate.recv().unwrap();
-                device.memory().write(start, &[9; 8])
-            }))
+            .host_op(
+                sync,
+                Box::new(move || {
+                    gate.recv().unwrap();
+                    device.memory().write(start, &[9; 8])
+                }),
+            )
             .unwrap();
         let seq = relay(&source, target.clone(), 5 * MIB + 3, Some((sync, before))).unwrap();
         assert!(!from.reached(source.stream, seq).unwrap());

@@ -4,11 +4,11 @@
 #[path = "support/ends.rs"]
 mod ends;
 
-use accord_device::cpu::{CpuConfig, CpuDevice, ProgramSpec, inventory, is_worker, worker_main};
 use accord_device::Device;
+use accord_device::cpu::{CpuConfig, CpuDevice, ProgramSpec, inventory, is_worker, worker_main};
 use accord_types::{
-    ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims, NodeId, ObjectSpec, QueueId,
-    Result, Seq, StreamId,
+    ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims, NodeId, ObjectSpec, QueueId, Result, Seq,
+    StreamId,
 };
 use ends::{Bytes, Spans, read};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -235,7 +235,13 @@ fn host_work() -> Test {
         }),
     )?;
     let seen = Arc::clone(&ran);
-    let after = device.host_op(bad, Box::new(move || { seen.fetch_add(10, Ordering::SeqCst); Ok(()) }))?;
+    let after = device.host_op(
+        bad,
+        Box::new(move || {
+            seen.fetch_add(10, Ordering::SeqCst);
+            Ok(())
+        }),
+    )?;
     let error = device.synchronize(bad, after).expect_err("the stream has failed");
     assert_eq!(error.cause(), "the other end went away");
     assert_eq!(error.place().queue, Some(QueueId(2)));

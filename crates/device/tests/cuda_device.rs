@@ -7,6 +7,8 @@ mod ends;
 mod onward;
 #[path = "support/page_locks.rs"]
 mod page_locks;
+#[path = "support/refusals.rs"]
+mod refusals;
 mod support;
 
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
@@ -71,12 +73,12 @@ fn main() {
         ("locks_come_and_go_while_others_copy", page_locks::come_and_go),
     ];
     let fake_only = [
-        ("lack_of_memory_is_told_and_leaves_nothing_behind", lack_of_memory as fn() -> Test),
-        ("a_device_that_another_process_holds_says_so", held_device),
+        ("lack_of_memory_is_told_and_leaves_nothing_behind", refusals::lack_of_memory as fn() -> Test),
+        ("a_device_that_another_process_holds_says_so", refusals::held_device),
         ("a_region_has_as_many_gangs_as_it_is_long", gangs_by_length),
         ("a_copy_that_stops_halfway_gives_its_network_up", onward::given_up),
-        ("old_code_that_the_driver_refuses_is_compiled_again", refused_code),
-        ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refused_ptx),
+        ("old_code_that_the_driver_refuses_is_compiled_again", refusals::refused_code),
+        ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refusals::refused_ptx),
     ];
     // A crash ends the context for the whole process: these run in processes of their own.
     let crashes = [
@@ -170,7 +172,13 @@ enum Slot<'a> {
 }
 use Slot::{At, Value};
 
-fn launch(device: &CudaDevice, stream: StreamId, function: &FunctionSpec, dims: LaunchDims, slots: &[Slot<'_>]) -> Result<Seq> {
+fn launch(
+    device: &CudaDevice,
+    stream: StreamId,
+    function: &FunctionSpec,
+    dims: LaunchDims,
+    slots: &[Slot<'_>],
+) -> Result<Seq> {
     let mut bytes = vec![0; slots.len() * 8];
     let mut relative = vec![0u64; slots.len().div_ceil(64)];
     for (index, slot) in slots.iter().enumerate() {
@@ -191,7 +199,13 @@ fn launch(device: &CudaDevice, stream: StreamId, function: &FunctionSpec, dims: 
 }
 
 fn add(device: &CudaDevice, stream: StreamId, at: DevicePtr, n: i32, s: f64) -> Result<Seq> {
-    launch(device, stream, &spec("add"), LaunchDims::default(), &[At(at), Value(&s.to_ne_bytes()), Value(&n.to_ne_bytes())])
+    launch(
+        device,
+        stream,
+        &spec("add"),
+        LaunchDims::default(),
+        &[At(at), Value(&s.to_ne_bytes()), Value(&n.to_ne_bytes())],
+    )
 }
 
 fn double_slowly(device: &CudaDevice, stream: StreamId, at: DevicePtr, b: f64) -> Result<Seq> {
@@ -462,7 +476,13 @@ fn host_work() -> Test {
         }),
     )?;
     let seen = Arc::clone(&ran);
-    let next = device.host_op(bad, Box::new(move || { seen.fetch_add(10, Ordering::SeqCst); Ok(()) }));
+    let next = device.host_op(
+        bad,
+        Box::new(move || {
+            seen.fetch_add(10, Ordering::SeqCst);
+            Ok(())
+        }),
+    );
     if let Ok(after) = next {
         let error = device.synchronize(bad, after).expect_err("the stream has failed");
         assert_eq!(error.cause(), "the other end went away");
@@ -550,7 +570,8 @@ fn gangs_by_length() -> Test {
     let block: Vec<u8> = [at.0, 24, 32, 1f64.to_bits(), 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
     let gangs = |us: i32| -> Result<u32, Failed> {
         fake::took(us);
-        let seq = device.launch(stream, add, LaunchDims::default(), ArgBlock { bytes: &block, slots: 3, relative: &[6] })?;
+        let seq =
+            device.launch(stream, add, LaunchDims::default(), ArgBlock { bytes: &block, slots: 3, relative: &[6] })?;
         device.synchronize(stream, seq)?;
         Ok(fake::gangs())
     };
@@ -566,7 +587,13 @@ fn gangs_by_length() -> Test {
         assert_eq!(fake::gangs(), 16);
     }
     let asked = LaunchDims { gangs: 5, ..LaunchDims::default() };
-    let seq = launch(&device, stream, &spec("add"), asked, &[At(at), Value(&1f64.to_ne_bytes()), Value(&1i32.to_ne_bytes())])?;
+    let seq = launch(
+        &device,
+        stream,
+        &spec("add"),
+        asked,
+        &[At(at), Value(&1f64.to_ne_bytes()), Value(&1i32.to_ne_bytes())],
+    )?;
     assert_eq!(fake::gangs(), 5);
     Ok(device.synchronize(stream, seq)?)
 }
@@ -661,8 +688,12 @@ fn two_directions() -> Test {
     let (at_one, at_two) = (one.addresses().0, two.addresses().0);
     let last = [one.store(a, at_one, &[1; 8])?, two.store(b, at_two, &[2; 8])?];
     std::thread::scope(|scope| {
-        let there = scope.spawn(|| (0..3000).try_for_each(|_| one.copy_to(a, at_one, &two, at_two.offset(64), 8, Some((b, last[1]))).map(drop)));
-        let back = scope.spawn(|| (0..3000).try_for_each(|_| two.copy_to(b, at_two, &one, at_one.offset(64), 8, Some((a, last[0]))).map(drop)));
+        let there = scope.spawn(|| {
+            (0..3000).try_for_each(|_| one.copy_to(a, at_one, &two, at_two.offset(64), 8, Some((b, last[1]))).map(drop))
+        });
+        let back = scope.spawn(|| {
+            (0..3000).try_for_each(|_| two.copy_to(b, at_two, &one, at_one.offset(64), 8, Some((a, last[0]))).map(drop))
+        });
         for thread in [there, back] {
             thread.join().map_err(|_| "a thread has panicked")??;
         }
@@ -740,59 +771,20 @@ fn spans_tell() -> Test {
     Ok(())
 }
 
-fn lack_of_memory() -> Test {
-    let device = device()?;
-    let at = device.addresses().0;
-    let before = device.memory_free();
-    fake::fail("cuMemCreate", 1, 2);
-    let error = device.map(at.offset(128 << 20), 256 << 20).expect_err("no memory");
-    assert_eq!(error.code(), ErrorCode::OutOfMemory);
-    assert_eq!(device.memory_free(), before);
-    device.map(at.offset(128 << 20), 256 << 20)?;
-    Ok(())
-}
-
-fn held_device() -> Test {
-    fake::fail("cuDevicePrimaryCtxRetain", 0, 46);
-    let error = device_with(0, REGIONS, None).err().ok_or("it can't start")?;
-    let text = error.message().unwrap_or_default();
-    assert!(text.contains("(46)") && text.contains("exclusive-process"), "{text}");
-    Ok(())
-}
-
-fn refused_code() -> Test {
-    let folder = tempfile::tempdir()?;
-    for round in 0..2 {
-        if round == 1 {
-            fake::fail("cuModuleLoadData", 0, 200);
-        }
-        let device = device_with(0, REGIONS, Some(folder.path()))?;
-        device.function(&spec("add"))?;
-    }
-    Ok(())
-}
-
-fn refused_ptx() -> Test {
-    fake::fail("cuLinkComplete", 0, 218);
-    let device = device()?;
-    device.function(&spec("add"))?;
-    let kernels = device.kernels(image(REGIONS).id());
-    assert!(kernels.iter().all(|(_, why)| why.as_ref().is_some_and(|why| why.contains("does not take"))), "{kernels:?}");
-    let stream = device.create_stream(QueueId(1))?;
-    let at = device.addresses().0;
-    device.store(stream, at, &doubles([1.0]))?;
-    add(&device, stream, at, 1, 1.0)?;
-    assert_eq!(read_doubles(&device, stream, at, 1)?, [2.0]);
-    Ok(())
-}
-
 fn a_crash_names_the_region() -> Test {
     let device = device()?;
-    let second = if inventory(NodeId(0), "here").devices.len() > 1 { Some(device_with(1, REGIONS, None)?) } else { None };
+    let second =
+        if inventory(NodeId(0), "here").devices.len() > 1 { Some(device_with(1, REGIONS, None)?) } else { None };
     let (stream, other) = (device.create_stream(QueueId(5))?, device.create_stream(QueueId(6))?);
     let at = device.addresses().0;
     let far = 1i64 << 40;
-    let last = launch(&device, stream, &spec("crash"), LaunchDims::default(), &[Value(&at.0.to_ne_bytes()), Value(&far.to_ne_bytes())])?;
+    let last = launch(
+        &device,
+        stream,
+        &spec("crash"),
+        LaunchDims::default(),
+        &[Value(&at.0.to_ne_bytes()), Value(&far.to_ne_bytes())],
+    )?;
     let to = vec![0u8; 32 << 20];
     let copy = device.copy_out(other, at, 32 << 20, Box::new(Memory(range(&to), false)));
     let error = device.synchronize(stream, last).expect_err("the region crashed");
@@ -809,7 +801,10 @@ fn a_crash_names_the_region() -> Test {
     // The driver takes all contexts of the process away: that is told of the others, too.
     if let Some(second) = second {
         let error = second.create_stream(QueueId(1)).err().ok_or("the second GPU went on")?;
-        assert!(error.cause().contains("number 0 of the driver") && error.cause().contains("region crash._omp_fn.0"), "{error}");
+        assert!(
+            error.cause().contains("number 0 of the driver") && error.cause().contains("region crash._omp_fn.0"),
+            "{error}"
+        );
     }
     device.shutdown();
     let error = CudaDevice::start(device.info().clone(), CudaConfig::default()).err().ok_or("it started anew")?;
@@ -821,7 +816,13 @@ fn shutdown_ends() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let (hold, held) = mpsc::channel::<()>();
-    let seq = device.host_op(stream, Box::new(move || { let _ = held.recv(); Ok(()) }))?;
+    let seq = device.host_op(
+        stream,
+        Box::new(move || {
+            let _ = held.recv();
+            Ok(())
+        }),
+    )?;
     let (tell, told) = mpsc::channel();
     device.notify(stream, seq, Box::new(move |result| tell.send(result).expect("test waits")));
     let waiter = {

@@ -9,8 +9,7 @@ use accord_device::cuda::{CudaConfig, CudaDevice, Giver, Place, Reached, Taker, 
 use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
 use accord_device::{Device, Sink};
 use accord_types::{
-    ArgBlock, DevicePtr, FunctionSpec, ImageRef, LaunchDims, NodeId, ObjectSpec, QueueId, Result, SpanKind,
-    StreamId,
+    ArgBlock, DevicePtr, FunctionSpec, ImageRef, LaunchDims, NodeId, ObjectSpec, QueueId, Result, SpanKind, StreamId,
 };
 use ends::{Bytes, Spans};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -200,7 +199,8 @@ fn other(socket: OwnedFd) {
                     let bytes = pattern(number(2), place().bytes());
                     let len = bytes.len() as u64;
                     device.copy_in(stream, start, len, Box::new(Bytes(bytes, 0))).expect("a copy in");
-                    copy(&device, stream, start, len, reached).map_or_else(|error| format!("{error:?}"), |()| "direct".into())
+                    copy(&device, stream, start, len, reached)
+                        .map_or_else(|error| format!("{error:?}"), |()| "direct".into())
                 }
                 None => "refused".to_owned(),
             },

@@ -85,9 +85,7 @@ impl Chunk {
             _ => 0,
         };
         match usize::try_from(number(0)) {
-            Ok(len) if len <= max => {
-                Ok(Self { kind, transfer: TransferId(number(16)), offset: number(24), len })
-            }
+            Ok(len) if len <= max => Ok(Self { kind, transfer: TransferId(number(16)), offset: number(24), len }),
             _ => Err(broken(&format!("a chunk of {} bytes was announced; {max} are allowed", number(0)))),
         }
     }
@@ -136,10 +134,8 @@ pub fn write_chunk(lane: &TcpStream, chunk: Chunk, bytes: &[u8]) -> Result<()> {
     let header = chunk.encode();
     let mut sent = 0;
     while sent < HEADER_LEN + bytes.len() {
-        let parts = [
-            IoSlice::new(&header[sent.min(HEADER_LEN)..]),
-            IoSlice::new(&bytes[sent.saturating_sub(HEADER_LEN)..]),
-        ];
+        let parts =
+            [IoSlice::new(&header[sent.min(HEADER_LEN)..]), IoSlice::new(&bytes[sent.saturating_sub(HEADER_LEN)..])];
         match sendmsg(lane, &parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
             Ok(n) => sent += n,
             Err(rustix::io::Errno::INTR) => {}

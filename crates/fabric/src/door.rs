@@ -86,12 +86,7 @@ pub struct DoorConnection {
 /// # Errors
 /// `acc_error_device_unavailable` if there is no coordinator, it has another key or version, or
 /// does not answer within `timeout`; else the coordinator's own refusal.
-pub fn open(
-    address: &str,
-    key: &Key,
-    timeout: Duration,
-    request: &SessionRequest,
-) -> Result<(Lease, DoorConnection)> {
+pub fn open(address: &str, key: &Key, timeout: Duration, request: &SessionRequest) -> Result<(Lease, DoorConnection)> {
     let hello = Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM);
     let mut stream = connect_any(address, &hello, key, timeout)?;
     let broken = |error: std::io::Error| {

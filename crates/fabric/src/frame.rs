@@ -11,8 +11,8 @@
 
 use crate::wire::{Command, Event};
 use accord_types::{Error, ErrorCode, Result};
-use rkyv::bytecheck::CheckBytes;
 use rkyv::api::low::{LowDeserializer, LowValidator};
+use rkyv::bytecheck::CheckBytes;
 use rkyv::rancor::{Failure, Strategy};
 use rkyv::ser::writer::Buffer;
 use rkyv::{Archive, Deserialize, Portable};

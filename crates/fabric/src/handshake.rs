@@ -187,9 +187,7 @@ pub fn connect_to(address: &str, hello: &Hello, key: &Key, timeout: Duration) ->
 }
 
 fn introduce(stream: &TcpStream, hello: &Hello, key: &Key, deadline: Deadline, server: &str) -> Result<()> {
-    let broken = |error: std::io::Error| {
-        unavailable(format!("{server} broke the handshake off: {error}"))
-    };
+    let broken = |error: std::io::Error| unavailable(format!("{server} broke the handshake off: {error}"));
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce)?;
     let hello = hello.encode(&nonce);
@@ -202,8 +200,7 @@ fn introduce(stream: &TcpStream, hello: &Hello, key: &Key, deadline: Deadline, s
     io::read(stream, &mut challenge, deadline).map_err(broken)?;
     let (server_nonce, proof) = challenge.split_at(NONCE_LEN);
     if !key.proves(&[SERVER, &hello, server_nonce], &io::take(proof, 0)) {
-        return Err(unavailable(format!("{server} has another key"))
-            .remedy("use the same key file on both sides"));
+        return Err(unavailable(format!("{server} has another key")).remedy("use the same key file on both sides"));
     }
     let proof = key.prove(&[CLIENT, &hello, server_nonce]);
     io::write(stream, &proof, deadline).map_err(broken)?;
@@ -215,14 +212,11 @@ fn introduce(stream: &TcpStream, hello: &Hello, key: &Key, deadline: Deadline, s
 
 /// Reads the fixed part of an answer, and the rest if it is a refusal. Returns the length of the rest.
 fn read_answer(stream: &TcpStream, deadline: Deadline, server: &str) -> Result<usize> {
-    let broken = |error: std::io::Error| {
-        unavailable(format!("{server} broke the handshake off: {error}"))
-    };
+    let broken = |error: std::io::Error| unavailable(format!("{server} broke the handshake off: {error}"));
     let mut answer = [0; ANSWER_LEN];
     io::read(stream, &mut answer, deadline).map_err(broken)?;
     if answer[..8] != MAGIC {
-        return Err(unavailable(format!("{server} does not speak Accord's protocol"))
-            .remedy("check the port"));
+        return Err(unavailable(format!("{server} does not speak Accord's protocol")).remedy("check the port"));
     }
     let version = u32::from_le_bytes(io::take(&answer, 8));
     if version != VERSION {
@@ -303,8 +297,7 @@ fn examine(
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce)?;
     let proof = key.prove(&[SERVER, &bytes, &nonce]);
-    io::write(stream, &[&answer(0, CHALLENGE_LEN)[..], &nonce, &proof].concat(), deadline)
-        .map_err(broken)?;
+    io::write(stream, &[&answer(0, CHALLENGE_LEN)[..], &nonce, &proof].concat(), deadline).map_err(broken)?;
     let mut proof = [0; MAC_LEN];
     io::read(stream, &mut proof, deadline).map_err(broken)?;
     if !key.proves(&[CLIENT, &bytes, &nonce], &proof) {
@@ -328,10 +321,8 @@ fn answer(refused: u16, length: usize) -> [u8; ANSWER_LEN] {
 fn tune(stream: &TcpStream, lane: Option<Lane>) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
-    let keep_alive = TcpKeepalive::new()
-        .with_time(KEEP_ALIVE)
-        .with_interval(KEEP_ALIVE)
-        .with_retries(KEEP_ALIVE_PROBES);
+    let keep_alive =
+        TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE).with_retries(KEEP_ALIVE_PROBES);
     socket.set_tcp_keepalive(&keep_alive)?;
     let reads_at_once = !matches!(lane, Some(Lane::Command | Lane::Bulk | Lane::Words));
     socket.set_tcp_user_timeout(reads_at_once.then_some(USER_TIMEOUT))

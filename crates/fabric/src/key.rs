@@ -82,8 +82,8 @@ impl Key {
 
     fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
         // HMAC takes keys of any length, so that the error can't happen.
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0)
-            .unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"));
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"));
         for part in parts {
             mac.update(part);
         }
@@ -99,8 +99,7 @@ impl fmt::Debug for Key {
 
 /// Fills `bytes` with the system's random numbers.
 pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<()> {
-    getrandom::fill(bytes)
-        .map_err(|error| Error::new(ErrorCode::System, format!("no random numbers: {error}")))
+    getrandom::fill(bytes).map_err(|error| Error::new(ErrorCode::System, format!("no random numbers: {error}")))
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use crate::wire::Party;
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect as
-    connect_socket, listen, recv, send, shutdown, socket_with,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind,
+    connect as connect_socket, listen, recv, send, shutdown, socket_with,
 };
 use rustix::process::geteuid;
 use std::os::fd::{AsFd, OwnedFd};
@@ -72,7 +72,8 @@ impl Listener {
         let failed = |error: rustix::io::Errno| {
             Error::new(ErrorCode::System, format!("cannot listen for processes of this machine: {error}"))
         };
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(failed)?;
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(failed)?;
         bind(&socket, &name(session, node, key).map_err(failed)?).map_err(failed)?;
         listen(&socket, BACKLOG).map_err(failed)?;
         Ok(Self { socket, session, key: key.clone() })

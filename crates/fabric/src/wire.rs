@@ -11,8 +11,8 @@ mod payload;
 pub use failure::{Failure, decode_error, encode_error};
 pub use party::{Party, incarnation, node_of, party};
 pub use payload::{
-    Position, SpanRecord, decode_function, decode_global, decode_program, decode_spans, encode_function,
-    encode_global, encode_program, encode_span, positions, put_position,
+    Position, SpanRecord, decode_function, decode_global, decode_program, decode_spans, encode_function, encode_global,
+    encode_program, encode_span, positions, put_position,
 };
 
 use rkyv::{Archive, Deserialize, Serialize};

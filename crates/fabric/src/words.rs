@@ -117,7 +117,10 @@ pub fn hear(lane: &TcpStream, stats: &LinkStats, mut take: impl FnMut(Word) -> R
                 Word::Refused(chunk.transfer, decode(&text))
             }
             ChunkKind::Data | ChunkKind::Abort => {
-                return Err(Error::new(ErrorCode::DeviceUnavailable, "the peer broke the protocol: bytes came unasked"));
+                return Err(Error::new(
+                    ErrorCode::DeviceUnavailable,
+                    "the peer broke the protocol: bytes came unasked",
+                ));
             }
         })?;
         LinkStats::add(&stats.command_received, chunk.len as u64);

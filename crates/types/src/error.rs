@@ -127,12 +127,7 @@ struct Inner {
 impl Error {
     /// An error with its cause: one clause, no full stop, naming addresses, sizes and native error numbers.
     pub fn new(code: ErrorCode, cause: impl Into<String>) -> Self {
-        Self(Box::new(Inner {
-            code,
-            place: ErrorPlace::default(),
-            cause: cause.into(),
-            remedy: None,
-        }))
+        Self(Box::new(Inner { code, place: ErrorPlace::default(), cause: cause.into(), remedy: None }))
     }
 
     /// Adds what the user can do.

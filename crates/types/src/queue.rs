@@ -24,11 +24,8 @@ impl AsyncArg {
             -2 => Ok(Self::Sync),
             -1 => Ok(Self::NoVal),
             0.. => Ok(Self::Queue(raw.unsigned_abs())),
-            _ => Err(Error::new(
-                ErrorCode::InvalidAsync,
-                format!("{raw} is not an async-argument"),
-            )
-            .remedy("use a value of 0 or more, acc_async_noval or acc_async_sync")),
+            _ => Err(Error::new(ErrorCode::InvalidAsync, format!("{raw} is not an async-argument"))
+                .remedy("use a value of 0 or more, acc_async_noval or acc_async_sync")),
         }
     }
 

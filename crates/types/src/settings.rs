@@ -28,10 +28,7 @@ pub enum SettingSource {
 impl Setting {
     /// The value that the environment gives it, and the name under which it was found.
     /// `lookup` reads one environment variable. An empty value counts as not set.
-    pub fn find(
-        &self,
-        lookup: impl Fn(&str) -> Option<String>,
-    ) -> Option<(&'static str, String)> {
+    pub fn find(&self, lookup: impl Fn(&str) -> Option<String>) -> Option<(&'static str, String)> {
         std::iter::once(self.name)
             .chain(self.aliases.iter().copied())
             .find_map(|name| Some((name, lookup(name).filter(|value| !value.is_empty())?)))
@@ -177,14 +174,8 @@ mod tests {
             "PGI_ACC_DEVICE_NUM" => Some("5".to_owned()),
             _ => None,
         };
-        assert_eq!(
-            ACC_DEVICE_NUM.in_force(alias),
-            ("5".to_owned(), SettingSource::Environment("PGI_ACC_DEVICE_NUM"))
-        );
-        assert_eq!(
-            ACC_DEVICE_NUM.in_force(|_| None),
-            ("0".to_owned(), SettingSource::Default)
-        );
+        assert_eq!(ACC_DEVICE_NUM.in_force(alias), ("5".to_owned(), SettingSource::Environment("PGI_ACC_DEVICE_NUM")));
+        assert_eq!(ACC_DEVICE_NUM.in_force(|_| None), ("0".to_owned(), SettingSource::Default));
     }
 
     #[test]

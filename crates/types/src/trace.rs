@@ -21,8 +21,7 @@ pub enum SpanKind {
 
 impl SpanKind {
     /// Every kind, in the order of its wire number.
-    pub const ALL: [Self; 6] =
-        [Self::Launch, Self::CopyIn, Self::CopyOut, Self::Copy, Self::Push, Self::Arrive];
+    pub const ALL: [Self; 6] = [Self::Launch, Self::CopyIn, Self::CopyOut, Self::Copy, Self::Push, Self::Arrive];
 
     /// The word used in traces.
     pub fn name(self) -> &'static str {

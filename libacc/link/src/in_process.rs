@@ -5,8 +5,8 @@ use crate::host_copy::{Changed, HostMemory};
 use accord_device::{Device, FunctionHandle};
 use accord_runtime::ports::{CudaObjects, Port, ReadWhen};
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
-    LaunchDims, QueueId, Result, Seq, SpanSink, StreamId, streams_max,
+    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
+    QueueId, Result, Seq, SpanSink, StreamId, streams_max,
 };
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -121,7 +121,14 @@ impl Hasher for NumberHasher {
 
 impl<B: Backend> InProcess<B> {
     pub(crate) fn with(info: DeviceInfo, backend: B, trace: Option<Arc<dyn SpanSink>>) -> Self {
-        Self { info, backend, trace, running: RwLock::default(), on_start: OnceLock::new(), stream_quota: AtomicU32::new(0) }
+        Self {
+            info,
+            backend,
+            trace,
+            running: RwLock::default(),
+            on_start: OnceLock::new(),
+            stream_quota: AtomicU32::new(0),
+        }
     }
 
     pub(crate) fn running(&self) -> Result<Arc<Running<B::Device>>> {
@@ -164,7 +171,11 @@ impl<B: Backend> InProcess<B> {
         }))
     }
 
-    fn each_queue(&self, queues: &[QueueId], mut f: impl FnMut(&B::Device, StreamId, Seq) -> Result<bool>) -> Result<bool> {
+    fn each_queue(
+        &self,
+        queues: &[QueueId],
+        mut f: impl FnMut(&B::Device, StreamId, Seq) -> Result<bool>,
+    ) -> Result<bool> {
         let running = self.running()?;
         for &queue in queues {
             // A queue never used has nothing to wait for (OpenACC 3.3, 2.16.3).
@@ -197,8 +208,7 @@ impl<D: Device> Running<D> {
         shared.sort_unstable();
         shared.dedup();
         let own = queue.0 >= QueueId::INCOMING.0 || shared.len() < self.streams_max;
-        let stream =
-            if own { self.device.create_stream(queue)? } else { shared[queue.0 as usize % shared.len()] };
+        let stream = if own { self.device.create_stream(queue)? } else { shared[queue.0 as usize % shared.len()] };
         let state = Arc::new(Queue { stream, last: AtomicU64::new(0) });
         queues.insert(queue, Arc::clone(&state));
         Ok(state)

@@ -11,11 +11,12 @@ use accord_fabric::exchange::Exchange;
 use accord_fabric::stats::Counters;
 use accord_runtime::ports::{Cluster, Port};
 use accord_types::{
-    DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result, streams_max,
+    DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result,
+    streams_max,
 };
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// The devices of a session, in the order of their numbers.
 pub struct Session {
@@ -67,8 +68,7 @@ impl Session {
     ) -> Result<Self> {
         let door = door.map(Arc::new);
         let own = |info: &DeviceInfo| lease.own_node == Some(info.id.node);
-        let here: Vec<_> =
-            lease.devices.iter().map(|device| &device.info).filter(|info| own(info)).cloned().collect();
+        let here: Vec<_> = lease.devices.iter().map(|device| &device.info).filter(|info| own(info)).cloned().collect();
         let mut locals = (settings.local)(&here)?.into_iter();
         let exchange = Exchange::new();
         let gpus_here = here.iter().any(|info| info.kind == DeviceKind::Cuda);
@@ -113,9 +113,8 @@ impl Session {
                 DeviceKind::Cpu if !program.emulate_nvidia => DeviceType::Cpu,
                 DeviceKind::Cpu | DeviceKind::Cuda => DeviceType::Nvidia,
             };
-            let started = door.clone().map(|door| -> Box<dyn Fn() + Send + Sync> {
-                Box::new(move || door.report_use(number))
-            });
+            let started =
+                door.clone().map(|door| -> Box<dyn Fn() + Send + Sync> { Box::new(move || door.report_use(number)) });
             let num = numbers.entry(device_type).or_default();
             let port = RemotePort::new(link.clone(), info, device_type, DeviceNum(*num), lease.memory_quota, started);
             *num += 1;
@@ -151,9 +150,9 @@ impl Session {
     }
 
     fn place(&self, index: usize) -> Result<&Place> {
-        self.places.get(index).ok_or_else(|| {
-            Error::new(ErrorCode::DeviceUnavailable, format!("there is no device {index}"))
-        })
+        self.places
+            .get(index)
+            .ok_or_else(|| Error::new(ErrorCode::DeviceUnavailable, format!("there is no device {index}")))
     }
 }
 

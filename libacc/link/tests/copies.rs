@@ -189,10 +189,12 @@ fn copies_of_all_sizes(seed: u64, quota: u32) {
     const QUEUES: u64 = 5;
     let gate = Gate::default();
     let mut random = Random(seed);
-    let bytes: Vec<_> = (0..COPIES).map(|copy| {
-        let most = [5_000, 70_000, 400_000, 3_000_000][random.below(4) as usize];
-        pattern(4097 + random.below(most) as usize, copy as usize)
-    }).collect();
+    let bytes: Vec<_> = (0..COPIES)
+        .map(|copy| {
+            let most = [5_000, 70_000, 400_000, 3_000_000][random.below(4) as usize];
+            pattern(4097 + random.below(most) as usize, copy as usize)
+        })
+        .collect();
     let world = world_of_streams(2, quota, quota, &gate);
     let ports: Vec<_> = (0..2).map(|device| world.mapped(device, COPIES * 4 * MIB)).collect();
     for (copy, bytes) in (0..).zip(&bytes) {
@@ -220,7 +222,10 @@ fn copies_of_all_sizes(seed: u64, quota: u32) {
     for (port, start) in &ports {
         port.wait(&queues).unwrap();
         for (copy, bytes) in (0..).zip(&bytes) {
-            assert!(read_back(&**port, start.offset(copy * 4 * MIB), bytes.len()) == *bytes, "seed {seed}, copy {copy}");
+            assert!(
+                read_back(&**port, start.offset(copy * 4 * MIB), bytes.len()) == *bytes,
+                "seed {seed}, copy {copy}"
+            );
         }
     }
 }

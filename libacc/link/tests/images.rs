@@ -6,9 +6,7 @@ use accord_device::image::{Image, ImageFunction, Images};
 use accord_fabric::Key;
 use accord_link::{LinkSettings, connect_direct};
 use accord_runtime::ports::{Cluster, Port};
-use accord_types::{
-    ArgBlock, DeviceKind, ErrorCode, FunctionSpec, ImageRef, LaunchDims, ObjectSpec, QueueId,
-};
+use accord_types::{ArgBlock, DeviceKind, ErrorCode, FunctionSpec, ImageRef, LaunchDims, ObjectSpec, QueueId};
 use common::*;
 use std::sync::Arc;
 

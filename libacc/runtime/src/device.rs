@@ -7,7 +7,9 @@ use crate::present::{Backing, Entry, Lifetime, Place, Table};
 use crate::prof::{Happening, Notice, Watch};
 use crate::queues::Queues;
 use crate::runtime::Global;
-use accord_types::{DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, LaunchDims, QueueId, Result};
+use accord_types::{
+    DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, LaunchDims, QueueId, Result,
+};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -309,9 +311,7 @@ impl State {
     /// The link variable that holds a range.
     pub(crate) fn link(&self, range: HostRange) -> Option<&Link> {
         let end = range.start.saturating_add(range.len);
-        self.links
-            .iter()
-            .find(|link| link.range.start <= range.start && end <= link.range.start + link.range.len)
+        self.links.iter().find(|link| link.range.start <= range.start && end <= link.range.start + link.range.len)
     }
 
     /// Makes an object's variables present. What was present at their addresses is left over from an

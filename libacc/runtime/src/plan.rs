@@ -154,11 +154,7 @@ impl Issue<'_> {
     /// Puts commands of the plan in: those before the launch, or after it.
     pub(crate) fn steps(&self, steps: &[Step], plan: &Plan) -> Result<()> {
         let put = |step: &Step| {
-            if plan.watched {
-                self.step_told(*step, &plan.bytes)
-            } else {
-                self.step(*step, &plan.bytes)
-            }
+            if plan.watched { self.step_told(*step, &plan.bytes) } else { self.step(*step, &plan.bytes) }
         };
         steps.iter().try_for_each(put).map_err(|e| self.place(e))
     }
@@ -216,7 +212,9 @@ impl Issue<'_> {
         let (start, end, host, address, len) = match step {
             Step::Bytes { dst, len, .. } => (UploadStart, UploadEnd, 0, dst, len),
             Step::In { dst, src, .. } => (UploadStart, UploadEnd, src.start, dst, src.len),
-            Step::Out { src, dst } | Step::OutChanged { src, dst, .. } => (DownloadStart, DownloadEnd, dst.start, src, dst.len),
+            Step::Out { src, dst } | Step::OutChanged { src, dst, .. } => {
+                (DownloadStart, DownloadEnd, dst.start, src, dst.len)
+            }
             Step::Copy { .. } => return self.step(step, bytes),
         };
         let happened = |what| [Happened { what, host, address, bytes: len as u64 }];
@@ -247,9 +245,7 @@ impl Issue<'_> {
                 port.store(self.queue, dst, piece)
             }
             Step::Out { src, dst } => port.copy_out(self.queue, src, dst),
-            Step::OutChanged { src, dst, unless } => {
-                port.copy_out_changed(self.queue, src, dst, &unless[..dst.len])
-            }
+            Step::OutChanged { src, dst, unless } => port.copy_out_changed(self.queue, src, dst, &unless[..dst.len]),
             Step::Copy { dst, src, len } => port.copy(self.queue, dst, src, len),
         }
     }

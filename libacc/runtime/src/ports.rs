@@ -1,8 +1,7 @@
 //! What the runtime needs from the world: devices to drive, memory of the program to read.
 
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
-    QueueId, Result,
+    ArgBlock, DeviceInfo, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId, Result,
 };
 
 /// When a copy from the program's memory has to have read it.

@@ -18,7 +18,6 @@ use accord_types::{Error, ErrorCode, Result};
 /// `acc_error_invalid_argument` if it is negative.
 fn length(bytes: i64) -> Result<usize> {
     usize::try_from(bytes).map_err(|_| {
-        Error::new(ErrorCode::InvalidArgument, format!("the length is {bytes} bytes"))
-            .remedy("pass 0 or more")
+        Error::new(ErrorCode::InvalidArgument, format!("the length is {bytes} bytes")).remedy("pass 0 or more")
     })
 }

@@ -13,13 +13,7 @@ extern "C" fn acc_get_property_h_(num: i32, kind: i32, property: i32) -> usize {
 /// # Safety
 /// `text` must be writable for `len` bytes.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn acc_get_property_string_h_(
-    num: i32,
-    kind: i32,
-    property: i32,
-    text: *mut c_char,
-    len: usize,
-) {
+unsafe extern "C" fn acc_get_property_string_h_(num: i32, kind: i32, property: i32, text: *mut c_char, len: usize) {
     let value = property_text("acc_get_property_string", num, kind, property).unwrap_or_default();
     if len > 0 {
         // SAFETY: the caller's promise.

@@ -10,13 +10,7 @@ use crate::prof::{self, Construct};
 /// # Safety
 /// The arrays must be as GCC passes them: `n` elements each.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GOACC_data_start(
-    dev: i32,
-    n: usize,
-    hosts: *mut usize,
-    sizes: *const usize,
-    kinds: *const u16,
-) {
+unsafe extern "C" fn GOACC_data_start(dev: i32, n: usize, hosts: *mut usize, sizes: *const usize, kinds: *const u16) {
     door::enter("data", |runtime, local| {
         // SAFETY: the caller's promise.
         let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
@@ -30,8 +24,6 @@ unsafe extern "C" fn GOACC_data_start(
 #[unsafe(no_mangle)]
 extern "C" fn GOACC_data_end() {
     door::enter("end of data", |runtime, local| {
-        prof::around(prof::EXIT_DATA, Construct::Data, SYNC, runtime, local, |local| {
-            runtime.data_end(local)
-        })
+        prof::around(prof::EXIT_DATA, Construct::Data, SYNC, runtime, local, |local| runtime.data_end(local))
     });
 }

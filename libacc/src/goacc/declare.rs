@@ -8,13 +8,7 @@ use crate::door;
 /// # Safety
 /// The arrays must be as GCC passes them: `n` elements each.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn GOACC_declare(
-    dev: i32,
-    n: usize,
-    hosts: *mut usize,
-    sizes: *const usize,
-    kinds: *const u16,
-) {
+unsafe extern "C" fn GOACC_declare(dev: i32, n: usize, hosts: *mut usize, sizes: *const usize, kinds: *const u16) {
     door::enter("declare", |runtime, local| {
         // SAFETY: the caller's promise.
         let mut entries = unsafe { entries(n, hosts, sizes, kinds) };

@@ -8,8 +8,7 @@ use accord_runtime::{Entries, LocalThread, Runtime};
 use accord_types::Result;
 
 /// The runtime's part of one of these calls.
-type Rule =
-    fn(&Runtime, &mut LocalThread, i32, &mut Entries<'_>, i32, &[i32]) -> Result<()>;
+type Rule = fn(&Runtime, &mut LocalThread, i32, &mut Entries<'_>, i32, &[i32]) -> Result<()>;
 
 /// The arguments, with the waits that the shim has gathered.
 struct Arguments {
@@ -27,12 +26,8 @@ impl Arguments {
     fn apply(self, call: &'static str, pair: Pair, construct: Construct, rule: Rule) {
         door::enter(call, |runtime, local| {
             // SAFETY: GCC passes n elements of each array, and the shim a list of that length.
-            let (mut entries, waits) = unsafe {
-                (
-                    entries(self.n, self.hosts, self.sizes, self.kinds),
-                    list(self.wait_count, self.waits),
-                )
-            };
+            let (mut entries, waits) =
+                unsafe { (entries(self.n, self.hosts, self.sizes, self.kinds), list(self.wait_count, self.waits)) };
             prof::around(pair, construct, self.async_, runtime, local, |local| {
                 rule(runtime, local, self.dev, &mut entries, self.async_, waits)
             })

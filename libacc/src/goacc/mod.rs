@@ -19,12 +19,7 @@ use accord_runtime::Entries;
 /// # Safety
 /// With `n` of 1 or more, the pointers must be valid for `n` elements during `'a`, and
 /// nothing else may use `hosts` meanwhile. With 0 they may be anything.
-unsafe fn entries<'a>(
-    n: usize,
-    hosts: *mut usize,
-    sizes: *const usize,
-    kinds: *const u16,
-) -> Entries<'a> {
+unsafe fn entries<'a>(n: usize, hosts: *mut usize, sizes: *const usize, kinds: *const u16) -> Entries<'a> {
     if n == 0 {
         return Entries { hosts: &mut [], sizes: &[], kinds: &[] };
     }

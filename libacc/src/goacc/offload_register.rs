@@ -12,12 +12,7 @@ type WithoutVersion = unsafe extern "C" fn(*const c_void, i32, *const c_void);
 
 /// GCC 6 and later.
 #[unsafe(no_mangle)]
-extern "C" fn GOMP_offload_register_ver(
-    version: u32,
-    table: *const c_void,
-    target: i32,
-    data: *const c_void,
-) {
+extern "C" fn GOMP_offload_register_ver(version: u32, table: *const c_void, target: i32, data: *const c_void) {
     door::enter_without_runtime("GOMP_offload_register_ver", || {
         images::register(image(version, table, target, data));
         forward_with_version(c"GOMP_offload_register_ver", version, table, target, data);
@@ -27,12 +22,7 @@ extern "C" fn GOMP_offload_register_ver(
 
 /// GCC 6 and later.
 #[unsafe(no_mangle)]
-extern "C" fn GOMP_offload_unregister_ver(
-    version: u32,
-    table: *const c_void,
-    target: i32,
-    data: *const c_void,
-) {
+extern "C" fn GOMP_offload_unregister_ver(version: u32, table: *const c_void, target: i32, data: *const c_void) {
     door::enter_without_runtime("GOMP_offload_unregister_ver", || {
         images::unregister(image(version, table, target, data));
         forward_with_version(c"GOMP_offload_unregister_ver", version, table, target, data);
@@ -70,13 +60,7 @@ fn is_libgomps(table: *const c_void) -> bool {
     loader::holding(table as usize).is_none_or(|object| object.uses_openmp_devices())
 }
 
-fn forward_with_version(
-    name: &CStr,
-    version: u32,
-    table: *const c_void,
-    target: i32,
-    data: *const c_void,
-) {
+fn forward_with_version(name: &CStr, version: u32, table: *const c_void, target: i32, data: *const c_void) {
     if !is_libgomps(table) {
         return;
     }
@@ -109,8 +93,7 @@ fn in_libgomp(name: &CStr, body: impl FnOnce(*mut c_void)) {
         return body(symbol);
     }
     // SAFETY: the name is terminated; nothing new is loaded.
-    let library =
-        unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    let library = unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if library.is_null() {
         return;
     }

@@ -23,11 +23,9 @@ pub(super) extern "C" fn parallel(
     }
     door::enter("parallel", |runtime, local| {
         // SAFETY: GCC passes n elements of each array; the shim has gathered the tags.
-        let (mut entries, tags) =
-            unsafe { (entries(n, hosts, sizes, kinds), list(tag_count, tags)) };
-        let open = prof::active().then(|| {
-            prof::start(prof::COMPUTE, Construct::Parallel, async_of(tags), runtime, local)
-        });
+        let (mut entries, tags) = unsafe { (entries(n, hosts, sizes, kinds), list(tag_count, tags)) };
+        let open =
+            prof::active().then(|| prof::start(prof::COMPUTE, Construct::Parallel, async_of(tags), runtime, local));
         match runtime.parallel(local, dev, function, &mut entries, tags)? {
             Placement::Device => {
                 if let Some(open) = open {

@@ -43,15 +43,12 @@ pub(crate) fn load_program_library() {
 fn is_a_tools(entry: *mut c_void) -> bool {
     let here = loader::holding(is_a_tools as *const () as usize);
     let holder = loader::holding(entry as usize);
-    holder.is_some_and(|holder| {
-        !holder.path.contains("libgomp") && here.is_none_or(|here| here.base != holder.base)
-    })
+    holder.is_some_and(|holder| !holder.path.contains("libgomp") && here.is_none_or(|here| here.base != holder.base))
 }
 
 fn has_libgomp() -> bool {
     // SAFETY: the name is terminated; nothing new is loaded.
-    let library =
-        unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    let library = unsafe { libc::dlopen(c"libgomp.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if library.is_null() {
         return false;
     }
@@ -73,9 +70,7 @@ fn load(path: &str) {
             // SAFETY: as above.
             unsafe { CStr::from_ptr(why) }.to_string_lossy()
         };
-        report::print(&format!(
-            "accord: ACC_PROFLIB: {why}; the program runs without this library\n"
-        ));
+        report::print(&format!("accord: ACC_PROFLIB: {why}; the program runs without this library\n"));
         return;
     }
     // SAFETY: the library stays loaded.

@@ -72,13 +72,7 @@ pub(crate) fn around<R>(
 }
 
 /// Raises the start of an event pair. To be called while [`active`].
-pub(crate) fn start(
-    pair: Pair,
-    construct: Construct,
-    async_: i32,
-    runtime: &Runtime,
-    local: &mut LocalThread,
-) -> Open {
+pub(crate) fn start(pair: Pair, construct: Construct, async_: i32, runtime: &Runtime, local: &mut LocalThread) -> Open {
     // A device that can't be named is not the profiler's to report.
     let kind = runtime.get_device_type(local);
     let num = kind.as_ref().ok().and_then(|kind| runtime.get_device_num(local, *kind).ok());

@@ -133,7 +133,9 @@ impl Connection {
 /// Connects and registers; what comes back is open, with the period of heartbeats.
 async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Connection, Duration), Status> {
     let endpoint = Endpoint::from_shared(format!("http://{}", identity.coordinator))
-        .map_err(|error| Status::invalid_argument(format!("the address is none: {error}; give --coordinator host:port")))?
+        .map_err(|error| {
+            Status::invalid_argument(format!("the address is none: {error}; give --coordinator host:port"))
+        })?
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(PROBE)

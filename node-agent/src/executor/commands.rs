@@ -3,6 +3,7 @@
 //! A command that asks for something impossible fails its queue. A peer that does not speak the
 //! protocol loses the session.
 
+use super::Work;
 use super::arrivals::Destination;
 use super::copies::{FromLane, INLINE_MAX, ToDevice, ToEvent, ToLane};
 use super::events::ALL;
@@ -10,17 +11,14 @@ use super::images::Arriving;
 use super::session::Session;
 use super::slot::Slot;
 use super::waits::Wait;
-use super::Work;
 use accord_device::relay::{RelayEnd, relay};
 use accord_fabric::bulk::Outbox;
 use accord_fabric::frame::FrameReader;
 use accord_fabric::handshake::FROM_PROGRAM;
 use accord_fabric::stats::LinkStats;
-use accord_fabric::wire::{self, Command, CREDIT_STEP, Event};
+use accord_fabric::wire::{self, CREDIT_STEP, Command, Event};
 use accord_fabric::{ProgramSpec, clock};
-use accord_types::{
-    ArgBlock, Error, ErrorCode, LaunchDims, QueueId, Result, Seq, StreamId, TransferId,
-};
+use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, QueueId, Result, Seq, StreamId, TransferId};
 use std::collections::HashMap;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -30,7 +28,14 @@ const RELATIVE_WORDS_MAX: usize = ArgBlock::BYTES_MAX / 8 / 64;
 
 /// Serves the command lane until it ends, and the session with it.
 pub(super) fn serve(session: &Arc<Session>, lane: &TcpStream) {
-    let mut commands = Commands { session, work: None, arriving: Arriving::default(), waiting: None, slots: HashMap::new(), uncredited: 0 };
+    let mut commands = Commands {
+        session,
+        work: None,
+        arriving: Arriving::default(),
+        waiting: None,
+        slots: HashMap::new(),
+        uncredited: 0,
+    };
     if let Err(error) = commands.run(lane) {
         // The program is told why, if it still listens.
         session.events.failed(ALL, ALL, error);
@@ -161,9 +166,9 @@ impl Commands<'_> {
     fn operation(&mut self, command: Command, payload: &[u8]) -> Result<()> {
         let session = self.session;
         match command {
-            Command::Unmap { device, queue, start, len } => self.operate(device, queue, |slot, stream| {
-                slot.device.unmap(stream, slot.check(start, len)?, len)
-            }),
+            Command::Unmap { device, queue, start, len } => {
+                self.operate(device, queue, |slot, stream| slot.device.unmap(stream, slot.check(start, len)?, len))
+            }
             Command::Store { device, queue, dst } => self.operate(device, queue, |slot, stream| {
                 slot.device.store(stream, slot.check(dst, payload.len() as u64)?, payload)
             }),
@@ -232,12 +237,7 @@ impl Commands<'_> {
         }
     }
 
-    fn operate(
-        &mut self,
-        device: u32,
-        queue: u32,
-        put: impl FnOnce(&Slot, StreamId) -> Result<Seq>,
-    ) -> Result<()> {
+    fn operate(&mut self, device: u32, queue: u32, put: impl FnOnce(&Slot, StreamId) -> Result<Seq>) -> Result<()> {
         match self.slots.get_mut(&device) {
             Some(slot) => slot.operate(&self.session.events, queue, put),
             None => {
@@ -271,14 +271,7 @@ impl Commands<'_> {
         Ok((base.0, len))
     }
 
-    fn global(
-        &mut self,
-        device: u32,
-        payload: &[u8],
-        offset: u64,
-        len: u64,
-        executable: bool,
-    ) -> Result<Result<u64>> {
+    fn global(&mut self, device: u32, payload: &[u8], offset: u64, len: u64, executable: bool) -> Result<Result<u64>> {
         let spec = wire::decode_global(payload, offset, len, executable)?;
         let Some(slot) = self.slots.get_mut(&device) else { return Ok(Err(not_open())) };
         let address = slot.device.global(&spec);

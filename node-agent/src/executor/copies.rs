@@ -25,7 +25,10 @@ pub(super) struct FromLane {
 
 enum FromState {
     /// Must be asked for.
-    Unasked { speaker: Arc<Speaker>, len: u64 },
+    Unasked {
+        speaker: Arc<Speaker>,
+        len: u64,
+    },
     /// Will come.
     Coming(Receiver<Incoming>),
     Here(Incoming),
@@ -59,9 +62,9 @@ impl Source for FromLane {
             self.state = FromState::Coming(coming);
         }
         if let FromState::Coming(coming) = &self.state {
-            let incoming = coming.recv().map_err(|_| {
-                Error::new(ErrorCode::DeviceShutdown, "the session ended before its bytes came")
-            })?;
+            let incoming = coming
+                .recv()
+                .map_err(|_| Error::new(ErrorCode::DeviceShutdown, "the session ended before its bytes came"))?;
             self.state = FromState::Here(incoming);
         }
         match &mut self.state {

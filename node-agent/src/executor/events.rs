@@ -90,12 +90,7 @@ impl Events {
         self.flush(&mut state);
     }
 
-    fn put_failure(
-        &self,
-        state: &mut State,
-        error: Error,
-        event: impl FnOnce(wire::Failure) -> Event,
-    ) {
+    fn put_failure(&self, state: &mut State, error: Error, event: impl FnOnce(wire::Failure) -> Event) {
         let mut text = std::mem::take(&mut state.text);
         text.clear();
         let failure = wire::encode_error(&error.node(&self.node_name), &mut text);

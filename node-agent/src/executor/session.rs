@@ -1,10 +1,10 @@
 //! The lanes of a session and what all its threads share.
 
+use super::ExecutorConfig;
 use super::commands;
 use super::events::Events;
 use super::neighbors::Local;
 use super::peers::Peers;
-use super::ExecutorConfig;
 use accord_device::Device;
 use accord_fabric::bulk::{Inbox, Outbox};
 use accord_fabric::exchange::{Exchange, tell_abandoned};

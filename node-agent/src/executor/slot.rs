@@ -204,11 +204,8 @@ impl Slot {
         if inside(base.0, size) || self.globals.iter().any(|&(from, size)| inside(from, size)) {
             return Ok(DevicePtr(start));
         }
-        Err(Error::new(
-            ErrorCode::InvalidArgument,
-            format!("{len} bytes at {} are not the device's", DevicePtr(start)),
-        )
-        .remedy("check the device pointers that the program passes to acc routines"))
+        Err(Error::new(ErrorCode::InvalidArgument, format!("{len} bytes at {} are not the device's", DevicePtr(start)))
+            .remedy("check the device pointers that the program passes to acc routines"))
     }
 }
 

@@ -2,7 +2,8 @@
 #![allow(unreachable_pub)] // They are found by their names.
 
 use crate::control::{
-    GANGS, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, TOOK_US, begin, lose_context, setting,
+    GANGS, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, TOOK_US, begin, lose_context,
+    setting,
 };
 use crate::memory;
 use crate::module::{self, Function, Module};

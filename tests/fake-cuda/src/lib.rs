@@ -14,4 +14,6 @@ mod memory;
 mod module;
 mod stream;
 
-pub use control::{Kernel, fake_cuda_fail, fake_cuda_gangs, fake_cuda_kernel, fake_cuda_links, fake_cuda_registered, fake_cuda_took};
+pub use control::{
+    Kernel, fake_cuda_fail, fake_cuda_gangs, fake_cuda_kernel, fake_cuda_links, fake_cuda_registered, fake_cuda_took,
+};

@@ -36,7 +36,14 @@ pub(crate) fn free(device: i32) -> u64 {
 pub(crate) fn reserve(len: usize) -> Result<u64, i32> {
     // SAFETY: a new mapping that nothing can be done with.
     let start = unsafe {
-        libc::mmap(null_mut(), len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
+        libc::mmap(
+            null_mut(),
+            len,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
     };
     if start == libc::MAP_FAILED { Err(OUT_OF_MEMORY) } else { Ok(start as u64) }
 }
@@ -232,7 +239,13 @@ pub(crate) fn reaches(start: u64, len: usize) -> Result<bool, i32> {
     let pinned = lock(&PINNED);
     let end = start + len as u64;
     match pinned.range(..=start).next_back() {
-        Some((_, until)) if *until > start => if *until >= end { Ok(true) } else { Err(INVALID_VALUE) },
+        Some((_, until)) if *until > start => {
+            if *until >= end {
+                Ok(true)
+            } else {
+                Err(INVALID_VALUE)
+            }
+        }
         _ => Ok(false),
     }
 }

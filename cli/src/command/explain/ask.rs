@@ -39,7 +39,10 @@ pub(super) fn shared_object(file: &Path) -> Result<Vec<ProgramObject>> {
     let objects = run(file, own, preload, &libacc)?;
     let objects: Vec<ProgramObject> = objects.into_iter().filter(|object| !object.executable).collect();
     if objects.is_empty() && !is_loadable(&loaded) {
-        return Err(Failure::new(format!("{}: its path has a space or a colon, so that it can't be loaded", file.display())));
+        return Err(Failure::new(format!(
+            "{}: its path has a space or a colon, so that it can't be loaded",
+            file.display()
+        )));
     }
     Ok(objects)
 }

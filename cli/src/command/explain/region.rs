@@ -2,7 +2,8 @@
 
 use accord_device::cpu::source_position;
 use accord_device::image::{
-    BlockPath, HostRegion, ImageFunction, Kernel, PARAMETER_SM_MIN, ProgramImage, ProgramObject, Updates, header, rewrite,
+    BlockPath, HostRegion, ImageFunction, Kernel, PARAMETER_SM_MIN, ProgramImage, ProgramObject, Updates, header,
+    rewrite,
 };
 use accord_types::ImageId;
 use std::collections::HashMap;
@@ -104,7 +105,9 @@ impl Program {
         if self.images().next().is_some() {
             return None;
         }
-        if let Some((object, why)) = self.objects.iter().find_map(|object| Some((object, object.image.as_ref()?.as_ref().err()?))) {
+        if let Some((object, why)) =
+            self.objects.iter().find_map(|object| Some((object, object.image.as_ref()?.as_ref().err()?)))
+        {
             return Some(format!("{}: {why}", object.path));
         }
         let regions: u64 = self.objects.iter().map(|object| object.regions).sum();
@@ -119,7 +122,10 @@ impl Program {
         } else if self.objects.iter().any(|object| object.openacc) {
             format!("{}: it uses OpenACC but has no regions; {loads}", self.file)
         } else {
-            format!("{}: it has no regions and does not use OpenACC; compile and link with -fopenacc, or {loads}", self.file)
+            format!(
+                "{}: it has no regions and does not use OpenACC; compile and link with -fopenacc, or {loads}",
+                self.file
+            )
         })
     }
 }
@@ -131,15 +137,18 @@ impl Image {
         for object in &from.image.objects {
             let text = String::from_utf8_lossy(object);
             let (version, target) = header(&text);
-            ptx.push(Ptx { version: version.map(str::to_owned), target: target.map(str::to_owned), bytes: object.len() as u64 });
+            ptx.push(Ptx {
+                version: version.map(str::to_owned),
+                target: target.map(str::to_owned),
+                bytes: object.len() as u64,
+            });
             // On any newer device and driver it is the same.
             let rewritten = rewrite(&text, PARAMETER_SM_MIN).kernels;
             kernels.extend(rewritten.into_iter().map(|kernel| (kernel.name.clone(), kernel)));
         }
         let functions = from.image.functions.iter().zip(&from.regions);
-        let mut regions: Vec<Region> = functions
-            .map(|(function, host)| Region::new(path, function, host, kernels.get(&function.name)))
-            .collect();
+        let mut regions: Vec<Region> =
+            functions.map(|(function, host)| Region::new(path, function, host, kernels.get(&function.name))).collect();
         regions.sort_by(|a, b| a.place().cmp(&b.place()));
         Self {
             id: from.image.id(),
@@ -194,7 +203,13 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told_with_a_remedy() {
-        let object = |openacc, regions, image| ProgramObject { path: "/app".to_owned(), executable: true, openacc, regions, image };
+        let object = |openacc, regions, image| ProgramObject {
+            path: "/app".to_owned(),
+            executable: true,
+            openacc,
+            regions,
+            image,
+        };
         let nothing = |object| program(object).nothing().unwrap();
         assert!(nothing(object(true, 1, None)).contains("it has 1 region, but no code for NVIDIA GPUs"));
         assert!(nothing(object(true, 0, None)).contains("has no regions"));

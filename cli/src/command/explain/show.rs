@@ -59,7 +59,10 @@ impl Program {
         let by_memory = all - by_parameter;
         let mut text = match (all, by_memory) {
             (0, _) => return "No regions.\n".to_owned(),
-            (1, 0) => "The region gets its argument block as its kernel's parameter: nothing is copied before a launch.\n".to_owned(),
+            (1, 0) => {
+                "The region gets its argument block as its kernel's parameter: nothing is copied before a launch.\n"
+                    .to_owned()
+            }
             (1, _) => "The region gets its argument block by memory: one copy before each launch.\n".to_owned(),
             (_, 0) => format!(
                 "All {all} regions get their argument blocks as their kernels' parameters: nothing is copied before a launch.\n"

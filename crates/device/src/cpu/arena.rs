@@ -2,8 +2,7 @@
 
 use super::detach::above_stdio;
 use super::layout::{
-    ARENA_BASE, ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, GLOBALS_BYTES, GLOBALS_OFFSET,
-    LAYOUT_VERSION,
+    ARENA_BASE, ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, GLOBALS_BYTES, GLOBALS_OFFSET, LAYOUT_VERSION,
 };
 use accord_types::{DeviceInfo, DevicePtr, Error, ErrorCode, Result};
 use std::collections::BTreeMap;

@@ -56,9 +56,7 @@ impl ProgramSpec {
 pub fn inventory(node: NodeId, node_name: &str, config: &CpuConfig) -> Vec<DeviceInfo> {
     let cpus = allowed_cpus();
     let count = config.devices.unwrap_or(1);
-    let memory = config
-        .memory
-        .unwrap_or_else(|| memory_available() / 10 * 8 / u64::from(count.max(1)));
+    let memory = config.memory.unwrap_or_else(|| memory_available() / 10 * 8 / u64::from(count.max(1)));
     let model = cpu_model();
     (0..count)
         .map(|ordinal| {

@@ -12,8 +12,8 @@ use super::stream::{Op, Shared, Stream};
 use super::symbol;
 use crate::{Device, FunctionHandle, HostOp, Sink, Source};
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims,
-    ObjectSpec, QueueId, Result, Seq, SpanSink, StreamId,
+    ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims, ObjectSpec, QueueId,
+    Result, Seq, SpanSink, StreamId,
 };
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -91,9 +91,12 @@ impl CpuDevice {
     }
 
     fn stream(&self, id: StreamId) -> Result<Arc<Stream>> {
-        self.streams.read().expect("streams lock").get(id.0 as usize).cloned().ok_or_else(|| {
-            Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0))
-        })
+        self.streams
+            .read()
+            .expect("streams lock")
+            .get(id.0 as usize)
+            .cloned()
+            .ok_or_else(|| Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0)))
     }
 
     fn fail(&self, error: Error) {
@@ -121,7 +124,8 @@ impl CpuDevice {
         } else if exit != 0 {
             (header.exit_stream.load(Ordering::Relaxed), format!("called exit({})", exit - 1))
         } else {
-            let running = (0..STREAMS_MAX).find(|&i| self.shared.control.stream(i).running.load(Ordering::Relaxed) != 0);
+            let running =
+                (0..STREAMS_MAX).find(|&i| self.shared.control.stream(i).running.load(Ordering::Relaxed) != 0);
             (running.unwrap_or(u32::MAX), "was killed".to_owned())
         };
         let function = (stream < STREAMS_MAX)
@@ -230,8 +234,7 @@ impl Device for CpuDevice {
         if bytes.len() > STORE_BYTES_MAX {
             return Err(Error::new(ErrorCode::ImplementationDefined, "a store of more bytes than a ring takes"));
         }
-        let record =
-            Record { bytes: 0, kind: STORE, seq: 0, after: 0, a: dst.0, b: 0, c: bytes.len() as u64 };
+        let record = Record { bytes: 0, kind: STORE, seq: 0, after: 0, a: dst.0, b: 0, c: bytes.len() as u64 };
         let now = || {
             // SAFETY: `translate` checked the range; nothing is under way in the stream.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
@@ -333,8 +336,7 @@ impl Device for CpuDevice {
             waiting.check()?;
             return Ok(waiting.last());
         }
-        let record =
-            Record { bytes: 0, kind: WAIT, seq: 0, after: 0, a: u64::from(other.0), b: seq.0, c: 0 };
+        let record = Record { bytes: 0, kind: WAIT, seq: 0, after: 0, a: u64::from(other.0), b: seq.0, c: 0 };
         waiting.push_worker(record, &[], &[], None)
     }
 

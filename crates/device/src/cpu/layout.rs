@@ -12,8 +12,7 @@ pub(crate) const RING_BYTES: usize = 1 << 20;
 pub(crate) const TRACE_ENTRIES: usize = 4096;
 /// Where the streams begin, and the distance from one to the next.
 const STREAMS_OFFSET: usize = 4096;
-const STREAM_STRIDE: usize =
-    4096 + RING_BYTES + (TRACE_ENTRIES * size_of::<TraceEntry>()).next_multiple_of(4096);
+const STREAM_STRIDE: usize = 4096 + RING_BYTES + (TRACE_ENTRIES * size_of::<TraceEntry>()).next_multiple_of(4096);
 /// Where pages of `declare` variables begin, and how many bytes there are for them.
 pub(crate) const GLOBALS_OFFSET: u64 = 1 << 30;
 pub(crate) const GLOBALS_BYTES: u64 = 63 << 30;

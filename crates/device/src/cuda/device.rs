@@ -215,9 +215,9 @@ impl CudaDevice {
     }
 
     pub(super) fn stream(&self, id: StreamId) -> Result<&Arc<Stream>> {
-        self.streams.get(id.0).ok_or_else(|| {
-            Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0))
-        })
+        self.streams
+            .get(id.0)
+            .ok_or_else(|| Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0)))
     }
 
     fn current(&self) -> Result<super::context::Entered> {
@@ -394,18 +394,13 @@ impl Device for CudaDevice {
         module.variable(index, spec.len)
     }
 
-    fn launch(
-        &self,
-        stream: StreamId,
-        function: FunctionHandle,
-        dims: LaunchDims,
-        block: ArgBlock<'_>,
-    ) -> Result<Seq> {
+    fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
         let stream = self.stream(stream)?;
         let index = function.0;
-        let function = self.shared.functions.get(index).ok_or_else(|| {
-            Error::new(ErrorCode::ImplementationDefined, format!("function {index} does not exist"))
-        })?;
+        let function =
+            self.shared.functions.get(index).ok_or_else(|| {
+                Error::new(ErrorCode::ImplementationDefined, format!("function {index} does not exist"))
+            })?;
         let slots = block.slots as usize;
         if block.bytes.len() > ArgBlock::BYTES_MAX
             || slots * 8 > block.bytes.len()

@@ -57,7 +57,12 @@ pub(crate) fn copy_in(
 }
 
 /// The program's memory, of which `middle` is locked, to the device.
-pub(crate) fn copy_in_locked(stream: &Stream, dst: DevicePtr, range: HostRange, middle: Locked) -> Result<(), DriverError> {
+pub(crate) fn copy_in_locked(
+    stream: &Stream,
+    dst: DevicePtr,
+    range: HostRange,
+    middle: Locked,
+) -> Result<(), DriverError> {
     let mut parts = edges(range, middle).chain(middle.pieces());
     parts.try_for_each(|part| hand_in(stream, dst.offset((part.start - range.start) as u64), part))
 }
@@ -101,7 +106,12 @@ pub(crate) fn copy_out_locked(
 }
 
 /// The same for a caller that waits anyway.
-pub(crate) fn copy_out_locked_waited(stream: &Stream, src: DevicePtr, range: HostRange, middle: Locked) -> Result<(), DriverError> {
+pub(crate) fn copy_out_locked_waited(
+    stream: &Stream,
+    src: DevicePtr,
+    range: HostRange,
+    middle: Locked,
+) -> Result<(), DriverError> {
     let mut parts = middle.pieces().chain(edges(range, middle));
     parts.try_for_each(|part| hand_out(stream, src.offset((part.start - range.start) as u64), part))
 }

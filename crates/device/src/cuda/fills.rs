@@ -63,7 +63,14 @@ pub(crate) struct Filling {
 
 impl Fill {
     /// For `width` threads at a time.
-    pub(crate) fn new(from: usize, len: usize, to: CUdeviceptr, stream: CUstream, slots: &Arc<Pinned>, width: usize) -> Self {
+    pub(crate) fn new(
+        from: usize,
+        len: usize,
+        to: CUdeviceptr,
+        stream: CUstream,
+        slots: &Arc<Pinned>,
+        width: usize,
+    ) -> Self {
         let transfer = (len / TRANSFERS_MIN).next_multiple_of(PART_MIN).clamp(TRANSFER_MIN, IN_SLOT);
         let part = (transfer / width).next_multiple_of(PART_MIN).clamp(PART_MIN, PART_MAX);
         Self {

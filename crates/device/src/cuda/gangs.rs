@@ -68,7 +68,11 @@ impl Gangs {
     }
 
     /// Puts a launch with an open number of gangs into a stream. The context is current.
-    pub(crate) fn launch(&self, stream: CUstream, launch: impl FnOnce() -> Result<(), DriverError>) -> Result<(), DriverError> {
+    pub(crate) fn launch(
+        &self,
+        stream: CUstream,
+        launch: impl FnOnce() -> Result<(), DriverError>,
+    ) -> Result<(), DriverError> {
         let Some(meter) = &self.meter else { return launch() };
         if !is_measured(self.launches.fetch_add(1, Ordering::Relaxed)) {
             return launch();
@@ -130,7 +134,8 @@ impl Meter {
 
     fn end(&mut self, stream: CUstream) {
         // SAFETY: as above.
-        self.under_way = self.events.is_some_and(|[_, end]| unsafe { self.context.driver.cuEventRecord(end, stream) }.is_ok());
+        self.under_way =
+            self.events.is_some_and(|[_, end]| unsafe { self.context.driver.cuEventRecord(end, stream) }.is_ok());
     }
 
     fn make(&self) -> Result<[CUevent; 2], DriverError> {

@@ -32,7 +32,9 @@ impl Stream {
             let result = match landing {
                 Landing::Small { .. } => {
                     // With the lock held, so that no second waiter believes it done. It is short.
-                    let Some((_, Landing::Small { mut slot, len, mut sink })) = state.landings.pop_front() else { continue };
+                    let Some((_, Landing::Small { mut slot, len, mut sink })) = state.landings.pop_front() else {
+                        continue;
+                    };
                     let landed = sink.drain(slot.bytes(len)).and_then(|()| sink.finish());
                     drop(state);
                     landed
@@ -57,7 +59,8 @@ impl Stream {
                     // It may be another device's.
                     let entered = other.shared.context.enter();
                     let _current = entered.map_err(|error| other.shared.driver_failed(error, Some(&other)))?;
-                    let there = if wait { other.synchronize(other_seq).map(|()| true) } else { other.reached(other_seq) };
+                    let there =
+                        if wait { other.synchronize(other_seq).map(|()| true) } else { other.reached(other_seq) };
                     if let Ok(false) = there {
                         return Ok(false);
                     }

@@ -89,7 +89,13 @@ fn settle(stream: &Stream, seq: u64) -> Result<()> {
 }
 
 /// Copies to the device of another context.
-pub(crate) fn push(stream: &Stream, dst: DevicePtr, to: CUcontext, src: DevicePtr, len: u64) -> Result<(), DriverError> {
+pub(crate) fn push(
+    stream: &Stream,
+    dst: DevicePtr,
+    to: CUcontext,
+    src: DevicePtr,
+    len: u64,
+) -> Result<(), DriverError> {
     let context = &stream.shared.context;
     let span = stream.shared.tracer.begin(stream);
     // SAFETY: the driver checks addresses; both contexts are retained by their devices.
@@ -117,7 +123,9 @@ pub(crate) fn store(stream: &Stream, dst: DevicePtr, bytes: &[u8]) -> Result<(),
     for (index, piece) in bytes.chunks(DIRECT_BYTES_MAX).enumerate() {
         let to = dst.0 + (index * DIRECT_BYTES_MAX) as u64;
         // SAFETY: the bytes are readable; the driver checks the address and takes so few before it returns.
-        unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(to, piece.as_ptr().cast(), piece.len(), stream.raw) }?;
+        unsafe {
+            stream.shared.context.driver.cuMemcpyHtoDAsync_v2(to, piece.as_ptr().cast(), piece.len(), stream.raw)
+        }?;
     }
     stream.shared.tracer.end(span, stream, SpanKind::CopyIn, bytes.len() as u64, String::new);
     Ok(())
@@ -374,8 +382,10 @@ pub(crate) fn is_pinned(stream: &Stream, range: HostRange) -> bool {
         let mut value = (&raw mut kind).cast();
         // SAFETY: the attribute is a 32-bit number. Memory that the driver doesn't know has 0; the call for a single attribute
         // says so by an error, which takes longer.
-        unsafe { stream.shared.context.driver.cuPointerGetAttributes(1, &raw mut attribute, &raw mut value, address as u64) }
-            .is_ok_and(|()| kind != 0)
+        unsafe {
+            stream.shared.context.driver.cuPointerGetAttributes(1, &raw mut attribute, &raw mut value, address as u64)
+        }
+        .is_ok_and(|()| kind != 0)
     };
     range.len > 0 && known(range.start) && known(range.start + range.len - 1)
 }

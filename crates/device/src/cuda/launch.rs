@@ -210,7 +210,8 @@ mod tests {
 
     fn chosen(dims: [u32; 3], asked: [u32; 3]) -> Result<[u32; 3]> {
         let [gangs, workers, vector] = asked;
-        choose(&function(dims), LaunchDims { gangs, workers, vector }).map(|grid| [grid.gangs, grid.workers, grid.vector])
+        choose(&function(dims), LaunchDims { gangs, workers, vector })
+            .map(|grid| [grid.gangs, grid.workers, grid.vector])
     }
 
     #[test]

@@ -119,7 +119,8 @@ impl<O: Clone, U: PartialEq> Locks<O, U> {
 
     /// The next range to lock.
     pub(crate) fn pick(&self) -> Option<Job> {
-        let (start, lock) = self.known.iter().filter(|(_, lock)| lock.stage == Stage::Asked).min_by_key(|(_, lock)| lock.ticket)?;
+        let (start, lock) =
+            self.known.iter().filter(|(_, lock)| lock.stage == Stage::Asked).min_by_key(|(_, lock)| lock.ticket)?;
         Some(Job { range: HostRange { start: *start, len: lock.end - start }, ticket: lock.ticket })
     }
 

@@ -75,13 +75,17 @@ mod tests {
     fn the_fault_is_told_and_not_who_finds_it() {
         let error = DriverError { call: "cuLaunchKernel", code: 700 };
         let mut kept = None;
-        let first = tell(None, 0, Some("region a failed: 700".to_owned()), error, |cause| kept = Some((0, cause.to_owned())));
+        let first =
+            tell(None, 0, Some("region a failed: 700".to_owned()), error, |cause| kept = Some((0, cause.to_owned())));
         assert_eq!(first, "region a failed: 700");
         let nobody = |_: &str| panic!("the first one stays");
         let told = tell(kept.as_ref(), 1, None, error, nobody);
         assert!(told.contains("number 0") && told.contains("region a failed"), "{told}");
         assert_eq!(tell(kept.as_ref(), 0, None, error, nobody), first);
         // What it was doing itself may be the fault as well.
-        assert_eq!(tell(kept.as_ref(), 1, Some("region b failed: 700".to_owned()), error, nobody), "region b failed: 700");
+        assert_eq!(
+            tell(kept.as_ref(), 1, Some("region b failed: 700".to_owned()), error, nobody),
+            "region b failed: 700"
+        );
     }
 }

@@ -83,7 +83,10 @@ impl Memory {
     pub(crate) fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.check(start, len)?;
         if !start.0.is_multiple_of(PAGE) || !len.is_multiple_of(PAGE) {
-            return Err(Error::new(ErrorCode::ImplementationDefined, format!("mapping {len} bytes at {start}: not whole pages")));
+            return Err(Error::new(
+                ErrorCode::ImplementationDefined,
+                format!("mapping {len} bytes at {start}: not whole pages"),
+            ));
         }
         let before = self.owed.returned();
         match self.try_map(start, len) {
@@ -99,7 +102,9 @@ impl Memory {
         let (mut at, end) = (start.0, start.0 + len);
         while at < end {
             // What was given back from the middle of a piece is still there.
-            if let Some((_, piece)) = state.pieces.range_mut(..=at).next_back().filter(|(first, piece)| at < *first + piece.len) {
+            if let Some((_, piece)) =
+                state.pieces.range_mut(..=at).next_back().filter(|(first, piece)| at < *first + piece.len)
+            {
                 at = piece.use_again(at, end).ok_or_else(|| {
                     Error::new(ErrorCode::ImplementationDefined, format!("memory at {at:#x} is mapped already"))
                 })?;

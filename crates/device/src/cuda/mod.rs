@@ -35,6 +35,6 @@ mod trace;
 
 pub use cache::cache_folder;
 pub use device::{CudaConfig, CudaDevice};
-pub use output::Printed;
 pub use ipc::{Giver, Neighbors, Place, Reached, Taker};
+pub use output::Printed;
 pub use probe::{Probe, inventory};

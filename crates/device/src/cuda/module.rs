@@ -45,9 +45,13 @@ impl Module {
         let sm = sm(context);
         let driver = driver_version(context);
         let texts = texts(&image, if driver >= REWRITE_DRIVER_MIN { sm } else { PARAMETER_SM_MIN - 1 })?;
-        let key = |rewritten: bool| Key { image: image.id(), sm, driver, rewritten: rewritten.then_some(REWRITE_VERSION) };
-        let mut kernels: HashMap<String, BlockPath> =
-            texts.iter().flat_map(|text| &text.kernels).map(|kernel| (kernel.name.clone(), kernel.block.clone())).collect();
+        let key =
+            |rewritten: bool| Key { image: image.id(), sm, driver, rewritten: rewritten.then_some(REWRITE_VERSION) };
+        let mut kernels: HashMap<String, BlockPath> = texts
+            .iter()
+            .flat_map(|text| &text.kernels)
+            .map(|kernel| (kernel.name.clone(), kernel.block.clone()))
+            .collect();
         let rewritten = texts.iter().any(|text| matches!(text.rewritten, Cow::Owned(_)));
         let ways: &[bool] = if rewritten { &[true, false] } else { &[false] };
         let mut raw = None;
@@ -102,7 +106,8 @@ impl Module {
         let Some(known) = self.image.functions.get(index as usize) else {
             return Err(missing(&format!("region {name} (number {index})")));
         };
-        let raw = self.raw_function(&known.name).map_err(|error| missing(&format!("region {}: {error}", known.name)))?;
+        let raw =
+            self.raw_function(&known.name).map_err(|error| missing(&format!("region {}: {error}", known.name)))?;
         let dims = known.dims.map(u32::from);
         let driver = self.context.driver;
         let mut threads_max = 0;
@@ -217,8 +222,7 @@ fn link(context: &Context, objects: &[&str], cache: Option<(&Cache, Key)>) -> Re
     const LOG: usize = 8 << 10;
     let driver = context.driver;
     let mut log = vec![0u8; LOG];
-    let mut options =
-        [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut options = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(LOG)];
     let mut state: CUlinkState = null_mut();
     // SAFETY: options and values match; the log outlives the link.

@@ -81,7 +81,8 @@ impl Shared {
             // What was never put in can't be reached.
             let under_way = |(stream, seq, _): &(Arc<Stream>, u64, Done)| *seq <= stream.last().0;
             if !state.waiting.iter().any(under_way) && looked_for_failures.elapsed() < LOOK_FOR_FAILURES {
-                let (woken, _) = self.bell.wait_timeout(state, LOOK_FOR_FAILURES).unwrap_or_else(PoisonError::into_inner);
+                let (woken, _) =
+                    self.bell.wait_timeout(state, LOOK_FOR_FAILURES).unwrap_or_else(PoisonError::into_inner);
                 state = woken;
                 continue;
             }

@@ -278,7 +278,8 @@ impl Process {
             unregister(owner, HostRange { start, len: done });
             match registered {
                 // The memory is locked or pinned by the program already, or not of a kind that can be.
-                Ok(()) | Err(DriverError { code: DriverError::INVALID_VALUE | DriverError::ALREADY_REGISTERED, .. }) => {}
+                Ok(())
+                | Err(DriverError { code: DriverError::INVALID_VALUE | DriverError::ALREADY_REGISTERED, .. }) => {}
                 Err(_) => self.off.store(true, Ordering::Release),
             }
             return false;

@@ -16,8 +16,12 @@ pub(super) unsafe fn move_past_caches(to: *mut u8, from: *const u8, len: usize) 
             to.copy_from_nonoverlapping(from, head);
             let (mut target, mut source) = (to.add(head).cast::<__m128i>(), from.add(head).cast::<__m128i>());
             for _ in 0..lines {
-                let words =
-                    [_mm_loadu_si128(source), _mm_loadu_si128(source.add(1)), _mm_loadu_si128(source.add(2)), _mm_loadu_si128(source.add(3))];
+                let words = [
+                    _mm_loadu_si128(source),
+                    _mm_loadu_si128(source.add(1)),
+                    _mm_loadu_si128(source.add(2)),
+                    _mm_loadu_si128(source.add(3)),
+                ];
                 _mm_stream_si128(target, words[0]);
                 _mm_stream_si128(target.add(1), words[1]);
                 _mm_stream_si128(target.add(2), words[2]);

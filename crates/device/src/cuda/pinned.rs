@@ -50,8 +50,22 @@ pub(crate) struct Slot {
 }
 
 impl Pinned {
-    pub(crate) fn new(context: Arc<Context>, near: Near, slot_bytes: usize, slots_max: usize, batch: usize) -> Arc<Self> {
-        Arc::new(Self { context, near, slot_bytes, slots_max, batch, state: Mutex::default(), given_back: Condvar::new() })
+    pub(crate) fn new(
+        context: Arc<Context>,
+        near: Near,
+        slot_bytes: usize,
+        slots_max: usize,
+        batch: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            context,
+            near,
+            slot_bytes,
+            slots_max,
+            batch,
+            state: Mutex::default(),
+            given_back: Condvar::new(),
+        })
     }
 
     /// A slot, if there is one now.
@@ -113,8 +127,7 @@ impl Pinned {
         state.blocks.push(block as usize);
         for index in 0..count {
             let mut event = null_mut();
-            let flags =
-                CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
+            let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
             // SAFETY: `event` is valid for writing.
             unsafe { driver.cuEventCreate(&raw mut event, flags) }?;
             state.free.push(RawSlot { memory: block as usize + index * self.slot_bytes, event });

@@ -86,10 +86,7 @@ impl Shared {
             }
             regions.extend(suspects.into_iter().filter(|region| !regions.contains(region)).collect::<Vec<_>>());
         }
-        let names: Vec<_> = regions
-            .iter()
-            .filter_map(|region| Some(self.functions.get(*region)?.describe()))
-            .collect();
+        let names: Vec<_> = regions.iter().filter_map(|region| Some(self.functions.get(*region)?.describe())).collect();
         let mut failure = Error::new(ErrorCode::Execution, loss::cause(self.context.device, &names, error));
         if matches!(error.code, 700 | 714 | 715 | 716 | 717 | 718 | 719) {
             failure = failure.remedy(

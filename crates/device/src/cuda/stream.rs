@@ -211,7 +211,8 @@ impl Stream {
             let stream = Arc::clone(self);
             let thread = std::thread::Builder::new().name(format!("accord-q{}", self.queue));
             if let Err(error) = thread.spawn(move || stream.serve()) {
-                state.failure = Some(Error::new(accord_types::ErrorCode::System, format!("starting a thread: {error}")));
+                state.failure =
+                    Some(Error::new(accord_types::ErrorCode::System, format!("starting a thread: {error}")));
                 self.failed.store(true, Ordering::Release);
             }
         }
@@ -375,7 +376,14 @@ impl Stream {
     }
 
     /// Makes this stream wait for what was marked in `other`. `landing`: the host has something left to do for that.
-    pub(crate) fn follow(&self, state: &mut State, seq: u64, other: &Arc<Stream>, other_seq: u64, landing: bool) -> Result<(), DriverError> {
+    pub(crate) fn follow(
+        &self,
+        state: &mut State,
+        seq: u64,
+        other: &Arc<Stream>,
+        other_seq: u64,
+        landing: bool,
+    ) -> Result<(), DriverError> {
         // SAFETY: both are alive. If the event was recorded again meanwhile, it covers more.
         unsafe { self.shared.context.driver.cuStreamWaitEvent(self.raw, other.event, 0) }?;
         if landing {

@@ -74,7 +74,9 @@ impl Tracer {
         let Some(on) = self.on.get() else { return };
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         under_way.retain(|span| {
-            let (Some(start_ns), Some(end_ns)) = (self.time(on, span.start), self.time(on, span.end)) else { return true };
+            let (Some(start_ns), Some(end_ns)) = (self.time(on, span.start), self.time(on, span.end)) else {
+                return true;
+            };
             on.sink.span(Span {
                 device: self.device,
                 queue: span.queue,

@@ -45,8 +45,10 @@ mod tests {
 
     #[test]
     fn a_kernel_may_get_to_them_by_a_call() {
-        let caller = ".entry a (.param .u64 p)\n{\n\tcall (%value_in),f,(%out_arg1);\n}\n.entry b (.param .u64 p)\n{\nret;\n}\n";
-        let function = ".visible .func (.param .f64 %value_out) f (.param .f64 %in_ar0)\n{\natom.add.f64 %r1,[%r2],%r3;\n}\n";
+        let caller =
+            ".entry a (.param .u64 p)\n{\n\tcall (%value_in),f,(%out_arg1);\n}\n.entry b (.param .u64 p)\n{\nret;\n}\n";
+        let function =
+            ".visible .func (.param .f64 %value_out) f (.param .f64 %in_ar0)\n{\natom.add.f64 %r1,[%r2],%r3;\n}\n";
         assert_eq!(with_atomics([caller, function].into_iter()), HashSet::from(["a"]), "in another object");
         assert!(with_atomics([caller].into_iter()).is_empty());
     }

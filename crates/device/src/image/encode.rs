@@ -18,7 +18,9 @@ impl Image {
             .map_err(|_| Error::new(ErrorCode::ImplementationDefined, "an image can't be encoded"))?;
         if bytes.len() as u64 > ENCODED_MAX {
             let cause = format!("{} bytes of GPU code; {ENCODED_MAX} can be sent to another node", bytes.len());
-            return Err(Error::new(ErrorCode::DeviceInit, cause).remedy("divide the program into several shared objects"));
+            return Err(
+                Error::new(ErrorCode::DeviceInit, cause).remedy("divide the program into several shared objects")
+            );
         }
         Ok(bytes.into_vec())
     }

@@ -17,9 +17,7 @@ mod tests;
 pub(crate) use atomics::with_atomics;
 pub use block::{BlockLayout, Packed};
 pub use encode::ENCODED_MAX;
-pub use program::{
-    EXPLAIN_ENV, HostRegion, HostVariable, ProgramImage, ProgramObject, decode_program, encode_program,
-};
+pub use program::{EXPLAIN_ENV, HostRegion, HostVariable, ProgramImage, ProgramObject, decode_program, encode_program};
 pub use reduce::Updates;
 pub use refusal::Refusal;
 pub use rewrite::{BlockPath, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Rewritten, header, rewrite};

@@ -90,7 +90,8 @@ mod tests {
         };
         let regions = vec![HostRegion { offset: 0x1000, name: None }];
         let variables = vec![HostVariable { bytes: 400, link: true }];
-        let object = |image| ProgramObject { path: "/app".to_owned(), executable: true, openacc: true, regions: 1, image };
+        let object =
+            |image| ProgramObject { path: "/app".to_owned(), executable: true, openacc: true, regions: 1, image };
         let objects = vec![
             object(Some(Ok(ProgramImage { image, regions, variables }))),
             object(Some(Err("it is of another version".to_owned()))),

@@ -99,7 +99,8 @@ fn one_operation(kernel: &Body<'_>, at: usize) -> Option<String> {
         let (copy, line) = kernel.set_in(start..at_operation, operand)?;
         (copied(copy) == Some(expected)).then_some(line)
     };
-    let (operand, value) = match [left, right].map(|operand| operand == expected || copy_of_expected(operand).is_some()) {
+    let (operand, value) = match [left, right].map(|operand| operand == expected || copy_of_expected(operand).is_some())
+    {
         [true, false] => (left, right),
         [false, true] => (right, left),
         _ => return None,
@@ -127,9 +128,14 @@ fn one_operation(kernel: &Body<'_>, at: usize) -> Option<String> {
     }
     let alone = kernel.is_only_in(new, &[new_at, at])
         && (computed == new || kernel.is_only_in(computed, &[at_operation, new_at]))
-        && (if found == expected { kernel.is_only_in(other, &[kept, test]) } else { kernel.is_only_in(found, &[at, test, kept]) })
+        && (if found == expected {
+            kernel.is_only_in(other, &[kept, test])
+        } else {
+            kernel.is_only_in(found, &[at, test, kept])
+        })
         && kernel.uses(expected).all(|line| {
-            known.contains(&line) || (!spin.lines.contains(&line) && kernel.instruction(line).is_some_and(|i| only_sets(i, expected)))
+            known.contains(&line)
+                || (!spin.lines.contains(&line) && kernel.instruction(line).is_some_and(|i| only_sets(i, expected)))
         });
     let value_stays = if is_register(value) { spin.keeps(value) && value != expected } else { is_constant(value) };
     let steady = value_stays && base(address).is_some_and(|base| spin.keeps(base));
@@ -186,7 +192,8 @@ fn unless_same(kernel: &Body<'_>, at: usize) -> Option<String> {
 
 /// Whether a loop has instructions of this kind only, besides branches and some lines.
 fn only_has(kernel: &Body<'_>, spin: &Spin<'_>, besides: &[usize], kind: impl Fn(&Instruction<'_>) -> bool) -> bool {
-    let mut rest = spin.lines.clone().filter(|line| !besides.contains(line)).filter_map(|line| kernel.instruction(line));
+    let mut rest =
+        spin.lines.clone().filter(|line| !besides.contains(line)).filter_map(|line| kernel.instruction(line));
     rest.all(|instruction| instruction.target().is_some() || (instruction.guard.is_none() && kind(instruction)))
 }
 
@@ -228,9 +235,8 @@ fn carries_outcome(instruction: &Instruction<'_>) -> bool {
 
 /// Computes one register from others.
 fn computes(instruction: &Instruction<'_>) -> bool {
-    const NAMES: [&str; 15] = [
-        "mov", "cvt", "add", "sub", "mul", "min", "max", "neg", "and", "or", "xor", "not", "setp", "selp", "shr",
-    ];
+    const NAMES: [&str; 15] =
+        ["mov", "cvt", "add", "sub", "mul", "min", "max", "neg", "and", "or", "xor", "not", "setp", "selp", "shr"];
     let name = instruction.name.split('.').next().unwrap_or_default();
     NAMES.contains(&name) && instruction.written().is_some()
 }

@@ -58,7 +58,8 @@ fn locks_stay_and_atomic_updates_of_doubles_are_one_operation() {
 #[test]
 fn nothing_else_of_an_object_changes() {
     let rewritten = rewrite(REDUCTIONS, 90);
-    let counts: Vec<(u32, u32)> = rewritten.kernels.iter().map(|kernel| (kernel.updates.hardware, kernel.updates.loops)).collect();
+    let counts: Vec<(u32, u32)> =
+        rewritten.kernels.iter().map(|kernel| (kernel.updates.hardware, kernel.updates.loops)).collect();
     assert_eq!(counts, [(1, 0), (0, 1), (2, 0), (0, 1), (1, 0)]);
     let mut back = rewritten.text.replace("7.7\n.target sm_70", "6.0\n.target sm_30");
     for (old, new) in (0..5).flat_map(changes) {
@@ -242,10 +243,20 @@ fn other_shapes_are_left_alone() {
         ("@ %r6 bra $L1;", "setp.eq.u32 %r6,1,0;\n@ %r6 bra $L1;", "unless same", "unless same"),
         ("@ %r6 bra $L1;", "mov.pred %r6,%r20;\n@ %r6 bra $L1;", "unless same", "unless same"),
         ("@ %r6 bra $L1;", "mov.pred %r20,%r6;\n@ %r20 bra $L1;", "red.add.f64 [%r8],%r9;", "unless same"),
-        ("@ %r6 bra $L1;", "selp.u32 %r20,1,0,%r6;\nst.shared.u32 [cell],%r20;\nbar.sync 0;\nld.shared.u32 %r21,[cell];\n\
-          setp.ne.u32 %r6,%r21,0;\n@ %r6 bra $L1;", "red.add.f64 [%r8],%r9;", "unless same"),
-        ("@ %r6 bra $L1;", "selp.u32 %r20,1,0,%r6;\nst.shared.u32 [cell],%r20;\nbar.sync 0;\nld.shared.u32 %r21,[other];\n\
-          setp.ne.u32 %r6,%r21,0;\n@ %r6 bra $L1;", "unless same", "unless same"),
+        (
+            "@ %r6 bra $L1;",
+            "selp.u32 %r20,1,0,%r6;\nst.shared.u32 [cell],%r20;\nbar.sync 0;\nld.shared.u32 %r21,[cell];\n\
+          setp.ne.u32 %r6,%r21,0;\n@ %r6 bra $L1;",
+            "red.add.f64 [%r8],%r9;",
+            "unless same",
+        ),
+        (
+            "@ %r6 bra $L1;",
+            "selp.u32 %r20,1,0,%r6;\nst.shared.u32 [cell],%r20;\nbar.sync 0;\nld.shared.u32 %r21,[other];\n\
+          setp.ne.u32 %r6,%r21,0;\n@ %r6 bra $L1;",
+            "unless same",
+            "unless same",
+        ),
         ("@ %r6 bra $L1;", "@ %r20 bra $L3;\n$L3:\n@ %r6 bra $L1;", "unless same", "unless same"),
         // No loop.
         ("@ %r6 bra $L1;", "", "nothing", "nothing"),

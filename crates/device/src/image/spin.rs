@@ -49,8 +49,14 @@ impl<'a> Body<'a> {
         let base = base(address)?;
         let apart = new != expected && new != found && ![found, expected, new].contains(&base);
         let known = matches!(space, "" | ".global" | ".shared") && (is_register(base) || !base.starts_with('%'));
-        (apart && known && [found, expected, new].into_iter().all(is_register))
-            .then_some(Swap { space, width, found, address, expected, new })
+        (apart && known && [found, expected, new].into_iter().all(is_register)).then_some(Swap {
+            space,
+            width,
+            found,
+            address,
+            expected,
+            new,
+        })
     }
 
     /// The loop around a swap. What instructions are in it is for the caller to judge.
@@ -70,7 +76,8 @@ impl<'a> Body<'a> {
         let stays = (start..back).all(|line| {
             let Some(instruction) = self.instruction(line) else { return true };
             let Some(target) = instruction.target() else { return true };
-            position(target).is_some_and(|to| line < to && to < back) && spin.keeps(instruction.guard.unwrap_or_default())
+            position(target).is_some_and(|to| line < to && to < back)
+                && spin.keeps(instruction.guard.unwrap_or_default())
         });
         stays.then_some(spin)
     }

@@ -72,7 +72,10 @@ pub(super) fn read_before_return() -> Test {
                 let back = vec![0; part.len];
                 let seq = copy_out(&device, stream, at.offset(4096), range(&back))?;
                 device.synchronize(stream, seq)?;
-                assert!(back.iter().all(|byte| *byte == 1), "{len} bytes of {name} memory were read after the call, queue {queue}");
+                assert!(
+                    back.iter().all(|byte| *byte == 1),
+                    "{len} bytes of {name} memory were read after the call, queue {queue}"
+                );
             }
         }
     }
@@ -125,7 +128,9 @@ pub(super) fn both_ways() -> Test {
     let array = &memory[33..9 * MIB + 50];
     lock(&device, array)?;
     for (round, (start, len)) in
-        [(0, array.len()), (1, array.len() - 1), (5000, 3 * MIB), (0, 100), (4000, 9000), (array.len() - 9000, 9000)].into_iter().enumerate()
+        [(0, array.len()), (1, array.len() - 1), (5000, 3 * MIB), (0, 100), (4000, 9000), (array.len() - 9000, 9000)]
+            .into_iter()
+            .enumerate()
     {
         for stream in streams {
             let part = HostRange { start: range(array).start + start, len };

@@ -92,7 +92,13 @@ impl Outbox {
         Ok(index.map(|index| self.lend(state, index, transfer, len)))
     }
 
-    fn lend(self: &Arc<Self>, mut state: MutexGuard<'_, State>, index: usize, transfer: TransferId, len: u64) -> Outgoing {
+    fn lend(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        index: usize,
+        transfer: TransferId,
+        len: u64,
+    ) -> Outgoing {
         let lane = &mut state.lanes[index];
         lane.lent = true;
         Outgoing { stream: lane.stream.clone(), outbox: self.clone(), index, transfer, len, sent: 0, failed: None }

@@ -86,9 +86,13 @@ fn dropped_and_aborted_transfers_leave_the_lane_in_order() {
     let inbox = Inbox::new(stats.clone(), false);
     let (to, from) = mpsc::channel();
     let big = pattern(2 * CHUNK_MAX);
-    inbox.post(TransferId(1), big.len() as u64, Box::new(|mut incoming| {
-        incoming.fill(&mut [0; 1000]).unwrap();
-    }));
+    inbox.post(
+        TransferId(1),
+        big.len() as u64,
+        Box::new(|mut incoming| {
+            incoming.fill(&mut [0; 1000]).unwrap();
+        }),
+    );
     inbox.post(TransferId(2), 10, collect(to.clone()));
     inbox.post(TransferId(3), 10, collect(to.clone()));
     inbox.post(TransferId(4), 10, collect(to.clone()));

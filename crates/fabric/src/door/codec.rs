@@ -2,8 +2,8 @@
 
 use super::{HEADER_LEN, Message};
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, Lease, LeasedDevice, NodeId, OrderPolicy,
-    Rank, Result, SessionId, SessionRequest,
+    DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, Lease, LeasedDevice, NodeId, OrderPolicy, Rank, Result,
+    SessionId, SessionRequest,
 };
 
 const OPEN: u8 = 1;
@@ -270,9 +270,8 @@ impl<'a> Reader<'a> {
             own_node: self.option(|reader| reader.u32().map(NodeId))?,
             memory_quota: self.u64()?,
             stream_quota: self.u32()?,
-            devices: self.list(DEVICE_LEAST, |reader| {
-                Ok(LeasedDevice { info: reader.info()?, address: reader.text()? })
-            })?,
+            devices: self
+                .list(DEVICE_LEAST, |reader| Ok(LeasedDevice { info: reader.info()?, address: reader.text()? }))?,
         })
     }
 

@@ -68,10 +68,7 @@ pub(super) fn close_gently(mut stream: &TcpStream, deadline: Deadline) {
 }
 
 fn is_transient(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-    )
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// The `N` bytes at `at`, which must be there.

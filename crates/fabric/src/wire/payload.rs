@@ -60,8 +60,7 @@ fn decode_strings(mut payload: &[u8]) -> Result<Vec<String>> {
     let mut strings = Vec::new();
     while !payload.is_empty() {
         let (len, rest) = payload.split_at_checked(4).ok_or_else(|| malformed("a text"))?;
-        let (text, rest) =
-            rest.split_at_checked(u32_at(len, 0) as usize).ok_or_else(|| malformed("a text"))?;
+        let (text, rest) = rest.split_at_checked(u32_at(len, 0) as usize).ok_or_else(|| malformed("a text"))?;
         let text = std::str::from_utf8(text).map_err(|_| malformed("a text"))?;
         if strings.len() == STRINGS_MAX {
             return Err(malformed("a list of texts"));
@@ -200,8 +199,7 @@ pub fn decode_spans(mut payload: &[u8]) -> Result<Vec<SpanRecord>> {
     let mut spans = Vec::new();
     while !payload.is_empty() {
         let (fixed, rest) = payload.split_at_checked(SPAN_LEN).ok_or_else(|| malformed("a span"))?;
-        let (name, rest) =
-            rest.split_at_checked(u32_at(fixed, 12) as usize).ok_or_else(|| malformed("a span"))?;
+        let (name, rest) = rest.split_at_checked(u32_at(fixed, 12) as usize).ok_or_else(|| malformed("a span"))?;
         spans.push(SpanRecord {
             device: u32_at(fixed, 0),
             queue: QueueId(u32_at(fixed, 4)),
@@ -278,8 +276,7 @@ mod tests {
         let object = ObjectSpec { path: "/bin/app".to_owned(), build_id: "ab12".to_owned(), executable: true };
         let image = ImageRef { image: ImageId([0xa5; 32]), index: 7 };
         for image in [None, Some(image)] {
-            let function =
-                FunctionSpec { object: object.clone(), offset: 16, name: "f".to_owned(), kernel: image };
+            let function = FunctionSpec { object: object.clone(), offset: 16, name: "f".to_owned(), kernel: image };
             let mut payload = Vec::new();
             encode_function(&mut payload, &function);
             assert_eq!(decode_function(&payload, 16, true)?, function);

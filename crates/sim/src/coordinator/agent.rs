@@ -1,9 +1,7 @@
 //! A model of a node agent: what it keeps, and how it answers the coordinator.
 
 use accord_coordinator::cluster::{AgentOrder, LinkId, Registration};
-use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId,
-};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One agent.

@@ -22,21 +22,10 @@ pub(super) struct Program {
 impl Program {
     pub(super) fn new(index: usize, node_name: String, order: OrderPolicy, kind: Option<DeviceKind>) -> Self {
         let place = u32::try_from(index).unwrap_or(0);
-        let rank = index.is_multiple_of(2).then_some(Rank {
-            rank: place % 4,
-            size: 4,
-            local_rank: place % 2,
-            local_size: 2,
-        });
+        let rank =
+            index.is_multiple_of(2).then_some(Rank { rank: place % 4, size: 4, local_rank: place % 2, local_size: 2 });
         let request = SessionRequest { node_name, pid: place, program: "app".into(), rank, kind, order };
-        Self {
-            request,
-            alive: true,
-            door: None,
-            session: None,
-            connected: BTreeSet::new(),
-            lost: BTreeSet::new(),
-        }
+        Self { request, alive: true, door: None, session: None, connected: BTreeSet::new(), lost: BTreeSet::new() }
     }
 }
 

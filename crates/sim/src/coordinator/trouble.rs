@@ -20,13 +20,7 @@ pub struct Plan {
 impl Plan {
     /// Up to 16 agents.
     pub fn small(random: &mut Random) -> Self {
-        Self {
-            agents: random.index(16) + 1,
-            devices: 8,
-            troubles: random.index(40),
-            duration: 8_000,
-            check_every: 1,
-        }
+        Self { agents: random.index(16) + 1, devices: 8, troubles: random.index(40), duration: 8_000, check_every: 1 }
     }
 
     /// 1,000 agents with 8 devices each.

@@ -5,9 +5,7 @@ use super::program::Program;
 use super::trouble::{Plan, Trouble};
 use crate::queue::Queue;
 use crate::random::Random;
-use accord_coordinator::cluster::{
-    AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis,
-};
+use accord_coordinator::cluster::{AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis};
 use accord_types::SessionId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,21 +22,54 @@ const SETTLE: u64 = 12_000;
 pub(super) enum Event {
     Trouble,
     /// An agent tries to connect.
-    Connect { agent: usize, incarnation: u64 },
-    Beat { agent: usize, link: LinkId },
+    Connect {
+        agent: usize,
+        incarnation: u64,
+    },
+    Beat {
+        agent: usize,
+        link: LinkId,
+    },
     /// A message of an agent reaches the coordinator of the `life`-th start.
-    FromAgent { life: u64, link: LinkId, input: Input },
+    FromAgent {
+        life: u64,
+        link: LinkId,
+        input: Input,
+    },
     /// The coordinator notices something by itself, or hears from a program or a person.
-    Input { life: u64, input: Input },
-    ToAgent { agent: usize, link: LinkId, order: AgentOrder },
+    Input {
+        life: u64,
+        input: Input,
+    },
+    ToAgent {
+        agent: usize,
+        link: LinkId,
+        order: AgentOrder,
+    },
     /// An agent notices that its connection is gone.
-    LinkGone { agent: usize, link: LinkId },
-    ToProgram { program: usize, door: DoorId, push: DoorPush },
-    DoorGone { program: usize, door: DoorId },
+    LinkGone {
+        agent: usize,
+        link: LinkId,
+    },
+    ToProgram {
+        program: usize,
+        door: DoorId,
+        push: DoorPush,
+    },
+    DoorGone {
+        program: usize,
+        door: DoorId,
+    },
     /// An executor notices that its program is gone.
-    ProgramGone { agent: usize, incarnation: u64, session: SessionId },
+    ProgramGone {
+        agent: usize,
+        incarnation: u64,
+        session: SessionId,
+    },
     StartCoordinator,
-    Tick { life: u64 },
+    Tick {
+        life: u64,
+    },
 }
 
 /// One connection of an agent.
@@ -323,7 +354,8 @@ impl World {
 
     pub(super) fn end_executor(&mut self, agent: usize, session: SessionId) {
         let state = &mut self.agents[agent];
-        if state.alive && state.executors.remove(&session)
+        if state.alive
+            && state.executors.remove(&session)
             && let Some(link) = state.link
         {
             self.send(link, Input::ExecutorEnded { link, session });

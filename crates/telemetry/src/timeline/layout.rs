@@ -86,14 +86,7 @@ impl<'a> Layout<'a> {
 
 impl DeviceRows<'_> {
     fn nameless(id: DeviceId, name: &str) -> Self {
-        Self {
-            label: id.to_string(),
-            name: name.to_owned(),
-            busy: 0.0,
-            launching: 0.0,
-            copying: 0.0,
-            rows: Vec::new(),
-        }
+        Self { label: id.to_string(), name: name.to_owned(), busy: 0.0, launching: 0.0, copying: 0.0, rows: Vec::new() }
     }
 
     fn measure(&mut self, length_ns: u64) {

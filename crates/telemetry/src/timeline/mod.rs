@@ -66,8 +66,21 @@ pub(crate) mod tests {
     fn a_picture_names_devices_queues_kinds_and_use() {
         let picture = svg(&two_ranks());
         for text in [
-            "h1", "h2", "CPU &quot;B&quot;", "rank 0, queue 2", "rank 1, incoming", "launch", "copyin", "push",
-            "arrive", "a&lt;b&gt;&amp;c", "1.0 MiB", "busy 100 %", "busy 33 %", "3.0 ms", "5 spans were lost",
+            "h1",
+            "h2",
+            "CPU &quot;B&quot;",
+            "rank 0, queue 2",
+            "rank 1, incoming",
+            "launch",
+            "copyin",
+            "push",
+            "arrive",
+            "a&lt;b&gt;&amp;c",
+            "1.0 MiB",
+            "busy 100 %",
+            "busy 33 %",
+            "3.0 ms",
+            "5 spans were lost",
         ] {
             assert!(picture.contains(text), "{text} is missing:\n{picture}");
         }
@@ -99,9 +112,8 @@ pub(crate) mod tests {
         let mut traces = two_ranks();
         traces.truncate(1);
         let template = traces[0].spans[1].clone();
-        traces[0].spans = (0..100_000u64)
-            .map(|n| Span { start_ns: n * 1000, end_ns: n * 1000 + 900, ..template.clone() })
-            .collect();
+        traces[0].spans =
+            (0..100_000u64).map(|n| Span { start_ns: n * 1000, end_ns: n * 1000 + 900, ..template.clone() }).collect();
         let picture = svg(&traces);
         assert!(picture.len() < 300_000, "{} bytes", picture.len());
         assert!(picture.contains("100000 launches"), "{}", &picture[..2000]);

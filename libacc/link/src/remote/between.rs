@@ -152,8 +152,7 @@ impl Live {
         len: u64,
     ) -> Result<()> {
         let device = source.port.device();
-        let command =
-            Command::Push { device, queue: queue.0, src: source.start.0, len, transfer: transfer.0, to };
+        let command = Command::Push { device, queue: queue.0, src: source.start.0, len, transfer: transfer.0, to };
         self.operate(device, queue, Noise::Noisy, &command, &[address.as_bytes()])
     }
 }

@@ -85,8 +85,10 @@ impl Core {
         match self.devices.get_mut(&device) {
             Some(DeviceState { failed: Some(error), .. }) => Err(error.clone()),
             Some(state) => Ok(state),
-            None => Err(Error::new(ErrorCode::DeviceUnavailable, "the device is not started")
-                .remedy("call acc_init before")),
+            None => {
+                Err(Error::new(ErrorCode::DeviceUnavailable, "the device is not started")
+                    .remedy("call acc_init before"))
+            }
         }
     }
 

@@ -85,7 +85,10 @@ impl Landings {
             }
             // Cancelled.
             None => Ok(()),
-            Some(_) => Err(Error::new(ErrorCode::DeviceUnavailable, "the peer broke the protocol: a copy of another size came")),
+            Some(_) => Err(Error::new(
+                ErrorCode::DeviceUnavailable,
+                "the peer broke the protocol: a copy of another size came",
+            )),
         }
     }
 

@@ -2,17 +2,17 @@
 
 use super::bulk::Bulk;
 use super::core::{Core, Noise};
-use super::events::unavailable;
 use super::events::Reading;
+use super::events::unavailable;
 use super::images::Sent;
 use super::landings::Landings;
 use super::link::LinkSpec;
 use super::receiver::{Receiver, Reply, Want};
 use super::sender::Sender;
+use accord_fabric::ProgramSpec;
 use accord_fabric::bulk::{Inbox, Outbox};
 use accord_fabric::clock;
 use accord_fabric::exchange::Exchange;
-use accord_fabric::ProgramSpec;
 use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Lane};
 use accord_fabric::stats::LinkStats;

@@ -10,8 +10,8 @@ use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::wire::{self, Command, Position};
 use accord_runtime::ports::{Port, ReadWhen};
 use accord_types::{
-    ArgBlock, DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
-    ImageRef, LaunchDims, QueueId, Result, Seq, TransferId,
+    ArgBlock, DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
+    HostRange, ImageRef, LaunchDims, QueueId, Result, Seq, TransferId,
 };
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -152,13 +152,7 @@ impl RemotePort {
     }
 
     /// Asks for `len` bytes of the device; `expect` says where they go.
-    fn bring(
-        &self,
-        queue: QueueId,
-        src: DevicePtr,
-        len: usize,
-        expect: impl FnOnce(&Live, TransferId),
-    ) -> Result<()> {
+    fn bring(&self, queue: QueueId, src: DevicePtr, len: usize, expect: impl FnOnce(&Live, TransferId)) -> Result<()> {
         if len == 0 {
             return Ok(());
         }
@@ -169,8 +163,7 @@ impl RemotePort {
         expect(&live, transfer);
         state.count(Noise::Noisy);
         state.lands(transfer);
-        let command =
-            Command::CopyOut { device: self.device(), queue: queue.0, src: src.0, len, transfer: transfer.0 };
+        let command = Command::CopyOut { device: self.device(), queue: queue.0, src: src.0, len, transfer: transfer.0 };
         core.put(&command, &[])?;
         live.send(core, queue)
     }
@@ -210,10 +203,13 @@ impl Port for RemotePort {
         let mut core = live.core_with_credit()?;
         let state = core.device(self.device())?;
         if state.mapped.saturating_add(len) > self.memory {
-            return Err(live.place(Error::new(
-                ErrorCode::OutOfMemory,
-                format!("{len} bytes are wanted, {} of {} are left", self.memory - state.mapped, self.memory),
-            ).remedy("free data that is no longer needed, or spread it over more devices")));
+            return Err(live.place(
+                Error::new(
+                    ErrorCode::OutOfMemory,
+                    format!("{len} bytes are wanted, {} of {} are left", self.memory - state.mapped, self.memory),
+                )
+                .remedy("free data that is no longer needed, or spread it over more devices"),
+            ));
         }
         let (device, start) = (self.device(), start.0);
         if self.info.kind == DeviceKind::Cpu {

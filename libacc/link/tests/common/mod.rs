@@ -186,10 +186,11 @@ impl Shared {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.kill();
-        self.shared.sessions.lock().unwrap().insert(
-            SessionId(u64::MAX),
-            (UnixStream::pair().unwrap().0, std::thread::spawn(|| ())),
-        );
+        self.shared
+            .sessions
+            .lock()
+            .unwrap()
+            .insert(SessionId(u64::MAX), (UnixStream::pair().unwrap().0, std::thread::spawn(|| ())));
         let _ = TcpStream::connect(self.addr);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -262,10 +263,7 @@ pub fn traced_world(nodes: u32, devices: u32, regions: Regions, trace: Option<Ar
 
 pub fn lease(agents: &[Agent], devices: u32) -> Lease {
     let leased = agents.iter().flat_map(|agent| {
-        (0..devices).map(|ordinal| LeasedDevice {
-            info: info(agent.node, ordinal),
-            address: agent.addr.to_string(),
-        })
+        (0..devices).map(|ordinal| LeasedDevice { info: info(agent.node, ordinal), address: agent.addr.to_string() })
     });
     Lease { session: SESSION, own_node: None, devices: leased.collect(), memory_quota: 0, stream_quota: 64 }
 }
@@ -403,20 +401,32 @@ impl Drop for World {
 pub fn regions(gate: &Gate) -> Regions {
     let gate = gate.clone();
     vec![
-        (ADD, "add", Arc::new(|launch| {
-            let [at, add, len] = *launch.slots else { panic!("three slots") };
-            let mut bytes = vec![0; usize::try_from(len).unwrap()];
-            launch.memory.read(DevicePtr(at), &mut bytes)?;
-            bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(add as u8));
-            launch.memory.write(DevicePtr(at), &bytes)
-        })),
+        (
+            ADD,
+            "add",
+            Arc::new(|launch| {
+                let [at, add, len] = *launch.slots else { panic!("three slots") };
+                let mut bytes = vec![0; usize::try_from(len).unwrap()];
+                launch.memory.read(DevicePtr(at), &mut bytes)?;
+                bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(add as u8));
+                launch.memory.write(DevicePtr(at), &bytes)
+            }),
+        ),
         (EMPTY, "empty", Arc::new(|_| Ok(()))),
-        (FAIL, "fail", Arc::new(|_| {
-            Err(Error::new(ErrorCode::Execution, "region fail ended with SIGSEGV").remedy("look at line 7"))
-        })),
-        (GATE, "gate", Arc::new(move |_| {
-            gate.pass();
-            Ok(())
-        })),
+        (
+            FAIL,
+            "fail",
+            Arc::new(|_| {
+                Err(Error::new(ErrorCode::Execution, "region fail ended with SIGSEGV").remedy("look at line 7"))
+            }),
+        ),
+        (
+            GATE,
+            "gate",
+            Arc::new(move |_| {
+                gate.pass();
+                Ok(())
+            }),
+        ),
     ]
 }

@@ -82,13 +82,7 @@ impl Runtime {
     ///
     /// # Errors
     /// Those of the device.
-    pub(crate) fn send_or_undo(
-        &self,
-        t: &mut LocalThread,
-        device: &Device,
-        queue: QueueId,
-        mode: Mode,
-    ) -> Result<()> {
+    pub(crate) fn send_or_undo(&self, t: &mut LocalThread, device: &Device, queue: QueueId, mode: Mode) -> Result<()> {
         let plan = &mut t.scratch.plan;
         let sent = self.send(device, queue, plan);
         if sent.is_err() {

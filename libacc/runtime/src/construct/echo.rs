@@ -132,8 +132,7 @@ impl State {
     /// The place in which a queue that `queue` waits for leaves this unchanged variable. That queue gets a
     /// new one when it comes to the variable again: nothing may write there any more.
     fn pass_on(&mut self, queue: QueueId, range: HostRange, value: &Value) -> Option<DevicePtr> {
-        let passed =
-            |echo: &Echo| echo.range == range && echo.sent == *value && echo.followers.contains(&queue);
+        let passed = |echo: &Echo| echo.range == range && echo.sent == *value && echo.followers.contains(&queue);
         let at = self.echoes.iter().position(passed)?;
         Some(self.echoes.swap_remove(at).device)
     }

@@ -75,9 +75,7 @@ impl Kind {
     /// # Errors
     /// `acc_error_invalid_argument` for numbers without a known meaning.
     pub(crate) fn decode(word: u16) -> Result<Self> {
-        let data = |copy_in, copy_out, always, absent| {
-            Self::Data(Data { copy_in, copy_out, always, absent })
-        };
+        let data = |copy_in, copy_out, always, absent| Self::Data(Data { copy_in, copy_out, always, absent });
         Ok(match word & 0xff {
             0x00 | 0x80 => data(false, false, false, Absent::Create),
             0x01 | 0x81 => data(true, false, false, Absent::Create),

@@ -227,7 +227,11 @@ impl Mapping<'_, '_> {
         }
         for j in (0..self.entries.hosts.len()).filter(|j| *j != i) {
             let (start, size) = (self.entries.hosts[j], self.entries.sizes[j]);
-            if start < end && range.start < start.saturating_add(size) && matches!(self.kind(j)?, Kind::Data(_)) && size > PRIVATE_MAX {
+            if start < end
+                && range.start < start.saturating_add(size)
+                && matches!(self.kind(j)?, Kind::Data(_))
+                && size > PRIVATE_MAX
+            {
                 return Ok(false);
             }
         }
@@ -262,11 +266,7 @@ impl Mapping<'_, '_> {
         let entry = &mut self.state.table[id];
         entry.hold(counter);
         entry.used_by.insert(self.queue);
-        self.region.mapped.push(super::Mapped {
-            id,
-            out: data.copy_out.then_some(range),
-            always: data.always,
-        });
+        self.region.mapped.push(super::Mapped { id, out: data.copy_out.then_some(range), always: data.always });
     }
 
     /// New present data at `device`: the caller has found it absent.
@@ -428,11 +428,8 @@ pub(crate) fn translate(entry: &Entry, host: usize) -> DevicePtr {
 
 /// The error for data that has to be there and is not.
 pub(crate) fn not_present(range: HostRange) -> Error {
-    Error::new(
-        ErrorCode::NotPresent,
-        format!("{} bytes at {:#x} are not present", range.len, range.start),
-    )
-    .remedy("map them with a data region, enter data or acc_copyin before")
+    Error::new(ErrorCode::NotPresent, format!("{} bytes at {:#x} are not present", range.len, range.start))
+        .remedy("map them with a data region, enter data or acc_copyin before")
 }
 
 /// The error for data of which only a part is there.
@@ -449,7 +446,9 @@ pub(crate) fn partly_present(range: HostRange, entry: &Entry) -> Error {
             entry.end
         ),
     )
-    .remedy("map the larger section first, or give up the smaller one before: a local variable before its function returns")
+    .remedy(
+        "map the larger section first, or give up the smaller one before: a local variable before its function returns",
+    )
 }
 
 impl From<Error> for Stop {

@@ -95,7 +95,8 @@ impl Mapping<'_, '_> {
     pub(super) fn structure(&mut self, i: usize) -> Result<usize, Stop> {
         let after = i.saturating_add(1).saturating_add(self.entries.sizes[i]);
         if after > self.entries.hosts.len() {
-            let cause = format!("an object with {} members in {} entries", self.entries.sizes[i], self.entries.hosts.len());
+            let cause =
+                format!("an object with {} members in {} entries", self.entries.sizes[i], self.entries.hosts.len());
             return Err(Error::new(ErrorCode::InvalidArgument, cause).into());
         }
         // What host addresses and device addresses differ by, once a member is found.

@@ -34,9 +34,8 @@ impl<'a> Tags<'a> {
             match code {
                 0 if word == 0 => return Ok(tags),
                 DIM => {
-                    for (bit, dim) in [&mut tags.dims.gangs, &mut tags.dims.workers, &mut tags.dims.vector]
-                        .into_iter()
-                        .enumerate()
+                    for (bit, dim) in
+                        [&mut tags.dims.gangs, &mut tags.dims.workers, &mut tags.dims.vector].into_iter().enumerate()
                     {
                         if op & (1 << bit) != 0 {
                             *dim = next(&mut rest)?;
@@ -99,6 +98,9 @@ mod tests {
         assert_eq!(Tags::decode(&[0x4000_0000, 0]).unwrap_err().code(), ErrorCode::InvalidArgument);
         assert_eq!(Tags::decode(&[0x3000_0002, 1, 0][..2]).unwrap_err().code(), ErrorCode::InvalidArgument);
         assert_eq!(Tags::decode(&[]).unwrap_err().code(), ErrorCode::InvalidArgument);
-        assert_eq!(Tags::decode(&[0x2000_ffff, (-7i32).cast_unsigned(), 0]).unwrap_err().code(), ErrorCode::InvalidAsync);
+        assert_eq!(
+            Tags::decode(&[0x2000_ffff, (-7i32).cast_unsigned(), 0]).unwrap_err().code(),
+            ErrorCode::InvalidAsync
+        );
     }
 }

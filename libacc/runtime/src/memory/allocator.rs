@@ -193,7 +193,10 @@ impl Allocator {
     #[cfg(test)]
     pub(crate) fn check_invariants(&self) {
         let mut all: Vec<(u64, u64)> = self.free.iter().map(|(start, free)| (*start, free.len)).collect();
-        assert_eq!(self.by_len.iter().map(|(len, start)| (*start, *len)).collect::<BTreeSet<_>>(), all.iter().copied().collect());
+        assert_eq!(
+            self.by_len.iter().map(|(len, start)| (*start, *len)).collect::<BTreeSet<_>>(),
+            all.iter().copied().collect()
+        );
         assert_eq!(self.free_bytes, all.iter().map(|(_, len)| len).sum::<u64>());
         all.extend(self.used.iter().map(|(start, used)| (*start, used.len)));
         assert_eq!(self.mapped, all.iter().map(|(_, len)| len).sum::<u64>());
@@ -235,9 +238,7 @@ impl Allocator {
             return Ok(None);
         };
         let step = least.max(GROWTH.min(self.capacity / 64 / PAGE * PAGE)).min(room);
-        let again = self.retired.iter().position(|range| {
-            range.len >= least && queues.passed(range.after)
-        });
+        let again = self.retired.iter().position(|range| range.len >= least && queues.passed(range.after));
         let (start, step) = match again {
             Some(at) => {
                 let range = &mut self.retired[at];
@@ -290,10 +291,7 @@ impl Allocator {
         if idle == 0 || room + idle < len.next_multiple_of(PAGE) {
             return Err(Blocked::Failed(self.no_memory(bytes, refused)));
         }
-        let mut busy: Vec<_> = pages
-            .iter()
-            .flat_map(|(_, _, after)| queues.until(*after))
-            .collect();
+        let mut busy: Vec<_> = pages.iter().flat_map(|(_, _, after)| queues.until(*after)).collect();
         busy.sort_unstable();
         busy.dedup();
         if !busy.is_empty() {

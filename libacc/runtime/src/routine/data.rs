@@ -28,14 +28,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Runtime::copyin`].
-    pub fn copyout(
-        &self,
-        t: &mut LocalThread,
-        host: usize,
-        bytes: usize,
-        async_: i32,
-        finalize: bool,
-    ) -> Result<()> {
+    pub fn copyout(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32, finalize: bool) -> Result<()> {
         self.exit_one(t, host, bytes, async_, finalize, true).map_err(|error| error.call("acc_copyout"))
     }
 
@@ -43,14 +36,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Runtime::copyin`].
-    pub fn delete(
-        &self,
-        t: &mut LocalThread,
-        host: usize,
-        bytes: usize,
-        async_: i32,
-        finalize: bool,
-    ) -> Result<()> {
+    pub fn delete(&self, t: &mut LocalThread, host: usize, bytes: usize, async_: i32, finalize: bool) -> Result<()> {
         self.exit_one(t, host, bytes, async_, finalize, false).map_err(|error| error.call("acc_delete"))
     }
 
@@ -155,7 +141,9 @@ pub(super) fn no_entries() -> Entries<'static> {
 pub(super) fn null(device: &Device, host: usize, bytes: usize) -> Result<bool> {
     if host == 0 && bytes > 0 {
         let cause = format!("{bytes} bytes at a null pointer");
-        return Err(device.place(Error::new(ErrorCode::InvalidNullPointer, cause).remedy("pass the address of the data")));
+        return Err(
+            device.place(Error::new(ErrorCode::InvalidNullPointer, cause).remedy("pass the address of the data"))
+        );
     }
     Ok(host == 0)
 }

@@ -101,7 +101,9 @@ impl Runtime {
         });
         let Some(id) = found else {
             let cause = format!("no data was mapped at {host:#x} by acc_map_data");
-            return Err(on.place(Error::new(ErrorCode::InvalidArgument, cause).remedy("pass the address that was mapped")));
+            return Err(
+                on.place(Error::new(ErrorCode::InvalidArgument, cause).remedy("pass the address that was mapped"))
+            );
         };
         if state.table[id].structured > 0 {
             let cause = format!("{} data regions still hold the data at {host:#x}", state.table[id].structured);

@@ -221,7 +221,9 @@ impl Runtime {
             }
             if let Some(host) = state.table.host_of(block) {
                 let cause = format!("the data at {host:#x} is still mapped to {block}");
-                return Err(device.place(Error::new(ErrorCode::InvalidArgument, cause).remedy("call acc_unmap_data before")));
+                return Err(
+                    device.place(Error::new(ErrorCode::InvalidArgument, cause).remedy("call acc_unmap_data before"))
+                );
             }
             plan.frees.push(block);
             if plan.watched {
@@ -245,5 +247,6 @@ fn allocated(memory: &crate::memory::Allocator, address: usize, bytes: usize) ->
         return Ok(());
     }
     let cause = format!("{bytes} bytes at {address:#x} are not all in one piece of allocated device memory");
-    Err(Error::new(ErrorCode::InvalidArgument, cause).remedy("use addresses of acc_malloc or acc_deviceptr that were not freed"))
+    Err(Error::new(ErrorCode::InvalidArgument, cause)
+        .remedy("use addresses of acc_malloc or acc_deviceptr that were not freed"))
 }

@@ -244,7 +244,15 @@ impl Fake {
             numa: None,
             cpus: Vec::new(),
         };
-        Self { info, device_type, ram, kernels, inner: Mutex::default(), gate: Mutex::default(), locks: Mutex::default() }
+        Self {
+            info,
+            device_type,
+            ram,
+            kernels,
+            inner: Mutex::default(),
+            gate: Mutex::default(),
+            locks: Mutex::default(),
+        }
     }
 
     pub(super) fn counts(&self) -> Counts {

@@ -175,7 +175,8 @@ fn a_compute_construct_with_data_costs_one_round_trip_in_all() {
     let list = [(TOFROM, LARGE, A), (FROM, 64, A + LARGE), (TO, 4, A + 2 * LARGE)];
     w.parallel(REGION, &list, NO_TAGS).unwrap();
     let spent = cost(&mut w, |w| launch(w, &list, NO_TAGS));
-    let expected = Counts { commands: 4, copies_in: 1, copies_out: 2, launches: 1, round_trips: 1, ..Counts::default() };
+    let expected =
+        Counts { commands: 4, copies_in: 1, copies_out: 2, launches: 1, round_trips: 1, ..Counts::default() };
     assert_eq!(spent, expected);
     let spent = cost(&mut w, |w| launch(w, &list, ASYNC_1));
     assert_eq!(spent, Counts { round_trips: 0, ..expected });

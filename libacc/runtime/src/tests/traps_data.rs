@@ -169,7 +169,15 @@ fn trap_06_a_descriptor_may_be_the_member() {
     w.put_u64(dq + 40, 7);
     w.put(A, &bytes(8));
     let enter = |kind| {
-        [(STRUCT, 2, v), (TO_PSET, 64, da), (TO_PSET, 88, dq), (kind, 40, A), (ATTACH, 0, da), (kind, 24, A + 40), (ATTACH, 0, dq)]
+        [
+            (STRUCT, 2, v),
+            (TO_PSET, 64, da),
+            (TO_PSET, 88, dq),
+            (kind, 40, A),
+            (ATTACH, 0, da),
+            (kind, 24, A + 40),
+            (ATTACH, 0, dq),
+        ]
     };
     w.enter(&enter(TO)).unwrap();
     w.look(&[(FORCE_PRESENT, 64, da), (FORCE_PRESENT, 88, dq)], |k| {
@@ -186,7 +194,15 @@ fn trap_06_a_descriptor_may_be_the_member() {
         assert_eq!(k.read_u64(k.slots[1]), k.slots[3]);
         assert_eq!(k.read_u64(k.slots[2]), k.slots[5]);
     });
-    w.exit(&[(RELEASE, 64, da), (RELEASE, 88, dq), (FROM, 40, A), (DETACH, 0, da), (RELEASE, 24, A + 40), (DETACH, 0, dq)]).unwrap();
+    w.exit(&[
+        (RELEASE, 64, da),
+        (RELEASE, 88, dq),
+        (FROM, 40, A),
+        (DETACH, 0, da),
+        (RELEASE, 24, A + 40),
+        (DETACH, 0, dq),
+    ])
+    .unwrap();
     w.assert_empty();
     // An object that is there as a whole, and whose array is allocated since.
     w.put_u64(da, 0);

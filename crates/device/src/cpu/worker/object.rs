@@ -28,10 +28,8 @@ pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64)
 
 /// Puts the pages of `[address, address + len)` into the memory file, contents included.
 pub(super) fn share(memory: &OwnedFd, address: u64, len: u64, file_offset: u64) -> Result<(), String> {
-    let writable = loaded()
-        .iter()
-        .flat_map(|o| &o.writable)
-        .any(|&(start, end)| start <= address && address + len <= end);
+    let writable =
+        loaded().iter().flat_map(|o| &o.writable).any(|&(start, end)| start <= address && address + len <= end);
     if !writable {
         return Err(format!("{len} bytes at {address:#x} are not variables of the program"));
     }

@@ -4,9 +4,7 @@ use super::place::Place;
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
 use crate::cuda::memory::{PAGE, location};
-use cudarc::driver::sys::{
-    CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType as HandleType,
-};
+use cudarc::driver::sys::{CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType as HandleType};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -110,9 +108,7 @@ impl Imports {
             None => {
                 let mut start = 0;
                 // SAFETY: `start` is valid for writing.
-                unsafe {
-                    driver.cuMemAddressReserve(&raw mut start, place.range_len as usize, PAGE as usize, 0, 0)
-                }?;
+                unsafe { driver.cuMemAddressReserve(&raw mut start, place.range_len as usize, PAGE as usize, 0, 0) }?;
                 state.mirrors.insert(key, Mirror { start, len: place.range_len, pieces: BTreeMap::new() });
                 start
             }

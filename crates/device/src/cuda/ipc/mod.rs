@@ -14,8 +14,8 @@ pub use giver::Giver;
 pub(crate) use giver::Owed;
 pub(crate) use imports::Imports;
 pub use neighbors::Neighbors;
-pub use place::Place;
 pub(crate) use place::PLACE_PIECES_MAX;
+pub use place::Place;
 pub use taker::{Reached, Taker};
 
 use std::sync::atomic::{AtomicU64, Ordering};

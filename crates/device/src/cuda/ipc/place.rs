@@ -53,8 +53,14 @@ impl Place {
         if !fits || !rest.is_empty() || pieces.len() > PLACE_PIECES_MAX {
             return Err(wrong("of impossible length"));
         }
-        let place =
-            Self { range: number(0), range_len: number(1), offset: number(2), len: number(3), first: number(4), pieces };
+        let place = Self {
+            range: number(0),
+            range_len: number(1),
+            offset: number(2),
+            len: number(3),
+            first: number(4),
+            pieces,
+        };
         if place.range_len > RANGE_MAX || !place.range_len.is_multiple_of(PAGE) || !place.first.is_multiple_of(PAGE) {
             return Err(wrong("in an impossible range"));
         }

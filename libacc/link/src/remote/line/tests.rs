@@ -310,7 +310,8 @@ impl World {
         loop {
             let steps = self.steps();
             if steps.is_empty() {
-                return self.ops.len() == OPS && self.ops.iter().all(|op| op.done && (!op.waited || op.kind != Kind::Eager || op.sent));
+                return self.ops.len() == OPS
+                    && self.ops.iter().all(|op| op.done && (!op.waited || op.kind != Kind::Eager || op.sent));
             }
             let step = steps[self.below(steps.len())];
             self.step(step);
