@@ -1,21 +1,21 @@
 //! The owner's side of a device's memory: the file, its mapping, and how much of it is in use.
 
 use super::detach::above_stdio;
-use super::layout::{
-    ARENA_BASE, ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, GLOBALS_BYTES, GLOBALS_OFFSET, LAYOUT_VERSION,
-};
+use super::globals::Piece;
+use super::layout::{ARENA_BASE, ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION};
 use accord_types::{DeviceInfo, DevicePtr, Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 
-/// Pages of a `declare` variable: device addresses in the worker's own data segment.
+/// Pages of `declare` variables, which lie in the worker's own data segments, as this process sees them.
 #[derive(Clone, Copy)]
-struct Segment {
-    start: u64,
+struct View {
     len: u64,
-    file_offset: u64,
+    at: *mut u8,
+    /// Not a part of the one large mapping.
+    own: bool,
 }
 
 /// A device's memory file, mapped as a whole into the owner.
@@ -28,12 +28,12 @@ pub(crate) struct Arena {
     capacity: u64,
     /// Mapped ranges by start, and their total.
     mapped: Mutex<(BTreeMap<u64, u64>, u64)>,
-    segments: RwLock<Vec<Segment>>,
-    globals_used: Mutex<u64>,
+    /// By device address. They may overlap; all of them show the same memory.
+    views: RwLock<BTreeMap<u64, View>>,
 }
 
-// SAFETY: `base` is a shared mapping that lives as long as the Arena; access to its bytes is ordered by
-// the streams, as device memory is.
+// SAFETY: `base` and the views are shared mappings that live as long as the Arena; access to their bytes is
+// ordered by the streams, as device memory is.
 unsafe impl Send for Arena {}
 // SAFETY: as for Send.
 unsafe impl Sync for Arena {}
@@ -83,16 +83,8 @@ impl Arena {
             libc::madvise(base, total as usize, libc::MADV_DONTFORK);
             (fd, base.cast::<u8>())
         };
-        let arena = Self {
-            fd,
-            base,
-            start,
-            len,
-            capacity: info.memory,
-            mapped: Mutex::default(),
-            segments: RwLock::default(),
-            globals_used: Mutex::new(0),
-        };
+        let arena =
+            Self { fd, base, start, len, capacity: info.memory, mapped: Mutex::default(), views: RwLock::default() };
         arena.control().header().version.store(LAYOUT_VERSION, Ordering::Release);
         Ok(arena)
     }
@@ -183,12 +175,12 @@ impl Arena {
             // SAFETY: inside the mapping, as just checked.
             return Ok(unsafe { self.base.add((ARENA_OFFSET + (start.0 - self.start)) as usize) });
         }
-        let segments = self.segments.read().expect("segments lock");
-        for s in segments.iter() {
-            if start.0 >= s.start && start.0 + len <= s.start + s.len {
-                // SAFETY: segments lie in the globals part of the mapping.
-                return Ok(unsafe { self.base.add((s.file_offset + (start.0 - s.start)) as usize) });
-            }
+        let end = start.0.saturating_add(len);
+        let views = self.views.read().expect("views lock");
+        // The last that begins here or before is the right one, unless it is a part of a longer one.
+        if let Some((&first, view)) = views.range(..=start.0).rev().find(|&(&s, v)| end <= s + v.len) {
+            // SAFETY: inside the view, as just checked.
+            return Ok(unsafe { view.at.add((start.0 - first) as usize) });
         }
         Err(Error::new(
             ErrorCode::InvalidArgument,
@@ -197,23 +189,62 @@ impl Arena {
         .remedy("pass an address that acc_malloc or acc_deviceptr returned for this device"))
     }
 
-    /// Reserves file space for pages of global variables; returns its offset.
-    pub(crate) fn reserve_globals(&self, len: u64) -> Result<u64> {
-        let mut used = self.globals_used.lock().expect("globals lock");
-        if *used + len > GLOBALS_BYTES {
-            return Err(Error::new(
-                ErrorCode::OutOfMemory,
-                format!("declare variables need {} bytes, {GLOBALS_BYTES} are possible", *used + len),
-            ));
+    /// Makes the pages of a variable addressable as one range, whatever pieces of the file they are in.
+    /// The pieces follow one upon the other.
+    pub(crate) fn show(&self, pieces: &[Piece]) -> Result<()> {
+        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(()) };
+        let (start, len) = (first.start, last.start + last.len - first.start);
+        if self.translate(DevicePtr(start), len).is_ok() {
+            return Ok(());
         }
-        let offset = GLOBALS_OFFSET + *used;
-        *used += len.next_multiple_of(4096);
-        Ok(offset)
+        let mut views = self.views.write().expect("views lock");
+        if !pieces.windows(2).all(|w| w[0].file_offset + w[0].len == w[1].file_offset) {
+            let at = self.join(pieces, len)?;
+            views.insert(start, View { len, at, own: true });
+            return Ok(());
+        }
+        // SAFETY: globals lie in the mapping, before the device's memory.
+        let at = unsafe { self.base.add(first.file_offset as usize) };
+        views.insert(start, View { len, at, own: false });
+        Ok(())
     }
 
-    /// The worker has put its pages `[start, start + len)` at `file_offset`.
-    pub(crate) fn add_segment(&self, start: u64, len: u64, file_offset: u64) {
-        self.segments.write().expect("segments lock").push(Segment { start, len, file_offset });
+    /// Maps pieces of the file side by side.
+    fn join(&self, pieces: &[Piece], len: u64) -> Result<*mut u8> {
+        let map = |at: *mut u8, len: u64, flags: i32, fd: i32, offset: u64| {
+            let protection = if fd < 0 { libc::PROT_NONE } else { libc::PROT_READ | libc::PROT_WRITE };
+            // SAFETY: at a place of the kernel's choice, or inside the range that was reserved for these pieces.
+            let at = unsafe {
+                libc::mmap(at.cast(), len as usize, protection, flags, fd, offset as libc::off_t).cast::<u8>()
+            };
+            if at.cast() == libc::MAP_FAILED {
+                let error = std::io::Error::last_os_error();
+                return Err(Error::new(
+                    ErrorCode::System,
+                    format!("mmap of {len} bytes of declare variables: {error}"),
+                )
+                .remedy("allow this process more address space (ulimit -v) and mappings (vm.max_map_count)"));
+            }
+            Ok(at)
+        };
+        let reserved =
+            map(std::ptr::null_mut(), len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)?;
+        for piece in pieces {
+            // SAFETY: pieces lie in `[start, start + len)`.
+            let at = unsafe { reserved.add((piece.start - pieces[0].start) as usize) };
+            let shared = libc::MAP_SHARED | libc::MAP_FIXED;
+            if let Err(error) = map(at, piece.len, shared, self.fd.as_raw_fd(), piece.file_offset) {
+                // SAFETY: reserved just now, and known to nobody else.
+                unsafe { libc::munmap(reserved.cast(), len as usize) };
+                return Err(error);
+            }
+        }
+        // SAFETY: as for the large mapping: device memory is none of a core dump's or a forked child's.
+        unsafe {
+            libc::madvise(reserved.cast(), len as usize, libc::MADV_DONTDUMP);
+            libc::madvise(reserved.cast(), len as usize, libc::MADV_DONTFORK);
+        }
+        Ok(reserved)
     }
 
     fn check_inside(&self, start: u64, len: u64) -> Result<()> {
@@ -230,7 +261,12 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; nobody uses it after the last Arc is gone.
+        let views = std::mem::take(self.views.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for view in views.values().filter(|view| view.own) {
+            // SAFETY: mapped in `join` with this length; nobody uses it after the last Arc is gone.
+            unsafe { libc::munmap(view.at.cast(), view.len as usize) };
+        }
+        // SAFETY: mapped in `new` with this length; likewise.
         unsafe { libc::munmap(self.base.cast(), (ARENA_OFFSET + self.len) as usize) };
     }
 }
@@ -238,6 +274,8 @@ impl Drop for Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::globals::PAGE;
+    use crate::cpu::layout::GLOBALS_OFFSET;
     use crate::cpu::{CpuConfig, inventory};
 
     fn arena(memory: u64) -> Arena {
@@ -284,6 +322,35 @@ mod tests {
         arena.map(start, 2 << 20).expect("fits again");
         // SAFETY: as above.
         assert_eq!(unsafe { p.read() }, 0);
+    }
+
+    #[test]
+    fn pieces_of_globals_are_seen_side_by_side() {
+        let arena = arena(1 << 20);
+        let at = 0x5555_0000_0000u64;
+        let piece = |page: u64, pages: u64, file_page: u64| Piece {
+            start: at + page * PAGE,
+            len: pages * PAGE,
+            file_offset: GLOBALS_OFFSET + file_page * PAGE,
+        };
+        let (left, right, middle) = (piece(0, 1, 0), piece(3, 1, 1), piece(1, 2, 2));
+        let translate = |offset: u64, len: u64| arena.translate(DevicePtr(at + offset), len);
+        // SAFETY: memory of this test's own, which `translate` has checked.
+        let write = |offset, byte| unsafe { translate(offset, 1).expect("shown").write(byte) };
+        arena.show(&[left]).expect("address space");
+        arena.show(&[right]).expect("address space");
+        assert!(translate(PAGE - 1, 2).is_err());
+        write(PAGE - 1, 1);
+        write(3 * PAGE, 4);
+        arena.show(&[left, middle, right]).expect("address space");
+        write(2 * PAGE, 2);
+        let len = 2 * PAGE + 2;
+        let whole = translate(PAGE - 1, len).expect("all three");
+        // SAFETY: as above.
+        let whole = unsafe { std::slice::from_raw_parts(whole, len as usize) };
+        assert_eq!((whole[0], whole[1 + PAGE as usize], whole[1 + 2 * PAGE as usize]), (1, 2, 4));
+        assert!(translate(0, 4 * PAGE + 1).is_err());
+        assert!(translate(4 * PAGE, 1).is_err());
     }
 
     #[test]

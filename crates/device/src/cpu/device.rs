@@ -4,6 +4,7 @@ use super::arena::Arena;
 use super::config::ProgramSpec;
 use super::control::{self, Request};
 use super::failure::{Failure, shut_down};
+use super::globals::Globals;
 use super::layout::STREAMS_MAX;
 use super::ring::{COPY, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
 use super::spans::Tracer;
@@ -20,7 +21,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, RwLock};
 
-const PAGE: u64 = 4096;
 /// Copies up to this size run on the calling thread when nothing is ahead of them.
 const IMMEDIATE_BYTES_MAX: u64 = 64 << 10;
 
@@ -34,7 +34,7 @@ pub struct CpuDevice {
     streams: RwLock<Vec<Arc<Stream>>>,
     creating: Mutex<()>,
     functions: RwLock<Vec<Function>>,
-    globals: Mutex<Vec<(u64, u64)>>,
+    globals: Mutex<Globals>,
 }
 
 #[derive(Clone)]
@@ -278,24 +278,15 @@ impl Device for CpuDevice {
 
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
         let (address, _) = self.resolve(&spec.object, spec.offset)?;
-        let start = address & !(PAGE - 1);
-        let end = (address + spec.len).next_multiple_of(PAGE);
-        // Variables share pages; each page is moved into the memory file once.
-        let mut shared = self.globals.lock().expect("globals lock");
-        let mut page = start;
-        while page < end {
-            if let Some(&(_, known_end)) = shared.iter().find(|&&(s, e)| s <= page && page < e) {
-                page = known_end;
-                continue;
-            }
-            let until = shared.iter().map(|&(s, _)| s).filter(|&s| s > page).min().unwrap_or(end).min(end);
-            let file_offset = self.shared.arena.reserve_globals(until - page)?;
-            let request = Request::Share { address: page, len: until - page, file_offset };
-            self.ask(&request)?;
-            self.shared.arena.add_segment(page, until - page, file_offset);
-            shared.push((page, until));
-            page = until;
+        let variable = address..address + spec.len;
+        let mut globals = self.globals.lock().expect("globals lock");
+        for pages in globals.missing(&variable) {
+            let piece = globals.reserve(&pages)?;
+            self.ask(&Request::Share { address: piece.start, len: piece.len, file_offset: piece.file_offset })?;
+            globals.add(piece);
         }
+        let pieces: Vec<_> = globals.meeting(&variable).collect();
+        self.shared.arena.show(&pieces)?;
         Ok(DevicePtr(address))
     }
 

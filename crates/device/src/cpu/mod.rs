@@ -19,6 +19,7 @@ mod detach;
 mod device;
 use crate::failure;
 mod futex;
+mod globals;
 mod lane;
 mod layout;
 mod output;

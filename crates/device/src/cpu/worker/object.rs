@@ -28,13 +28,14 @@ pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64)
 
 /// Puts the pages of `[address, address + len)` into the memory file, contents included.
 pub(super) fn share(memory: &OwnedFd, address: u64, len: u64, file_offset: u64) -> Result<(), String> {
-    let writable =
-        loaded().iter().flat_map(|o| &o.writable).any(|&(start, end)| start <= address && address + len <= end);
-    if !writable {
+    let pages = address..address + len;
+    let data = loaded().into_iter().flat_map(|o| o.data);
+    let found = data.into_iter().find(|data| data.start <= pages.start && pages.end <= data.end);
+    let Some(data) = found else {
         return Err(format!("{len} bytes at {address:#x} are not variables of the program"));
-    }
-    // SAFETY: the pages belong to a writable segment of an object that stays loaded; no region runs and
-    // nothing else here writes them. The new mapping holds the same bytes at the same addresses.
+    };
+    // SAFETY: the pages belong to a segment of an object that stays loaded; no region runs and nothing else
+    // here writes them. The new mapping holds the same bytes at the same addresses.
     unsafe {
         for page in (address..address + len).step_by(4096) {
             let bytes = std::slice::from_raw_parts(page as *const u8, 4096);
@@ -49,7 +50,8 @@ pub(super) fn share(memory: &OwnedFd, address: u64, len: u64, file_offset: u64) 
         let at = libc::mmap(
             address as *mut libc::c_void,
             len as usize,
-            libc::PROT_READ | libc::PROT_WRITE,
+            // Constants too: what the program copies into one may be written by this process.
+            libc::PROT_READ | libc::PROT_WRITE | data.executable,
             libc::MAP_SHARED | libc::MAP_FIXED,
             memory.as_raw_fd(),
             file_offset as libc::off_t,
@@ -67,8 +69,15 @@ struct Object {
     build_id: Option<String>,
     first: bool,
     segments: Vec<(u64, u64)>,
-    /// Whole pages of writable segments, without the part that is read-only after relocation.
-    writable: Vec<(u64, u64)>,
+    data: Vec<Data>,
+}
+
+/// Whole pages in which variables and constants may lie.
+struct Data {
+    start: u64,
+    end: u64,
+    /// `PROT_EXEC` where old linkers put constants beside code.
+    executable: libc::c_int,
 }
 
 fn find(path: &str, build_id: &str, executable: bool) -> Option<Object> {
@@ -115,19 +124,14 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, argume
     // SAFETY: as above; the name is a C string, empty for the executable.
     let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned();
     let base = info.dlpi_addr;
-    let mut object =
-        Object { base, name, build_id: None, first: objects.is_empty(), segments: vec![], writable: vec![] };
-    let relro = headers.iter().find(|h| h.p_type == libc::PT_GNU_RELRO);
+    let mut object = Object { base, name, build_id: None, first: objects.is_empty(), segments: vec![], data: vec![] };
     for header in headers {
         let start = base + header.p_vaddr;
         let end = start + header.p_memsz;
         if header.p_type == libc::PT_LOAD {
             object.segments.push((start, end));
-            if header.p_flags & libc::PF_W != 0 {
-                let fixed = relro.map(|r| base + r.p_vaddr + r.p_memsz).filter(|&e| start < e && e <= end);
-                let from = fixed.map_or(start & !4095, |e| e & !4095);
-                object.writable.push((from, end.next_multiple_of(4096)));
-            }
+            let executable = if header.p_flags & libc::PF_X != 0 { libc::PROT_EXEC } else { 0 };
+            object.data.push(Data { start: start & !4095, end: end.next_multiple_of(4096), executable });
         }
         if header.p_type == libc::PT_NOTE {
             // SAFETY: notes lie in a loaded segment.
