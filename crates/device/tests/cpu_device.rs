@@ -156,6 +156,17 @@ fn a_region_sees_its_block() -> Test {
     let after = read(&*device, stream, data, 800)?;
     let expected: Vec<u8> = (7..107u64).flat_map(u64::to_ne_bytes).collect();
     assert_eq!(after, expected);
+    // A private pointer: the number that the region adds points at the word behind it, 16 bytes into the values.
+    let block: Vec<u8> = [data.0, 24, 32, 1, 40, 9].iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
+    device.store(stream, data, &0u64.to_ne_bytes())?;
+    device.launch(
+        stream,
+        function,
+        LaunchDims::default(),
+        ArgBlock { bytes: &block, slots: 3, relative: &[0b010_110] },
+    )?;
+    let pointer = read_u64(&device, stream, data)?;
+    assert!(pointer > 4096 && pointer % 16 == 8, "{pointer:#x}");
     Ok(())
 }
 

@@ -39,6 +39,7 @@ fn main() {
     let tests = [
         ("a_region_gets_addresses_and_private_values", a_region_gets_its_block as fn() -> Test),
         ("large_private_values_travel_by_memory", large_private_values),
+        ("private_pointers_point_into_their_block", private_pointers),
         ("kernels_of_another_shape_take_their_block_from_memory", another_shape),
         ("vectors_and_workers_add_up", vectors_and_workers),
         ("operations_of_a_stream_run_in_order", operations_run_in_order),
@@ -180,7 +181,7 @@ fn launch(
     slots: &[Slot<'_>],
 ) -> Result<Seq> {
     let mut bytes = vec![0; slots.len() * 8];
-    let mut relative = vec![0u64; slots.len().div_ceil(64)];
+    let mut relative = vec![0u64; ArgBlock::RELATIVE_WORDS_MAX];
     for (index, slot) in slots.iter().enumerate() {
         let word = match slot {
             At(address) => address.0,
@@ -194,6 +195,7 @@ fn launch(
         };
         bytes[index * 8..][..8].copy_from_slice(&word.to_ne_bytes());
     }
+    relative.truncate(ArgBlock::relative_words(bytes.len()));
     let block = ArgBlock { bytes: &bytes, slots: slots.len() as u32, relative: &relative };
     device.launch(stream, device.function(function)?, dims, block)
 }
@@ -288,6 +290,20 @@ fn large_private_values() -> Test {
         launch(&device, stream, &spec("add"), LaunchDims::default(), &[At(at), Value(&s), Value(&8i32.to_ne_bytes())])?;
     }
     assert_eq!(read_doubles(&device, stream, at, 8)?, [191.0; 8]);
+    Ok(())
+}
+
+fn private_pointers() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId::SYNC)?;
+    let at = device.addresses().0;
+    write(&device, stream, at, doubles([0.0]))?;
+    // The number that the region adds is a pointer at the word behind it: its bits come back.
+    let bytes: Vec<u8> = [at.0, 32, 24, 1, 40, 7].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let block = ArgBlock { bytes: &bytes, slots: 3, relative: &[0b010_110] };
+    device.launch(stream, device.function(&spec("add"))?, LaunchDims::default(), block)?;
+    let pointer = read_doubles(&device, stream, at, 1)?[0].to_bits();
+    assert!(pointer > 1 << 20 && pointer % 16 == 8, "{pointer:#x}");
     Ok(())
 }
 

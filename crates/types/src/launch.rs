@@ -12,21 +12,80 @@ pub struct LaunchDims {
 }
 
 /// The argument block of a region: first `slots` 64-bit slots, one for each mapped entry,
-/// then the bytes of small private values (scalars, pointer cells) that travel with the launch.
+/// then the bytes of small private values (scalars, pointers, array descriptors) that travel with the launch.
 ///
-/// A slot whose bit is set in `relative` holds an offset from the block's start;
-/// whoever runs the region adds the block's address to it, wherever the block is then.
+/// An 8-byte word whose bit is set in `relative` holds an offset from the block's start;
+/// whoever runs the region adds the block's address to it, wherever the block is then. So slots point at private values,
+/// and private pointers at other private values: a Fortran dummy argument's at its descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgBlock<'a> {
     /// Slots and private bytes. Private values are 16-byte aligned in it.
     pub bytes: &'a [u8],
     /// Number of slots.
     pub slots: u32,
-    /// Bit i of word i/64 is set if slot i is relative; `slots.div_ceil(64)` words.
+    /// Bit i of word i/64 is set if the block's 8-byte word i is relative; [`ArgBlock::relative_words`] of the block's bytes.
     pub relative: &'a [u64],
 }
 
 impl ArgBlock<'_> {
     /// Largest block that a launch carries, in bytes. CUDA's parameter space holds 4 KiB.
     pub const BYTES_MAX: usize = 4096;
+    /// Bytes of a block for which one word of `relative` stands.
+    const BYTES_PER_WORD: usize = 8 * 64;
+    /// Words of `relative` for the largest block.
+    pub const RELATIVE_WORDS_MAX: usize = Self::relative_words(Self::BYTES_MAX);
+
+    /// Words of `relative` for a block of `bytes` bytes.
+    pub const fn relative_words(bytes: usize) -> usize {
+        bytes.div_ceil(Self::BYTES_PER_WORD)
+    }
+
+    /// Words of `relative` where these and the block have `bytes` bytes together.
+    pub const fn relative_words_within(bytes: usize) -> usize {
+        bytes.div_ceil(Self::BYTES_PER_WORD + 8)
+    }
+
+    /// Whether its parts fit together.
+    pub fn is_sound(&self) -> bool {
+        self.bytes.len() <= Self::BYTES_MAX
+            && self.slots as usize * 8 <= self.bytes.len()
+            && self.relative.len() == Self::relative_words(self.bytes.len())
+    }
+
+    /// The offsets of its relative words, in order. It [`is_sound`](Self::is_sound).
+    pub fn relative_offsets(&self) -> impl Iterator<Item = usize> {
+        let end = self.bytes.len() / 8 * 8;
+        self.relative.iter().enumerate().flat_map(move |(index, &word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros() as usize;
+                left &= left.checked_sub(1)?;
+                Some((index * 64 + bit) * 8)
+            })
+            .take_while(move |at| *at < end)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_words_follows_from_the_bytes_of_both() {
+        for bytes in 0..=ArgBlock::BYTES_MAX {
+            let words = ArgBlock::relative_words(bytes);
+            assert_eq!(ArgBlock::relative_words_within(bytes + words * 8), words, "{bytes}");
+        }
+        assert_eq!(ArgBlock::RELATIVE_WORDS_MAX, 8);
+    }
+
+    #[test]
+    fn relative_words_are_found_up_to_the_blocks_end() {
+        let bytes = [0; 1030];
+        let block = ArgBlock { bytes: &bytes, slots: 2, relative: &[1 << 63 | 1, 1 << 63, 1 | 2] };
+        assert!(block.is_sound());
+        // Word 128 would reach beyond it.
+        assert_eq!(block.relative_offsets().collect::<Vec<_>>(), [0, 504, 1016]);
+    }
 }

@@ -23,9 +23,6 @@ use std::collections::HashMap;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// 64-bit words that say which of an argument block's slots are relative.
-const RELATIVE_WORDS_MAX: usize = ArgBlock::BYTES_MAX / 8 / 64;
-
 /// Serves the command lane until it ends, and the session with it.
 pub(super) fn serve(session: &Arc<Session>, lane: &TcpStream) {
     let mut commands = Commands {
@@ -202,7 +199,7 @@ impl Commands<'_> {
             Command::Launch { device, queue, function, gangs, workers, vector, slots } => {
                 let dims = LaunchDims { gangs, workers, vector };
                 self.operate(device, queue, |slot, stream| {
-                    let mut words = [0; RELATIVE_WORDS_MAX];
+                    let mut words = [0; ArgBlock::RELATIVE_WORDS_MAX];
                     let block = arg_block(payload, slots, &mut words)?;
                     slot.device.launch(stream, slot.function(function)?, dims, block)
                 })
@@ -373,20 +370,23 @@ impl Commands<'_> {
 }
 
 /// The argument block in a launch's payload.
-fn arg_block<'a>(payload: &'a [u8], slots: u32, words: &'a mut [u64; RELATIVE_WORDS_MAX]) -> Result<ArgBlock<'a>> {
-    let count = (slots as usize).div_ceil(64);
-    let (bits, bytes) = words
+fn arg_block<'a>(
+    payload: &'a [u8],
+    slots: u32,
+    words: &'a mut [u64; ArgBlock::RELATIVE_WORDS_MAX],
+) -> Result<ArgBlock<'a>> {
+    let count = ArgBlock::relative_words_within(payload.len());
+    words
         .get_mut(..count)
         .and_then(|words| Some((words, payload.split_at_checked(count * 8)?)))
         .map(|(words, (bits, bytes))| {
             for (word, bits) in words.iter_mut().zip(bits.as_chunks::<8>().0) {
                 *word = u64::from_le_bytes(*bits);
             }
-            (words, bytes)
+            ArgBlock { bytes, slots, relative: words }
         })
-        .filter(|(_, bytes)| bytes.len() <= ArgBlock::BYTES_MAX && slots as usize * 8 <= bytes.len())
-        .ok_or_else(|| broken("an argument block of impossible size"))?;
-    Ok(ArgBlock { bytes, slots, relative: bits })
+        .filter(ArgBlock::is_sound)
+        .ok_or_else(|| broken("an argument block of impossible size"))
 }
 
 fn not_open() -> Error {

@@ -302,22 +302,10 @@ impl Device for CpuDevice {
         let address = address.ok_or_else(|| {
             Error::new(ErrorCode::ImplementationDefined, format!("function {} does not exist", function.0))
         })?;
-        let slots = block.slots as usize;
-        if block.bytes.len() > STORE_BYTES_MAX
-            || slots * 8 > block.bytes.len()
-            || block.relative.len() != slots.div_ceil(64)
-        {
+        if !block.is_sound() {
             return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
         }
-        let record = Record {
-            bytes: 0,
-            kind: LAUNCH,
-            seq: 0,
-            after: 0,
-            a: address,
-            b: u64::from(block.slots),
-            c: block.bytes.len() as u64,
-        };
+        let record = Record { bytes: 0, kind: LAUNCH, seq: 0, after: 0, a: address, b: 0, c: block.bytes.len() as u64 };
         self.stream(stream)?.push_worker(record, block.bytes, relative_bytes(&block), None)
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Record {
     pub(crate) after: u64,
     /// LAUNCH: function address. STORE, COPY: destination. WAIT: stream.
     pub(crate) a: u64,
-    /// LAUNCH: slots in the low half, relative words in the high half. COPY: source. WAIT: position.
+    /// COPY: source. WAIT: position.
     pub(crate) b: u64,
     /// LAUNCH: bytes of the block. STORE, COPY: bytes.
     pub(crate) c: u64,

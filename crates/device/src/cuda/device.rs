@@ -401,11 +401,7 @@ impl Device for CudaDevice {
             self.shared.functions.get(index).ok_or_else(|| {
                 Error::new(ErrorCode::ImplementationDefined, format!("function {index} does not exist"))
             })?;
-        let slots = block.slots as usize;
-        if block.bytes.len() > ArgBlock::BYTES_MAX
-            || slots * 8 > block.bytes.len()
-            || block.relative.len() != slots.div_ceil(64)
-        {
+        if !block.is_sound() {
             return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
         }
         let grid = launch::choose(function, dims)?;

@@ -142,7 +142,7 @@ pub(crate) fn issue(
             if state.parameter.len() < bytes {
                 state.parameter.resize(bytes, 0);
             }
-            if layout.pack(block, None, &mut state.parameter) == Packed::PrivateTooLarge {
+            if layout.pack(block, None, &mut state.parameter) == Packed::BlockApart {
                 let at = upload(stream, block)?;
                 layout.pack(block, Some(at), &mut state.parameter);
             }
@@ -171,17 +171,16 @@ pub(crate) fn issue(
     Ok(())
 }
 
-/// Puts a block into the stream's own device memory, its relative slots made absolute.
+/// Puts a block into the stream's own device memory, its relative words made absolute.
 fn upload(stream: &Stream, block: &ArgBlock<'_>) -> Result<u64, DriverError> {
     let at = stream.block()?;
     let mut bytes = [0; ArgBlock::BYTES_MAX];
     let bytes = &mut bytes[..block.bytes.len()];
     bytes.copy_from_slice(block.bytes);
-    for (slot, cell) in bytes.chunks_exact_mut(8).take(block.slots as usize).enumerate() {
-        if block.relative[slot / 64] >> (slot % 64) & 1 == 1 {
-            let offset = u64::from_ne_bytes(cell.try_into().expect("8 bytes"));
-            cell.copy_from_slice(&at.wrapping_add(offset).to_ne_bytes());
-        }
+    for pointer in block.relative_offsets() {
+        let cell = &mut bytes[pointer..pointer + 8];
+        let offset = u64::from_ne_bytes((&*cell).try_into().expect("8 bytes"));
+        cell.copy_from_slice(&at.wrapping_add(offset).to_ne_bytes());
     }
     // SAFETY: the target is as long as the largest block. The driver takes so few bytes before it returns.
     unsafe { stream.shared.context.driver.cuMemcpyHtoDAsync_v2(at, bytes.as_ptr().cast(), bytes.len(), stream.raw) }?;

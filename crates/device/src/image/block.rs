@@ -26,9 +26,9 @@ pub struct BlockLayout {
 pub enum Packed {
     /// Everything is in the parameter.
     Whole,
-    /// The private values don't fit: the caller puts the block into device memory, and packs again
-    /// with that address.
-    PrivateTooLarge,
+    /// The private values don't fit, or point at each other: the caller puts the block into device memory, its relative
+    /// words made absolute, and packs again with that address.
+    BlockApart,
 }
 
 impl BlockLayout {
@@ -49,7 +49,7 @@ impl BlockLayout {
 
     /// Puts `block` into `parameter`, which has at least [`BlockLayout::bytes`]. With `at`, the device address
     /// of a copy of the whole block, relative slots point there; without it the values go along.
-    /// The block has its `slots` and their `relative` bits.
+    /// The block is sound.
     pub fn pack(&self, block: &ArgBlock<'_>, at: Option<u64>, parameter: &mut [u8]) -> Packed {
         let slots = block.slots as usize;
         let read = slots.min(self.slots as usize);
@@ -64,27 +64,23 @@ impl BlockLayout {
         let origin = slots * 8 / 16 * 16;
         let to = self.private_at as usize + slots * 8 - origin;
         if at.is_none() {
-            if to + private.len() > self.bytes as usize {
-                return Packed::PrivateTooLarge;
+            // The kernel's first instructions know of slots only.
+            if to + private.len() > self.bytes as usize || block.relative_offsets().any(|at| at >= slots * 8) {
+                return Packed::BlockApart;
             }
             for (word, bytes) in block.relative.iter().zip(mask.chunks_exact_mut(8)) {
                 bytes.copy_from_slice(&word.to_ne_bytes());
             }
             parameter[to..to + private.len()].copy_from_slice(private);
         }
-        for (index, &word) in block.relative.iter().enumerate() {
-            let mut left = word;
-            while left != 0 {
-                let slot = index * 64 + left.trailing_zeros() as usize;
-                left &= left - 1;
-                let Some(cell) = parameter[..read * 8].chunks_exact_mut(8).nth(slot) else { break };
-                let offset = u64::from_ne_bytes(cell.try_into().expect("8 bytes"));
-                let value = match at {
-                    Some(at) => at.wrapping_add(offset),
-                    None => offset.wrapping_sub(origin as u64).wrapping_add(self.private_at.into()),
-                };
-                cell.copy_from_slice(&value.to_ne_bytes());
-            }
+        for slot in block.relative_offsets().take_while(|slot| *slot < read * 8) {
+            let cell = &mut parameter[slot..slot + 8];
+            let offset = u64::from_ne_bytes((&*cell).try_into().expect("8 bytes"));
+            let value = match at {
+                Some(at) => at.wrapping_add(offset),
+                None => offset.wrapping_sub(origin as u64).wrapping_add(self.private_at.into()),
+            };
+            cell.copy_from_slice(&value.to_ne_bytes());
         }
         Packed::Whole
     }
@@ -117,6 +113,18 @@ mod tests {
         assert!(BlockLayout::new(6).is_some() && BlockLayout::new(1000).is_none());
     }
 
+    #[test]
+    fn private_pointers_need_a_block_with_an_address() {
+        // Slot 0 points at the pointer at 16, and that at the value at 24.
+        let bytes: Vec<u8> = [16u64, 5, 24, 7].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let block = ArgBlock { bytes: &bytes, slots: 2, relative: &[0b101] };
+        let layout = BlockLayout::new(2).unwrap();
+        let mut parameter = vec![0xaa; layout.bytes as usize];
+        assert_eq!(layout.pack(&block, None, &mut parameter), Packed::BlockApart);
+        assert_eq!(layout.pack(&block, Some(1 << 50), &mut parameter), Packed::Whole);
+        assert_eq!(kernel_slots(&layout, &parameter, 0x1230), [(1 << 50) + 16, 5]);
+    }
+
     proptest! {
         #[test]
         fn a_region_finds_its_values_wherever_the_parameter_is(
@@ -126,7 +134,7 @@ mod tests {
         ) {
             let slots = values.len();
             let mut bytes = vec![0u8; slots * 8];
-            let mut relative = vec![0u64; slots.div_ceil(64)];
+            let mut relative = vec![0u64; ArgBlock::relative_words(ArgBlock::BYTES_MAX)];
             for (slot, value) in values.iter().enumerate() {
                 let word = match value {
                     None => 0x7000_0000 + slot as u64,
@@ -140,12 +148,13 @@ mod tests {
                 };
                 bytes[slot * 8..][..8].copy_from_slice(&word.to_ne_bytes());
             }
+            relative.truncate(ArgBlock::relative_words(bytes.len()));
             let block = ArgBlock { bytes: &bytes, slots: slots as u32, relative: &relative };
             let layout = BlockLayout::new((slots as u32).saturating_sub(unread).max(1)).unwrap();
             let mut parameter = vec![0xaa; layout.bytes as usize];
             let (at, memory): (u64, &[u8]) = match layout.pack(&block, None, &mut parameter) {
                 Packed::Whole => (address, &parameter),
-                Packed::PrivateTooLarge => {
+                Packed::BlockApart => {
                     prop_assert_eq!(layout.pack(&block, Some(1 << 50), &mut parameter), Packed::Whole);
                     (1 << 50, &bytes)
                 }

@@ -20,8 +20,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 const STORE_MAX: usize = 4096;
 /// Most queues that one command names.
 const POSITIONS_MAX: usize = PAYLOAD_MAX / 16;
-/// Most 64-bit words that say which slots of an argument block are relative.
-const RELATIVE_MAX: usize = ArgBlock::BYTES_MAX / 8 / 64;
 
 /// A device of another node.
 pub(crate) struct RemotePort {
@@ -305,7 +303,7 @@ impl Port for RemotePort {
                 }
             }
         };
-        let mut bits = [0; RELATIVE_MAX * 8];
+        let mut bits = [0; ArgBlock::RELATIVE_WORDS_MAX * 8];
         let Some(bits) = bits.get_mut(..block.relative.len() * 8) else {
             return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
         };

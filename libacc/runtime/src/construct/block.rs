@@ -1,5 +1,6 @@
 //! Builds the argument block of a launch, in buffers that are used again and again.
 
+use super::private::Private;
 use accord_types::{ArgBlock, Error, ErrorCode, Result};
 
 /// Alignment of private values.
@@ -13,6 +14,8 @@ pub(crate) struct Block {
     bytes: Vec<u8>,
     relative: Vec<u64>,
     slots: usize,
+    /// What of it pointers of the construct may point at.
+    pub(super) privates: Vec<Private>,
 }
 
 impl Block {
@@ -29,8 +32,9 @@ impl Block {
         self.slots = slots;
         self.bytes.clear();
         self.bytes.resize(slots * SLOT, 0);
+        self.privates.clear();
         self.relative.clear();
-        self.relative.resize(slots.div_ceil(64), 0);
+        self.relative.resize(ArgBlock::relative_words(self.bytes.len()), 0);
         Ok(())
     }
 
@@ -41,8 +45,14 @@ impl Block {
 
     /// Points a slot at a private value in the block.
     pub(crate) fn set_private(&mut self, slot: usize, at: usize) {
-        self.set(slot, at as u64);
-        self.relative[slot / 64] |= 1 << (slot % 64);
+        self.point(slot * SLOT, at);
+    }
+
+    /// Points the pointer at `pointer`, a multiple of 8, at a private value in the block.
+    pub(crate) fn point(&mut self, pointer: usize, at: usize) {
+        self.bytes[pointer..][..SLOT].copy_from_slice(&(at as u64).to_ne_bytes());
+        let word = pointer / SLOT;
+        self.relative[word / 64] |= 1 << (word % 64);
     }
 
     /// Room for a private value of `len` bytes: its offset, or none if the block would be too large.
@@ -52,12 +62,23 @@ impl Block {
             return None;
         }
         self.bytes.resize(at + len, 0);
+        self.relative.resize(ArgBlock::relative_words(self.bytes.len()), 0);
         Some(at)
     }
 
     /// The bytes of a private value.
     pub(crate) fn private(&mut self, at: usize, len: usize) -> &mut [u8] {
         &mut self.bytes[at..at + len]
+    }
+
+    /// Where relative pointers lie among `len` bytes from `at` on.
+    pub(crate) fn pointers(&self, at: usize, len: usize) -> Vec<usize> {
+        let end = at + len;
+        self.finish()
+            .relative_offsets()
+            .skip_while(|pointer| *pointer < at)
+            .take_while(|pointer| *pointer < end)
+            .collect()
     }
 
     /// What a launch carries.

@@ -13,6 +13,7 @@ mod leave;
 mod map;
 mod parallel;
 mod pointer;
+mod private;
 mod tags;
 mod update;
 mod wait;

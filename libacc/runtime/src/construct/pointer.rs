@@ -3,6 +3,7 @@
 
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop, not_present};
+use super::private::Target;
 use crate::memory::Purpose;
 use crate::plan::Step;
 use crate::present::{Attachment, Backing, EntryId, Found};
@@ -17,16 +18,18 @@ impl Mapping<'_, '_> {
             Kind::Pointer => {
                 let raw = self.read_pointer(host);
                 let value = if i > 0 && self.kind(i - 1)? == Kind::DevicePtr {
-                    raw
+                    Target::Device(raw)
+                } else if let Some(private) = self.private_target(raw) {
+                    private
                 } else {
-                    self.target(raw, bias)?.unwrap_or(0)
+                    Target::Device(self.target(raw, bias)?.unwrap_or(0))
                 };
                 self.pointer_cell(i, host, value)?;
             }
             Kind::AlwaysPointer => {
                 let before = i.checked_sub(1).map_or(0, |before| self.entries.hosts[before]);
                 let value = self.target(before as u64, 0)?.map_or(0, |device| device.wrapping_sub(bias as u64));
-                self.pointer_cell(i, host, value)?;
+                self.pointer_cell(i, host, Target::Device(value))?;
             }
             Kind::Descriptor => return self.descriptor(i),
             Kind::Attach => {
@@ -238,45 +241,19 @@ impl Mapping<'_, '_> {
                 self.slot(j, self.translate(id, self.entries.hosts[j]).0);
             }
         } else {
-            self.private_descriptor(i..next, range, at)?;
+            self.private_descriptor(i..next, (range.start, range.len), at)?;
         }
         Ok(next)
     }
 
-    /// A descriptor for this launch only, from the bytes at `at` of the plan, which are the plan's last.
-    fn private_descriptor(&mut self, entries: std::ops::Range<usize>, range: HostRange, at: usize) -> Result<(), Stop> {
-        if let Some(inside) = self.block.reserve(range.len) {
-            self.block.private(inside, range.len).copy_from_slice(&self.plan.bytes[at..at + range.len]);
-            self.plan.bytes.truncate(at);
-            for j in entries {
-                self.block.set_private(j, inside + (self.entries.hosts[j] - range.start));
-            }
-            return Ok(());
-        }
-        let dst = self.allocate(range.len, Purpose::Arguments)?;
-        self.region.temporaries.push(dst);
-        self.plan.before.push(Step::Bytes { dst, at, len: range.len });
-        for j in entries {
-            self.slot(j, dst.offset((self.entries.hosts[j] - range.start) as u64).0);
-        }
-        Ok(())
-    }
-
     /// The device's copy of a pointer variable: where it is present, in place; else for this launch only.
-    fn pointer_cell(&mut self, i: usize, host: usize, value: u64) -> Result<(), Stop> {
+    fn pointer_cell(&mut self, i: usize, host: usize, target: Target) -> Result<(), Stop> {
         if let Some(id) = self.cell(host)? {
+            let value = self.absolute(target)?;
             self.set_pointer(id, host, value, false, true);
             self.slot(i, self.translate(id, host).0);
         } else if self.mode == Mode::Launch {
-            if let Some(at) = self.block.reserve(Attachment::BYTES) {
-                self.block.private(at, Attachment::BYTES).copy_from_slice(&value.to_ne_bytes());
-                self.block.set_private(i, at);
-            } else {
-                let device = self.allocate(Attachment::BYTES, Purpose::Arguments)?;
-                self.region.temporaries.push(device);
-                self.plan.pointer(device, value);
-                self.slot(i, device.0);
-            }
+            self.private_pointer(i, host, target)?;
         }
         Ok(())
     }

@@ -326,12 +326,15 @@ impl Fake {
                 }
             }
             Op::Launch { key, dims, bytes, slots, relative } => {
+                let mut bytes = bytes;
+                for pointer in (ArgBlock { bytes: &bytes.clone(), slots, relative: &relative }).relative_offsets() {
+                    let word = &mut bytes[pointer..pointer + 8];
+                    let offset = u64::from_ne_bytes((&*word).try_into().unwrap());
+                    word.copy_from_slice(&(ARGUMENTS + offset).to_ne_bytes());
+                }
                 inner.memory.write(ARGUMENTS, &bytes);
                 let slots = (0..slots as usize)
-                    .map(|i| {
-                        let value = u64::from_ne_bytes(bytes[i * 8..i * 8 + 8].try_into().unwrap());
-                        if relative[i / 64] >> (i % 64) & 1 == 1 { ARGUMENTS + value } else { value }
-                    })
+                    .map(|i| u64::from_ne_bytes(bytes[i * 8..i * 8 + 8].try_into().unwrap()))
                     .collect();
                 let kernel = self.kernels.lock().unwrap().get(&key).cloned();
                 if let Some(kernel) = kernel {
@@ -433,7 +436,7 @@ impl Port for Fake {
         dims: LaunchDims,
         block: ArgBlock<'_>,
     ) -> Result<()> {
-        assert!(block.bytes.len() <= ArgBlock::BYTES_MAX);
+        assert!(block.is_sound());
         let known = !self.inner.lock().unwrap().specs.insert(key);
         if !known {
             spec()?;

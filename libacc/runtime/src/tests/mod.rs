@@ -6,6 +6,7 @@ mod echoes;
 mod fake;
 mod observer;
 mod page_locks;
+mod private_pointers;
 mod queues;
 mod random;
 mod round_trips;

@@ -4,6 +4,7 @@ use super::{crash, flush};
 use crate::cpu::futex;
 use crate::cpu::layout::{Control, TraceEntry, now_ns};
 use crate::cpu::ring::{self, COPY, LAUNCH, Record, STORE, WAIT};
+use accord_types::ArgBlock;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -96,7 +97,7 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
             // SAFETY: the owner had `resolve` make the address from the program's own function, and the payload
             // is the block followed by its bitmap, as `CpuDevice::launch` put it there.
             unsafe {
-                relocate(payload, record.b as usize, record.c as usize);
+                relocate(payload, record.c as usize);
                 let function: extern "C" fn(*mut u8) = std::mem::transmute(record.a as usize);
                 function(payload);
             }
@@ -128,22 +129,22 @@ fn perform(control: &Control, index: u32, slots: &Slots, record: &Record, payloa
     }
 }
 
-/// Adds the block's address to its relative slots.
+/// Adds the block's address to its relative words.
 ///
 /// # Safety
-/// `block` holds `slots` 8-byte slots, `bytes` bytes in all, and then the bitmap.
-unsafe fn relocate(block: *mut u8, slots: usize, bytes: usize) {
-    for word in 0..slots.div_ceil(64) {
+/// `block` holds `bytes` bytes, and then the bitmap for these.
+unsafe fn relocate(block: *mut u8, bytes: usize) {
+    for word in 0..ArgBlock::relative_words(bytes) {
         // SAFETY: the caller's promise.
         let mut bits = unsafe { block.add(bytes + word * 8).cast::<u64>().read_unaligned() };
         while bits != 0 {
-            let slot = word * 64 + bits.trailing_zeros() as usize;
+            let pointer = word * 64 + bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            if slot < slots {
-                // SAFETY: the slot is in the block, which is 16-byte aligned.
+            if pointer < bytes / 8 {
+                // SAFETY: the pointer is in the block, which is 16-byte aligned.
                 unsafe {
-                    let slot = block.cast::<u64>().add(slot);
-                    *slot = (*slot).wrapping_add(block as u64);
+                    let pointer = block.cast::<u64>().add(pointer);
+                    *pointer = (*pointer).wrapping_add(block as u64);
                 }
             }
         }
