@@ -104,14 +104,14 @@ impl Changed {
         Self { range, unless: bytes }
     }
 
-    /// How many bytes come.
-    pub(crate) fn len(&self) -> usize {
-        self.range.len
+    /// Whether the bytes are others than the program had.
+    pub(crate) fn differs(&self, bytes: &[u8]) -> bool {
+        bytes != &self.unless[..self.range.len]
     }
 
     /// The bytes are here.
-    pub(crate) fn land(&self, bytes: &[u8]) {
-        if bytes != &self.unless[..self.range.len] {
+    fn land(&self, bytes: &[u8]) {
+        if self.differs(bytes) {
             with_bytes_mut(self.range, |place| place.copy_from_slice(bytes));
         }
     }

@@ -49,6 +49,8 @@ enum Way {
 struct Job {
     transfer: TransferId,
     bytes: Bytes,
+    /// Copies out that bring what it reads.
+    after: Vec<TransferId>,
     sent: Option<Arc<Sent>>,
 }
 
@@ -152,8 +154,13 @@ impl Live {
         let mut bulk = self.bulk.lock();
         let mut core = self.core();
         let state = core.device(device)?;
-        let eager = state.quiet(queue, self.spec.streams)?;
-        state.queue(queue)?.count(if eager { Noise::Quiet } else { Noise::Noisy });
+        let quiet = state.quiet(queue, self.spec.streams)?;
+        let state = state.queue(queue)?;
+        let after: Vec<_> = if now { Vec::new() } else { state.outs.writing(src).collect() };
+        let eager = quiet && after.is_empty();
+        state.count(if eager { Noise::Quiet } else { Noise::Noisy });
+        // The queue stops here until they have landed.
+        state.outs.settle(&after);
         let command = Command::CopyIn { device, queue: queue.0, dst: dst.0, len, transfer: transfer.0, eager };
         core.put(&command, &[])?;
         drop(core);
@@ -169,7 +176,7 @@ impl Live {
         let stage = now && src.len <= STAGE_MAX;
         let bytes = if stage { Bytes::Staged(host_copy::bytes(src).to_vec()) } else { Bytes::Host(src) };
         let sent = (now && !stage).then(Arc::<Sent>::default);
-        let job = Job { transfer, bytes, sent: sent.clone() };
+        let job = Job { transfer, bytes, after, sent: sent.clone() };
         if let Some(error) = &bulk.lost {
             return Err(error.clone());
         }
@@ -243,9 +250,19 @@ impl Live {
     /// When that breaks the protocol.
     pub(super) fn ready(self: &Arc<Self>, transfer: TransferId, place: Vec<u8>) -> Result<()> {
         let mut bulk = self.bulk.lock();
-        if let Some((_, _, job)) = bulk.unasked.remove(&transfer) {
-            bulk.asked.join(job);
-            self.call(bulk, Way::Asked);
+        if let Some((_, _, mut job)) = bulk.unasked.remove(&transfer) {
+            let after = std::mem::take(&mut job.after);
+            if after.is_empty() {
+                bulk.asked.join(job);
+                self.call(bulk, Way::Asked);
+                return Ok(());
+            }
+            drop(bulk);
+            // Not in the line: those behind it may be what they stand behind.
+            let live = self.clone();
+            if !self.landings.when_landed(after, Box::new(move || live.join_asked(job))) {
+                self.wake_sender();
+            }
             return Ok(());
         }
         drop(bulk);
@@ -253,6 +270,25 @@ impl Live {
             tell_abandoned(&self.outbox, transfer);
         }
         Ok(())
+    }
+
+    /// What a copy in reads is there, or never will be.
+    fn join_asked(self: &Arc<Self>, job: Job) {
+        let mut bulk = self.bulk.lock();
+        if let Some(error) = bulk.lost.clone() {
+            drop(bulk);
+            return job.finish(Err(error));
+        }
+        bulk.asked.join(job);
+        self.call(bulk, Way::Asked);
+    }
+
+    /// Whether queued copies before the next operation of the queue will still write a range of the program's memory.
+    ///
+    /// # Errors
+    /// When the queue, device or link has failed.
+    pub(super) fn is_landing(&self, device: u32, queue: QueueId, range: HostRange) -> Result<bool> {
+        Ok(self.core().device(device)?.queue(queue)?.outs.writing(range).next().is_some())
     }
 
     /// The executor will not ask for the bytes of a failed queue, or of all of a device.

@@ -1,5 +1,6 @@
 //! What the program knows of a node's devices and queues, and the frames that wait to be sent.
 
+use super::outs::Outs;
 use super::sender::Habits;
 use accord_fabric::frame;
 use accord_fabric::wire::Command;
@@ -54,8 +55,8 @@ pub(super) struct QueueState {
     /// Position of the last noisy operation.
     noisy: u64,
     failed: Option<Error>,
-    /// Copies out whose bytes may not be here yet, with their positions.
-    landings: Vec<(u64, TransferId)>,
+    /// Copies out whose bytes may not be here yet.
+    pub(super) outs: Outs,
 }
 
 impl Core {
@@ -73,7 +74,7 @@ impl Core {
     /// Forgets a device. Returns the copies out that nobody will wait for.
     pub(super) fn close(&mut self, device: u32) -> Vec<TransferId> {
         let state = self.devices.remove(&device).unwrap_or_default();
-        state.queues.into_values().flat_map(|queue| queue.landings).map(|(_, transfer)| transfer).collect()
+        state.queues.into_values().flat_map(|mut queue| queue.outs.take_own()).collect()
     }
 
     /// A started device.
@@ -110,16 +111,16 @@ impl Core {
             match queue {
                 None => {
                     state.failed.get_or_insert_with(|| error.clone());
-                    state.queues.values_mut().for_each(|queue| landings.append(&mut queue.landings));
+                    landings.extend(state.queues.values_mut().flat_map(|queue| queue.outs.take_own()));
                 }
                 Some(queue) => {
                     let state = state.queues.entry(queue).or_default();
                     state.failed.get_or_insert_with(|| error.clone());
-                    landings.append(&mut state.landings);
+                    landings.extend(state.outs.take_own());
                 }
             }
         }
-        landings.into_iter().map(|(_, transfer)| transfer).collect()
+        landings
     }
 }
 
@@ -184,30 +185,21 @@ impl QueueState {
 
     /// Whether everything in it is known to be done.
     pub(super) fn drained(&self) -> bool {
-        self.reached >= self.last && self.landings.is_empty()
-    }
-
-    /// The last operation brings bytes.
-    pub(super) fn lands(&mut self, transfer: TransferId) {
-        self.landings.push((self.last, transfer));
+        self.reached >= self.last && self.outs.is_empty()
     }
 
     /// The executor has got this far. Appends the copies out that must be here before the program
     /// may know it.
     pub(super) fn reach(&mut self, seq: u64, landings: &mut Vec<TransferId>) {
         self.reached = self.reached.max(seq);
-        landings.extend(self.landings.iter().filter(|(at, _)| *at <= seq).map(|(_, transfer)| transfer));
-    }
-
-    /// The copies out up to this position are here.
-    pub(super) fn landed(&mut self, seq: u64) {
-        self.landings.retain(|(at, _)| *at > seq);
+        landings.extend(self.outs.until(seq));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use accord_types::HostRange;
 
     #[test]
     fn a_queue_is_quiet_until_something_noisy_is_put_in_and_again_when_it_is_done() -> Result<()> {
@@ -218,7 +210,7 @@ mod tests {
         assert!(queue.quiet() && !queue.drained());
         let seq = queue.count(Noise::Noisy);
         assert!(!queue.quiet());
-        queue.lands(TransferId(4));
+        queue.outs.push(seq, TransferId(4), HostRange { start: 8, len: 8 }, |_| true);
         queue.count(Noise::Quiet);
         let mut landings = Vec::new();
         queue.reach(seq, &mut landings);
@@ -226,7 +218,7 @@ mod tests {
         assert!(queue.quiet() && !queue.drained());
         queue.reach(seq + 1, &mut Vec::new());
         assert!(!queue.drained());
-        queue.landed(seq);
+        queue.outs.landed(seq);
         assert!(queue.drained());
         Ok(())
     }
@@ -251,8 +243,8 @@ mod tests {
         core.open(1);
         for device in 0..2 {
             let queue = core.device(device)?.queue(QueueId(1))?;
-            queue.count(Noise::Noisy);
-            queue.lands(TransferId(device.into()));
+            let seq = queue.count(Noise::Noisy);
+            queue.outs.push(seq, TransferId(device.into()), HostRange { start: 8, len: 8 }, |_| true);
         }
         let error = Error::new(ErrorCode::Execution, "crashed");
         assert_eq!(core.fail(Some(1), Some(QueueId(1)), &error), [TransferId(1)]);

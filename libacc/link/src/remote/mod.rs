@@ -19,6 +19,7 @@ mod line;
 mod link;
 mod live;
 mod neighbors;
+mod outs;
 mod patience;
 mod port;
 mod receiver;

@@ -144,23 +144,32 @@ impl RemotePort {
         let mut core = live.core();
         let state = core.device(self.device())?;
         for position in positions {
-            state.queue(position.queue)?.landed(position.seq.0);
+            state.queue(position.queue)?.outs.landed(position.seq.0);
         }
         Ok(())
     }
 
-    /// Asks for `len` bytes of the device; `expect` says where they go.
-    fn bring(&self, queue: QueueId, src: DevicePtr, len: usize, expect: impl FnOnce(&Live, TransferId)) -> Result<()> {
-        if len == 0 {
+    /// Asks for the bytes of `dst`. `expect` says how they come, is told which copies to the same memory come first, and
+    /// returns those that write nothing any more.
+    fn bring(
+        &self,
+        queue: QueueId,
+        src: DevicePtr,
+        dst: HostRange,
+        expect: impl FnOnce(&Live, TransferId, &[TransferId]) -> Vec<TransferId>,
+    ) -> Result<()> {
+        if dst.len == 0 {
             return Ok(());
         }
         let live = self.live()?;
-        let (transfer, len) = (live.spec.transfer(), len as u64);
+        let (transfer, len) = (live.spec.transfer(), dst.len as u64);
         let mut core = live.core_with_credit()?;
         let state = core.device(self.device())?.queue(queue)?;
-        expect(&live, transfer);
-        state.count(Noise::Noisy);
-        state.lands(transfer);
+        let before: Vec<_> = state.outs.writing(dst).collect();
+        let over = expect(&live, transfer, &before);
+        state.outs.settle(&over);
+        let at = state.count(Noise::Noisy);
+        state.outs.push(at, transfer, dst, |transfer| live.landings.is_open(transfer));
         let command = Command::CopyOut { device: self.device(), queue: queue.0, src: src.0, len, transfer: transfer.0 };
         core.put(&command, &[])?;
         live.send(core, queue)
@@ -241,25 +250,29 @@ impl Port for RemotePort {
     }
 
     fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()> {
-        if src.len <= STORE_MAX {
+        let live = self.live()?;
+        if src.len <= STORE_MAX && (when == ReadWhen::BeforeReturn || !live.is_landing(self.device(), queue, src)?) {
             return self.store(queue, dst, host_copy::bytes(src));
         }
-        self.live()?.copy_in(self.device(), queue, dst, src, when)
+        live.copy_in(self.device(), queue, dst, src, when)
     }
 
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
-        self.bring(queue, src, dst.len, |live, transfer| {
+        self.bring(queue, src, dst, |live, transfer, before| {
             if dst.len <= PAYLOAD_MAX {
-                live.landings.small(transfer, dst);
+                live.landings.small(transfer, dst, before)
             } else {
-                live.landings.large(transfer, dst, &live.inbox);
+                live.landings.large(transfer, dst, &live.inbox, before)
             }
         })
     }
 
     fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()> {
         let changed = Changed::new(dst, unless);
-        self.bring(queue, src, dst.len, |live, transfer| live.landings.changed(transfer, changed))
+        self.bring(queue, src, dst, |live, transfer, _| {
+            live.landings.changed(transfer, dst, changed);
+            Vec::new()
+        })
     }
 
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {
@@ -351,8 +364,11 @@ impl Port for RemotePort {
         if before.drained() {
             return Ok(());
         }
-        let seq = before.last;
-        state.queue(queue)?.count(Noise::Noisy);
+        let (seq, outs) = (before.last, std::mem::take(&mut before.outs));
+        let waiting = state.queue(queue)?;
+        let at = waiting.count(Noise::Noisy);
+        waiting.outs.follow(at, &outs, |transfer| live.landings.is_open(transfer));
+        state.queue(other)?.outs = outs;
         core.put(&Command::WaitQueue { device, queue: queue.0, other: other.0, seq }, &[])?;
         live.send(core, queue)
     }

@@ -158,7 +158,9 @@ impl Live {
                 if more || !self.sender.asleep.load(Ordering::Acquire) {
                     break;
                 }
-                std::thread::park_timeout(wake);
+                // A copy in that waits for what comes in an event must not wait for long.
+                let holding = self.landings.is_holding();
+                std::thread::park_timeout(if holding { LOOK_IDLE } else { wake });
                 wake = if self.look() { WAKE_MIN } else { (wake * 2).min(WAKE_MAX) };
             }
             self.sender.asleep.store(false, Ordering::SeqCst);
@@ -170,6 +172,9 @@ impl Live {
         let (mut seen, mut since, mut pause) = (0, Instant::now(), LOOK_IDLE);
         loop {
             std::thread::sleep(pause);
+            if self.landings.is_holding() {
+                self.look();
+            }
             let mut core = self.core();
             if core.lost.is_some() {
                 return false;
