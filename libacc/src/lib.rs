@@ -25,6 +25,7 @@ mod ptx;
 mod raw_lock;
 mod report;
 mod settings;
+mod source;
 #[cfg_attr(test, allow(dead_code))]
 mod start_main;
 mod thread;

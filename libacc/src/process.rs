@@ -6,7 +6,7 @@ use crate::objects::Objects;
 use crate::prof::{Construct, Event};
 use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
-use crate::{cluster, images, prof, report, settings, thread};
+use crate::{cluster, images, prof, report, settings, source, thread};
 use accord_runtime::Runtime;
 use accord_runtime::ports::Port;
 use accord_types::{DeviceKind, Result};
@@ -137,7 +137,10 @@ fn watch_forks() {
         SESSION.store(null_mut(), Ordering::Release);
         CLOSER.store(0, Ordering::Relaxed);
         // SAFETY: this is a fork's child handler.
-        unsafe { CREATING.reset() };
+        unsafe {
+            CREATING.reset();
+            source::forget_all();
+        }
         thread::forget_all();
         report::forget_the_end();
     }

@@ -1,9 +1,9 @@
 //! How an error ends the program: OpenACC's routines have no way to return one.
 //!
-//! One line on standard error, `accord: CALL on dev3 (...): CAUSE [CONDITION]; REMEDY`, then exit
+//! One line on standard error, `accord: CALL (FILE:LINE, FUNCTION) on dev3 (...): CAUSE [CONDITION]; REMEDY`, then exit
 //! status 1. OpenACC 3.3, 5.2.2 names the conditions.
 
-use crate::process;
+use crate::{process, source};
 use accord_types::Error;
 use std::backtrace::Backtrace;
 use std::fmt::Write;
@@ -26,6 +26,7 @@ pub(crate) fn fatal(error: &Error) -> ! {
     // doesn't come back from here.
     process::is_closed();
     claim_the_end();
+    let error = source::explain(error);
     let mut message = format!("accord: {error}\n");
     if crate::settings::debug() {
         add_details(&mut message);

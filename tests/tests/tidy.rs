@@ -35,6 +35,7 @@ const UNSAFE: &[&str] = &[
 const LAYERS: &[(&str, &[&str])] = &[
     ("accord-types", &[]),
     ("accord-telemetry", &["accord-types"]),
+    ("accord-debuginfo", &[]),
     ("accord-proto", &["accord-types"]),
     ("accord-fabric", &["accord-types"]),
     ("accord-device", &["accord-types"]),
@@ -42,7 +43,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("accord-link", &["accord-types", "accord-device", "accord-fabric", "accord-runtime"]),
     (
         "libacc",
-        &["accord-types", "accord-device", "accord-fabric", "accord-runtime", "accord-link", "accord-telemetry"],
+        &[
+            "accord-types",
+            "accord-device",
+            "accord-debuginfo",
+            "accord-fabric",
+            "accord-runtime",
+            "accord-link",
+            "accord-telemetry",
+        ],
     ),
     ("accord-node-agent", &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry"]),
     ("accord-coordinator", &["accord-types", "accord-fabric", "accord-proto", "accord-telemetry"]),
@@ -145,6 +154,7 @@ fn safe_crates_forbid_unsafe() {
     let roots = [
         "crates/types/src/lib.rs",
         "crates/telemetry/src/lib.rs",
+        "crates/debuginfo/src/lib.rs",
         "proto/src/lib.rs",
         "libacc/runtime/src/lib.rs",
         "coordinator/src/lib.rs",

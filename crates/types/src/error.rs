@@ -1,6 +1,6 @@
 //! Errors, with everything that a message to a person needs.
 
-use crate::{DeviceNum, QueueId};
+use crate::{DeviceNum, HostRange, QueueId};
 use std::fmt;
 
 /// A result with Accord's [`Error`].
@@ -104,12 +104,25 @@ impl ErrorCode {
 pub struct ErrorPlace {
     /// The routine or construct that the program called: `acc_copyin`, `parallel`.
     pub call: Option<String>,
+    /// Where in the program's source that call is: `laplace.c:52, main`.
+    pub site: Option<String>,
     /// The machine's name.
     pub node: Option<String>,
     /// The device number as the program sees it.
     pub device: Option<DeviceNum>,
     /// The queue.
     pub queue: Option<QueueId>,
+}
+
+/// The program's data that an error is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Subject {
+    /// Its addresses.
+    pub range: HostRange,
+    /// The variable it belongs to, where known: `grid (laplace.c:41, main)`.
+    pub name: Option<String>,
+    /// What is wrong with it, as follows "is": `not present`.
+    pub is: String,
 }
 
 /// Something went wrong: what, where, why, and what to do about it.
@@ -120,6 +133,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     code: ErrorCode,
     place: ErrorPlace,
+    subject: Option<Subject>,
     cause: String,
     remedy: Option<String>,
 }
@@ -127,7 +141,32 @@ struct Inner {
 impl Error {
     /// An error with its cause: one clause, no full stop, naming addresses, sizes and native error numbers.
     pub fn new(code: ErrorCode, cause: impl Into<String>) -> Self {
-        Self(Box::new(Inner { code, place: ErrorPlace::default(), cause: cause.into(), remedy: None }))
+        let (place, cause) = (ErrorPlace::default(), cause.into());
+        Self(Box::new(Inner { code, place, subject: None, cause, remedy: None }))
+    }
+
+    /// An error about data of the program's: what it "is" (`not present`), and more about it if there is any. Whoever knows
+    /// the variable's name adds it by [`Error::variable`].
+    pub fn about(code: ErrorCode, range: HostRange, is: impl Into<String>, more: impl Into<String>) -> Self {
+        let mut error = Self::new(code, more);
+        error.0.subject = Some(Subject { range, name: None, is: is.into() });
+        error
+    }
+
+    /// Names the variable that the error is about; nothing if it is about none.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<String>) -> Self {
+        if let Some(subject) = &mut self.0.subject {
+            subject.name.get_or_insert_with(|| name.into());
+        }
+        self
+    }
+
+    /// Adds where in the program's source the call is, unless known already.
+    #[must_use]
+    pub fn site(mut self, site: impl Into<String>) -> Self {
+        self.0.place.site.get_or_insert_with(|| site.into());
+        self
     }
 
     /// Adds what the user can do.
@@ -175,7 +214,12 @@ impl Error {
         &self.0.place
     }
 
-    /// Why.
+    /// The data that it is about.
+    pub fn subject(&self) -> Option<&Subject> {
+        self.0.subject.as_ref()
+    }
+
+    /// Why; for an error about data only what is more to say.
     pub fn cause(&self) -> &str {
         &self.0.cause
     }
@@ -187,27 +231,44 @@ impl Error {
 }
 
 impl fmt::Display for Error {
-    /// `acc_copyin on dev3 (node h2, queue 1): CAUSE [acc_error_partly_present]; REMEDY`
+    /// `acc_copyin on dev3 (node h2, queue 1): CAUSE [acc_error_partly_present]; REMEDY`, with the line of the call where
+    /// known. About a variable whose name is known:
+    /// `parallel (laplace.c:52, main): grid (laplace.c:41, main) is not present on dev3 (node h2): 800 bytes at 0x1000 [...]`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { code, place, cause, remedy } = &*self.0;
-        let what = match (&place.call, place.device) {
-            (Some(call), Some(device)) => format!("{call} on {device}"),
-            (Some(call), None) => call.clone(),
-            (None, Some(device)) => device.to_string(),
-            (None, None) => String::new(),
-        };
+        let Inner { code, place, subject, cause, remedy } = &*self.0;
+        let site = place.site.as_ref().map(|site| format!(" ({site})")).unwrap_or_default();
+        let call = place.call.as_ref().map(|call| format!("{call}{site}")).unwrap_or_default();
         let at = match (&place.node, place.queue) {
             (Some(node), Some(queue)) => format!("(node {node}, queue {queue})"),
             (Some(node), None) => format!("(node {node})"),
             (None, Some(queue)) => format!("(queue {queue})"),
             (None, None) => String::new(),
         };
-        match (what.is_empty(), at.is_empty()) {
-            (false, false) => write!(f, "{what} {at}: ")?,
-            (true, true) => {}
-            _ => write!(f, "{what}{at}: ")?,
+        let device = match (place.device, at.is_empty()) {
+            (Some(device), true) => device.to_string(),
+            (Some(device), false) => format!("{device} {at}"),
+            (None, _) => at,
+        };
+        let on = if place.device.is_some() { "on " } else { "" };
+        let more = if cause.is_empty() { String::new() } else { format!(", {cause}") };
+        if let Some(Subject { range, name: Some(name), is }) = subject {
+            let call = if call.is_empty() { call } else { format!("{call}: ") };
+            let device = if device.is_empty() { device } else { format!(" {on}{device}") };
+            write!(f, "{call}{name} is {is}{device}: {} bytes at {:#x}{more}", range.len, range.start)?;
+        } else {
+            match (call.is_empty(), device.is_empty()) {
+                (false, false) => write!(f, "{call} {on}{device}: ")?,
+                (true, true) => {}
+                _ => write!(f, "{call}{device}: ")?,
+            }
+            match subject {
+                Some(Subject { range, is, .. }) => {
+                    write!(f, "{} bytes at {:#x} are {is}{more}", range.len, range.start)?;
+                }
+                None => write!(f, "{cause}")?,
+            }
         }
-        write!(f, "{cause} [{}]", code.name())?;
+        write!(f, " [{}]", code.name())?;
         if let Some(remedy) = remedy {
             write!(f, "; {remedy}")?;
         }
@@ -247,5 +308,35 @@ mod tests {
         assert_eq!(error.to_string(), "no [acc_error_system]");
         assert_eq!(error.clone().node("h2").to_string(), "(node h2): no [acc_error_system]");
         assert_eq!(error.device(DeviceNum(3)).to_string(), "dev3: no [acc_error_system]");
+    }
+
+    #[test]
+    fn an_error_about_data_names_the_variable_and_the_line_where_they_are_known() {
+        let range = HostRange { start: 0x1000, len: 800 };
+        let error = Error::about(ErrorCode::NotPresent, range, "not present", "").call("parallel").remedy("map it");
+        let placed = error.clone().device(DeviceNum(3)).node("h2");
+        assert_eq!(
+            placed.to_string(),
+            "parallel on dev3 (node h2): 800 bytes at 0x1000 are not present [acc_error_not_present]; map it"
+        );
+        assert_eq!(
+            placed.variable("grid (laplace.c:41, main)").site("laplace.c:52, main").to_string(),
+            "parallel (laplace.c:52, main): grid (laplace.c:41, main) is not present on dev3 (node h2): \
+             800 bytes at 0x1000 [acc_error_not_present]; map it"
+        );
+        let part =
+            Error::about(ErrorCode::PartlyPresent, range, "present only in part", "as 8 bytes at 0x1000 were mapped");
+        assert_eq!(
+            part.clone().to_string(),
+            "800 bytes at 0x1000 are present only in part, as 8 bytes at 0x1000 were mapped [acc_error_partly_present]"
+        );
+        assert_eq!(
+            part.variable("grid").queue(QueueId(1)).to_string(),
+            "grid is present only in part (queue 1): 800 bytes at 0x1000, as 8 bytes at 0x1000 were mapped \
+             [acc_error_partly_present]"
+        );
+        assert_eq!(error.subject().map(|subject| subject.range), Some(range));
+        let site = Error::new(ErrorCode::System, "no").call("acc_wait").site("a.c:1, f");
+        assert_eq!(site.to_string(), "acc_wait (a.c:1, f): no [acc_error_system]");
     }
 }

@@ -428,25 +428,14 @@ pub(crate) fn translate(entry: &Entry, host: usize) -> DevicePtr {
 
 /// The error for data that has to be there and is not.
 pub(crate) fn not_present(range: HostRange) -> Error {
-    Error::new(ErrorCode::NotPresent, format!("{} bytes at {:#x} are not present", range.len, range.start))
-        .remedy("map them with a data region, enter data or acc_copyin before")
+    Error::about(ErrorCode::NotPresent, range, "not present", "")
+        .remedy("map it with a data region, enter data or acc_copyin before")
 }
 
 /// The error for data of which only a part is there.
 pub(crate) fn partly_present(range: HostRange, entry: &Entry) -> Error {
-    Error::new(
-        ErrorCode::PartlyPresent,
-        format!(
-            "{} bytes at {:#x} to {:#x} are present only in part: {} bytes at {:#x} to {:#x} are",
-            range.len,
-            range.start,
-            range.start.saturating_add(range.len),
-            entry.len(),
-            entry.start,
-            entry.end
-        ),
-    )
-    .remedy(
+    let more = format!("as {} bytes at {:#x} to {:#x} were mapped before", entry.len(), entry.start, entry.end);
+    Error::about(ErrorCode::PartlyPresent, range, "present only in part", more).remedy(
         "map the larger section first, or give up the smaller one before: a local variable before its function returns",
     )
 }

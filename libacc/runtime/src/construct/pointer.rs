@@ -314,12 +314,10 @@ impl Mapping<'_, '_> {
 }
 
 fn apart(first: HostRange, second: HostRange) -> Error {
-    Error::new(
-        ErrorCode::PartlyPresent,
-        format!(
-            "members of one object, at {:#x} and {:#x}, are not present together: each is in device memory of its own, or one is absent",
-            first.start, second.start
-        ),
-    )
-    .remedy("map the whole object before its members")
+    let more = format!(
+        "and {:#x} belong to one object, and each is in device memory of its own, or one is absent",
+        second.start
+    );
+    Error::about(ErrorCode::PartlyPresent, first, "not present together with the object's other members", more)
+        .remedy("map the whole object before its members")
 }

@@ -75,12 +75,9 @@ impl Runtime {
         let mut state = on.lock();
         if let Found::Whole(id) | Found::Partly(id) = state.table.find(host, bytes) {
             let entry = &state.table[id];
-            let cause = format!(
-                "{bytes} bytes at {host:#x} overlap the {} bytes at {:#x} that are present already",
-                entry.len(),
-                entry.start
-            );
-            return Err(on.place(Error::new(ErrorCode::Present, cause).remedy("unmap or delete them before")));
+            let more = format!("as {} bytes at {:#x} were mapped before", entry.len(), entry.start);
+            let error = Error::about(ErrorCode::Present, range, "present already", more);
+            return Err(on.place(error.remedy("unmap or delete them before")));
         }
         let place = Place::At(DevicePtr(device as u64));
         let mut entry = Entry::new(range, place, Backing::Foreign, Lifetime::Mapped);

@@ -1,0 +1,90 @@
+//! Short ways to what an entry of the debug information says.
+
+use gimli::{AttributeValue, DebuggingInformationEntry, EndianArcSlice, Reader, RunTimeEndian, UnitOffset, UnitRef};
+
+/// Sections are shared and can be kept.
+pub(crate) type R = EndianArcSlice<RunTimeEndian>;
+pub(crate) type Dwarf = gimli::Dwarf<R>;
+pub(crate) type Entry = DebuggingInformationEntry<R>;
+pub(crate) type Unit<'a> = UnitRef<'a, R>;
+
+/// Entries that refer to others for a name or a type are followed so far.
+const HOPS_MAX: usize = 8;
+
+/// An attribute of the entry, or of the one that it completes (a declaration, an abstract function or variable).
+pub(crate) fn attribute(unit: Unit<'_>, entry: &Entry, name: gimli::DwAt) -> Option<AttributeValue<R>> {
+    let mut next = None;
+    for _ in 0..HOPS_MAX {
+        let here = next.as_ref().unwrap_or(entry);
+        if let Some(value) = here.attr_value(name) {
+            return Some(value);
+        }
+        let origin = here
+            .attr_value(gimli::DW_AT_abstract_origin)
+            .or_else(|| here.attr_value(gimli::DW_AT_specification))
+            .and_then(|value| in_unit(unit, value))?;
+        next = unit.entry(origin).ok();
+        next.as_ref()?;
+    }
+    None
+}
+
+/// A reference's target, if it lies in the same unit.
+pub(crate) fn in_unit(unit: Unit<'_>, value: AttributeValue<R>) -> Option<UnitOffset> {
+    match value {
+        AttributeValue::UnitRef(offset) => Some(offset),
+        AttributeValue::DebugInfoRef(offset) => offset.to_unit_offset(&unit.header),
+        _ => None,
+    }
+}
+
+pub(crate) fn text(unit: Unit<'_>, value: AttributeValue<R>) -> Option<String> {
+    Some(unit.attr_string(value).ok()?.to_string_lossy().ok()?.into_owned())
+}
+
+pub(crate) fn name(unit: Unit<'_>, entry: &Entry) -> Option<String> {
+    text(unit, attribute(unit, entry, gimli::DW_AT_name)?)
+}
+
+pub(crate) fn number(unit: Unit<'_>, entry: &Entry, name: gimli::DwAt) -> Option<u64> {
+    attribute(unit, entry, name)?.udata_value()
+}
+
+/// Where it is declared.
+pub(crate) fn declared(unit: Unit<'_>, entry: &Entry) -> (Option<String>, Option<u32>) {
+    let line = number(unit, entry, gimli::DW_AT_decl_line).and_then(|line| u32::try_from(line).ok());
+    let file = attribute(unit, entry, gimli::DW_AT_decl_file).and_then(|value| match value {
+        AttributeValue::FileIndex(index) => file_name(unit, index),
+        other => file_name(unit, other.udata_value()?),
+    });
+    (file, line.filter(|line| *line > 0))
+}
+
+/// The name of a file in the unit's line table, with its folder where that is known.
+pub(crate) fn file_name(unit: Unit<'_>, index: u64) -> Option<String> {
+    let header = unit.line_program.as_ref()?.header();
+    let file = header.file(index)?;
+    let name = text(unit, file.path_name())?;
+    if name.starts_with('/') {
+        return Some(name);
+    }
+    let mut path = String::new();
+    let mut add = |part: &str| {
+        if part.starts_with('/') {
+            path.clear();
+        } else if !path.is_empty() && !path.ends_with('/') {
+            path.push('/');
+        }
+        path.push_str(part);
+    };
+    if let Some(folder) =
+        unit.comp_dir.as_ref().and_then(|folder| folder.to_string_lossy().ok().map(|f| f.into_owned()))
+    {
+        add(&folder);
+    }
+    if let Some(folder) = file.directory(header).and_then(|folder| text(unit, folder)) {
+        add(&folder);
+    }
+    add(&name);
+    Some(path)
+}

@@ -1,0 +1,62 @@
+//! One file: its sections, read once.
+
+use crate::entry::{Dwarf, R};
+use crate::symbols::Symbols;
+use crate::variables::Globals;
+use addr2line::Context;
+use gimli::{EndianArcSlice, RunTimeEndian};
+use object::{Object, ObjectSection, ReadCache};
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Largest sum of a file's debug sections that is read. More has no names.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// What is known of one file of the program.
+///
+/// Offsets are relative to where the file is loaded: an address less the object's load address.
+pub struct ObjectInfo {
+    pub(crate) dwarf: Option<Arc<Dwarf>>,
+    /// Finds units, lines and functions; not for several threads at a time.
+    pub(crate) context: Mutex<Option<Context<R>>>,
+    pub(crate) symbols: Symbols,
+    pub(crate) globals: OnceLock<Globals>,
+}
+
+impl ObjectInfo {
+    /// Reads a file's symbols and, where it has any, its debug sections. None if it is no ELF file.
+    pub fn open(path: &Path) -> Option<Self> {
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let symbols = Symbols::read(&file);
+        let dwarf = sections(&file).map(Arc::new);
+        let context = dwarf.clone().and_then(|dwarf| Context::from_arc_dwarf(dwarf).ok());
+        Some(Self { dwarf, context: Mutex::new(context), symbols, globals: OnceLock::new() })
+    }
+
+    /// Whether the file has debug information.
+    pub fn has_debug_info(&self) -> bool {
+        self.dwarf.is_some()
+    }
+
+    pub(crate) fn with_context<T>(&self, look: impl FnOnce(&Context<R>) -> Option<T>) -> Option<T> {
+        look(self.context.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?)
+    }
+}
+
+/// The debug sections, if there are any and not too many.
+fn sections<'a>(file: &impl Object<'a>) -> Option<Dwarf> {
+    let debug = file.section_by_name(".debug_info")?;
+    let bytes: u64 =
+        file.sections().filter(|s| s.name().is_ok_and(|n| n.starts_with(".debug_"))).map(|s| s.size()).sum();
+    if debug.size() == 0 || bytes > BYTES_MAX {
+        return None;
+    }
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let load = |id: gimli::SectionId| {
+        let bytes = file.section_by_name(id.name()).and_then(|section| section.data().ok()).unwrap_or_default();
+        Ok::<_, gimli::Error>(EndianArcSlice::new(Arc::from(bytes), endian))
+    };
+    gimli::Dwarf::load(load).ok()
+}

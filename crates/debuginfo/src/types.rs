@@ -1,0 +1,89 @@
+//! Types: how large a variable is, and what it points to.
+
+use crate::entry::{Entry, Unit, attribute, in_unit, number};
+use crate::location::Scope;
+use gimli::UnitOffset;
+
+/// Types inside of types are followed so far.
+const HOPS_MAX: usize = 16;
+/// Dimensions of one array.
+const DIMENSIONS_MAX: usize = 16;
+
+/// The type of a variable or member, without names and qualifiers.
+pub(crate) fn of(unit: Unit<'_>, entry: &Entry) -> Option<UnitOffset> {
+    let mut at = in_unit(unit, attribute(unit, entry, gimli::DW_AT_type)?)?;
+    for _ in 0..HOPS_MAX {
+        let entry = unit.entry(at).ok()?;
+        match entry.tag() {
+            gimli::DW_TAG_typedef
+            | gimli::DW_TAG_const_type
+            | gimli::DW_TAG_volatile_type
+            | gimli::DW_TAG_restrict_type
+            | gimli::DW_TAG_atomic_type => at = in_unit(unit, entry.attr_value(gimli::DW_AT_type)?)?,
+            _ => return Some(at),
+        }
+    }
+    None
+}
+
+/// The type's size where it says one.
+pub(crate) fn plain_size(unit: Unit<'_>, at: UnitOffset) -> Option<u64> {
+    number(unit, &unit.entry(at).ok()?, gimli::DW_AT_byte_size)
+}
+
+/// Bytes of a variable of this type. The bounds of an array may depend on other variables.
+pub(crate) fn size(scope: &Scope<'_>, at: UnitOffset) -> Option<u64> {
+    let unit = scope.unit;
+    let entry = unit.entry(at).ok()?;
+    if let Some(size) = number(unit, &entry, gimli::DW_AT_byte_size) {
+        return Some(size);
+    }
+    if entry.tag() != gimli::DW_TAG_array_type {
+        return None;
+    }
+    let mut bytes = size(scope, of(unit, &entry)?)?;
+    for (low, high) in dimensions(scope, at)? {
+        let count = u64::try_from(high.checked_sub(low)?.checked_add(1)?.max(0)).ok()?;
+        bytes = bytes.checked_mul(count)?;
+    }
+    Some(bytes)
+}
+
+/// Lower and upper bounds of an array's dimensions.
+pub(crate) fn dimensions(scope: &Scope<'_>, at: UnitOffset) -> Option<Vec<(i64, i64)>> {
+    let unit = scope.unit;
+    let mut entries = unit.entries_at_offset(at).ok()?;
+    entries.next_dfs().ok()??;
+    let mut all = Vec::new();
+    while let Ok(Some(entry)) = entries.next_dfs() {
+        if entry.depth() <= 0 || all.len() == DIMENSIONS_MAX {
+            break;
+        }
+        if entry.tag() != gimli::DW_TAG_subrange_type {
+            continue;
+        }
+        let low = entry.attr_value(gimli::DW_AT_lower_bound).and_then(|value| scope.bound(value));
+        let low = low.unwrap_or_else(|| if is_fortran(unit) { 1 } else { 0 });
+        let high = match (entry.attr_value(gimli::DW_AT_upper_bound), entry.attr_value(gimli::DW_AT_count)) {
+            (Some(high), _) => scope.bound(high)?,
+            (None, Some(count)) => low.checked_add(scope.bound(count)?)?.checked_sub(1)?,
+            (None, None) => return None,
+        };
+        all.push((low, high));
+    }
+    Some(all)
+}
+
+fn is_fortran(unit: Unit<'_>) -> bool {
+    let language = unit.entry(unit.header.root_offset()).ok().and_then(|root| root.attr_value(gimli::DW_AT_language));
+    matches!(
+        language,
+        Some(gimli::AttributeValue::Language(
+            gimli::DW_LANG_Fortran77
+                | gimli::DW_LANG_Fortran90
+                | gimli::DW_LANG_Fortran95
+                | gimli::DW_LANG_Fortran03
+                | gimli::DW_LANG_Fortran08
+        ))
+    )
+}

@@ -1,0 +1,231 @@
+//! The variable at an address, or that points there.
+
+use crate::entry::{Entry, Unit, declared, name};
+use crate::location::{Found, Frame, Scope};
+use crate::pointee::{Fit, READS_MAX, Search, may_point};
+use crate::{Memory, ObjectInfo, base_name, place, types};
+use gimli::{DebugInfoOffset, UnitOffset};
+use std::cell::Cell;
+use std::fmt;
+use std::ops::Range;
+
+/// Entries of one file that are looked at for its variables.
+const ENTRIES_MAX: usize = 20_000_000;
+/// Static variables of one file that are kept.
+const GLOBALS_MAX: usize = 500_000;
+
+/// A variable that data belongs to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Variable {
+    /// Its name; with members where the data hangs on one: `grid`, `s->rows[3]`; `grid+400` where only the symbol is known.
+    pub name: String,
+    /// The file that declares it, with its folder.
+    pub file: Option<String>,
+    /// The line that declares it.
+    pub line: Option<u32>,
+    /// The function that it belongs to; None for those of a file or module.
+    pub function: Option<String>,
+}
+
+impl fmt::Display for Variable {
+    /// `grid (laplace.c:41, main)`, or as much of it as is known.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        match (self.file.as_deref().map(base_name), self.line, &self.function) {
+            (Some(file), Some(line), Some(function)) => write!(f, " ({file}:{line}, {function})"),
+            (Some(file), Some(line), None) => write!(f, " ({file}:{line})"),
+            (_, _, Some(function)) => write!(f, " ({function})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Static variables of a file, found once.
+#[derive(Default)]
+pub(crate) struct Globals(Vec<Global>);
+
+struct Global {
+    span: Range<u64>,
+    unit: DebugInfoOffset,
+    entry: UnitOffset,
+    function: Option<UnitOffset>,
+    points: bool,
+}
+
+impl ObjectInfo {
+    /// The static variable that holds `wanted` (addresses of the process), in a file that is loaded at `base`.
+    pub fn global(&self, base: u64, wanted: &Range<u64>, memory: &dyn Memory) -> Option<Variable> {
+        let offset = wanted.start.wrapping_sub(base);
+        let known = self.globals(memory).0.iter().find(|global| global.span.contains(&offset));
+        if let Some(global) = known {
+            return self.with_global(global, |unit, entry| describe(unit, entry, global.function));
+        }
+        let symbol = self.symbols.variable(offset)?;
+        let name = match offset - symbol.span.start {
+            0 => symbol.name.clone(),
+            beyond => format!("{}+{beyond}", symbol.name),
+        };
+        Some(Variable { name, ..Variable::default() })
+    }
+
+    /// The static variable that points to `wanted`, or through which a pointer does.
+    pub fn global_pointer(&self, base: u64, wanted: &Range<u64>, memory: &dyn Memory) -> Option<Variable> {
+        let reads = Cell::new(READS_MAX);
+        let mut best: Option<(Variable, Fit)> = None;
+        for global in self.globals(memory).0.iter().filter(|global| global.points) {
+            let found = self.with_global(global, |unit, entry| {
+                let scope = Scope::of_unit(unit, base, memory);
+                let search = Search { scope, wanted: wanted.clone(), reads: &reads };
+                let mut variable = describe(unit, entry, global.function)?;
+                let at = Found::At(global.span.start.wrapping_add(base));
+                let (path, fit) = search.variable(&variable.name, types::of(unit, entry)?, at)?;
+                variable.name = path;
+                Some((variable, fit))
+            });
+            take_better(&mut best, found);
+            if matches!(best, Some((_, Fit::Start))) || reads.get() == 0 {
+                break;
+            }
+        }
+        best.map(|(variable, _)| variable)
+    }
+
+    /// The local variable or parameter of `frame` that holds `wanted`, or through which a pointer leads there.
+    pub fn local(&self, base: u64, frame: &Frame, wanted: &Range<u64>, memory: &dyn Memory) -> Option<Variable> {
+        let code = frame.code.wrapping_sub(base);
+        self.with_unit(code, |unit| {
+            let function = unit.entry(place::function_at(unit, code)?).ok()?;
+            let scope = Scope::of_unit(unit, base, memory).of_frame(&function, frame);
+            let reads = Cell::new(READS_MAX);
+            let search = Search { scope, wanted: wanted.clone(), reads: &reads };
+            let mut best = None;
+            let mut owners: Vec<(isize, UnitOffset)> = Vec::new();
+            let mut entries = unit.entries_at_offset(function.offset()).ok()?;
+            entries.next_dfs().ok()??;
+            let mut more = entries.next_dfs().ok()?.is_some();
+            while more {
+                let entry = entries.current()?;
+                if entry.depth() <= 0 {
+                    break;
+                }
+                let elsewhere = match entry.tag() {
+                    gimli::DW_TAG_lexical_block => {
+                        entry.has_attr(gimli::DW_AT_low_pc) || entry.has_attr(gimli::DW_AT_ranges)
+                    }
+                    gimli::DW_TAG_inlined_subroutine | gimli::DW_TAG_subprogram => true,
+                    _ => false,
+                } && !place::covers(unit, entry, code);
+                while owners.last().is_some_and(|(depth, _)| *depth >= entry.depth()) {
+                    owners.pop();
+                }
+                if entry.tag() == gimli::DW_TAG_inlined_subroutine {
+                    owners.push((entry.depth(), entry.offset()));
+                }
+                if matches!(entry.tag(), gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter) {
+                    let owner = owners.last().map_or(function.offset(), |(_, at)| *at);
+                    take_better(&mut best, local(&search, entry, owner));
+                }
+                more = if elsewhere { next_after(&mut entries) } else { matches!(entries.next_dfs(), Ok(Some(_))) };
+            }
+            best.map(|(variable, _)| variable)
+        })
+    }
+
+    fn with_global<T>(&self, global: &Global, look: impl FnOnce(Unit<'_>, &Entry) -> Option<T>) -> Option<T> {
+        let dwarf = self.dwarf.as_ref()?;
+        let unit = dwarf.unit(dwarf.unit_header(global.unit).ok()?).ok()?;
+        let unit = unit.unit_ref(dwarf);
+        look(unit, &unit.entry(global.entry).ok()?)
+    }
+
+    fn globals(&self, memory: &dyn Memory) -> &Globals {
+        self.globals.get_or_init(|| self.collect(memory).unwrap_or_default())
+    }
+
+    fn collect(&self, memory: &dyn Memory) -> Option<Globals> {
+        let dwarf = self.dwarf.as_ref()?;
+        let mut all = Vec::new();
+        let mut looked = 0;
+        let mut headers = dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            let (Some(at), Ok(unit)) = (header.debug_info_offset(), dwarf.unit(header)) else { continue };
+            let unit = unit.unit_ref(dwarf);
+            let scope = Scope::of_unit(unit, 0, memory);
+            let mut functions: Vec<(isize, UnitOffset)> = Vec::new();
+            let mut entries = unit.entries();
+            while let Ok(Some(entry)) = entries.next_dfs() {
+                looked += 1;
+                if looked == ENTRIES_MAX || all.len() == GLOBALS_MAX {
+                    return Some(Globals(all));
+                }
+                while functions.last().is_some_and(|(depth, _)| *depth >= entry.depth()) {
+                    functions.pop();
+                }
+                match entry.tag() {
+                    gimli::DW_TAG_subprogram => functions.push((entry.depth(), entry.offset())),
+                    gimli::DW_TAG_variable => {
+                        let place = entry.attr_value(gimli::DW_AT_location).and_then(|value| scope.locate(value));
+                        let kind = types::of(unit, entry);
+                        if let (Some(Found::At(start)), Some(kind)) = (place, kind) {
+                            let size = types::size(&scope, kind).unwrap_or(1).max(1);
+                            all.push(Global {
+                                span: start..start.saturating_add(size),
+                                unit: at,
+                                entry: entry.offset(),
+                                function: functions.last().map(|(_, at)| *at),
+                                points: may_point(unit, kind),
+                            });
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Some(Globals(all))
+    }
+}
+
+/// Goes on behind the current entry's children.
+fn next_after<T: gimli::Reader>(entries: &mut gimli::EntriesCursor<'_, T>) -> bool {
+    let Some(depth) = entries.current().map(gimli::DebuggingInformationEntry::depth) else { return false };
+    while let Ok(Some(entry)) = entries.next_dfs() {
+        if entry.depth() <= depth {
+            return true;
+        }
+    }
+    false
+}
+
+/// One local: it is there, or it leads there.
+fn local(search: &Search<'_>, entry: &Entry, function: UnitOffset) -> Option<(Variable, Fit)> {
+    let unit = search.scope.unit;
+    let found = search.scope.locate(entry.attr_value(gimli::DW_AT_location)?)?;
+    let kind = types::of(unit, entry)?;
+    let mut variable = describe(unit, entry, Some(function))?;
+    if let Found::At(address) = found {
+        let size = types::size(&search.scope, kind).unwrap_or(1).max(1);
+        if (address..address.saturating_add(size)).contains(&search.wanted.start) {
+            return Some((variable, Fit::Start));
+        }
+        if search.wanted.contains(&address) {
+            return Some((variable, Fit::Inside));
+        }
+    }
+    let (path, fit) = search.variable(&variable.name, kind, found)?;
+    variable.name = path;
+    Some((variable, fit))
+}
+
+fn describe(unit: Unit<'_>, entry: &Entry, function: Option<UnitOffset>) -> Option<Variable> {
+    let (file, line) = declared(unit, entry);
+    let function = function.and_then(|at| name(unit, &unit.entry(at).ok()?));
+    Some(Variable { name: name(unit, entry)?, file, line, function })
+}
+
+fn take_better(best: &mut Option<(Variable, Fit)>, found: Option<(Variable, Fit)>) {
+    if let Some(found) = found
+        && best.as_ref().is_none_or(|best| found.1 < best.1)
+    {
+        *best = Some(found);
+    }
+}

@@ -1,0 +1,37 @@
+//! Errors with the names that the program's source has for things.
+
+use super::{frames, place, variable};
+use accord_debuginfo::Frame;
+use accord_types::Error;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// Longest time that names are looked for: the message is worth more than they are.
+const LOOK_MAX: Duration = Duration::from_secs(3);
+/// Room for the search: the calling thread may have little left.
+const STACK_BYTES: usize = 4 << 20;
+
+/// Adds where the program's call is, and which variable the error is about. Looks on a thread of its own, so that neither a small
+/// stack nor debug information that is broken or endless keeps the message from coming.
+pub(crate) fn explain(error: &Error) -> Error {
+    let frames = frames();
+    let (done, found) = mpsc::sync_channel(1);
+    let plain = error.clone();
+    let search = move || {
+        let _ = done.send(named(plain, &frames));
+    };
+    let started = std::thread::Builder::new().name("accord-source".into()).stack_size(STACK_BYTES).spawn(search);
+    started.ok().and_then(|_| found.recv_timeout(LOOK_MAX).ok()).unwrap_or_else(|| error.clone())
+}
+
+fn named(mut error: Error, frames: &[Frame]) -> Error {
+    let call = frames.first().and_then(|frame| usize::try_from(frame.code).ok());
+    if let Some(place) = call.and_then(place) {
+        error = error.site(place.to_string());
+    }
+    let range = error.subject().map(|subject| subject.range);
+    match range.and_then(|range| variable(range, frames)) {
+        Some(variable) => error.variable(variable.to_string()),
+        None => error,
+    }
+}

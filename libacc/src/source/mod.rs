@@ -1,0 +1,144 @@
+//! What the program's source says of addresses: for messages, notices and profiling tools.
+//!
+//! * [`caller`] is the address of the program's call into this library that the thread is in now,
+//!   [`frames`] that call and the calls around it.
+//! * [`place`] is the file, line and function of a code address: of [`caller`], or of a region's host function.
+//! * [`variable`] is the name of the variable that holds host memory or points to it.
+//! * [`explain`] adds both to an error.
+//!
+//! Nothing is read before the first question. A file is read once (some milliseconds, seconds for
+//! hundreds of megabytes of debug information), and places are kept by address, so that asking again costs a look-up.
+//! Variables are looked for anew each time, as pointers change: up to some hundred milliseconds in a large program.
+//! None of it runs where nobody asks: an ordinary call pays nothing.
+
+mod message;
+mod stack;
+
+pub(crate) use accord_debuginfo::{Place, Variable};
+pub(crate) use message::explain;
+// For whoever has one event after the other to say something of.
+#[allow(unused_imports)]
+pub(crate) use stack::caller;
+pub(crate) use stack::frames;
+
+use crate::loader::{self, LoadedObject};
+use crate::raw_lock::Locked;
+use accord_debuginfo::{Frame, ObjectInfo, ProcessMemory};
+use accord_types::HostRange;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Most places that are kept.
+const PLACES_MAX: usize = 10_000;
+
+/// By file and load address: another object may come to the same address. None for what is no ELF file.
+type Objects = HashMap<(PathBuf, usize), Option<Arc<ObjectInfo>>>;
+
+#[derive(Default)]
+struct Known {
+    objects: Option<Objects>,
+    /// By code address, for as long as no object was unloaded.
+    places: Option<HashMap<usize, Option<Arc<Place>>>>,
+    unloaded: u64,
+}
+
+static KNOWN: Locked<Known> = Locked::new(Known { objects: None, places: None, unloaded: 0 });
+
+/// File, line and function of the instruction at `address`. For a call pass what [`caller`] gives, which lies inside of
+/// the call; for a region its host function's address. None if neither debug information nor symbols know anything.
+pub(crate) fn place(address: usize) -> Option<Arc<Place>> {
+    let (_, unloaded) = loader::changes();
+    let kept = KNOWN.with(|known| {
+        if known.unloaded != unloaded {
+            (known.unloaded, known.places) = (unloaded, None);
+        }
+        known.places.get_or_insert_default().get(&address).cloned()
+    });
+    if let Some(place) = kept {
+        return place;
+    }
+    let object = loader::holding(address);
+    let place = object.and_then(|object| Some(Arc::new(info(&object)?.place((address - object.base) as u64)?)));
+    KNOWN.with(|known| {
+        let places = known.places.get_or_insert_default();
+        if places.len() < PLACES_MAX {
+            places.insert(address, place.clone());
+        }
+    });
+    place
+}
+
+/// The variable that host memory belongs to: a static one, one of the calling functions' locals or parameters, or
+/// one through which a pointer leads there. `frames` are [`frames`], of this thread and call.
+pub(crate) fn variable(range: HostRange, frames: &[Frame]) -> Option<Variable> {
+    let memory = ProcessMemory::open();
+    let wanted = range.start as u64..range.start.saturating_add(range.len.max(1)) as u64;
+    if let Some(object) = loader::holding(range.start) {
+        return info(&object)?.global(object.base as u64, &wanted, &memory);
+    }
+    let local = frames.iter().find_map(|frame| {
+        let object = loader::holding(usize::try_from(frame.code).ok()?)?;
+        info(&object)?.local(object.base as u64, frame, &wanted, &memory)
+    });
+    local.or_else(|| {
+        let program = |object: &&LoadedObject| !stack::own().contains(&object.span.start);
+        loader::objects().iter().filter(program).find_map(|object| {
+            let info = info(object).filter(|info| info.has_debug_info())?;
+            info.global_pointer(object.base as u64, &wanted, &memory)
+        })
+    })
+}
+
+/// What is known of a file, read at the first question about it.
+fn info(object: &LoadedObject) -> Option<Arc<ObjectInfo>> {
+    let key = (object.file.clone(), object.base);
+    let kept = KNOWN.with(|known| known.objects.get_or_insert_default().get(&key).cloned());
+    if let Some(info) = kept {
+        return info;
+    }
+    // Read without the lock: two threads may read the same file.
+    let info = ObjectInfo::open(&object.file).map(Arc::new);
+    KNOWN.with(|known| known.objects.get_or_insert_default().insert(key, info.clone()));
+    info
+}
+
+/// A forked child starts anew: another thread of its parent may have been in the middle of a look-up.
+///
+/// # Safety
+/// Only in a `pthread_atfork` child handler: no other thread exists.
+pub(crate) unsafe fn forget_all() {
+    // SAFETY: the caller's promise.
+    unsafe { KNOWN.raw().reset() };
+    KNOWN.with(|known| {
+        // Freeing it would take locks that a parent's thread may have held.
+        std::mem::forget(std::mem::take(known));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_debuginfo::base_name;
+
+    static NUMBERS: [u64; 50] = [7; 50];
+
+    #[test]
+    fn this_file_is_known_by_line_and_function() {
+        let line = line!() + 1;
+        let here = stack::here();
+        let place = place(here).expect("tests have line tables");
+        assert_eq!(base_name(place.file.as_deref().unwrap()), "mod.rs");
+        assert!(place.line.is_some_and(|at| (line..line + 2).contains(&at)), "{place:?} {line}");
+        assert!(Arc::ptr_eq(&place, &super::place(here).unwrap()), "it is kept");
+        assert_eq!(super::place(8), None);
+    }
+
+    #[test]
+    fn statics_have_names_and_other_addresses_have_none() {
+        let range = HostRange { start: NUMBERS.as_ptr().addr() + 16, len: 8 };
+        let found = variable(range, &frames()).expect("a symbol");
+        assert!(found.name.contains("NUMBERS"), "{found}");
+        assert_eq!(variable(HostRange { start: 64, len: usize::MAX }, &frames()), None);
+    }
+}

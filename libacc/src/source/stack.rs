@@ -1,0 +1,112 @@
+//! The program's calls that lead into this library, read by the unwinder that exceptions use.
+//!
+//! Only when something is to be said: an ordinary call leaves no trace here and costs nothing.
+
+use crate::loader;
+use accord_debuginfo::Frame;
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// The program's calls that are looked at: a variable may belong to a caller's caller.
+const FRAMES_MAX: usize = 8;
+/// This library's own calls that are passed over.
+const OWN_MAX: usize = 200;
+
+/// Registers that calls leave alone, by their DWARF numbers: only these are known of a caller.
+#[cfg(target_arch = "x86_64")]
+const KEPT: &[c_int] = &[3, 6, 12, 13, 14, 15];
+#[cfg(target_arch = "aarch64")]
+const KEPT: &[c_int] = &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29];
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(step: extern "C" fn(*mut c_void, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
+    fn _Unwind_GetIPInfo(context: *mut c_void, before: *mut c_int) -> usize;
+    fn _Unwind_GetCFA(context: *mut c_void) -> usize;
+    fn _Unwind_GetGR(context: *mut c_void, register: c_int) -> usize;
+}
+
+const GO_ON: c_int = 0;
+const STOP: c_int = 5;
+
+struct Walk {
+    own: Range<usize>,
+    passed: usize,
+    limit: usize,
+    frames: Vec<Frame>,
+}
+
+/// An address inside of the program's call into this library; None outside of one, or where the unwinder finds no way.
+#[allow(dead_code)]
+pub(crate) fn caller() -> Option<usize> {
+    let frame = walk(own(), 1).into_iter().next()?;
+    usize::try_from(frame.code).ok()
+}
+
+/// The program's function that has called into this library, and those around it, innermost first.
+pub(crate) fn frames() -> Vec<Frame> {
+    walk(own(), FRAMES_MAX)
+}
+
+/// Where this library's code is.
+pub(super) fn own() -> Range<usize> {
+    static OWN: OnceLock<Range<usize>> = OnceLock::new();
+    OWN.get_or_init(|| loader::holding(own as *const () as usize).map_or(0..0, |object| object.span)).clone()
+}
+
+fn walk(own: Range<usize>, limit: usize) -> Vec<Frame> {
+    let mut walk = Walk { own, passed: 0, limit, frames: Vec::with_capacity(limit) };
+    // SAFETY: `walk` outlives the call; the callback only uses it and the context it is given.
+    unsafe { _Unwind_Backtrace(step, (&raw mut walk).cast()) };
+    walk.frames
+}
+
+extern "C" fn step(context: *mut c_void, data: *mut c_void) -> c_int {
+    let mut before = 0;
+    // SAFETY: the unwinder passes its context and the Walk of `walk`, which nobody else uses meanwhile.
+    let (walk, ip, cfa) =
+        unsafe { (&mut *data.cast::<Walk>(), _Unwind_GetIPInfo(context, &raw mut before), _Unwind_GetCFA(context)) };
+    // What the unwinder calls a frame's CFA here is its stack pointer, which is the CFA of the call before.
+    if let Some(last) = walk.frames.last_mut() {
+        last.cfa = Some(cfa as u64);
+    }
+    if walk.frames.len() == walk.limit || ip == 0 {
+        return STOP;
+    }
+    // A return address may be the first of the next line, or of the next function.
+    let code = if before == 0 { ip - 1 } else { ip };
+    if walk.frames.is_empty() && walk.own.contains(&code) {
+        walk.passed += 1;
+        return if walk.passed < OWN_MAX { GO_ON } else { STOP };
+    }
+    let mut frame = Frame { code: code as u64, ..Frame::default() };
+    for &register in KEPT {
+        // SAFETY: the unwinder knows the registers that calls keep in every frame.
+        frame.registers[register as usize] = Some(unsafe { _Unwind_GetGR(context, register) } as u64);
+    }
+    walk.frames.push(frame);
+    GO_ON
+}
+
+/// An address inside of the function that calls this, for tests.
+#[cfg(test)]
+#[inline(never)]
+pub(super) fn here() -> usize {
+    let frames = walk(0..0, FRAMES_MAX);
+    let me = here as *const () as usize;
+    let at = frames.iter().position(|frame| (me..me + 400).contains(&(frame.code as usize))).expect("this function");
+    frames[at + 1].code as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_have_their_frame_addresses_in_order() {
+        let frames = walk(0..0, FRAMES_MAX);
+        assert_eq!(frames.len(), FRAMES_MAX);
+        let addresses: Vec<u64> = frames.iter().filter_map(|frame| frame.cfa).collect();
+        assert!(addresses.len() == FRAMES_MAX && addresses.is_sorted(), "{addresses:x?}");
+    }
+}
