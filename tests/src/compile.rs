@@ -1,7 +1,7 @@
 //! Compiling, each result once: the file's name is a hash of all that goes into it.
 
 use crate::program::support;
-use crate::workspace::scratch;
+use crate::workspace::{root, scratch};
 use crate::{Language, Program, Result, libacc};
 use nix::fcntl::{Flock, FlockArg};
 use sha2::{Digest, Sha256};
@@ -10,6 +10,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+
+/// Accord's headers that programs include.
+const HEADERS: [&str; 3] = ["openacc.h", "acc_prof.h", "openacc_lib.h"];
 
 /// Compilers that run at the same time, over all test processes.
 const JOBS: u32 = 2;
@@ -91,6 +94,14 @@ pub fn compile(program: &Program, variant: Variant) -> Result<Compiled> {
     };
     let mut job = CompilerJob::new(compiler, variant);
     job.flags.extend(program.flags.iter().cloned());
+    if program.headers {
+        let folder = root().join("libacc/include");
+        job.flags.push(format!("-I{}", folder.display()));
+        job.headers = HEADERS.map(|name| folder.join(name)).into();
+        if program.language == Language::Fortran {
+            job.sources.push(folder.join("openacc.f90"));
+        }
+    }
     job.sources.extend(extra_source);
     job.sources.push(program.path.clone());
     job.sources.extend(program.with.iter().cloned());
@@ -143,6 +154,8 @@ struct CompilerJob {
     variant: Variant,
     flags: Vec<String>,
     sources: Vec<PathBuf>,
+    /// What sources include besides `check.h`.
+    headers: Vec<PathBuf>,
 }
 
 impl CompilerJob {
@@ -161,7 +174,7 @@ impl CompilerJob {
             flags.push("-foffload=disable".to_owned());
         }
         flags.push(format!("-I{}", support("").display()));
-        Self { compiler, variant, flags, sources: Vec::new() }
+        Self { compiler, variant, flags, sources: Vec::new(), headers: Vec::new() }
     }
 
     /// The compiled file, named after `source`.
@@ -195,7 +208,9 @@ impl CompilerJob {
             hash.update(flag.as_bytes());
             hash.update([0]);
         }
-        for path in self.sources.iter().cloned().chain([support("check.h")]) {
+        for path in
+            self.sources.iter().chain(&self.headers).cloned().chain([support("check.h"), support("every_routine.h")])
+        {
             hash.update(std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?);
             hash.update([0]);
         }

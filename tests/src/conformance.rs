@@ -41,7 +41,7 @@ pub fn trials() -> Result<Vec<Trial>> {
     let mut trials = Vec::new();
     for program in programs()? {
         let variants = variants(&program, full);
-        if !program.expect.device_memory {
+        if !program.expect.device_memory && !program.linked {
             let stock = variants.iter().copied().find(|variant| !variant.linked).unwrap_or(Variant::PLAIN);
             trials.push(trial(Mode::Stock, &program, stock));
         }
@@ -60,6 +60,7 @@ fn variants(program: &Program, full: bool) -> Vec<Variant> {
     let possible: Vec<Variant> = Variant::all()
         .filter(|variant| program.offload.is_none_or(|offload| offload == variant.offload))
         .filter(|variant| program.language != Language::Python || !variant.linked)
+        .filter(|variant| variant.linked || !program.linked)
         .collect();
     if full || program.core {
         return possible;

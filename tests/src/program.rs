@@ -5,6 +5,8 @@
 //! // BUILD core            compile in every variant, not only in some
 //! // BUILD gcc=14          only with this version of GCC or a later one
 //! // BUILD offload=no      only without (or `yes`: only with) code for nvptx
+//! // BUILD linked          only linked with libacc: it calls what libgomp hasn't
+//! // BUILD headers         with Accord's headers and module instead of GCC's
 //! // BUILD flags=-pthread  more flags
 //! // BUILD with=second.c   another source, from support/
 //! // BUILD plugin=plugin.c a shared object from support/; its path is the first argument
@@ -95,6 +97,10 @@ pub struct Program {
     pub gcc: Option<u32>,
     /// Only with or only without code for nvptx.
     pub offload: Option<bool>,
+    /// Only linked with libacc.
+    pub linked: bool,
+    /// With Accord's headers and module instead of GCC's.
+    pub headers: bool,
     /// More compiler flags.
     pub flags: Vec<String>,
     /// More sources.
@@ -153,6 +159,8 @@ impl Program {
             core: false,
             gcc: None,
             offload: None,
+            linked: false,
+            headers: false,
             flags: Vec::new(),
             with: Vec::new(),
             plugin: None,
@@ -175,6 +183,8 @@ impl Program {
             ("BUILD", "core") => self.core = true,
             ("BUILD", "gcc") => self.gcc = Some(value.parse().map_err(|_| "not a number")?),
             ("BUILD", "offload") => self.offload = Some(value == "yes"),
+            ("BUILD", "linked") => self.linked = true,
+            ("BUILD", "headers") => self.headers = true,
             ("BUILD", "flags") => self.flags = value.split_whitespace().map(str::to_owned).collect(),
             ("BUILD", "with") => self.with.push(support(value)),
             ("BUILD", "plugin") => self.plugin = Some(support(value)),

@@ -1,6 +1,6 @@
 //! What libacc.so exports: all that programs built by GCC may ask for, and nothing else.
 
-use accord_tests::{Language, Optimize, Result, Variant, compile, gcc, libacc, programs};
+use accord_tests::{Language, Optimize, Result, Variant, compile, gcc, libacc, programs, root};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,24 @@ const GOACC: &[&str] = &[
 
 /// Routines in their C form only.
 const C_ONLY: &[&str] = &[
+    "acc_callback_register",
+    "acc_callback_unregister",
+    "acc_pcopyin",
+    "acc_pcreate",
+    "acc_prof_lookup",
+    "acc_prof_register",
+    "acc_prof_unregister",
+    "acc_register_library",
+];
+
+/// Routines with a C form, and `NAME_` for programs that declare them external.
+const WITH_EXTERNAL: &[&str] = &[
+    "acc_async_test_all_device",
+    "acc_async_test_device",
     "acc_async_wait",
     "acc_async_wait_all",
     "acc_attach",
     "acc_attach_async",
-    "acc_copyout_finalize_async",
-    "acc_delete_finalize_async",
     "acc_detach",
     "acc_detach_async",
     "acc_detach_finalize",
@@ -43,31 +55,23 @@ const C_ONLY: &[&str] = &[
     "acc_get_cuda_stream",
     "acc_get_current_cuda_context",
     "acc_get_current_cuda_device",
+    "acc_get_default_async",
     "acc_hostptr",
+    "acc_init_device",
     "acc_malloc",
     "acc_map_data",
     "acc_memcpy_d2d",
     "acc_memcpy_d2d_async",
+    "acc_memcpy_device",
+    "acc_memcpy_device_async",
     "acc_memcpy_from_device",
     "acc_memcpy_from_device_async",
     "acc_memcpy_to_device",
     "acc_memcpy_to_device_async",
-    "acc_pcopyin",
-    "acc_pcreate",
-    "acc_prof_lookup",
-    "acc_prof_register",
-    "acc_prof_unregister",
-    "acc_register_library",
     "acc_set_cuda_stream",
-    "acc_unmap_data",
-];
-
-/// Routines that GCC's headers and modules lack: a C form, and `NAME_` for programs that declare them external.
-const WITH_EXTERNAL: &[&str] = &[
-    "acc_async_test_all_device",
-    "acc_async_test_device",
-    "acc_init_device",
+    "acc_set_default_async",
     "acc_shutdown_device",
+    "acc_unmap_data",
     "acc_wait_all_device",
     "acc_wait_all_device_async",
     "acc_wait_any",
@@ -76,7 +80,7 @@ const WITH_EXTERNAL: &[&str] = &[
     "acc_wait_device_async",
 ];
 
-/// Routines with a C form and one Fortran form, `NAME_h_`.
+/// Routines with a C form, `NAME_`, and `NAME_h_`, which gfortran's module calls.
 const WITH_FORTRAN: &[&str] = &[
     "acc_async_test",
     "acc_async_test_all",
@@ -103,11 +107,13 @@ const WITH_FORTRAN_DATA: &[&str] = &[
     "acc_copyout",
     "acc_copyout_async",
     "acc_copyout_finalize",
+    "acc_copyout_finalize_async",
     "acc_create",
     "acc_create_async",
     "acc_delete",
     "acc_delete_async",
     "acc_delete_finalize",
+    "acc_delete_finalize_async",
     "acc_is_present",
     "acc_present_or_copyin",
     "acc_present_or_create",
@@ -190,13 +196,13 @@ fn only_the_c_library_is_needed() {
 /// Each routine is called by at least one conformance program, in C and in each Fortran form.
 #[test]
 fn every_routine_is_called_by_a_program() {
-    let unoptimized = Variant { optimize: Optimize::No, ..Variant::PLAIN };
     let mut called = BTreeSet::new();
     for program in programs().unwrap() {
         if program.language == Language::Python {
             continue;
         }
         // Unoptimized, as the compiler folds some calls.
+        let unoptimized = Variant { optimize: Optimize::No, linked: program.linked, ..Variant::PLAIN };
         let compiled = compile(&program, unoptimized).unwrap();
         called.extend(imports(&compiled.program).unwrap());
     }
@@ -215,13 +221,60 @@ fn every_routine_is_called_by_a_program() {
     assert!(not_called.is_empty(), "no program calls {not_called:?}");
 }
 
+/// Each routine is declared in C and in Fortran.
+#[test]
+fn every_routine_is_in_the_headers() {
+    let read = |name: &str| std::fs::read_to_string(root().join("libacc/include").join(name)).unwrap();
+    let (c, prof, fortran) = (read("openacc.h"), read("acc_prof.h"), read("openacc_lib.h"));
+    let mut missing = Vec::new();
+    for name in [C_ONLY, WITH_EXTERNAL, WITH_FORTRAN, WITH_FORTRAN_DATA].concat() {
+        let call = format!("{name}(");
+        let profiling = ["acc_prof_", "acc_callback_", "acc_register_"].iter().any(|prefix| name.starts_with(prefix));
+        let header = if profiling { ("acc_prof.h", &prof) } else { ("openacc.h", &c) };
+        if !header.1.lines().any(|line| line.contains(&call) && !line.starts_with(' ')) {
+            missing.push(format!("{}: {name}", header.0));
+        }
+        let generic = format!("interface {name}");
+        let words = |line: &str| line.trim() == generic || line.contains(&format!(" {call}"));
+        if !profiling && !fortran.lines().any(words) {
+            missing.push(format!("openacc_lib.h: {name}"));
+        }
+    }
+    assert!(missing.is_empty(), "not declared: {missing:#?}");
+}
+
+/// As the compiler at hand takes it, without a warning; programs of all three languages that call every routine by them are
+/// among the conformance programs (`header_routines`, `module_routines`, `include_routines`).
+#[test]
+fn headers_compile_by_themselves_in_every_standard() {
+    let include = root().join("libacc/include");
+    for header in ["openacc.h", "acc_prof.h"] {
+        for (compiler, language, standards) in
+            [("gcc", "c", ["c90", "c99", "c11", "gnu17"]), ("g++", "c++", ["c++98", "c++11", "c++17", "c++20"])]
+        {
+            for standard in standards {
+                let output = Command::new(gcc(compiler))
+                    .args(["-fopenacc", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"])
+                    .arg(format!("-std={standard}"))
+                    .args(["-x", language])
+                    .arg(include.join(header))
+                    .arg(format!("-I{}", include.display()))
+                    .output()
+                    .unwrap();
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success() && said.is_empty(), "{header} as {standard}: {said}");
+            }
+        }
+    }
+}
+
 fn required() -> BTreeSet<String> {
     let mut names: BTreeSet<String> = GOACC.iter().chain(C_ONLY).map(|&name| name.to_owned()).collect();
     for name in WITH_EXTERNAL {
         names.extend([(*name).to_owned(), format!("{name}_")]);
     }
     for name in WITH_FORTRAN {
-        names.extend([(*name).to_owned(), format!("{name}_h_")]);
+        names.extend([(*name).to_owned(), format!("{name}_"), format!("{name}_h_")]);
     }
     for name in WITH_FORTRAN_DATA {
         names.insert((*name).to_owned());

@@ -3,14 +3,14 @@
 //! Addresses are numbers here. Async-arguments and device types are checked by the runtime, but for
 //! types without a meaning, which this file turns into the specification's answers.
 
-mod attach;
-mod cuda;
-mod data;
+pub(crate) mod attach;
+pub(crate) mod cuda;
+pub(crate) mod data;
 pub(crate) mod device;
 pub(crate) mod device_queue;
 pub(crate) mod init;
-mod map;
-mod memory;
+pub(crate) mod map;
+pub(crate) mod memory;
 pub(crate) mod prof;
 pub(crate) mod property;
 pub(crate) mod queue;

@@ -1,66 +1,113 @@
-//! Routines that gfortran's module `openacc` lacks: programs that declare them `external` call `NAME_` with arguments by
-//! reference (OpenACC 3.3, 3.2.7 to 3.2.14). Results are LOGICAL, 0 or 1, or places in a list, which count from 1.
+//! Routines under the names that gfortran calls where it has no interface of them (`external acc_wait`), and where the interface
+//! in `openacc_lib.h` is of this form: `NAME_`, all arguments by reference (OpenACC 3.3, chapter 3). Integers are default
+//! ones but for numbers of bytes, which are `integer(c_size_t)` as in the specification. Results are LOGICAL, 0 or 1, or
+//! places in a list, which count from 1.
+//!
+//! The data routines are not here: without an interface, nobody knows whether a length is given.
 
-use crate::api::{device_queue as c, init, queue};
+use super::property::fill;
+use crate::api::{attach, cuda, device, device_queue, init, map, memory, property, property_text, queue};
+use std::ffi::{c_char, c_void};
 
-#[unsafe(no_mangle)]
-extern "C" fn acc_init_device_(num: &i32, kind: &i32) {
-    init::acc_init_device(*num, *kind);
+/// `NAME_` for each `NAME`: arguments by reference, but for addresses of data.
+macro_rules! by_reference {
+    ($($module:ident::$name:ident => $external:ident($($argument:ident: $type:ty = $value:expr),*) $(-> $result:ty)?;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            extern "C" fn $external($($argument: $type),*) $(-> $result)? {
+                $module::$name($($value),*)
+            }
+        )*
+    };
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn acc_shutdown_device_(num: &i32, kind: &i32) {
-    init::acc_shutdown_device(*num, *kind);
+by_reference! {
+    device::acc_get_num_devices => acc_get_num_devices_(kind: &i32 = *kind) -> i32;
+    device::acc_set_device_type => acc_set_device_type_(kind: &i32 = *kind);
+    device::acc_get_device_type => acc_get_device_type_() -> i32;
+    device::acc_set_device_num => acc_set_device_num_(num: &i32 = *num, kind: &i32 = *kind);
+    device::acc_get_device_num => acc_get_device_num_(kind: &i32 = *kind) -> i32;
+    device::acc_on_device => acc_on_device_(kind: &i32 = *kind) -> i32;
+    property::acc_get_property => acc_get_property_(num: &i32 = *num, kind: &i32 = *kind, what: &i32 = *what) -> usize;
+
+    init::acc_init => acc_init_(kind: &i32 = *kind);
+    init::acc_init_device => acc_init_device_(num: &i32 = *num, kind: &i32 = *kind);
+    init::acc_shutdown => acc_shutdown_(kind: &i32 = *kind);
+    init::acc_shutdown_device => acc_shutdown_device_(num: &i32 = *num, kind: &i32 = *kind);
+
+    queue::acc_async_test => acc_async_test_(queue: &i32 = *queue) -> i32;
+    queue::acc_async_test_all => acc_async_test_all_() -> i32;
+    queue::acc_wait => acc_wait_(queue: &i32 = *queue);
+    queue::acc_async_wait => acc_async_wait_(queue: &i32 = *queue);
+    queue::acc_wait_all => acc_wait_all_();
+    queue::acc_async_wait_all => acc_async_wait_all_();
+    queue::acc_wait_async => acc_wait_async_(waited: &i32 = *waited, queue: &i32 = *queue);
+    queue::acc_wait_all_async => acc_wait_all_async_(queue: &i32 = *queue);
+    queue::acc_get_default_async => acc_get_default_async_() -> i32;
+    queue::acc_set_default_async => acc_set_default_async_(queue: &i32 = *queue);
+
+    device_queue::acc_async_test_device => acc_async_test_device_(queue: &i32 = *queue, num: &i32 = *num) -> i32;
+    device_queue::acc_async_test_all_device => acc_async_test_all_device_(num: &i32 = *num) -> i32;
+    device_queue::acc_wait_device => acc_wait_device_(queue: &i32 = *queue, num: &i32 = *num);
+    device_queue::acc_wait_all_device => acc_wait_all_device_(num: &i32 = *num);
+    device_queue::acc_wait_device_async =>
+        acc_wait_device_async_(waited: &i32 = *waited, queue: &i32 = *queue, num: &i32 = *num);
+    device_queue::acc_wait_all_device_async => acc_wait_all_device_async_(queue: &i32 = *queue, num: &i32 = *num);
+
+    memory::acc_malloc => acc_malloc_(bytes: &usize = *bytes) -> usize;
+    memory::acc_free => acc_free_(data: &usize = *data);
+    memory::acc_memcpy_to_device =>
+        acc_memcpy_to_device_(device: &usize = *device, host: usize = host, bytes: &usize = *bytes);
+    memory::acc_memcpy_to_device_async => acc_memcpy_to_device_async_(
+        device: &usize = *device, host: usize = host, bytes: &usize = *bytes, queue: &i32 = *queue);
+    memory::acc_memcpy_from_device =>
+        acc_memcpy_from_device_(host: usize = host, device: &usize = *device, bytes: &usize = *bytes);
+    memory::acc_memcpy_from_device_async => acc_memcpy_from_device_async_(
+        host: usize = host, device: &usize = *device, bytes: &usize = *bytes, queue: &i32 = *queue);
+    memory::acc_memcpy_device => acc_memcpy_device_(dst: &usize = *dst, src: &usize = *src, bytes: &usize = *bytes);
+    memory::acc_memcpy_device_async => acc_memcpy_device_async_(
+        dst: &usize = *dst, src: &usize = *src, bytes: &usize = *bytes, queue: &i32 = *queue);
+    memory::acc_memcpy_d2d => acc_memcpy_d2d_(
+        dst: usize = dst, src: usize = src, bytes: &usize = *bytes, to: &i32 = *to, from: &i32 = *from);
+    memory::acc_memcpy_d2d_async => acc_memcpy_d2d_async_(
+        dst: usize = dst, src: usize = src, bytes: &usize = *bytes, to: &i32 = *to, from: &i32 = *from,
+        queue: &i32 = *queue);
+
+    map::acc_map_data => acc_map_data_(host: usize = host, device: &usize = *device, bytes: &usize = *bytes);
+    map::acc_unmap_data => acc_unmap_data_(host: usize = host);
+    map::acc_deviceptr => acc_deviceptr_(host: usize = host) -> usize;
+    map::acc_hostptr => acc_hostptr_(device: &usize = *device) -> usize;
+
+    attach::acc_attach => acc_attach_(pointer: usize = pointer);
+    attach::acc_attach_async => acc_attach_async_(pointer: usize = pointer, queue: &i32 = *queue);
+    attach::acc_detach => acc_detach_(pointer: usize = pointer);
+    attach::acc_detach_async => acc_detach_async_(pointer: usize = pointer, queue: &i32 = *queue);
+    attach::acc_detach_finalize => acc_detach_finalize_(pointer: usize = pointer);
+    attach::acc_detach_finalize_async => acc_detach_finalize_async_(pointer: usize = pointer, queue: &i32 = *queue);
+
+    cuda::acc_get_current_cuda_device => acc_get_current_cuda_device_() -> *mut c_void;
+    cuda::acc_get_current_cuda_context => acc_get_current_cuda_context_() -> *mut c_void;
+    cuda::acc_get_cuda_stream => acc_get_cuda_stream_(queue: &i32 = *queue) -> *mut c_void;
+    cuda::acc_set_cuda_stream => acc_set_cuda_stream_(queue: &i32 = *queue, stream: &*mut c_void = *stream) -> i32;
 }
 
+/// # Safety
+/// `text` must be writable for `len` bytes.
 #[unsafe(no_mangle)]
-extern "C" fn acc_async_test_device_(queue: &i32, num: &i32) -> i32 {
-    c::acc_async_test_device(*queue, *num)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn acc_async_test_all_device_(num: &i32) -> i32 {
-    c::acc_async_test_all_device(*num)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn acc_wait_device_(queue: &i32, num: &i32) {
-    c::acc_wait_device(*queue, *num);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn acc_wait_all_device_(num: &i32) {
-    c::acc_wait_all_device(*num);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn acc_wait_device_async_(waited: &i32, queue: &i32, num: &i32) {
-    c::acc_wait_device_async(*waited, *queue, *num);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn acc_wait_all_device_async_(queue: &i32, num: &i32) {
-    c::acc_wait_all_device_async(*queue, *num);
+unsafe extern "C" fn acc_get_property_string_(num: &i32, kind: &i32, what: &i32, text: *mut c_char, len: usize) {
+    let value = property_text("acc_get_property_string", *num, *kind, *what).unwrap_or_default();
+    // SAFETY: the caller's promise.
+    unsafe { fill(text, len, &value) }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn acc_wait_any_(count: &i32, list: usize) -> i32 {
-    from_one(c::acc_wait_any(*count, list))
+    from_one(device_queue::acc_wait_any(*count, list))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn acc_wait_any_device_(count: &i32, list: usize, num: &i32) -> i32 {
-    from_one(c::acc_wait_any_device(*count, list, *num))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn acc_get_default_async_() -> i32 {
-    queue::acc_get_default_async()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn acc_set_default_async_(queue_: &i32) {
-    queue::acc_set_default_async(*queue_);
+    from_one(device_queue::acc_wait_any_device(*count, list, *num))
 }
 
 /// A place of a C array as one of a Fortran array; -1 stays.

@@ -1,7 +1,7 @@
 //! The routines as gfortran's code calls them: `NAME_h_`, arguments by reference.
 //!
 //! Data routines have three forms: an address with the length as a 32-bit or as a 64-bit integer, and an
-//! array by its descriptor.
+//! array by its descriptor. All other routines also have a form `NAME_` for programs without an interface of them.
 
 mod data;
 mod descriptor;

@@ -15,13 +15,22 @@ extern "C" fn acc_get_property_h_(num: i32, kind: i32, property: i32) -> usize {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn acc_get_property_string_h_(num: i32, kind: i32, property: i32, text: *mut c_char, len: usize) {
     let value = property_text("acc_get_property_string", num, kind, property).unwrap_or_default();
+    // SAFETY: the caller's promise.
+    unsafe { fill(text, len, &value) }
+}
+
+/// Fills a character variable up with blanks.
+///
+/// # Safety
+/// `text` must be writable for `len` bytes.
+pub(super) unsafe fn fill(text: *mut c_char, len: usize, value: &str) {
     if len > 0 {
         // SAFETY: the caller's promise.
-        fill(unsafe { std::slice::from_raw_parts_mut(text.cast(), len) }, &value);
+        padded(unsafe { std::slice::from_raw_parts_mut(text.cast(), len) }, value);
     }
 }
 
-fn fill(text: &mut [u8], value: &str) {
+fn padded(text: &mut [u8], value: &str) {
     let taken = value.len().min(text.len());
     let (front, rest) = text.split_at_mut(taken);
     front.copy_from_slice(&value.as_bytes()[..taken]);
@@ -35,11 +44,11 @@ mod tests {
     #[test]
     fn texts_are_padded_or_cut() {
         let mut text = [0u8; 6];
-        fill(&mut text, "CPU");
+        padded(&mut text, "CPU");
         assert_eq!(&text, b"CPU   ");
-        fill(&mut text, "CPU device");
+        padded(&mut text, "CPU device");
         assert_eq!(&text, b"CPU de");
-        fill(&mut text, "");
+        padded(&mut text, "");
         assert_eq!(&text, b"      ");
     }
 }
