@@ -1,11 +1,12 @@
 //! The program's memory and code: the only place that follows the program's pointers.
 
 use crate::kernels::Kernels;
-use crate::{elf, loader};
+use crate::{elf, heap, loader, unmapped};
 use accord_runtime::ports::HostMemory;
-use accord_types::{Error, ErrorCode, FunctionSpec, Result};
+use accord_types::{Error, ErrorCode, FunctionSpec, HostRange, Result};
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,6 +52,32 @@ impl HostMemory for ProgramMemory {
         // SAFETY: the program passed both ranges as its own memory.
         unsafe { std::ptr::copy(src as *const u8, dst as *mut u8, bytes) };
     }
+
+    fn merge(&self, dst: usize, before: usize, after: usize, bytes: usize) {
+        // SAFETY: the runtime's own buffers, which nobody else uses.
+        let (before, after) = unsafe {
+            (
+                std::slice::from_raw_parts(before as *const u8, bytes),
+                std::slice::from_raw_parts(after as *const u8, bytes),
+            )
+        };
+        differences(before, after, |range| {
+            let new = &after[range.clone()];
+            // SAFETY: a region of the program has written to these bytes of the block.
+            unsafe { std::ptr::copy_nonoverlapping(new.as_ptr(), (dst + range.start) as *mut u8, new.len()) };
+        });
+    }
+
+    fn block_of(&self, address: usize) -> Option<HostRange> {
+        heap::block_of(address)
+    }
+
+    fn tell_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
+        if unmapped::is_new(function, entry) {
+            let region = self.function(function).map_or_else(|_| format!("region at {function:#x}"), |spec| spec.name);
+            unmapped::tell(&unmapped::Mapped { region: &region, entry, pointer, block });
+        }
+    }
 }
 
 impl ProgramMemory {
@@ -65,6 +92,25 @@ impl ProgramMemory {
             names.insert(file.to_owned(), elf::region_names(file));
         }
         names.get(file)?.get(&offset).cloned()
+    }
+}
+
+/// Calls `act` with each run of bytes in which two slices of one length differ.
+fn differences(before: &[u8], after: &[u8], mut act: impl FnMut(Range<usize>)) {
+    /// Compared at once: most of what a region has not written is in long runs.
+    const PIECE: usize = 4096;
+    for start in (0..before.len()).step_by(PIECE) {
+        let end = (start + PIECE).min(before.len());
+        let (old, new) = (&before[start..end], &after[start..end]);
+        if old == new {
+            continue;
+        }
+        let mut at = 0;
+        while let Some(first) = (at..old.len()).find(|&k| old[k] != new[k]) {
+            let last = (first..old.len()).find(|&k| old[k] == new[k]).unwrap_or(old.len());
+            act(start + first..start + last);
+            at = last;
+        }
     }
 }
 
@@ -98,6 +144,19 @@ mod tests {
     fn an_address_without_an_object_is_an_error() {
         let error = ProgramMemory::new(Arc::default()).function(16).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    }
+
+    #[test]
+    fn differences_are_found_to_the_byte() {
+        let before = vec![0u8; 10_000];
+        let mut after = before.clone();
+        for at in [0, 1, 4095, 4096, 9999] {
+            after[at] = 1;
+        }
+        let mut found = Vec::new();
+        differences(&before, &after, |range| found.push(range));
+        assert_eq!(found, [0..2, 4095..4096, 4096..4097, 9999..10_000]);
+        differences(&before, &before, |_| panic!("nothing differs"));
     }
 
     #[test]

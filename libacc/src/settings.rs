@@ -49,6 +49,11 @@ pub(crate) fn ipc() -> Result<bool> {
     value(settings::IPC).map_or(Ok(true), |text| Ok(!is_off(settings::IPC, &text)?))
 }
 
+/// `ACCORD_UNMAPPED=map`; other values are for [`runtime`] to judge.
+pub(crate) fn maps_unmapped() -> bool {
+    value(settings::UNMAPPED).is_some_and(|text| text.trim() == "map")
+}
+
 /// `ACCORD_EMULATE`: the type under which CPU devices appear; none or an unknown one is their own.
 pub(crate) fn emulated() -> Option<DeviceType> {
     let text = value(settings::EMULATE)?;
@@ -84,6 +89,7 @@ pub(crate) fn runtime() -> Result<Settings> {
         device_num: value(settings::ACC_DEVICE_NUM).map(|text| device_num(&text)).transpose()?,
         default_dims: value(settings::GOMP_OPENACC_DIM).map(|text| launch_dims(&text)).transpose()?.unwrap_or_default(),
         debug: debug(),
+        maps_unmapped: value(settings::UNMAPPED).map_or(Ok(false), |text| unmapped(&text))?,
         pageable: value(settings::PAGE_LOCK).map_or(Ok(false), |text| is_off(settings::PAGE_LOCK, &text))?,
     })
 }
@@ -98,6 +104,19 @@ fn is_off(setting: Setting, text: &str) -> Result<bool> {
             format!("{} is \"{text}\", which is neither on nor off", setting.name),
         )
         .remedy("set it to on or off, or unset it")),
+    }
+}
+
+/// Whether `ACCORD_UNMAPPED` asks for maps.
+fn unmapped(text: &str) -> Result<bool> {
+    match text.trim() {
+        "error" => Ok(false),
+        "map" => Ok(true),
+        _ => Err(Error::new(
+            ErrorCode::InvalidArgument,
+            format!("{} is \"{text}\", which is neither error nor map", settings::UNMAPPED.name),
+        )
+        .remedy("set it to error or map, or unset it")),
     }
 }
 
@@ -177,6 +196,13 @@ mod tests {
         assert!(is_off(settings::PAGE_LOCK, "off").unwrap());
         assert!(!is_off(settings::PAGE_LOCK, "on").unwrap());
         assert!(is_off(settings::PAGE_LOCK, "maybe").unwrap_err().to_string().contains("ACCORD_PAGE_LOCK"));
+    }
+
+    #[test]
+    fn unmapped_pointers_are_errors_or_maps() {
+        assert!(!unmapped("error").unwrap());
+        assert!(unmapped(" map ").unwrap());
+        assert!(unmapped("yes").unwrap_err().to_string().contains("ACCORD_UNMAPPED"));
     }
 
     #[test]

@@ -127,6 +127,16 @@ const WITH_FORTRAN_DATA: &[&str] = &[
 const OTHERS: &[&str] = &[
     // The worker of a CPU device is the program started again: this is where it turns off.
     "__libc_start_main",
+    // ACCORD_UNMAPPED=map has to know the program's blocks; without it these are jumps to the next library's.
+    "aligned_alloc",
+    "calloc",
+    "free",
+    "malloc",
+    "memalign",
+    "posix_memalign",
+    "pvalloc",
+    "realloc",
+    "valloc",
 ];
 
 /// What stock libgomp has and libacc leaves to it: its lock for atomics without machine instructions.

@@ -133,6 +133,7 @@ impl HostMemory for Zeros {
     }
     fn free(&self, _: usize) {}
     fn copy(&self, _: usize, _: usize, _: usize) {}
+    fn merge(&self, _: usize, _: usize, _: usize, _: usize) {}
 }
 
 const TO: u16 = 0x01;

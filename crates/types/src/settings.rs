@@ -132,6 +132,9 @@ settings! {
     /// Whether arrays of the program may be page-locked.
     PAGE_LOCK = "ACCORD_PAGE_LOCK", "on", "on|off", [],
         "Locks the pages of arrays that are copied to and from this machine's GPUs again and again, while they are present: the copies are faster.";
+    /// What becomes of pointers that nothing maps.
+    UNMAPPED = "ACCORD_UNMAPPED", "error", "error|map", [],
+        "What a region gets for a pointer to memory that nothing maps: nothing, or (for programs that rely on unified memory) a copy of its whole block, in and out.";
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
         "Presents the CPU devices as devices of this type, for programs that name it.";

@@ -6,7 +6,7 @@ use crate::ports::Port;
 use crate::present::{Backing, Entry, Lifetime, Place, Table};
 use crate::prof::{Happening, Notice, Watch};
 use crate::queues::Queues;
-use crate::runtime::Global;
+use crate::runtime::{Global, Settings};
 use accord_types::{
     DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, LaunchDims, QueueId, Result,
 };
@@ -28,6 +28,8 @@ pub(crate) struct Device {
     pub(crate) watch: Arc<Watch>,
     /// The program's arrays may be page-locked.
     pub(crate) locks_pages: bool,
+    /// Blocks that a region gets a pointer to are mapped around it.
+    pub(crate) maps_unmapped: bool,
     started: AtomicBool,
     starting: Mutex<()>,
     epoch: AtomicU32,
@@ -66,14 +68,21 @@ pub(crate) struct Link {
 
 impl Device {
     /// A device that was not started.
-    pub(crate) fn new(port: Arc<dyn Port>, index: usize, num: DeviceNum, watch: Arc<Watch>, locks_pages: bool) -> Self {
+    pub(crate) fn new(
+        port: Arc<dyn Port>,
+        index: usize,
+        num: DeviceNum,
+        watch: Arc<Watch>,
+        settings: &Settings,
+    ) -> Self {
         Self {
             device_type: port.device_type(),
             port,
             index,
             num,
             watch,
-            locks_pages,
+            locks_pages: !settings.pageable,
+            maps_unmapped: settings.maps_unmapped,
             started: AtomicBool::new(false),
             starting: Mutex::new(()),
             epoch: AtomicU32::new(0),

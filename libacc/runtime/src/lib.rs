@@ -9,6 +9,7 @@ pub mod bench;
 mod construct;
 mod device;
 mod icv;
+mod loan;
 mod local_thread;
 mod memory;
 mod plan;

@@ -1,6 +1,6 @@
 //! What a construct decided under its device's lock, and doing it without the lock.
 
-use crate::construct::ECHO_BYTES_MAX;
+use crate::construct::{ECHO_BYTES_MAX, Loan};
 use crate::device::{Device, State};
 use crate::ports::{HostMemory, ReadWhen};
 use crate::present::EntryId;
@@ -69,6 +69,8 @@ pub(crate) struct Plan {
     pub(crate) unlocks: Vec<(HostRange, bool)>,
     /// Entries whose first bytes these commands carry.
     pub(crate) arrivals: Vec<EntryId>,
+    /// Blocks that the launch gets a copy of.
+    pub(crate) loans: Vec<Loan>,
 }
 
 impl Plan {
@@ -85,6 +87,7 @@ impl Plan {
         self.arrivals.clear();
         self.begins.clear();
         self.ends.clear();
+        self.loans.clear();
     }
 
     /// Empties the plan for a construct on `device`.

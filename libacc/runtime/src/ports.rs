@@ -23,6 +23,11 @@ pub trait Port: Send + Sync {
     /// What the device is.
     fn info(&self) -> &DeviceInfo;
 
+    /// Whether its regions reach the program's own memory by the program's own addresses, all of it.
+    fn reaches_program_memory(&self) -> bool {
+        false
+    }
+
     /// The type under which the program sees it.
     fn device_type(&self) -> DeviceType;
 
@@ -223,4 +228,19 @@ pub trait HostMemory: Send + Sync {
 
     /// Copies within the program's memory (`acc_memcpy_*` on the host device).
     fn copy(&self, dst: usize, src: usize, bytes: usize);
+
+    /// Writes those of `bytes` bytes at `after` that differ from the ones at `before` to `dst`, and no others.
+    fn merge(&self, dst: usize, before: usize, after: usize, bytes: usize);
+
+    /// The block of the program's memory that holds an address: a heap block or a variable. Asked with
+    /// `ACCORD_UNMAPPED=map` only.
+    fn block_of(&self, address: usize) -> Option<HostRange> {
+        let _ = address;
+        None
+    }
+
+    /// A region got a pointer that no clause maps, as entry number `entry` of its construct; `block` was mapped for it.
+    fn tell_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
+        let _ = (function, entry, pointer, block);
+    }
 }

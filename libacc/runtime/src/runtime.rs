@@ -22,6 +22,8 @@ pub struct Settings {
     pub debug: bool,
     /// `ACCORD_PAGE_LOCK=off`: the program's arrays stay pageable, however often they are copied.
     pub pageable: bool,
+    /// `ACCORD_UNMAPPED=map`: blocks that a region gets a pointer to are mapped around it.
+    pub maps_unmapped: bool,
 }
 
 /// A variable of a loaded object with a `declare` clause.
@@ -57,7 +59,7 @@ impl Runtime {
         let number = |(index, port): (usize, &Arc<dyn Port>)| {
             let next = nums.entry(port.device_type()).or_default();
             *next += 1;
-            Device::new(port.clone(), index, DeviceNum(*next - 1), watch.clone(), !settings.pageable)
+            Device::new(port.clone(), index, DeviceNum(*next - 1), watch.clone(), &settings)
         };
         let devices = cluster.ports().iter().enumerate().map(number).collect();
         Self {

@@ -7,6 +7,7 @@
 
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Stop};
+use super::unmapped::Form;
 use crate::memory::Purpose;
 use crate::present::EntryId;
 use accord_types::HostRange;
@@ -22,8 +23,12 @@ impl Mapping<'_, '_> {
     /// A copy of the program's bytes, for this launch only.
     pub(super) fn by_value(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         match self.pointee_of(range)? {
-            Some(found) => self.point(i, found),
-            None => self.private(i, range),
+            Pointee::Present(found) => self.point(i, found),
+            Pointee::Absent(pointer) => {
+                self.stray(i, pointer, Form::Scalar(range));
+                Ok(())
+            }
+            Pointee::None => self.private(i, range),
         }
     }
 
@@ -51,24 +56,53 @@ impl Mapping<'_, '_> {
     /// The same for a scalar that no clause of its `kernels` construct names, if that is entry `i`: GCC forces the copy of those
     /// both ways.
     pub(super) fn kernels_pointee(&mut self, i: usize, range: HostRange) -> Result<Option<(usize, EntryId)>, Stop> {
-        if Kind::is_forced(self.entries.kinds[i]) { self.pointee_of(range) } else { Ok(None) }
+        if !Kind::is_forced(self.entries.kinds[i]) {
+            return Ok(None);
+        }
+        match self.pointee_of(range)? {
+            Pointee::Present(found) => return Ok(Some(found)),
+            Pointee::Absent(pointer) => self.stray(i, pointer, Form::Other),
+            Pointee::None => {}
+        }
+        Ok(None)
     }
 
-    /// The pointer in a variable of the program, and the entry that it names, if there is one and no queued region is about to
-    /// write the variable.
-    fn pointee_of(&mut self, range: HostRange) -> Result<Option<(usize, EntryId)>, Stop> {
+    /// What the pointer in a variable of the program names, unless a queued region is about to write the variable.
+    fn pointee_of(&mut self, range: HostRange) -> Result<Pointee, Stop> {
         if range.len != size_of::<usize>() || self.echoed(range)?.is_some() {
-            return Ok(None);
+            return Ok(Pointee::None);
         }
-        let value = self.read_pointer(range.start);
+        Ok(self.pointee(self.read_pointer(range.start)))
+    }
+
+    /// What eight bytes of the program name, if they are a pointer to its memory.
+    pub(super) fn pointee(&self, value: u64) -> Pointee {
         // What names our device memory is right as it is.
         if !may_be_pointer(value) || self.state.memory.block_of(value).is_some() {
-            return Ok(None);
+            return Pointee::None;
         }
         let pointer = value as usize;
-        let named = self.state.table.find_byte(pointer);
-        Ok(named.filter(|id| value >= LOW || self.state.table[*id].start == pointer).map(|id| (pointer, id)))
+        let starts = |id: &EntryId| value >= LOW || self.state.table[*id].start == pointer;
+        if let Some(id) = self.state.table.find_byte(pointer) {
+            return if starts(&id) { Pointee::Present((pointer, id)) } else { Pointee::None };
+        }
+        let starts_block = || {
+            let block = if self.device.maps_unmapped { self.host.block_of(pointer) } else { None };
+            block.is_some_and(|block| block.start == pointer)
+        };
+        if value >= LOW || starts_block() { Pointee::Absent(pointer) } else { Pointee::None }
     }
+}
+
+/// What a value of the program names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pointee {
+    /// Present data: the pointer and its entry.
+    Present((usize, EntryId)),
+    /// Memory that is not present; most likely, as large integers look the same.
+    Absent(usize),
+    /// It is no pointer to memory of the program.
+    None,
 }
 
 /// Most integers and all other numbers of ordinary size are none.

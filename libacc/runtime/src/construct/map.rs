@@ -5,6 +5,7 @@
 
 use super::block::Block;
 use super::kind::{Absent, Data, Kind};
+use super::unmapped::Form;
 use super::{Entries, Region};
 use crate::device::{Device, State};
 use crate::memory::{Blocked, Purpose};
@@ -72,6 +73,9 @@ impl Mapping<'_, '_> {
         while i < count {
             i = self.data_entry(i, self.kind(i)?)?;
         }
+        if !self.region.strays.is_empty() {
+            self.settle_strays()?;
+        }
         let mut i = 0;
         while i < count {
             i = self.pointer_entry(i, self.kind(i)?)?;
@@ -125,6 +129,12 @@ impl Mapping<'_, '_> {
 
     pub(crate) fn data(&mut self, i: usize, range: HostRange, data: Data) -> Result<(), Stop> {
         self.take_cells(range, data)?;
+        if let Some(pointer) = self.followed(range)
+            && data.absent != Absent::Skip
+            && self.follow(i, range, pointer)?
+        {
+            return Ok(());
+        }
         let device = match (self.find(range)?, data.absent) {
             (Some(id), _) => {
                 self.hold(id, range, data);
@@ -173,6 +183,8 @@ impl Mapping<'_, '_> {
         } else if self.state.memory.block_of(host as u64).is_some() {
             // A device address without a `deviceptr` clause.
             self.slot(i, host as u64);
+        } else if self.mode == Mode::Launch {
+            self.stray(i, host, Form::Slot);
         }
         Ok(())
     }
@@ -184,6 +196,9 @@ impl Mapping<'_, '_> {
         let fortran = i + 1 < self.entries.hosts.len() && self.kind(i + 1)? == Kind::Pointer;
         match (self.mode, fortran) {
             (Mode::Enter, _) => {}
+            (Mode::Launch, false) if self.device.maps_unmapped => {
+                self.by_value(i, HostRange { start: host, len: 8 })?
+            }
             (Mode::Launch, false) => self.private(i, HostRange { start: host, len: 8 })?,
             (Mode::Launch, true) => self.slot(i, host as u64),
             (Mode::Region, false) => {
@@ -353,7 +368,7 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
-    fn arriving(&self, range: HostRange) -> Result<Arriving, Stop> {
+    pub(super) fn arriving(&self, range: HostRange) -> Result<Arriving, Stop> {
         match self.queues.arriving(range) {
             // What other threads queued since is theirs to order.
             Arriving::Unknown if self.waited => Ok(Arriving::No),

@@ -15,6 +15,7 @@ mod parallel;
 mod pointer;
 mod private;
 mod tags;
+mod unmapped;
 mod update;
 mod wait;
 
@@ -23,6 +24,7 @@ pub(crate) use enter::Entering;
 pub(crate) use kind::{Absent, Data};
 pub(crate) use leave::Leaving;
 pub(crate) use map::{Mode, Stop, not_present, partly_present, translate};
+pub(crate) use unmapped::{Loan, Stray};
 pub(crate) use update::Direction;
 
 use crate::plan::Plan;
@@ -67,6 +69,8 @@ pub(crate) struct Region {
     pub(crate) cells: Vec<Entry>,
     /// Small variables that are copied both ways.
     pub(crate) echoes: Vec<echo::Use>,
+    /// Pointers to memory that is not present.
+    pub(crate) strays: Vec<Stray>,
 }
 
 /// An entry that a construct holds.
@@ -98,6 +102,7 @@ impl Region {
         self.temporaries.clear();
         self.cells.clear();
         self.echoes.clear();
+        self.strays.clear();
     }
 }
 

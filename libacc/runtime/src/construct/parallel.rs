@@ -4,6 +4,7 @@ use super::map::Mode;
 use super::tags::Tags;
 use super::{Entering, Entries, Placement, on_host};
 use crate::device::Device;
+use crate::loan::Buffers;
 use crate::plan::{Issue, Plan, Step};
 use crate::prof::{Happening, Notice};
 use crate::{LocalThread, Runtime};
@@ -58,6 +59,8 @@ impl Runtime {
         let entering = Entering { device, host: &*self.host, queue, mode: Mode::Launch };
         entering.decide(entries, scratch)?;
         let (plan, block) = (&scratch.plan, &scratch.block);
+        let strays = &scratch.region.strays;
+        let loans = Buffers::take(&*self.host, &plan.loans).map_err(|error| device.place(error))?;
         let issue = Issue { device, host: &*self.host, queue };
         let [gangs, workers, _] = self.settings.default_dims;
         let choose = |clause: u32, setting: u32| if clause == 0 { setting } else { clause };
@@ -65,6 +68,7 @@ impl Runtime {
         let run = || {
             issue.join(&plan.waits)?;
             self.data_of_construct(&issue, plan, true, &plan.before)?;
+            loans.copy_in(&*device.port, queue)?;
             let spec = || self.host.function(function);
             let launched = |notice: &mut Notice| {
                 *notice = Notice { queue, function, dims, ..*notice };
@@ -77,13 +81,25 @@ impl Runtime {
                 device.tell(Happening::LaunchEnd, launched);
             }
             sent.map_err(|error| device.place(error).queue(queue))?;
-            self.data_of_construct(&issue, plan, false, &plan.after)
+            self.data_of_construct(&issue, plan, false, &plan.after)?;
+            loans.copy_out(&*device.port, queue)
         };
         let sent = run();
         issue.filled(&plan.after, false);
-        let waited = if queue == QueueId::SYNC && sent.is_ok() { device.wait_told(queue) } else { Ok(()) };
+        // What is lent comes back before the program goes on, which may use it.
+        let waits = queue == QueueId::SYNC || !loans.is_empty();
+        let waited = if waits && sent.is_ok() { device.wait_told(queue) } else { Ok(()) };
         issue.settle(plan, Some(queue), false)?;
-        sent.and(waited).map_err(|error| error.queue(queue))
+        sent.and(waited).map_err(|error| error.queue(queue))?;
+        if !loans.is_empty() {
+            loans.merge();
+            for stray in strays {
+                if let Some(block) = stray.block {
+                    self.host.tell_unmapped(function, stray.entry, stray.pointer, block);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The commands for a compute construct's own data, before or after its launch.

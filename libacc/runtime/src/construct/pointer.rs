@@ -282,7 +282,7 @@ impl Mapping<'_, '_> {
 
     /// Notes what the device's pointer at `host` holds, and stores it unless that is known to be there or
     /// `store` is false. `held` counts an attach action.
-    fn set_pointer(&mut self, id: EntryId, host: usize, value: u64, held: bool, store: bool) {
+    pub(super) fn set_pointer(&mut self, id: EntryId, host: usize, value: u64, held: bool, store: bool) {
         let device = self.translate(id, host);
         let entry = &mut self.state.table[id];
         let offset = host - entry.start;

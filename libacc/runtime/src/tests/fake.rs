@@ -58,6 +58,8 @@ fn pieces(at: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Ra
 pub(super) struct Ram {
     bytes: Mutex<Bytes>,
     blocks: Mutex<BTreeSet<usize>>,
+    /// The program's heap blocks, as far as they are known.
+    pub(super) known: Mutex<Vec<HostRange>>,
 }
 
 impl Ram {
@@ -101,6 +103,20 @@ impl HostMemory for FakeHost {
 
     fn copy(&self, dst: usize, src: usize, bytes: usize) {
         self.0.put(dst, &self.0.get(src, bytes));
+    }
+
+    fn merge(&self, dst: usize, before: usize, after: usize, bytes: usize) {
+        for at in 0..bytes {
+            let new = self.0.get(after + at, 1);
+            if self.0.get(before + at, 1) != new {
+                self.0.put(dst + at, &new);
+            }
+        }
+    }
+
+    fn block_of(&self, address: usize) -> Option<HostRange> {
+        let known = self.0.known.lock().unwrap();
+        known.iter().copied().find(|block| address.wrapping_sub(block.start) < block.len)
     }
 }
 

@@ -14,4 +14,5 @@ mod routines;
 mod threads;
 mod traps_data;
 mod traps_launch;
+mod unmapped;
 mod world;

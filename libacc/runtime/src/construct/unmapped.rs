@@ -1,0 +1,151 @@
+//! Pointers that a region gets to memory that nothing maps.
+//!
+//! Programs for unified memory hand plain pointers over. With `ACCORD_UNMAPPED=map` the whole block that such a pointer names is
+//! lent to the region: a copy of it is on the device for this one launch ([`Loan`]), and what the region has changed comes back
+//! before the call returns. Without it the region gets what it would get under GCC's own runtime, and if it crashes the message names
+//! those pointers. `docs/design/unmapped.md` says why it is so.
+
+use super::by_value::Pointee;
+use super::kind::{Absent, Data};
+use super::map::{Mapping, Mode, Stop};
+use crate::device::State;
+use crate::memory::Purpose;
+use crate::present::{Backing, EntryId};
+use crate::queues::Arriving;
+use accord_types::{DevicePtr, HostRange};
+
+/// A pointer of a launch to memory that is not present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stray {
+    /// Its entry in the construct.
+    pub(crate) entry: usize,
+    /// What it names.
+    pub(crate) pointer: usize,
+    /// How the region gets it.
+    pub(crate) form: Form,
+    /// The block that is lent for it, once there is one.
+    pub(crate) block: Option<HostRange>,
+}
+
+/// Where a region finds a pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// In its slot.
+    Slot,
+    /// In a scalar that its slot leads to; the variable is here in the program.
+    Scalar(HostRange),
+    /// In a variable that is present.
+    Present(EntryId, usize),
+    /// As a scalar of its own, which may be no pointer after all.
+    Other,
+}
+
+/// A block of the program, or what of it is not present, and its copy for one launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Loan {
+    pub(crate) block: HostRange,
+    pub(crate) device: DevicePtr,
+}
+
+/// Holds an entry without copies.
+const NOTHING: Data = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Skip };
+
+impl Mapping<'_, '_> {
+    /// Notes a pointer to absent memory; [`Mapping::settle_strays`] comes back to it.
+    pub(super) fn stray(&mut self, entry: usize, pointer: usize, form: Form) {
+        self.region.strays.push(Stray { entry, pointer, form, block: None });
+    }
+
+    /// The pointer in a variable of the program that a clause names as a whole, if it is to be followed: the setting asks for that,
+    /// and it names a block, or what is present.
+    pub(super) fn followed(&self, range: HostRange) -> Option<usize> {
+        if !self.device.maps_unmapped || self.mode != Mode::Launch || range.len != size_of::<usize>() {
+            return None;
+        }
+        match self.pointee(self.read_pointer(range.start)) {
+            Pointee::Present((pointer, _)) => Some(pointer),
+            Pointee::Absent(pointer) => self.host.block_of(pointer).map(|_| pointer),
+            Pointee::None => None,
+        }
+    }
+
+    /// Entry `i` names the variable of such a pointer as a whole. False if the variable is present: that has to be done, too.
+    pub(super) fn follow(&mut self, i: usize, variable: HostRange, pointer: usize) -> Result<bool, Stop> {
+        let present = self.find(variable)?;
+        let form = present.map_or(Form::Scalar(variable), |id| Form::Present(id, variable.start));
+        self.stray(i, pointer, form);
+        Ok(present.is_none())
+    }
+
+    /// After all data of the construct: gives the region what there is for its strays.
+    pub(super) fn settle_strays(&mut self) -> Result<(), Stop> {
+        let direct = self.device.maps_unmapped && self.device.port.reaches_program_memory();
+        for k in 0..self.region.strays.len() {
+            let Stray { entry, pointer, form, .. } = self.region.strays[k];
+            let lends = self.device.maps_unmapped && !direct && form != Form::Other;
+            let lent = if lends { self.lend(k, pointer)? } else { None };
+            match (form, lent) {
+                (Form::Slot, Some(id)) => {
+                    self.hold(id, HostRange { start: pointer, len: 1 }, NOTHING);
+                    self.slot(entry, self.translate(id, pointer).0);
+                }
+                (Form::Slot, None) if direct => self.slot(entry, pointer as u64),
+                (Form::Scalar(_), Some(id)) => self.point(entry, (pointer, id))?,
+                (Form::Scalar(variable), None) => self.private(entry, variable)?,
+                (Form::Present(cell, host), Some(id)) => {
+                    self.hold(id, HostRange { start: pointer, len: 1 }, NOTHING);
+                    let value = self.translate(id, pointer).0;
+                    self.set_pointer(cell, host, value, false, true);
+                }
+                (Form::Slot | Form::Present(..), None) | (Form::Other, _) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The entry for the block that a pointer names, which is made if there is none.
+    fn lend(&mut self, k: usize, pointer: usize) -> Result<Option<EntryId>, Stop> {
+        if let Some(id) = self.state.table.find_byte(pointer) {
+            // Of another pointer of this construct, or present by a clause after it.
+            self.region.strays[k].block = self.loan_of(pointer);
+            return self.ready(id).map(Some);
+        }
+        let Some(block) = self.host.block_of(pointer) else { return Ok(None) };
+        // A pointer may lie a word before its block.
+        let inside = pointer.max(block.start);
+        if let Some(id) = self.state.table.find_byte(inside) {
+            self.region.strays[k].block = self.loan_of(inside);
+            return self.ready(id).map(Some);
+        }
+        let block = self.state.gap(block, inside);
+        if self.arriving(block)? == Arriving::Yes && !self.waited {
+            return Err(Stop::Wait(self.queues.all_busy().collect()));
+        }
+        let device = self.allocate(block.len, Purpose::Data)?;
+        self.create(device, Backing::Block(device), block, NOTHING)?;
+        self.plan.loans.push(Loan { block, device });
+        self.region.strays[k].block = Some(block);
+        Ok(self.state.table.find_byte(inside))
+    }
+
+    fn loan_of(&self, address: usize) -> Option<HostRange> {
+        let holds = |block: &HostRange| address.wrapping_sub(block.start) < block.len;
+        self.plan.loans.iter().map(|loan| loan.block).find(holds)
+    }
+}
+
+impl State {
+    /// What of a block lies around an absent address without a present byte between.
+    fn gap(&self, block: HostRange, address: usize) -> HostRange {
+        let (mut start, mut end) = (block.start, block.start + block.len);
+        for id in self.table.overlapping(block) {
+            let entry = &self.table[id];
+            if entry.end <= address {
+                start = start.max(entry.end);
+            } else {
+                end = end.min(entry.start);
+            }
+        }
+        HostRange { start, len: end - start }
+    }
+}

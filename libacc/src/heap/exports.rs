@@ -1,0 +1,182 @@
+//! `malloc` and its kin, as the program finds them: each is a jump to what is in its slot. That is at first [`resolve`], then the
+//! next library's function; with the setting, one that also notes the block.
+
+use super::HEAP;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+type Pointer = *mut c_void;
+
+/// One function of the family: the exported name, the slot that it jumps through, and the next library's function.
+macro_rules! family {
+    ($($name:ident / $next:ident / $slot:ident / $first:ident ($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        mod next {
+            use super::*;
+            $(
+                pub(super) static $slot: AtomicPtr<()> = AtomicPtr::new($first as *mut ());
+
+                /// The next library's function.
+                pub(super) unsafe fn $next($($arg: $type),*) $(-> $result)? {
+                    let at = $slot.load(Ordering::Relaxed);
+                    // SAFETY: the slot holds a function of this type.
+                    let function: unsafe extern "C" fn($($type),*) $(-> $result)? = unsafe { std::mem::transmute(at) };
+                    // SAFETY: the arguments are the program's.
+                    unsafe { function($($arg),*) }
+                }
+
+                unsafe extern "C" fn $first($($arg: $type),*) $(-> $result)? {
+                    if !resolve() {
+                        // SAFETY: a null pointer, a number or nothing.
+                        return unsafe { std::mem::zeroed() };
+                    }
+                    // SAFETY: the slot holds another function now.
+                    unsafe { $next($($arg),*) }
+                }
+            )*
+
+            /// Finds what the program would call without this library. False if the search itself has led here: old C
+            /// libraries want memory for a message and do without if there is none.
+            #[cold]
+            pub(super) fn resolve() -> bool {
+                static SEARCHER: AtomicUsize = AtomicUsize::new(0);
+                // SAFETY: has no preconditions.
+                let me = unsafe { libc::pthread_self() } as usize;
+                if SEARCHER.swap(me, Ordering::Relaxed) == me {
+                    return false;
+                }
+                $({
+                    let name = concat!(stringify!($name), "\0");
+                    // The name ends with its only zero byte.
+                    let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+                    // SAFETY: the name is terminated.
+                    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+                    if found.is_null() {
+                        crate::report::print(concat!("accord: there is no ", stringify!($name), " after libacc.so\n"));
+                        // SAFETY: nothing can go on without memory.
+                        unsafe { libc::_exit(1) };
+                    }
+                    $slot.store(found.cast(), Ordering::Relaxed);
+                    let _ = EXPORTS.$name.compare_exchange(
+                        $first as *mut (), found.cast(), Ordering::Relaxed, Ordering::Relaxed);
+                })*
+                SEARCHER.store(0, Ordering::Relaxed);
+                true
+            }
+
+            pub(super) struct Exports { $(pub(super) $name: AtomicPtr<()>),* }
+
+            /// What the exported functions jump to.
+            pub(super) static EXPORTS: Exports = Exports { $($name: AtomicPtr::new($first as *mut ())),* };
+        }
+
+        $(
+            /// The C library's function of this name.
+            ///
+            /// # Safety
+            /// As that function's.
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[cfg_attr(test, allow(dead_code))]
+            unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? {
+                let at = next::EXPORTS.$name.load(Ordering::Relaxed);
+                // SAFETY: the slot holds a function of this type.
+                let function: unsafe extern "C" fn($($type),*) $(-> $result)? = unsafe { std::mem::transmute(at) };
+                // SAFETY: the arguments are the program's.
+                unsafe { function($($arg),*) }
+            }
+        )*
+
+        /// From here on blocks are noted.
+        pub(super) fn note_blocks() {
+            next::resolve();
+            $(next::EXPORTS.$name.store(noting::$name as *mut (), Ordering::Relaxed);)*
+        }
+    };
+}
+
+family! {
+    malloc / next_malloc / MALLOC / first_malloc (size: usize) -> Pointer;
+    calloc / next_calloc / CALLOC / first_calloc (count: usize, size: usize) -> Pointer;
+    realloc / next_realloc / REALLOC / first_realloc (old: Pointer, size: usize) -> Pointer;
+    free / next_free / FREE / first_free (old: Pointer);
+    aligned_alloc / next_aligned_alloc / ALIGNED_ALLOC / first_aligned_alloc (align: usize, size: usize) -> Pointer;
+    memalign / next_memalign / MEMALIGN / first_memalign (align: usize, size: usize) -> Pointer;
+    valloc / next_valloc / VALLOC / first_valloc (size: usize) -> Pointer;
+    pvalloc / next_pvalloc / PVALLOC / first_pvalloc (size: usize) -> Pointer;
+    posix_memalign / next_posix_memalign / POSIX_MEMALIGN / first_posix_memalign
+        (to: *mut Pointer, align: usize, size: usize) -> c_int;
+}
+
+/// The same, with a note of the block.
+mod noting {
+    use super::next::*;
+    use super::*;
+
+    fn made(block: Pointer, size: usize) -> Pointer {
+        HEAP.note(|blocks| blocks.add(block as usize, size));
+        block
+    }
+
+    pub(super) unsafe extern "C" fn malloc(size: usize) -> Pointer {
+        // SAFETY: the program's own call.
+        made(unsafe { next_malloc(size) }, size)
+    }
+
+    pub(super) unsafe extern "C" fn calloc(count: usize, size: usize) -> Pointer {
+        // SAFETY: the program's own call. A product that is too large gives null.
+        made(unsafe { next_calloc(count, size) }, count.wrapping_mul(size))
+    }
+
+    pub(super) unsafe extern "C" fn realloc(old: Pointer, size: usize) -> Pointer {
+        // First: another thread may get the old block before this one comes back.
+        let was = HEAP.note(|blocks| blocks.remove(old as usize)).flatten();
+        // SAFETY: the program's own call.
+        let block = unsafe { next_realloc(old, size) };
+        match was {
+            Some(was) if block.is_null() && size > 0 => {
+                made(old, was);
+            }
+            _ => {
+                made(block, size);
+            }
+        }
+        block
+    }
+
+    pub(super) unsafe extern "C" fn free(old: Pointer) {
+        if !old.is_null() {
+            HEAP.note(|blocks| blocks.remove(old as usize));
+        }
+        // SAFETY: the program's own call.
+        unsafe { next_free(old) };
+    }
+
+    pub(super) unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> Pointer {
+        // SAFETY: the program's own call.
+        made(unsafe { next_aligned_alloc(align, size) }, size)
+    }
+
+    pub(super) unsafe extern "C" fn memalign(align: usize, size: usize) -> Pointer {
+        // SAFETY: the program's own call.
+        made(unsafe { next_memalign(align, size) }, size)
+    }
+
+    pub(super) unsafe extern "C" fn valloc(size: usize) -> Pointer {
+        // SAFETY: the program's own call.
+        made(unsafe { next_valloc(size) }, size)
+    }
+
+    pub(super) unsafe extern "C" fn pvalloc(size: usize) -> Pointer {
+        // SAFETY: the program's own call.
+        made(unsafe { next_pvalloc(size) }, size)
+    }
+
+    pub(super) unsafe extern "C" fn posix_memalign(to: *mut Pointer, align: usize, size: usize) -> c_int {
+        // SAFETY: the program's own call.
+        let status = unsafe { next_posix_memalign(to, align, size) };
+        if status == 0 {
+            // SAFETY: the function has stored the block there.
+            made(unsafe { *to }, size);
+        }
+        status
+    }
+}
