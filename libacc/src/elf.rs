@@ -29,6 +29,19 @@ pub(crate) fn regions(path: &Path) -> u64 {
     with_elf(path, |elf| elf.section_by_name(".gnu.offload_funcs").map_or(0, |section| section.size() / 8)).unwrap_or(0)
 }
 
+/// The offset of the global function `name` from the load address. What is not exported is found too.
+pub(crate) fn function(path: &Path, name: &[u8]) -> Option<u64> {
+    with_elf(path, |elf| {
+        let wanted = |symbol: &object::read::elf::ElfSymbol64<'_, '_, _, _>| {
+            symbol.kind() == SymbolKind::Text
+                && symbol.is_definition()
+                && symbol.is_global()
+                && symbol.name_bytes() == Ok(name)
+        };
+        elf.symbols().find(wanted).map(|symbol| symbol.address())
+    })?
+}
+
 /// Names of the outlined regions, by their offset from the load address. They are static, so
 /// only the full symbol table has them; a stripped file has none.
 pub(crate) fn region_names(path: &Path) -> HashMap<u64, String> {

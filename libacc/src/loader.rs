@@ -82,6 +82,11 @@ impl LoadedObject {
         self.names_any(&[b"GOMP_target", b"omp_"])
     }
 
+    /// Whether its dynamic symbol table has `name`: it defines or imports it. Reads memory only.
+    pub(crate) fn names(&self, name: &[u8]) -> bool {
+        self.names_any(&[name])
+    }
+
     fn names_any(&self, signs: &[&[u8]]) -> bool {
         let Some(strings) = self.dynamic_strings() else { return false };
         signs.iter().any(|sign| {

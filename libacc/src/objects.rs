@@ -96,6 +96,7 @@ impl Known {
                 let span = &known.loaded.span;
                 runtime.unregister_globals(id, span.start as u64..span.end as u64);
                 kernels.forget(span);
+                crate::prof::forget(span);
             }
             stays
         });

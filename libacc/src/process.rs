@@ -106,6 +106,7 @@ fn create() -> Result<&'static Session> {
     if ports.iter().any(|port| port.info().kind == DeviceKind::Cuda) {
         kernels.want();
     }
+    let names_from = Arc::clone(&kernels);
     let session = Box::leak(Box::new(Session {
         runtime: Runtime::new(cluster, Box::new(ProgramMemory::new(Arc::clone(&kernels))), runtime_settings),
         objects: Objects::new(kernels),
@@ -114,11 +115,11 @@ fn create() -> Result<&'static Session> {
         // SAFETY: has no preconditions.
         process: unsafe { libc::getpid() },
     }));
-    prof::watch(&session.runtime);
+    prof::watch(&session.runtime, &session.ports, Box::new(ProgramMemory::new(names_from)));
     SESSION.store(session, Ordering::Release);
     if !settings::is_without_devices() {
         prof::load_libraries();
-        prof::load_program_library();
+        prof::load_program_libraries();
     }
     Ok(session)
 }
@@ -165,10 +166,12 @@ extern "C" fn at_exit() {
         if session.process != unsafe { libc::getpid() } {
             return;
         }
-        prof::once(Event::RuntimeShutdown, Construct::RuntimeApi);
+        session.runtime.tell_end(true);
         // SAFETY: has no preconditions.
         CLOSER.store(unsafe { libc::gettid() }, Ordering::Relaxed);
         close(session);
+        session.runtime.tell_end(false);
+        prof::once(Event::RuntimeShutdown, Construct::RuntimeApi);
     });
     // The program's exit status stands; the hook has reported the panic.
     drop(outcome);

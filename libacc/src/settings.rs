@@ -122,8 +122,12 @@ fn unmapped(text: &str) -> Result<bool> {
 
 /// One setting's value, aliases included.
 pub(crate) fn value(setting: Setting) -> Option<String> {
-    let (_, value) = setting.find(|name| std::env::var(name).ok())?;
-    Some(value)
+    found(setting).map(|(_, value)| value)
+}
+
+/// The name under which a setting was found, and its value.
+pub(crate) fn found(setting: Setting) -> Option<(&'static str, String)> {
+    setting.find(|name| std::env::var(name).ok())
 }
 
 fn device_type(text: &str) -> Result<DeviceType> {

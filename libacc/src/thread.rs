@@ -63,6 +63,22 @@ pub(crate) fn forget_all() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
+/// The kernel's number of this thread, asked for once.
+pub(crate) fn id() -> i32 {
+    thread_local! {
+        static ID: Cell<(u32, i32)> = const { Cell::new((0, 0)) };
+    }
+    let generation = GENERATION.load(Ordering::Relaxed);
+    let (asked, id) = ID.get();
+    if id != 0 && asked == generation {
+        return id;
+    }
+    // SAFETY: has no preconditions.
+    let id = unsafe { libc::gettid() };
+    ID.set((generation, id));
+    id
+}
+
 fn slot() -> *mut Slot {
     let generation = GENERATION.load(Ordering::Relaxed);
     let slot = SLOT.get();

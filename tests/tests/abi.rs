@@ -125,6 +125,8 @@ const WITH_FORTRAN_DATA: &[&str] = &[
 
 /// What else may be exported, and why.
 const OTHERS: &[&str] = &[
+    // Where an event of the profiling interface happens (accord_prof.h).
+    "accord_prof_place",
     // The worker of a CPU device is the program started again: this is where it turns off.
     "__libc_start_main",
     // ACCORD_UNMAPPED=map has to know the program's blocks; without it these are jumps to the next library's.

@@ -2,10 +2,12 @@
 
 use crate::host_copy::HostMemory;
 use crate::in_process::{Backend, InProcess};
-use accord_device::Device;
 use accord_device::cuda::{CudaConfig, CudaDevice};
+use accord_device::{Device, FunctionHandle};
 use accord_runtime::ports::{CudaObjects, Port, ReadWhen};
-use accord_types::{DeviceInfo, DevicePtr, DeviceType, HostRange, QueueId, Result, Seq, SpanSink, StreamId};
+use accord_types::{
+    DeviceInfo, DevicePtr, DeviceType, HostRange, LaunchDims, QueueId, Result, Seq, SpanSink, StreamId,
+};
 use std::sync::Arc;
 
 /// Copies up to this size are read by the driver before the call returns.
@@ -76,6 +78,10 @@ impl Backend for Cuda {
         device.unlock_pages(stream, range)
     }
 
+    fn grid(device: &CudaDevice, function: FunctionHandle, dims: LaunchDims) -> LaunchDims {
+        device.grid(function, dims)
+    }
+
     fn cuda(port: &InProcess<Self>) -> Option<&dyn CudaObjects> {
         Some(port)
     }
@@ -94,6 +100,11 @@ impl CudaObjects for InProcess<Cuda> {
         let running = self.running()?;
         let stream = running.stream(queue)?;
         running.device.lend_stream(stream).map_err(|e| self.place(e).queue(queue))
+    }
+
+    fn stream_of(&self, queue: QueueId) -> usize {
+        let stream = self.running().and_then(|running| running.device.raw_stream(running.stream(queue)?));
+        stream.unwrap_or(0)
     }
 
     fn set_stream(&self, queue: QueueId, stream: usize) -> Result<()> {

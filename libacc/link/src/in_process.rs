@@ -63,6 +63,9 @@ pub trait Backend: Send + Sync + Sized + 'static {
         Ok(None)
     }
 
+    /// What a launch with these dimensions will have.
+    fn grid(device: &Self::Device, function: FunctionHandle, dims: LaunchDims) -> LaunchDims;
+
     /// The driver's objects behind `port`, if it has such.
     fn cuda(port: &InProcess<Self>) -> Option<&dyn CudaObjects> {
         let _ = port;
@@ -214,6 +217,17 @@ impl<D: Device> Running<D> {
         Ok(state)
     }
 
+    /// The region with this key, found at its first use.
+    fn function(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>) -> Result<FunctionHandle> {
+        let known = self.functions.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+        if let Some(function) = known {
+            return Ok(function);
+        }
+        let function = self.device.function(&spec()?)?;
+        self.functions.write().unwrap_or_else(PoisonError::into_inner).insert(key, function);
+        Ok(function)
+    }
+
     /// The stream of a queue, made at its first use.
     pub(crate) fn stream(&self, queue: QueueId) -> Result<StreamId> {
         self.queue(queue).map(|state| state.stream)
@@ -350,16 +364,14 @@ impl<B: Backend> Port for InProcess<B> {
             return launched;
         }
         let running = self.running()?;
-        let known = running.functions.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
-        let function = match known {
-            Some(function) => function,
-            None => {
-                let function = running.device.function(&spec()?).map_err(|e| self.place(e))?;
-                running.functions.write().unwrap_or_else(PoisonError::into_inner).insert(key, function);
-                function
-            }
-        };
+        let function = running.function(key, spec).map_err(|e| self.place(e))?;
         self.put_on(&running, queue, |device, stream| device.launch(stream, function, dims, block))
+    }
+
+    fn grid(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>, dims: LaunchDims) -> LaunchDims {
+        // A region that can't be found is the launch's to report.
+        let Ok(running) = self.running() else { return dims };
+        running.function(key, spec).map_or(dims, |function| B::grid(&running.device, function, dims))
     }
 
     fn forget_functions(&self, keys: Range<u64>) {

@@ -2,16 +2,21 @@
 
 use crate::host_copy::{self, HostMemory, Staged};
 use crate::in_process::{Backend, InProcess};
-use accord_device::Device;
 use accord_device::cpu::{CpuDevice, ProgramSpec, addresses};
+use accord_device::{Device, FunctionHandle};
 use accord_runtime::ports::ReadWhen;
-use accord_types::{DeviceInfo, DevicePtr, DeviceType, HostRange, QueueId, Result, Seq, SpanSink, StreamId};
+use accord_types::{
+    DeviceInfo, DevicePtr, DeviceType, HostRange, LaunchDims, QueueId, Result, Seq, SpanSink, StreamId,
+};
 use std::sync::Arc;
 
 /// Copies up to this size are taken along at once: cheaper than another thread, and short.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 /// What has to be read before the call returns is copied aside up to this size, rather than waited for.
 const STAGED_BYTES_MAX: usize = 1 << 20;
+
+/// What every region has on a CPU device, whatever it asks for: GCC's host version of it is one gang of one worker.
+pub(crate) const ONE_THREAD: LaunchDims = LaunchDims { gangs: 1, workers: 1, vector: 1 };
 
 /// A CPU device of this machine.
 pub type CpuPort = InProcess<Cpu>;
@@ -49,6 +54,10 @@ impl Backend for Cpu {
 
     fn addresses(&self, info: &DeviceInfo, _started: Option<&CpuDevice>) -> (DevicePtr, u64) {
         addresses(info)
+    }
+
+    fn grid(_device: &CpuDevice, _function: FunctionHandle, _dims: LaunchDims) -> LaunchDims {
+        ONE_THREAD
     }
 
     fn copy_in(

@@ -4,7 +4,7 @@ use crate::construct::Echo;
 use crate::memory::{Allocator, Mapper};
 use crate::ports::Port;
 use crate::present::{Backing, Entry, Lifetime, Place, Table};
-use crate::prof::{Happening, Notice, Watch};
+use crate::prof::{Handles, Happening, Notice, Watch};
 use crate::queues::Queues;
 use crate::runtime::{Global, Settings};
 use accord_types::{
@@ -201,10 +201,29 @@ impl Device {
 
     /// [`Device::wait`] for the end of a synchronous construct, which an observer is told.
     pub(crate) fn wait_told(&self, queue: QueueId) -> Result<()> {
-        self.tell(Happening::WaitStart, |notice| notice.queue = queue);
+        let told = |notice: &mut Notice| {
+            (notice.queue, notice.implicit) = (queue, true);
+        };
+        self.tell(Happening::WaitStart, told);
         let waited = self.wait(&[queue]);
-        self.tell(Happening::WaitEnd, |notice| notice.queue = queue);
+        self.tell(Happening::WaitEnd, told);
         waited.map_err(|error| error.queue(queue))
+    }
+
+    /// [`Device::wait`] because the program asks for it. An observer is told of each queue, and a watched
+    /// program waits for one after the other, so that each has a time of its own.
+    pub(crate) fn wait_asked(&self, queues: &[QueueId]) -> Result<()> {
+        if !self.watch.is_active() {
+            return self.wait(queues);
+        }
+        let mut first = Ok(());
+        for queue in queues {
+            self.tell(Happening::WaitStart, |notice| notice.queue = *queue);
+            let waited = self.wait(&[*queue]);
+            self.tell(Happening::WaitEnd, |notice| notice.queue = *queue);
+            first = first.and(waited);
+        }
+        first
     }
 
     /// Makes an object's variables present.
@@ -278,6 +297,9 @@ impl Device {
             what,
             device_type: self.device_type,
             device: self.num,
+            index: self.index,
+            handles: None,
+            implicit: false,
             queue: QueueId::SYNC,
             host: 0,
             address: 0,
@@ -286,7 +308,15 @@ impl Device {
             dims: LaunchDims::default(),
         };
         fill(&mut notice);
+        notice.handles = self.handles(notice.queue);
         self.watch.tell(&notice);
+    }
+
+    /// The driver's objects, of a started GPU of this process.
+    pub(crate) fn handles(&self, queue: QueueId) -> Option<Handles> {
+        let cuda = self.port.cuda().filter(|_| self.is_started())?;
+        let (device, context) = (cuda.device().ok()?, cuda.context().ok()?);
+        Some(Handles { device, context, stream: cuda.stream_of(queue) })
     }
 
     /// A GPU: its regions see only what a slot or a pointer variable names.

@@ -33,6 +33,11 @@ impl LocalThread {
         self.host_regions = self.host_regions.saturating_sub(1);
     }
 
+    /// In how many data regions this thread is.
+    pub fn regions(&self) -> usize {
+        self.regions.len()
+    }
+
     /// The queue that an async-argument names in this thread.
     pub(crate) fn queue(&self, arg: AsyncArg) -> QueueId {
         match (arg, self.default_async) {

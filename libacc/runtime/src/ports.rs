@@ -31,6 +31,11 @@ pub trait Port: Send + Sync {
     /// The type under which the program sees it.
     fn device_type(&self) -> DeviceType;
 
+    /// Another process drives it.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// First address and length of the address range that this program's allocator hands out.
     fn addresses(&self) -> (DevicePtr, u64);
 
@@ -114,6 +119,12 @@ pub trait Port: Send + Sync {
         block: ArgBlock<'_>,
     ) -> Result<()>;
 
+    /// What a launch with these arguments will have, for observers: 0 where only the device knows.
+    fn grid(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>, dims: LaunchDims) -> LaunchDims {
+        let _ = (key, spec);
+        dims
+    }
+
     /// The object with these function addresses was unloaded: keys in this range mean nothing any more.
     fn forget_functions(&self, keys: std::ops::Range<u64>);
 
@@ -179,6 +190,9 @@ pub trait CudaObjects: Send + Sync {
     /// # Errors
     /// See [`Port`].
     fn stream(&self, queue: QueueId) -> Result<usize>;
+
+    /// The stream of a queue, for looking at only; 0 where the queue has none yet.
+    fn stream_of(&self, queue: QueueId) -> usize;
 
     /// Makes a stream of the program's a queue's own; what was in the queue is waited for.
     ///

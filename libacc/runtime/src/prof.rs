@@ -46,7 +46,7 @@ pub enum Happening {
     DownloadStart,
     /// `acc_ev_enqueue_download_end`
     DownloadEnd,
-    /// `acc_ev_wait_start`: the thread waits for the end of a synchronous construct or copy.
+    /// `acc_ev_wait_start`: the thread waits for a queue.
     WaitStart,
     /// `acc_ev_wait_end`
     WaitEnd,
@@ -61,6 +61,12 @@ pub struct Notice {
     pub device_type: DeviceType,
     /// Its number among those of the type.
     pub device: DeviceNum,
+    /// Its place in [`crate::ports::Cluster::ports`].
+    pub index: usize,
+    /// The driver's objects behind it, if this process has such.
+    pub handles: Option<Handles>,
+    /// The runtime did it on its own: no directive, clause or routine asks for just this.
+    pub implicit: bool,
     /// The queue; the synchronous one where there is none.
     pub queue: QueueId,
     /// Host address of the data; 0 where there is none.
@@ -71,8 +77,34 @@ pub struct Notice {
     pub bytes: u64,
     /// Address of the region's host version; 0 except for launches.
     pub function: usize,
-    /// What a launch asks for; 0 where the device chooses.
+    /// A launch's; 0 where only the device knows.
     pub dims: LaunchDims,
+}
+
+/// A GPU's objects in the CUDA driver, as numbers (OpenACC 3.3, 5.2.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handles {
+    /// The driver's number of the device.
+    pub device: i32,
+    /// The context.
+    pub context: usize,
+    /// The stream of the event's queue; 0 where it has none yet.
+    pub stream: usize,
+}
+
+/// The device that a thread's next construct is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Subject {
+    /// Its type.
+    pub device_type: DeviceType,
+    /// Its number among those of the type.
+    pub device: DeviceNum,
+    /// Its place in [`crate::ports::Cluster::ports`]; none is the host.
+    pub index: Option<usize>,
+    /// The driver's objects behind it, if it is started and this process has such.
+    pub handles: Option<Handles>,
+    /// The queue of the construct's async-argument.
+    pub queue: QueueId,
 }
 
 /// Takes notices.

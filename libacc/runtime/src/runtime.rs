@@ -78,6 +78,18 @@ impl Runtime {
         self.watch.set(observer);
     }
 
+    /// Tells the observer that the devices which are in use begin to end, because the program does; or that they have ended.
+    pub fn tell_end(&self, begins: bool) {
+        use crate::prof::Happening::{DeviceShutdownEnd, DeviceShutdownStart};
+        let started = || self.devices.iter().filter(|device| device.is_started());
+        // The last one that began is the first to end.
+        if begins {
+            started().for_each(|device| device.tell(DeviceShutdownStart, |_| {}));
+        } else {
+            started().rev().for_each(|device| device.tell(DeviceShutdownEnd, |_| {}));
+        }
+    }
+
     /// An object was loaded: its `declare` variables are present on every device from now on.
     /// `id` names the object until [`Runtime::unregister_globals`] (the address of its host table).
     pub fn register_globals(&self, id: u64, globals: Vec<Global>) {

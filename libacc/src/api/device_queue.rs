@@ -1,8 +1,8 @@
 //! Queues of a device that is named by its number, and waiting for any of several queues (OpenACC 3.3, 3.2.9 to 3.2.12).
 
 use super::SYNC;
-use super::queue::waiting;
 use crate::door::{enter, routine};
+use crate::prof::{self, Construct};
 use accord_runtime::AnyDone;
 use accord_types::Result;
 use std::time::Duration;
@@ -19,10 +19,10 @@ routine! {
         |runtime, local| Ok(i32::from(runtime.async_test_all_device(local, num)?));
     /// Waits for a queue of a device (3.2.10).
     fn acc_wait_device(queue: i32, num: i32) =
-        |runtime, local| waiting(runtime, local, |local| runtime.wait_device(local, queue, SYNC, num));
+        |runtime, local| runtime.wait_device(local, queue, SYNC, num);
     /// Waits for all queues of a device (3.2.10).
     fn acc_wait_all_device(num: i32) =
-        |runtime, local| waiting(runtime, local, |local| runtime.wait_all_device(local, SYNC, num));
+        |runtime, local| runtime.wait_all_device(local, SYNC, num);
     /// Makes `queue` of a device wait for its queue `waited` (3.2.11).
     fn acc_wait_device_async(waited: i32, queue: i32, num: i32) =
         |runtime, local| runtime.wait_device(local, waited, queue, num);
@@ -47,7 +47,7 @@ pub(crate) extern "C" fn acc_wait_any_device(count: i32, list: usize, num: i32) 
 fn wait_any(call: &'static str, count: i32, list: usize, num: Option<i32>) -> i32 {
     enter(call, |runtime, local| {
         let mut done = -1;
-        waiting(runtime, local, |local| -> Result<()> {
+        prof::around(prof::WAIT, Construct::RuntimeApi, SYNC, runtime, local, |local| -> Result<()> {
             let [mut pause, longest] = PAUSES;
             loop {
                 match runtime.wait_any(local, count, list, num)? {

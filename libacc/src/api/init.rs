@@ -2,16 +2,17 @@
 
 use super::device_type;
 use crate::door::routine;
+use crate::prof;
 
 routine! {
     /// Starts the devices of a type (3.2.7).
-    fn acc_init(kind: i32) = |runtime, local| runtime.init(local, device_type(kind)?);
+    fn acc_init(kind: i32) = |runtime, local| prof::asking(|| runtime.init(local, device_type(kind)?));
     /// Starts one device of a type, which becomes the current one (3.2.7).
     fn acc_init_device(num: i32, kind: i32) =
-        |runtime, local| runtime.init_device(local, num, device_type(kind)?);
+        |runtime, local| prof::asking(|| runtime.init_device(local, num, device_type(kind)?));
     /// Ends the use of the devices of a type (3.2.8).
-    fn acc_shutdown(kind: i32) = |runtime, local| runtime.shutdown(local, device_type(kind)?);
+    fn acc_shutdown(kind: i32) = |runtime, local| prof::asking(|| runtime.shutdown(local, device_type(kind)?));
     /// Ends the use of one device of a type (3.2.8).
     fn acc_shutdown_device(num: i32, kind: i32) =
-        |runtime, local| runtime.shutdown_device(local, num, device_type(kind)?);
+        |runtime, local| prof::asking(|| runtime.shutdown_device(local, num, device_type(kind)?));
 }

@@ -2,7 +2,7 @@
 
 use crate::door::enter_without_runtime;
 use crate::prof::{self, Kind};
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 /// `acc_prof_register` and `acc_prof_unregister`: event, callback, `acc_register_t`.
 pub(crate) type Register = extern "C" fn(i32, usize, i32);
@@ -43,10 +43,20 @@ extern "C" fn acc_callback_unregister(event: i32, callback: usize, kind: i32) {
     acc_prof_unregister(event, callback, kind);
 }
 
-/// Finds an inquiry function; the specification defines none.
+/// Finds an inquiry function by its name; null for any other. The specification defines none, Accord has
+/// [`accord_prof_place`].
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn acc_prof_lookup(_name: *const c_char) -> *mut c_void {
-    std::ptr::null_mut()
+pub(crate) extern "C" fn acc_prof_lookup(name: *const c_char) -> *mut c_void {
+    // SAFETY: the tool passes a terminated string or null.
+    let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
+    if name == Some(c"accord_prof_place") { accord_prof_place as *mut c_void } else { std::ptr::null_mut() }
+}
+
+/// Where the event happens whose callback this thread is in: device, node, queue (`accord_prof.h`). Null outside of
+/// callbacks. Valid until the callback returns; the names in it until the program ends.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn accord_prof_place() -> *const prof::Place {
+    prof::here()
 }
 
 /// A tool's entry; this one is for programs without a tool.

@@ -1,10 +1,6 @@
 //! Queues (OpenACC 3.3, 3.2.9 to 3.2.16) and their names of OpenACC 1.0.
 
-use super::SYNC;
 use crate::door::routine;
-use crate::prof::{self, Construct};
-use accord_runtime::{LocalThread, Runtime};
-use accord_types::Result;
 
 routine! {
     /// Whether a queue is done (3.2.9).
@@ -15,19 +11,19 @@ routine! {
         |runtime, local| Ok(i32::from(runtime.async_test_all(local)?));
     /// Waits for a queue (3.2.10).
     fn acc_wait(queue: i32) =
-        |runtime, local| waiting(runtime, local, |local| runtime.wait_queue(local, queue));
+        |runtime, local| runtime.wait_queue(local, queue);
     /// [`acc_wait`] of OpenACC 1.0.
     fn acc_async_wait(queue: i32) =
-        |runtime, local| waiting(runtime, local, |local| runtime.wait_queue(local, queue));
+        |runtime, local| runtime.wait_queue(local, queue);
     /// Makes `queue` wait for `waited` (3.2.11).
     fn acc_wait_async(waited: i32, queue: i32) =
         |runtime, local| runtime.wait_async(local, waited, queue);
     /// Waits for all queues (3.2.10).
     fn acc_wait_all() =
-        |runtime, local| waiting(runtime, local, |local| runtime.wait_all(local));
+        |runtime, local| runtime.wait_all(local);
     /// [`acc_wait_all`] of OpenACC 1.0.
     fn acc_async_wait_all() =
-        |runtime, local| waiting(runtime, local, |local| runtime.wait_all(local));
+        |runtime, local| runtime.wait_all(local);
     /// Makes a queue wait for all others (3.2.11).
     fn acc_wait_all_async(queue: i32) = |runtime, local| runtime.wait_all_async(local, queue);
     /// The queue of `async` without an argument (3.2.13).
@@ -35,13 +31,4 @@ routine! {
     /// The queue of `async` without an argument (3.2.14).
     fn acc_set_default_async(queue: i32) =
         |runtime, local| runtime.set_default_async(local, queue);
-}
-
-/// Tells profilers of a wait.
-pub(super) fn waiting(
-    runtime: &Runtime,
-    local: &mut LocalThread,
-    wait: impl FnOnce(&mut LocalThread) -> Result<()>,
-) -> Result<()> {
-    prof::around(prof::WAIT, Construct::RuntimeApi, SYNC, runtime, local, wait)
 }

@@ -1,9 +1,7 @@
 //! `GOACC_data_start` and `GOACC_data_end`: `data` and `host_data` (OpenACC 3.3, 2.6.5, 2.8).
 
 use super::entries;
-use crate::api::SYNC;
-use crate::door;
-use crate::prof::{self, Construct};
+use crate::{door, prof};
 
 /// A region starts. Device addresses for `use_device` come back in `hosts`.
 ///
@@ -14,16 +12,12 @@ unsafe extern "C" fn GOACC_data_start(dev: i32, n: usize, hosts: *mut usize, siz
     door::enter("data", |runtime, local| {
         // SAFETY: the caller's promise.
         let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
-        prof::around(prof::ENTER_DATA, Construct::Data, SYNC, runtime, local, |local| {
-            runtime.data_start(local, dev, &mut entries)
-        })
+        prof::data_start(&mut entries, runtime, local, |entries, local| runtime.data_start(local, dev, entries))
     });
 }
 
 /// The thread's innermost region ends.
 #[unsafe(no_mangle)]
 extern "C" fn GOACC_data_end() {
-    door::enter("end of data", |runtime, local| {
-        prof::around(prof::EXIT_DATA, Construct::Data, SYNC, runtime, local, |local| runtime.data_end(local))
-    });
+    door::enter("end of data", |runtime, local| prof::data_end(runtime, local, |local| runtime.data_end(local)));
 }

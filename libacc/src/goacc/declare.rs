@@ -1,7 +1,7 @@
 //! `GOACC_declare`: `declare` of local variables (OpenACC 3.3, 2.13).
 
 use super::entries;
-use crate::door;
+use crate::{door, prof};
 
 /// The variables' scope starts or ends.
 ///
@@ -12,6 +12,6 @@ unsafe extern "C" fn GOACC_declare(dev: i32, n: usize, hosts: *mut usize, sizes:
     door::enter("declare", |runtime, local| {
         // SAFETY: the caller's promise.
         let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
-        runtime.declare(local, dev, &mut entries)
+        prof::declare(&mut entries, runtime, local, |entries, local| runtime.declare(local, dev, entries))
     });
 }

@@ -4,7 +4,7 @@ use super::{entries, list};
 use crate::api::SYNC;
 use crate::prof::{self, Construct};
 use crate::{door, process, settings, thread};
-use accord_runtime::Placement;
+use accord_runtime::{Placement, on_host};
 
 /// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it
 /// calls [`end_host_region`].
@@ -24,8 +24,11 @@ pub(super) extern "C" fn parallel(
     door::enter("parallel", |runtime, local| {
         // SAFETY: GCC passes n elements of each array; the shim has gathered the tags.
         let (mut entries, tags) = unsafe { (entries(n, hosts, sizes, kinds), list(tag_count, tags)) };
-        let open =
-            prof::active().then(|| prof::start(prof::COMPUTE, Construct::Parallel, async_of(tags), runtime, local));
+        let open = prof::active().then(|| {
+            let async_ = async_of(tags);
+            let subject = if on_host(dev) { Some(prof::host(async_)) } else { runtime.subject(local, async_) };
+            prof::start(prof::COMPUTE, Construct::Parallel, async_, subject)
+        });
         match runtime.parallel(local, dev, function, &mut entries, tags)? {
             Placement::Device => {
                 if let Some(open) = open {

@@ -9,6 +9,6 @@ pub(super) extern "C" fn wait(async_: i32, wait_count: usize, waits: *const i32)
     door::enter("wait", |runtime, local| {
         // SAFETY: the shim has gathered the waits.
         let waits = unsafe { list(wait_count, waits) };
-        prof::around(prof::WAIT, Construct::Wait, async_, runtime, local, |local| runtime.wait(local, async_, waits))
+        prof::within(Construct::Wait, || runtime.wait(local, async_, waits))
     });
 }

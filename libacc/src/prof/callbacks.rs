@@ -1,13 +1,15 @@
 //! Who listens to what (OpenACC 3.3, 5.3 and 5.4).
 
-use super::info::{ApiInfo, Event, EventInfo, ProfInfo};
+use super::info::{Event, Records};
+use super::place;
 use crate::raw_lock::Locked;
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A tool's routine, as an address: comparing is all that is done with it besides calling.
 type Callback = usize;
-type Routine = unsafe extern "C" fn(*mut ProfInfo, *mut EventInfo, *mut ApiInfo);
+type Routine = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void);
 
 /// What a registration is meant to do (`acc_register_t`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,17 +38,21 @@ struct Entry {
     callback: Callback,
     registrations: u32,
     enabled: bool,
+    /// Later entries of one event have higher ones: a place in the list that stays while others come and go.
+    serial: u64,
 }
 
 struct Listeners {
-    /// By event number.
+    /// By event number, in the order of their serials.
     events: [Vec<Entry>; Event::COUNT as usize],
     enabled: [bool; Event::COUNT as usize],
+    serials: u64,
 }
 
 static LISTENERS: Locked<Listeners> = Locked::new(Listeners {
     events: [const { Vec::new() }; Event::COUNT as usize],
     enabled: [true; Event::COUNT as usize],
+    serials: 0,
 });
 
 /// Whether anybody listens to anything: all that a program without a tool pays for.
@@ -70,13 +76,15 @@ pub(crate) fn register(event: i32, callback: Callback, kind: Kind) {
         Kind::Register => {
             let Some(event) = index(event).filter(|_| callback != 0) else { return };
             LISTENERS.with(|listeners| {
+                listeners.serials += 1;
+                let serial = listeners.serials;
                 let entries = &mut listeners.events[event];
                 match entries.iter_mut().find(|entry| entry.callback == callback) {
                     Some(entry) => entry.registrations += 1,
-                    None => entries.push(Entry { callback, registrations: 1, enabled: true }),
+                    None => entries.push(Entry { callback, registrations: 1, enabled: true, serial }),
                 }
+                ACTIVE.store(true, Ordering::Relaxed);
             });
-            ACTIVE.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -89,7 +97,7 @@ pub(crate) fn unregister(event: i32, callback: Callback, kind: Kind) {
         Kind::Toggle => toggle(event, callback, false),
         Kind::Register => {
             let Some(event) = index(event) else { return };
-            let left = LISTENERS.with(|listeners| {
+            LISTENERS.with(|listeners| {
                 let entries = &mut listeners.events[event];
                 if let Some(at) = entries.iter().position(|entry| entry.callback == callback) {
                     entries[at].registrations -= 1;
@@ -97,9 +105,9 @@ pub(crate) fn unregister(event: i32, callback: Callback, kind: Kind) {
                         entries.remove(at);
                     }
                 }
-                listeners.events.iter().any(|entries| !entries.is_empty())
+                let left = listeners.events.iter().any(|entries| !entries.is_empty());
+                ACTIVE.store(left, Ordering::Relaxed);
             });
-            ACTIVE.store(left, Ordering::Relaxed);
         }
     }
 }
@@ -128,37 +136,55 @@ fn index(event: i32) -> Option<usize> {
     (1..Event::COUNT).contains(&event).then_some(event as usize)
 }
 
-/// Calls an event's callbacks, outside of the lock: they may register others.
-pub(super) fn call(event: Event, prof: &mut ProfInfo, info: &mut EventInfo, api: &mut ApiInfo) {
-    if !active() {
-        return;
-    }
-    for callback in listening(event) {
+/// Calls an event's callbacks, outside of the lock: they may register and remove others, which counts at
+/// once (5.4.3). End events call theirs in reverse, so that one that is added meanwhile is not among them.
+pub(super) fn call(event: Event, records: &mut Records) {
+    records.point();
+    let Records { prof, event: info, api, place } = records;
+    let mut last = None;
+    while let Some((serial, callback)) = next(event, last) {
+        last = Some(serial);
         // SAFETY: a tool registered this address as a routine of this type.
         let routine: Routine = unsafe { std::mem::transmute::<usize, Routine>(callback) };
-        // SAFETY: the records are valid during the call.
-        unsafe { routine(prof, info, api) };
+        let _here = place::enter(place);
+        // SAFETY: the records are valid during the call, in the layouts of acc_prof.h.
+        unsafe { routine((&raw mut *prof).cast(), (&raw mut *info).cast(), (&raw mut *api).cast()) };
     }
 }
 
-fn listening(event: Event) -> Vec<Callback> {
+/// The enabled callback after the one with serial `last`; the first one without.
+fn next(event: Event, last: Option<u64>) -> Option<(u64, Callback)> {
+    if !active() {
+        return None;
+    }
     LISTENERS.with(|listeners| {
         let number = event as usize;
         if !listeners.enabled[number] {
-            return Vec::new();
+            return None;
         }
-        let enabled = listeners.events[number].iter().filter(|entry| entry.enabled);
-        let mut callbacks: Vec<_> = enabled.map(|entry| entry.callback).collect();
-        if event.is_end() {
-            callbacks.reverse();
-        }
-        callbacks
+        let mut entries = listeners.events[number].iter().filter(|entry| entry.enabled);
+        let found = if event.is_end() {
+            entries.rfind(|entry| last.is_none_or(|last| entry.serial < last))
+        } else {
+            entries.find(|entry| last.is_none_or(|last| entry.serial > last))
+        };
+        found.map(|entry| (entry.serial, entry.callback))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn listening(event: Event) -> Vec<Callback> {
+        let mut last = None;
+        std::iter::from_fn(|| {
+            let (serial, callback) = next(event, last)?;
+            last = Some(serial);
+            Some(callback)
+        })
+        .collect()
+    }
 
     /// One test: the list is the process's.
     #[test]
@@ -179,6 +205,21 @@ mod tests {
         unregister(start as i32, 1, Kind::Register);
         assert_eq!(listening(start), [2]);
 
+        // While an event is under way: at its start the new one comes last, at its end not at all.
+        let (first, _) = next(start, None).unwrap();
+        register(start as i32, 7, Kind::Register);
+        assert_eq!(next(start, Some(first)).map(|next| next.1), Some(7));
+        unregister(start as i32, 7, Kind::Register);
+        assert_eq!(next(start, Some(first)), None);
+        let (first, _) = next(end, None).unwrap();
+        register(end as i32, 7, Kind::Register);
+        assert_eq!(next(end, Some(first)).map(|next| next.1), Some(1));
+        unregister(end as i32, 1, Kind::Register);
+        unregister(end as i32, 1, Kind::Register);
+        assert_eq!(next(end, Some(first)), None, "it was removed before its turn");
+        unregister(end as i32, 7, Kind::Register);
+        register(end as i32, 1, Kind::Register);
+
         unregister(end as i32, 2, Kind::Toggle);
         assert_eq!(listening(end), [1]);
         unregister(end as i32, 0, Kind::Toggle);
@@ -194,7 +235,7 @@ mod tests {
         register(-1, 3, Kind::Register);
         register(Event::COUNT, 3, Kind::Register);
         unregister(start as i32, 2, Kind::Register);
-        for callback in [1, 1, 2] {
+        for callback in [1, 2] {
             unregister(end as i32, callback, Kind::Register);
         }
         assert!(!active());

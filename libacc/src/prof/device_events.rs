@@ -1,8 +1,8 @@
 //! Events of what constructs do on devices: the runtime's notices as callbacks (OpenACC 3.3, 5.1).
 
-use super::info::{ApiInfo, Event, EventInfo, ProfInfo};
-use super::{Open, callbacks, parent};
-use accord_runtime::prof::{Happening, Notice, Observer};
+use super::info::{Event, EventInfo, Records};
+use super::{Open, asked_for, callbacks, kernels, parent};
+use accord_runtime::prof::{Happening, Notice, Observer, Subject};
 use std::cell::RefCell;
 
 /// Turns notices into calls of the tools' routines.
@@ -28,17 +28,19 @@ impl Observer for Tools {
             }
             return;
         }
-        let kind = notice.device_type as i32;
-        let num = i32::try_from(notice.device.0).unwrap_or(super::info::UNKNOWN);
-        // The queues of GCC's negative async values have the same bits.
-        let queue = notice.queue.0.cast_signed();
-        let mut prof = ProfInfo::new(event, kind, num, queue);
-        let mut info = event_info(event, notice);
-        let mut api = ApiInfo::new(kind);
-        callbacks::call(event, &mut prof, &mut info, &mut api);
+        let subject = Subject {
+            device_type: notice.device_type,
+            device: notice.device,
+            index: Some(notice.index),
+            handles: notice.handles,
+            queue: notice.queue,
+        };
+        let async_ = notice.queue.0.cast_signed();
+        let mut records = Records::new(event, event_info(event, notice), Some(&subject), async_);
+        callbacks::call(event, &mut records);
         if let Some(end) = end {
             let outer = parent();
-            OPEN.with_borrow_mut(|open| open.push(Open { end, prof, event: info, api, outer }));
+            OPEN.with_borrow_mut(|open| open.push(Open { end, records, outer }));
         }
     }
 }
@@ -48,7 +50,7 @@ fn event_info(event: Event, notice: &Notice) -> EventInfo {
     match notice.what {
         Happening::LaunchStart => {
             let dims = [notice.dims.gangs, notice.dims.workers, notice.dims.vector].map(u64::from);
-            info.launch(dims)
+            info.launch(kernels::name(notice.function), dims)
         }
         Happening::Create
         | Happening::Delete
@@ -56,7 +58,10 @@ fn event_info(event: Event, notice: &Notice) -> EventInfo {
         | Happening::Free
         | Happening::UploadStart
         | Happening::DownloadStart => info.data(notice.bytes, notice.host, notice.address),
-        _ => info.implicit(),
+        Happening::DeviceInitStart | Happening::DeviceShutdownStart if asked_for() => info,
+        Happening::DeviceInitStart | Happening::DeviceShutdownStart => info.implicit(),
+        _ if notice.implicit => info.implicit(),
+        _ => info,
     }
 }
 

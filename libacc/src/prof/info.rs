@@ -1,6 +1,9 @@
 //! The records that callbacks get (OpenACC 3.3, 5.2), as GCC lays them out.
 
-use std::ffi::{c_char, c_void};
+use super::place::Place;
+use crate::thread;
+use accord_runtime::prof::{Handles, Subject};
+use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
 
 /// Events (5.1), with GCC's numbers.
@@ -65,6 +68,8 @@ pub(crate) enum Construct {
     Data = 3,
     EnterData = 4,
     ExitData = 5,
+    HostData = 6,
+    Declare = 8,
     Update = 12,
     Wait = 14,
     RuntimeApi = 15,
@@ -95,17 +100,16 @@ pub(crate) struct ProfInfo {
 }
 
 impl ProfInfo {
-    pub(super) fn new(event: Event, kind: i32, num: i32, async_: i32) -> Self {
+    fn new(event: Event, kind: i32, num: i32, async_: i32, queue: i32) -> Self {
         Self {
             event_type: event as i32,
             valid_bytes: size_of::<Self>() as i32,
             version: VERSION,
             device_type: kind,
             device_number: num,
-            // SAFETY: has no preconditions.
-            thread_id: unsafe { libc::gettid() },
+            thread_id: thread::id(),
             async_: i64::from(async_),
-            async_queue: i64::from(async_),
+            async_queue: i64::from(queue),
             src_file: null(),
             func_name: null(),
             line_no: UNKNOWN,
@@ -113,10 +117,6 @@ impl ProfInfo {
             func_line_no: UNKNOWN,
             func_end_line_no: UNKNOWN,
         }
-    }
-
-    pub(super) fn set_event(&mut self, event: Event) {
-        self.event_type = event as i32;
     }
 }
 
@@ -161,15 +161,11 @@ impl EventInfo {
         self
     }
 
-    /// As `acc_launch_event_info`: gangs, workers and vector length. The kernel's name is not known here.
-    pub(super) fn launch(mut self, [gangs, workers, vector]: [u64; 3]) -> Self {
+    /// As `acc_launch_event_info`: the kernel's name; gangs, workers and vector length.
+    pub(super) fn launch(mut self, name: &'static CStr, [gangs, workers, vector]: [u64; 3]) -> Self {
         self.valid_bytes = Self::LONG_BYTES;
-        self.rest = [0, gangs, workers, vector];
+        self.rest = [name.as_ptr() as u64, gangs, workers, vector];
         self
-    }
-
-    pub(super) fn set_event(&mut self, event: Event) {
-        self.event_type = event as i32;
     }
 }
 
@@ -186,17 +182,72 @@ pub(crate) struct ApiInfo {
 }
 
 impl ApiInfo {
-    pub(super) fn new(kind: i32) -> Self {
-        /// `acc_device_api_none`: there are no handles of another API.
-        const API_NONE: i32 = 0;
+    fn new(kind: i32) -> Self {
         Self {
-            device_api: API_NONE,
+            device_api: Self::NONE,
             valid_bytes: size_of::<Self>() as i32,
             device_type: kind,
             vendor: UNKNOWN,
             device_handle: null(),
             context_handle: null(),
             async_handle: null(),
+        }
+    }
+}
+
+impl ApiInfo {
+    /// `acc_device_api_none`: there are no handles of another API.
+    const NONE: i32 = 0;
+    /// `acc_device_api_cuda`
+    const CUDA: i32 = 1;
+}
+
+/// What one event's callbacks get. Start and end of a pair share them, so that a tool finds its `tool_info` again.
+pub(crate) struct Records {
+    pub(super) prof: ProfInfo,
+    pub(super) event: EventInfo,
+    pub(super) api: ApiInfo,
+    pub(super) place: Place,
+}
+
+impl Records {
+    /// Of an event about `subject`; none is no device at all. `async_` is the construct's argument.
+    pub(super) fn new(event: Event, info: EventInfo, subject: Option<&Subject>, async_: i32) -> Self {
+        let kind = subject.map_or(0, |subject| subject.device_type as i32);
+        let num = subject.and_then(|subject| i32::try_from(subject.device.0).ok()).unwrap_or(UNKNOWN);
+        // The queues of GCC's negative async values have the same bits.
+        let queue = subject.map_or(async_, |subject| subject.queue.0.cast_signed());
+        Self {
+            prof: ProfInfo::new(event, kind, num, async_, queue),
+            event: info,
+            api: ApiInfo::new(kind),
+            place: Place::new(subject.and_then(|subject| subject.index), queue),
+        }
+        .with_handles(subject.and_then(|subject| subject.handles))
+    }
+
+    fn with_handles(mut self, handles: Option<Handles>) -> Self {
+        if self.place.is_gpu() {
+            self.api.device_api = ApiInfo::CUDA;
+        }
+        if let Some(handles) = handles {
+            self.place.cuda_device = handles.device;
+            self.api.context_handle = handles.context as *const c_void;
+            self.api.async_handle = handles.stream as *const c_void;
+        }
+        self
+    }
+
+    /// The records of an event pair's end.
+    pub(super) fn set_event(&mut self, event: Event) {
+        self.prof.event_type = event as i32;
+        self.event.event_type = event as i32;
+    }
+
+    /// Lets the records point to each other, where they are now and stay during the callbacks.
+    pub(super) fn point(&mut self) {
+        if self.place.cuda_device >= 0 {
+            self.api.device_handle = (&raw const self.place.cuda_device).cast();
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Profiling libraries (OpenACC 3.3, 5.3): `ACC_PROFLIB`, and the program's own.
+//! Profiling libraries (OpenACC 3.3, 5.3): `ACC_PROFLIB`, those that are preloaded or linked, and the program's own.
 
 use crate::api::prof;
-use crate::{loader, report, settings};
+use crate::{elf, loader, report, settings};
 use accord_types::settings as names;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::Once;
@@ -12,30 +12,73 @@ type RegisterLibrary = unsafe extern "C" fn(prof::Register, prof::Register, prof
 const ENTRY: &CStr = c"acc_register_library";
 
 /// Loads the libraries of `ACC_PROFLIB`, once. Where libgomp is there too, it has done so when it
-/// was loaded, and has given the tools this library's routines: it finds them under the same names.
+/// was loaded, and has given the tools this library's routines: it finds them under the same names. It does not know
+/// the variable's other names.
 pub(crate) fn load_libraries() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let Some(list) = settings::value(names::ACC_PROFLIB) else { return };
-        if has_libgomp() {
+        let Some((variable, list)) = settings::found(names::ACC_PROFLIB) else { return };
+        if variable == names::ACC_PROFLIB.name && has_libgomp() {
             return;
         }
         for path in list.split(';').filter(|path| !path.is_empty()) {
-            load(path);
+            load(variable, path);
         }
     });
 }
 
-/// Calls the program's own `acc_register_library`, if the dynamic linker can see one.
-pub(crate) fn load_program_library() {
+/// Calls `acc_register_library` of every library that came with the program, and the program's own. The dynamic linker's
+/// first one is this library's own if it was preloaded before a tool, so each object is asked.
+pub(crate) fn load_program_libraries() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the name is terminated.
-        let entry = unsafe { libc::dlsym(libc::RTLD_DEFAULT, ENTRY.as_ptr()) };
-        if is_a_tools(entry) {
-            register(entry);
+        let loaded_by_name: Vec<String> = settings::found(names::ACC_PROFLIB)
+            .map(|(_, list)| list.split(';').filter_map(canonical).collect())
+            .unwrap_or_default();
+        for object in loader::objects() {
+            if !loaded_by_name.contains(&object.path)
+                && let Some(entry) = entry_of(&object)
+            {
+                register(entry);
+            }
         }
     });
+}
+
+fn canonical(path: &str) -> Option<String> {
+    Some(std::fs::canonicalize(path).ok()?.display().to_string())
+}
+
+/// The entry that an object itself defines, unless it is this library or libgomp.
+fn entry_of(object: &loader::LoadedObject) -> Option<*mut c_void> {
+    let here = loader::holding(entry_of as *const () as usize);
+    if is_libgomp(&object.path) || here.is_some_and(|here| here.base == object.base) {
+        return None;
+    }
+    if !object.names(ENTRY.to_bytes()) {
+        // An executable exports the routine only if it was linked so.
+        let offset = object.executable.then(|| elf::function(&object.file, ENTRY.to_bytes())).flatten()?;
+        return Some((object.base + usize::try_from(offset).ok()?) as *mut c_void);
+    }
+    let name = if object.executable { None } else { Some(CString::new(object.path.as_str()).ok()?) };
+    // SAFETY: the name is terminated or null; nothing new is loaded.
+    let handle = unsafe {
+        libc::dlopen(name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr()), libc::RTLD_LAZY | libc::RTLD_NOLOAD)
+    };
+    if handle.is_null() {
+        return None;
+    }
+    // SAFETY: the handle is open; the name is terminated.
+    let entry = unsafe { libc::dlsym(handle, ENTRY.as_ptr()) };
+    // SAFETY: gives back what dlopen took.
+    unsafe { libc::dlclose(handle) };
+    // Another object's may have been found through this one.
+    let own = object.span.contains(&(entry as usize));
+    if !own && object.executable {
+        let offset = elf::function(&object.file, ENTRY.to_bytes())?;
+        return Some((object.base + usize::try_from(offset).ok()?) as *mut c_void);
+    }
+    own.then_some(entry)
 }
 
 /// Whether an entry is neither this library's own, which programs without a tool find, nor
@@ -43,7 +86,11 @@ pub(crate) fn load_program_library() {
 fn is_a_tools(entry: *mut c_void) -> bool {
     let here = loader::holding(is_a_tools as *const () as usize);
     let holder = loader::holding(entry as usize);
-    holder.is_some_and(|holder| !holder.path.contains("libgomp") && here.is_none_or(|here| here.base != holder.base))
+    holder.is_some_and(|holder| !is_libgomp(&holder.path) && here.is_none_or(|here| here.base != holder.base))
+}
+
+fn is_libgomp(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|file| file.starts_with("libgomp.so"))
 }
 
 fn has_libgomp() -> bool {
@@ -57,7 +104,7 @@ fn has_libgomp() -> bool {
     true
 }
 
-fn load(path: &str) {
+fn load(variable: &str, path: &str) {
     let Ok(name) = CString::new(path) else { return };
     // SAFETY: the user named the library to be loaded; its constructors run here.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY) };
@@ -70,7 +117,7 @@ fn load(path: &str) {
             // SAFETY: as above.
             unsafe { CStr::from_ptr(why) }.to_string_lossy()
         };
-        report::print(&format!("accord: ACC_PROFLIB: {why}; the program runs without this library\n"));
+        report::print(&format!("accord: {variable}: {why}; the program runs without this library\n"));
         return;
     }
     // SAFETY: the library stays loaded.

@@ -1,29 +1,36 @@
 //! The profiling interface (OpenACC 3.3, chapter 5), with the layouts of GCC's `acc_prof.h`.
 //!
 //! Events of constructs and of the session are raised here, at the border. Events of single
-//! allocations, uploads, downloads and launches come from the runtime's notices.
+//! allocations, uploads, downloads, launches and waits come from the runtime's notices.
 
 mod callbacks;
 mod device_events;
 mod info;
+mod kernels;
 mod library;
+mod place;
+mod regions;
 
 pub(crate) use callbacks::{Kind, active, register, unregister};
 pub(crate) use info::{Construct, Event};
-pub(crate) use library::{load_libraries, load_program_library};
+pub(crate) use kernels::forget;
+pub(crate) use library::{load_libraries, load_program_libraries};
+pub(crate) use place::{Place, here};
+pub(crate) use regions::{data_end, data_start, declare};
 
+use accord_runtime::ports::{HostMemory, Port};
+use accord_runtime::prof::Subject;
 use accord_runtime::{LocalThread, Runtime};
-use accord_types::Result;
-use info::{ApiInfo, EventInfo, ProfInfo};
+use accord_types::{DeviceNum, DeviceType, QueueId, Result};
+use info::{EventInfo, Records};
 use std::cell::Cell;
+use std::sync::{Arc, OnceLock};
 
-/// An event pair whose end has not come. The same record is passed to callbacks of the start and the
+/// An event pair whose end has not come. The same records are passed to callbacks of the start and the
 /// end, so that a tool finds its `tool_info` again.
 pub(crate) struct Open {
     end: Event,
-    prof: ProfInfo,
-    event: EventInfo,
-    api: ApiInfo,
+    records: Records,
     /// The construct around it.
     outer: Construct,
 }
@@ -31,16 +38,45 @@ pub(crate) struct Open {
 thread_local! {
     /// The construct that this thread is in: the parent of what happens on devices.
     static PARENT: Cell<Construct> = const { Cell::new(Construct::RuntimeApi) };
+    /// This thread is in a routine that is there to start or end devices.
+    static ASKED_FOR: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lets tools see what happens on the devices of `runtime`.
-pub(crate) fn watch(runtime: &Runtime) {
+/// Where names of regions come from.
+static HOST: OnceLock<Box<dyn HostMemory>> = OnceLock::new();
+
+/// Lets tools see what happens on the devices of `runtime`, which are behind `ports`.
+pub(crate) fn watch(runtime: &Runtime, ports: &[Arc<dyn Port>], host: Box<dyn HostMemory>) {
+    // A forked child finds the same regions where its parent did.
+    let _ = HOST.set(host);
+    place::set_devices(ports);
     runtime.observe(Box::new(device_events::Tools));
 }
 
 /// The construct that this thread is in.
 fn parent() -> Construct {
     PARENT.get()
+}
+
+/// Whether the program asks for the start or end of a device.
+fn asked_for() -> bool {
+    ASKED_FOR.get()
+}
+
+/// Runs a routine that is there to start or end devices: their events are not implicit.
+pub(crate) fn asking<R>(body: impl FnOnce() -> R) -> R {
+    let before = ASKED_FOR.replace(true);
+    let result = body();
+    ASKED_FOR.set(before);
+    result
+}
+
+/// Runs `body` as a part of `construct`, which has no events of its own.
+pub(crate) fn within<R>(construct: Construct, body: impl FnOnce() -> R) -> R {
+    let outer = PARENT.replace(construct);
+    let result = body();
+    PARENT.set(outer);
+    result
 }
 
 /// The pairs of events that constructs and waits raise.
@@ -65,45 +101,40 @@ pub(crate) fn around<R>(
     if !active() {
         return body(local);
     }
-    let open = start(pair, construct, async_, runtime, local);
+    let open = start(pair, construct, async_, runtime.subject(local, async_));
     let result = body(local);
     open.end();
     result
 }
 
 /// Raises the start of an event pair. To be called while [`active`].
-pub(crate) fn start(pair: Pair, construct: Construct, async_: i32, runtime: &Runtime, local: &mut LocalThread) -> Open {
-    // A device that can't be named is not the profiler's to report.
-    let kind = runtime.get_device_type(local);
-    let num = kind.as_ref().ok().and_then(|kind| runtime.get_device_num(local, *kind).ok());
-    let kind = kind.map_or(0, |kind| kind as i32);
-    let num = num.and_then(|num| i32::try_from(num).ok()).unwrap_or(info::UNKNOWN);
-    let mut open = Open {
-        end: pair.1,
-        prof: ProfInfo::new(pair.0, kind, num, async_),
-        event: EventInfo::new(pair.0, construct),
-        api: ApiInfo::new(kind),
-        outer: PARENT.replace(construct),
-    };
-    callbacks::call(pair.0, &mut open.prof, &mut open.event, &mut open.api);
+/// A device that can't be named is not the profiler's to report.
+pub(crate) fn start(pair: Pair, construct: Construct, async_: i32, subject: Option<Subject>) -> Open {
+    let records = Records::new(pair.0, EventInfo::new(pair.0, construct), subject.as_ref(), async_);
+    let mut open = Open { end: pair.1, records, outer: PARENT.replace(construct) };
+    callbacks::call(pair.0, &mut open.records);
     open
+}
+
+/// The host, where a construct runs whose condition says so.
+pub(crate) fn host(async_: i32) -> Subject {
+    let queue = QueueId(async_.cast_unsigned());
+    Subject { device_type: DeviceType::Host, device: DeviceNum(0), index: None, handles: None, queue }
 }
 
 /// Raises an event of the session that belongs to no device.
 pub(crate) fn once(event: Event, construct: Construct) {
     if active() {
-        let mut prof = ProfInfo::new(event, 0, info::UNKNOWN, crate::api::SYNC);
-        let (mut info, mut api) = (EventInfo::new(event, construct), ApiInfo::new(0));
-        callbacks::call(event, &mut prof, &mut info, &mut api);
+        let mut records = Records::new(event, EventInfo::new(event, construct), None, crate::api::SYNC);
+        callbacks::call(event, &mut records);
     }
 }
 
 impl Open {
     /// Raises the end.
     pub(crate) fn end(mut self) {
-        self.prof.set_event(self.end);
-        self.event.set_event(self.end);
-        callbacks::call(self.end, &mut self.prof, &mut self.event, &mut self.api);
+        self.records.set_event(self.end);
+        callbacks::call(self.end, &mut self.records);
         PARENT.set(self.outer);
     }
 }

@@ -16,14 +16,14 @@ void acc_register_library(acc_prof_reg reg, acc_prof_reg unreg, acc_prof_lookup_
 {
     (void)unreg;
     (void)lookup;
-    registered = 1;
+    registered++;
     reg(acc_ev_compute_construct_start, count, acc_reg);
     reg(acc_ev_update_start, count, acc_reg);
 }
 
 __attribute__((destructor)) static void say(void)
 {
-    if (!registered)
+    if (registered != 1)
         return;
     printf("proflib: %d compute constructs, %d updates\n", constructs, updates);
     fflush(stdout);

@@ -125,6 +125,20 @@ impl CudaDevice {
         Ok(stream.raw.expose_provenance())
     }
 
+    /// The driver's stream behind a stream, for looking at only.
+    ///
+    /// # Errors
+    /// If there is no such stream.
+    pub fn raw_stream(&self, stream: StreamId) -> Result<usize> {
+        Ok(self.stream(stream)?.raw.expose_provenance())
+    }
+
+    /// What a launch with these dimensions will have; as they are if the launch will fail.
+    pub fn grid(&self, function: FunctionHandle, dims: LaunchDims) -> LaunchDims {
+        let chosen = self.shared.functions.get(function.0).and_then(|function| launch::choose(function, dims).ok());
+        chosen.map_or(dims, |grid| LaunchDims { gangs: grid.gangs, workers: grid.workers, vector: grid.vector })
+    }
+
     /// A stream of the program's as one of this device's (`acc_set_cuda_stream`). It stays the program's to destroy.
     ///
     /// # Errors

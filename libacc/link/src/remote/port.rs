@@ -5,6 +5,7 @@ use super::link::Link;
 use super::live::Live;
 use super::receiver::{Reply, Want};
 use crate::host_copy::{self, Changed};
+use crate::local::ONE_THREAD;
 use accord_device::cpu;
 use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::wire::{self, Command, Position};
@@ -13,6 +14,7 @@ use accord_types::{
     ArgBlock, DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
     HostRange, ImageRef, LaunchDims, QueueId, Result, Seq, TransferId,
 };
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -32,6 +34,8 @@ pub(crate) struct RemotePort {
     memory: u64,
     /// Between start and shutdown.
     live: RwLock<Option<Arc<Live>>>,
+    /// Launch dimensions that the compiler has fixed, by function, for observers.
+    fixed: Mutex<HashMap<u64, [u32; 3]>>,
     /// For messages.
     name: String,
     /// Told when the device is started.
@@ -49,7 +53,8 @@ impl RemotePort {
     ) -> Self {
         let memory = if quota == 0 { info.memory } else { info.memory.min(quota) };
         let name = format!("{} {}", device_type.name(), num.0);
-        Self { link, info, device_type, addresses: Mutex::default(), memory, live: RwLock::default(), name, started }
+        let (addresses, fixed) = (Mutex::default(), Mutex::default());
+        Self { link, info, device_type, addresses, memory, live: RwLock::default(), fixed, name, started }
     }
 
     /// The device's ordinal on its node.
@@ -183,6 +188,10 @@ impl Port for RemotePort {
 
     fn device_type(&self) -> DeviceType {
         self.device_type
+    }
+
+    fn is_remote(&self) -> bool {
+        true
     }
 
     fn addresses(&self) -> (DevicePtr, u64) {
@@ -337,12 +346,33 @@ impl Port for RemotePort {
         live.send(core, queue)
     }
 
+    fn grid(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>, dims: LaunchDims) -> LaunchDims {
+        if self.info.kind == DeviceKind::Cpu {
+            return ONE_THREAD;
+        }
+        // What the compiler has fixed is in the program's own image; the rest is chosen where the device is.
+        let find = || {
+            let kernel = spec().ok()?.kernel?;
+            let image = self.live().ok()?.spec.images.get(kernel.image)?;
+            Some(image.functions.get(kernel.index as usize)?.dims.map(u32::from))
+        };
+        let mut known = self.fixed.lock().unwrap_or_else(PoisonError::into_inner);
+        let [gangs, workers, vector] = *known.entry(key).or_insert_with(|| find().unwrap_or_default());
+        let pick = |fixed: u32, asked: u32| if fixed == 0 { asked } else { fixed };
+        LaunchDims {
+            gangs: pick(gangs, dims.gangs),
+            workers: pick(workers, dims.workers),
+            vector: pick(vector, dims.vector),
+        }
+    }
+
     fn forget_functions(&self, keys: Range<u64>) {
         if let Ok(live) = self.live()
             && let Ok(state) = live.core().device(self.device())
         {
             state.forget_functions(&keys);
         }
+        self.fixed.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !keys.contains(key));
     }
 
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {

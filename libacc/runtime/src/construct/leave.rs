@@ -93,7 +93,9 @@ impl Leaving<'_> {
             let (bytes, holders) = self.state.memory.holders(block);
             let left = self.plan.frees.iter().filter(|free| **free == block).count();
             if left == holders as usize {
-                self.plan.ends.push(Happened { what: Happening::Free, host: 0, address: block, bytes });
+                let deleted = self.plan.ends.last().filter(|last| last.address == block);
+                let host = deleted.map_or(0, |last| last.host);
+                self.plan.ends.push(Happened { what: Happening::Free, host, address: block, bytes });
             }
         }
     }

@@ -299,6 +299,9 @@ impl Mapping<'_, '_> {
         let id = self.state.table.insert(entry);
         if self.plan.watched {
             let (host, bytes) = (range.start, range.len as u64);
+            if let Some(alloc) = self.plan.begins.last_mut().filter(|last| last.address == device) {
+                alloc.host = host;
+            }
             self.plan.begins.push(Happened { what: Happening::Create, host, address: device, bytes });
         }
         self.hold(id, range, data);

@@ -108,6 +108,6 @@ impl Region {
 
 /// The `dev` word of a call holds flags with all bits turned around: an `if` clause that is false,
 /// or a `self` clause that is true, mean the host.
-pub(crate) fn on_host(dev: i32) -> bool {
+pub fn on_host(dev: i32) -> bool {
     !dev & 3 != 0
 }

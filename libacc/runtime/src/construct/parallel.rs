@@ -70,8 +70,9 @@ impl Runtime {
             self.data_of_construct(&issue, plan, true, &plan.before)?;
             loans.copy_in(&*device.port, queue)?;
             let spec = || self.host.function(function);
+            let grid = if plan.watched { device.port.grid(function as u64, &spec, dims) } else { dims };
             let launched = |notice: &mut Notice| {
-                *notice = Notice { queue, function, dims, ..*notice };
+                *notice = Notice { queue, function, dims: grid, ..*notice };
             };
             if plan.watched {
                 device.tell(Happening::LaunchStart, launched);
@@ -112,7 +113,8 @@ impl Runtime {
         } else {
             (Happening::ExitDataStart, Happening::ExitDataEnd)
         };
-        issue.device.tell(start, |notice| notice.queue = issue.queue);
+        let told = |notice: &mut Notice| (notice.queue, notice.implicit) = (issue.queue, true);
+        issue.device.tell(start, told);
         if enter {
             issue.tell(&plan.begins);
         }
@@ -120,7 +122,7 @@ impl Runtime {
         if !enter {
             issue.tell(&plan.ends);
         }
-        issue.device.tell(end, |notice| notice.queue = issue.queue);
+        issue.device.tell(end, told);
         sent
     }
 }

@@ -84,7 +84,7 @@ impl Runtime {
     ) -> Result<()> {
         if queue == QueueId::SYNC {
             drop(queues);
-            return device.wait(&others);
+            return device.wait_asked(&others);
         }
         for other in &others {
             device.port.wait_queue(queue, *other).map_err(|error| device.place(error).queue(queue))?;

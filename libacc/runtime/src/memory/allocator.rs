@@ -66,6 +66,8 @@ struct Free {
 
 struct Used {
     len: u64,
+    /// As it was asked for.
+    bytes: u64,
     purpose: Purpose,
     shares: u32,
 }
@@ -122,7 +124,7 @@ impl Allocator {
                 waits.push(other);
             }
         }
-        self.carve(start, len, purpose);
+        self.carve(start, len, bytes, purpose);
         Ok(DevicePtr(start))
     }
 
@@ -150,7 +152,7 @@ impl Allocator {
 
     /// Length of a block and its number of holders.
     pub(crate) fn holders(&self, block: DevicePtr) -> (u64, u32) {
-        self.used.get(&block.0).map_or((0, 0), |used| (used.len, used.shares))
+        self.used.get(&block.0).map_or((0, 0), |used| (used.bytes, used.shares))
     }
 
     /// The block of `acc_malloc` that starts here.
@@ -354,12 +356,12 @@ impl Allocator {
     }
 
     /// Takes `len` bytes from the free block at `start`.
-    fn carve(&mut self, start: u64, len: u64, purpose: Purpose) {
+    fn carve(&mut self, start: u64, len: u64, bytes: u64, purpose: Purpose) {
         let Some(free) = self.take_free(start) else { return };
         if free.len > len {
             self.put_free(start + len, Free { len: free.len - len, after: free.after });
         }
-        self.used.insert(start, Used { len, purpose, shares: 1 });
+        self.used.insert(start, Used { len, bytes, purpose, shares: 1 });
     }
 
     /// Adds a free block, joined with neighbours that wait for the same; its start then.

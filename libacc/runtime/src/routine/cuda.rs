@@ -1,9 +1,11 @@
 //! CUDA's own objects (OpenACC 3.3, A.2.1): for programs that also call CUDA or its libraries.
 
 use crate::device::Device;
+use crate::icv::Current;
 use crate::ports::CudaObjects;
+use crate::prof::Subject;
 use crate::{LocalThread, Runtime};
-use accord_types::{Error, Result};
+use accord_types::{AsyncArg, DeviceNum, DeviceType, Error, QueueId, Result};
 
 impl Runtime {
     /// `acc_get_current_cuda_device`: the driver's number; none for other devices.
@@ -49,6 +51,21 @@ impl Runtime {
             Ok(true)
         };
         set(t).map_err(|error: Error| error.call("acc_set_cuda_stream"))
+    }
+
+    /// What an observer of this thread's next construct is to know, with the construct's async-argument. Starts nothing.
+    pub fn subject(&self, t: &mut LocalThread, async_: i32) -> Option<Subject> {
+        let queue = AsyncArg::from_raw(async_).map_or(QueueId::SYNC, |arg| t.queue(arg));
+        Some(match self.current(t).ok()? {
+            Current::Host => {
+                Subject { device_type: DeviceType::Host, device: DeviceNum(0), index: None, handles: None, queue }
+            }
+            Current::Device(index) => {
+                let device = &self.devices[index];
+                let (device_type, num) = (device.device_type, device.num);
+                Subject { device_type, device: num, index: Some(index), handles: device.handles(queue), queue }
+            }
+        })
     }
 
     fn with_cuda<R>(

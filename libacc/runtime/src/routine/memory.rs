@@ -169,7 +169,7 @@ impl Runtime {
             .copy_between(queue, source.index, from, target.index, to, len)
             .map_err(|error| source.place(error).queue(queue))?;
         issue.filled(&[], false);
-        if queue == QueueId::SYNC { source.wait(&[queue]) } else { Ok(()) }
+        if queue == QueueId::SYNC { source.wait_told(queue) } else { Ok(()) }
     }
 
     fn copy_within(&self, device: &Device, queue: QueueId, to: DevicePtr, from: DevicePtr, len: u64) -> Result<()> {

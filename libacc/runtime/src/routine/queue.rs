@@ -37,7 +37,7 @@ impl Runtime {
         let wait = |t: &mut LocalThread| {
             let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(()) };
             let busy = device.queues().busy(queue);
-            if busy { device.wait(&[queue]).map_err(|error| error.queue(queue)) } else { Ok(()) }
+            if busy { device.wait_asked(&[queue]).map_err(|error| error.queue(queue)) } else { Ok(()) }
         };
         wait(t).map_err(|error: accord_types::Error| error.call("acc_wait"))
     }

@@ -1,0 +1,26 @@
+//! Names of regions, as events and reports need them: terminated, and found fast.
+
+use super::HOST;
+use crate::raw_lock::Locked;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::ops::Range;
+
+/// By the address of the host version. Names are never freed: tools keep them.
+static NAMES: Locked<BTreeMap<usize, &'static CStr>> = Locked::new(BTreeMap::new());
+
+/// The name of the region at this address.
+pub(super) fn name(function: usize) -> &'static CStr {
+    if let Some(name) = NAMES.with(|names| names.get(&function).copied()) {
+        return name;
+    }
+    let found = HOST.get().and_then(|host| host.function(function).ok()).map(|spec| spec.name);
+    let name = CString::new(found.unwrap_or_else(|| format!("region at {function:#x}"))).unwrap_or_default();
+    let name: &'static CStr = Box::leak(name.into_boxed_c_str());
+    NAMES.with(|names| *names.entry(function).or_insert(name))
+}
+
+/// The object with these addresses is gone.
+pub(crate) fn forget(span: &Range<usize>) {
+    NAMES.with(|names| names.retain(|function, _| !span.contains(function)));
+}

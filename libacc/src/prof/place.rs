@@ -1,0 +1,148 @@
+//! Where an event happens, beyond what the specification's records have room for: `accord_prof_place`.
+
+use accord_runtime::ports::Port;
+use accord_types::DeviceKind;
+use std::cell::Cell;
+use std::ffi::{CString, c_char};
+use std::ptr::null;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// `accord_prof_place_t` of `accord_prof.h`. Grows at its end only; `valid_bytes` says how far.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Place {
+    valid_bytes: i32,
+    /// The device's number over all types, as `accord info` shows it; -1 is the host.
+    device: i32,
+    /// Its number on its node.
+    ordinal: i32,
+    /// It is driven in another process.
+    remote: i32,
+    /// This process's rank; -1 without MPI.
+    rank: i32,
+    /// The driver's number of a GPU, to which `device_handle` points.
+    pub(super) cuda_device: i32,
+    /// The queue; negative ones are GCC's `acc_async_*` values.
+    queue: i64,
+    /// The node's name; null is the host.
+    node: *const c_char,
+    /// The device's product name; null is the host.
+    name: *const c_char,
+}
+
+/// One device of the session, as events name it.
+struct Known {
+    ordinal: i32,
+    remote: bool,
+    kind: DeviceKind,
+    node: CString,
+    name: CString,
+}
+
+/// The devices of the session. Never freed: tools keep the names.
+static DEVICES: AtomicPtr<Vec<Known>> = AtomicPtr::new(std::ptr::null_mut());
+
+thread_local! {
+    /// The place of the event whose callback runs on this thread.
+    static HERE: Cell<*const Place> = const { Cell::new(null()) };
+}
+
+/// From now on devices are these, by their index.
+pub(super) fn set_devices(ports: &[Arc<dyn Port>]) {
+    let known: Vec<Known> = ports
+        .iter()
+        .map(|port| {
+            let info = port.info();
+            let text = |text: &str| CString::new(text).unwrap_or_default();
+            Known {
+                ordinal: i32::try_from(info.id.ordinal).unwrap_or(i32::MAX),
+                remote: port.is_remote(),
+                kind: info.kind,
+                node: text(&info.node_name),
+                name: text(&info.name),
+            }
+        })
+        .collect();
+    DEVICES.store(Box::into_raw(Box::new(known)), Ordering::Release);
+}
+
+impl Place {
+    /// Of the device with that index; none is the host.
+    pub(super) fn new(index: Option<usize>, queue: i32) -> Self {
+        let known = index.and_then(known);
+        Self {
+            valid_bytes: size_of::<Self>() as i32,
+            device: index.filter(|_| known.is_some()).and_then(|index| i32::try_from(index).ok()).unwrap_or(-1),
+            ordinal: known.map_or(-1, |known| known.ordinal),
+            remote: known.map_or(0, |known| i32::from(known.remote)),
+            rank: rank(),
+            cuda_device: -1,
+            queue: i64::from(queue),
+            node: known.map_or(null(), |known| known.node.as_ptr()),
+            name: known.map_or(null(), |known| known.name.as_ptr()),
+        }
+    }
+
+    /// Whether the device is a GPU.
+    pub(super) fn is_gpu(&self) -> bool {
+        usize::try_from(self.device).ok().and_then(known).is_some_and(|known| known.kind == DeviceKind::Cuda)
+    }
+}
+
+fn known(index: usize) -> Option<&'static Known> {
+    // SAFETY: lists are never freed.
+    unsafe { DEVICES.load(Ordering::Acquire).as_ref() }?.get(index)
+}
+
+fn rank() -> i32 {
+    static RANK: std::sync::OnceLock<i32> = std::sync::OnceLock::new();
+    *RANK.get_or_init(|| crate::settings::rank().and_then(|(rank, _)| i32::try_from(rank).ok()).unwrap_or(-1))
+}
+
+/// Ends the place's time.
+pub(super) struct Here(*const Place);
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        HERE.set(self.0);
+    }
+}
+
+/// A callback of an event at `place` runs until the result is dropped.
+pub(super) fn enter(place: &Place) -> Here {
+    Here(HERE.replace(place))
+}
+
+/// The place of the event whose callback the calling thread runs; null outside of callbacks.
+pub(crate) fn here() -> *const Place {
+    HERE.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn the_layout_is_the_headers() {
+        assert_eq!(size_of::<Place>(), 48);
+        assert_eq!(offset_of!(Place, rank), 16);
+        assert_eq!(offset_of!(Place, queue), 24);
+        assert_eq!(offset_of!(Place, name), 40);
+    }
+
+    #[test]
+    fn a_place_holds_during_its_callback() {
+        assert!(here().is_null());
+        let (outer, inner) = (Place::new(None, -2), Place::new(None, 3));
+        let first = enter(&outer);
+        {
+            let _second = enter(&inner);
+            assert_eq!(here(), &raw const inner);
+        }
+        assert_eq!(here(), &raw const outer);
+        drop(first);
+        assert!(here().is_null());
+    }
+}
