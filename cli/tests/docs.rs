@@ -27,7 +27,7 @@ fn the_page_of_settings_is_the_table() {
     let mut fresh = String::from(
         "# Environment variables\n\n\
          Every setting, from the table in `crates/types/src/settings.rs` (a test keeps this page true).\n\
-         `accord info --settings` prints the values in force. An empty value counts as not set. Where\n\
+         `accord info --settings` prints the values in force. An empty value, or one of blanks, counts as not set. Where\n\
          other names are given, the first one that is set counts.\n\n\
          | setting | value | default | what it does | other names |\n\
          | --- | --- | --- | --- | --- |\n",

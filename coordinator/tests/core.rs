@@ -286,7 +286,7 @@ fn goodbye_is_not_lost_and_draining_nodes_take_no_new_sessions() {
     assert_eq!(bench.state("h2"), NodeState::Gone);
     let effects = bench.give(Input::Open { door: DoorId(2), request: request("h1") });
     let [Effect::ToDoor(_, DoorPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
-    assert!(error.cause().contains("1 nodes (1 draining)"), "{error}");
+    assert!(error.cause().contains("1 node (1 draining)"), "{error}");
     assert!(error.remedy_text().is_some());
 }
 

@@ -23,6 +23,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     if settings::is_without_devices() {
         return Ok(Box::new(NoDevices));
     }
+    settings::emulated_type()?;
     let node_name = settings::value(names::NODE).unwrap_or_else(host_name);
     let config = cpu::CpuConfig { devices: cpu_devices()?, memory: cpu_memory()? };
     let coordinator = coordinator()?;

@@ -11,7 +11,7 @@ use crate::ptx::{PtxImage, TARGET_NVPTX};
 use crate::raw_lock::Locked;
 use crate::{elf, loader, report, settings};
 use accord_runtime::{Global, Runtime};
-use accord_types::GlobalSpec;
+use accord_types::{Count, GlobalSpec};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -191,7 +191,7 @@ pub(crate) fn parts_of_host_table(table: usize) -> Option<[Range<usize>; 2]> {
 
 /// Says under `ACCORD_DEBUG` what an object has.
 fn describe(object: &LoadedObject, globals: &[Global], images: &[Image]) {
-    let mut text = format!("accord: {}: {} declare variables", object.path, globals.len());
+    let mut text = format!("accord: {}: {}", object.path, Count(globals.len(), "declare variable"));
     let of_object = |image: &&Image| object.span.contains(&image.table);
     if globals.is_empty() && !images.iter().any(|image| of_object(&image)) {
         return;
@@ -205,8 +205,9 @@ fn describe(object: &LoadedObject, globals: &[Global], images: &[Image]) {
                 let bytes: usize = ptx.objects.iter().map(|(_, size)| size).sum();
                 let open = ptx.functions.iter().filter(|region| region.dims.contains(&0)).count();
                 text.push_str(&format!(
-                    ", {functions} regions ({open} with open dimensions), {} PTX objects of {bytes} bytes",
-                    ptx.objects.len()
+                    ", {} ({open} with open dimensions), {} of {bytes} bytes",
+                    Count(functions, "region"),
+                    Count(ptx.objects.len(), "PTX object")
                 ));
             }
             Err(error) => text.push_str(&format!(", {error}")),

@@ -54,10 +54,29 @@ pub(crate) fn maps_unmapped() -> bool {
     value(settings::UNMAPPED).is_some_and(|text| text.trim() == "map")
 }
 
-/// `ACCORD_EMULATE`: the type under which CPU devices appear; none or an unknown one is their own.
+/// `ACCORD_EMULATE`: the type under which CPU devices appear; none is their own.
 pub(crate) fn emulated() -> Option<DeviceType> {
-    let text = value(settings::EMULATE)?;
-    text.eq_ignore_ascii_case("nvidia").then_some(DeviceType::Nvidia)
+    emulated_type().ok().flatten()
+}
+
+/// [`emulated`], where a session begins.
+///
+/// # Errors
+/// `acc_error_invalid_argument` for a type that can't be emulated.
+pub(crate) fn emulated_type() -> Result<Option<DeviceType>> {
+    value(settings::EMULATE).map(|text| emulated_as(&text)).transpose()
+}
+
+fn emulated_as(text: &str) -> Result<DeviceType> {
+    let name = text.trim().to_ascii_lowercase();
+    match name.strip_prefix("acc_device_").unwrap_or(&name) {
+        "nvidia" => Ok(DeviceType::Nvidia),
+        _ => Err(Error::new(
+            ErrorCode::InvalidArgument,
+            format!("ACCORD_EMULATE is \"{text}\", which CPU devices can't appear as"),
+        )
+        .remedy("set it to nvidia, or unset it")),
+    }
 }
 
 /// This program's rank and the number of ranks, as the launchers of MPI programs tell it.
@@ -183,6 +202,14 @@ mod tests {
         assert_eq!(device_type("NVIDIA").unwrap(), DeviceType::Nvidia);
         assert_eq!(device_type("acc_device_host").unwrap(), DeviceType::Host);
         assert_eq!(device_type("tpu").unwrap_err().code(), ErrorCode::DeviceTypeUnavailable);
+    }
+
+    #[test]
+    fn only_known_types_are_emulated() {
+        assert_eq!(emulated_as(" NVIDIA").unwrap(), DeviceType::Nvidia);
+        assert_eq!(emulated_as("acc_device_nvidia").unwrap(), DeviceType::Nvidia);
+        let text = emulated_as("amd").unwrap_err().to_string();
+        assert!(text.contains("\"amd\"") && text.contains("nvidia"), "{text}");
     }
 
     #[test]

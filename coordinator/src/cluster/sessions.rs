@@ -7,7 +7,7 @@ use super::order::Viewer;
 use super::session::{LeaseTerms, Session};
 use super::state::Cluster;
 use super::time::Millis;
-use accord_types::{DeviceId, DeviceKind, Error, ErrorCode, SessionId, SessionRequest};
+use accord_types::{Count, DeviceId, DeviceKind, Error, ErrorCode, SessionId, SessionRequest};
 use std::collections::BTreeSet;
 
 impl Cluster {
@@ -27,7 +27,7 @@ impl Cluster {
         if self.sessions.len() >= max {
             return Err(Error::new(
                 ErrorCode::DeviceUnavailable,
-                format!("the cluster has its {max} sessions already"),
+                format!("the cluster is full: it allows {}", Count(max, "session")),
             )
             .remedy("try again when other programs have ended"));
         }
@@ -54,7 +54,7 @@ impl Cluster {
         };
         Error::new(
             ErrorCode::DeviceTypeUnavailable,
-            format!("none of the cluster's {up} nodes ({draining} draining) offers a {what}"),
+            format!("no node of the cluster offers a {what}: it has {} ({draining} draining)", Count(up, "node")),
         )
         .remedy("ask for another device type, or look with `accord info`")
     }

@@ -112,7 +112,6 @@ impl Rows {
 pub(crate) fn queue_label(rank: Option<u32>, queue: QueueId) -> String {
     let queue = match queue {
         QueueId::SYNC => "sync".to_owned(),
-        QueueId::NOVAL => "async".to_owned(),
         QueueId::INCOMING => "incoming".to_owned(),
         QueueId(number) => format!("queue {number}"),
     };

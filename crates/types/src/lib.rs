@@ -4,6 +4,7 @@
 //! newtypes so that a queue number cannot be passed for a device number.
 #![forbid(unsafe_code)]
 
+mod count;
 mod device;
 mod error;
 mod function;
@@ -16,6 +17,7 @@ mod session;
 pub mod settings;
 mod trace;
 
+pub use count::Count;
 pub use device::{DeviceInfo, DeviceKind, DeviceType};
 pub use error::{Error, ErrorCode, ErrorPlace, Result};
 pub use function::{FunctionSpec, GlobalSpec, ImageId, ImageRef, ObjectSpec};

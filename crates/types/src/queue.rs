@@ -8,7 +8,7 @@ use std::fmt;
 pub enum AsyncArg {
     /// `acc_async_sync` (-2): the host waits.
     Sync,
-    /// `acc_async_noval` (-1): the default queue, distinct from queue 0.
+    /// `acc_async_noval` (-1): the default queue, which is queue 0 unless the program sets it.
     NoVal,
     /// A queue of the program's own.
     Queue(u32),
@@ -33,7 +33,7 @@ impl AsyncArg {
     pub fn queue(self) -> QueueId {
         match self {
             Self::Sync => QueueId::SYNC,
-            Self::NoVal => QueueId::NOVAL,
+            Self::NoVal => QueueId(0),
             Self::Queue(n) => QueueId(n),
         }
     }
@@ -46,8 +46,6 @@ pub struct QueueId(pub u32);
 impl QueueId {
     /// Carries synchronous operations.
     pub const SYNC: Self = Self(0xffff_fffe);
-    /// Carries `async` without an argument.
-    pub const NOVAL: Self = Self(0xffff_ffff);
     /// Receives copies from other devices: they must not hold up the target's own queues.
     pub const INCOMING: Self = Self(0xffff_fff0);
 }
@@ -56,7 +54,6 @@ impl fmt::Display for QueueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::SYNC => f.write_str("acc_async_sync"),
-            Self::NOVAL => f.write_str("acc_async_noval"),
             Self::INCOMING => f.write_str("incoming"),
             Self(n) => write!(f, "{n}"),
         }

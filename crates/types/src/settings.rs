@@ -27,11 +27,11 @@ pub enum SettingSource {
 
 impl Setting {
     /// The value that the environment gives it, and the name under which it was found.
-    /// `lookup` reads one environment variable. An empty value counts as not set.
+    /// `lookup` reads one environment variable. An empty value, or one of blanks, counts as not set.
     pub fn find(&self, lookup: impl Fn(&str) -> Option<String>) -> Option<(&'static str, String)> {
         std::iter::once(self.name)
             .chain(self.aliases.iter().copied())
-            .find_map(|name| Some((name, lookup(name).filter(|value| !value.is_empty())?)))
+            .find_map(|name| Some((name, lookup(name).filter(|value| !value.trim().is_empty())?)))
     }
 
     /// The value in force, default included, and where it comes from.
@@ -173,7 +173,7 @@ mod tests {
         };
         assert_eq!(ACC_DEVICE_NUM.find(both), Some(("ACC_DEVICE_NUM", "3".to_owned())));
         let alias = |name: &str| match name {
-            "ACC_DEVICE_NUM" => Some(String::new()),
+            "ACC_DEVICE_NUM" => Some(" ".to_owned()),
             "PGI_ACC_DEVICE_NUM" => Some("5".to_owned()),
             _ => None,
         };

@@ -2,10 +2,25 @@
 
 use super::SYNC;
 use crate::door::routine;
+use crate::{report, settings};
+use accord_types::{ErrorCode, Result};
+
+/// The program sees by the result that there is no memory, and may do with less.
+fn null_without_memory(block: Result<usize>) -> Result<usize> {
+    match block {
+        Err(error) if error.code() == ErrorCode::OutOfMemory => {
+            if settings::debug() {
+                report::print(&format!("accord: {error}\n"));
+            }
+            Ok(0)
+        }
+        other => other,
+    }
+}
 
 routine! {
     /// Device memory; null if there is none (3.2.18).
-    fn acc_malloc(bytes: usize) -> usize = |runtime, local| runtime.malloc(local, bytes);
+    fn acc_malloc(bytes: usize) -> usize = |runtime, local| null_without_memory(runtime.malloc(local, bytes));
     /// Gives it back (3.2.19).
     fn acc_free(data: usize) = |runtime, local| runtime.free(local, data);
 

@@ -132,7 +132,7 @@ int main(void)
         start_and_end(n, type, fortran);
     }
     const int seven = 7, none = acc_async_noval;
-    CHECK_EQ(acc_get_default_async_(), acc_async_noval);
+    CHECK_EQ(acc_get_default_async_(), 0);
     acc_set_default_async_(&seven);
     CHECK_EQ(acc_get_default_async_(), 7);
     acc_set_default_async_(&none);

@@ -4,6 +4,7 @@
 // EXPECT exit=1
 // EXPECT stderr=/acc_error_execution/
 // EXPECT stderr=/leave_early/
+// EXPECT stderr=/set a variable that is copied out/
 #include "check.h"
 
 static void leave_early(int code)

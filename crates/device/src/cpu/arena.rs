@@ -3,7 +3,7 @@
 use super::detach::above_stdio;
 use super::globals::Piece;
 use super::layout::{ARENA_BASE, ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION};
-use accord_types::{DeviceInfo, DevicePtr, Error, ErrorCode, Result};
+use accord_types::{Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -184,7 +184,7 @@ impl Arena {
         }
         Err(Error::new(
             ErrorCode::InvalidArgument,
-            format!("{len} bytes at device address {start} are not in this device's memory"),
+            format!("device address {start}, with {}, is not in this device's memory", Count(len as usize, "byte")),
         )
         .remedy("pass an address that acc_malloc or acc_deviceptr returned for this device"))
     }

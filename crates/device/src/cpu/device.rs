@@ -120,14 +120,18 @@ impl CpuDevice {
                 libc::SIGSEGV | libc::SIGBUS => format!(" at address {address:#x}"),
                 _ => String::new(),
             };
-            (header.crash_stream.load(Ordering::Relaxed), format!("ended with {}{at}", symbol::signal(signal)))
+            let end = format!("ended with {}{at}", symbol::signal(signal));
+            (header.crash_stream.load(Ordering::Relaxed), (end, symbol::remedy(signal)))
         } else if exit != 0 {
-            (header.exit_stream.load(Ordering::Relaxed), format!("called exit({})", exit - 1))
+            let remedy = "a region can't end the program (exit, or STOP in Fortran): have it set a variable that \
+                          is copied out, and stop after it";
+            (header.exit_stream.load(Ordering::Relaxed), (format!("called exit({})", exit - 1), remedy))
         } else {
             let running =
                 (0..STREAMS_MAX).find(|&i| self.shared.control.stream(i).running.load(Ordering::Relaxed) != 0);
-            (running.unwrap_or(u32::MAX), "was killed".to_owned())
+            (running.unwrap_or(u32::MAX), ("was killed".to_owned(), symbol::remedy(libc::SIGKILL)))
         };
+        let (end, remedy) = end;
         let function = (stream < STREAMS_MAX)
             .then(|| self.shared.control.stream(stream).running.load(Ordering::Relaxed))
             .and_then(|address| {
@@ -153,7 +157,7 @@ impl CpuDevice {
             ErrorCode::Execution,
             format!("region {} ({position}{path}+{:#x}) {end}", function.spec.name, function.spec.offset),
         )
-        .remedy("check its data clauses: the device has its own memory, and an address without one is invalid there");
+        .remedy(remedy);
         match self.stream(StreamId(stream)) {
             Ok(stream) => error.queue(stream.queue),
             Err(_) => error,

@@ -16,6 +16,22 @@ pub fn position(path: &str, offset: u64) -> Option<String> {
     position
 }
 
+/// What to do about a region that a signal has ended.
+pub(crate) fn remedy(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGFPE => "look for a division by zero of integers in it, or for data that was not copied in",
+        libc::SIGILL => "look for a call of what never returns (__builtin_trap, an array without bounds) in it",
+        libc::SIGABRT => {
+            "it called abort, or a check of its own failed: see what it wrote; have regions set a variable that is \
+             copied out instead"
+        }
+        libc::SIGKILL | libc::SIGTERM => {
+            "see the system's log for who did it: if memory ran out, use smaller data or set ACCORD_CPU_MEMORY"
+        }
+        _ => "check its data clauses: the device has its own memory, and an address without one is invalid there",
+    }
+}
+
 /// Name of a signal that ends a worker.
 pub(crate) fn signal(number: i32) -> &'static str {
     match number {

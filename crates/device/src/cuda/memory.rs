@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::driver::DriverError;
 use super::ipc::{Giver, Owed, PLACE_PIECES_MAX, Place, next_id};
-use accord_types::{DevicePtr, Error, ErrorCode, Result};
+use accord_types::{Count, DevicePtr, Error, ErrorCode, Result};
 use cudarc::driver::sys::{
     CUdevice, CUdevice_attribute, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc,
     CUmemAllocationHandleType as HandleType, CUmemAllocationProp, CUmemAllocationType, CUmemGenericAllocationHandle,
@@ -328,8 +328,11 @@ pub(crate) fn location(device: CUdevice) -> CUmemLocation {
 }
 
 fn outside(start: DevicePtr, len: u64) -> Error {
-    Error::new(ErrorCode::InvalidArgument, format!("{len} bytes at {start} are not in the device's memory"))
-        .remedy("pass an address that acc_malloc, acc_deviceptr or a data clause gave")
+    Error::new(
+        ErrorCode::InvalidArgument,
+        format!("device address {start}, with {}, is not in the device's memory", Count(len as usize, "byte")),
+    )
+    .remedy("pass an address that acc_malloc, acc_deviceptr or a data clause gave")
 }
 
 #[cfg(test)]

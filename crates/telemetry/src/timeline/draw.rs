@@ -2,7 +2,7 @@
 
 use super::layout::{DeviceRows, Layout, Row};
 use super::scale::{Scale, bytes, duration, tick_ns};
-use accord_types::{Span, SpanKind};
+use accord_types::{Count, Span, SpanKind};
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 1400.0;
@@ -70,15 +70,16 @@ fn title(svg: &mut String, layout: &Layout<'_>) {
         "nothing ran".to_owned()
     } else {
         format!(
-            "{} on {} devices: {} launches, {} moved",
+            "{} on {}: {} {}, {} moved",
             duration(length),
-            layout.devices.len(),
+            Count(layout.devices.len(), "device"),
             layout.launches,
+            if layout.launches == 1 { "launch" } else { "launches" },
             bytes(layout.bytes)
         )
     };
     if layout.lost > 0 {
-        let _ = write!(summary, "; {} spans were lost", layout.lost);
+        let _ = write!(summary, "; {} lost", Count(layout.lost as usize, "span"));
     }
     text(svg, MARGIN, 32.0, "title", "start", name);
     text(svg, MARGIN, 54.0, "dim", "start", &summary);

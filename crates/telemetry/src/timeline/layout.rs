@@ -106,9 +106,8 @@ impl DeviceRows<'_> {
 fn position(queue: QueueId) -> u64 {
     match queue {
         QueueId::SYNC => 0,
-        QueueId::NOVAL => 1,
         QueueId::INCOMING => u64::MAX,
-        QueueId(number) => 2 + u64::from(number),
+        QueueId(number) => 1 + u64::from(number),
     }
 }
 

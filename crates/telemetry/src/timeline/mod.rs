@@ -80,7 +80,7 @@ pub(crate) mod tests {
             "busy 100 %",
             "busy 33 %",
             "3.0 ms",
-            "5 spans were lost",
+            "5 spans lost",
         ] {
             assert!(picture.contains(text), "{text} is missing:\n{picture}");
         }

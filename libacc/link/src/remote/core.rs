@@ -228,7 +228,7 @@ mod tests {
         let mut core = Core::default();
         core.open(0);
         let device = core.device(0)?;
-        for queue in [QueueId(0), QueueId::SYNC, QueueId::NOVAL, QueueId(7), QueueId(7)] {
+        for queue in [QueueId(0), QueueId::SYNC, QueueId::INCOMING, QueueId(7), QueueId(7)] {
             assert!(device.quiet(queue, 2)?);
         }
         assert!(!device.quiet(QueueId(1), 2)?);

@@ -43,13 +43,13 @@ impl Mapping<'_, '_> {
         Ok(i + 1)
     }
 
-    /// The attach action for the pointer variable at `host` inside an entry. Without a target that is present there is nothing to do.
+    /// The attach action for the pointer variable at `host` inside an entry. A null pointer becomes one on the device,
+    /// uncounted. Without a target that is present there is nothing to do.
     pub(crate) fn attach(&mut self, id: EntryId, host: usize, bias: usize) -> Result<(), Stop> {
         let raw = self.read_pointer(host);
         if raw == 0 {
-            return Ok(());
-        }
-        if let Some(value) = self.target(raw, bias)? {
+            self.set_pointer(id, host, 0, false, true);
+        } else if let Some(value) = self.target(raw, bias)? {
             self.set_pointer(id, host, value, true, true);
         }
         Ok(())

@@ -168,7 +168,8 @@ impl Allocator {
 
     /// Whether an address is one that this allocator hands out.
     pub(crate) fn owns(&self, address: u64) -> bool {
-        address < self.top && self.used.keys().chain(self.free.keys()).min().is_some_and(|low| *low <= address)
+        let first = [self.used.keys().next(), self.free.keys().next()].into_iter().flatten().min();
+        address < self.top && first.is_some_and(|low| *low <= address)
     }
 
     /// Bytes that could be handed out without mapping more.

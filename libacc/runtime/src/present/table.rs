@@ -1,8 +1,9 @@
 //! Entries that don't overlap, found by any address inside them.
 
-use super::entry::{Backing, Entry, EntryId, Place};
+use super::entry::{Backing, Entry, EntryId, Lifetime, Place};
 use super::index::{Index, Leaf};
 use accord_types::{DevicePtr, HostRange};
+use std::collections::BTreeMap;
 use std::ops::{Index as At, IndexMut as AtMut};
 
 /// What the table knows about a range of host memory.
@@ -22,6 +23,8 @@ pub(crate) struct Table {
     index: Index,
     slots: Vec<Slot>,
     vacant: Vec<u32>,
+    /// Device memory that the program has mapped itself: start, length, host address.
+    mapped: BTreeMap<u64, (u64, usize)>,
 }
 
 struct Slot {
@@ -82,6 +85,9 @@ impl Table {
     pub(crate) fn insert(&mut self, entry: Entry) -> EntryId {
         debug_assert_eq!(self.find(entry.start, entry.len()), Found::Absent);
         let (start, end, device) = (entry.start, entry.end, entry.device());
+        if let (Lifetime::Mapped, Some(device)) = (entry.lifetime, device) {
+            self.mapped.insert(device.0, (entry.len() as u64, start));
+        }
         let slot = match self.vacant.pop() {
             Some(slot) => slot,
             None => {
@@ -106,6 +112,9 @@ impl Table {
         let entry = slot.entry.take()?;
         slot.generation = slot.generation.wrapping_add(1);
         self.index.remove(entry.start);
+        if let (Lifetime::Mapped, Some(device)) = (entry.lifetime, entry.device()) {
+            self.mapped.remove(&device.0);
+        }
         self.vacant.push(id.slot);
         Some(entry)
     }
@@ -162,10 +171,15 @@ impl Table {
         })
     }
 
+    /// Host address of what the program has mapped to any of this device memory.
+    pub(crate) fn mapped_to(&self, device: DevicePtr, len: u64) -> Option<usize> {
+        let (start, (mapped, host)) = self.mapped.range(..device.0.saturating_add(len)).next_back()?;
+        (start.saturating_add(*mapped) > device.0).then_some(*host)
+    }
+
     /// Panics if two entries overlap, an entry is empty or unheld, or an attachment lies outside its entry.
     #[cfg(test)]
     pub(crate) fn check_invariants(&self) {
-        use super::entry::Lifetime;
         self.index.check_invariants();
         let mut end_before = 0;
         for (id, entry) in self.iter() {

@@ -4,7 +4,7 @@ use crate::construct::{Absent, Data, Direction, Entering, Entries, Leaving, Mode
 use crate::device::Device;
 use crate::present::{Counter, Found};
 use crate::{LocalThread, Runtime};
-use accord_types::{AsyncArg, Error, ErrorCode, HostRange, QueueId, Result};
+use accord_types::{AsyncArg, Count, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
     /// `acc_copyin` and `acc_copyin_async` (3.2.18): the device address. On the host device, the host address.
@@ -24,7 +24,8 @@ impl Runtime {
         self.enter_one(t, host, bytes, async_, false).map_err(|error| error.call("acc_create"))
     }
 
-    /// `acc_copyout` and its forms (3.2.19). Absent data is left alone, as GCC's own library does.
+    /// `acc_copyout` and its forms (3.2.19). Absent data, null with any size and no bytes are left alone, as GCC's own
+    /// library does.
     ///
     /// # Errors
     /// As [`Runtime::copyin`].
@@ -32,7 +33,7 @@ impl Runtime {
         self.exit_one(t, host, bytes, async_, finalize, true).map_err(|error| error.call("acc_copyout"))
     }
 
-    /// `acc_delete` and its forms (3.2.19). Absent data is left alone, as GCC's own library does.
+    /// `acc_delete` and its forms (3.2.19). What it leaves alone, see [`Runtime::copyout`].
     ///
     /// # Errors
     /// As [`Runtime::copyin`].
@@ -87,15 +88,14 @@ impl Runtime {
         copy_out: bool,
     ) -> Result<()> {
         let Some((device, queue)) = self.device_and_queue(t, async_)? else { return Ok(()) };
-        if null(device, host, bytes)? {
-            return Ok(());
-        }
         let range = HostRange { start: host, len: bytes.max(1) };
         let plan = &mut t.scratch.plan;
         plan.begin(device);
         let mut state = device.lock();
         match state.table.find(range.start, range.len) {
             Found::Absent => return Ok(()),
+            // No bytes end nothing but what no bytes began.
+            Found::Whole(id) if bytes == 0 && state.table[id].len() > range.len => return Ok(()),
             Found::Partly(id) => return Err(device.place(partly_present(range, &state.table[id]))),
             Found::Whole(id) => Leaving { state: &mut state, plan, counter: Counter::Dynamic }.give_up(
                 id,
@@ -140,7 +140,7 @@ pub(super) fn no_entries() -> Entries<'static> {
 /// Whether an address is null, which is an error if it has bytes.
 pub(super) fn null(device: &Device, host: usize, bytes: usize) -> Result<bool> {
     if host == 0 && bytes > 0 {
-        let cause = format!("{bytes} bytes at a null pointer");
+        let cause = format!("{} at a null pointer", Count(bytes, "byte"));
         return Err(
             device.place(Error::new(ErrorCode::InvalidNullPointer, cause).remedy("pass the address of the data"))
         );

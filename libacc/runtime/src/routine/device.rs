@@ -71,10 +71,14 @@ impl Runtime {
     /// that a thread starts with.
     ///
     /// # Errors
-    /// If the environment asks for a device that is not there.
+    /// `acc_error_device_type_unavailable` if there is none of that type; if the environment asks for a device that is
+    /// not there.
     pub fn get_device_num(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<u32> {
         let get = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
+            if self.count(concrete) == 0 {
+                return Err(self.no_type(concrete));
+            }
             let current = self.current(t)?;
             let at = self.of_type(concrete).position(|device| current == Current::Device(device.index));
             // Device numbers are 32-bit; a session has fewer devices.

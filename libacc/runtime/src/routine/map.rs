@@ -2,16 +2,18 @@
 
 use super::data::{no_entries, null};
 use crate::construct::{Entering, Mode, not_present, translate};
+use crate::device::State;
 use crate::present::{Backing, Entry, Found, Lifetime, Place};
 use crate::{LocalThread, Runtime};
-use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
+use accord_types::{Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
     /// `acc_map_data`: `bytes` at `host` are present at `device` until [`Runtime::unmap_data`].
     /// The dynamic counter is one and does not sink below.
     ///
     /// # Errors
-    /// `acc_error_invalid_null_pointer`, `acc_error_present` if any of it is present already.
+    /// `acc_error_invalid_null_pointer`, `acc_error_present` if any of it is present already, or any of the device
+    /// memory is another entry's.
     pub fn map_data(&self, t: &mut LocalThread, host: usize, device: usize, bytes: usize) -> Result<()> {
         self.map_one(t, host, device, bytes).map_err(|error| error.call("acc_map_data"))
     }
@@ -57,13 +59,13 @@ impl Runtime {
         Ok(on.lock().table.host_of(DevicePtr(device as u64)).unwrap_or(0))
     }
 
-    /// `acc_is_present`: all `bytes` are. False for no bytes, as GCC's own library does.
+    /// `acc_is_present`: all `bytes` are; for no bytes, whether the address is. Null never is.
     ///
     /// # Errors
     /// Those of starting the device.
     pub fn is_present(&self, t: &mut LocalThread, host: usize, bytes: usize) -> Result<bool> {
         let Some(device) = self.target(t).map_err(|error| error.call("acc_is_present"))? else { return Ok(true) };
-        Ok(host != 0 && bytes > 0 && matches!(device.lock().table.find(host, bytes), Found::Whole(_)))
+        Ok(host != 0 && matches!(device.lock().table.find(host, bytes.max(1)), Found::Whole(_)))
     }
 
     fn map_one(&self, t: &mut LocalThread, host: usize, device: usize, bytes: usize) -> Result<()> {
@@ -79,7 +81,19 @@ impl Runtime {
             let error = Error::about(ErrorCode::Present, range, "present already", more);
             return Err(on.place(error.remedy("unmap or delete them before")));
         }
-        let place = Place::At(DevicePtr(device as u64));
+        let to = DevicePtr(device as u64);
+        let of_data = |state: &State| {
+            let (block, _) = state.memory.block_of(to.0).filter(|(block, _)| !state.memory.is_malloc(*block))?;
+            state.table.host_of(to).or_else(|| state.table.host_of(block))
+        };
+        if let Some(other) = state.table.mapped_to(to, bytes as u64).or_else(|| of_data(&state)) {
+            let cause = format!(
+                "the {} at device address {device:#x} belong to the data at {other:#x} already",
+                Count(bytes, "byte")
+            );
+            return Err(on.place(Error::new(ErrorCode::Present, cause).remedy("unmap it before, or map other memory")));
+        }
+        let place = Place::At(to);
         let mut entry = Entry::new(range, place, Backing::Foreign, Lifetime::Mapped);
         entry.dynamic = 1;
         state.table.insert(entry);
@@ -103,7 +117,10 @@ impl Runtime {
             );
         };
         if state.table[id].structured > 0 {
-            let cause = format!("{} data regions still hold the data at {host:#x}", state.table[id].structured);
+            let cause = format!(
+                "the data at {host:#x} is still held by {}",
+                Count(state.table[id].structured as usize, "data region")
+            );
             return Err(on.place(Error::new(ErrorCode::Present, cause).remedy("unmap it after the end of the regions")));
         }
         let locked = state.table.remove(id).filter(|entry| entry.locked);

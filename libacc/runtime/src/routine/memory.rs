@@ -8,7 +8,7 @@ use crate::memory::Purpose;
 use crate::plan::{Happened, Step};
 use crate::prof::Happening;
 use crate::{LocalThread, Runtime};
-use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
+use accord_types::{Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
     /// `acc_malloc`: a device address; 0 for no bytes. On the host device, host memory.
@@ -246,7 +246,8 @@ fn allocated(memory: &crate::memory::Allocator, address: usize, bytes: usize) ->
     if inside {
         return Ok(());
     }
-    let cause = format!("{bytes} bytes at {address:#x} are not all in one piece of allocated device memory");
+    let cause =
+        format!("not all of {} at {address:#x} is in one piece of allocated device memory", Count(bytes, "byte"));
     Err(Error::new(ErrorCode::InvalidArgument, cause)
         .remedy("use addresses of acc_malloc or acc_deviceptr that were not freed"))
 }

@@ -79,20 +79,20 @@ impl Runtime {
         wait(t).map_err(|error: accord_types::Error| error.call("acc_wait_all_async"))
     }
 
-    /// `acc_get_default_async` (3.2.13): the queue of `async` without an argument. At first `acc_async_noval`,
-    /// a queue of its own.
+    /// `acc_get_default_async` (3.2.13): the queue of `async` without an argument. At first queue 0: programs
+    /// pass it on to routines that want a queue, so it is one.
     ///
     /// # Errors
     /// None today.
     pub fn get_default_async(&self, t: &mut LocalThread) -> Result<i32> {
         Ok(match t.default_async {
-            None | Some(AsyncArg::NoVal) => NOVAL,
+            None | Some(AsyncArg::NoVal) => 0,
             Some(AsyncArg::Sync) => SYNC,
             Some(AsyncArg::Queue(queue)) => queue.cast_signed(),
         })
     }
 
-    /// `acc_set_default_async` (3.2.14), for this thread. `acc_async_noval` is the initial value.
+    /// `acc_set_default_async` (3.2.14), for this thread. `acc_async_noval` brings the initial value back.
     ///
     /// # Errors
     /// `acc_error_invalid_async`.
@@ -103,7 +103,5 @@ impl Runtime {
     }
 }
 
-/// `acc_async_noval`
-const NOVAL: i32 = -1;
 /// `acc_async_sync`
 const SYNC: i32 = -2;

@@ -85,11 +85,12 @@ fn an_async_copyin_reads_what_the_queue_brought_before() {
 #[test]
 fn the_default_queue_is_the_threads_own_choice() {
     let mut w = World::new();
-    assert_eq!(w.runtime.get_default_async(&mut w.t).unwrap(), -1);
+    assert_eq!(w.runtime.get_default_async(&mut w.t).unwrap(), 0);
     let noval = [0x2000_ffff, u32::MAX, 0];
     w.parallel(REGION, &[], &noval).unwrap();
-    assert!(w.runtime.async_test(&mut w.t, 0).unwrap(), "not queue 0");
+    assert!(!w.runtime.async_test(&mut w.t, 0).unwrap());
     assert!(!w.runtime.async_test(&mut w.t, -1).unwrap());
+    assert!(w.runtime.async_test(&mut w.t, 1).unwrap());
     w.runtime.set_default_async(&mut w.t, 4).unwrap();
     assert_eq!(w.runtime.get_default_async(&mut w.t).unwrap(), 4);
     w.parallel(REGION, &[], &noval).unwrap();

@@ -220,6 +220,18 @@ fn mapped_data_stays_until_it_is_unmapped() {
     assert!(w.runtime.unmap_data(&mut w.t, A + 10).is_err());
     w.runtime.unmap_data(&mut w.t, A).unwrap();
     assert_eq!(w.runtime.unmap_data(&mut w.t, A).unwrap_err().code(), ErrorCode::InvalidArgument);
+    // The device's memory is one array's only.
+    w.runtime.map_data(&mut w.t, A, block, 50).unwrap();
+    w.runtime.map_data(&mut w.t, B, block + 50, 50).unwrap();
+    let copied = w.runtime.copyin(&mut w.t, B + 0x1000, 64, SYNC).unwrap();
+    for taken in [block, block + 49, block + 99, copied, copied + 8] {
+        let error = w.runtime.map_data(&mut w.t, 0x66_0000, taken, 8).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Present, "{error}");
+    }
+    w.runtime.delete(&mut w.t, B + 0x1000, 64, SYNC, false).unwrap();
+    for host in [A, B] {
+        w.runtime.unmap_data(&mut w.t, host).unwrap();
+    }
     for (host, device, bytes) in [(0, block, 8), (A, 0, 8), (A, block, 0)] {
         w.runtime.map_data(&mut w.t, host, device, bytes).unwrap_err();
     }
@@ -233,14 +245,14 @@ fn null_pointers_with_bytes_are_errors_and_without_are_nothing() {
     let (rt, t) = (&w.runtime, &mut w.t);
     assert_eq!(rt.copyin(t, 0, 0, SYNC).unwrap(), 0);
     rt.copyout(t, 0, 0, SYNC, false).unwrap();
+    rt.copyout(t, 0, 8, SYNC, false).unwrap();
+    rt.delete(t, 0, 8, SYNC, true).unwrap();
     rt.update_self(t, 0, 0, SYNC).unwrap();
     rt.memcpy_to_device(t, 0, 0, 0, SYNC).unwrap();
     rt.memcpy_device(t, 0, 0, 0, SYNC).unwrap();
     let errors = [
         rt.copyin(t, 0, 8, SYNC).unwrap_err(),
         rt.create(t, 0, 8, SYNC).unwrap_err(),
-        rt.copyout(t, 0, 8, SYNC, false).unwrap_err(),
-        rt.delete(t, 0, 8, SYNC, false).unwrap_err(),
         rt.update_device(t, 0, 8, SYNC).unwrap_err(),
         rt.memcpy_to_device(t, 0, A, 8, SYNC).unwrap_err(),
         rt.memcpy_from_device(t, 0, A, 8, SYNC).unwrap_err(),
@@ -255,8 +267,13 @@ fn null_pointers_with_bytes_are_errors_and_without_are_nothing() {
     let address = rt.copyin(t, A, 0, SYNC).unwrap();
     assert_ne!(address, 0);
     assert!(rt.is_present(t, A, 1).unwrap());
-    assert!(!rt.is_present(t, A, 0).unwrap());
+    assert!(rt.is_present(t, A, 0).unwrap());
     rt.delete(t, A, 0, SYNC, false).unwrap();
+    assert!(!rt.is_present(t, A, 0).unwrap());
+    rt.copyin(t, A, 8, SYNC).unwrap();
+    rt.delete(t, A, 0, SYNC, true).unwrap();
+    assert!(rt.is_present(t, A, 8).unwrap());
+    rt.delete(t, A, 8, SYNC, false).unwrap();
     w.assert_empty();
 }
 
