@@ -2,7 +2,8 @@
 
 use crate::kernels::Kernels;
 use crate::{elf, heap, loader, unmapped};
-use accord_runtime::ports::HostMemory;
+use accord_link::pages::{self, Writable};
+use accord_runtime::ports::{HostMemory, Landing};
 use accord_types::{Error, ErrorCode, FunctionSpec, HostRange, Result};
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -23,6 +24,18 @@ impl HostMemory for ProgramMemory {
         unsafe {
             std::ptr::copy_nonoverlapping(address as *const u8, buf.as_mut_ptr(), buf.len());
         }
+    }
+
+    fn check_source(&self, range: HostRange) -> Result<()> {
+        pages::check_readable(range)
+    }
+
+    fn check_target(&self, range: HostRange) -> Result<Landing> {
+        Ok(match pages::check_writable(range)? {
+            Writable::Yes => Landing::Writable,
+            Writable::No if loader::is_constant(range) => Landing::Constant,
+            Writable::No => Landing::ReadOnly,
+        })
     }
 
     fn function(&self, address: usize) -> Result<FunctionSpec> {

@@ -1,6 +1,6 @@
 //! The objects that the dynamic loader has loaded: the executable and its shared objects.
 
-use accord_types::ObjectSpec;
+use accord_types::{HostRange, ObjectSpec};
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -59,6 +59,19 @@ pub(crate) fn holding(address: usize) -> Option<LoadedObject> {
         false
     });
     found
+}
+
+/// Whether an object was loaded with all of a range as constant: in a segment that is not writable, or not any more once
+/// the loader has filled it in.
+pub(crate) fn is_constant(range: HostRange) -> bool {
+    let mut constant = false;
+    each_object(&mut |raw| {
+        constant = raw
+            .constants()
+            .any(|part| part.contains(&range.start) && range.start.saturating_add(range.len) <= part.end);
+        constant
+    });
+    constant
 }
 
 impl LoadedObject {
@@ -155,10 +168,20 @@ impl RawObject<'_> {
     }
 
     fn segments(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.headers().iter().filter(|header| header.p_type == libc::PT_LOAD).map(|header| {
-            let start = self.base().wrapping_add(header.p_vaddr as usize);
-            start..start.wrapping_add(header.p_memsz as usize)
-        })
+        self.headers().iter().filter(|header| header.p_type == libc::PT_LOAD).map(|header| self.range(header))
+    }
+
+    fn constants(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let constant = |header: &&libc::Elf64_Phdr| match header.p_type {
+            libc::PT_LOAD => header.p_flags & libc::PF_W == 0,
+            kind => kind == libc::PT_GNU_RELRO,
+        };
+        self.headers().iter().filter(constant).map(|header| self.range(header))
+    }
+
+    fn range(&self, header: &libc::Elf64_Phdr) -> Range<usize> {
+        let start = self.base().wrapping_add(header.p_vaddr as usize);
+        start..start.wrapping_add(header.p_memsz as usize)
     }
 
     fn holds(&self, address: usize) -> bool {
@@ -262,6 +285,18 @@ mod tests {
         assert_eq!(object.path, std::env::current_exe().unwrap().display().to_string());
         let all = objects();
         assert!(all[0].executable && all.iter().filter(|object| object.executable).count() == 1);
+    }
+
+    #[test]
+    fn constants_are_told_from_variables() {
+        static CONSTANT: [u8; 100] = [7; 100];
+        static VARIABLE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let range = |start: usize, len| HostRange { start, len };
+        assert!(is_constant(range((&raw const CONSTANT).addr(), 100)));
+        assert!(!is_constant(range((&raw const VARIABLE).addr(), 8)));
+        let local = 0u8;
+        assert!(!is_constant(range((&raw const local).addr(), 1)));
+        assert!(!is_constant(range((&raw const CONSTANT).addr(), usize::MAX / 2)), "and all of it");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! In steady state a launch takes nothing from the heap: counted, over a device that does nothing.
 
-use accord_runtime::ports::{Cluster, HostMemory, Port, ReadWhen};
+use accord_runtime::ports::{Cluster, HostMemory, Landing, Port, ReadWhen};
 use accord_runtime::{Entries, LocalThread, Placement, Runtime, Settings};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
@@ -72,6 +72,9 @@ impl Port for Nothing {
     fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: HostRange, _: &[u8]) -> Result<()> {
         Ok(())
     }
+    fn compare(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {
+        Ok(())
+    }
     fn copy(&self, _: QueueId, _: DevicePtr, _: DevicePtr, _: u64) -> Result<()> {
         Ok(())
     }
@@ -124,6 +127,12 @@ struct Zeros;
 impl HostMemory for Zeros {
     fn read(&self, _: usize, buffer: &mut [u8]) {
         buffer.fill(0);
+    }
+    fn check_source(&self, _: HostRange) -> Result<()> {
+        Ok(())
+    }
+    fn check_target(&self, _: HostRange) -> Result<Landing> {
+        Ok(Landing::Writable)
     }
     fn function(&self, _: usize) -> Result<FunctionSpec> {
         Err(accord_types::Error::new(accord_types::ErrorCode::Other, "nobody asks"))

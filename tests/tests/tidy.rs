@@ -21,6 +21,7 @@ const LONG_FILES: &[&str] = &["proto/src/gen/"];
 const UNSAFE: &[&str] = &[
     "libacc/src/",
     "libacc/link/src/host_copy.rs",
+    "libacc/link/src/pages/",
     "crates/device/src/cpu/",
     "crates/device/src/cuda/",
     "crates/device/tests/",

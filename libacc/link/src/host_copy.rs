@@ -1,5 +1,6 @@
 //! Copies between the program's memory and a device: the one place here that follows host addresses.
 
+use crate::pages::{self, Writable};
 use accord_device::{Sink, Source};
 use accord_types::{HostRange, Result};
 
@@ -88,6 +89,45 @@ impl Source for Staged {
     }
 }
 
+/// Up to so many bytes are compared by the calling thread.
+const IMMEDIATE_MAX: usize = 64 << 10;
+
+/// Read-only memory of the program, with which a device's bytes are compared.
+pub(crate) struct Unchanged {
+    range: HostRange,
+    done: usize,
+}
+
+impl Unchanged {
+    pub(crate) fn new(range: HostRange) -> Self {
+        Self { range, done: 0 }
+    }
+
+    /// The next bytes are here.
+    ///
+    /// # Errors
+    /// When they are others than the program has.
+    pub(crate) fn compare(&mut self, piece: &[u8]) -> Result<()> {
+        let start = self.range.start + self.done;
+        let own = bytes(HostRange { start, len: piece.len() });
+        self.done += piece.len();
+        match own.iter().zip(piece).position(|(own, other)| own != other) {
+            None => Ok(()),
+            Some(at) => Err(pages::changed(self.range, start + at)),
+        }
+    }
+}
+
+impl Sink for Unchanged {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.compare(piece)
+    }
+
+    fn immediate(&self) -> bool {
+        self.range.len <= IMMEDIATE_MAX
+    }
+}
+
 /// A few bytes of the program's memory, to be written only if they are others than the program had.
 pub(crate) struct Changed {
     range: HostRange,
@@ -104,23 +144,25 @@ impl Changed {
         Self { range, unless: bytes }
     }
 
-    /// Whether the bytes are others than the program had.
-    pub(crate) fn differs(&self, bytes: &[u8]) -> bool {
-        bytes != &self.unless[..self.range.len]
-    }
-
-    /// The bytes are here.
-    fn land(&self, bytes: &[u8]) {
-        if self.differs(bytes) {
-            with_bytes_mut(self.range, |place| place.copy_from_slice(bytes));
+    /// Whether the bytes that are here are to be written.
+    ///
+    /// # Errors
+    /// When they are others than the program had, and can't be.
+    pub(crate) fn wanted(&self, bytes: &[u8]) -> Result<bool> {
+        let differs = bytes != &self.unless[..self.range.len];
+        if differs && pages::check_writable(self.range)? == Writable::No {
+            return Err(pages::changed(self.range, self.range.start));
         }
+        Ok(differs)
     }
 }
 
 impl Sink for Changed {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         // So few bytes come in one piece.
-        self.land(piece);
+        if self.wanted(piece)? {
+            with_bytes_mut(self.range, |place| place.copy_from_slice(piece));
+        }
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! A device of this machine, driven in-process: what is the same for all kinds.
 
 use crate::cluster::LocalPort;
-use crate::host_copy::{Changed, HostMemory};
+use crate::host_copy::{Changed, HostMemory, Unchanged};
 use accord_device::{Device, FunctionHandle};
 use accord_runtime::ports::{CudaObjects, Port, ReadWhen};
 use accord_types::{
@@ -344,6 +344,11 @@ impl<B: Backend> Port for InProcess<B> {
     fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()> {
         let sink = Box::new(Changed::new(dst, unless));
         self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, sink))
+    }
+
+    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
+        let sink = Box::new(Unchanged::new(with));
+        self.put(queue, |device, stream| device.copy_out(stream, src, with.len as u64, sink))
     }
 
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {

@@ -8,6 +8,7 @@ mod host_copy;
 mod in_process;
 mod local;
 mod local_copy;
+pub mod pages;
 mod remote;
 mod session;
 

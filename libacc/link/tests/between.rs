@@ -251,6 +251,9 @@ impl Port for Here {
     fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: HostRange, _: &[u8]) -> Result<()> {
         Err(Error::new(ErrorCode::Other, "not needed here"))
     }
+    fn compare(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {
+        Err(Error::new(ErrorCode::Other, "not needed here"))
+    }
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {
         self.put(queue, |stream| self.device.copy(stream, dst, src, len))
     }

@@ -2,7 +2,7 @@
 
 use crate::construct::{ECHO_BYTES_MAX, Loan};
 use crate::device::{Device, State};
-use crate::ports::{HostMemory, ReadWhen};
+use crate::ports::{HostMemory, Landing, ReadWhen};
 use crate::present::EntryId;
 use crate::prof::Happening;
 use crate::queues::{After, Arriving, QueueSet, Queues};
@@ -10,6 +10,10 @@ use accord_types::{DevicePtr, HostRange, QueueId, Result};
 
 /// Most bytes that travel inside a command.
 pub(crate) const STORE_MAX: usize = 4096;
+
+/// Largest constant of the program that is looked at when it would be copied out: a region can change one only behind the
+/// compiler's back, and a large one is not worth the way.
+const COMPARED_MAX: usize = 64 << 10;
 
 /// One command to a device.
 #[derive(Clone, Copy, Debug)]
@@ -239,6 +243,7 @@ impl Issue<'_> {
                 Ok(())
             }
             Step::In { dst, src, when } => {
+                self.host.check_source(src)?;
                 if src.len > STORE_MAX || when == ReadWhen::InOrder {
                     return port.copy_in(self.queue, dst, src, when);
                 }
@@ -247,7 +252,11 @@ impl Issue<'_> {
                 self.host.read(src.start, piece);
                 port.store(self.queue, dst, piece)
             }
-            Step::Out { src, dst } => port.copy_out(self.queue, src, dst),
+            Step::Out { src, dst } => match self.host.check_target(dst)? {
+                Landing::Writable => port.copy_out(self.queue, src, dst),
+                Landing::Constant if dst.len > COMPARED_MAX => Ok(()),
+                Landing::Constant | Landing::ReadOnly => port.compare(self.queue, src, dst),
+            },
             Step::OutChanged { src, dst, unless } => port.copy_out_changed(self.queue, src, dst, &unless[..dst.len]),
             Step::Copy { dst, src, len } => port.copy(self.queue, dst, src, len),
         }

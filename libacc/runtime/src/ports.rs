@@ -99,6 +99,12 @@ pub trait Port: Send + Sync {
     /// See the trait.
     fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()>;
 
+    /// Compares device memory with the program's, which is read-only, in place of a copy out. A difference is an error of the queue.
+    ///
+    /// # Errors
+    /// See the trait.
+    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()>;
+
     /// Copies within the device.
     ///
     /// # Errors
@@ -223,10 +229,33 @@ pub trait Cluster: Send + Sync {
     ) -> Result<()>;
 }
 
+/// What a copy to the program's memory may do there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Landing {
+    /// Write.
+    Writable,
+    /// Only compare: some of it is read-only.
+    ReadOnly,
+    /// All of it is a constant of a loaded object.
+    Constant,
+}
+
 /// The program's own memory and code.
 pub trait HostMemory: Send + Sync {
     /// Reads `buf.len()` bytes at `address`, which the program has promised are readable.
     fn read(&self, address: usize, buf: &mut [u8]);
+
+    /// Looks whether a copy may read this memory.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` if it is not there.
+    fn check_source(&self, range: HostRange) -> Result<()>;
+
+    /// Looks what a copy may do to this memory.
+    ///
+    /// # Errors
+    /// As [`HostMemory::check_source`].
+    fn check_target(&self, range: HostRange) -> Result<Landing>;
 
     /// Finds the region at a code address.
     ///

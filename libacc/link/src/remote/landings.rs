@@ -5,8 +5,9 @@
 //! so that it never waits for one that has not begun.
 
 use super::outs::overlap;
-use crate::host_copy::{self, Changed};
+use crate::host_copy::{self, Changed, Unchanged};
 use accord_fabric::bulk::{Inbox, Incoming};
+use accord_fabric::frame::PAYLOAD_MAX;
 use accord_types::{Error, ErrorCode, HostRange, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +28,8 @@ struct Table {
     held: Vec<(Vec<TransferId>, Then)>,
     /// A lane failed: some bytes will never come.
     broken: Option<Error>,
+    /// Copies whose bytes have come, but could not be put where they belong. Whoever waits hears of it.
+    failed: HashMap<TransferId, Error>,
 }
 
 /// What is to be done when some copies have landed.
@@ -46,6 +49,8 @@ enum How {
     Small,
     /// Comes inside an event, and may be what the program has already.
     Changed(Changed),
+    /// Comes inside an event, and is to be what the program has.
+    Compared(Unchanged),
     /// Comes on a bulk lane.
     Large,
     /// Its bytes are being read.
@@ -97,12 +102,50 @@ impl Landings {
                     .try_for_each(|at| incoming.fill(&mut waste[..(piece.range.len - at).min(WASTE_MAX)]))
             }
         });
-        // If it was the sender that gave up, its queue has failed, and the program learns of it there.
-        let broken = outcome.err().filter(|_| !incoming.aborted());
-        drop(incoming);
+        self.end(transfer, incoming, outcome.map(|()| Ok(())));
+    }
+
+    /// Expects bytes that are to be what the program has, in read-only memory.
+    pub(super) fn compare(self: &Arc<Self>, transfer: TransferId, with: HostRange, inbox: &Inbox) {
+        let mut unchanged = Unchanged::new(with);
+        if with.len <= PAYLOAD_MAX {
+            self.lock().expect(transfer, with, How::Compared(unchanged), &[]);
+            return;
+        }
+        self.lock().expect(transfer, with, How::Large, &[]);
+        let landings = self.clone();
+        let land = move |mut incoming: Incoming| {
+            if landings.begin(transfer).is_none() {
+                return;
+            }
+            let mut buffer = vec![0; WASTE_MAX.min(with.len)];
+            let mut compared = Ok(());
+            let outcome = (0..with.len).step_by(WASTE_MAX).try_for_each(|at| {
+                let piece = &mut buffer[..WASTE_MAX.min(with.len - at)];
+                incoming.fill(piece)?;
+                if compared.is_ok() {
+                    compared = unchanged.compare(piece);
+                }
+                Ok(())
+            });
+            landings.end(transfer, incoming, outcome.map(|()| compared));
+        };
+        inbox.post(transfer, with.len as u64, Box::new(land));
+    }
+
+    /// The bytes of a large copy came off their lane or did not, and then were what they had to be or not.
+    fn end(&self, transfer: TransferId, incoming: Incoming, outcome: Result<Result<()>>) {
         let mut table = self.lock();
+        match outcome {
+            Ok(landed) => table.failed.extend(landed.err().map(|error| (transfer, error))),
+            // If it was the sender that gave up, its queue has failed, and the program learns of it there.
+            Err(_) if incoming.aborted() => {}
+            Err(error) => {
+                table.broken.get_or_insert(error);
+            }
+        }
+        drop(incoming);
         table.transfers.remove(&transfer);
-        table.broken = table.broken.take().or(broken);
         self.release(table);
     }
 
@@ -136,16 +179,21 @@ impl Landings {
     /// When they are not what was asked for.
     pub(super) fn data(&self, transfer: TransferId, bytes: &[u8]) -> Result<()> {
         // None was cancelled.
-        let Some((table, landing)) = self.after_those_before(transfer) else { return Ok(()) };
-        let wanted = match &landing.how {
-            How::Small => Some(true),
-            How::Changed(changed) => Some(changed.differs(bytes)),
-            How::Large | How::Begun => None,
+        let Some((mut table, mut landing)) = self.after_those_before(transfer) else { return Ok(()) };
+        let fits = landing.dst.len == bytes.len();
+        let wanted = match &mut landing.how {
+            How::Small if fits => Ok(true),
+            How::Changed(changed) if fits => changed.wanted(bytes),
+            How::Compared(unchanged) if fits => unchanged.compare(bytes).map(|()| false),
+            _ => {
+                let cause = "the peer broke the protocol: a copy of another size came";
+                return Err(Error::new(ErrorCode::DeviceUnavailable, cause));
+            }
         };
-        let Some(wanted) = wanted.filter(|_| landing.dst.len == bytes.len()) else {
-            let cause = "the peer broke the protocol: a copy of another size came";
-            return Err(Error::new(ErrorCode::DeviceUnavailable, cause));
-        };
+        let wanted = wanted.unwrap_or_else(|error| {
+            table.failed.insert(transfer, error);
+            false
+        });
         if wanted {
             for piece in pieces(landing.dst, &landing.leave).iter().filter(|piece| piece.write) {
                 let from = &bytes[piece.range.start - landing.dst.start..][..piece.range.len];
@@ -159,7 +207,7 @@ impl Landings {
     /// Waits until the bytes of all `transfers` are here.
     ///
     /// # Errors
-    /// When a lane failed, so that they may not be.
+    /// When a lane failed, so that they may not be, or the program's memory could not take them.
     pub(super) fn wait(&self, transfers: &[TransferId]) -> Result<()> {
         if transfers.is_empty() {
             return Ok(());
@@ -170,7 +218,8 @@ impl Landings {
                 table = self.changed.wait(table).unwrap_or_else(PoisonError::into_inner);
             }
         }
-        table.broken.clone().map_or(Ok(()), Err)
+        let failed = transfers.iter().filter_map(|transfer| table.failed.remove(transfer)).next();
+        failed.or_else(|| table.broken.clone()).map_or(Ok(()), Err)
     }
 
     /// Whether a copy's bytes are not here yet.

@@ -284,6 +284,13 @@ impl Port for RemotePort {
         })
     }
 
+    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
+        self.bring(queue, src, with, |live, transfer, _| {
+            live.landings.compare(transfer, with, &live.inbox);
+            Vec::new()
+        })
+    }
+
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {
         if len == 0 {
             return Ok(());

@@ -1,7 +1,7 @@
 //! A device that runs as late as it may: nothing in a queue happens before somebody waits for
 //! it, so an order that was only hoped for shows as wrong bytes.
 
-use crate::ports::{Cluster, HostMemory, Port, ReadWhen};
+use crate::ports::{Cluster, HostMemory, Landing, Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
     HostRange, LaunchDims, NodeId, ObjectSpec, QueueId, Result,
@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Barrier, Mutex};
 
 const PAGE: u64 = 2 << 20;
+/// Where the program has no memory.
+pub(super) const NO_MEMORY: usize = 0x7fff_0000_0000;
 /// Where a fake device keeps global variables and the argument blocks of running regions.
 const GLOBALS: u64 = 0x6000_0000_0000;
 const ARGUMENTS: u64 = 0x7000_0000_0000;
@@ -60,6 +62,8 @@ pub(super) struct Ram {
     blocks: Mutex<BTreeSet<usize>>,
     /// The program's heap blocks, as far as they are known.
     pub(super) known: Mutex<Vec<HostRange>>,
+    /// What is not writable.
+    pub(super) constants: Mutex<Vec<(HostRange, Landing)>>,
 }
 
 impl Ram {
@@ -80,6 +84,21 @@ pub(super) struct FakeHost(pub(super) Arc<Ram>);
 impl HostMemory for FakeHost {
     fn read(&self, address: usize, buf: &mut [u8]) {
         buf.copy_from_slice(&self.0.get(address, buf.len()));
+    }
+
+    fn check_source(&self, range: HostRange) -> Result<()> {
+        if range.start >= NO_MEMORY {
+            return Err(Error::new(ErrorCode::InvalidArgument, "not mapped"));
+        }
+        Ok(())
+    }
+
+    fn check_target(&self, range: HostRange) -> Result<Landing> {
+        self.check_source(range)?;
+        let constants = self.0.constants.lock().unwrap();
+        let end = range.start + range.len;
+        let landing = constants.iter().find(|(part, _)| part.start < end && range.start < part.start + part.len);
+        Ok(landing.map_or(Landing::Writable, |(_, landing)| *landing))
     }
 
     fn function(&self, address: usize) -> Result<FunctionSpec> {
@@ -177,6 +196,7 @@ enum Op {
     In(DevicePtr, HostRange),
     Out(DevicePtr, HostRange),
     OutChanged(DevicePtr, HostRange, Vec<u8>),
+    Compare(DevicePtr, HostRange),
     Copy(DevicePtr, DevicePtr, u64),
     Launch { key: u64, dims: LaunchDims, bytes: Vec<u8>, slots: u32, relative: Vec<u64> },
     After(QueueId, u64),
@@ -201,6 +221,7 @@ pub(super) struct Counts {
     pub(super) stores: usize,
     pub(super) copies_in: usize,
     pub(super) copies_out: usize,
+    pub(super) compares: usize,
     pub(super) launches: usize,
     pub(super) queue_waits: usize,
 }
@@ -331,6 +352,12 @@ impl Fake {
                     self.ram.put(dst.start, &bytes);
                 }
             }
+            Op::Compare(src, with) => {
+                if inner.memory.read(src.0, with.len) != self.ram.get(with.start, with.len) {
+                    let queue = inner.queues.entry(id).or_default();
+                    queue.failed = Some(Error::new(ErrorCode::InvalidArgument, "changed"));
+                }
+            }
             Op::Copy(dst, src, len) => {
                 let bytes = inner.memory.read(src.0, len as usize);
                 inner.memory.write(dst.0, &bytes);
@@ -438,6 +465,11 @@ impl Port for Fake {
     fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()> {
         self.inner.lock().unwrap().counts.copies_out += 1;
         self.put(queue, Op::OutChanged(src, dst, unless.to_vec()))
+    }
+
+    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
+        self.inner.lock().unwrap().counts.compares += 1;
+        self.put(queue, Op::Compare(src, with))
     }
 
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {

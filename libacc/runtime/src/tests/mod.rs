@@ -1,6 +1,7 @@
 //! The runtime against devices and host memory made of ordinary vectors, with real bytes in them.
 
 mod by_value;
+mod constants;
 mod directives;
 mod echoes;
 mod fake;

@@ -39,6 +39,7 @@ fn cost(w: &mut World, act: impl FnOnce(&mut World)) -> Counts {
         stores: after.stores - before.stores,
         copies_in: after.copies_in - before.copies_in,
         copies_out: after.copies_out - before.copies_out,
+        compares: after.compares - before.compares,
         launches: after.launches - before.launches,
         queue_waits: after.queue_waits - before.queue_waits,
     }

@@ -1,0 +1,61 @@
+//! Copies to what is read-only in the program, and to and from what it does not have.
+
+use super::fake::NO_MEMORY;
+use super::world::World;
+use super::world::kind::*;
+use crate::ports::Landing;
+use accord_types::{ErrorCode, HostRange};
+
+const A: usize = 0x10_0000;
+const REGION: usize = 0x40_1000;
+const SYNC_TAGS: &[u32] = &[0];
+const ASYNC_1: &[u32] = &[0x2000_0001, 0];
+
+fn constant(w: &World, len: usize, landing: Landing) {
+    w.put(A, &vec![5; len]);
+    w.ram.constants.lock().unwrap().push((HostRange { start: A, len }, landing));
+}
+
+#[test]
+fn a_constant_is_compared_and_a_large_one_not_even_that() {
+    for (len, landing, compares) in
+        [(40, Landing::Constant, 2), (1 << 20, Landing::Constant, 0), (1 << 20, Landing::ReadOnly, 2)]
+    {
+        let mut w = World::new();
+        constant(&w, len, landing);
+        w.data_start(&[(TOFROM, len, A)]).unwrap();
+        w.update(&[(FORCE_FROM, len, A)]).unwrap();
+        w.data_end();
+        let counts = w.fake().counts();
+        assert_eq!((counts.copies_in, counts.copies_out, counts.compares), (usize::from(len > 4096), 0, compares));
+        w.assert_empty();
+    }
+}
+
+#[test]
+fn a_constant_that_a_region_changes_is_an_error() {
+    for tags in [SYNC_TAGS, ASYNC_1] {
+        let mut w = World::new();
+        constant(&w, 400, Landing::Constant);
+        w.kernel(REGION, |k| k.write(k.slots[0] + 399, &[6]));
+        let launched = w.parallel(REGION, &[(TOFROM, 400, A)], tags).map(drop);
+        let error = launched.and_then(|()| w.runtime.wait_all(&mut w.t)).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert_eq!(w.ram.get(A, 400), [5; 400]);
+    }
+}
+
+#[test]
+fn memory_that_is_not_there_is_an_error_before_anything_touches_it() {
+    let mut w = World::new();
+    for kind in [TO, TOFROM] {
+        let error = w.enter(&[(kind, 40, NO_MEMORY)]).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert!(!w.present(NO_MEMORY, 40), "what could not be filled is not present");
+    }
+    w.enter(&[(ALLOC, 40, NO_MEMORY)]).unwrap();
+    let error = w.update(&[(FORCE_FROM, 40, NO_MEMORY)]).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    w.exit(&[(RELEASE, 40, NO_MEMORY)]).unwrap();
+    w.assert_empty();
+}
