@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::command::compile::Tool;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,6 +32,15 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Show nodes, devices and their numbers, coordinator and sessions; or the settings.
     Info(InfoArgs),
+    /// Compile and link C with Accord's headers and library: the program runs without accord run.
+    Cc(CompilerArgs),
+    /// Compile and link C++.
+    #[command(name = "c++", alias = "cxx")]
+    Cxx(CompilerArgs),
+    /// Compile and link Fortran.
+    Fc(CompilerArgs),
+    /// Say what GCC drops, gets wrong or refuses in sources, and what to write instead.
+    Lint(LintArgs),
     /// Make something of traces.
     Trace(TraceArgs),
     /// Show what Accord makes of a program, without running it.
@@ -95,6 +105,37 @@ pub(crate) struct RunArgs {
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+/// The wrappers' own options, which are looked for among the compiler's.
+const COMPILER_OPTIONS: &str = "Options of Accord's own:
+      --accord-show     Show the command instead of running it
+      --accord-no-lint  Say nothing about directives
+      --accord-modules  Print the folder with the module openacc for this gfortran";
+
+/// `accord cc`, `accord c++`, `accord fc`: all arguments go to the compiler.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true, after_help = COMPILER_OPTIONS)]
+pub(crate) struct CompilerArgs {
+    /// The compiler's arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+/// `accord lint`.
+///
+/// The exit code is 1 if something was found.
+#[derive(Args, Debug)]
+pub(crate) struct LintArgs {
+    /// C, C++ and Fortran, by their names as for GCC.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// For this version of GCC, as 12; without it for the machine's gcc.
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) gcc: Option<u32>,
+    /// For programs.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `accord info`.
@@ -249,6 +290,17 @@ impl std::fmt::Display for ClusterSize {
     }
 }
 
+/// The compiler that `accord cc ...`, or the program under its name `accord-cc`, stands for, and its arguments.
+pub(crate) fn compiler_line(mut args: impl Iterator<Item = OsString>) -> Option<(Tool, Vec<OsString>)> {
+    let program = PathBuf::from(args.next()?);
+    let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let tool = match name.strip_prefix("accord-").and_then(Tool::named) {
+        Some(tool) => tool,
+        None => Tool::named(args.next()?.to_str()?)?,
+    };
+    Some((tool, args.collect()))
+}
+
 /// Turns mpirun's `-np` into `--np`, up to the program's name or `--`.
 fn spell_np(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.collect();
@@ -286,6 +338,20 @@ mod tests {
         assert_eq!(args.np, Some(4));
         assert_eq!(args.local_cluster, Some(ClusterSize { hosts: 3, devices: 2, gpus: false }));
         assert_eq!(args.program, ["mpirun", "-np", "2", "./app"]);
+    }
+
+    #[test]
+    fn compilers_go_by_the_commands_or_the_programs_name() {
+        let line = |text: &str| compiler_line(text.split_whitespace().map(OsString::from));
+        assert_eq!(
+            line("accord cc --help -c a.c"),
+            Some((Tool::Cc, ["--help", "-c", "a.c"].map(OsString::from).into()))
+        );
+        assert_eq!(line("/usr/bin/accord-c++ cc"), Some((Tool::Cxx, vec!["cc".into()])));
+        assert_eq!(line("accord-fc"), Some((Tool::Fc, vec![])));
+        for other in ["accord", "accord run cc", "accord-agent", "accord help cc"] {
+            assert_eq!(line(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -5,16 +5,26 @@ mod args;
 mod client;
 mod cluster;
 mod command;
+mod directives;
 mod failure;
 mod launch;
 mod machine;
 mod output;
 
 use args::{Cli, Command};
+use command::compile::Tool;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let result = match Cli::from_command_line().command {
+    // Before all else: their options are the compiler's.
+    if let Some((tool, arguments)) = args::compiler_line(std::env::args_os()) {
+        return ended(command::compile::compile(tool, &arguments));
+    }
+    ended(match Cli::from_command_line().command {
+        Command::Cc(args) => command::compile::compile(Tool::Cc, &args.arguments),
+        Command::Cxx(args) => command::compile::compile(Tool::Cxx, &args.arguments),
+        Command::Fc(args) => command::compile::compile(Tool::Fc, &args.arguments),
+        Command::Lint(args) => command::lint::lint(&args),
         Command::Run(args) => command::run::run(&args),
         Command::Info(args) => command::info::info(&args),
         Command::Trace(args) => command::trace::trace(&args),
@@ -27,7 +37,11 @@ fn main() -> ExitCode {
         Command::Supervise(args) => launch::supervise(&args),
         Command::Exec(args) => Err(launch::exec(&args)),
         Command::Rsh(args) => Err(launch::rsh(&args)),
-    };
+    })
+}
+
+/// A command's exit code; what ended it early is said.
+fn ended(result: failure::Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

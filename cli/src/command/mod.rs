@@ -1,7 +1,9 @@
 //! One file per command.
 
+pub(crate) mod compile;
 pub(crate) mod explain;
 pub(crate) mod info;
+pub(crate) mod lint;
 pub(crate) mod png;
 pub(crate) mod run;
 pub(crate) mod trace;

@@ -22,6 +22,6 @@ pub(crate) use devices::print_gpus;
 pub(crate) use exec::{exec, rsh};
 pub(crate) use hosts::can_have_namespaces;
 pub(crate) use mpi::Mpirun;
-pub(crate) use parts::{find_libacc, preload_with};
+pub(crate) use parts::{find_include, find_libacc, preload_with};
 pub(crate) use signals::{Event, Signals, exit_code};
 pub(crate) use supervise::supervise;

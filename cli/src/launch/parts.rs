@@ -26,6 +26,22 @@ pub(crate) fn find_libacc() -> Result<PathBuf> {
     })
 }
 
+/// The folder with Accord's headers: that of an installation, or of the source tree that this program was built in.
+pub(crate) fn find_include() -> Result<PathBuf> {
+    let here = own_directory()?;
+    let places = [here.join("../include/accord"), here.join("../../libacc/include")];
+    places
+        .iter()
+        .filter(|place| place.join("openacc.f90").is_file())
+        .find_map(|place| place.canonicalize().ok())
+        .ok_or_else(|| {
+            Failure::new(format!(
+                "no headers in ../include/accord of {}; install Accord (make install)",
+                here.display()
+            ))
+        })
+}
+
 /// One of Accord's programs: beside this one, else wherever PATH has it.
 pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
     let beside = own_directory()?.join(name);

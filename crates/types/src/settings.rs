@@ -141,6 +141,15 @@ settings! {
     /// Trace output.
     TRACE = "ACCORD_TRACE", "", "path; %r = rank, %p = process id", [],
         "Writes a trace of launches and copies (Chrome trace format) when the program ends.";
+    /// Compiler of `accord cc`.
+    CC = "ACCORD_CC", "gcc", "program", [],
+        "C compiler that accord cc starts; programs do not read it.";
+    /// Compiler of `accord c++`.
+    CXX = "ACCORD_CXX", "g++", "program", [],
+        "C++ compiler that accord c++ starts; programs do not read it.";
+    /// Compiler of `accord fc`.
+    FC = "ACCORD_FC", "gfortran", "program", [],
+        "Fortran compiler that accord fc starts; programs do not read it.";
     /// Diagnostics.
     DEBUG = "ACCORD_DEBUG", "0", "0|1", ["GOMP_DEBUG"],
         "Prints what the runtime does to standard error.";

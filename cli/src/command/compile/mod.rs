@@ -1,0 +1,262 @@
+//! `accord cc`, `accord c++` and `accord fc`: GCC with Accord's headers, module and library.
+//!
+//! Directives that GCC doesn't know are calls in a copy of the source that GCC gets instead; everything in the copy is named
+//! after the source: messages, `__FILE__`, debug information and dependencies.
+
+mod line;
+mod modules;
+
+use crate::directives::{Severity, findings, rewrite};
+use crate::failure::{Failure, Result};
+use crate::launch::{find_include, find_libacc};
+use crate::output::{print, tell};
+use accord_types::settings::{self, Setting};
+use line::{Line, Source};
+use modules::prefixed;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which compiler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tool {
+    /// C
+    Cc,
+    /// C++
+    Cxx,
+    /// Fortran
+    Fc,
+}
+
+impl Tool {
+    /// By the command's name, or the end of the program's: `accord-cc` is `accord cc`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "cc" => Self::Cc,
+            "c++" | "cxx" => Self::Cxx,
+            "fc" => Self::Fc,
+            _ => return None,
+        })
+    }
+
+    fn setting(self) -> (&'static Setting, &'static str) {
+        match self {
+            Self::Cc => (&settings::CC, "gcc"),
+            Self::Cxx => (&settings::CXX, "g++"),
+            Self::Fc => (&settings::FC, "gfortran"),
+        }
+    }
+
+    fn compiler(self) -> OsString {
+        let (setting, default) = self.setting();
+        setting.find(|name| std::env::var(name).ok()).map_or_else(|| default.into(), |(_, name)| name.into())
+    }
+}
+
+/// Options of the wrappers themselves.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    show: bool,
+    modules: bool,
+    quiet: bool,
+}
+
+impl Own {
+    /// Takes them out of the arguments.
+    fn take(arguments: &mut Vec<OsString>) -> Result<Self> {
+        let mut own = Self::default();
+        let mut unknown = None;
+        arguments.retain(|argument| {
+            match argument.to_str() {
+                Some("--accord-show") => own.show = true,
+                Some("--accord-modules") => own.modules = true,
+                Some("--accord-no-lint") => own.quiet = true,
+                Some(other) if other.starts_with("--accord-") => unknown = Some(other.to_owned()),
+                _ => return true,
+            }
+            false
+        });
+        match unknown {
+            Some(option) => Err(Failure::new(format!("there is no option {option}; see accord help cc"))),
+            None => Ok(own),
+        }
+    }
+}
+
+/// Compiles and links; the compiler's exit code.
+pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
+    let mut arguments = arguments.to_vec();
+    let own = Own::take(&mut arguments)?;
+    let compiler = tool.compiler();
+    if own.modules {
+        let (folder, _own) = modules::folder(&compiler, &find_include()?)?;
+        print(&format!("{}\n", folder.display()));
+        return Ok(0);
+    }
+    let line = Line::new(&arguments);
+    if !line.has_input {
+        // A question about the compiler.
+        return run(own, &compiler, &arguments, false, &[]);
+    }
+    if line.is_static && line.links {
+        return Err(Failure::new(
+            "libacc is a shared library: leave -static out (-static-libgcc and its like are fine)",
+        ));
+    }
+    let include = find_include()?;
+    let mut kept = None;
+    let mut flags = vec![prefixed("-I", &include)];
+    let mut copies = Vec::new();
+    if !line.without_openacc {
+        flags.push("-fopenacc".into());
+        if !line.preprocesses_only {
+            let gcc = version(&compiler);
+            for source in &line.sources {
+                copies.extend(look_at(source, own, gcc)?);
+            }
+        }
+    }
+    if tool == Tool::Fc || line.has_fortran() {
+        let fortran = if tool == Tool::Fc { compiler.clone() } else { Tool::Fc.compiler() };
+        let (folder, here_only) = modules::folder(&fortran, &include)?;
+        flags.push(prefixed("-I", &folder));
+        kept = here_only;
+    }
+    for copy in &copies {
+        flags.extend(copy.flags());
+        arguments[copy.source.at] = copy.path().into();
+    }
+    if line.links {
+        flags.extend(link_flags(&find_libacc()?));
+    }
+    flags.extend(arguments);
+    let dependencies: Vec<(PathBuf, &Copy)> = line
+        .dependencies
+        .iter()
+        .zip(&line.sources)
+        .filter_map(|(file, source)| Some((file.clone(), copies.iter().find(|copy| copy.source.at == source.at)?)))
+        .collect();
+    let temporary = kept.is_some() || !copies.is_empty();
+    run(own, &compiler, &flags, temporary, &dependencies)
+}
+
+/// libacc ahead of all else, so that it is found before libgomp, and known to the program for good.
+fn link_flags(libacc: &Path) -> Vec<OsString> {
+    let folder = libacc.parent().unwrap_or(Path::new("."));
+    let mut flags = vec![prefixed("-L", folder), prefixed("-Wl,-rpath,", folder)];
+    flags.extend(["-Wl,--push-state,--no-as-needed", "-lacc", "-Wl,--pop-state"].map(OsString::from));
+    flags
+}
+
+/// GCC's major version; 0 if it doesn't say.
+fn version(compiler: &OsStr) -> u32 {
+    let output = Command::new(compiler).arg("-dumpversion").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.trim().split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
+}
+
+/// A source with calls in place of directives that GCC doesn't know.
+struct Copy<'a> {
+    source: &'a Source,
+    folder: tempfile::TempDir,
+}
+
+impl Copy<'_> {
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(self.source.path.file_name().unwrap_or_default())
+    }
+
+    /// Where the source is: what it includes is looked for there.
+    fn home(&self) -> PathBuf {
+        match self.source.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        }
+    }
+
+    fn flags(&self) -> Vec<OsString> {
+        let home = self.home();
+        let mut map = prefixed("-fdebug-prefix-map=", self.folder.path());
+        map.push("=");
+        map.push(std::path::absolute(&home).unwrap_or(home.clone()));
+        if self.source.language.is_fortran() {
+            return vec![prefixed("-I", &home), map];
+        }
+        vec!["-iquote".into(), home.into(), map]
+    }
+
+    /// Makes a dependency file name the source.
+    fn name_source_in(&self, dependencies: &Path) {
+        let Ok(text) = std::fs::read_to_string(dependencies) else { return };
+        let text = text.replace(&*self.path().to_string_lossy(), &self.source.path.to_string_lossy());
+        let _ = std::fs::write(dependencies, text);
+    }
+}
+
+/// Says what GCC makes of a source, and writes the calls in it that GCC wouldn't.
+fn look_at(source: &Source, own: Own, gcc: u32) -> Result<Option<Copy<'_>>> {
+    // What can't be read, or is no text, is the compiler's to say.
+    let Ok(text) = std::fs::read_to_string(&source.path) else { return Ok(None) };
+    if !text.contains("acc") && !text.contains("ACC") {
+        return Ok(None);
+    }
+    let name = source.path.display().to_string();
+    if !own.quiet {
+        for found in findings(&text, source.language, gcc).iter().filter(|found| !found.rewritten) {
+            let file = found.file.as_deref().unwrap_or(&name);
+            let kind = if found.severity == Severity::Refused { "note" } else { "warning" };
+            tell(format_args!("{file}:{}: {kind}: {}; write: {}", found.line, found.message, found.remedy));
+        }
+    }
+    let Some(new) = rewrite(&text, source.language, &name) else { return Ok(None) };
+    let folder = tempfile::Builder::new()
+        .prefix("accord-cc-")
+        .tempdir()
+        .map_err(|error| Failure::system("can't make a folder for rewritten sources", error))?;
+    let copy = Copy { source, folder };
+    std::fs::write(copy.path(), new.text)
+        .map_err(|error| Failure::system(format!("can't write {}", copy.path().display()), error))?;
+    Ok(Some(copy))
+}
+
+/// Becomes the compiler, or shows how it would be started. Stays where there are temporary files, which go afterwards.
+fn run(
+    own: Own,
+    compiler: &OsStr,
+    arguments: &[OsString],
+    temporary: bool,
+    copies: &[(PathBuf, &Copy<'_>)],
+) -> Result<u8> {
+    let mut command = Command::new(compiler);
+    command.args(arguments);
+    if own.show {
+        print(&format!("{}\n", shown(compiler, arguments)));
+        return Ok(0);
+    }
+    if !temporary {
+        return Err(Failure::start(compiler, &command.exec()));
+    }
+    let status = command.status().map_err(|error| Failure::start(compiler, &error))?;
+    for (file, copy) in copies {
+        copy.name_source_in(file);
+    }
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    Ok(u8::try_from(code).unwrap_or(1))
+}
+
+/// A command as a shell takes it.
+fn shown(program: &OsStr, arguments: &[OsString]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,+:@%^".contains(c);
+    std::iter::once(program)
+        .chain(arguments.iter().map(OsString::as_os_str))
+        .map(|word| {
+            let word = word.to_string_lossy();
+            match !word.is_empty() && word.chars().all(plain) {
+                true => word.into_owned(),
+                false => format!("'{}'", word.replace('\'', "'\\''")),
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}

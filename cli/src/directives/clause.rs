@@ -1,0 +1,194 @@
+//! A directive's name and clauses.
+
+/// A clause: `copy(a, b)`, or a name alone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Clause {
+    /// In lower case.
+    pub(super) name: String,
+    /// What is in the parentheses.
+    pub(super) argument: Option<String>,
+}
+
+/// What a directive says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Parsed {
+    /// `parallel loop`, `enter data`, `wait` and so on, in lower case.
+    pub(super) name: String,
+    /// What is in the parentheses right behind the name: `wait(1)`, `cache(a)`, `routine(f)`.
+    pub(super) argument: Option<String>,
+    /// The clauses, in order.
+    pub(super) clauses: Vec<Clause>,
+}
+
+/// Names of two words.
+const PAIRS: &[&str] = &[
+    "enter data",
+    "exit data",
+    "parallel loop",
+    "kernels loop",
+    "serial loop",
+    "end parallel",
+    "end kernels",
+    "end serial",
+    "end data",
+    "end host_data",
+    "end atomic",
+    "atomic read",
+    "atomic write",
+    "atomic update",
+    "atomic capture",
+];
+
+impl Parsed {
+    /// Reads the text after `acc`. Whatever it is, something is made of it: this is no compiler.
+    pub(super) fn new(text: &str) -> Self {
+        let mut words = Words { rest: text.trim() };
+        let (mut name, mut argument) = words.next().unwrap_or_default();
+        if argument.is_none() {
+            let mut ahead = Words { rest: words.rest };
+            if let Some((second, second_argument)) = ahead.next() {
+                let pair = format!("{name} {second}");
+                if PAIRS.contains(&pair.as_str()) {
+                    (name, argument) = (pair, second_argument);
+                    words = ahead;
+                }
+            }
+        }
+        let clauses = words.map(|(name, argument)| Clause { name, argument }).collect();
+        Self { name, argument, clauses }
+    }
+
+    /// The first clause with one of these names.
+    pub(super) fn clause(&self, names: &[&str]) -> Option<&Clause> {
+        self.clauses.iter().find(|clause| names.contains(&clause.name.as_str()))
+    }
+
+    /// The argument of the first clause with one of these names.
+    pub(super) fn value(&self, names: &[&str]) -> Option<&str> {
+        self.clause(names)?.argument.as_deref()
+    }
+}
+
+struct Words<'a> {
+    rest: &'a str,
+}
+
+impl Iterator for Words<'_> {
+    type Item = (String, Option<String>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            self.rest = self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+            let end = self.rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(self.rest.len());
+            if self.rest.is_empty() {
+                return None;
+            }
+            if end == 0 {
+                // No word: nothing that could be a clause.
+                let skip = self.rest.chars().next().map_or(1, char::len_utf8);
+                self.rest = &self.rest[skip..];
+                continue;
+            }
+            let name = self.rest[..end].to_ascii_lowercase();
+            self.rest = self.rest[end..].trim_start();
+            let argument = self.rest.starts_with('(').then(|| {
+                let close = closing(self.rest);
+                let inner = self.rest[1..close].trim().to_owned();
+                self.rest = self.rest.get(close + 1..).unwrap_or("");
+                inner
+            });
+            return Some((name, argument));
+        }
+    }
+}
+
+/// Where the parenthesis that opens `text` closes; the end if it doesn't.
+fn closing(text: &str) -> usize {
+    let mut depth = 0usize;
+    for (at, c) in outside_of_strings(text) {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at;
+                }
+            }
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Splits at `separator` where no parenthesis, bracket or string is open.
+pub(super) fn split(text: &str, separator: char) -> Vec<&str> {
+    let (mut depth, mut start, mut parts) = (0usize, 0, Vec::new());
+    for (at, c) in outside_of_strings(text) {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            c if c == separator && depth == 0 => {
+                parts.push(text[start..at].trim());
+                start = at + c.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[start..].trim());
+    parts
+}
+
+fn outside_of_strings(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
+    let (mut quote, mut escaped) = (None, false);
+    text.char_indices().filter(move |&(_, c)| match quote {
+        Some(open) => {
+            if escaped {
+                escaped = false;
+            } else if c == '\\' {
+                escaped = true;
+            } else if c == open {
+                quote = None;
+            }
+            false
+        }
+        None if c == '"' || c == '\'' => {
+            quote = Some(c);
+            false
+        }
+        None => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        let parsed = Parsed::new(text);
+        let mut out = format!("{}({})", parsed.name, parsed.argument.as_deref().unwrap_or("-"));
+        for clause in &parsed.clauses {
+            out += &format!(" {}({})", clause.name, clause.argument.as_deref().unwrap_or("-"));
+        }
+        out
+    }
+
+    #[test]
+    fn names_arguments_and_clauses_are_told_apart() {
+        assert_eq!(
+            shown("PARALLEL loop copy(a[0:n]), Async(1) gang"),
+            "parallel loop(-) copy(a[0:n]) async(1) gang(-)"
+        );
+        assert_eq!(shown("wait(devnum:f(1,2):queues: 3) async"), "wait(devnum:f(1,2):queues: 3) async(-)");
+        assert_eq!(shown("enter data create (a)"), "enter data(-) create(a)");
+        assert_eq!(shown("wait (1) if(g(\")\"))"), "wait(1) if(g(\")\"))");
+        assert_eq!(shown("set"), "set(-)");
+        assert_eq!(shown(""), "(-)");
+        assert_eq!(shown("init if(x"), "init(-) if(x)");
+    }
+
+    #[test]
+    fn splitting_looks_at_depth() {
+        assert_eq!(split("a[0:n], b(1,2), 'x,y'", ','), ["a[0:n]", "b(1,2)", "'x,y'"]);
+        assert_eq!(split("devnum:n[a:b]:queues:1", ':'), ["devnum", "n[a:b]", "queues", "1"]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Directives in Fortran: sentinels of free and fixed form, with continuation.
+
+use super::{Directive, Form};
+use std::ops::Range;
+
+/// A line of the source, without its end.
+struct Line<'a> {
+    text: &'a str,
+    start: usize,
+}
+
+fn lines(source: &str) -> Vec<Line<'_>> {
+    let mut start = 0;
+    source
+        .split('\n')
+        .map(|text| {
+            let line = Line { text: text.strip_suffix('\r').unwrap_or(text), start };
+            start += text.len() + 1;
+            line
+        })
+        .collect()
+}
+
+/// All directives in free form: `!$acc` after blanks; `&` at a line's end goes on after the next sentinel.
+pub(super) fn scan_free(source: &str) -> Vec<Directive> {
+    collect(source, |lines, at| {
+        let mut text = free_sentinel(lines[at].text)?.to_owned();
+        let mut last = at;
+        loop {
+            let bare = without_comment(&text).trim_end();
+            let Some(open) = bare.strip_suffix('&') else {
+                return Some((bare.to_owned(), last));
+            };
+            text = open.to_owned();
+            // Comment lines may stand between.
+            let next = (last + 1..lines.len()).find(|&next| !is_blank_or_comment(lines[next].text));
+            let Some((next, more)) = next.and_then(|next| Some((next, free_sentinel(lines[next].text)?))) else {
+                return Some((text, last));
+            };
+            let more = more.trim_start();
+            text.push_str(more.strip_prefix('&').unwrap_or(more));
+            last = next;
+        }
+    })
+}
+
+/// All directives in fixed form: `!$acc`, `c$acc` or `*$acc` in column 1; a sign in column 6 goes on.
+pub(super) fn scan_fixed(source: &str) -> Vec<Directive> {
+    collect(source, |lines, at| {
+        let (first, goes_on) = fixed_sentinel(lines[at].text)?;
+        if goes_on {
+            return None;
+        }
+        let mut text = without_comment(first).trim_end().to_owned();
+        let mut last = at;
+        while let Some((more, true)) = lines.get(last + 1).and_then(|line| fixed_sentinel(line.text)) {
+            text.push_str(without_comment(more).trim_end());
+            last += 1;
+        }
+        Some((text, last))
+    })
+}
+
+/// Calls `read` at each line; it gives the text behind the sentinel and the last line of a directive that begins there.
+fn collect(source: &str, read: impl Fn(&[Line<'_>], usize) -> Option<(String, usize)>) -> Vec<Directive> {
+    let lines = lines(source);
+    let mut found = Vec::new();
+    let (mut at, mut file, mut shift) = (0, None, 0i64);
+    while at < lines.len() {
+        if let Some((number, name)) = marker(lines[at].text) {
+            shift = number - at as i64 - 2;
+            file = name.or(file);
+        } else if let Some((text, last)) = read(&lines, at) {
+            let place: Range<usize> = lines[at].start..lines[last].start + lines[last].text.len();
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let line = u32::try_from(at as i64 + 1 + shift).unwrap_or(0);
+            found.push(Directive { text, file: file.clone(), line, place, form: Form::Line });
+            at = last;
+        }
+        at += 1;
+    }
+    found
+}
+
+/// What stands behind `!$acc`.
+fn free_sentinel(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let rest = line.get(5..).filter(|_| line[..5].eq_ignore_ascii_case("!$acc"))?;
+    (rest.is_empty() || rest.starts_with([' ', '\t', '&', '!'])).then_some(rest)
+}
+
+/// What stands in columns 7 and on of a line with a sentinel, and whether it continues the line before.
+fn fixed_sentinel(line: &str) -> Option<(&str, bool)> {
+    let sentinel = line.get(..5)?;
+    let known = ["!$acc", "c$acc", "*$acc"].iter().any(|known| sentinel.eq_ignore_ascii_case(known));
+    let sixth = line.get(5..)?.chars().next().unwrap_or(' ');
+    known.then(|| (line.get(5 + sixth.len_utf8()..).unwrap_or(""), !matches!(sixth, ' ' | '0' | '\t')))
+}
+
+fn is_blank_or_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || (line.starts_with('!') && free_sentinel(line).is_none())
+}
+
+/// `# 12 "file"`.
+fn marker(line: &str) -> Option<(i64, Option<String>)> {
+    let rest = line.strip_prefix('#')?.trim_start();
+    let rest = rest.strip_prefix("line").unwrap_or(rest).trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let name = rest[end..].trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
+    Some((rest[..end].parse().ok()?, name.map(str::to_owned)))
+}
+
+/// Up to a `!` that is in no string.
+fn without_comment(text: &str) -> &str {
+    let mut quote = None;
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (None, '!') => return &text[..at],
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            _ => {}
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free(source: &str) -> Vec<(u32, String)> {
+        scan_free(source).into_iter().map(|directive| (directive.line, directive.text)).collect()
+    }
+
+    fn fixed(source: &str) -> Vec<(u32, String)> {
+        scan_fixed(source).into_iter().map(|directive| (directive.line, directive.text)).collect()
+    }
+
+    #[test]
+    fn free_form_goes_on_after_an_ampersand() {
+        assert_eq!(free("x = 1\n  !$ACC set device_num(1) ! so\n"), [(2, "set device_num(1)".to_owned())]);
+        let source = "!$acc data copy(a) & ! first\n! between\n\n!$acc   & copyin(b)\ny = 2\n!$acc end data";
+        assert_eq!(free(source), [(1, "data copy(a) copyin(b)".to_owned()), (6, "end data".to_owned())]);
+        assert_eq!(free("!$acc wait(1,&\n!$acc&2)\n"), [(1, "wait(1,2)".to_owned())]);
+        assert_eq!(free("!$acc parallel & \nx = 1\n"), [(1, "parallel".to_owned())]);
+    }
+
+    #[test]
+    fn free_form_knows_what_is_none() {
+        for none in ["print *, '!$acc init'\n", "x = 1 !$acc init\n", "!$omp parallel\n", "! $acc init\n", "!$accel\n"]
+        {
+            assert_eq!(free(none), [], "{none}");
+        }
+    }
+
+    #[test]
+    fn fixed_form_goes_on_by_column_6() {
+        let source = "c$acc set device_num(\nC$ACC+ 1)\n      x = 1\n!$acc init\n*$acc0shutdown\n";
+        let all = [(1, "set device_num( 1)"), (4, "init"), (5, "shutdown")];
+        assert_eq!(fixed(source), all.map(|(line, text)| (line, text.to_owned())));
+        assert_eq!(fixed("      x = 1\nc    $acc init\n !$acc init\n"), []);
+    }
+
+    #[test]
+    fn strings_may_have_exclamation_marks() {
+        assert_eq!(free("!$acc wait(f('!')) ! c\n"), [(1, "wait(f('!'))".to_owned())]);
+    }
+
+    #[test]
+    fn markers_count() {
+        assert_eq!(free("# 40 \"x.F90\"\n\n!$acc init\n"), [(41, "init".to_owned())]);
+    }
+}

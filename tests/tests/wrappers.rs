@@ -1,0 +1,182 @@
+//! `accord cc`, `accord c++`, `accord fc` and `accord lint`: what they build runs by itself, and directives that GCC lacks
+//! have their effect.
+
+use accord_tests::{Tool, gcc, libacc, root, tool};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const COMPILERS: [(&str, &str, &str); 3] =
+    [("cc", "ACCORD_CC", "gcc"), ("c++", "ACCORD_CXX", "g++"), ("fc", "ACCORD_FC", "gfortran")];
+
+fn programs() -> PathBuf {
+    root().join("tests/programs/wrappers")
+}
+
+/// `accord WORDS...` in `folder`, with the compilers under test and a cache of its own.
+fn accord(folder: &Path, words: &[&str]) -> Output {
+    libacc().unwrap();
+    let mut command = Command::new(tool(Tool::Accord).unwrap());
+    command.args(words).current_dir(folder).env("ACCORD_CACHE", folder.join("cache")).env_remove("ACCORD_LIBACC");
+    for (_, name, compiler) in COMPILERS {
+        command.env(name, gcc(compiler));
+    }
+    command.output().unwrap()
+}
+
+#[track_caller]
+fn good(output: Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}{err}", output.status);
+    out.into_owned() + &err
+}
+
+/// What a program says that was built in `folder`, on two CPU devices and without anything from outside.
+#[track_caller]
+fn run(folder: &Path, program: &str) -> String {
+    let mut command = Command::new(folder.join(program));
+    command.env("ACCORD_CPU_DEVICES", "2").env("ACCORD_CPU_MEMORY", "64M").env_remove("LD_PRELOAD");
+    good(command.output().unwrap())
+}
+
+#[track_caller]
+fn passes(folder: &Path, program: &str) {
+    let said = run(folder, program);
+    assert!(said.contains("PASS"), "{said}");
+}
+
+#[test]
+fn directives_have_their_effect_in_every_language() {
+    for (compiler, options, source) in [
+        ("cc", "-Wall -Wextra -Werror -pedantic -O2 -g", "directives.c"),
+        ("cc", "-std=c99 -O0", "directives.c"),
+        ("c++", "-Wall -Wextra -Werror -pedantic -O1 -x c++", "directives.c"),
+        ("fc", "-Wall -O2 -ffree-line-length-none", "directives.f90"),
+        ("fc", "-cpp -O0 -ffree-line-length-none", "directives.f90"),
+        ("fc", "-O1", "directives.f"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let source = programs().join(source);
+        let mut words = vec![compiler];
+        words.extend(options.split(' '));
+        words.extend([source.to_str().unwrap(), "-o", "program"]);
+        let said = good(accord(folder.path(), &words));
+        // The linker has its own about GCC's tables for GPUs.
+        let warned = said.lines().any(|line| line.to_lowercase().contains("warning") && !line.contains("/ld: "));
+        assert!(!warned, "{words:?}: {said}");
+        passes(folder.path(), "program");
+    }
+}
+
+#[test]
+fn objects_libraries_and_several_files_are_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir(at("src")).unwrap();
+    std::fs::write(
+        at("src/sum.c"),
+        "int sum(int n)\n{\n    int s = 0;\n#pragma acc parallel loop reduction(+:s)\n    for (int i = 0; i < n; i++)\n        s += i;\n    return s;\n}\n",
+    )
+    .unwrap();
+    std::fs::write(
+        at("src/main.c"),
+        "#include <stdio.h>\n#include <openacc.h>\nint sum(int);\nint main(void)\n{\n#pragma acc set device_num(1)\n    \
+         puts(sum(10) == 45 && acc_get_device_num(acc_device_current) == 1 ? \"PASS\" : \"FAIL\");\n}\n",
+    )
+    .unwrap();
+    good(accord(folder.path(), &["cc", "-c", "src/sum.c", "src/main.c", "-MMD"]));
+    let dependencies = std::fs::read_to_string(at("main.d")).unwrap();
+    assert!(dependencies.contains("src/main.c") && !dependencies.contains("accord-cc"), "{dependencies}");
+    good(accord(folder.path(), &["cc", "sum.o", "main.o", "-o", "objects"]));
+    passes(folder.path(), "objects");
+    good(accord(folder.path(), &["cc", "src/sum.c", "src/main.c", "-o", "files", "-foffload=disable"]));
+    passes(folder.path(), "files");
+    good(accord(folder.path(), &["cc", "-shared", "-fPIC", "src/sum.c", "-o", "libsum.so"]));
+    good(accord(
+        folder.path(),
+        &["c++", "-x", "c", "src/main.c", "-x", "none", "-L.", "-lsum", "-Wl,-rpath,.", "-o", "shared"],
+    ));
+    let output = Command::new(at("shared")).current_dir(folder.path()).env("ACCORD_CPU_DEVICES", "2").output().unwrap();
+    assert!(good(output).contains("PASS"));
+}
+
+/// Ahead of libgomp, or the program would get that one's routines.
+#[test]
+fn libacc_comes_first_and_is_found_without_help() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = programs().join("directives.c");
+    good(accord(folder.path(), &["cc", source.to_str().unwrap(), "-Wl,--no-as-needed", "-lgomp", "-o", "program"]));
+    let dynamic = Command::new("readelf").arg("-d").arg(folder.path().join("program")).output().unwrap();
+    let dynamic = String::from_utf8_lossy(&dynamic.stdout).into_owned();
+    let (ours, theirs) = (dynamic.find("[libacc.so]").unwrap(), dynamic.find("[libgomp.so.1]").unwrap());
+    assert!(ours < theirs, "{dynamic}");
+    passes(folder.path(), "program");
+}
+
+/// The module is compiled once, and again for another compiler's sake only.
+#[test]
+fn the_fortran_module_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = good(accord(folder.path(), &["fc", "--accord-modules"]));
+    let module = PathBuf::from(first.trim()).join("openacc.mod");
+    let made = std::fs::metadata(&module).unwrap().modified().unwrap();
+    assert!(module.starts_with(folder.path().join("cache")), "{first}");
+    assert_eq!(good(accord(folder.path(), &["fc", "--accord-modules"])), first);
+    assert_eq!(std::fs::metadata(&module).unwrap().modified().unwrap(), made);
+}
+
+#[test]
+fn the_compilers_arguments_and_exit_code_are_passed_on() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(good(accord(folder.path(), &["cc", "--version"])).contains("Free Software Foundation"));
+    let shown = good(accord(folder.path(), &["cc", "--accord-show", "-O2", "a b.c", "-o", "x"]));
+    assert!(
+        shown.contains("-fopenacc") && shown.contains("-lacc") && shown.trim_end().ends_with("-O2 'a b.c' -o x"),
+        "{shown}"
+    );
+    let compiled = good(accord(folder.path(), &["cc", "--accord-show", "-c", "a.c"]));
+    assert!(!compiled.contains("-lacc"), "{compiled}");
+    std::fs::write(folder.path().join("bad.c"), "int main(void) {\n#pragma acc set device_num(1)\n    return x;\n}\n")
+        .unwrap();
+    let output = accord(folder.path(), &["cc", "bad.c"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("bad.c:3:"), "{output:?}");
+    let output = accord(folder.path(), &["cc", "-static", "bad.c"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("shared library"), "{output:?}");
+}
+
+/// Names and lines of the source are those that a debugger sees, too.
+#[test]
+fn debug_information_names_the_source() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("d.c"), "void f(void)\n{\n#pragma acc init\n}\n").unwrap();
+    good(accord(folder.path(), &["cc", "-g", "-c", "d.c"]));
+    let names =
+        Command::new("readelf").args(["--debug-dump=info,line"]).arg(folder.path().join("d.o")).output().unwrap();
+    let names = String::from_utf8_lossy(&names.stdout).into_owned();
+    assert!(names.contains("d.c") && !names.contains("/accord-cc-"), "{names}");
+}
+
+#[test]
+fn lint_says_where_and_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "int gd[4];\n#pragma acc declare create(gd)\nvoid f(int n, double r[9][9])\n{\n#pragma acc set device_num(n)\n\
+                  #pragma acc update device(gd)\n#pragma acc enter data copyin(r[1:n][1:n])\n}\n";
+    std::fs::write(folder.path().join("l.c"), source).unwrap();
+    let output = accord(folder.path(), &["lint", "--gcc", "12", "l.c"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    assert!(
+        lines[0].starts_with("l.c:5: ignored: ") && lines[0].contains("acc_set_device_num(n, acc_device_current)"),
+        "{said}"
+    );
+    assert!(lines[1].starts_with("l.c:6: ignored: ") && lines[1].contains("update device(gd[0:n])"), "{said}");
+    assert!(lines[2].starts_with("l.c:7: wrong: "), "{said}");
+    std::fs::write(folder.path().join("clean.f90"), "!$acc parallel\n!$acc end parallel\nend\n").unwrap();
+    assert_eq!(good(accord(folder.path(), &["lint", "clean.f90"])), "");
+    // What the wrapper doesn't rewrite, it says.
+    let output = accord(folder.path(), &["cc", "-c", "l.c"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("l.c:7: warning: ") && !said.contains("l.c:5"), "{said}");
+}
