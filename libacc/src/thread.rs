@@ -17,6 +17,10 @@ struct Slot {
     local: LocalThread,
     /// Compute constructs that run on the host now, innermost last, as a profiler sees them.
     host_regions: Vec<Option<Open>>,
+    /// Pairs of device events whose end has not come.
+    open_events: Vec<Open>,
+    /// `host_data` regions, by how many regions were around them; only while a tool listens.
+    host_data: Vec<usize>,
 }
 
 thread_local! {
@@ -58,6 +62,18 @@ pub(crate) fn end_host_region() -> Option<Open> {
     unsafe { (*slot()).host_regions.pop() }.flatten()
 }
 
+/// Runs `body` with the pairs of device events of this thread that are open. `body` must not raise events.
+pub(crate) fn with_open_events<R>(body: impl FnOnce(&mut Vec<Open>) -> R) -> R {
+    // SAFETY: as above; `body` doesn't come back here.
+    body(unsafe { &mut (*slot()).open_events })
+}
+
+/// Runs `body` with this thread's `host_data` regions. `body` must not raise events.
+pub(crate) fn with_host_data<R>(body: impl FnOnce(&mut Vec<usize>) -> R) -> R {
+    // SAFETY: as above.
+    body(unsafe { &mut (*slot()).host_data })
+}
+
 /// What earlier calls left in threads' states is a forked child's no more.
 pub(crate) fn forget_all() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
@@ -92,6 +108,8 @@ fn slot() -> *mut Slot {
         busy: false,
         local: LocalThread::default(),
         host_regions: Vec::new(),
+        open_events: Vec::new(),
+        host_data: Vec::new(),
     }));
     SLOT.set(slot);
     if let Some(key) = slot_key() {

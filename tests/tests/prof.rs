@@ -73,3 +73,36 @@ fn a_library_that_is_not_there_is_told_and_the_program_runs() {
     assert!(finished.stdout.contains("PASS"), "{}", finished.report());
     assert!(finished.stderr.contains("PGI_ACC_PROFLIB: /nonexistent/tool.so"), "{}", finished.report());
 }
+
+/// Lines of a program under the tracing library, in this process and on another host.
+fn traced(language: Language, path: &str) -> [String; 2] {
+    let program = Program::read(repository_file(path), language).unwrap();
+    let compiled = compile(&program, Variant::PLAIN).unwrap();
+    let plugin = compiled.plugin.clone().unwrap();
+    let trace = |job: Job| job.env("ACC_PROFLIB", &plugin).run().unwrap().success().unwrap().stdout;
+    let cluster = ["--local-cluster", "2x1", "--loopback"];
+    [trace(run(&compiled, &[])), trace(run(&compiled, &cluster).env("ACC_DEVICE_NUM", "1"))]
+}
+
+#[test]
+fn a_fortran_program_is_traced_by_a_c_library() {
+    let [local, remote] = traced(Language::Fortran, "tests/programs/fortran/prof_traced.f90");
+    for output in [&local, &remote] {
+        let launch = output.lines().find(|line| line.starts_with("launch")).unwrap();
+        assert!(launch.contains("_omp_fn") && launch.contains("prof_traced.f90:19 step"), "{output}");
+        assert!(output.lines().any(|line| line.starts_with("upload values prof_traced.f90:19")), "{output}");
+    }
+    assert!(local.contains("device 0 of ") && !local.contains("remote"), "{local}");
+    assert!(remote.contains("device 1 of ") && remote.contains("remote"), "{remote}");
+}
+
+#[test]
+fn a_cxx_program_is_traced_by_a_c_library() {
+    let [local, remote] = traced(Language::Cxx, "tests/programs/cxx/prof_traced.cpp");
+    for output in [&local, &remote] {
+        let launch = output.lines().find(|line| line.starts_with("launch")).unwrap();
+        assert!(launch.contains("prof_traced.cpp:15 ") && launch.contains("step"), "{output}");
+        assert!(output.lines().any(|line| line.starts_with("upload values prof_traced.cpp:15")), "{output}");
+    }
+    assert!(remote.contains("device 1 of ") && remote.contains("remote"), "{remote}");
+}

@@ -15,7 +15,7 @@ pub struct Place {
     pub line: Option<u32>,
     /// The function that it belongs to: for a region the function around the construct, for inlined code the function that was inlined.
     pub function: Option<String>,
-    /// First and last line of that function.
+    /// First and last line of that function; for an address in a region, of the region.
     pub function_lines: Option<(u32, u32)>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn covers(unit: Unit<'_>, entry: &crate::entry::Entry, offset: u64) -
 
 /// First and last line of a function: where it is declared, and the last line of that file that its code has.
 fn lines_of(unit: Unit<'_>, function: &crate::entry::Entry) -> Option<(u32, u32)> {
-    let first = declared(unit, function).1?;
+    let Some(first) = declared(unit, function).1 else { return lines_of_region(unit, function) };
     let file = attribute(unit, function, gimli::DW_AT_decl_file).and_then(|value| match value {
         gimli::AttributeValue::FileIndex(index) => Some(index),
         other => other.udata_value(),
@@ -153,6 +153,22 @@ fn lines_of(unit: Unit<'_>, function: &crate::entry::Entry) -> Option<(u32, u32)
         }
     }
     Some((first, last))
+}
+
+/// The same for a region, which is declared nowhere: the lines of its own code, without what is inlined into it.
+fn lines_of_region(unit: Unit<'_>, region: &crate::entry::Entry) -> Option<(u32, u32)> {
+    let mut found: Option<(u64, u32, u32)> = None;
+    let mut rows = unit.line_program.clone()?.rows();
+    while let Ok(Some((_, row))) = rows.next_row() {
+        let line = row.line().and_then(|line| u32::try_from(line.get()).ok()).filter(|_| !row.end_sequence());
+        let Some(line) = line.filter(|_| covers(unit, region, row.address())) else { continue };
+        let (file, first, last) = *found.get_or_insert((row.file_index(), line, line));
+        let own = row.file_index() == file && inlined_at(unit, region.offset(), row.address()) == region.offset();
+        if own {
+            found = Some((file, first.min(line), last.max(line)));
+        }
+    }
+    found.map(|(_, first, last)| (first, last))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(super) extern "C" fn parallel(
         let open = prof::active().then(|| {
             let async_ = async_of(tags);
             let subject = if on_host(dev) { Some(prof::host(async_)) } else { runtime.subject(local, async_) };
-            prof::start(prof::COMPUTE, Construct::Parallel, async_, subject)
+            prof::start_region(prof::COMPUTE, Construct::Parallel, async_, subject, function)
         });
         match runtime.parallel(local, dev, function, &mut entries, tags)? {
             Placement::Device => {

@@ -1,17 +1,13 @@
 //! Events of what constructs do on devices: the runtime's notices as callbacks (OpenACC 3.3, 5.1).
 
 use super::info::{Event, EventInfo, Records};
+use super::site::{self, Site};
 use super::{Open, asked_for, callbacks, kernels, parent};
+use crate::thread;
 use accord_runtime::prof::{Happening, Notice, Observer, Subject};
-use std::cell::RefCell;
 
 /// Turns notices into calls of the tools' routines.
 pub(super) struct Tools;
-
-thread_local! {
-    /// Pairs of events of this thread whose end has not come.
-    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
-}
 
 impl Observer for Tools {
     fn is_active(&self) -> bool {
@@ -22,7 +18,7 @@ impl Observer for Tools {
         let (event, end) = events(notice.what);
         if event.is_end() {
             // Its start may have come before the tool did.
-            let open = OPEN.with_borrow_mut(|open| open.pop_if(|open| open.end == event));
+            let open = thread::with_open_events(|open| open.pop_if(|open| open.end == event));
             if let Some(open) = open {
                 open.end();
             }
@@ -36,16 +32,21 @@ impl Observer for Tools {
             queue: notice.queue,
         };
         let async_ = notice.queue.0.cast_signed();
-        let mut records = Records::new(event, event_info(event, notice), Some(&subject), async_);
+        let open = super::site();
+        let site = open.or_else(site::current);
+        let mut records = Records::new(event, event_info(event, notice, site), Some(&subject), async_, site);
+        if notice.function != 0 {
+            records = records.ends_at(site::end_of_region(notice.function));
+        }
         callbacks::call(event, &mut records);
         if let Some(end) = end {
-            let outer = parent();
-            OPEN.with_borrow_mut(|open| open.push(Open { end, records, outer }));
+            let outer = (parent(), open);
+            thread::with_open_events(|open| open.push(Open { end, records, outer }));
         }
     }
 }
 
-fn event_info(event: Event, notice: &Notice) -> EventInfo {
+fn event_info(event: Event, notice: &Notice, site: Option<&'static Site>) -> EventInfo {
     let info = EventInfo::new(event, parent());
     match notice.what {
         Happening::LaunchStart => {
@@ -57,7 +58,10 @@ fn event_info(event: Event, notice: &Notice) -> EventInfo {
         | Happening::Alloc
         | Happening::Free
         | Happening::UploadStart
-        | Happening::DownloadStart => info.data(notice.bytes, notice.host, notice.address),
+        | Happening::DownloadStart => {
+            let name = site.and_then(|site| site.variable(notice.host, notice.bytes));
+            info.data(name, notice.bytes, notice.host, notice.address)
+        }
         Happening::DeviceInitStart | Happening::DeviceShutdownStart if asked_for() => info,
         Happening::DeviceInitStart | Happening::DeviceShutdownStart => info.implicit(),
         _ if notice.implicit => info.implicit(),

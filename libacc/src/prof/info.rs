@@ -1,6 +1,7 @@
 //! The records that callbacks get (OpenACC 3.3, 5.2), as GCC lays them out.
 
 use super::place::Place;
+use super::site::Site;
 use crate::thread;
 use accord_runtime::prof::{Handles, Subject};
 use std::ffi::{CStr, c_char, c_void};
@@ -100,7 +101,7 @@ pub(crate) struct ProfInfo {
 }
 
 impl ProfInfo {
-    fn new(event: Event, kind: i32, num: i32, async_: i32, queue: i32) -> Self {
+    fn new(event: Event, kind: i32, num: i32, async_: i32, queue: i32, site: Option<&'static Site>) -> Self {
         Self {
             event_type: event as i32,
             valid_bytes: size_of::<Self>() as i32,
@@ -110,12 +111,12 @@ impl ProfInfo {
             thread_id: thread::id(),
             async_: i64::from(async_),
             async_queue: i64::from(queue),
-            src_file: null(),
-            func_name: null(),
-            line_no: UNKNOWN,
+            src_file: site.and_then(|site| site.file.as_ref()).map_or(null(), |file| file.as_ptr()),
+            func_name: site.and_then(|site| site.function.as_ref()).map_or(null(), |name| name.as_ptr()),
+            line_no: site.map_or(UNKNOWN, |site| site.line),
             end_line_no: UNKNOWN,
-            func_line_no: UNKNOWN,
-            func_end_line_no: UNKNOWN,
+            func_line_no: site.map_or(UNKNOWN, |site| site.function_lines[0]),
+            func_end_line_no: site.map_or(UNKNOWN, |site| site.function_lines[1]),
         }
     }
 }
@@ -154,10 +155,10 @@ impl EventInfo {
         self
     }
 
-    /// As `acc_data_event_info`; the variable's name is not known.
-    pub(super) fn data(mut self, bytes: u64, host: usize, device: u64) -> Self {
+    /// As `acc_data_event_info`.
+    pub(super) fn data(mut self, name: Option<&'static CStr>, bytes: u64, host: usize, device: u64) -> Self {
         self.valid_bytes = Self::LONG_BYTES;
-        self.rest = [0, bytes, host as u64, device];
+        self.rest = [name.map_or(0, |name| name.as_ptr() as u64), bytes, host as u64, device];
         self
     }
 
@@ -212,13 +213,20 @@ pub(crate) struct Records {
 
 impl Records {
     /// Of an event about `subject`; none is no device at all. `async_` is the construct's argument.
-    pub(super) fn new(event: Event, info: EventInfo, subject: Option<&Subject>, async_: i32) -> Self {
+    /// `site` is where the program asks for it.
+    pub(super) fn new(
+        event: Event,
+        info: EventInfo,
+        subject: Option<&Subject>,
+        async_: i32,
+        site: Option<&'static Site>,
+    ) -> Self {
         let kind = subject.map_or(0, |subject| subject.device_type as i32);
         let num = subject.and_then(|subject| i32::try_from(subject.device.0).ok()).unwrap_or(UNKNOWN);
         // The queues of GCC's negative async values have the same bits.
         let queue = subject.map_or(async_, |subject| subject.queue.0.cast_signed());
         Self {
-            prof: ProfInfo::new(event, kind, num, async_, queue),
+            prof: ProfInfo::new(event, kind, num, async_, queue, site),
             event: info,
             api: ApiInfo::new(kind),
             place: Place::new(subject.and_then(|subject| subject.index), queue),
@@ -242,6 +250,12 @@ impl Records {
     pub(super) fn set_event(&mut self, event: Event) {
         self.prof.event_type = event as i32;
         self.event.event_type = event as i32;
+    }
+
+    /// Says on which line the construct ends.
+    pub(super) fn ends_at(mut self, line: i32) -> Self {
+        self.prof.end_line_no = line;
+        self
     }
 
     /// Lets the records point to each other, where they are now and stay during the callbacks.

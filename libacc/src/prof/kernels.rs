@@ -21,6 +21,6 @@ pub(super) fn name(function: usize) -> &'static CStr {
 }
 
 /// The object with these addresses is gone.
-pub(crate) fn forget(span: &Range<usize>) {
+pub(super) fn forget(span: &Range<usize>) {
     NAMES.with(|names| names.retain(|function, _| !span.contains(function)));
 }

@@ -10,10 +10,10 @@ mod kernels;
 mod library;
 mod place;
 mod regions;
+mod site;
 
 pub(crate) use callbacks::{Kind, active, register, unregister};
 pub(crate) use info::{Construct, Event};
-pub(crate) use kernels::forget;
 pub(crate) use library::{load_libraries, load_program_libraries};
 pub(crate) use place::{Place, here};
 pub(crate) use regions::{data_end, data_start, declare};
@@ -23,7 +23,9 @@ use accord_runtime::prof::Subject;
 use accord_runtime::{LocalThread, Runtime};
 use accord_types::{DeviceNum, DeviceType, QueueId, Result};
 use info::{EventInfo, Records};
+use site::Site;
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 /// An event pair whose end has not come. The same records are passed to callbacks of the start and the
@@ -31,13 +33,15 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Open {
     end: Event,
     records: Records,
-    /// The construct around it.
-    outer: Construct,
+    /// The construct around it, and where that is.
+    outer: (Construct, Option<&'static Site>),
 }
 
 thread_local! {
     /// The construct that this thread is in: the parent of what happens on devices.
     static PARENT: Cell<Construct> = const { Cell::new(Construct::RuntimeApi) };
+    /// Where that construct is, if it was looked for.
+    static SITE: Cell<Option<&'static Site>> = const { Cell::new(None) };
     /// This thread is in a routine that is there to start or end devices.
     static ASKED_FOR: Cell<bool> = const { Cell::new(false) };
 }
@@ -56,6 +60,17 @@ pub(crate) fn watch(runtime: &Runtime, ports: &[Arc<dyn Port>], host: Box<dyn Ho
 /// The construct that this thread is in.
 fn parent() -> Construct {
     PARENT.get()
+}
+
+/// Where the construct is that this thread is in; none outside of those that are told.
+fn site() -> Option<&'static Site> {
+    SITE.get()
+}
+
+/// The object with these addresses is gone.
+pub(crate) fn forget(span: &Range<usize>) {
+    kernels::forget(span);
+    site::forget(span);
 }
 
 /// Whether the program asks for the start or end of a device.
@@ -110,8 +125,22 @@ pub(crate) fn around<R>(
 /// Raises the start of an event pair. To be called while [`active`].
 /// A device that can't be named is not the profiler's to report.
 pub(crate) fn start(pair: Pair, construct: Construct, async_: i32, subject: Option<Subject>) -> Open {
-    let records = Records::new(pair.0, EventInfo::new(pair.0, construct), subject.as_ref(), async_);
-    let mut open = Open { end: pair.1, records, outer: PARENT.replace(construct) };
+    start_region(pair, construct, async_, subject, 0)
+}
+
+/// The same for a compute construct, whose region has its host version at `function`.
+pub(crate) fn start_region(
+    pair: Pair,
+    construct: Construct,
+    async_: i32,
+    subject: Option<Subject>,
+    function: usize,
+) -> Open {
+    let site = site::current();
+    let info = EventInfo::new(pair.0, construct);
+    let end_line = if function == 0 { info::UNKNOWN } else { site::end_of_region(function) };
+    let records = Records::new(pair.0, info, subject.as_ref(), async_, site).ends_at(end_line);
+    let mut open = Open { end: pair.1, records, outer: (PARENT.replace(construct), SITE.replace(site)) };
     callbacks::call(pair.0, &mut open.records);
     open
 }
@@ -125,7 +154,7 @@ pub(crate) fn host(async_: i32) -> Subject {
 /// Raises an event of the session that belongs to no device.
 pub(crate) fn once(event: Event, construct: Construct) {
     if active() {
-        let mut records = Records::new(event, EventInfo::new(event, construct), None, crate::api::SYNC);
+        let mut records = Records::new(event, EventInfo::new(event, construct), None, crate::api::SYNC, None);
         callbacks::call(event, &mut records);
     }
 }
@@ -135,6 +164,7 @@ impl Open {
     pub(crate) fn end(mut self) {
         self.records.set_event(self.end);
         callbacks::call(self.end, &mut self.records);
-        PARENT.set(self.outer);
+        PARENT.set(self.outer.0);
+        SITE.set(self.outer.1);
     }
 }

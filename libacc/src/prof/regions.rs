@@ -2,14 +2,9 @@
 
 use super::{Construct, ENTER_DATA, EXIT_DATA, Pair, active, around};
 use crate::api::SYNC;
+use crate::thread;
 use accord_runtime::{Entries, LocalThread, Runtime};
 use accord_types::Result;
-use std::cell::RefCell;
-
-thread_local! {
-    /// `host_data` regions of this thread, by how many regions were around them.
-    static HOST_DATA: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
 
 /// Runs `body`, the start of a `data` or `host_data` region, between its events.
 pub(crate) fn data_start(
@@ -23,7 +18,7 @@ pub(crate) fn data_start(
     }
     let construct = if uses_device(entries.kinds) { Construct::HostData } else { Construct::Data };
     let depth = local.regions();
-    HOST_DATA.with_borrow_mut(|regions| {
+    thread::with_host_data(|regions| {
         // Those that ended while nobody looked.
         regions.retain(|region| *region < depth);
         if construct == Construct::HostData {
@@ -43,7 +38,7 @@ pub(crate) fn data_end(
         return body(local);
     }
     let depth = local.regions().saturating_sub(1);
-    let found = HOST_DATA.with_borrow_mut(|regions| regions.pop_if(|region| *region == depth));
+    let found = thread::with_host_data(|regions| regions.pop_if(|region| *region == depth));
     let construct = if found.is_some() { Construct::HostData } else { Construct::Data };
     around(EXIT_DATA, construct, SYNC, runtime, local, body)
 }

@@ -15,13 +15,18 @@ const STACK_BYTES: usize = 4 << 20;
 /// stack nor debug information that is broken or endless keeps the message from coming.
 pub(crate) fn explain(error: &Error) -> Error {
     let frames = frames();
-    let (done, found) = mpsc::sync_channel(1);
     let plain = error.clone();
+    apart(move || named(plain, &frames)).unwrap_or_else(|| error.clone())
+}
+
+/// What `look` finds, on a thread of its own; None where that takes longer than anybody waits.
+pub(crate) fn apart<R: Send + 'static>(look: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+    let (done, found) = mpsc::sync_channel(1);
     let search = move || {
-        let _ = done.send(named(plain, &frames));
+        let _ = done.send(look());
     };
     let started = std::thread::Builder::new().name("accord-source".into()).stack_size(STACK_BYTES).spawn(search);
-    started.ok().and_then(|_| found.recv_timeout(LOOK_MAX).ok()).unwrap_or_else(|| error.clone())
+    started.ok().and_then(|_| found.recv_timeout(LOOK_MAX).ok())
 }
 
 fn named(mut error: Error, frames: &[Frame]) -> Error {

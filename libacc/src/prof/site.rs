@@ -1,0 +1,94 @@
+//! Where in the program's source an event comes from: file, function and lines, names of variables (OpenACC 3.3, 5.2.1).
+//!
+//! Looked up once for each place in the program, and only while a tool listens. Nothing is ever freed: tools keep the strings.
+
+use super::info::UNKNOWN;
+use crate::raw_lock::Locked;
+use crate::source;
+use accord_types::HostRange;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::ops::Range;
+
+/// Most variables that are looked up for one place of the program. Each costs up to some milliseconds once,
+/// and a program that maps ever new memory at the same place is not to wait for all of them.
+const VARIABLES_MAX: usize = 64;
+
+/// A place in the program that calls this library.
+pub(super) struct Site {
+    /// An address in the call.
+    code: usize,
+    pub(super) file: Option<CString>,
+    pub(super) function: Option<CString>,
+    pub(super) line: i32,
+    pub(super) function_lines: [i32; 2],
+    /// Names by address and length in the program.
+    variables: Locked<BTreeMap<(usize, u64), Option<&'static CStr>>>,
+}
+
+/// By the address in the call.
+static SITES: Locked<BTreeMap<usize, &'static Site>> = Locked::new(BTreeMap::new());
+/// Last lines of regions, by the address of their function.
+static ENDS: Locked<BTreeMap<usize, i32>> = Locked::new(BTreeMap::new());
+
+/// The place of the call that this thread is in.
+pub(super) fn current() -> Option<&'static Site> {
+    let code = source::caller()?;
+    if let Some(site) = SITES.with(|sites| sites.get(&code).copied()) {
+        return Some(site);
+    }
+    let place = source::apart(move || source::place(code)).flatten();
+    let text = |text: Option<&String>| text.and_then(|text| CString::new(text.as_str()).ok());
+    let number = |line: Option<u32>| line.and_then(|line| i32::try_from(line).ok()).unwrap_or(UNKNOWN);
+    let lines = place.as_ref().and_then(|place| place.function_lines);
+    let site = Site {
+        code,
+        file: text(place.as_ref().and_then(|place| place.file.as_ref())),
+        function: text(place.as_ref().and_then(|place| place.function.as_ref())),
+        line: number(place.as_ref().and_then(|place| place.line)),
+        function_lines: [number(lines.map(|lines| lines.0)), number(lines.map(|lines| lines.1))],
+        variables: Locked::new(BTreeMap::new()),
+    };
+    let site: &'static Site = Box::leak(Box::new(site));
+    Some(SITES.with(|sites| *sites.entry(code).or_insert(site)))
+}
+
+impl Site {
+    /// The name of the variable that this memory belongs to, as this place knows it.
+    pub(super) fn variable(&'static self, host: usize, bytes: u64) -> Option<&'static CStr> {
+        if host == 0 {
+            return None;
+        }
+        let key = (host, bytes);
+        let known = self.variables.with(|variables| match variables.get(&key) {
+            Some(name) => Some(*name),
+            None if variables.len() >= VARIABLES_MAX => Some(None),
+            None => None,
+        });
+        if let Some(name) = known {
+            return name;
+        }
+        let frames = source::frames();
+        let range = HostRange { start: host, len: usize::try_from(bytes).unwrap_or(usize::MAX) };
+        let found = source::apart(move || source::variable(range, &frames)).flatten();
+        let name = found.and_then(|variable| CString::new(variable.name).ok());
+        let name = name.map(|name| -> &'static CStr { Box::leak(name.into_boxed_c_str()) });
+        self.variables.with(|variables| *variables.entry(key).or_insert(name))
+    }
+}
+
+/// The last line of a region.
+pub(super) fn end_of_region(function: usize) -> i32 {
+    if let Some(line) = ENDS.with(|ends| ends.get(&function).copied()) {
+        return line;
+    }
+    let place = source::apart(move || source::place(function)).flatten();
+    let last = place.and_then(|place| i32::try_from(place.function_lines?.1).ok()).unwrap_or(UNKNOWN);
+    ENDS.with(|ends| *ends.entry(function).or_insert(last))
+}
+
+/// The object with these addresses is gone: others may come there.
+pub(super) fn forget(span: &Range<usize>) {
+    SITES.with(|sites| sites.retain(|_, site| !span.contains(&site.code)));
+    ENDS.with(|ends| ends.retain(|function, _| !span.contains(function)));
+}
