@@ -1,11 +1,12 @@
 //! One device with what the program's side knows of it.
 
+use crate::arrivals::Arrivals;
 use crate::construct::Echo;
 use crate::memory::{Allocator, Mapper};
 use crate::ports::Port;
 use crate::present::{Backing, Entry, Lifetime, Place, Table};
 use crate::prof::{Handles, Happening, Notice, Watch};
-use crate::queues::Queues;
+use crate::queues::{Moment, Queues};
 use crate::runtime::{Global, Settings};
 use accord_types::{
     DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, LaunchDims, QueueId, Result,
@@ -24,6 +25,8 @@ pub(crate) struct Device {
     pub(crate) num: DeviceNum,
     /// The type under which the program sees it.
     pub(crate) device_type: DeviceType,
+    /// What queues of all devices still bring to the program.
+    pub(crate) arrivals: Arc<Arrivals>,
     /// Who wants to know what happens here.
     pub(crate) watch: Arc<Watch>,
     /// The program's arrays may be page-locked.
@@ -72,6 +75,7 @@ impl Device {
         port: Arc<dyn Port>,
         index: usize,
         num: DeviceNum,
+        arrivals: Arc<Arrivals>,
         watch: Arc<Watch>,
         settings: &Settings,
     ) -> Self {
@@ -80,6 +84,7 @@ impl Device {
             port,
             index,
             num,
+            arrivals,
             watch,
             locks_pages: !settings.pageable,
             maps_unmapped: settings.maps_unmapped,
@@ -154,6 +159,7 @@ impl Device {
             *state = State::default();
         }
         *self.queues() = Queues::default();
+        self.arrivals.forget(self.index);
         self.arrived.notify_all();
         self.port.shutdown().map_err(|error| self.place(error))
     }
@@ -192,11 +198,22 @@ impl Device {
         self.port.wait(queues).map_err(|error| self.place(error))?;
         let mut state = self.lock();
         let mut known = self.queues();
-        known.done(queues, moment);
+        self.note_done(&mut known, queues, moment);
         if !state.echoes.is_empty() {
             state.forget_echoes(&known);
         }
         Ok(())
+    }
+
+    /// Everything put into `queues` up to `moment` is done.
+    fn note_done(&self, known: &mut Queues, queues: &[QueueId], moment: Moment) {
+        known.done(queues, moment);
+        if self.arrivals.any(self.index) {
+            for queue in queues {
+                self.arrivals.done(self.index, *queue, moment);
+                known.passed_with(*queue, moment, |queue, moment| self.arrivals.done(self.index, queue, moment));
+            }
+        }
     }
 
     /// [`Device::wait`] for the end of a synchronous construct, which an observer is told.
@@ -258,7 +275,7 @@ impl Device {
         }
         let done = self.port.test(&busy).map_err(|error| self.place(error))?;
         if done {
-            self.queues().done(&busy, moment);
+            self.note_done(&mut self.queues(), &busy, moment);
         }
         Ok(done)
     }

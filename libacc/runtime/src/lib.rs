@@ -5,6 +5,7 @@
 //! (`accord-link`) implement [`ports`]. Nothing here does I/O, reads a clock or is `unsafe`.
 #![forbid(unsafe_code)]
 
+mod arrivals;
 pub mod bench;
 mod construct;
 mod device;

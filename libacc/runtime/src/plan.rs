@@ -5,7 +5,7 @@ use crate::device::{Device, State};
 use crate::ports::{HostMemory, Landing, ReadWhen};
 use crate::present::EntryId;
 use crate::prof::Happening;
-use crate::queues::{After, Arriving, QueueSet, Queues};
+use crate::queues::{After, QueueSet, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
 
 /// Most bytes that travel inside a command.
@@ -131,6 +131,12 @@ pub(crate) struct Issue<'a> {
 }
 
 impl Issue<'_> {
+    /// Makes the queue come after what a plan needs to be done first.
+    pub(crate) fn join_for(&self, plan: &Plan) -> Result<()> {
+        self.join(&plan.waits)?;
+        self.after_arrivals(plan)
+    }
+
     /// Makes the queue come after what has to be done first.
     pub(crate) fn join(&self, waits: &[QueueId]) -> Result<()> {
         let port = &self.device.port;
@@ -138,10 +144,37 @@ impl Issue<'_> {
         // Under the lock: another thread that finds this noted must find it done.
         if queues.joins(self.queue) {
             port.wait_queue(self.queue, QueueId::SYNC).map_err(|e| self.place(e))?;
+            queues.joined(self.queue);
         }
         for other in waits {
             port.wait_queue(self.queue, *other).map_err(|e| self.place(e))?;
-            queues.filled(self.queue, true);
+            queues.waits(self.queue, *other, true);
+        }
+        Ok(())
+    }
+
+    /// Makes what the plan copies out come after what other queues bring into the same memory: the later copy stays.
+    fn after_arrivals(&self, plan: &Plan) -> Result<()> {
+        let Device { arrivals, index, .. } = self.device;
+        if !arrivals.any(*index) {
+            return Ok(());
+        }
+        for step in plan.before.iter().chain(&plan.after) {
+            let Step::Out { dst, .. } = step else { continue };
+            for one in arrivals.here(*index, *dst).iter().filter(|one| !one.unknown) {
+                let mut queues = self.device.queues();
+                if queues.comes_after(self.queue, one.queue, one.moment) {
+                    continue;
+                }
+                if self.queue == QueueId::SYNC {
+                    // By the host: a queue that has failed must not take the synchronous one along.
+                    drop(queues);
+                    self.device.wait(&[one.queue])?;
+                } else {
+                    self.device.port.wait_queue(self.queue, one.queue).map_err(|e| self.place(e))?;
+                    queues.waits(self.queue, one.queue, true);
+                }
+            }
         }
         Ok(())
     }
@@ -169,12 +202,15 @@ impl Issue<'_> {
     /// Notes that commands went in. `left_behind`: the caller does not wait for them.
     pub(crate) fn filled(&self, steps: &[Step], left_behind: bool) {
         let mut queues = self.device.queues();
-        for step in steps {
-            if let Step::Out { dst, .. } = step {
-                queues.arrival(self.queue, *dst);
+        queues.filled(self.queue, left_behind);
+        // Those of the synchronous queue are waited for at once.
+        if self.queue != QueueId::SYNC {
+            for step in steps {
+                if let Step::Out { dst, .. } = step {
+                    self.device.arrivals.add(self.device.index, self.queue, *dst, queues.now());
+                }
             }
         }
-        queues.filled(self.queue, left_behind);
     }
 
     /// Everything after the commands went in, or failed to: others may use what arrived, blocks become free.
@@ -277,12 +313,12 @@ pub(crate) fn give_back(state: &mut State, blocks: &[DevicePtr], after: After, q
 /// When a copy of `src` has to have read it, in an asynchronous construct whose arrays of entries lie at
 /// `near`: what lies close to them is in the caller's frame, and may be a compiler temporary that its next construct
 /// uses again. What queued copies will still write can only be read in order.
-pub(crate) fn read_when(src: HostRange, near: usize, arriving: Arriving) -> ReadWhen {
+pub(crate) fn read_when(src: HostRange, near: usize, arriving: bool) -> ReadWhen {
     /// The largest frame that is treated as one.
     const FRAME_MAX: usize = 1 << 20;
     /// GCC passes large `firstprivate` aggregates by their own address, like `copyin`; the program may change them
     /// at once. Up to this size taking them along costs less than most launches.
     const VALUE_MAX: usize = 128 << 10;
     let temporary = src.start.abs_diff(near) < FRAME_MAX || src.len <= VALUE_MAX;
-    if arriving == Arriving::No && temporary { ReadWhen::BeforeReturn } else { ReadWhen::InOrder }
+    if !arriving && temporary { ReadWhen::BeforeReturn } else { ReadWhen::InOrder }
 }

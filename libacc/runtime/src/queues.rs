@@ -2,7 +2,7 @@
 //!
 //! Time is the device's own count of operations put into its queues (OpenACC 3.3, 2.16).
 
-use accord_types::{HostRange, QueueId};
+use accord_types::QueueId;
 
 /// A moment: everything put into a queue up to this count.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -53,9 +53,6 @@ impl After {
     pub(crate) const NOTHING: Self = Self { queue: None, moment: Moment(0) };
 }
 
-/// Most copies to the program's memory that are remembered one by one per queue.
-const ARRIVALS_MAX: usize = 256;
-
 /// The queues of one device.
 #[derive(Default)]
 pub(crate) struct Queues {
@@ -74,27 +71,23 @@ struct Queue {
     done: Moment,
     /// Everything that the synchronous queue had been given up to then comes first.
     joined: Moment,
-    /// Host ranges that a copy in this queue will write.
-    arrivals: Arrivals,
+    /// What it has waited for, and what that had waited for: one for each queue.
+    follows: Vec<Follow>,
     /// The program puts work of its own into it, so that it is never known to be done.
     shared: bool,
 }
 
-enum Arrivals {
-    Some(Vec<HostRange>),
-    /// More than are remembered.
-    Many,
-}
+/// So many other queues that a queue has waited for are remembered. Of more it is not known: it may wait once more.
+const FOLLOWS_MAX: usize = 64;
 
-/// Whether queued copies will still write some host memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Arriving {
-    /// No.
-    No,
-    /// Yes.
-    Yes,
-    /// There are too many to know.
-    Unknown,
+/// What comes before the rest of a queue.
+#[derive(Clone, Copy)]
+struct Follow {
+    queue: QueueId,
+    /// Everything that it was given up to then.
+    until: Moment,
+    /// When this queue was made to wait for it.
+    since: Moment,
 }
 
 impl Queues {
@@ -114,6 +107,47 @@ impl Queues {
         }
     }
 
+    /// `queue` was made to wait for what is in `other`; `left_behind` as for [`Queues::filled`].
+    pub(crate) fn waits(&mut self, queue: QueueId, other: QueueId, left_behind: bool) {
+        let until = self.now;
+        self.filled(queue, left_behind);
+        self.follow(queue, other, until, self.now);
+    }
+
+    /// `queue` has joined the synchronous one, before what it is given next.
+    pub(crate) fn joined(&mut self, queue: QueueId) {
+        self.follow(queue, QueueId::SYNC, self.now, Moment(self.now.0 + 1));
+    }
+
+    fn follow(&mut self, queue: QueueId, other: QueueId, until: Moment, since: Moment) {
+        let inherited = self.find(other).map_or_else(|_| Vec::new(), |at| self.queues[at].follows.clone());
+        // What the synchronous queue does comes first anyway.
+        let direct = (other != QueueId::SYNC).then_some(Follow { queue: other, until, since });
+        let follows = &mut self.queue(queue).follows;
+        for new in inherited.into_iter().chain(direct) {
+            let new = Follow { since, ..new };
+            match follows.iter().position(|known| known.queue == new.queue) {
+                Some(at) if follows[at].until < new.until => follows[at] = new,
+                None if new.queue != queue && follows.len() < FOLLOWS_MAX => follows.push(new),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether what `queue` does next comes after what `other` was given up to `moment`.
+    pub(crate) fn comes_after(&self, queue: QueueId, other: QueueId, moment: Moment) -> bool {
+        let follows = |at: usize| self.queues[at].follows.iter().any(|f| f.queue == other && f.until >= moment);
+        queue == other || self.find(queue).is_ok_and(follows)
+    }
+
+    /// What is done when `queue` has done all that it was given up to `moment`, as it has waited for it.
+    pub(crate) fn passed_with(&self, queue: QueueId, moment: Moment, mut each: impl FnMut(QueueId, Moment)) {
+        let Ok(at) = self.find(queue) else { return };
+        for follow in self.queues[at].follows.iter().filter(|follow| follow.since <= moment) {
+            each(follow.queue, follow.until);
+        }
+    }
+
     /// From now on the program may put work of its own into `queue`.
     pub(crate) fn share(&mut self, queue: QueueId) {
         self.filled(queue, false);
@@ -124,12 +158,6 @@ impl Queues {
     pub(crate) fn done(&mut self, queues: &[QueueId], moment: Moment) {
         for id in queues {
             let queue = self.queue(*id);
-            if queue.filled <= moment {
-                match &mut queue.arrivals {
-                    Arrivals::Some(list) => list.clear(),
-                    many => *many = Arrivals::Some(Vec::new()),
-                }
-            }
             queue.done = queue.done.max(moment.min(queue.last()));
         }
     }
@@ -183,35 +211,6 @@ impl Queues {
         self.queues.iter().filter(|q| q.id != QueueId::SYNC && q.is_busy()).map(|q| q.id)
     }
 
-    /// A copy in `queue` will write this host range.
-    pub(crate) fn arrival(&mut self, queue: QueueId, range: HostRange) {
-        let arrivals = &mut self.queue(queue).arrivals;
-        if let Arrivals::Some(list) = arrivals {
-            if list.len() < ARRIVALS_MAX {
-                list.push(range);
-            } else {
-                *arrivals = Arrivals::Many;
-            }
-        }
-    }
-
-    /// Whether a copy in some queue will still write into this host range.
-    pub(crate) fn arriving(&self, range: HostRange) -> Arriving {
-        let end = range.start.saturating_add(range.len);
-        let mut answer = Arriving::No;
-        for queue in &self.queues {
-            match &queue.arrivals {
-                Arrivals::Some(list) => {
-                    if list.iter().any(|r| r.start < end && range.start < r.start.saturating_add(r.len)) {
-                        return Arriving::Yes;
-                    }
-                }
-                Arrivals::Many => answer = Arriving::Unknown,
-            }
-        }
-        answer
-    }
-
     /// Whether all that `other` was given comes before what `queue` does next: it is the same queue, or the
     /// synchronous one, which `queue` joins first.
     fn orders(&self, queue: QueueId, other: &Queue) -> bool {
@@ -225,8 +224,8 @@ impl Queues {
     fn queue(&mut self, id: QueueId) -> &mut Queue {
         let at = self.find(id).unwrap_or_else(|at| {
             let zero = Moment::default();
-            let arrivals = Arrivals::Some(Vec::new());
-            self.queues.insert(at, Queue { id, filled: zero, done: zero, joined: zero, arrivals, shared: false });
+            let follows = Vec::new();
+            self.queues.insert(at, Queue { id, filled: zero, done: zero, joined: zero, follows, shared: false });
             at
         });
         &mut self.queues[at]
@@ -316,18 +315,26 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_are_forgotten_when_the_queue_is_drained() {
+    fn a_queue_comes_after_what_it_waited_for_and_what_that_had_waited_for() {
         let mut queues = Queues::default();
-        let range = HostRange { start: 100, len: 50 };
-        queues.arrival(ONE, range);
+        let three = QueueId(3);
         queues.filled(ONE, false);
-        assert_eq!(queues.arriving(HostRange { start: 149, len: 1 }), Arriving::Yes);
-        assert_eq!(queues.arriving(HostRange { start: 150, len: 1 }), Arriving::No);
-        for start in 0..ARRIVALS_MAX {
-            queues.arrival(ONE, HostRange { start: 1000 + start, len: 1 });
-        }
-        assert_eq!(queues.arriving(HostRange { start: 150, len: 1 }), Arriving::Unknown);
-        queues.done(&[ONE], queues.now());
-        assert_eq!(queues.arriving(range), Arriving::No);
+        let first = queues.now();
+        queues.waits(TWO, ONE, false);
+        queues.filled(ONE, false);
+        let second = queues.now();
+        queues.waits(three, TWO, false);
+        assert!(queues.comes_after(three, ONE, first) && !queues.comes_after(three, ONE, second));
+        assert!(queues.comes_after(ONE, ONE, second) && !queues.comes_after(ONE, TWO, first));
+        let passed = |queues: &Queues, id| {
+            let mut passed = Vec::new();
+            queues.passed_with(id, queues.now(), |queue, moment| passed.push((queue, moment)));
+            passed
+        };
+        assert_eq!(passed(&queues, TWO), [(ONE, first)]);
+        queues.waits(TWO, ONE, false);
+        assert_eq!(passed(&queues, TWO), [(ONE, Moment(second.0 + 1))]);
+        queues.passed_with(TWO, second, |_, _| panic!("that wait was put in later"));
+        assert!(!queues.comes_after(three, ONE, second), "it has waited before");
     }
 }

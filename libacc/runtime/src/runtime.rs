@@ -1,9 +1,11 @@
 //! The object behind every call of the program.
 
+use crate::arrivals::Arrivals;
+use crate::construct::{Entering, Mode};
 use crate::device::Device;
 use crate::ports::{Cluster, HostMemory, Port};
 use crate::prof::{Observer, Watch};
-use accord_types::{DeviceNum, DeviceType, GlobalSpec};
+use accord_types::{DeviceNum, DeviceType, GlobalSpec, QueueId};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicI32;
@@ -56,10 +58,11 @@ impl Runtime {
     pub fn new(cluster: Box<dyn Cluster>, host: Box<dyn HostMemory>, settings: Settings) -> Self {
         let watch = Arc::new(Watch::default());
         let mut nums: HashMap<DeviceType, u32> = HashMap::new();
+        let arrivals = Arc::new(Arrivals::new(cluster.ports().len()));
         let number = |(index, port): (usize, &Arc<dyn Port>)| {
             let next = nums.entry(port.device_type()).or_default();
             *next += 1;
-            Device::new(port.clone(), index, DeviceNum(*next - 1), watch.clone(), &settings)
+            Device::new(port.clone(), index, DeviceNum(*next - 1), arrivals.clone(), watch.clone(), &settings)
         };
         let devices = cluster.ports().iter().enumerate().map(number).collect();
         Self {
@@ -123,6 +126,11 @@ impl Runtime {
             device.add_globals(globals);
         }
         device.set_started();
+    }
+
+    /// A construct on one of the devices.
+    pub(crate) fn entering<'a>(&'a self, device: &'a Device, queue: QueueId, mode: Mode) -> Entering<'a> {
+        Entering { device, all: &self.devices, host: &*self.host, queue, mode }
     }
 
     fn globals(&self) -> MutexGuard<'_, Vec<(u64, Vec<Global>)>> {

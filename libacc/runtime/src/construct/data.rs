@@ -1,7 +1,7 @@
 //! Structured data regions: `data` and `host_data` (OpenACC 3.3, 2.6.5 and 2.8).
 
 use super::map::Mode;
-use super::{Entering, Entries, Leaving, Region, on_host};
+use super::{Entries, Leaving, Region, on_host};
 use crate::device::Device;
 use crate::plan::{Issue, Plan};
 use crate::present::Counter;
@@ -73,7 +73,7 @@ impl Runtime {
         mode: Mode,
         entries: &mut Entries<'_>,
     ) -> Result<()> {
-        let entering = Entering { device, host: &*self.host, queue, mode };
+        let entering = self.entering(device, queue, mode);
         entering.decide(entries, &mut t.scratch)?;
         self.send_or_undo(t, device, queue, mode)
     }
@@ -110,7 +110,7 @@ impl Runtime {
         if plan.is_silent() {
             return Ok(());
         }
-        let sent = issue.join(&plan.waits).and_then(|()| issue.steps(&plan.before, plan));
+        let sent = issue.join_for(plan).and_then(|()| issue.steps(&plan.before, plan));
         issue.filled(&plan.before, true);
         sent?;
         if queue == QueueId::SYNC && plan.copies_out() {

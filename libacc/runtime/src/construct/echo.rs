@@ -57,6 +57,7 @@ impl Mapping<'_, '_> {
 
     /// Entry `i` is one.
     pub(super) fn echo(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
+        self.before_reading(range)?;
         let mut value = Value::default();
         self.host.read(range.start, &mut value[..range.len]);
         let known = self.state.echoes.iter().find(|e| e.queue == self.queue && e.range == range).map(|e| e.device);
@@ -72,13 +73,15 @@ impl Mapping<'_, '_> {
     /// Where the device has what queued regions make of a variable that is copied in now, if the program has not set
     /// it since: the program's own memory may only get it later.
     pub(super) fn echoed(&self, range: HostRange) -> Result<Option<DevicePtr>, Stop> {
-        if self.queue == QueueId::SYNC || self.waited {
+        if self.queue == QueueId::SYNC {
             return Ok(None);
         }
         let end = range.start.saturating_add(range.len);
         let comes_first = |e: &&Echo| e.queue == self.queue || e.followers.contains(&self.queue);
         let overlaps = |e: &&Echo| e.range.start < end && range.start < e.range.start + e.range.len;
-        for echo in self.state.echoes.iter().filter(overlaps).filter(comes_first) {
+        // What other threads queued since is theirs to order.
+        let waited = |e: &&Echo| self.waited.contains(&e.queue);
+        for echo in self.state.echoes.iter().filter(overlaps).filter(comes_first).filter(|e| !waited(e)) {
             let mut value = Value::default();
             self.host.read(echo.range.start, &mut value[..echo.range.len]);
             if value != echo.sent {

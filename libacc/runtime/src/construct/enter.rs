@@ -10,6 +10,8 @@ use accord_types::{QueueId, Result};
 #[derive(Clone, Copy)]
 pub(crate) struct Entering<'a> {
     pub(crate) device: &'a Device,
+    /// All devices of the session.
+    pub(crate) all: &'a [Device],
     pub(crate) host: &'a dyn HostMemory,
     pub(crate) queue: QueueId,
     pub(crate) mode: Mode,
@@ -41,7 +43,7 @@ impl Entering<'_> {
         region.device = self.device.index;
         region.epoch = self.device.epoch();
         let ticket = state.ticket();
-        let mut waited = false;
+        let (mut waited, mut waited_elsewhere) = (Vec::new(), false);
         loop {
             plan.begin(self.device);
             plan.ticket = ticket;
@@ -53,7 +55,8 @@ impl Entering<'_> {
                 state: &mut state,
                 queues: &mut queues,
                 queue: self.queue,
-                waited,
+                waited: &waited,
+                waited_elsewhere,
                 mode: self.mode,
                 entries: &mut *entries,
                 plan: &mut *plan,
@@ -84,7 +87,13 @@ impl Entering<'_> {
                 Stop::Wait(queues) => {
                     drop(state);
                     self.device.wait(&queues)?;
-                    waited = true;
+                    waited.extend(queues);
+                    self.device.lock()
+                }
+                Stop::WaitElsewhere(queues) => {
+                    drop(state);
+                    queues.iter().try_for_each(|(device, queue)| self.all[*device].wait(&[*queue]))?;
+                    waited_elsewhere = true;
                     self.device.lock()
                 }
             };

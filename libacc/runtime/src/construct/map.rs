@@ -9,11 +9,11 @@ use super::unmapped::Form;
 use super::{Entries, Region};
 use crate::device::{Device, State};
 use crate::memory::{Blocked, Purpose};
-use crate::plan::{Happened, Plan, Step, read_when};
+use crate::plan::{Happened, Plan, Step};
 use crate::ports::{HostMemory, ReadWhen};
 use crate::present::{Backing, Counter, Entry, EntryId, Found, Lifetime, Place};
 use crate::prof::Happening;
-use crate::queues::{Arriving, Queues};
+use crate::queues::Queues;
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId};
 
 /// Largest copied-in value that travels inside a launch.
@@ -40,6 +40,8 @@ pub(crate) enum Stop {
     Resolve(usize),
     /// Wait for these queues.
     Wait(Vec<QueueId>),
+    /// Wait for these queues of other devices.
+    WaitElsewhere(Vec<(usize, QueueId)>),
     /// It can't be.
     Fail(Error),
 }
@@ -51,8 +53,10 @@ pub(crate) struct Mapping<'a, 'e> {
     pub(crate) state: &'a mut State,
     pub(crate) queues: &'a mut Queues,
     pub(crate) queue: QueueId,
-    /// All that was queued when the construct began is done.
-    pub(crate) waited: bool,
+    /// All that was in these when the construct began is done.
+    pub(crate) waited: &'a [QueueId],
+    /// And all that other devices were bringing into the memory that it reads.
+    pub(crate) waited_elsewhere: bool,
     pub(crate) mode: Mode,
     pub(crate) entries: &'a mut Entries<'e>,
     pub(crate) plan: &'a mut Plan,
@@ -253,7 +257,7 @@ impl Mapping<'_, '_> {
         if self.queue == QueueId::SYNC {
             return Ok(true);
         }
-        Ok(self.arriving(range)? == Arriving::No)
+        Ok(!self.after_arrivals(range)?)
     }
 
     /// Addresses that pointers of this construct name.
@@ -355,34 +359,12 @@ impl Mapping<'_, '_> {
         Ok(address)
     }
 
-    pub(crate) fn copy_in(&mut self, dst: DevicePtr, src: HostRange) -> Result<(), Stop> {
-        if let Some(echo) = self.echoed(src)? {
-            self.plan.before.push(Step::Copy { dst, src: echo, len: src.len as u64 });
-            return Ok(());
-        }
-        let when = if self.queue == QueueId::SYNC {
-            ReadWhen::BeforeReturn
-        } else {
-            // The caller's arrays of entries are in its frame.
-            let near = self.entries.hosts.as_ptr().addr();
-            read_when(src, near, self.arriving(src)?)
-        };
-        self.plan.before.push(Step::In { dst, src, when });
-        Ok(())
-    }
-
-    pub(super) fn arriving(&self, range: HostRange) -> Result<Arriving, Stop> {
-        match self.queues.arriving(range) {
-            // What other threads queued since is theirs to order.
-            Arriving::Unknown if self.waited => Ok(Arriving::No),
-            Arriving::Unknown => Err(Stop::Wait(self.queues.all_busy().collect())),
-            known => Ok(known),
-        }
-    }
-
     /// A private copy of the program's bytes, for this launch only.
     pub(super) fn private(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         let echo = self.echoed(range)?;
+        if echo.is_none() {
+            self.before_reading(range)?;
+        }
         if echo.is_none()
             && let Some(at) = self.block.reserve(range.len)
         {

@@ -14,6 +14,7 @@ mod map;
 mod parallel;
 mod pointer;
 mod private;
+mod reading;
 mod tags;
 mod unmapped;
 mod update;

@@ -2,7 +2,7 @@
 
 use super::map::Mode;
 use super::tags::Tags;
-use super::{Entering, Entries, Placement, on_host};
+use super::{Entries, Placement, on_host};
 use crate::device::Device;
 use crate::loan::Buffers;
 use crate::plan::{Issue, Plan, Step};
@@ -56,7 +56,7 @@ impl Runtime {
         dims: LaunchDims,
     ) -> Result<()> {
         let scratch = &mut t.scratch;
-        let entering = Entering { device, host: &*self.host, queue, mode: Mode::Launch };
+        let entering = self.entering(device, queue, Mode::Launch);
         entering.decide(entries, scratch)?;
         let (plan, block) = (&scratch.plan, &scratch.block);
         let strays = &scratch.region.strays;
@@ -66,7 +66,7 @@ impl Runtime {
         let choose = |clause: u32, setting: u32| if clause == 0 { setting } else { clause };
         let dims = LaunchDims { gangs: choose(dims.gangs, gangs), workers: choose(dims.workers, workers), ..dims };
         let run = || {
-            issue.join(&plan.waits)?;
+            issue.join_for(plan)?;
             self.data_of_construct(&issue, plan, true, &plan.before)?;
             loans.copy_in(&*device.port, queue)?;
             let spec = || self.host.function(function);

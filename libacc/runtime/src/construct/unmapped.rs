@@ -11,7 +11,6 @@ use super::map::{Mapping, Mode, Stop};
 use crate::device::State;
 use crate::memory::Purpose;
 use crate::present::{Backing, EntryId};
-use crate::queues::Arriving;
 use accord_types::{DevicePtr, HostRange};
 
 /// A pointer of a launch to memory that is not present.
@@ -118,9 +117,7 @@ impl Mapping<'_, '_> {
             return self.ready(id).map(Some);
         }
         let block = self.state.gap(block, inside);
-        if self.arriving(block)? == Arriving::Yes && !self.waited {
-            return Err(Stop::Wait(self.queues.all_busy().collect()));
-        }
+        self.before_reading(block)?;
         let device = self.allocate(block.len, Purpose::Data)?;
         self.create(device, Backing::Block(device), block, NOTHING)?;
         self.plan.loans.push(Loan { block, device });

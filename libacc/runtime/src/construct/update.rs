@@ -2,7 +2,7 @@
 
 use super::kind::{Absent, Kind};
 use super::map::{Mode, Stop, not_present, partly_present};
-use super::{Entering, Entries, Leaving};
+use super::{Entries, Leaving};
 use crate::device::Device;
 use crate::present::{Counter, EntryId, Found};
 use crate::{LocalThread, Runtime};
@@ -46,7 +46,7 @@ impl Runtime {
         queue: QueueId,
         entries: &mut Entries<'_>,
     ) -> Result<()> {
-        let entering = Entering { device, host: &*self.host, queue, mode: Mode::Enter };
+        let entering = self.entering(device, queue, Mode::Enter);
         entering.plan(entries, &mut t.scratch, |mapping| {
             for i in 0..mapping.entries.hosts.len() {
                 let range = HostRange { start: mapping.entries.hosts[i], len: mapping.entries.sizes[i] };

@@ -88,7 +88,7 @@ impl Runtime {
         }
         for other in &others {
             device.port.wait_queue(queue, *other).map_err(|error| device.place(error).queue(queue))?;
-            queues.filled(queue, false);
+            queues.waits(queue, *other, false);
         }
         drop(queues);
         device.lock().follow_echoes(queue, &others);

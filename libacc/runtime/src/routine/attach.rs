@@ -1,7 +1,7 @@
 //! Pointers on the device (OpenACC 3.3, 3.2.29).
 
 use super::data::no_entries;
-use crate::construct::{Entering, Leaving, Mode};
+use crate::construct::{Leaving, Mode};
 use crate::device::Device;
 use crate::present::{Attachment, Counter, Found};
 use crate::{LocalThread, Runtime};
@@ -28,7 +28,7 @@ impl Runtime {
     fn attach_one(&self, t: &mut LocalThread, pointer: usize, async_: i32) -> Result<()> {
         let Some((device, queue)) = self.device_and_queue(t, async_)? else { return Ok(()) };
         not_null(device, pointer)?;
-        let entering = Entering { device, host: &*self.host, queue, mode: Mode::Enter };
+        let entering = self.entering(device, queue, Mode::Enter);
         entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
             if let Some(id) = mapping.cell(pointer)? {
                 mapping.attach(id, pointer, 0)?;

@@ -1,6 +1,6 @@
 //! Data by address: `acc_copyin` and its kin (OpenACC 3.3, 3.2.18 to 3.2.20).
 
-use crate::construct::{Absent, Data, Direction, Entering, Entries, Leaving, Mode, Stop, partly_present};
+use crate::construct::{Absent, Data, Direction, Entries, Leaving, Mode, Stop, partly_present};
 use crate::device::Device;
 use crate::present::{Counter, Found};
 use crate::{LocalThread, Runtime};
@@ -65,7 +65,7 @@ impl Runtime {
         let range = HostRange { start: host, len: bytes.max(1) };
         let data = Data { copy_in: copy_in && bytes > 0, copy_out: false, always: false, absent: Absent::Create };
         let mut address = 0;
-        let entering = Entering { device, host: &*self.host, queue, mode: Mode::Enter };
+        let entering = self.entering(device, queue, Mode::Enter);
         entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
             mapping.data(0, range, data)?;
             if let Some(id) = mapping.find(range)? {
@@ -115,7 +115,7 @@ impl Runtime {
         }
         let range = HostRange { start: host, len: bytes };
         let direction = Direction { out, if_present: false, cut: false };
-        let entering = Entering { device, host: &*self.host, queue, mode: Mode::Enter };
+        let entering = self.entering(device, queue, Mode::Enter);
         entering.plan(&mut no_entries(), &mut t.scratch, |mapping| -> Result<(), Stop> {
             mapping.update(range, direction)
         })?;

@@ -1,7 +1,7 @@
 //! The present table by hand (OpenACC 3.3, 3.2.21 to 3.2.25).
 
 use super::data::{no_entries, null};
-use crate::construct::{Entering, Mode, not_present, translate};
+use crate::construct::{Mode, not_present, translate};
 use crate::device::State;
 use crate::present::{Backing, Entry, Found, Lifetime, Place};
 use crate::{LocalThread, Runtime};
@@ -38,7 +38,7 @@ impl Runtime {
                 return Ok(address.0 as usize);
             }
             let mut address = 0;
-            let entering = Entering { device, host: &*self.host, queue: QueueId::SYNC, mode: Mode::Enter };
+            let entering = self.entering(device, QueueId::SYNC, Mode::Enter);
             entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
                 if let Some(id) = mapping.find(HostRange { start: host, len: 1 })? {
                     address = mapping.translate(id, host).0 as usize;
@@ -136,7 +136,7 @@ impl Runtime {
     pub(super) fn located(&self, t: &mut LocalThread, index: usize, host: usize, bytes: usize) -> Result<DevicePtr> {
         let device = self.started(index)?;
         let range = HostRange { start: host, len: bytes };
-        let entering = Entering { device, host: &*self.host, queue: QueueId::SYNC, mode: Mode::Enter };
+        let entering = self.entering(device, QueueId::SYNC, Mode::Enter);
         let mut place = DevicePtr(0);
         entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
             place = match mapping.find(range)? {

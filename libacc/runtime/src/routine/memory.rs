@@ -1,7 +1,7 @@
 //! Device memory without host data (OpenACC 3.3, 3.2.16, 3.2.17, 3.2.26 to 3.2.28, 3.2.30).
 
 use super::data::{no_entries, null};
-use crate::construct::{Entering, Mode};
+use crate::construct::Mode;
 use crate::device::Device;
 use crate::icv::Current;
 use crate::memory::Purpose;
@@ -43,13 +43,13 @@ impl Runtime {
     ) -> Result<()> {
         let copy = |t: &mut LocalThread| {
             let Some((on, queue)) = self.device_and_queue(t, async_)? else {
-                self.host.copy(device, host, bytes);
+                self.copy_here(device, host, bytes)?;
                 return Ok(());
             };
             if null(on, host, bytes)? || null(on, device, bytes)? || bytes == 0 {
                 return Ok(());
             }
-            let entering = Entering { device: on, host: &*self.host, queue, mode: Mode::Enter };
+            let entering = self.entering(on, queue, Mode::Enter);
             entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
                 allocated(&mapping.state.memory, device, bytes)?;
                 mapping.copy_in(DevicePtr(device as u64), HostRange { start: host, len: bytes })
@@ -73,7 +73,7 @@ impl Runtime {
     ) -> Result<()> {
         let copy = |t: &mut LocalThread| {
             let Some((on, queue)) = self.device_and_queue(t, async_)? else {
-                self.host.copy(host, device, bytes);
+                self.copy_here(host, device, bytes)?;
                 return Ok(());
             };
             if null(on, host, bytes)? || null(on, device, bytes)? || bytes == 0 {
@@ -96,7 +96,7 @@ impl Runtime {
     pub fn memcpy_device(&self, t: &mut LocalThread, dst: usize, src: usize, bytes: usize, async_: i32) -> Result<()> {
         let copy = |t: &mut LocalThread| {
             let Some((on, queue)) = self.device_and_queue(t, async_)? else {
-                self.host.copy(dst, src, bytes);
+                self.copy_here(dst, src, bytes)?;
                 return Ok(());
             };
             if null(on, dst, bytes)? || null(on, src, bytes)? || bytes == 0 || dst == src {
@@ -137,7 +137,7 @@ impl Runtime {
             let target = self.nth(i64::from(dev_dst), device_type)?;
             let source = self.nth(i64::from(dev_src), device_type)?;
             let (Current::Device(target), Current::Device(source)) = (target, source) else {
-                self.host.copy(dst, src, bytes);
+                self.copy_here(dst, src, bytes)?;
                 return Ok(());
             };
             let devices = (self.started(target)?, self.started(source)?);
@@ -152,6 +152,18 @@ impl Runtime {
             self.copy_across(devices.1, queue, from, devices.0, to, bytes as u64)
         };
         copy(t).map_err(|error: Error| error.call("acc_memcpy_d2d"))
+    }
+
+    /// Copies within the program's memory, after what queues still bring there.
+    fn copy_here(&self, dst: usize, src: usize, bytes: usize) -> Result<()> {
+        for start in [src, dst] {
+            let arriving =
+                self.devices.first().map(|any| any.arrivals.elsewhere(None, HostRange { start, len: bytes }));
+            let arriving = arriving.unwrap_or_default();
+            arriving.iter().try_for_each(|(device, queue)| self.devices[*device].wait(&[*queue]))?;
+        }
+        self.host.copy(dst, src, bytes);
+        Ok(())
     }
 
     fn copy_across(
@@ -192,7 +204,7 @@ impl Runtime {
             return Ok(0);
         }
         let mut address = DevicePtr(0);
-        let entering = Entering { device, host: &*self.host, queue: QueueId::SYNC, mode: Mode::Enter };
+        let entering = self.entering(device, QueueId::SYNC, Mode::Enter);
         entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
             address = mapping.allocate(bytes, Purpose::Malloc)?;
             Ok(())

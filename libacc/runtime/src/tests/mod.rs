@@ -5,6 +5,7 @@ mod constants;
 mod directives;
 mod echoes;
 mod fake;
+mod forgotten;
 mod observer;
 mod page_locks;
 mod private_pointers;

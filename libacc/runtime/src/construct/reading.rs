@@ -1,0 +1,72 @@
+//! When a construct reads the program's memory.
+//!
+//! What a queue still brings there comes first. A program that asks for less than that has forgotten a `wait` (OpenACC 3.3,
+//! 2.16); under GCC's own library it works, whose asynchronous copies of ordinary memory block, so it does here.
+
+use super::map::{Mapping, Stop};
+use crate::plan::{Step, read_when};
+use crate::ports::ReadWhen;
+use accord_types::{DevicePtr, HostRange, QueueId};
+
+impl Mapping<'_, '_> {
+    /// Copies the program's bytes to the device.
+    pub(crate) fn copy_in(&mut self, dst: DevicePtr, src: HostRange) -> Result<(), Stop> {
+        if let Some(echo) = self.echoed(src)? {
+            self.plan.before.push(Step::Copy { dst, src: echo, len: src.len as u64 });
+            return Ok(());
+        }
+        let when = if self.queue == QueueId::SYNC {
+            self.before_reading(src)?;
+            ReadWhen::BeforeReturn
+        } else {
+            // The caller's arrays of entries are in its frame.
+            let near = self.entries.hosts.as_ptr().addr();
+            read_when(src, near, self.after_arrivals(src)?)
+        };
+        self.plan.before.push(Step::In { dst, src, when });
+        Ok(())
+    }
+
+    /// Before the program's bytes are read by the call itself: nothing is on its way there.
+    pub(super) fn before_reading(&self, range: HostRange) -> Result<(), Stop> {
+        self.nothing_elsewhere(range)?;
+        let mut arriving = self.device.arrivals.here(self.device.index, range);
+        // What other threads queued since is theirs to order.
+        arriving.retain(|arriving| !self.waited.contains(&arriving.queue));
+        if arriving.is_empty() {
+            return Ok(());
+        }
+        Err(Stop::Wait(arriving.into_iter().map(|arriving| arriving.queue).collect()))
+    }
+
+    /// Makes the queue come after what queues of this device still bring into a range. Whether there is any such thing: then it
+    /// can be read in the queue's order only.
+    pub(super) fn after_arrivals(&mut self, range: HostRange) -> Result<bool, Stop> {
+        self.nothing_elsewhere(range)?;
+        let arriving = self.device.arrivals.here(self.device.index, range);
+        let mut certain = false;
+        let mut unknown = Vec::new();
+        for one in arriving {
+            if one.unknown {
+                if !self.waited.contains(&one.queue) {
+                    unknown.push(one.queue);
+                }
+                continue;
+            }
+            certain = true;
+            if !self.queues.comes_after(self.queue, one.queue, one.moment) && !self.plan.waits.contains(&one.queue) {
+                self.plan.waits.push(one.queue);
+            }
+        }
+        if unknown.is_empty() { Ok(certain) } else { Err(Stop::Wait(unknown)) }
+    }
+
+    /// No queue orders what devices do to the same memory; the host waits.
+    fn nothing_elsewhere(&self, range: HostRange) -> Result<(), Stop> {
+        if self.waited_elsewhere {
+            return Ok(());
+        }
+        let elsewhere = self.device.arrivals.elsewhere(Some(self.device.index), range);
+        if elsewhere.is_empty() { Ok(()) } else { Err(Stop::WaitElsewhere(elsewhere)) }
+    }
+}
