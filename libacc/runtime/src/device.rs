@@ -196,23 +196,23 @@ impl Device {
         }
         let moment = self.queues().now();
         self.port.wait(queues).map_err(|error| self.place(error))?;
-        let mut state = self.lock();
-        let mut known = self.queues();
-        self.note_done(&mut known, queues, moment);
-        if !state.echoes.is_empty() {
-            state.forget_echoes(&known);
-        }
+        self.forget_done(queues, moment);
         Ok(())
     }
 
     /// Everything put into `queues` up to `moment` is done.
-    fn note_done(&self, known: &mut Queues, queues: &[QueueId], moment: Moment) {
+    fn forget_done(&self, queues: &[QueueId], moment: Moment) {
+        let mut state = self.lock();
+        let mut known = self.queues();
         known.done(queues, moment);
         if self.arrivals.any(self.index) {
             for queue in queues {
                 self.arrivals.done(self.index, *queue, moment);
                 known.passed_with(*queue, moment, |queue, moment| self.arrivals.done(self.index, queue, moment));
             }
+        }
+        if !state.echoes.is_empty() {
+            state.forget_echoes(&known);
         }
     }
 
@@ -275,7 +275,7 @@ impl Device {
         }
         let done = self.port.test(&busy).map_err(|error| self.place(error))?;
         if done {
-            self.note_done(&mut self.queues(), &busy, moment);
+            self.forget_done(&busy, moment);
         }
         Ok(done)
     }

@@ -69,6 +69,8 @@ struct Queue {
     filled: Moment,
     /// Everything up to then is done.
     done: Moment,
+    /// Everything up to then is done or has failed: a queue that was waited for had waited for it.
+    passed: Moment,
     /// Everything that the synchronous queue had been given up to then comes first.
     joined: Moment,
     /// What it has waited for, and what that had waited for: one for each queue.
@@ -159,6 +161,16 @@ impl Queues {
         for id in queues {
             let queue = self.queue(*id);
             queue.done = queue.done.max(moment.min(queue.last()));
+            let Ok(at) = self.find(*id) else { continue };
+            for k in 0..self.queues[at].follows.len() {
+                let follow = self.queues[at].follows[k];
+                if follow.since <= moment
+                    && let Ok(other) = self.find(follow.queue)
+                {
+                    let passed = &mut self.queues[other].passed;
+                    *passed = follow.until.max(*passed);
+                }
+            }
         }
     }
 
@@ -201,9 +213,9 @@ impl Queues {
         self.find(queue).is_ok_and(|at| self.queues[at].is_busy())
     }
 
-    /// Whether everything that the runtime put into the queue is done.
+    /// Whether everything that the runtime put into the queue is done, or has failed.
     pub(crate) fn drained(&self, queue: QueueId) -> bool {
-        self.find(queue).is_ok_and(|at| self.queues[at].done >= self.queues[at].filled)
+        self.find(queue).is_ok_and(|at| self.queues[at].done.max(self.queues[at].passed) >= self.queues[at].filled)
     }
 
     /// The queues of the program that may have work left.
@@ -225,7 +237,8 @@ impl Queues {
         let at = self.find(id).unwrap_or_else(|at| {
             let zero = Moment::default();
             let follows = Vec::new();
-            self.queues.insert(at, Queue { id, filled: zero, done: zero, joined: zero, follows, shared: false });
+            self.queues
+                .insert(at, Queue { id, filled: zero, done: zero, passed: zero, joined: zero, follows, shared: false });
             at
         });
         &mut self.queues[at]

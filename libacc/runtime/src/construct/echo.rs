@@ -58,6 +58,7 @@ impl Mapping<'_, '_> {
     /// Entry `i` is one.
     pub(super) fn echo(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         self.before_reading(range)?;
+        self.after_echoes_around(range)?;
         let mut value = Value::default();
         self.host.read(range.start, &mut value[..range.len]);
         let known = self.state.echoes.iter().find(|e| e.queue == self.queue && e.range == range).map(|e| e.device);
@@ -70,30 +71,41 @@ impl Mapping<'_, '_> {
         Ok(())
     }
 
+    /// Waits for what queued regions make of variables that this one has in part only, or that have it: such have places of
+    /// their own.
+    fn after_echoes_around(&self, range: HostRange) -> Result<(), Stop> {
+        match self.echoes_of(range).find(|echo| echo.range != range) {
+            Some(echo) => Err(Stop::Wait(vec![echo.queue])),
+            None => Ok(()),
+        }
+    }
+
+    /// What queued regions that come first make of variables in a range, if the program has not set those since.
+    fn echoes_of(&self, range: HostRange) -> impl Iterator<Item = &Echo> {
+        let end = range.start.saturating_add(range.len);
+        let comes_first = |e: &&Echo| e.queue == self.queue || e.followers.contains(&self.queue);
+        let overlaps = move |e: &&Echo| e.range.start < end && range.start < e.range.start + e.range.len;
+        // What other threads queued since is theirs to order.
+        let waited = |e: &&Echo| self.waited.contains(&e.queue);
+        self.state.echoes.iter().filter(overlaps).filter(comes_first).filter(move |e| !waited(e)).filter(|echo| {
+            let mut value = Value::default();
+            self.host.read(echo.range.start, &mut value[..echo.range.len]);
+            value == echo.sent
+        })
+    }
+
     /// Where the device has what queued regions make of a variable that is copied in now, if the program has not set
     /// it since: the program's own memory may only get it later.
     pub(super) fn echoed(&self, range: HostRange) -> Result<Option<DevicePtr>, Stop> {
         if self.queue == QueueId::SYNC {
             return Ok(None);
         }
-        let end = range.start.saturating_add(range.len);
-        let comes_first = |e: &&Echo| e.queue == self.queue || e.followers.contains(&self.queue);
-        let overlaps = |e: &&Echo| e.range.start < end && range.start < e.range.start + e.range.len;
-        // What other threads queued since is theirs to order.
-        let waited = |e: &&Echo| self.waited.contains(&e.queue);
-        for echo in self.state.echoes.iter().filter(overlaps).filter(comes_first).filter(|e| !waited(e)) {
-            let mut value = Value::default();
-            self.host.read(echo.range.start, &mut value[..echo.range.len]);
-            if value != echo.sent {
-                continue;
-            }
-            if echo.range == range && echo.queue == self.queue {
-                return Ok(Some(echo.device));
-            }
+        match self.echoes_of(range).next() {
+            None => Ok(None),
+            Some(echo) if echo.range == range && echo.queue == self.queue => Ok(Some(echo.device)),
             // A part of something else, or another queue's: rare enough to wait for.
-            return Err(Stop::Wait(vec![echo.queue]));
+            Some(echo) => Err(Stop::Wait(vec![echo.queue])),
         }
-        Ok(None)
     }
 
     /// The construct is certain: sends the values and keeps the places.

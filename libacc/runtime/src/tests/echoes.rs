@@ -2,6 +2,8 @@
 
 use super::world::World;
 use super::world::kind::*;
+use crate::ports::Port;
+use accord_types::QueueId;
 
 const K: usize = 0x10_0000;
 const ADD_ONE: usize = 0x40_1000;
@@ -98,4 +100,49 @@ fn what_the_program_sets_in_between_counts() {
     w.runtime.wait_all(&mut w.t).unwrap();
     assert_eq!(value(&w), 2, "after a wait everything begins anew");
     w.assert_empty();
+}
+
+#[test]
+fn what_the_program_sets_again_to_the_same_counts_however_it_has_waited() {
+    for how in 0..3 {
+        let (mut w, seen) = world();
+        w.put_u64(K, 5);
+        w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+        let (rt, t) = (&w.runtime, &mut w.t);
+        match how {
+            0 => rt.wait_queue(t, 1).unwrap(),
+            1 => {
+                rt.wait_async(t, 1, 2).unwrap();
+                rt.wait_async(t, 2, 3).unwrap();
+                rt.wait_queue(t, 3).unwrap();
+            }
+            _ => {
+                // The device does it by itself.
+                w.fake().wait(&[QueueId(1)]).unwrap();
+                assert!(w.runtime.async_test(&mut w.t, 1).unwrap());
+            }
+        }
+        assert_eq!(value(&w), 6);
+        w.put_u64(K, 5);
+        w.parallel(KEEP, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+        w.runtime.wait_all(&mut w.t).unwrap();
+        assert_eq!(*seen.lock().unwrap(), [5, 5], "way {how} of waiting");
+        assert_eq!(value(&w), 5);
+        w.assert_empty();
+    }
+}
+
+#[test]
+fn a_part_of_what_a_queue_changes_is_read_after_that() {
+    for (first, second) in [((16, K), (8, K)), ((8, K), (16, K))] {
+        let (mut w, seen) = world();
+        w.put_u64(K, 5);
+        w.parallel(ADD_ONE, &[(TOFROM, first.0, first.1)], ASYNC_1).unwrap();
+        w.parallel(ADD_ONE, &[(TOFROM, second.0, second.1)], ASYNC_1).unwrap();
+        w.parallel(ADD_ONE, &[(TOFROM, first.0, first.1)], ASYNC_2_AFTER_1).unwrap();
+        w.runtime.wait_all(&mut w.t).unwrap();
+        assert_eq!(*seen.lock().unwrap(), [5, 6, 7]);
+        assert_eq!(value(&w), 8);
+        w.assert_empty();
+    }
 }
