@@ -3,7 +3,7 @@
 CARGO ?= cargo
 PACKAGES = -p libacc -p accord -p accord-coordinator -p accord-node-agent
 
-.PHONY: build debug demo test bench lint clean setup gpu-bundle
+.PHONY: build debug demo test conformance bench lint clean setup gpu-bundle install uninstall
 
 build: setup
 	$(CARGO) build --release --locked $(PACKAGES)
@@ -17,12 +17,23 @@ demo: build
 test: setup
 	scripts/test
 
+# Runs the conformance programs and writes docs/reference/conformance.md from what passed.
+conformance: setup
+	scripts/conformance
+
 bench: build
 	scripts/bench
 
 # One folder that checks GPUs on a machine with a driver: run gpu-check in it there.
 gpu-bundle: setup
 	scripts/gpu-bundle
+
+# Where to: PREFIX (/usr/local), and DESTDIR ahead of it for packages. Build first (make), as yourself.
+install:
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install
+
+uninstall:
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install --uninstall
 
 lint: setup
 	$(CARGO) fmt --check
