@@ -47,7 +47,9 @@ pub(crate) fn rewrite(source: &str, language: Language, name: &str) -> Option<Re
         calls += 1;
     }
     text.push_str(&source[done..]);
-    let first = if language.is_fortran() { format!("# 1 \"{name}\"\n") } else { format!("#line 1 \"{name}\"\n") };
+    // Of preprocessed text GCC takes line markers only, and warns of them elsewhere.
+    let markers = language.is_fortran() || name.ends_with(".i") || name.ends_with(".ii");
+    let first = if markers { format!("# 1 \"{name}\"\n") } else { format!("#line 1 \"{name}\"\n") };
     (calls > 0).then_some(Rewritten { text: first + &text, calls })
 }
 

@@ -194,10 +194,44 @@ impl Copy<'_> {
     }
 }
 
+/// How a source's bytes are its characters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Encoding {
+    Utf8,
+    /// Each byte a character: right for whatever has ASCII as its first half.
+    Bytes,
+}
+
+impl Encoding {
+    fn decode(bytes: Vec<u8>) -> (String, Self) {
+        match String::from_utf8(bytes) {
+            Ok(text) => (text, Self::Utf8),
+            Err(error) => (error.into_bytes().into_iter().map(char::from).collect(), Self::Bytes),
+        }
+    }
+
+    /// The bytes again. What came from elsewhere, the source's name, is UTF-8 in either case.
+    fn encode(self, text: String) -> Vec<u8> {
+        match self {
+            Self::Utf8 => text.into_bytes(),
+            Self::Bytes => {
+                let mut buffer = [0; 4];
+                text.chars()
+                    .flat_map(|c| match u8::try_from(u32::from(c)) {
+                        Ok(byte) => vec![byte],
+                        Err(_) => c.encode_utf8(&mut buffer).as_bytes().to_vec(),
+                    })
+                    .collect()
+            }
+        }
+    }
+}
+
 /// Says what GCC makes of a source, and writes the calls in it that GCC wouldn't.
 fn look_at(source: &Source, own: Own, gcc: u32) -> Result<Option<Copy<'_>>> {
-    // What can't be read, or is no text, is the compiler's to say.
-    let Ok(text) = std::fs::read_to_string(&source.path) else { return Ok(None) };
+    // What can't be read is the compiler's to say.
+    let Ok(bytes) = std::fs::read(&source.path) else { return Ok(None) };
+    let (text, encoding) = Encoding::decode(bytes);
     if !text.contains("acc") && !text.contains("ACC") {
         return Ok(None);
     }
@@ -209,13 +243,16 @@ fn look_at(source: &Source, own: Own, gcc: u32) -> Result<Option<Copy<'_>>> {
             tell(format_args!("{file}:{}: {kind}: {}; write: {}", found.line, found.message, found.remedy));
         }
     }
+    if own.show {
+        return Ok(None);
+    }
     let Some(new) = rewrite(&text, source.language, &name) else { return Ok(None) };
     let folder = tempfile::Builder::new()
         .prefix("accord-cc-")
         .tempdir()
         .map_err(|error| Failure::system("can't make a folder for rewritten sources", error))?;
     let copy = Copy { source, folder };
-    std::fs::write(copy.path(), new.text)
+    std::fs::write(copy.path(), encoding.encode(new.text))
         .map_err(|error| Failure::system(format!("can't write {}", copy.path().display()), error))?;
     Ok(Some(copy))
 }
@@ -259,4 +296,24 @@ fn shown(program: &OsStr, arguments: &[OsString]) -> String {
         })
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_in_other_encodings_come_back_as_they_were() {
+        for bytes in [b"/* \xfcber */\n".to_vec(), "/* über */\n".into()] {
+            let (text, encoding) = Encoding::decode(bytes.clone());
+            assert!(text.contains('ü'));
+            assert_eq!(encoding.encode(text), bytes);
+        }
+    }
+
+    #[test]
+    fn commands_are_shown_as_a_shell_takes_them() {
+        let words = ["-O2", "a b.c", "", "it's"].map(OsString::from);
+        assert_eq!(shown(OsStr::new("gcc"), &words), "gcc -O2 'a b.c' '' 'it'\\''s'");
+    }
 }

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Result};
 use accord_types::settings;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,7 +18,7 @@ pub(super) fn folder(compiler: &OsStr, include: &Path) -> Result<(PathBuf, Optio
         if kept.join("openacc.mod").is_file() {
             return Ok((kept, None));
         }
-        if std::fs::create_dir_all(&cache).is_ok()
+        if std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&cache).is_ok()
             && let Ok(made) = tempfile::Builder::new().prefix("modules-").tempdir_in(&cache)
         {
             compile(compiler, include, made.path())?;
@@ -98,9 +99,5 @@ impl Fnv {
 }
 
 fn cache() -> Option<PathBuf> {
-    match settings::CACHE.find(|name| std::env::var(name).ok()) {
-        Some((_, off)) if off == "off" => None,
-        Some((_, path)) => Some(PathBuf::from(path)),
-        None => Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/accord")),
-    }
+    accord_device::cuda::cache_folder(std::env::var_os(settings::CACHE.name).as_deref())
 }
