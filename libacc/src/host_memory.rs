@@ -1,7 +1,8 @@
 //! The program's memory and code: the only place that follows the program's pointers.
 
 use crate::kernels::Kernels;
-use crate::{elf, heap, loader, unmapped};
+use crate::{elf, heap, loader, source, unmapped};
+use accord_debuginfo::{Memory, ProcessMemory};
 use accord_link::pages::{self, Writable};
 use accord_runtime::ports::{HostMemory, Landing};
 use accord_types::{Error, ErrorCode, FunctionSpec, HostRange, Result};
@@ -85,10 +86,18 @@ impl HostMemory for ProgramMemory {
         heap::block_of(address)
     }
 
+    fn describe(&self, range: HostRange) -> Option<String> {
+        ProcessMemory::open().word(range.start as u64 & !7)?;
+        let variable = source::variable_at(range.start);
+        Some(variable.map_or_else(|| format!("{:#x}", range.start), |variable| variable.to_string()))
+    }
+
     fn tell_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
         if unmapped::is_new(function, entry) {
             let region = self.function(function).map_or_else(|_| format!("region at {function:#x}"), |spec| spec.name);
-            unmapped::tell(&unmapped::Mapped { region: &region, entry, pointer, block });
+            let place = source::caller().and_then(source::place).map_or(region, |place| place.to_string());
+            let variable = source::variable_at(pointer);
+            unmapped::tell(&unmapped::Mapped { place: &place, variable: variable.as_ref(), entry, pointer, block });
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::trace::Tracer;
 use crate::{cluster, images, prof, report, settings, source, thread};
 use accord_runtime::Runtime;
 use accord_runtime::ports::Port;
-use accord_types::{DeviceKind, Result};
+use accord_types::{DeviceKind, Error, Result};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use std::sync::{Arc, Once, mpsc};
@@ -54,6 +54,16 @@ pub(crate) fn session() -> Result<&'static Session> {
     }
     // SAFETY: sessions are never freed.
     Ok(unsafe { &*session })
+}
+
+/// Adds to an error what the session knows of it.
+pub(crate) fn explain(error: &Error) -> Error {
+    let session = SESSION.load(Ordering::Acquire);
+    // SAFETY: sessions are never freed.
+    match unsafe { session.as_ref() } {
+        Some(session) => session.runtime.explain(error.clone()),
+        None => error.clone(),
+    }
 }
 
 /// Whether the session has come and gone. Only the thread that ends the process learns it, whose

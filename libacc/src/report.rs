@@ -26,7 +26,7 @@ pub(crate) fn fatal(error: &Error) -> ! {
     // doesn't come back from here.
     process::is_closed();
     claim_the_end();
-    let error = source::explain(error);
+    let error = source::explain(&process::explain(error));
     let mut message = format!("accord: {error}\n");
     if crate::settings::debug() {
         add_details(&mut message);

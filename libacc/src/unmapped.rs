@@ -2,6 +2,7 @@
 
 use crate::raw_lock::Locked;
 use crate::report;
+use crate::source::Variable;
 use accord_types::HostRange;
 use std::collections::BTreeSet;
 
@@ -13,8 +14,10 @@ const PLACES_MAX: usize = 64;
 
 /// A pointer without a clause.
 pub(crate) struct Mapped<'a> {
-    /// The region, for people.
-    pub(crate) region: &'a str,
+    /// The construct, or else its region, for people.
+    pub(crate) place: &'a str,
+    /// The pointer variable, where debug information has it.
+    pub(crate) variable: Option<&'a Variable>,
     /// The pointer's place among what the region gets.
     pub(crate) entry: usize,
     /// What it holds.
@@ -33,15 +36,17 @@ pub(crate) fn tell(mapped: &Mapped<'_>) {
     report::print(&format!("{}\n", line(mapped)));
 }
 
-fn line(Mapped { region, entry, pointer, block, .. }: &Mapped<'_>) -> String {
+fn line(Mapped { place, variable, entry, pointer, block }: &Mapped<'_>) -> String {
     let offset = pointer.wrapping_sub(block.start).cast_signed();
     let inside = match offset {
         0 => String::new(),
         _ => format!(" (the pointer is {offset} bytes into it)"),
     };
+    let who = variable.map_or_else(|| format!("argument {entry}"), ToString::to_string);
+    let name = variable.map_or("NAME", |variable| &variable.name);
     format!(
-        "accord: {region}, argument {entry}: the block of {} bytes at {:#x}{inside} was copied in and out because \
-         ACCORD_UNMAPPED=map; write copy(NAME[0:LENGTH]), or a data region around it, and it is copied less",
+        "accord: {place}: {who}: its block of {} bytes at {:#x}{inside} is copied in and out at each launch because \
+         ACCORD_UNMAPPED=map; write copy({name}[0:LENGTH]), or a data region around it, and it is copied less",
         block.len, block.start
     )
 }
@@ -60,9 +65,12 @@ mod tests {
     #[test]
     fn the_line_has_the_block_and_the_way_out() {
         let block = HostRange { start: 0x5000, len: 800 };
-        let told = |pointer| line(&Mapped { region: "main", entry: 2, pointer, block });
-        assert!(told(0x5000).contains("the block of 800 bytes at 0x5000 was copied"));
+        let told = |pointer| line(&Mapped { place: "a.c:3, main", variable: None, entry: 2, pointer, block });
+        assert!(told(0x5000).contains("a.c:3, main: argument 2: its block of 800 bytes at 0x5000 is copied"));
         assert!(told(0x5010).contains("16 bytes into it"));
         assert!(told(0x4ff8).contains("-8 bytes into it"));
+        let named = Variable { name: "a".into(), file: Some("a.c".into()), line: Some(1), function: None };
+        let told = line(&Mapped { place: "main", variable: Some(&named), entry: 2, pointer: 0x5000, block });
+        assert!(told.contains("main: a (a.c:1): its block") && told.contains("write copy(a[0:LENGTH])"), "{told}");
     }
 }

@@ -169,6 +169,20 @@ impl Error {
         self
     }
 
+    /// Adds to the cause.
+    #[must_use]
+    pub fn more(mut self, more: impl fmt::Display) -> Self {
+        self.0.cause = format!("{}; {more}", self.0.cause);
+        self
+    }
+
+    /// Says what the user can do, in place of what was said: for whoever knows more of the cause.
+    #[must_use]
+    pub fn instead(mut self, remedy: impl Into<String>) -> Self {
+        self.0.remedy = Some(remedy.into());
+        self
+    }
+
     /// Adds what the user can do.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {

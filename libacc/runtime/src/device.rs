@@ -2,6 +2,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::construct::Echo;
+use crate::given::Given;
 use crate::memory::{Allocator, Mapper};
 use crate::ports::Port;
 use crate::present::{Backing, Entry, Lifetime, Place, Table};
@@ -33,6 +34,8 @@ pub(crate) struct Device {
     pub(crate) locks_pages: bool,
     /// Blocks that a region gets a pointer to are mapped around it.
     pub(crate) maps_unmapped: bool,
+    /// What regions got without a clause.
+    pub(crate) given: Given,
     started: AtomicBool,
     starting: Mutex<()>,
     epoch: AtomicU32,
@@ -88,6 +91,7 @@ impl Device {
             watch,
             locks_pages: !settings.pageable,
             maps_unmapped: settings.maps_unmapped,
+            given: Given::default(),
             started: AtomicBool::new(false),
             starting: Mutex::new(()),
             epoch: AtomicU32::new(0),

@@ -9,6 +9,7 @@ mod arrivals;
 pub mod bench;
 mod construct;
 mod device;
+mod given;
 mod icv;
 mod loan;
 mod local_thread;

@@ -282,6 +282,11 @@ pub trait HostMemory: Send + Sync {
         None
     }
 
+    /// Names the variable that leads to an address, or else the address. None if there is no memory.
+    fn describe(&self, range: HostRange) -> Option<String> {
+        (range.start != 0).then(|| format!("{:#x}", range.start))
+    }
+
     /// A region got a pointer that no clause maps, as entry number `entry` of its construct; `block` was mapped for it.
     fn tell_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
         let _ = (function, entry, pointer, block);

@@ -1,8 +1,8 @@
 //! Errors with the names that the program's source has for things.
 
-use super::{frames, place, variable};
+use super::{Variable, frames, place, variable};
 use accord_debuginfo::Frame;
-use accord_types::Error;
+use accord_types::{Error, HostRange};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -11,15 +11,20 @@ const LOOK_MAX: Duration = Duration::from_secs(3);
 /// Room for the search: the calling thread may have little left.
 const STACK_BYTES: usize = 4 << 20;
 
-/// Adds where the program's call is, and which variable the error is about. Looks on a thread of its own, so that neither a small
-/// stack nor debug information that is broken or endless keeps the message from coming.
+/// Adds where the program's call is, and which variable the error is about.
 pub(crate) fn explain(error: &Error) -> Error {
-    let frames = frames();
-    let plain = error.clone();
+    let (plain, frames) = (error.clone(), frames());
     apart(move || named(plain, &frames)).unwrap_or_else(|| error.clone())
 }
 
-/// What `look` finds, on a thread of its own; None where that takes longer than anybody waits.
+/// The variable that leads to an address, from the program's call that the thread is in.
+pub(crate) fn variable_at(address: usize) -> Option<Variable> {
+    let frames = frames();
+    apart(move || variable(HostRange { start: address, len: 1 }, &frames))?
+}
+
+/// Looks on a thread of its own, so that neither a small stack nor debug information that is broken or endless keeps the message
+/// from coming; None where that takes longer than anybody waits.
 pub(crate) fn apart<R: Send + 'static>(look: impl FnOnce() -> R + Send + 'static) -> Option<R> {
     let (done, found) = mpsc::sync_channel(1);
     let search = move || {

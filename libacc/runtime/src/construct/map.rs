@@ -150,6 +150,12 @@ impl Mapping<'_, '_> {
                 }
                 device
             }
+            (None, Absent::Fail) if self.is_lendable(range) => {
+                if self.mode == Mode::Launch {
+                    self.stray(i, range.start, Form::Slot);
+                }
+                return Ok(());
+            }
             (None, Absent::Fail) => return Err(not_present(range).into()),
             (None, Absent::Skip) => return Ok(()),
             (None, Absent::Create) => {

@@ -25,6 +25,8 @@ pub(crate) use enter::Entering;
 pub(crate) use kind::{Absent, Data};
 pub(crate) use leave::Leaving;
 pub(crate) use map::{Mode, Stop, not_present, partly_present, translate};
+#[cfg(test)]
+pub(crate) use unmapped::Form;
 pub(crate) use unmapped::{Loan, Stray};
 pub(crate) use update::Direction;
 

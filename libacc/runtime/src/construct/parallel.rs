@@ -60,6 +60,9 @@ impl Runtime {
         entering.decide(entries, scratch)?;
         let (plan, block) = (&scratch.plan, &scratch.block);
         let strays = &scratch.region.strays;
+        if !strays.is_empty() {
+            device.given.note(function, strays);
+        }
         let loans = Buffers::take(&*self.host, &plan.loans).map_err(|error| device.place(error))?;
         let issue = Issue { device, host: &*self.host, queue };
         let [gangs, workers, _] = self.settings.default_dims;

@@ -55,6 +55,12 @@ impl Mapping<'_, '_> {
         self.region.strays.push(Stray { entry, pointer, form, block: None });
     }
 
+    /// Whether absent memory is lent to regions: then `present` is no error, and an update has nothing to do.
+    pub(super) fn is_lendable(&self, range: HostRange) -> bool {
+        let holds = |block: HostRange| range.len <= (block.start + block.len).saturating_sub(range.start);
+        self.device.maps_unmapped && self.host.block_of(range.start).is_some_and(holds)
+    }
+
     /// The pointer in a variable of the program that a clause names as a whole, if it is to be followed: the setting asks for that,
     /// and it names a block, or what is present.
     pub(super) fn followed(&self, range: HostRange) -> Option<usize> {

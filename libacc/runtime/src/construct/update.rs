@@ -88,7 +88,7 @@ impl super::map::Mapping<'_, '_> {
     fn updated(&self, range: HostRange, direction: Direction) -> Result<Option<(EntryId, HostRange)>, Stop> {
         match self.state.table.find(range.start, range.len) {
             Found::Whole(id) => Ok(Some((self.ready(id)?, range))),
-            Found::Absent if direction.if_present => Ok(None),
+            Found::Absent if direction.if_present || self.is_lendable(range) => Ok(None),
             Found::Absent => Err(not_present(range).into()),
             Found::Partly(id) => {
                 let entry = &self.state.table[id];
