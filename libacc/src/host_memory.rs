@@ -1,7 +1,7 @@
 //! The program's memory and code: the only place that follows the program's pointers.
 
 use crate::kernels::Kernels;
-use crate::{elf, heap, loader, source, unmapped};
+use crate::{blocks, elf, loader, source, unmapped};
 use accord_debuginfo::{Memory, ProcessMemory};
 use accord_link::pages::{self, Writable};
 use accord_runtime::ports::{HostMemory, Landing};
@@ -83,7 +83,7 @@ impl HostMemory for ProgramMemory {
     }
 
     fn block_of(&self, address: usize) -> Option<HostRange> {
-        heap::block_of(address)
+        blocks::block_of(address)
     }
 
     fn describe(&self, range: HostRange) -> Option<String> {

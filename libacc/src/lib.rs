@@ -6,6 +6,7 @@
 //! nothing before the first call, and prints nothing unless it ends the program or is asked to.
 
 mod api;
+mod blocks;
 mod cluster;
 mod door;
 mod elf;

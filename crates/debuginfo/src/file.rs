@@ -7,6 +7,7 @@ use addr2line::Context;
 use gimli::{EndianArcSlice, RunTimeEndian};
 use object::{Object, ObjectSection, ReadCache};
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -38,6 +39,11 @@ impl ObjectInfo {
     /// Whether the file has debug information.
     pub fn has_debug_info(&self) -> bool {
         self.dwarf.is_some()
+    }
+
+    /// The static variable that holds an offset, by the symbol table: where it begins and ends.
+    pub fn static_at(&self, offset: u64) -> Option<Range<u64>> {
+        self.symbols.variable(offset).map(|symbol| symbol.span.clone())
     }
 
     pub(crate) fn with_context<T>(&self, look: impl FnOnce(&Context<R>) -> Option<T>) -> Option<T> {

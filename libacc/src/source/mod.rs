@@ -90,6 +90,14 @@ pub(crate) fn variable(range: HostRange, frames: &[Frame]) -> Option<Variable> {
     })
 }
 
+/// The static variable that holds an address, whole.
+pub(crate) fn static_at(address: usize) -> Option<HostRange> {
+    let object = loader::holding(address)?;
+    let span = info(&object)?.static_at((address - object.base) as u64)?;
+    let len = usize::try_from(span.end - span.start).ok()?;
+    Some(HostRange { start: object.base + usize::try_from(span.start).ok()?, len })
+}
+
 /// What is known of a file, read at the first question about it.
 fn info(object: &LoadedObject) -> Option<Arc<ObjectInfo>> {
     let key = (object.file.clone(), object.base);

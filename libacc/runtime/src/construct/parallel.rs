@@ -1,5 +1,6 @@
 //! Compute constructs (OpenACC 3.3, 2.5).
 
+use super::kind::Kind;
 use super::map::Mode;
 use super::tags::Tags;
 use super::{Entries, Placement, on_host};
@@ -55,6 +56,9 @@ impl Runtime {
         entries: &mut Entries<'_>,
         dims: LaunchDims,
     ) -> Result<()> {
+        if device.maps_unmapped {
+            self.look_ahead(entries);
+        }
         let scratch = &mut t.scratch;
         let entering = self.entering(device, queue, Mode::Launch);
         entering.decide(entries, scratch)?;
@@ -104,6 +108,25 @@ impl Runtime {
             }
         }
         Ok(())
+    }
+
+    /// Asks for the blocks of a construct's pointers, so that nothing has to be read from files for them while the device is
+    /// locked.
+    #[cold]
+    fn look_ahead(&self, entries: &Entries<'_>) {
+        for (i, host) in entries.hosts.iter().copied().enumerate().filter(|(_, host)| *host != 0) {
+            let variable = entries.sizes[i] == size_of::<usize>();
+            let pointer = match Kind::decode(entries.kinds[i]) {
+                Ok(Kind::Zero) => host,
+                Ok(Kind::Data(_) | Kind::FirstPrivate | Kind::DevicePtr) if variable => {
+                    let mut value = [0; size_of::<usize>()];
+                    self.host.read(host, &mut value);
+                    usize::from_ne_bytes(value)
+                }
+                _ => continue,
+            };
+            let _ = self.host.block_of(pointer);
+        }
     }
 
     /// The commands for a compute construct's own data, before or after its launch.
