@@ -1,7 +1,7 @@
 //! `GOACC_enter_data`, `GOACC_exit_data` and the older `GOACC_enter_exit_data`
 //! (OpenACC 3.3, 2.6.6), and `GOACC_update` (2.14.4): all have the same arguments.
 
-use super::{entries, list};
+use super::{dropped, entries, list};
 use crate::door;
 use crate::prof::{self, Construct, Pair};
 use accord_runtime::{Entries, LocalThread, Runtime};
@@ -56,6 +56,22 @@ macro_rules! called_by_shim {
     };
 }
 
+/// An `update` that arrives without variables has named some.
+fn update_or_tell(
+    runtime: &Runtime,
+    local: &mut LocalThread,
+    dev: i32,
+    entries: &mut Entries<'_>,
+    async_: i32,
+    waits: &[i32],
+) -> Result<()> {
+    runtime.update(local, dev, entries, async_, waits)?;
+    if entries.hosts.is_empty() && runtime.is_for_device(local, dev)? {
+        dropped::update();
+    }
+    Ok(())
+}
+
 called_by_shim! {
     /// `enter data`.
     enter_data, "enter data", prof::ENTER_DATA, Construct::EnterData, Runtime::enter_data;
@@ -65,5 +81,5 @@ called_by_shim! {
     enter_exit_data, "enter or exit data", prof::ENTER_DATA, Construct::EnterData,
         Runtime::enter_exit_data;
     /// `update`.
-    update, "update", prof::UPDATE, Construct::Update, Runtime::update;
+    update, "update", prof::UPDATE, Construct::Update, update_or_tell;
 }

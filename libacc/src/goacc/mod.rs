@@ -5,6 +5,7 @@
 
 mod data;
 mod declare;
+mod dropped;
 mod enter_exit;
 mod legacy;
 mod offload_register;

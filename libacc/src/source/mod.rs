@@ -16,8 +16,6 @@ mod stack;
 
 pub(crate) use accord_debuginfo::{Place, Variable};
 pub(crate) use message::{apart, explain, variable_at};
-// For whoever has one event after the other to say something of.
-#[allow(unused_imports)]
 pub(crate) use stack::caller;
 pub(crate) use stack::frames;
 

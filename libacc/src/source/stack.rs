@@ -37,7 +37,6 @@ struct Walk {
 }
 
 /// An address inside of the program's call into this library; None outside of one, or where the unwinder finds no way.
-#[allow(dead_code)]
 pub(crate) fn caller() -> Option<usize> {
     let frame = walk(own(), 1).into_iter().next()?;
     usize::try_from(frame.code).ok()

@@ -5,7 +5,7 @@ use super::config::ProgramSpec;
 use super::control::{self, Request};
 use super::failure::{Failure, shut_down};
 use super::globals::Globals;
-use super::layout::STREAMS_MAX;
+use super::layout::{NO_ADDRESS, STREAMS_MAX};
 use super::ring::{COPY, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
 use super::spans::Tracer;
 use super::spawn;
@@ -117,11 +117,12 @@ impl CpuDevice {
         let (stream, end) = if signal != 0 {
             let address = header.crash_address.load(Ordering::Relaxed);
             let at = match signal {
+                libc::SIGSEGV if address == NO_ADDRESS => " at what is no address".to_owned(),
                 libc::SIGSEGV | libc::SIGBUS => format!(" at address {address:#x}"),
                 _ => String::new(),
             };
             let end = format!("ended with {}{at}", symbol::signal(signal));
-            (header.crash_stream.load(Ordering::Relaxed), (end, symbol::remedy(signal)))
+            (header.crash_stream.load(Ordering::Relaxed), (end, symbol::remedy(signal, address)))
         } else if exit != 0 {
             let remedy = "a region can't end the program (exit, or STOP in Fortran): have it set a variable that \
                           is copied out, and stop after it";
@@ -129,7 +130,7 @@ impl CpuDevice {
         } else {
             let running =
                 (0..STREAMS_MAX).find(|&i| self.shared.control.stream(i).running.load(Ordering::Relaxed) != 0);
-            (running.unwrap_or(u32::MAX), ("was killed".to_owned(), symbol::remedy(libc::SIGKILL)))
+            (running.unwrap_or(u32::MAX), ("was killed".to_owned(), symbol::remedy(libc::SIGKILL, 0)))
         };
         let (end, remedy) = end;
         let function = (stream < STREAMS_MAX)

@@ -29,6 +29,9 @@ const _: () = assert!(size_of::<Header>() <= STREAMS_OFFSET);
 const _: () = assert!(size_of::<StreamShared>() <= 4096);
 const _: () = assert!(RING_BYTES.is_power_of_two() && TRACE_ENTRIES.is_power_of_two());
 
+/// Of a crash at what is no address on this processor.
+pub(crate) const NO_ADDRESS: u64 = u64::MAX;
+
 /// The start of the file.
 #[repr(C)]
 pub(crate) struct Header {
@@ -42,6 +45,7 @@ pub(crate) struct Header {
     pub(crate) crash_signal: AtomicI32,
     pub(crate) crash_stream: AtomicU32,
     pub(crate) crash_ip: AtomicU64,
+    /// Or [`NO_ADDRESS`].
     pub(crate) crash_address: AtomicU64,
     /// `exit` was called: its code + 1, and by which stream's thread.
     pub(crate) exit_code: AtomicI32,

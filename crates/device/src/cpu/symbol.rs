@@ -16,9 +16,15 @@ pub fn position(path: &str, offset: u64) -> Option<String> {
     position
 }
 
-/// What to do about a region that a signal has ended.
-pub(crate) fn remedy(signal: i32) -> &'static str {
+/// What to do about a region that a signal has ended, by an access to `address` if it is one for that.
+pub(crate) fn remedy(signal: i32, address: u64) -> &'static str {
+    /// Null pointers, and elements near one.
+    const NEAR_NULL: u64 = 4096;
     match signal {
+        libc::SIGSEGV if address < NEAR_NULL => {
+            "it used a null pointer: an array that is not allocated or has a negative stride, absent data of a no_create clause, or \
+             an absent optional argument without a data clause (GCC reads scalars before any test of present(): name them in copyin)"
+        }
         libc::SIGFPE => "look for a division by zero of integers in it, or for data that was not copied in",
         libc::SIGILL => "look for a call of what never returns (__builtin_trap, an array without bounds) in it",
         libc::SIGABRT => {

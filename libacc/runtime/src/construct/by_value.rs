@@ -4,13 +4,15 @@
 //! A pointer is a scalar, and GCC passes it as it is: `firstprivate` in `parallel` and `serial`, a copy of the variable in
 //! `kernels`. On the device it would name the program's memory, which no region can mean. So a pointer to present data
 //! arrives as a pointer to the device's.
+//!
+//! `present(p)` of a pointer is the pointer variable to GCC, and the array to whoever wrote it. It means the array here.
 
 use super::kind::{Absent, Data, Kind};
-use super::map::{Mapping, Stop};
+use super::map::{Mapping, Mode, Stop, not_present};
 use super::unmapped::Form;
 use crate::memory::Purpose;
-use crate::present::EntryId;
-use accord_types::HostRange;
+use crate::present::{Backing, EntryId};
+use accord_types::{Error, ErrorCode, HostRange};
 
 /// Heaps of programs at fixed addresses, and their variables, lie below. There an integer is too easily an address inside of an
 /// array; the start of one is met by none by chance.
@@ -51,6 +53,48 @@ impl Mapping<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Absent data of a `present` or `no_create` clause: a pointer variable stands for what it points to, if that is present.
+    pub(super) fn pointee_or_absent(&mut self, i: usize, range: HostRange, data: Data) -> Result<(), Stop> {
+        match (self.pointee_of(range)?, self.mode) {
+            (Pointee::Present(found), Mode::Launch) => self.point(i, found),
+            (Pointee::Present(found), Mode::Region) => self.device_pointer(range, found),
+            (Pointee::Present((_, id)), Mode::Enter) => self.ready(id).map(drop),
+            _ if data.absent == Absent::Skip => Ok(()),
+            _ => Err(self.absent(range).into()),
+        }
+    }
+
+    /// Makes a pointer variable present for a data region, with the device's address in it: constructs inside refer to the
+    /// variable. It never comes back.
+    fn device_pointer(&mut self, range: HostRange, (pointer, id): (usize, EntryId)) -> Result<(), Stop> {
+        let id = self.ready(id)?;
+        let nothing = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Create };
+        self.hold(id, HostRange { start: pointer, len: 1 }, nothing);
+        let value = self.translate(id, pointer).0;
+        let place = self.allocate(range.len, Purpose::Data)?;
+        self.create(place, Backing::Block(place), range, nothing)?;
+        self.plan.pointer(place, value);
+        Ok(())
+    }
+
+    /// The error for data of a `present` clause that is not there.
+    fn absent(&self, range: HostRange) -> Error {
+        let error = not_present(range);
+        if range.len != size_of::<usize>() {
+            return error;
+        }
+        match self.read_pointer(range.start) {
+            value if may_be_pointer(value) => {
+                let more = format!("nor is anything at {value:#x}, if it is a pointer");
+                Error::about(ErrorCode::NotPresent, range, "not present", more).remedy(
+                    "map the array that the pointer points to by a data region, enter data or acc_copyin before, and write \
+                     present(p[0:n])",
+                )
+            }
+            _ => error,
+        }
     }
 
     /// The same for a scalar that no clause of its `kernels` construct names, if that is entry `i`: GCC forces the copy of those

@@ -141,7 +141,8 @@ fn exit_action(kind: Kind, word: u16, range: HostRange) -> Result<Action> {
     Ok(match kind {
         _ if range.start == 0 => Action::Nothing,
         Kind::Detach { finalize } => Action::Detach { finalize },
-        Kind::Release { .. } | Kind::Data(_) if range.len == 0 => Action::Nothing,
+        // Also of negative length, as `Entries::len_of` says.
+        Kind::Release { .. } | Kind::Data(_) if range.len.cast_signed() <= 0 => Action::Nothing,
         Kind::Release { finalize } => Action::Release { out: false, finalize },
         Kind::Data(data) if data.copy_out && !data.copy_in => {
             Action::Release { out: true, finalize: Kind::is_forced(word) }

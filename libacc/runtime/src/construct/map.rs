@@ -114,8 +114,8 @@ impl Mapping<'_, '_> {
             Kind::Struct => return self.structure(i),
             // What is not there and not said to be, is nothing: absent Fortran arguments come so.
             Kind::Value if self.mode == Mode::Launch => self.block.set(i, host as u64),
-            _ if host == 0 => {}
-            Kind::Data(_) if size == 0 => self.zero(i, host)?,
+            _ if is_nothing(host) => {}
+            Kind::Data(_) if self.entries.len_of(i) == 0 => self.zero(i, host)?,
             Kind::Zero => self.zero(i, host)?,
             Kind::Data(data) => self.data(i, HostRange { start: host, len: size }, data)?,
             Kind::FirstPrivate if self.mode == Mode::Launch && size > 0 => {
@@ -156,8 +156,7 @@ impl Mapping<'_, '_> {
                 }
                 return Ok(());
             }
-            (None, Absent::Fail) => return Err(not_present(range).into()),
-            (None, Absent::Skip) => return Ok(()),
+            (None, Absent::Fail | Absent::Skip) => return self.pointee_or_absent(i, range, data),
             (None, Absent::Create) => {
                 if self.stands_alone(i, range, data)? {
                     if !data.copy_out {
@@ -251,7 +250,7 @@ impl Mapping<'_, '_> {
             return Ok(false);
         }
         for j in (0..self.entries.hosts.len()).filter(|j| *j != i) {
-            let (start, size) = (self.entries.hosts[j], self.entries.sizes[j]);
+            let (start, size) = (self.entries.hosts[j], self.entries.len_of(j));
             if start < end
                 && range.start < start.saturating_add(size)
                 && matches!(self.kind(j)?, Kind::Data(_))
@@ -273,7 +272,7 @@ impl Mapping<'_, '_> {
         for i in 0..self.entries.hosts.len() {
             let (host, bias) = (self.entries.hosts[i], self.entries.sizes[i]);
             match self.kind(i)? {
-                _ if host == 0 => {}
+                _ if is_nothing(host) => {}
                 Kind::Zero | Kind::AlwaysPointer => self.references.push(host),
                 Kind::Pointer | Kind::Attach => {
                     let value = self.read_pointer(host);
@@ -424,6 +423,13 @@ impl Mapping<'_, '_> {
         self.host.read(address, &mut value);
         u64::from_ne_bytes(value)
     }
+}
+
+/// Whether an entry's address is none. No variable lies in the lowest page: GCC passes what happens to be on the stack as the address
+/// of a copy that the region does not read.
+pub(super) fn is_nothing(host: usize) -> bool {
+    const PAGE: usize = 4096;
+    host < PAGE
 }
 
 /// The device address of a host address in an entry whose place is known.

@@ -44,6 +44,14 @@ pub struct Entries<'a> {
     pub kinds: &'a [u16],
 }
 
+impl Entries<'_> {
+    /// Bytes of entry `i`, which is a section. GCC computes a Fortran section's length from its bounds: `a(4:0)`, which has no
+    /// elements, comes with a negative one.
+    pub(crate) fn len_of(&self, i: usize) -> usize {
+        self.sizes[i].cast_signed().max(0).cast_unsigned()
+    }
+}
+
 /// Where a compute construct ran, or has to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {

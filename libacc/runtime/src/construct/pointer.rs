@@ -2,7 +2,7 @@
 //! (OpenACC 3.3, 2.6.4 and 2.7.2, attach action).
 
 use super::kind::{Absent, Data, Kind};
-use super::map::{Mapping, Mode, Stop, not_present};
+use super::map::{Mapping, Mode, Stop, is_nothing, not_present};
 use super::private::Target;
 use crate::memory::Purpose;
 use crate::plan::Step;
@@ -14,7 +14,7 @@ impl Mapping<'_, '_> {
     pub(super) fn pointer_entry(&mut self, i: usize, kind: Kind) -> Result<usize, Stop> {
         let (host, bias) = (self.entries.hosts[i], self.entries.sizes[i]);
         match kind {
-            _ if host == 0 => {}
+            _ if is_nothing(host) => {}
             Kind::Pointer => {
                 let raw = self.read_pointer(host);
                 let value = if i > 0 && self.kind(i - 1)? == Kind::DevicePtr {
@@ -167,7 +167,7 @@ impl Mapping<'_, '_> {
     }
 
     fn member(&self, j: usize) -> Result<Option<(HostRange, Data)>, Stop> {
-        let range = HostRange { start: self.entries.hosts[j], len: self.entries.sizes[j] };
+        let range = HostRange { start: self.entries.hosts[j], len: self.entries.len_of(j) };
         match self.kind(j)? {
             Kind::Data(data) if range.start != 0 && range.len > 0 => Ok(Some((range, data))),
             // From GCC 14 on. It is only reserved and counted here: the second pass brings its bytes.

@@ -2,7 +2,7 @@
 
 use super::kind::{Absent, Kind};
 use super::map::{Mode, Stop, not_present, partly_present};
-use super::{Entries, Leaving};
+use super::{Entries, Leaving, on_host};
 use crate::device::Device;
 use crate::present::{Counter, EntryId, Found};
 use crate::{LocalThread, Runtime};
@@ -39,6 +39,14 @@ impl Runtime {
         self.unstructured(t, flags, entries, async_, waits, update).map_err(|error| error.call("update"))
     }
 
+    /// Whether a construct is about a device: neither its `if` clause nor the program has chosen the host.
+    ///
+    /// # Errors
+    /// As [`Runtime::parallel`].
+    pub fn is_for_device(&self, t: &mut LocalThread, flags: i32) -> Result<bool> {
+        Ok(!on_host(flags) && self.target(t)?.is_some())
+    }
+
     fn update_all(
         &self,
         t: &mut LocalThread,
@@ -49,7 +57,7 @@ impl Runtime {
         let entering = self.entering(device, queue, Mode::Enter);
         entering.plan(entries, &mut t.scratch, |mapping| {
             for i in 0..mapping.entries.hosts.len() {
-                let range = HostRange { start: mapping.entries.hosts[i], len: mapping.entries.sizes[i] };
+                let range = HostRange { start: mapping.entries.hosts[i], len: mapping.entries.len_of(i) };
                 match mapping.kind(i)? {
                     _ if range.start == 0 => {}
                     Kind::Data(data) if range.len > 0 && data.copy_in != data.copy_out => {

@@ -268,6 +268,7 @@ fn trap_09_force_kinds_take_present_data() {
 fn trap_10_null_addresses_and_empty_sections_are_nothing() {
     let mut w = World::new();
     let absurd = usize::MAX / 2;
+    let negative = 12usize.wrapping_neg();
     let nothing = [
         (TO, absurd, 0),
         (TOFROM, 0, A),
@@ -278,14 +279,19 @@ fn trap_10_null_addresses_and_empty_sections_are_nothing() {
         (FIRSTPRIVATE, absurd, 0),
         (FORCE_PRESENT, absurd, 0),
         (ATTACH, 0, 0),
+        // a(4:0) of 4-byte elements
+        (TOFROM, negative, A),
+        (FORCE_PRESENT, negative, A),
+        // A copy that the region does not read, at what happened to be on the stack.
+        (TO, 4, 0x10),
     ];
     w.look(&nothing, |k| assert!(k.slots.iter().all(|slot| *slot == 0)));
     w.look(&[], |k| assert!(k.slots.is_empty()));
     w.data_start(&nothing).unwrap();
     w.data_end();
     w.enter(&nothing).unwrap();
-    w.exit(&[(FROM, absurd, 0), (DELETE, 0, A), (DETACH, 0, 0), (TO_PSET, 64, 0)]).unwrap();
-    w.update(&[(FORCE_FROM, absurd, 0), (FORCE_TO, 0, A)]).unwrap();
+    w.exit(&[(FROM, absurd, 0), (FROM, negative, A), (DELETE, 0, A), (DETACH, 0, 0), (TO_PSET, 64, 0)]).unwrap();
+    w.update(&[(FORCE_FROM, absurd, 0), (FORCE_TO, 0, A), (FORCE_TO, negative, A)]).unwrap();
     w.update(&[]).unwrap();
     w.assert_empty();
 }

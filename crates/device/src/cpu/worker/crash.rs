@@ -1,6 +1,6 @@
 //! A region that crashes or calls `exit` must be known by name: leave a note, then go.
 
-use crate::cpu::layout::Control;
+use crate::cpu::layout::{Control, NO_ADDRESS};
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -44,12 +44,18 @@ pub(super) fn prepare_thread(stream: u32) {
     unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) };
 }
 
+/// The kernel's `si_code` for a fault that has no address.
+const SI_KERNEL: libc::c_int = 0x80;
+
 extern "C" fn crashed(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     if let Some(control) = CONTROL.get() {
         let header = control.header();
         // SAFETY: the kernel passes both for SA_SIGINFO handlers.
         unsafe {
-            header.crash_address.store((*info).si_addr() as u64, Ordering::Relaxed);
+            // The kernel knows no address of an access to what is no address.
+            let known = signal != libc::SIGSEGV || (*info).si_code > 0 && (*info).si_code != SI_KERNEL;
+            let address = if known { (*info).si_addr() as u64 } else { NO_ADDRESS };
+            header.crash_address.store(address, Ordering::Relaxed);
             header.crash_ip.store(instruction(context), Ordering::Relaxed);
         }
         header.crash_stream.store(STREAM.get(), Ordering::Relaxed);

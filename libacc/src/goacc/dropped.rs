@@ -1,0 +1,52 @@
+//! What GCC drops before it calls: a whole `declare` variable in `update` (OpenACC 3.3, 2.14.4).
+//!
+//! Where such variables are all that an `update` names, the call arrives without any. GCC refuses an `update` that names nothing, so
+//! nothing else looks like it. In `data`, `enter data` and `exit data` whole `declare` variables are dropped too; those are present for
+//! good, so the clauses would not have copied anything.
+
+use crate::{report, source};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Most places that are told of.
+const PLACES_MAX: usize = 64;
+
+/// Calls that were told of.
+static TOLD: [AtomicUsize; PLACES_MAX] = [const { AtomicUsize::new(0) }; PLACES_MAX];
+
+/// Says, once for each place, that the `update` that the thread is in copies nothing.
+#[cold]
+pub(super) fn update() {
+    let Some(call) = source::caller() else { return };
+    if is_first(&TOLD, call) {
+        let place = source::apart(move || source::place(call)).flatten();
+        let site = place.map_or(String::new(), |place| format!(" ({place})"));
+        report::print(&format!(
+            "accord: update{site} copies nothing: it names whole declare variables only, which GCC leaves out; name a section \
+             (g[0:n], in Fortran g(:)) or call acc_update_device or acc_update_self\n"
+        ));
+    }
+}
+
+/// Whether `call` is new, and there is room to note it.
+fn is_first(told: &[AtomicUsize], call: usize) -> bool {
+    for place in told {
+        match place.compare_exchange(0, call, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(known) if known == call => return false,
+            Err(_) => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_place_is_told_of_once_while_there_is_room() {
+        let told = [const { AtomicUsize::new(0) }; 2];
+        let first: Vec<bool> = [8, 8, 9, 8, 10, 9].into_iter().map(|call| is_first(&told, call)).collect();
+        assert_eq!(first, [true, false, true, false, false, false]);
+    }
+}
