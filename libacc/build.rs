@@ -1,9 +1,10 @@
-//! Compiles the C part of the ABI: the entry points with variable arguments.
+//! Compiles the C part of the ABI: the entry points with variable arguments, and the guard around error callbacks.
 
 fn main() {
-    println!("cargo::rerun-if-changed=shim/variadic.c");
+    println!("cargo::rerun-if-changed=shim");
     cc::Build::new()
         .file("shim/variadic.c")
+        .file("shim/guard.c")
         .flag("-std=gnu11")
         // Hidden, so that calls between the shim and Rust need no PLT.
         .flag("-fvisibility=hidden")

@@ -27,7 +27,7 @@ pub(crate) fn enter<R: Default>(call: &'static str, body: impl FnOnce(&Runtime, 
 pub(crate) fn enter_without_runtime<R>(call: &'static str, body: impl FnOnce() -> Result<R>) -> R {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
-        Ok(Err(error)) => report::fatal(&error.call(call)),
+        Ok(Err(error)) => report::fatal(error.call(call)),
         Err(_) => report::broken(call),
     }
 }

@@ -1,47 +1,95 @@
-//! How an error ends the program: OpenACC's routines have no way to return one.
+//! How an error ends the program: OpenACC's routines have no way to return one. The program's error callbacks are called first.
 //!
 //! One line on standard error, `accord: CALL (FILE:LINE, FUNCTION) on dev3 (...): CAUSE [CONDITION]; REMEDY`, then exit
 //! status 1. OpenACC 3.3, 5.2.2 names the conditions.
 
-use crate::{process, source};
-use accord_types::Error;
+use crate::prof::errors;
+use crate::{process, settings, source};
+use accord_types::{Error, ErrorCode};
 use std::backtrace::Backtrace;
 use std::fmt::Write;
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::time::Duration;
 
 /// The thread that ends the process; 0 while nobody does.
 static DYING: AtomicI32 = AtomicI32::new(0);
 
-/// Longest time between the first error and the end.
+/// Callbacks of the first error are being called, or one has not come back.
+static CALLING: AtomicBool = AtomicBool::new(false);
+
+/// The last message that was to be printed. Never freed.
+static FIRST: AtomicPtr<&'static str> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Longest time that other threads' errors wait for the callbacks of the first one.
+const CALLBACKS_MAX: Duration = Duration::from_secs(60);
+
+/// Longest time between the first message and the end.
 const END_MAX: Duration = Duration::from_secs(5);
 
 /// Status of a program that an error ended.
 const EXIT_STATUS: i32 = 1;
 
-/// Reports `error` and ends the program.
-pub(crate) fn fatal(error: &Error) -> ! {
+/// Reports `error` and ends the program: error callbacks, then the message, then `exit`.
+///
+/// No frame of this library between the program and its callbacks has anything to drop then, so that a callback may
+/// leave by `longjmp`. The program goes on at its own risk; a second error of that thread, as one of a call from inside a callback,
+/// ends it with both messages and without callbacks.
+pub(crate) fn fatal(error: Error) -> ! {
     // If the program ends in another thread, that has taken the devices from under this one, which
     // doesn't come back from here.
     process::is_closed();
-    claim_the_end();
-    let error = source::explain(&process::explain(error));
-    let mut message = format!("accord: {error}\n");
-    if crate::settings::debug() {
-        add_details(&mut message);
-    }
-    print(&message);
-    end()
+    let claim = claim_the_end();
+    let mut tellers = std::ptr::null_mut();
+    let message = tell(error, claim, &mut tellers);
+    finish(message, tellers)
 }
 
 /// Ends the program after a panic in `call`, which the hook below has reported.
 pub(crate) fn broken(call: &str) -> ! {
-    claim_the_end();
-    print(&format!(
-        "accord: {call} failed inside Accord [acc_error_implementation_defined]; \
-         this is a bug in Accord, please report it with the lines above\n"
-    ));
+    fatal(
+        Error::new(ErrorCode::ImplementationDefined, "failed inside Accord")
+            .call(call)
+            .remedy("this is a bug in Accord, please report it with the lines above"),
+    )
+}
+
+/// The text to print, and what to tell callbacks first if there are any. Both are never freed.
+fn tell(error: Error, claim: Claim, tellers: &mut *mut errors::Records) -> &'static str {
+    let (error, place) = source::explain(&process::explain(&error));
+    let message = error.to_string();
+    let mut text = format!("accord: {message}\n");
+    match claim {
+        Claim::First if errors::wanted() => *tellers = errors::records(&error, place.as_deref(), &message),
+        Claim::First => {}
+        Claim::Again => {
+            let first = FIRST.load(Ordering::Acquire);
+            // SAFETY: a message that is kept is never freed.
+            if let Some(first) = unsafe { first.as_ref() } {
+                text.insert_str(0, first);
+            }
+        }
+    }
+    if settings::debug() {
+        add_details(&mut text);
+    }
+    let text: &'static str = text.leak();
+    FIRST.store(Box::into_raw(Box::new(text)), Ordering::Release);
+    text
+}
+
+/// Calls the callbacks, prints the message and ends the program.
+fn finish(message: &'static str, tellers: *mut errors::Records) -> ! {
+    if !tellers.is_null() {
+        CALLING.store(true, Ordering::Release);
+        // SAFETY: errors::records has made it.
+        let thrown = unsafe { errors::call(tellers) };
+        CALLING.store(false, Ordering::Release);
+        if thrown {
+            print("accord: an error callback has thrown an exception, which goes no further\n");
+        }
+    }
+    print(message);
     end()
 }
 
@@ -58,7 +106,7 @@ pub(crate) fn install_panic_hook() {
     ONCE.call_once(|| {
         std::panic::set_hook(Box::new(|info| {
             let mut message = format!("accord: internal error: {info}\n");
-            if crate::settings::debug() {
+            if settings::debug() {
                 add_details(&mut message);
             }
             print(&message);
@@ -69,20 +117,36 @@ pub(crate) fn install_panic_hook() {
 /// A forked child's own end has not begun.
 pub(crate) fn forget_the_end() {
     DYING.store(0, Ordering::Relaxed);
+    CALLING.store(false, Ordering::Relaxed);
 }
 
-/// Lets one thread end the process. The others wait for that, but not for ever: an exit handler may
+/// Whose turn it is to end the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Claim {
+    /// The calling thread's, for the first time.
+    First,
+    /// The calling thread's, and its first error is still being told, or a callback did not come back.
+    Again,
+}
+
+/// Lets one thread end the process. The others wait for that, but not for ever: an exit handler or a callback may
 /// be waiting for them. The same thread again, from an exit handler, ends at once.
-fn claim_the_end() {
+fn claim_the_end() -> Claim {
     // SAFETY: has no preconditions.
     let me = unsafe { libc::gettid() };
     match DYING.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => {}
+        Ok(_) => Claim::First,
+        Err(other) if other == me && CALLING.swap(false, Ordering::AcqRel) => Claim::Again,
         Err(other) if other == me => {
             // SAFETY: ends the process without running anything.
             unsafe { libc::_exit(EXIT_STATUS) }
         }
         Err(_) => {
+            let mut callbacks = CALLBACKS_MAX;
+            while CALLING.load(Ordering::Acquire) && !callbacks.is_zero() {
+                std::thread::sleep(Duration::from_secs(1));
+                callbacks -= Duration::from_secs(1);
+            }
             std::thread::sleep(END_MAX);
             // SAFETY: ends the process without running anything.
             unsafe { libc::_exit(EXIT_STATUS) }

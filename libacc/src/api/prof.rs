@@ -13,7 +13,9 @@ pub(crate) type Lookup = extern "C" fn(*const c_char) -> *mut c_void;
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_prof_register(event: i32, callback: usize, kind: i32) {
     enter_without_runtime("acc_prof_register", || {
-        if let Some(kind) = Kind::from_raw(kind) {
+        if let Some(kind) = Kind::from_raw(kind)
+            && !prof::errors::register(event, callback, kind, true)
+        {
             prof::register(event, callback, kind);
         }
         Ok(())
@@ -24,7 +26,9 @@ pub(crate) extern "C" fn acc_prof_register(event: i32, callback: usize, kind: i3
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_prof_unregister(event: i32, callback: usize, kind: i32) {
     enter_without_runtime("acc_prof_unregister", || {
-        if let Some(kind) = Kind::from_raw(kind) {
+        if let Some(kind) = Kind::from_raw(kind)
+            && !prof::errors::register(event, callback, kind, false)
+        {
             prof::unregister(event, callback, kind);
         }
         Ok(())

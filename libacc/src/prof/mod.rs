@@ -5,6 +5,7 @@
 
 mod callbacks;
 mod device_events;
+pub(crate) mod errors;
 mod info;
 mod kernels;
 mod library;

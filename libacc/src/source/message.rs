@@ -1,9 +1,9 @@
 //! Errors with the names that the program's source has for things.
 
-use super::{Variable, frames, place, variable};
+use super::{Place, Variable, frames, place, variable};
 use accord_debuginfo::Frame;
 use accord_types::{Error, HostRange};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Longest time that names are looked for: the message is worth more than they are.
@@ -11,10 +11,10 @@ const LOOK_MAX: Duration = Duration::from_secs(3);
 /// Room for the search: the calling thread may have little left.
 const STACK_BYTES: usize = 4 << 20;
 
-/// Adds where the program's call is, and which variable the error is about.
-pub(crate) fn explain(error: &Error) -> Error {
+/// Adds where the program's call is, which is the second result too, and which variable the error is about.
+pub(crate) fn explain(error: &Error) -> (Error, Option<Arc<Place>>) {
     let (plain, frames) = (error.clone(), frames());
-    apart(move || named(plain, &frames)).unwrap_or_else(|| error.clone())
+    apart(move || named(plain, &frames)).unwrap_or_else(|| (error.clone(), None))
 }
 
 /// The variable that leads to an address, from the program's call that the thread is in.
@@ -34,14 +34,15 @@ pub(crate) fn apart<R: Send + 'static>(look: impl FnOnce() -> R + Send + 'static
     started.ok().and_then(|_| found.recv_timeout(LOOK_MAX).ok())
 }
 
-fn named(mut error: Error, frames: &[Frame]) -> Error {
+fn named(mut error: Error, frames: &[Frame]) -> (Error, Option<Arc<Place>>) {
     let call = frames.first().and_then(|frame| usize::try_from(frame.code).ok());
-    if let Some(place) = call.and_then(place) {
+    let place = call.and_then(place);
+    if let Some(place) = &place {
         error = error.site(place.to_string());
     }
     let range = error.subject().map(|subject| subject.range);
-    match range.and_then(|range| variable(range, frames)) {
-        Some(variable) => error.variable(variable.to_string()),
-        None => error,
+    if let Some(variable) = range.and_then(|range| variable(range, frames)) {
+        error = error.variable(variable.to_string());
     }
+    (error, place)
 }
