@@ -1,10 +1,10 @@
-//! Data by address (OpenACC 3.3, 3.2.20 to 3.2.24).
+//! Data by address (OpenACC 3.3, 3.2.18 to 3.2.20).
 
 use super::SYNC;
 use crate::door::routine;
 
 routine! {
-    /// Present or copied in; the device address (3.2.20).
+    /// Present or copied in; the device address (3.2.18).
     fn acc_copyin(data: usize, bytes: usize) -> usize =
         |runtime, local| runtime.copyin(local, data, bytes, SYNC);
     /// [`acc_copyin`] under its name of OpenACC 2.0.
@@ -17,7 +17,7 @@ routine! {
     fn acc_copyin_async(data: usize, bytes: usize, queue: i32) -> usize =
         |runtime, local| runtime.copyin(local, data, bytes, queue);
 
-    /// Present or allocated; the device address (3.2.21).
+    /// Present or allocated; the device address (3.2.18).
     fn acc_create(data: usize, bytes: usize) -> usize =
         |runtime, local| runtime.create(local, data, bytes, SYNC);
     /// [`acc_create`] under its name of OpenACC 2.0.
@@ -30,7 +30,7 @@ routine! {
     fn acc_create_async(data: usize, bytes: usize, queue: i32) -> usize =
         |runtime, local| runtime.create(local, data, bytes, queue);
 
-    /// Copied out at the last release (3.2.22).
+    /// Copied out at the last release (3.2.19).
     fn acc_copyout(data: usize, bytes: usize) =
         |runtime, local| runtime.copyout(local, data, bytes, SYNC, false);
     /// [`acc_copyout`] in a queue.
@@ -43,7 +43,7 @@ routine! {
     fn acc_copyout_finalize_async(data: usize, bytes: usize, queue: i32) =
         |runtime, local| runtime.copyout(local, data, bytes, queue, true);
 
-    /// Released (3.2.23).
+    /// Released (3.2.19).
     fn acc_delete(data: usize, bytes: usize) =
         |runtime, local| runtime.delete(local, data, bytes, SYNC, false);
     /// [`acc_delete`] in a queue.
@@ -56,13 +56,13 @@ routine! {
     fn acc_delete_finalize_async(data: usize, bytes: usize, queue: i32) =
         |runtime, local| runtime.delete(local, data, bytes, queue, true);
 
-    /// Host to device (3.2.24).
+    /// Host to device (3.2.20).
     fn acc_update_device(data: usize, bytes: usize) =
         |runtime, local| runtime.update_device(local, data, bytes, SYNC);
     /// [`acc_update_device`] in a queue.
     fn acc_update_device_async(data: usize, bytes: usize, queue: i32) =
         |runtime, local| runtime.update_device(local, data, bytes, queue);
-    /// Device to host (3.2.24).
+    /// Device to host (3.2.20).
     fn acc_update_self(data: usize, bytes: usize) =
         |runtime, local| runtime.update_self(local, data, bytes, SYNC);
     /// [`acc_update_self`] in a queue.

@@ -1,4 +1,4 @@
-//! Choosing a device (OpenACC 3.3, 3.2.1 to 3.2.5, 3.2.17).
+//! Choosing a device (OpenACC 3.3, 3.2.1 to 3.2.5, 3.2.15).
 
 use super::device_type;
 use crate::door::{enter_without_runtime, routine};
@@ -27,7 +27,7 @@ routine! {
     };
 }
 
-/// Where the caller runs (3.2.17). Optimised code answers this itself, as the host.
+/// Where the caller runs (3.2.15). Optimised code answers this itself, as the host.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_on_device(kind: i32) -> i32 {
     if settings::is_worker() {

@@ -1,4 +1,4 @@
-//! Device memory and copies by device address (OpenACC 3.3, 3.2.18, 3.2.19, 3.2.26 to 3.2.30).
+//! Device memory and copies by device address (OpenACC 3.3, 3.2.16, 3.2.17, 3.2.26 to 3.2.28 and 3.2.30).
 
 use super::SYNC;
 use crate::door::routine;
@@ -19,9 +19,9 @@ fn null_without_memory(block: Result<usize>) -> Result<usize> {
 }
 
 routine! {
-    /// Device memory; null if there is none (3.2.18).
+    /// Device memory; null if there is none (3.2.16).
     fn acc_malloc(bytes: usize) -> usize = |runtime, local| null_without_memory(runtime.malloc(local, bytes));
-    /// Gives it back (3.2.19).
+    /// Gives it back (3.2.17).
     fn acc_free(data: usize) = |runtime, local| runtime.free(local, data);
 
     /// Host to device (3.2.26).

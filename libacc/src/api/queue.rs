@@ -1,4 +1,4 @@
-//! Queues (OpenACC 3.3, 3.2.9 to 3.2.16) and their names of OpenACC 1.0.
+//! Queues (OpenACC 3.3, 3.2.9 to 3.2.14) and their names of OpenACC 1.0.
 
 use crate::door::routine;
 

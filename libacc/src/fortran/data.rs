@@ -1,4 +1,4 @@
-//! The data routines in their three forms (OpenACC 3.3, 3.2.20 to 3.2.25).
+//! The data routines in their three forms (OpenACC 3.3, 3.2.18 to 3.2.20, 3.2.25).
 
 use super::descriptor::Descriptor;
 use super::length;
@@ -29,7 +29,7 @@ macro_rules! three_forms {
             #[unsafe(no_mangle)]
             extern "C" fn $array(descriptor: &Descriptor) $(-> $result)? {
                 enter($call, |$runtime, $local| {
-                    let ($host, $bytes) = descriptor.section();
+                    let ($host, $bytes) = descriptor.section()?;
                     $body
                 })
             }
@@ -91,7 +91,7 @@ macro_rules! three_async_forms {
             #[unsafe(no_mangle)]
             extern "C" fn $array(descriptor: &Descriptor, queue: &i32) {
                 enter($call, |$runtime, $local| {
-                    let (($host, $bytes), $queue) = (descriptor.section(), *queue);
+                    let (($host, $bytes), $queue) = (descriptor.section()?, *queue);
                     $body
                 })
             }

@@ -1,5 +1,7 @@
 //! gfortran's array descriptor, from GCC 9 on.
 
+use accord_types::{Error, ErrorCode, Result};
+
 /// The part before the dimensions.
 #[repr(C)]
 pub(super) struct Descriptor {
@@ -26,20 +28,29 @@ struct Dimension {
 const RANK_MAX: usize = 15;
 
 impl Descriptor {
-    /// Address and length in bytes of a contiguous array: the dummies of these routines are, and
-    /// the compiler packs others into a temporary.
-    pub(super) fn section(&self) -> (usize, usize) {
+    /// Address and length in bytes of a contiguous array.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_data_section` for any other. Compilers that know these dummies as contiguous pack such an array into
+    /// a temporary; the interfaces of some do not say so.
+    pub(super) fn section(&self) -> Result<(usize, usize)> {
         let rank = usize::try_from(self.rank).unwrap_or(0).min(RANK_MAX);
         let first = std::ptr::from_ref(self).wrapping_add(1).cast::<Dimension>();
-        let elements = (0..rank)
-            .map(|at| {
-                // SAFETY: gfortran puts `rank` dimensions behind the fixed part.
-                let dimension = unsafe { *first.add(at) };
-                let extent = dimension.upper.wrapping_sub(dimension.lower).wrapping_add(1);
-                usize::try_from(extent).unwrap_or(0)
-            })
-            .fold(1usize, usize::saturating_mul);
-        (self.base, elements.saturating_mul(self.element_bytes))
+        let (mut elements, mut together) = (1usize, true);
+        for at in 0..rank {
+            // SAFETY: gfortran puts `rank` dimensions behind the fixed part.
+            let dimension = unsafe { *first.add(at) };
+            let extent = dimension.upper.wrapping_sub(dimension.lower).wrapping_add(1);
+            let extent = usize::try_from(extent).unwrap_or(0);
+            together &= extent <= 1 || usize::try_from(dimension.stride) == Ok(elements);
+            elements = elements.saturating_mul(extent);
+        }
+        if elements > 1 && !together {
+            let cause = format!("the array section of {elements} elements at {:#x} is not contiguous", self.base);
+            return Err(Error::new(ErrorCode::InvalidDataSection, cause)
+                .remedy("pass a contiguous section, or the whole array"));
+        }
+        Ok((self.base, elements.saturating_mul(self.element_bytes)))
     }
 }
 
@@ -54,6 +65,12 @@ mod tests {
     }
 
     fn array<const RANK: usize>(bounds: [(isize, isize); RANK]) -> Array<RANK> {
+        let mut stride = 1;
+        let dimensions = bounds.map(|(lower, upper)| {
+            let dimension = Dimension { stride, lower, upper };
+            stride *= (upper - lower + 1).max(0);
+            dimension
+        });
         Array {
             fixed: Descriptor {
                 base: 0x1000,
@@ -65,14 +82,25 @@ mod tests {
                 attribute: 0,
                 span: 8,
             },
-            dimensions: bounds.map(|(lower, upper)| Dimension { stride: 1, lower, upper }),
+            dimensions,
         }
     }
 
     /// As the compiler passes it: the address of the whole.
     fn section<const RANK: usize>(array: &Array<RANK>) -> (usize, usize) {
         // SAFETY: the fixed part is at the start of the array.
-        unsafe { &*std::ptr::from_ref(array).cast::<Descriptor>() }.section()
+        unsafe { &*std::ptr::from_ref(array).cast::<Descriptor>() }.section().unwrap()
+    }
+
+    #[test]
+    fn a_section_with_gaps_is_refused() {
+        let mut rows = array([(1, 4), (1, 5)]);
+        rows.dimensions[1].stride = 10;
+        // SAFETY: as in section().
+        let refused = unsafe { &*(&raw const rows).cast::<Descriptor>() }.section();
+        assert_eq!(refused.unwrap_err().code(), ErrorCode::InvalidDataSection);
+        rows.dimensions[1].upper = 1;
+        assert_eq!(section(&rows), (0x1000, 32), "one row has no gap");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Choosing, starting and ending devices (OpenACC 3.3, 3.2.1 to 3.2.8, 3.2.17). Each is its C
+//! Choosing, starting and ending devices (OpenACC 3.3, 3.2.1 to 3.2.8, 3.2.15). Each is its C
 //! routine with arguments by reference.
 
 use crate::api::device as c;

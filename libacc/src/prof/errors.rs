@@ -269,7 +269,9 @@ mod tests {
         }
         let listening = || {
             let mut last = 0;
-            std::iter::from_fn(|| next(last).inspect(|found| last = found.serial)).map(|l| l.callback).collect::<Vec<_>>()
+            std::iter::from_fn(|| next(last).inspect(|found| last = found.serial))
+                .map(|l| l.callback)
+                .collect::<Vec<_>>()
         };
         assert_eq!(listening(), [7, 8]);
         register(EVENT, 7, Kind::Register, false);

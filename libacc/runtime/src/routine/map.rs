@@ -8,7 +8,7 @@ use crate::{LocalThread, Runtime};
 use accord_types::{Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
-    /// `acc_map_data`: `bytes` at `host` are present at `device` until [`Runtime::unmap_data`].
+    /// `acc_map_data` (3.2.21): `bytes` at `host` are present at `device` until [`Runtime::unmap_data`].
     /// The dynamic counter is one and does not sink below.
     ///
     /// # Errors
@@ -18,7 +18,7 @@ impl Runtime {
         self.map_one(t, host, device, bytes).map_err(|error| error.call("acc_map_data"))
     }
 
-    /// `acc_unmap_data`: the opposite. The device memory stays.
+    /// `acc_unmap_data` (3.2.22): the opposite. The device memory stays.
     ///
     /// # Errors
     /// `acc_error_invalid_argument` unless `host` was passed to [`Runtime::map_data`],
@@ -27,7 +27,7 @@ impl Runtime {
         self.unmap_one(t, host).map_err(|error| error.call("acc_unmap_data"))
     }
 
-    /// `acc_deviceptr`: the device address of a host address; 0 if absent. On the host device, the same.
+    /// `acc_deviceptr` (3.2.23): the device address of a host address; 0 if absent. On the host device, the same.
     ///
     /// # Errors
     /// Those of starting the device.
@@ -50,7 +50,7 @@ impl Runtime {
         find(t).map_err(|error: Error| error.call("acc_deviceptr"))
     }
 
-    /// `acc_hostptr`: the host address of a device address; 0 if no host data is there.
+    /// `acc_hostptr` (3.2.24): the host address of a device address; 0 if no host data is there.
     ///
     /// # Errors
     /// Those of starting the device.
@@ -59,7 +59,7 @@ impl Runtime {
         Ok(on.lock().table.host_of(DevicePtr(device as u64)).unwrap_or(0))
     }
 
-    /// `acc_is_present`: all `bytes` are; for no bytes, whether the address is. Null never is.
+    /// `acc_is_present` (3.2.25): all `bytes` are; for no bytes, whether the address is. Null never is.
     ///
     /// # Errors
     /// Those of starting the device.

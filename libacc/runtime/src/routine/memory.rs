@@ -11,7 +11,7 @@ use crate::{LocalThread, Runtime};
 use accord_types::{Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
-    /// `acc_malloc`: a device address; 0 for no bytes. On the host device, host memory.
+    /// `acc_malloc` (3.2.16): a device address; 0 for no bytes. On the host device, host memory.
     ///
     /// # Errors
     /// `acc_error_out_of_memory`, and those of the device.
@@ -19,7 +19,7 @@ impl Runtime {
         self.allocate_block(t, bytes).map_err(|error| error.call("acc_malloc"))
     }
 
-    /// `acc_free`. Null is left alone.
+    /// `acc_free` (3.2.17). Null is left alone.
     ///
     /// # Errors
     /// `acc_error_invalid_argument` unless `device` came from [`Runtime::malloc`] and was not freed since,
@@ -28,7 +28,7 @@ impl Runtime {
         self.free_block(t, device).map_err(|error| error.call("acc_free"))
     }
 
-    /// `acc_memcpy_to_device` and its asynchronous form.
+    /// `acc_memcpy_to_device` (3.2.26) and its asynchronous form.
     ///
     /// # Errors
     /// `acc_error_invalid_null_pointer` for null with bytes, `acc_error_invalid_argument` for memory that is not
@@ -59,7 +59,7 @@ impl Runtime {
         copy(t).map_err(|error: Error| error.call("acc_memcpy_to_device"))
     }
 
-    /// `acc_memcpy_from_device` and its asynchronous form.
+    /// `acc_memcpy_from_device` (3.2.27) and its asynchronous form.
     ///
     /// # Errors
     /// As [`Runtime::memcpy_to_device`].
@@ -89,7 +89,7 @@ impl Runtime {
         copy(t).map_err(|error: Error| error.call("acc_memcpy_from_device"))
     }
 
-    /// `acc_memcpy_device` and its asynchronous form.
+    /// `acc_memcpy_device` (3.2.28) and its asynchronous form.
     ///
     /// # Errors
     /// As [`Runtime::memcpy_to_device`].
