@@ -8,7 +8,7 @@ use gimli::{EndianArcSlice, RunTimeEndian};
 use object::{Object, ObjectSection, ReadCache};
 use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Largest sum of a file's debug sections that is read. More has no names.
@@ -21,19 +21,20 @@ pub struct ObjectInfo {
     pub(crate) dwarf: Option<Arc<Dwarf>>,
     /// Finds units, lines and functions; not for several threads at a time.
     pub(crate) context: Mutex<Option<Context<R>>>,
-    pub(crate) symbols: Symbols,
+    symbols: OnceLock<Symbols>,
+    path: PathBuf,
     pub(crate) globals: OnceLock<Globals>,
 }
 
 impl ObjectInfo {
-    /// Reads a file's symbols and, where it has any, its debug sections. None if it is no ELF file.
+    /// Reads a file's debug sections, where it has any. None if it is no ELF file.
     pub fn open(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
-        let symbols = Symbols::read(&file);
         let dwarf = sections(&file).map(Arc::new);
         let context = dwarf.clone().and_then(|dwarf| Context::from_arc_dwarf(dwarf).ok());
-        Some(Self { dwarf, context: Mutex::new(context), symbols, globals: OnceLock::new() })
+        let (symbols, globals) = (OnceLock::new(), OnceLock::new());
+        Some(Self { dwarf, context: Mutex::new(context), symbols, path: path.to_owned(), globals })
     }
 
     /// Whether the file has debug information.
@@ -43,7 +44,18 @@ impl ObjectInfo {
 
     /// The static variable that holds an offset, by the symbol table: where it begins and ends.
     pub fn static_at(&self, offset: u64) -> Option<Range<u64>> {
-        self.symbols.variable(offset).map(|symbol| symbol.span.clone())
+        self.symbols().variable(offset).map(|symbol| symbol.span.clone())
+    }
+
+    /// The symbols, read at the first question about them.
+    pub(crate) fn symbols(&self) -> &Symbols {
+        self.symbols.get_or_init(|| {
+            let read = || {
+                let cache = ReadCache::new(File::open(&self.path).ok()?);
+                Some(Symbols::read(&object::File::parse(&cache).ok()?))
+            };
+            read().unwrap_or_default()
+        })
     }
 
     pub(crate) fn with_context<T>(&self, look: impl FnOnce(&Context<R>) -> Option<T>) -> Option<T> {

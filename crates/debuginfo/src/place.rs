@@ -47,7 +47,7 @@ impl ObjectInfo {
     pub fn place(&self, offset: u64) -> Option<Place> {
         let mut place = self.with_unit(offset, |unit| Some(place_in(unit, offset))).unwrap_or_default();
         if place.function.is_none() {
-            place.function = self.symbols.function(offset).map(|symbol| of_region(&symbol.name).to_owned());
+            place.function = self.symbols().function(offset).map(|symbol| of_region(&symbol.name).to_owned());
         }
         (place != Place::default()).then_some(place)
     }

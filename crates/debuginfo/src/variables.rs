@@ -60,7 +60,7 @@ impl ObjectInfo {
         if let Some(global) = known {
             return self.with_global(global, |unit, entry| describe(unit, entry, global.function));
         }
-        let symbol = self.symbols.variable(offset)?;
+        let symbol = self.symbols().variable(offset)?;
         let name = match offset - symbol.span.start {
             0 => symbol.name.clone(),
             beyond => format!("{}+{beyond}", symbol.name),

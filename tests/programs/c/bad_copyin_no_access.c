@@ -1,7 +1,7 @@
 // A large section, asynchronously, that ends in pages without access.
 // EXPECT device-memory
 // EXPECT exit=1
-// EXPECT stderr=/enter data on .*queue 1.*may not be read.*acc_error_invalid_argument/
+// EXPECT stderr=/enter data .*on .*queue 1.*may not be read.*acc_error_invalid_argument/
 #include "check.h"
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 // A mapped file that has become shorter than the section: where its pages are gone, touching them raises SIGBUS.
 // EXPECT device-memory
 // EXPECT exit=1
-// EXPECT stderr=/acc_copyin on .*file.*shorter.*acc_error_invalid_argument/
+// EXPECT stderr=/acc_copyin .*on .*file.*shorter.*acc_error_invalid_argument/
 #include "check.h"
 #include <sys/mman.h>
 #include <unistd.h>

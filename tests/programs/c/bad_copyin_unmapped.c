@@ -1,7 +1,7 @@
 // A clause that names memory which the program does not have: an error that says so, not a crash.
 // EXPECT device-memory
 // EXPECT exit=1
-// EXPECT stderr=/parallel on .*not mapped.*acc_error_invalid_argument.*check the bounds/
+// EXPECT stderr=/parallel .*on .*not mapped.*acc_error_invalid_argument.*check the bounds/
 #include "check.h"
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 // Memory that the program has given back before the data region's end.
 // EXPECT device-memory
 // EXPECT exit=1
-// EXPECT stderr=/end data on .*not mapped.*acc_error_invalid_argument/
+// EXPECT stderr=/end data .*on .*not mapped.*acc_error_invalid_argument/
 #include "check.h"
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 // A region that changes what is read-only in the program: an error, as the change can't come back.
 // EXPECT device-memory
 // EXPECT exit=1
-// EXPECT stderr=/parallel on .*has changed.*read-only.*acc_error_invalid_argument/
+// EXPECT stderr=/parallel .*changed by a region.*read-only.*acc_error_invalid_argument/
 #include "check.h"
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 ! A region assigns to a dummy argument whose actual argument is a literal.
 ! EXPECT device-memory
 ! EXPECT exit=1
-! EXPECT stderr=/parallel on .*has changed.*read-only.*acc_error_invalid_argument/
+! EXPECT stderr=/parallel .*changed by a region.*read-only.*acc_error_invalid_argument/
 module work
 contains
   subroutine advance(step)

@@ -54,7 +54,7 @@ pub enum Writable {
 /// # Errors
 /// `acc_error_invalid_argument` if it is not mapped, has no access, or its file has become shorter.
 pub fn check_readable(range: HostRange) -> Result<()> {
-    check(range, Access::Read).map_err(|refusal| refusal.error(range, "read"))
+    check(range, Access::Read).map_err(|refusal| refusal.error(range, "readable"))
 }
 
 /// Whether the program's memory at `range` can be written.
@@ -65,18 +65,15 @@ pub fn check_writable(range: HostRange) -> Result<Writable> {
     match check(range, Access::Write) {
         Ok(()) => Ok(Writable::Yes),
         Err(Refusal::ReadOnly(_)) => check_readable(range).map(|()| Writable::No),
-        Err(refusal) => Err(refusal.error(range, "written")),
+        Err(refusal) => Err(refusal.error(range, "writable")),
     }
 }
 
 /// The error for a copy that would change what is read-only in the program.
 pub(crate) fn changed(range: HostRange, at: usize) -> Error {
-    let HostRange { start, len } = range;
-    Error::new(
-        ErrorCode::InvalidArgument,
-        format!("a region has changed {len} bytes at {start:#x}, of which those at {at:#x} are read-only in the program and stay as they are, but are changed on the device"),
-    )
-    .remedy("copy a variable in place of the constant, or name it in copyin if the change is not needed")
+    let more = format!("from {at:#x} on, where the change is on the device only");
+    Error::about(ErrorCode::InvalidArgument, range, "changed by a region, but read-only in the program", more)
+        .remedy("copy a variable in place of the constant, or name it in copyin if the change is not needed")
 }
 
 fn check(range: HostRange, access: Access) -> Result<(), Refusal> {
@@ -143,13 +140,12 @@ fn covers(
 impl Refusal {
     fn error(self, range: HostRange, what: &str) -> Error {
         let (at, why) = match self {
-            Self::NotMapped(at) => (at, "is not mapped in the program".to_owned()),
-            Self::NoAccess(at) => (at, format!("may not be {what}")),
-            Self::ReadOnly(at) => (at, "is read-only".to_owned()),
-            Self::Gone(at) => (at, "is part of a file that has become shorter, or is guarded".to_owned()),
+            Self::NotMapped(at) => (at, "is not mapped in the program"),
+            Self::NoAccess(at) => (at, if what == "readable" { "may not be read" } else { "may not be written" }),
+            Self::ReadOnly(at) => (at, "is read-only"),
+            Self::Gone(at) => (at, "is part of a file that has become shorter, or is guarded"),
         };
-        let HostRange { start, len } = range;
-        Error::new(ErrorCode::InvalidArgument, format!("{len} bytes at {start:#x} can't be {what}: {at:#x} {why}"))
+        Error::about(ErrorCode::InvalidArgument, range, format!("not {what}"), format!("as {at:#x} {why}"))
             .remedy("check the bounds of the section, and that its memory is still there")
     }
 }
