@@ -25,3 +25,12 @@ pub fn test_program(path: &str) -> Result<PathBuf> {
     let program = Program::read(crate::program::folder().join(path), Language::C)?;
     Ok(compile(&program, Variant::PLAIN)?.program)
 }
+
+/// The shared object that comes with such a program.
+///
+/// # Errors
+/// What the compiler says, or that it has none.
+pub fn test_plugin(path: &str) -> Result<PathBuf> {
+    let program = Program::read(crate::program::folder().join(path), Language::C)?;
+    compile(&program, Variant::PLAIN)?.plugin.ok_or_else(|| format!("{path} has no shared object"))
+}

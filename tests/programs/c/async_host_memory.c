@@ -149,6 +149,29 @@ static void twice(int n)
 #pragma acc exit data delete(a[0:n])
 }
 
+/* By one queue, and then by another one that has waited for both. */
+static void read_twice(int n)
+{
+#pragma acc enter data create(b[0:n])
+    set(b, n, 1, 2);
+    busy(1);
+#pragma acc parallel loop copy(a[0:n]) async(1)
+    for (int i = 0; i < n; i++)
+        a[i] += 5;
+#pragma acc wait(1) async(2)
+#pragma acc parallel loop copyin(a[0:n]) present(b[0:n]) async(2)
+    for (int i = 0; i < n; i++)
+        b[i] += a[i];
+#pragma acc wait(2) async(1)
+#pragma acc parallel loop copy(a[0:n]) async(1)
+    for (int i = 0; i < n; i++)
+        a[i] += 10;
+#pragma acc exit data copyout(b[0:n]) async(1)
+#pragma acc wait(1)
+    CHECK_ALL(a, n, 15);
+    CHECK_ALL(b, n, 6);
+}
+
 /* Memory that a queue is still to read is written after that. */
 static void read_before_written(int n)
 {
@@ -169,7 +192,7 @@ static void read_before_written(int n)
 int main(void)
 {
     void (*tests[])(int) = {regions,  updates, joined_queues, waiting_for_the_last, out_and_in_again,
-                            routines, twice,   read_before_written};
+                            routines, twice,   read_twice,    read_before_written};
     for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++)
         for (int t = 0; t < (int)(sizeof tests / sizeof *tests); t++) {
             int n = sizes[s];

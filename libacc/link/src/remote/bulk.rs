@@ -157,7 +157,7 @@ impl Live {
         let quiet = state.quiet(queue, self.spec.streams)?;
         let state = state.queue(queue)?;
         let after: Vec<_> = if now { Vec::new() } else { state.outs.writing(src).collect() };
-        let eager = quiet && after.is_empty();
+        let eager = quiet && (now || !state.outs.any_writing(src, |transfer| self.landings.is_open(transfer)));
         state.count(if eager { Noise::Quiet } else { Noise::Noisy });
         // The queue stops here until they have landed.
         state.outs.settle(&after);
@@ -288,7 +288,8 @@ impl Live {
     /// # Errors
     /// When the queue, device or link has failed.
     pub(super) fn is_landing(&self, device: u32, queue: QueueId, range: HostRange) -> Result<bool> {
-        Ok(self.core().device(device)?.queue(queue)?.outs.writing(range).next().is_some())
+        let open = |transfer| self.landings.is_open(transfer);
+        Ok(self.core().device(device)?.queue(queue)?.outs.any_writing(range, open))
     }
 
     /// The executor will not ask for the bytes of a failed queue, or of all of a device.

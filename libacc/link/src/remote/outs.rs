@@ -67,6 +67,12 @@ impl Outs {
         self.list.iter().filter(move |out| !out.settled && overlap(out.dst, range)).map(|out| out.transfer)
     }
 
+    /// Whether any copy before what the queue does next writes into `range`, be it settled or not: then that can be read in the
+    /// queue's order, but not yet.
+    pub(super) fn any_writing(&self, range: HostRange, open: impl Fn(TransferId) -> bool) -> bool {
+        self.list.iter().any(|out| overlap(out.dst, range) && open(out.transfer))
+    }
+
     /// What the queue does next comes after the landing of these, or they write nothing any more.
     pub(super) fn settle(&mut self, transfers: &[TransferId]) {
         for out in self.list.iter_mut().filter(|out| transfers.contains(&out.transfer)) {
@@ -127,6 +133,8 @@ mod tests {
         two.follow(1, &one, |_| true);
         two.settle(&[TransferId(1)]);
         assert_eq!(ids(two.writing(A)), [] as [u64; 0]);
+        assert!(two.any_writing(A, |_| true), "not before the queue gets there");
+        assert!(!two.any_writing(A, |_| false) && !two.any_writing(B, |_| true));
         assert_eq!(ids(two.until(1)), [1], "whoever waits up to there waits for it");
         assert_eq!(ids(one.writing(A)), [1]);
         one.follow(2, &two, |_| true);
