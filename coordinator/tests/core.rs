@@ -340,8 +340,33 @@ fn ranks_that_crowd_on_one_device_are_warned_once() {
         bench.give(Input::Open { door, request: SessionRequest { rank, ..request("h1") } });
         warnings.extend(bench.give(Input::Uses { door, device: 0 }));
     }
-    let [Effect::ToDoor(DoorId(2), DoorPush::Warning(text))] = &warnings[..] else { panic!("{warnings:?}") };
-    assert!(text.contains("2 ranks of node h1") && text.contains("1 devices are idle"), "{text}");
+    // Three ranks on two devices: two may share one.
+    let [Effect::ToDoor(DoorId(3), DoorPush::Warning(text))] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(text.contains("3 ranks of node h1 use device 0 of node h1 while 1 device is idle"), "{text}");
+}
+
+#[test]
+fn ranks_of_several_nodes_that_crowd_on_one_device_are_warned() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    bench.register(2, "h2");
+    let use_first = |bench: &mut Bench, rank: u32, program: &str, size: u32| {
+        let door = DoorId(u64::from(rank) + 1);
+        let node = if rank == 0 { "h1" } else { "h2" };
+        let rank = Some(Rank { rank, size, local_rank: 0, local_size: 1 });
+        let request = SessionRequest { rank, program: program.into(), order: OrderPolicy::Global, ..request(node) };
+        bench.give(Input::Open { door, request });
+        bench.give(Input::Uses { door, device: 0 })
+    };
+    assert_eq!(use_first(&mut bench, 0, "one", 2), []);
+    assert_eq!(use_first(&mut bench, 7, "other", 8), [], "another job");
+    let effects = use_first(&mut bench, 1, "one", 2);
+    let [Effect::ToDoor(DoorId(2), DoorPush::Warning(text))] = &effects[..] else { panic!("{effects:?}") };
+    assert!(text.contains("2 ranks of nodes h1, h2 use device 0 of node h1"), "{text}");
+    // With twice as many ranks as devices two share.
+    for rank in 10..12 {
+        assert_eq!(use_first(&mut bench, rank, "many", 16), []);
+    }
 }
 
 #[test]

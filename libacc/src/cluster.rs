@@ -149,13 +149,13 @@ fn coordinator() -> Result<Option<Coordinator>> {
 
 fn order() -> Result<Order> {
     match settings::value(names::DEVICE_ORDER).as_deref() {
-        None | Some("local") => Ok(Order::Local),
+        None | Some("auto" | "local") => Ok(Order::Local),
         Some("global") => Ok(Order::Global),
         Some("rank") => Ok(match settings::rank() {
-            Some((rank, ranks)) => Order::Rank { rank, ranks },
+            Some(_) => Order::Rank,
             None => Order::Local,
         }),
-        Some(other) => Err(bad(&names::DEVICE_ORDER, other, "use local, global or rank")),
+        Some(other) => Err(bad(&names::DEVICE_ORDER, other, "use auto, local, global or rank")),
     }
 }
 

@@ -198,7 +198,7 @@ fn close(session: &'static Session) {
         }
         // Devices report their last spans before they end.
         if let Some(tracer) = &session.tracer {
-            tracer.write(&session.ports);
+            tracer.write(session.runtime.ports());
         }
         let _ = done.send(());
     });

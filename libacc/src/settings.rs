@@ -3,7 +3,7 @@
 use accord_device::image::EXPLAIN_ENV;
 use accord_runtime::Settings;
 use accord_types::settings::{self, Setting};
-use accord_types::{DeviceType, Error, ErrorCode, Result};
+use accord_types::{DeviceType, Error, ErrorCode, Rank, Result};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -79,19 +79,16 @@ fn emulated_as(text: &str) -> Result<DeviceType> {
     }
 }
 
-/// This program's rank and the number of ranks, as the launchers of MPI programs tell it.
-pub(crate) fn rank() -> Option<(u32, u32)> {
-    const LAUNCHERS: [(&str, &str); 4] = [
-        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-        ("PMI_RANK", "PMI_SIZE"),
-        ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
-        ("SLURM_PROCID", "SLURM_NTASKS"),
-    ];
-    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
-    LAUNCHERS
-        .iter()
-        .find_map(|(rank, ranks)| Some((number(*rank)?, number(*ranks)?)))
-        .filter(|(rank, ranks)| rank < ranks)
+/// This program's place in an MPI job, as launchers tell it.
+pub(crate) fn rank() -> Option<Rank> {
+    Rank::of_environment(|name| std::env::var(name).ok())
+}
+
+/// The first device number that a program of an MPI job names is to settle the order: in a cluster, unless
+/// `ACCORD_DEVICE_ORDER` says which it is.
+fn rank_that_settles() -> Option<Rank> {
+    value(settings::COORDINATOR)?;
+    rank().filter(|_| value(settings::DEVICE_ORDER).is_none_or(|order| order.trim() == "auto"))
 }
 
 /// What the runtime wants to know.
@@ -107,6 +104,7 @@ pub(crate) fn runtime() -> Result<Settings> {
         device_type: value(settings::ACC_DEVICE_TYPE).map(|text| device_type(&text)).transpose()?,
         device_num: value(settings::ACC_DEVICE_NUM).map(|text| device_num(&text)).transpose()?,
         default_dims: value(settings::GOMP_OPENACC_DIM).map(|text| launch_dims(&text)).transpose()?.unwrap_or_default(),
+        rank: rank_that_settles(),
         debug: debug(),
         maps_unmapped: value(settings::UNMAPPED).map_or(Ok(false), |text| unmapped(&text))?,
         pageable: value(settings::PAGE_LOCK).map_or(Ok(false), |text| is_off(settings::PAGE_LOCK, &text))?,

@@ -27,13 +27,13 @@ impl Tracer {
     }
 
     /// Writes the file. It is asked for, so a failure is told.
-    pub(crate) fn write(&self, ports: &[Arc<dyn Port>]) {
+    pub(crate) fn write<'a>(&self, ports: impl Iterator<Item = &'a dyn Port>) {
         let (spans, lost) = self.spans.take();
-        let rank = settings::rank().map(|(rank, _)| rank);
+        let rank = settings::rank().map(|rank| rank.rank);
         let trace = Trace {
             program: std::env::args().next().unwrap_or_default(),
             rank,
-            devices: (0..).zip(ports).map(|(num, port)| device(num, port.as_ref())).collect(),
+            devices: (0..).zip(ports).map(|(num, port)| device(num, port)).collect(),
             spans,
             lost,
         };

@@ -193,6 +193,63 @@ fn mpi_ranks_have_sessions_of_their_own() {
     }
 }
 
+/// Where a rank's first region ran, by its trace: the node, the device's ordinal there, and what the program calls it.
+fn place(trace: &Path) -> (String, u64, String) {
+    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let first = |event: &&serde_json::Value| {
+        event["cat"] == "launch" && event["name"].as_str().is_some_and(|name| name.contains("_omp_fn.0"))
+    };
+    let launch = events.iter().find(first).expect("the region ran");
+    let of_device = |event: &&serde_json::Value| event["name"] == "process_name" && event["pid"] == launch["pid"];
+    let device = events.iter().find(of_device).unwrap()["args"]["name"].as_str().unwrap();
+    let mut words = device.split_whitespace().map(str::to_owned);
+    let (num, node) = (words.next().unwrap(), words.next().unwrap());
+    (node, launch["args"]["ordinal"].as_u64().unwrap(), num)
+}
+
+/// Both ways in which MPI codes choose their device give each rank one of its own, on its own node.
+#[test]
+fn mpi_ranks_get_devices_of_their_own_by_rank_and_by_local_rank() {
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("skipped: no mpirun");
+        return;
+    }
+    let program = compile_mpi(&repository_file("tests/programs/mpi/numbers.c"), Variant::PLAIN).unwrap();
+    for (options, idiom) in
+        [(&[][..], "rank"), (&[], "local"), (&["--loopback"], "rank"), (&["--loopback"], "local"), (&[], "none")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let finished = Job::new(tool(Tool::Accord).unwrap())
+            .env("ACCORD_LIBACC", libacc().unwrap())
+            .env("ACCORD_CPU_MEMORY", "128M")
+            .env("ACCORD_TRACE", folder.path().join("%r.json"))
+            .args(["run", "--local-cluster", "3x2", "-np", "6"])
+            .args(options)
+            .arg("--")
+            .arg(&program)
+            .arg(idiom)
+            .run()
+            .unwrap()
+            .success()
+            .unwrap();
+        let mut taken = std::collections::BTreeSet::new();
+        for rank in 0..6 {
+            let report = finished.report();
+            let line = finished.stdout.lines().find(|line| field(line, "rank") == Some(rank.to_string().as_str()));
+            let line = line.unwrap_or_else(|| panic!("no rank {rank}: {report}"));
+            let (node, ordinal, num) = place(&folder.path().join(format!("{rank}.json")));
+            assert_eq!(field(line, "on"), Some(node.as_str()), "{idiom} {options:?}: {report}");
+            assert_eq!(num, format!("dev{}", field(line, "num").unwrap()), "{idiom} {options:?}: {report}");
+            taken.insert((node, ordinal));
+        }
+        // Who names no device has the node's first one, and is told so.
+        let warned = finished.stderr.contains("2 ranks of node");
+        let wanted = if idiom == "none" { (3, true) } else { (6, false) };
+        assert_eq!((taken.len(), warned), wanted, "{idiom} {options:?}: {taken:?} {}", finished.report());
+    }
+}
+
 #[test]
 fn accord_run_passes_exit_codes_and_arguments() {
     let program = test_program("cluster/device_count.c").unwrap();

@@ -88,6 +88,7 @@ fn tables(cluster: &Cluster) -> String {
         text.push_str("no devices\n");
     } else {
         text.push_str(&devices.to_string());
+        text.push_str(&numbers(cluster.coordinator.is_some()));
     }
     if let Some(note) = &cluster.note {
         text.push_str(&format!("\n{note}\n"));
@@ -149,12 +150,29 @@ fn source_name(source: SettingSource) -> &'static str {
     }
 }
 
+/// What the numbers are worth.
+fn numbers(in_cluster: bool) -> String {
+    let value = settings::DEVICE_ORDER.find(variable).map_or_else(|| "auto".to_owned(), |(_, value)| value);
+    let what = match value.as_str() {
+        _ if !in_cluster => return String::new(),
+        "auto" => {
+            "the node's own devices first; in MPI jobs a first acc_set_device_num(rank % n) stands for the device that \
+             local_rank % n would be, or if the node has fewer devices than ranks, for number rank % n of one order for all"
+        }
+        "local" => "the node's own devices first",
+        "global" => "the same in every program",
+        _ => "the rank's own share first",
+    };
+    format!("\nnumbers ({}={value}): {what}\n", settings::DEVICE_ORDER.name)
+}
+
 /// This process as a program that might open a session.
 fn viewer() -> Result<Viewer> {
     let order = match settings::DEVICE_ORDER.find(variable) {
         None => OrderPolicy::default(),
+        Some((_, value)) if value == "auto" => OrderPolicy::Local,
         Some((name, value)) => OrderPolicy::from_name(&value)
-            .ok_or_else(|| Failure::new(format!("{name}={value}: not local, global or rank")))?,
+            .ok_or_else(|| Failure::new(format!("{name}={value}: not auto, local, global or rank")))?,
     };
     Ok(Viewer {
         node_name: node_name(),
@@ -166,21 +184,7 @@ fn viewer() -> Result<Viewer> {
 
 /// This process's place in an MPI job, as launchers tell it.
 fn rank() -> Option<Rank> {
-    const LAUNCHERS: [[&str; 4]; 4] = [
-        ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"],
-        ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"],
-        ["MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"],
-        ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"],
-    ];
-    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
-    LAUNCHERS.iter().find_map(|[rank, size, local_rank, local_size]| {
-        Some(Rank {
-            rank: number(rank)?,
-            size: number(size)?,
-            local_rank: number(local_rank).unwrap_or(0),
-            local_size: number(local_size).unwrap_or(1),
-        })
-    })
+    Rank::of_environment(variable)
 }
 
 fn node_name() -> String {

@@ -5,7 +5,7 @@ use super::hosts::Hosts;
 use super::signals::Signals;
 use crate::args::{ExecArgs, RshArgs};
 use crate::failure::Failure;
-use accord_types::settings;
+use accord_types::{Rank, settings};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -30,8 +30,10 @@ pub(crate) fn exec(args: &ExecArgs) -> Failure {
     }
     let mut node = nix::unistd::gethostname().unwrap_or_default();
     if let Some(hosts) = args.node_by_rank {
-        node = Hosts::name(mpi_rank() % hosts.max(1)).into();
+        let (rank, hosts) = (mpi_rank(), hosts.max(1));
+        node = Hosts::name(rank % hosts).into();
         command.env(settings::NODE.name, &node);
+        command.envs(place_on_host(rank, hosts));
     }
     if let Some(share) = (0..).zip(&args.gpus).find_map(|(index, share)| (node == *Hosts::name(index)).then_some(share))
     {
@@ -90,6 +92,22 @@ fn enter(path: &Path, kind: CloneFlags) -> Result<(), Failure> {
     let what = || format!("can't enter {}", path.display());
     let file = File::open(path).map_err(|error| Failure::system(what(), error))?;
     setns(file, kind).map_err(|error| Failure::system(what(), error))
+}
+
+/// What the launcher would have said of a rank's place on its node, were the hosts machines.
+fn place_on_host(rank: u32, hosts: u32) -> Vec<(&'static str, String)> {
+    let Some(job) = Rank::of_environment(|name| std::env::var(name).ok()) else { return Vec::new() };
+    let (local_rank, local_size) = (rank / hosts, (job.size - rank % hosts).div_ceil(hosts));
+    let names = [
+        ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+        ("PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"),
+    ];
+    names
+        .into_iter()
+        .filter(|(name, _)| std::env::var_os(name).is_some())
+        .flat_map(|(rank, size)| [(rank, local_rank.to_string()), (size, local_size.to_string())])
+        .collect()
 }
 
 fn mpi_rank() -> u32 {

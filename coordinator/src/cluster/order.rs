@@ -1,7 +1,7 @@
 //! Device numbers: a contract with programs, who compute them (`local_rank % n`).
 
 use super::node::Node;
-use accord_types::{DeviceId, DeviceKind, NodeId, OrderPolicy, Rank};
+use accord_types::{DeviceId, DeviceKind, NodeId, OrderPolicy, Rank, natural_order};
 use std::collections::BTreeMap;
 
 /// Whose numbers.
@@ -26,8 +26,9 @@ pub fn number_devices(nodes: &BTreeMap<NodeId, Node>, viewer: &Viewer<'_>) -> Ve
             .map(|device| device.id)
             .collect::<Vec<_>>()
     };
-    let usable: Vec<&Node> = nodes.values().filter(|node| node.takes_sessions()).collect();
-    // By number: whoever registered first comes first.
+    // By name: the order in which nodes registered differs from one start of the cluster to the next.
+    let mut usable: Vec<&Node> = nodes.values().filter(|node| node.takes_sessions()).collect();
+    usable.sort_by(|a, b| natural_order(&a.name, &b.name));
     let mut first = 0;
     if viewer.order == OrderPolicy::Local {
         first = usable.iter().position(|node| node.name == viewer.node_name).unwrap_or(0);
@@ -94,6 +95,20 @@ mod tests {
 
     fn viewer(node_name: &str, order: OrderPolicy) -> Viewer<'_> {
         Viewer { node_name, rank: None, kind: None, order }
+    }
+
+    #[test]
+    fn nodes_stand_in_the_natural_order_of_their_names() {
+        let mut nodes = BTreeMap::new();
+        for (id, name) in ["n10", "n2", "n1", "m3"].iter().enumerate() {
+            let mut node = cluster(1, 1).remove(&NodeId(0)).unwrap();
+            (node.id, node.name, node.devices[0].id.node) = (NodeId(id as u32), (*name).into(), NodeId(id as u32));
+            nodes.insert(node.id, node);
+        }
+        let global = numbers(&nodes, &viewer("n2", OrderPolicy::Global));
+        assert_eq!(global, [(3, 0), (2, 0), (1, 0), (0, 0)]);
+        let local = numbers(&nodes, &viewer("n2", OrderPolicy::Local));
+        assert_eq!(local, [(1, 0), (0, 0), (3, 0), (2, 0)]);
     }
 
     fn rank(rank: u32, size: u32) -> Option<Rank> {

@@ -16,6 +16,9 @@ pub struct LeaseTerms {
     pub stream_quota: u32,
 }
 
+/// What the sessions of one MPI job have in common: the program's name, and the number of ranks.
+pub(super) type Job = (String, u32);
+
 /// One session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
@@ -50,6 +53,16 @@ pub struct Session {
 }
 
 impl Session {
+    /// Its MPI job, if it is part of one.
+    pub(super) fn job(&self) -> Option<Job> {
+        Some((self.program.clone(), self.rank?.size))
+    }
+
+    /// Whether it is part of that job.
+    pub(super) fn is_of(&self, (program, ranks): &Job) -> bool {
+        self.rank.is_some_and(|rank| rank.size == *ranks) && self.program == *program
+    }
+
     pub(super) fn open(
         id: SessionId,
         door: DoorId,

@@ -74,31 +74,38 @@ impl Cluster {
         self.sessions.insert(id, session);
     }
 
-    /// Several ranks of a node that crowd on one device while others idle are told so, once:
-    /// almost always they forgot to choose by their local rank.
+    /// Ranks of one job, on whatever nodes, that crowd on one device while others idle are told so, once.
     pub(super) fn uses(&mut self, door: DoorId, device: u32, out: &mut Vec<Effect>) {
         let Some(session) = self.doors.get(&door).and_then(|id| self.sessions.get_mut(id)) else { return };
         let chosen = usize::try_from(device).ok().and_then(|index| session.lease.devices.get(index));
         let Some(&chosen) = chosen else { return };
+        if session.uses.is_some() {
+            // It goes on to others, maybe to all.
+            return;
+        }
         session.uses = Some(chosen);
-        let (Some(_), id, node_name) = (session.rank, session.id, session.node_name.clone()) else { return };
+        let (Some(rank), Some(job)) = (session.rank, session.job()) else { return };
+        let devices = session.lease.devices.clone();
 
-        let ranks = self
-            .sessions
-            .values()
-            .filter(|other| other.rank.is_some() && other.node_name == node_name)
-            .filter(|other| other.uses == Some(chosen))
-            .count();
+        let crowd: Vec<&Session> =
+            self.sessions.values().filter(|other| other.uses == Some(chosen) && other.is_of(&job)).collect();
+        // With more ranks than devices some share.
+        let share = usize::try_from(rank.size).unwrap_or(usize::MAX).div_ceil(devices.len());
         let used: BTreeSet<DeviceId> = self.sessions.values().filter_map(|other| other.uses).collect();
-        let idle = self
-            .sessions
-            .get(&id)
-            .map_or(0, |session| session.lease.devices.iter().filter(|device| !used.contains(device)).count());
-        if ranks > 1 && idle > 0 && self.warned.insert(node_name.clone()) {
+        let idle = devices.iter().filter(|device| !used.contains(device)).count();
+        if crowd.len() > share && idle > 0 && self.warned.insert(job) {
+            let nodes: BTreeSet<&str> = crowd.iter().map(|session| session.node_name.as_str()).collect();
+            let nodes: Vec<&str> = nodes.into_iter().collect();
+            let place = self.nodes.get(&chosen.node).map_or("?", |node| node.name.as_str());
             let text = format!(
-                "{ranks} ranks of node {node_name} use device number {device} while {idle} devices are idle; \
-                 call acc_set_device_num(local_rank % acc_get_num_devices(type), type), \
-                 or set ACCORD_DEVICE_ORDER=rank"
+                "{} of node{} {} use device {} of node {place} while {} idle; \
+                 call acc_set_device_num(rank % acc_get_num_devices(type), type) before anything else uses a device, \
+                 or set ACCORD_DEVICE_ORDER=rank for a program that names no device",
+                Count(crowd.len(), "rank"),
+                if nodes.len() == 1 { "" } else { "s" },
+                nodes.join(", "),
+                chosen.ordinal,
+                if idle == 1 { "1 device is".to_owned() } else { format!("{idle} devices are") },
             );
             out.push(Effect::ToDoor(door, DoorPush::Warning(text)));
         }
@@ -145,8 +152,10 @@ impl Cluster {
             }
             self.ended.push_back(id);
         }
-        if !self.sessions.values().any(|other| other.node_name == session.node_name) {
-            self.warned.remove(&session.node_name);
+        if let Some(job) = session.job()
+            && !self.sessions.values().any(|other| other.is_of(&job))
+        {
+            self.warned.remove(&job);
         }
         out.push(Effect::Changed);
     }

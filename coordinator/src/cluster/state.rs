@@ -4,7 +4,7 @@ use super::effect::Effect;
 use super::input::{DoorId, Input, LinkId};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
-use super::session::Session;
+use super::session::{Job, Session};
 use super::time::Millis;
 use accord_types::{DeviceId, Lease, LeasedDevice, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -64,8 +64,8 @@ pub struct Cluster {
     pub(super) executing: BTreeMap<NodeId, BTreeSet<SessionId>>,
     /// Ended sessions of earlier coordinators, oldest first.
     pub(super) ended: VecDeque<SessionId>,
-    /// Nodes whose programs have been told that their ranks crowd on one device.
-    pub(super) warned: BTreeSet<String>,
+    /// Jobs that have been told that their ranks crowd on one device.
+    pub(super) warned: BTreeSet<Job>,
 }
 
 impl Cluster {

@@ -41,7 +41,7 @@ pub struct Rank {
     pub size: u32,
     /// From 0 on this node.
     pub local_rank: u32,
-    /// Ranks of the job on this node.
+    /// Ranks of the job on this node; 0 if neither is known.
     pub local_size: u32,
 }
 

@@ -97,8 +97,8 @@ settings! {
     NODE = "ACCORD_NODE", "(the host name)", "name", [],
         "Name of the node on which the program runs: its devices count as local.";
     /// Numbering policy.
-    DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "local", "local|global|rank", [],
-        "Order of device numbers: this node's devices first, the same in every rank, or this rank's share first.";
+    DEVICE_ORDER = "ACCORD_DEVICE_ORDER", "auto", "auto|local|global|rank", [],
+        "Order of device numbers: this node's devices first, the same in every rank, or this rank's share first; auto is local, but takes a first acc_set_device_num(rank % n) of an MPI job for what it means.";
     /// Whether agents offer GPUs.
     GPUS = "ACCORD_GPUS", "auto", "auto|off", [],
         "Whether an agent offers its machine's GPUs; programs do not read it.";

@@ -34,12 +34,7 @@ pub enum Order {
     /// The same in every rank.
     Global,
     /// The slice of this rank first.
-    Rank {
-        /// This program's rank.
-        rank: u32,
-        /// Number of ranks.
-        ranks: u32,
-    },
+    Rank,
 }
 
 /// What [`connect`] needs to know.
@@ -52,8 +47,8 @@ pub struct LinkSettings {
     pub kind: Option<DeviceKind>,
     /// How devices are numbered.
     pub order: Order,
-    /// This program's rank and the number of ranks, if it is part of an MPI job.
-    pub rank: Option<(u32, u32)>,
+    /// This program's rank, if it is part of an MPI job.
+    pub rank: Option<Rank>,
     /// This machine's devices, for use without a coordinator.
     pub devices: Vec<DeviceInfo>,
     /// Drives this machine's devices.
@@ -77,17 +72,16 @@ pub fn connect(mut settings: LinkSettings) -> Result<Box<dyn Cluster>> {
         let locals = (settings.local)(&settings.devices)?.into_iter().flatten().collect();
         return Ok(Box::new(Session::of_this_machine(locals)));
     };
-    let (order, rank) = match settings.order {
-        Order::Local => (OrderPolicy::Local, settings.rank),
-        Order::Global => (OrderPolicy::Global, settings.rank),
-        Order::Rank { rank, ranks } => (OrderPolicy::Rank, Some((rank, ranks))),
+    let order = match settings.order {
+        Order::Local => OrderPolicy::Local,
+        Order::Global => OrderPolicy::Global,
+        Order::Rank => OrderPolicy::Rank,
     };
-    let rank = rank.map(|(rank, size)| Rank { rank, size, local_rank: 0, local_size: 1 });
     let request = SessionRequest {
         node_name: settings.node_name.clone(),
         pid: std::process::id(),
         program: settings.program.exe.rsplit('/').next().unwrap_or_default().to_owned(),
-        rank,
+        rank: settings.rank,
         kind: settings.kind,
         order,
     };

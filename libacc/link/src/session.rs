@@ -22,6 +22,7 @@ use std::sync::atomic::AtomicU64;
 pub struct Session {
     ports: Vec<Arc<dyn Port>>,
     places: Vec<Place>,
+    own_node: Option<NodeId>,
     exchange: Arc<Exchange>,
     neighbors: Option<Arc<Neighbors>>,
     links: Arc<Vec<Arc<Link>>>,
@@ -53,6 +54,7 @@ impl Session {
         Self {
             ports: locals.iter().map(|port| Arc::clone(port) as Arc<dyn Port>).collect(),
             places: locals.into_iter().map(Place::Here).collect(),
+            own_node: None,
             exchange: Exchange::new(),
             neighbors: None,
             links: Arc::default(),
@@ -126,7 +128,7 @@ impl Session {
         if let Some(door) = &door {
             listen(door.clone(), links.clone())?;
         }
-        Ok(Self { ports, places, exchange, neighbors, links, door })
+        Ok(Self { ports, places, own_node: lease.own_node, exchange, neighbors, links, door })
     }
 
     /// What went over the links that were connected so far.
@@ -159,6 +161,10 @@ impl Session {
 impl Cluster for Session {
     fn ports(&self) -> &[Arc<dyn Port>] {
         &self.ports
+    }
+
+    fn own_node(&self) -> Option<NodeId> {
+        self.own_node
     }
 
     fn copy_between(

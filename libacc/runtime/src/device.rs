@@ -23,7 +23,7 @@ pub(crate) struct Device {
     /// Its place in [`crate::ports::Cluster::ports`].
     pub(crate) index: usize,
     /// Its number among the devices of its type.
-    pub(crate) num: DeviceNum,
+    num: AtomicU32,
     /// The type under which the program sees it.
     pub(crate) device_type: DeviceType,
     /// What queues of all devices still bring to the program.
@@ -86,7 +86,7 @@ impl Device {
             device_type: port.device_type(),
             port,
             index,
-            num,
+            num: AtomicU32::new(num.0),
             arrivals,
             watch,
             locks_pages: !settings.pageable,
@@ -99,6 +99,17 @@ impl Device {
             arrived: Condvar::new(),
             queues: Mutex::default(),
         }
+    }
+
+    /// The program's number of it, within its type.
+    pub(crate) fn num(&self) -> DeviceNum {
+        DeviceNum(self.num.load(Ordering::Relaxed))
+    }
+
+    /// It has another number from now on. Comes before its first use.
+    pub(crate) fn renumber(&self, num: DeviceNum) {
+        self.num.store(num.0, Ordering::Relaxed);
+        self.port.renumber(num);
     }
 
     /// Whether it was started and not shut down since.
@@ -317,7 +328,7 @@ impl Device {
         let mut notice = Notice {
             what,
             device_type: self.device_type,
-            device: self.num,
+            device: self.num(),
             index: self.index,
             handles: None,
             implicit: false,
@@ -347,7 +358,7 @@ impl Device {
 
     /// Adds to an error where it happened.
     pub(crate) fn place(&self, error: Error) -> Error {
-        error.device(self.num).node(self.port.info().node_name.as_str())
+        error.device(self.num()).node(self.port.info().node_name.as_str())
     }
 }
 

@@ -1,8 +1,10 @@
 //! Which device a thread means: the control variables of OpenACC 3.3, 2.3.
 
 use crate::device::Device;
+use crate::numbering::{Devices, first};
 use crate::{LocalThread, Runtime};
-use accord_types::{DeviceType, Error, ErrorCode, Result};
+use accord_types::{DeviceNum, DeviceType, Error, ErrorCode, Result, natural_order};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 /// The device that a construct runs on.
@@ -27,7 +29,8 @@ impl Runtime {
         if let Some(current) = t.current {
             return Ok(current);
         }
-        let device_type = self.resolve_type(self.initial_type())?;
+        let device_type = self.unsettled_type(t)?;
+        self.settle(self.settings.device_num.map(i64::from), device_type);
         let current = self.nth(self.initial_num(), device_type).map_err(|error| self.blame_setting(error))?;
         t.current = Some(current);
         Ok(current)
@@ -58,6 +61,11 @@ impl Runtime {
 
     /// The type of the current device, for this thread.
     pub(crate) fn current_type(&self, t: &mut LocalThread) -> Result<DeviceType> {
+        if self.is_unsettled(t) {
+            let device_type = self.unsettled_type(t)?;
+            self.nth(self.initial_num(), device_type).map_err(|error| self.blame_setting(error))?;
+            return Ok(device_type);
+        }
         Ok(match self.current(t)? {
             Current::Host => DeviceType::Host,
             Current::Device(index) => self.devices[index].device_type,
@@ -89,11 +97,53 @@ impl Runtime {
         }
     }
 
+    /// Whether asking for this thread's device would settle the device numbers.
+    pub(crate) fn is_unsettled(&self, t: &LocalThread) -> bool {
+        self.first.get().is_none() && t.current.is_none() && !t.in_host_region()
+    }
+
+    /// The type of which this thread's device will be.
+    fn unsettled_type(&self, t: &LocalThread) -> Result<DeviceType> {
+        self.resolve_type(t.wanted.unwrap_or(self.initial_type()))
+    }
+
+    /// Settles the device numbers, if they are not yet: the program names one, or uses a device without.
+    pub(crate) fn settle(&self, named: Option<i64>, device_type: DeviceType) {
+        if device_type == DeviceType::Host || self.first.get().is_some() {
+            return;
+        }
+        self.first.get_or_init(|| {
+            let Some(rank) = self.settings.rank else { return 0 };
+            let is_of = |device: &&Device| device_type == DeviceType::NotHost || device.device_type == device_type;
+            let of_type: Vec<&Device> = self.devices.iter().filter(is_of).collect();
+            let own_node = self.cluster.own_node();
+            let own = of_type.iter().filter(|device| Some(device.port.info().id.node) == own_node).count();
+            let name = |index: &usize| &of_type[*index].port.info().node_name;
+            let global = (0..of_type.len()).min_by(|a, b| natural_order(name(a), name(b)).then(a.cmp(b)));
+            let devices =
+                Devices { count: of_type.len() as u32, own: own as u32, global: global.unwrap_or_default() as u32 };
+            let named = named.and_then(|named| u32::try_from(named).ok());
+            let first = of_type.get(first(rank, devices, named) as usize).map_or(0, |device| device.index);
+            if first > 0 {
+                let mut nums: HashMap<DeviceType, u32> = HashMap::new();
+                for device in from(&self.devices, first) {
+                    let next = nums.entry(device.device_type).or_default();
+                    device.renumber(DeviceNum(*next));
+                    *next += 1;
+                }
+            }
+            first
+        });
+    }
+
+    /// All devices in the order of their numbers.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = &Device> {
+        from(&self.devices, self.first.get().copied().unwrap_or_default())
+    }
+
     /// The devices that a concrete type (or "not the host") names, in the order of their numbers.
     pub(crate) fn of_type(&self, device_type: DeviceType) -> impl Iterator<Item = &Device> {
-        self.devices
-            .iter()
-            .filter(move |device| device_type == DeviceType::NotHost || device.device_type == device_type)
+        self.in_order().filter(move |device| device_type == DeviceType::NotHost || device.device_type == device_type)
     }
 
     /// The device with number `num` among those of a concrete type.
@@ -156,4 +206,10 @@ impl Runtime {
     pub(crate) fn initial_num(&self) -> i64 {
         i64::from(self.settings.device_num.unwrap_or(0))
     }
+}
+
+/// All of them, once round from `first`.
+fn from(devices: &[Device], first: usize) -> impl Iterator<Item = &Device> {
+    let (before, after) = devices.split_at(first);
+    after.iter().chain(before)
 }

@@ -14,6 +14,7 @@ mod icv;
 mod loan;
 mod local_thread;
 mod memory;
+mod numbering;
 mod plan;
 pub mod ports;
 mod present;

@@ -2,7 +2,7 @@
 
 use crate::construct::{Region, Scratch};
 use crate::icv::Current;
-use accord_types::{AsyncArg, QueueId};
+use accord_types::{AsyncArg, DeviceType, QueueId};
 
 /// One thread's current device, region stack and default async value.
 ///
@@ -12,6 +12,8 @@ use accord_types::{AsyncArg, QueueId};
 pub struct LocalThread {
     /// The current device, once it was needed or set.
     pub(crate) current: Option<Current>,
+    /// The type of its device, where that is set and the device itself is not settled yet.
+    pub(crate) wanted: Option<DeviceType>,
     /// acc-default-async-var, unless it is `acc_async_noval` itself.
     pub(crate) default_async: Option<AsyncArg>,
     /// The data regions that this thread is in; none where the region is the host's.

@@ -1,7 +1,8 @@
 //! What the runtime needs from the world: devices to drive, memory of the program to read.
 
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId, Result,
+    ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims, NodeId,
+    QueueId, Result,
 };
 
 /// When a copy from the program's memory has to have read it.
@@ -30,6 +31,11 @@ pub trait Port: Send + Sync {
 
     /// The type under which the program sees it.
     fn device_type(&self) -> DeviceType;
+
+    /// The program's number of it is another than at first. Comes before [`Port::start`].
+    fn renumber(&self, num: DeviceNum) {
+        let _ = num;
+    }
 
     /// Another process drives it.
     fn is_remote(&self) -> bool {
@@ -211,6 +217,11 @@ pub trait CudaObjects: Send + Sync {
 pub trait Cluster: Send + Sync {
     /// All devices, whatever their type. Fixed for the life of the session.
     fn ports(&self) -> &[std::sync::Arc<dyn Port>];
+
+    /// The program's own node, if it is one of the cluster's.
+    fn own_node(&self) -> Option<NodeId> {
+        None
+    }
 
     /// Copies from one device to another (indices into [`Cluster::ports`]), in the order of
     /// `queue` of the source device. What the program did synchronously to the target before

@@ -5,11 +5,11 @@ use crate::construct::{Entering, Mode};
 use crate::device::Device;
 use crate::ports::{Cluster, HostMemory, Port};
 use crate::prof::{Observer, Watch};
-use accord_types::{DeviceNum, DeviceType, GlobalSpec, QueueId};
+use accord_types::{DeviceNum, DeviceType, GlobalSpec, QueueId, Rank};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicI32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What the program's surroundings set, read once by the shell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +20,9 @@ pub struct Settings {
     pub device_num: Option<u32>,
     /// `GOMP_OPENACC_DIM`: gangs, workers, vector length where neither clause nor compiler chose; 0 leaves it open.
     pub default_dims: [u32; 3],
+    /// This program's place in its MPI job, if the first number that it names settles the order of device numbers; else the
+    /// order is that of the ports.
+    pub rank: Option<Rank>,
     /// `GOMP_DEBUG`.
     pub debug: bool,
     /// `ACCORD_PAGE_LOCK=off`: the program's arrays stay pageable, however often they are copied.
@@ -47,6 +50,8 @@ pub struct Runtime {
     pub(crate) host: Box<dyn HostMemory>,
     pub(crate) settings: Settings,
     pub(crate) devices: Vec<Device>,
+    /// Index of the device with which numbers begin, once that is settled.
+    pub(crate) first: OnceLock<usize>,
     /// GCC's number of the type that some thread set last.
     pub(crate) last_type: AtomicI32,
     globals: Mutex<Vec<(u64, Vec<Global>)>>,
@@ -70,10 +75,16 @@ impl Runtime {
             host,
             settings,
             devices,
+            first: if settings.rank.is_some() { OnceLock::new() } else { OnceLock::from(0) },
             last_type: AtomicI32::new(DeviceType::Default as i32),
             globals: Mutex::default(),
             watch,
         }
+    }
+
+    /// All devices in the order of their numbers.
+    pub fn ports(&self) -> impl Iterator<Item = &dyn Port> {
+        self.in_order().map(|device| &*device.port)
     }
 
     /// Tells `observer` from now on what happens on devices. There is one; the first stays.

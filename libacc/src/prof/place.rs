@@ -97,7 +97,7 @@ fn known(index: usize) -> Option<&'static Known> {
 
 fn rank() -> i32 {
     static RANK: std::sync::OnceLock<i32> = std::sync::OnceLock::new();
-    *RANK.get_or_init(|| crate::settings::rank().and_then(|(rank, _)| i32::try_from(rank).ok()).unwrap_or(-1))
+    *RANK.get_or_init(|| crate::settings::rank().and_then(|rank| i32::try_from(rank.rank).ok()).unwrap_or(-1))
 }
 
 /// Ends the place's time.

@@ -37,9 +37,14 @@ pub(crate) struct RemotePort {
     /// Launch dimensions that the compiler has fixed, by function, for observers.
     fixed: Mutex<HashMap<u64, [u32; 3]>>,
     /// For messages.
-    name: String,
+    name: Mutex<String>,
     /// Told when the device is started.
     started: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// What people call a device.
+fn name(device_type: DeviceType, num: DeviceNum) -> String {
+    format!("{} {}", device_type.name(), num.0)
 }
 
 impl RemotePort {
@@ -52,7 +57,7 @@ impl RemotePort {
         started: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Self {
         let memory = if quota == 0 { info.memory } else { info.memory.min(quota) };
-        let name = format!("{} {}", device_type.name(), num.0);
+        let name = Mutex::new(name(device_type, num));
         let (addresses, fixed) = (Mutex::default(), Mutex::default());
         Self { link, info, device_type, addresses, memory, live: RwLock::default(), fixed, name, started }
     }
@@ -190,6 +195,10 @@ impl Port for RemotePort {
         self.device_type
     }
 
+    fn renumber(&self, num: DeviceNum) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name(self.device_type, num);
+    }
+
     fn is_remote(&self) -> bool {
         true
     }
@@ -207,7 +216,8 @@ impl Port for RemotePort {
             // It may have failed: that is reported, and only a shutdown forgets it.
             return live.core().device(self.device()).map(drop);
         }
-        self.link.start(self.device(), &self.name, |live| self.open(live))?;
+        let name = self.name.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.link.start(self.device(), &name, |live| self.open(live))?;
         if let Some(started) = &self.started {
             started();
         }

@@ -62,7 +62,7 @@ impl Runtime {
             }
             Current::Device(index) => {
                 let device = &self.devices[index];
-                let (device_type, num) = (device.device_type, device.num);
+                let (device_type, num) = (device.device_type, device.num());
                 Subject { device_type, device: num, index: Some(index), handles: device.handles(queue), queue }
             }
         })

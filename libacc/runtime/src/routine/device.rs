@@ -25,6 +25,13 @@ impl Runtime {
     pub fn set_device_type(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<()> {
         let set = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
+            if self.is_unsettled(t) {
+                // The device itself is chosen when it is named or used.
+                self.nth(0, concrete)?;
+                t.wanted = Some(concrete);
+                self.last_type.store(concrete as i32, Ordering::Relaxed);
+                return Ok(());
+            }
             let stays = match t.current {
                 None => false,
                 Some(Current::Host) => concrete == DeviceType::Host,
@@ -59,6 +66,7 @@ impl Runtime {
         let set = |t: &mut LocalThread| {
             let asked = if device_type == DeviceType::None { DeviceType::Current } else { device_type };
             let concrete = self.concrete(t, asked)?;
+            self.settle(Some(i64::from(num)).filter(|num| self.nth(*num, concrete).is_ok()), concrete);
             let current = self.nth(i64::from(num), concrete)?;
             t.current = Some(current);
             self.last_type.store(concrete as i32, Ordering::Relaxed);
@@ -78,6 +86,10 @@ impl Runtime {
             let concrete = self.concrete(t, device_type)?;
             if self.count(concrete) == 0 {
                 return Err(self.no_type(concrete));
+            }
+            if self.is_unsettled(t) {
+                let initial = self.settings.device_num.unwrap_or(0);
+                return Ok(if initial < self.count(concrete) { initial } else { 0 });
             }
             let current = self.current(t)?;
             let at = self.of_type(concrete).position(|device| current == Current::Device(device.index));

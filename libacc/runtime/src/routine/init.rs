@@ -17,6 +17,10 @@ impl Runtime {
                 return Err(self.no_type(device_type));
             }
             self.set_device_type(t, device_type)?;
+            if self.is_unsettled(t) {
+                // Which device is this rank's is known when it is named or used, and starts then.
+                return Ok(());
+            }
             self.target(t).map(|_| ())
         };
         init(t).map_err(|error: Error| error.call("acc_init"))
@@ -29,6 +33,7 @@ impl Runtime {
     pub fn init_device(&self, t: &mut LocalThread, num: i32, device_type: DeviceType) -> Result<()> {
         let init = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
+            self.settle(Some(i64::from(num)).filter(|num| self.nth(*num, concrete).is_ok()), concrete);
             t.current = Some(self.nth(i64::from(num), concrete)?);
             self.last_type.store(concrete as i32, Ordering::Relaxed);
             self.target(t).map(|_| ())
@@ -54,6 +59,7 @@ impl Runtime {
             }
             if matches!(t.current, Some(Current::Device(_))) && self.current_type(t)? == concrete {
                 t.current = None;
+                t.wanted = None;
                 self.last_type.store(concrete as i32, Ordering::Relaxed);
             }
             first

@@ -134,6 +134,7 @@ impl Runtime {
             let arg = accord_types::AsyncArg::from_raw(async_)?;
             let queue = t.queue(arg);
             let device_type = self.current_type(t)?;
+            self.settle(None, device_type);
             let target = self.nth(i64::from(dev_dst), device_type)?;
             let source = self.nth(i64::from(dev_src), device_type)?;
             let (Current::Device(target), Current::Device(source)) = (target, source) else {
