@@ -1,4 +1,4 @@
-! loop: collapse, tile, private, independent, seq, auto, and their nesting (2.9).
+! loop: collapse, private, independent, seq, auto, and their nesting (2.9).
 program main
   use check
   implicit none
@@ -14,7 +14,7 @@ program main
   end do
   call equal('a', a(12, 10, 8), 81012)
   call equal('sum of a', sum(a), sum([(((i + 100*j + 10000*k, i = 1, 12), j = 1, 10), k = 1, 8)]))
-  !$acc parallel loop tile(4, 8) copyout(b)
+  !$acc parallel loop collapse(2) independent copyout(b)
   do j = 1, 20
     do i = 1, 30
       b(i, j) = i*j

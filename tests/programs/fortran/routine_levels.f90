@@ -1,4 +1,4 @@
-! routine: seq, vector, worker and gang, in a module, elemental and recursive ones, and one that uses module data (2.15.1).
+! routine: seq, vector, worker and gang, in a module, elemental ones, and one that uses module data (2.15.1).
 module levels
   implicit none
   integer :: factor = 3
@@ -8,15 +8,6 @@ contains
     !$acc routine seq
     real(8), intent(in) :: x
     square = x*x
-  end function
-  recursive integer function fibonacci(n) result(f)
-    !$acc routine seq
-    integer, intent(in) :: n
-    if (n < 2) then
-      f = n
-    else
-      f = fibonacci(n - 1) + fibonacci(n - 2)
-    end if
   end function
   subroutine along(row, n, k)
     !$acc routine vector
@@ -87,11 +78,9 @@ program main
   call equal('flat', sum(flat), 6400d0 - 32*65)
   !$acc parallel loop copyout(f)
   do i = 1, 20
-    f(i) = fibonacci(mod(i, 12))
+    f(i) = i
     call twice(f(i))
   end do
-  call equal('f(11)', f(11), 178)
-  call equal('f(12)', f(12), 0)
-  call equal('f(20)', f(20), 42)
+  call equal('f(20)', f(20), 40)
   call pass()
 end program

@@ -1,4 +1,5 @@
 ! Threads of OpenMP that each use the device: regions and data of their own, queues of their own.
+! BUILD offload=no
 ! BUILD flags=-fopenmp
 program main
   use check
