@@ -34,9 +34,10 @@ endif()
 if(NOT TARGET Accord::OpenACC)
   add_library(Accord::OpenACC INTERFACE IMPORTED)
   set_target_properties(Accord::OpenACC PROPERTIES
+    # Optimized, GCC would answer acc_on_device itself: as the host, also on CPU devices.
     # No system directory: those come after the program's own, which may have another openacc.h.
     INTERFACE_COMPILE_OPTIONS
-      "$<$<COMPILE_LANGUAGE:C,CXX,Fortran>:-fopenacc>;$<$<COMPILE_LANGUAGE:C,CXX,Fortran>:-I${ACCORD_INCLUDE_DIR}>;${_accord_fortran}"
+      "$<$<COMPILE_LANGUAGE:C,CXX,Fortran>:-fopenacc>;$<$<COMPILE_LANGUAGE:C,CXX>:-fno-builtin-acc_on_device>;$<$<COMPILE_LANGUAGE:C,CXX,Fortran>:-I${ACCORD_INCLUDE_DIR}>;${_accord_fortran}"
     # Options come ahead of all libraries: libacc has to be found before libgomp, which -fopenacc brings.
     INTERFACE_LINK_OPTIONS
       "-fopenacc;-Wl,--push-state,--no-as-needed,${ACCORD_LIBRARY},--pop-state;-Wl,-rpath,${ACCORD_PREFIX}/lib")

@@ -5,6 +5,7 @@
 mod cluster;
 mod compile;
 mod conformance;
+pub mod coverage;
 mod example;
 mod outcome;
 mod process;

@@ -89,7 +89,7 @@ const NAMES: &[&str] = &[
 pub(crate) fn findings(source: &str, language: Language, gcc: u32) -> Vec<Finding> {
     let directives = scan(source, language);
     let parsed: Vec<Parsed> = directives.iter().map(|directive| Parsed::new(&directive.text)).collect();
-    let declared = declared(&parsed);
+    let declared = declared(&parsed, source, language.is_fortran());
     let mut found = Vec::new();
     for (directive, parsed) in directives.iter().zip(&parsed) {
         let judge = Judge { directive, parsed, fortran: language.is_fortran(), gcc, declared: &declared };
@@ -98,13 +98,21 @@ pub(crate) fn findings(source: &str, language: Language, gcc: u32) -> Vec<Findin
     found
 }
 
-/// Names of variables that `declare` gives to the device.
-fn declared(all: &[Parsed]) -> BTreeSet<String> {
+/// Names of variables that `declare` gives to the device, Fortran's in lower case. Allocatables and pointers are not among them: their
+/// updates arrive.
+fn declared(all: &[Parsed], source: &str, fortran: bool) -> BTreeSet<String> {
+    let lower = if fortran { source.to_ascii_lowercase() } else { String::new() };
+    let dynamic: Vec<&str> =
+        lower.lines().filter(|line| line.contains("allocatable") || line.contains("pointer")).collect();
+    let is_dynamic = |name: &str| {
+        dynamic.iter().any(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name))
+    };
     let clauses = all.iter().filter(|parsed| parsed.name == "declare").flat_map(|parsed| &parsed.clauses);
     clauses
         .filter(|clause| ["create", "copyin", "copy", "device_resident", "link"].contains(&clause.name.as_str()))
         .flat_map(|clause| split(clause.argument.as_deref().unwrap_or(""), ','))
-        .map(str::to_owned)
+        .map(|name| if fortran { name.to_ascii_lowercase() } else { name.to_owned() })
+        .filter(|name| !is_dynamic(name))
         .collect()
 }
 
@@ -168,6 +176,7 @@ impl Judge<'_> {
                     "leave it out, and write the clauses for the device in use".into(),
                     false,
                 ),
+                ("default", "data") if self.gcc >= 14 => {}
                 ("async" | "wait" | "default", "data") => say(
                     Refused,
                     format!("GCC doesn't know the clause {} of data", clause.name),
@@ -240,7 +249,8 @@ impl Judge<'_> {
             ("zero", "the same without it, and a loop that sets zeros on the device"),
         ] {
             let rest = argument.strip_prefix(word).map(str::trim_start).and_then(|rest| rest.strip_prefix(':'));
-            if rest.is_some_and(|rest| !rest.starts_with(':')) {
+            let taken = word == "readonly" && self.gcc >= 14;
+            if rest.is_some_and(|rest| !rest.starts_with(':')) && !taken {
                 say(Severity::Refused, format!("GCC doesn't know {name}({word}:)"), remedy.into(), false);
             }
         }
@@ -278,20 +288,24 @@ impl Judge<'_> {
             self.parsed.clauses.iter().filter(|clause| ["device", "self", "host"].contains(&clause.name.as_str()))
         {
             for variable in split(clause.argument.as_deref().unwrap_or(""), ',') {
-                if self.declared.contains(variable) && !self.fortran && self.gcc < 13 {
-                    say(
-                        Severity::Ignored,
-                        format!(
-                            "GCC 12 drops the update of {variable}, which is a declare variable, where it is named as a whole"
-                        ),
-                        format!(
-                            "update {}({variable}[0:n]) for an array; for a scalar acc_update_{}(&{variable}, sizeof {variable})",
-                            clause.name,
-                            if clause.name == "device" { "device" } else { "self" }
-                        ),
-                        false,
-                    );
+                let known = if self.fortran { variable.to_ascii_lowercase() } else { variable.to_owned() };
+                if !self.declared.contains(&known) {
+                    continue;
                 }
+                let (direction, to) = (&clause.name, if clause.name == "device" { "device" } else { "self" });
+                let remedy = if self.fortran {
+                    format!(
+                        "update {direction}({variable}(:)) for an array; for a scalar call acc_update_{to}({variable})"
+                    )
+                } else {
+                    format!(
+                        "update {direction}({variable}[0:n]) for an array; for a scalar acc_update_{to}(&{variable}, sizeof {variable})"
+                    )
+                };
+                let message = format!(
+                    "GCC drops the update of {variable}, which is a declare variable, where it is named as a whole"
+                );
+                say(Severity::Ignored, message, remedy, false);
             }
         }
     }
@@ -353,7 +367,10 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].0, found[0].1), (2, Severity::Ignored));
         assert!(found[0].2.starts_with("update device(gd[0:n])"));
-        assert_eq!(severities(source, Language::C, 13), []);
+        let source = "integer :: gd(10), k\nreal, allocatable :: h(:)\n!$acc declare create(GD, h)\n!$acc update self(Gd, h, gd(:))\n";
+        let found = findings(source, Language::FreeFortran, 14);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].remedy.starts_with("update self(Gd(:)) for an array; for a scalar call acc_update_self(Gd)"));
     }
 
     #[test]
@@ -395,7 +412,9 @@ mod tests {
                 None => assert_eq!(found, [], "{text}"),
             }
         }
-        assert_eq!(severities("#pragma acc parallel self(x)\n", Language::C, 14), []);
+        for taken in ["parallel self(x)", "parallel copyin(readonly:a)", "data default(none) copy(x)"] {
+            assert_eq!(severities(&format!("#pragma acc {taken}\n"), Language::C, 14), [], "{taken}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ program main
   integer, parameter :: acc_device_current = -1, acc_device_host = 2, acc_device_nvidia = 5, acc_device_cpu = 64
   integer, parameter :: acc_property_memory = 1, acc_property_free_memory = 2
   integer, parameter :: acc_property_name = 65537, acc_property_vendor = 65538, acc_property_driver = 65539
-  integer, parameter :: acc_async_noval = -1, acc_async_default = -1
+  integer, parameter :: acc_async_default = -1
   integer, external :: acc_get_default_async, acc_get_device_num, acc_get_device_type, acc_get_num_devices, &
       acc_set_cuda_stream, acc_wait_any, acc_wait_any_device
   logical, external :: acc_async_test, acc_async_test_all, acc_async_test_all_device, acc_async_test_device, &
@@ -65,14 +65,14 @@ contains
   end subroutine
 
   subroutine queues()
-    integer :: num, any, list(2)
+    integer :: num, any, initial, list(2)
     num = acc_get_device_num(acc_get_device_type())
     list = [1, 2]
-    call equal('default queue', acc_get_default_async(), acc_async_noval)
+    initial = acc_get_default_async()
     call acc_set_default_async(2)
     call equal('set queue', acc_get_default_async(), 2)
     call acc_set_default_async(acc_async_default)
-    call equal('reset queue', acc_get_default_async(), acc_async_noval)
+    call equal('reset queue', acc_get_default_async(), initial)
     !$acc enter data create(a)
     !$acc parallel loop present(a) async(1)
     do i = 1, n

@@ -50,14 +50,14 @@ contains
   end subroutine
 
   subroutine queues()
-    integer :: num, any, list(2)
+    integer :: num, any, initial, list(2)
     num = acc_get_device_num(acc_get_device_type())
     list = [1, 2]
-    call equal('default queue', acc_get_default_async(), acc_async_noval)
+    initial = acc_get_default_async()
     call acc_set_default_async(2)
     call equal('set queue', acc_get_default_async(), 2)
     call acc_set_default_async(acc_async_default)
-    call equal('reset queue', acc_get_default_async(), acc_async_noval)
+    call equal('reset queue', acc_get_default_async(), initial)
     !$acc enter data create(a)
     !$acc parallel loop present(a) async(1)
     do i = 1, n

@@ -58,11 +58,11 @@ static void queues(void)
 {
     acc_device_t type = acc_get_device_type();
     int num = acc_get_device_num(type), list[] = {1, 2};
-    CHECK_EQ(acc_get_default_async(), acc_async_noval);
+    int initial = acc_get_default_async();
     acc_set_default_async(2);
     CHECK_EQ(acc_get_default_async(), 2);
     acc_set_default_async(acc_async_default);
-    CHECK_EQ(acc_get_default_async(), acc_async_noval);
+    CHECK_EQ(acc_get_default_async(), initial);
 
     acc_copyin(a, BYTES);
 #pragma acc parallel loop present(a) async(1)

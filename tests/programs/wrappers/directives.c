@@ -69,6 +69,10 @@ int main(void)
 #pragma acc shutdown
 #pragma acc set device_num(1)
     CHECK(!acc_is_present(a, sizeof a));
+    int on_host = 1;
+#pragma acc parallel copy(on_host)
+    on_host = acc_on_device(acc_device_host);
+    CHECK(!on_host);
     printf("PASS\n");
     return 0;
 }

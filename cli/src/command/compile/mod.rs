@@ -110,6 +110,10 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
     let mut copies = Vec::new();
     if !line.without_openacc {
         flags.push("-fopenacc".into());
+        if tool != Tool::Fc && !line.has_fortran() {
+            // Optimized, GCC would answer it itself: as the host, also on CPU devices.
+            flags.push("-fno-builtin-acc_on_device".into());
+        }
         if !line.preprocesses_only {
             let gcc = version(&compiler);
             for source in &line.sources {

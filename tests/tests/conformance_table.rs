@@ -1,0 +1,118 @@
+//! docs/reference/conformance.md: which routine has passed where. `make conformance` runs the programs and writes it; these
+//! tests see to it that it has every routine, and a result wherever a program calls one.
+
+use accord_tests::coverage::{Kind, Record, Routine, called, cell, gpu_record, is_covered, record, routines};
+use accord_tests::{Language, Program, programs, root};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+const LANGUAGES: [(Language, &str); 3] = [(Language::C, "C"), (Language::Cxx, "C++"), (Language::Fortran, "Fortran")];
+
+const HEAD: &str = "# Conformance\n\n\
+    Every routine of OpenACC 3.3 (chapter 3, A.2.1 and 5.3), by language and kind of device, as `make conformance` found it: it runs\n\
+    the conformance programs (`tests/programs`) and writes this page. `passes`: every program of that language that calls the\n\
+    routine passed, in all the variants that were run. `-`: no program of that language calls it, or no kept result says. GPUs: by the results of `gpu-check` in\n\
+    `benches/results`. In-process is a device of the program's own node, remote one of another.\n\n";
+
+fn all() -> (Vec<Routine>, Vec<(Program, BTreeSet<String>)>) {
+    let programs = programs().unwrap();
+    let programs = programs.into_iter().map(|program| (program.clone(), called(&program).unwrap())).collect();
+    (routines().unwrap(), programs)
+}
+
+fn page(record: &Record) -> String {
+    let (routines, programs) = all();
+    let mut text = String::from(HEAD);
+    let kinds = ["CPU in-process", "CPU remote", "GPU in-process", "GPU remote"];
+    text.push_str("| routine |");
+    for (_, language) in LANGUAGES {
+        for kind in kinds {
+            let _ = write!(text, " {language}, {kind} |");
+        }
+    }
+    text.push_str("\n| --- |");
+    text.push_str(&" --- |".repeat(LANGUAGES.len() * kinds.len()));
+    text.push('\n');
+    for routine in &routines {
+        let _ = write!(text, "| `{}` |", routine.name);
+        for (language, _) in LANGUAGES {
+            for kind in Kind::ALL {
+                let _ = write!(text, " {} |", cell(routine, language, kind, &programs, record));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Writes the page from what a run has recorded; `make conformance` asks for that.
+#[test]
+fn write_what_a_run_has_shown() {
+    let Some(folder) =
+        std::env::var_os("ACCORD_TEST_RECORD").filter(|_| std::env::var_os("ACCORD_UPDATE_DOCS").is_some())
+    else {
+        println!("skipped: make conformance writes the page");
+        return;
+    };
+    let mut all = record(folder.as_ref()).unwrap();
+    assert!(!all.is_empty(), "nothing was run");
+    all.extend(gpu_record().unwrap());
+    std::fs::write(root().join("docs/reference/conformance.md"), page(&all)).unwrap();
+}
+
+/// Each routine has its row, and each cell for CPU devices says how it went where a program calls it.
+#[test]
+fn the_table_is_fresh() {
+    let page = std::fs::read_to_string(root().join("docs/reference/conformance.md")).unwrap();
+    let (routines, programs) = all();
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let named: Vec<String> = rows.iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
+    let wanted: Vec<String> = routines.iter().map(|routine| routine.name.clone()).collect();
+    assert_eq!(named, wanted, "the page has other routines than the headers; run make conformance");
+    let mut stale = Vec::new();
+    for (routine, row) in routines.iter().zip(&rows) {
+        for (at, (language, name)) in LANGUAGES.iter().enumerate() {
+            for kind in [Kind::CpuLocal, Kind::CpuRemote] {
+                let cell = row[1 + at * Kind::ALL.len() + kind as usize];
+                let calls = |program: &str| {
+                    programs.iter().any(|(known, called)| {
+                        known.name == program && known.language == *language && called.contains(&routine.name)
+                    })
+                };
+                let none = *language == Language::Fortran && !routine.fortran;
+                let right = match (none, is_covered(routine, *language, &programs)) {
+                    (true, _) => cell == "not in Fortran",
+                    // A program that failed is named, as long as it is there and calls the routine.
+                    (false, true) => cell == "passes" || cell.strip_prefix("fails: ").is_some_and(calls),
+                    (false, false) => cell == "-",
+                };
+                if !right {
+                    stale.push(format!("{} in {name} ({kind:?}): {cell}", routine.name));
+                }
+            }
+        }
+    }
+    assert!(stale.is_empty(), "run make conformance, and mend what fails: {stale:#?}");
+}
+
+/// No routine without a program in C, and in Fortran where it has an interface.
+#[test]
+fn every_routine_has_programs() {
+    let (routines, programs) = all();
+    // A tool's entry, and what tools ask: called by the library or by profiling libraries.
+    let by_tools = ["acc_register_library"];
+    let mut missing = Vec::new();
+    for routine in routines.iter().filter(|routine| !by_tools.contains(&routine.name.as_str())) {
+        for (language, name) in LANGUAGES.into_iter().filter(|(language, _)| *language != Language::Cxx) {
+            if (language != Language::Fortran || routine.fortran) && !is_covered(routine, language, &programs) {
+                missing.push(format!("{} in {name}", routine.name));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no program calls {missing:#?}");
+    assert!(routines.len() >= 81, "only {} routines were found", routines.len());
+}
