@@ -24,11 +24,6 @@ pub trait Port: Send + Sync {
     /// What the device is.
     fn info(&self) -> &DeviceInfo;
 
-    /// Whether its regions reach the program's own memory by the program's own addresses, all of it.
-    fn reaches_program_memory(&self) -> bool {
-        false
-    }
-
     /// The type under which the program sees it.
     fn device_type(&self) -> DeviceType;
 

@@ -84,17 +84,15 @@ impl Mapping<'_, '_> {
 
     /// After all data of the construct: gives the region what there is for its strays.
     pub(super) fn settle_strays(&mut self) -> Result<(), Stop> {
-        let direct = self.device.maps_unmapped && self.device.port.reaches_program_memory();
         for k in 0..self.region.strays.len() {
             let Stray { entry, pointer, form, .. } = self.region.strays[k];
-            let lends = self.device.maps_unmapped && !direct && form != Form::Other;
+            let lends = self.device.maps_unmapped && form != Form::Other;
             let lent = if lends { self.lend(k, pointer)? } else { None };
             match (form, lent) {
                 (Form::Slot, Some(id)) => {
                     self.hold(id, HostRange { start: pointer, len: 1 }, NOTHING);
                     self.slot(entry, self.translate(id, pointer).0);
                 }
-                (Form::Slot, None) if direct => self.slot(entry, pointer as u64),
                 (Form::Scalar(_), Some(id)) => self.point(entry, (pointer, id))?,
                 (Form::Scalar(variable), None) => self.private(entry, variable)?,
                 (Form::Present(cell, host), Some(id)) => {
