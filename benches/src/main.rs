@@ -8,6 +8,7 @@ mod mandelbrot;
 mod present_table;
 mod remote;
 mod report;
+mod scalars;
 
 use report::Report;
 use std::path::PathBuf;
@@ -16,8 +17,12 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 3] =
-    [("remote", remote::run), ("mandelbrot", mandelbrot::run), ("present-table", present_table::run)];
+const QUESTIONS: [(&str, Ask); 4] = [
+    ("remote", remote::run),
+    ("mandelbrot", mandelbrot::run),
+    ("present-table", present_table::run),
+    ("scalars", scalars::run),
+];
 
 fn main() -> ExitCode {
     let mut asked: Vec<String> = std::env::args().skip(1).collect();

@@ -1,6 +1,6 @@
 //! In steady state a launch takes nothing from the heap: counted, over a device that does nothing.
 
-use accord_runtime::ports::{Cluster, HostMemory, Landing, Port, ReadWhen};
+use accord_runtime::ports::{Cluster, HostMemory, Landing, Part, Port, ReadWhen};
 use accord_runtime::{Entries, LocalThread, Placement, Runtime, Settings};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
@@ -69,7 +69,7 @@ impl Port for Nothing {
     fn copy_out(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {
         Ok(())
     }
-    fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: HostRange, _: &[u8]) -> Result<()> {
+    fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: &[u8], _: &[Part]) -> Result<()> {
         Ok(())
     }
     fn compare(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {
@@ -148,6 +148,7 @@ impl HostMemory for Zeros {
 const TO: u16 = 0x01;
 const TOFROM: u16 = 0x03;
 const FORCE_PRESENT: u16 = 0x06;
+const FORCE_TOFROM: u16 = 0x83;
 const NORMAL: i32 = -1;
 const ASYNC_1: &[u32] = &[0x2000_0001, 0];
 
@@ -198,6 +199,21 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     }
     assert_eq!(port.launches.load(Ordering::Relaxed) - launched, 1000);
     assert_eq!(ALLOCATIONS.get() - before, 0, "heap allocations in 1000 launches");
+    // A synchronous region with scalars that it may change.
+    let kernels = |thread: &mut LocalThread| {
+        let mut hosts: [usize; 15] = std::array::from_fn(|n| 0x7000 + 48 * n);
+        let mut entries = Entries { hosts: &mut hosts, sizes: &[8; 15], kinds: &[FORCE_TOFROM; 15] };
+        runtime.parallel(thread, NORMAL, 0x40_1000, &mut entries, &[0]).expect("kernels");
+    };
+    for _ in 0..100 {
+        kernels(&mut thread);
+    }
+    let before_kernels = ALLOCATIONS.get();
+    for _ in 0..1000 {
+        kernels(&mut thread);
+    }
+    assert_eq!(ALLOCATIONS.get() - before_kernels, 0, "heap allocations in 1000 synchronous regions");
+    let before = ALLOCATIONS.get();
     drop(Vec::<u8>::with_capacity(1));
     assert_eq!(ALLOCATIONS.get() - before, 1, "the counter counts");
 }

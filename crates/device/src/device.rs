@@ -57,9 +57,9 @@ pub trait Sink: Send {
         None
     }
 
-    /// Where in this process's memory [`Sink::drain`] puts the bytes, if it does.
-    fn target(&self) -> Option<HostRange> {
-        self.memory()
+    /// Whether [`Sink::drain`] may put some of the bytes into this part of this process's memory.
+    fn may_write(&self, range: HostRange) -> bool {
+        self.memory().is_some_and(|memory| memory.overlaps(range))
     }
 
     /// Whoever waits for the stream hears of these bytes in another way: they may come to [`Sink::drain`] when the stream has

@@ -6,6 +6,8 @@ mod device;
 mod failure;
 pub mod fake;
 pub mod image;
+mod patience;
 pub mod relay;
 
 pub use device::{Device, FunctionHandle, HostOp, Sink, Source};
+pub use patience::Patience;

@@ -10,7 +10,7 @@ use accord_types::{
     ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims, NodeId, ObjectSpec, QueueId, Result, Seq,
     StreamId,
 };
-use ends::{Bytes, Spans, read};
+use ends::{Bytes, Collect, Spans, read};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -27,6 +27,7 @@ fn main() {
         ("operations_of_a_stream_run_in_order", operations_run_in_order),
         ("streams_run_at_the_same_time_and_wait_for_each_other", streams_wait),
         ("copies_go_both_ways_in_pieces", copies_go_both_ways),
+        ("a_copy_left_to_the_waiter_is_done_whoever_asks", left_to_the_waiter),
         ("host_work_runs_in_order_and_fails_its_stream_only", host_work),
         ("notify_is_called_once_reached", notify_is_called),
         ("a_full_ring_holds_the_caller_back", a_full_ring),
@@ -186,6 +187,54 @@ fn operations_run_in_order() -> Test {
     let bytes = read(&*device, stream, at, 32)?;
     let words: Vec<u64> = bytes.chunks(8).map(|c| u64::from_ne_bytes(c.try_into().expect("8 bytes"))).collect();
     assert_eq!(words, [25, 3, 99, 99]);
+    Ok(())
+}
+
+/// Copies out of the synchronous queue's stream wait for whoever waits for the stream. All others that want to see it go on do.
+fn left_to_the_waiter() -> Test {
+    let device = device()?;
+    let (sync, other) = (device.create_stream(QueueId::SYNC)?, device.create_stream(QueueId(1))?);
+    let at = device.addresses().0;
+    let double = spec("double_slowly", double_slowly);
+    for way in ["wait", "two wait", "next operation", "other stream", "look", "notify"] {
+        device.store(sync, at, &3u64.to_ne_bytes())?;
+        launch(&device, sync, &double, &[at.0, 1])?;
+        let bytes = [(); 2].map(|()| Arc::<Mutex<Vec<u8>>>::default());
+        let mut seq = Seq(0);
+        for to in &bytes {
+            seq = device.copy_out(sync, at, 8, Box::new(Collect(Arc::clone(to), true)))?;
+        }
+        assert!(bytes.iter().all(|bytes| bytes.lock().expect("test lock").is_empty()), "{way}: the region still runs");
+        match way {
+            "wait" => device.synchronize(sync, seq)?,
+            "two wait" => std::thread::scope(|scope| {
+                let waits = [0, 1].map(|_| scope.spawn(|| device.synchronize(sync, seq)));
+                waits.into_iter().try_for_each(|wait| wait.join().expect("no panic"))
+            })?,
+            "next operation" => {
+                let next = launch(&device, sync, &double, &[at.0, 1])?;
+                device.synchronize(sync, next)?;
+            }
+            "other stream" => {
+                device.wait_stream(other, sync, seq)?;
+                let last = launch(&device, other, &double, &[at.0, 1])?;
+                device.synchronize(other, last)?;
+            }
+            "look" => {
+                while !device.reached(sync, seq)? {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            _ => {
+                let (tell, told) = mpsc::channel();
+                device.notify(sync, seq, Box::new(move |outcome| tell.send(outcome).expect("the test waits")));
+                told.recv()??;
+            }
+        }
+        for bytes in bytes {
+            assert_eq!(*bytes.lock().expect("test lock"), 7u64.to_ne_bytes(), "{way}");
+        }
+    }
     Ok(())
 }
 

@@ -41,3 +41,10 @@ pub struct HostRange {
     /// Length in bytes.
     pub len: usize,
 }
+
+impl HostRange {
+    /// Whether some byte is in both.
+    pub fn overlaps(self, other: Self) -> bool {
+        other.start < self.start.saturating_add(self.len) && self.start < other.start.saturating_add(other.len)
+    }
+}

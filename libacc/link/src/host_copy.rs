@@ -2,6 +2,7 @@
 
 use crate::pages::{self, Writable};
 use accord_device::{Sink, Source};
+use accord_runtime::ports::Part;
 use accord_types::{HostRange, Result};
 
 /// The program's memory as one end of a copy.
@@ -128,50 +129,67 @@ impl Sink for Unchanged {
     }
 }
 
-/// A few bytes of the program's memory, to be written only if they are others than the program had.
+/// Variables of the program that have travelled together, to be written only if they are others than the program had.
 pub(crate) struct Changed {
-    range: HostRange,
-    unless: [u8; Self::BYTES_MAX],
+    sent: Box<[u8]>,
+    parts: Box<[Part]>,
 }
 
 impl Changed {
-    const BYTES_MAX: usize = 32;
-
-    /// `unless` is as long as `range`.
-    pub(crate) fn new(range: HostRange, unless: &[u8]) -> Self {
-        let mut bytes = [0; Self::BYTES_MAX];
-        bytes[..range.len].copy_from_slice(unless);
-        Self { range, unless: bytes }
+    /// See [`accord_runtime::ports::Port::copy_out_changed`].
+    pub(crate) fn new(sent: &[u8], parts: &[Part]) -> Self {
+        Self { sent: sent.into(), parts: parts.into() }
     }
 
-    /// Whether the bytes that are here are to be written.
+    /// How many bytes come.
+    pub(crate) fn len(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// The smallest range that has all places.
+    pub(crate) fn range(&self) -> HostRange {
+        let start = self.parts.iter().map(|part| part.dst.start).min().unwrap_or(0);
+        let end = self.parts.iter().map(|part| part.dst.start + part.dst.len).max().unwrap_or(0);
+        HostRange { start, len: end - start }
+    }
+
+    /// All bytes are here: gives `write` those that have changed.
     ///
     /// # Errors
-    /// When they are others than the program had, and can't be.
-    pub(crate) fn wanted(&self, bytes: &[u8]) -> Result<bool> {
-        let differs = bytes != &self.unless[..self.range.len];
-        if differs && pages::check_writable(self.range)? == Writable::No {
-            return Err(pages::changed(self.range, self.range.start));
+    /// When some have and can't be written.
+    pub(crate) fn land(&self, bytes: &[u8], mut write: impl FnMut(HostRange, &[u8])) -> Result<()> {
+        const PAGE: usize = 4096;
+        let mut writable = 0..0;
+        for Part { at, dst } in &self.parts {
+            let new = &bytes[*at..at + dst.len];
+            if new == &self.sent[*at..at + dst.len] {
+                continue;
+            }
+            let (start, end) = (dst.start, dst.start + dst.len);
+            if !(writable.contains(&start) && end <= writable.end) {
+                if pages::check_writable(*dst)? == Writable::No {
+                    return Err(pages::changed(*dst, start));
+                }
+                writable = start & !(PAGE - 1)..end.next_multiple_of(PAGE);
+            }
+            write(*dst, new);
         }
-        Ok(differs)
+        Ok(())
     }
 }
 
 impl Sink for Changed {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         // So few bytes come in one piece.
-        if self.wanted(piece)? {
-            with_bytes_mut(self.range, |place| place.copy_from_slice(piece));
-        }
-        Ok(())
+        self.land(piece, |dst, new| with_bytes_mut(dst, |place| place.copy_from_slice(new)))
     }
 
     fn immediate(&self) -> bool {
         true
     }
 
-    fn target(&self) -> Option<HostRange> {
-        Some(self.range)
+    fn may_write(&self, range: HostRange) -> bool {
+        self.parts.iter().any(|part| part.dst.overlaps(range))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a construct decided under its device's lock, and doing it without the lock.
 
-use crate::construct::{ECHO_BYTES_MAX, Loan};
+use crate::construct::Loan;
 use crate::device::{Device, State};
-use crate::ports::{HostMemory, Landing, ReadWhen};
+use crate::ports::{HostMemory, Landing, Part, ReadWhen};
 use crate::present::EntryId;
 use crate::prof::Happening;
 use crate::queues::{After, QueueSet, Queues};
@@ -29,8 +29,15 @@ pub(crate) enum Step {
     In { dst: DevicePtr, src: HostRange, when: ReadWhen },
     /// Copies to the program's memory.
     Out { src: DevicePtr, dst: HostRange },
-    /// Copies to the program's memory if the bytes are others than these.
-    OutChanged { src: DevicePtr, dst: HostRange, unless: [u8; ECHO_BYTES_MAX] },
+    /// Copies what has changed of a block to the program's memory.
+    OutChanged {
+        src: DevicePtr,
+        /// Where in [`Plan::bytes`] is what it was filled with.
+        at: usize,
+        len: usize,
+        /// From where to where in [`Plan::parts`].
+        parts: (usize, usize),
+    },
     /// Copies within the device.
     Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
 }
@@ -55,8 +62,10 @@ pub(crate) struct Plan {
     pub(crate) before: Vec<Step>,
     /// After the launch.
     pub(crate) after: Vec<Step>,
-    /// Contents of [`Step::Bytes`].
+    /// Contents of [`Step::Bytes`], and of blocks that come back.
     pub(crate) bytes: Vec<u8>,
+    /// Places of those.
+    pub(crate) parts: Vec<Part>,
     /// Blocks that nobody needs once the commands are done.
     pub(crate) frees: Vec<DevicePtr>,
     /// Some of them may still be in use by queues other than this construct's.
@@ -84,6 +93,7 @@ impl Plan {
         self.before.clear();
         self.after.clear();
         self.bytes.clear();
+        self.parts.clear();
         self.frees.clear();
         self.frees_shared = false;
         self.copied_used_by = QueueSet::default();
@@ -115,6 +125,13 @@ impl Plan {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         self.before.push(Step::Bytes { dst, at, len: bytes.len() });
+    }
+
+    /// After the launch, brings back what has changed of the block at `src`: the bytes from `at` on, the last ones of
+    /// [`Plan::bytes`], for the last `count` parts.
+    pub(crate) fn brings_back(&mut self, src: DevicePtr, at: usize, count: usize) {
+        let parts = (self.parts.len() - count, self.parts.len());
+        self.after.push(Step::OutChanged { src, at, len: self.bytes.len() - at, parts });
     }
 
     /// Whether a copy to the program's memory is among the commands.
@@ -194,7 +211,7 @@ impl Issue<'_> {
     /// Puts commands of the plan in: those before the launch, or after it.
     pub(crate) fn steps(&self, steps: &[Step], plan: &Plan) -> Result<()> {
         let put = |step: &Step| {
-            if plan.watched { self.step_told(*step, &plan.bytes) } else { self.step(*step, &plan.bytes) }
+            if plan.watched { self.step_told(*step, plan) } else { self.step(*step, plan) }
         };
         steps.iter().try_for_each(put).map_err(|e| self.place(e))
     }
@@ -250,29 +267,31 @@ impl Issue<'_> {
     }
 
     /// The same for an observer.
-    fn step_told(&self, step: Step, bytes: &[u8]) -> Result<()> {
+    fn step_told(&self, step: Step, plan: &Plan) -> Result<()> {
         use Happening::{DownloadEnd, DownloadStart, UploadEnd, UploadStart};
         let (start, end, host, address, len) = match step {
             Step::Bytes { dst, len, .. } => (UploadStart, UploadEnd, 0, dst, len),
             Step::In { dst, src, .. } => (UploadStart, UploadEnd, src.start, dst, src.len),
-            Step::Out { src, dst } | Step::OutChanged { src, dst, .. } => {
-                (DownloadStart, DownloadEnd, dst.start, src, dst.len)
+            Step::Out { src, dst } => (DownloadStart, DownloadEnd, dst.start, src, dst.len),
+            Step::OutChanged { src, len, parts: (first, _), .. } => {
+                let host = plan.parts.get(first).map_or(0, |part| part.dst.start);
+                (DownloadStart, DownloadEnd, host, src, len)
             }
-            Step::Copy { .. } => return self.step(step, bytes),
+            Step::Copy { .. } => return self.step(step, plan),
         };
         let happened = |what| [Happened { what, host, address, bytes: len as u64 }];
         self.tell(&happened(start));
-        let put = self.step(step, bytes);
+        let put = self.step(step, plan);
         self.tell(&happened(end));
         put
     }
 
-    fn step(&self, step: Step, bytes: &[u8]) -> Result<()> {
+    fn step(&self, step: Step, plan: &Plan) -> Result<()> {
         let port = &self.device.port;
         match step {
             Step::Bytes { dst, at, len } => {
                 let mut done = 0;
-                for piece in bytes[at..at + len].chunks(STORE_MAX) {
+                for piece in plan.bytes[at..at + len].chunks(STORE_MAX) {
                     port.store(self.queue, dst.offset(done), piece)?;
                     done += piece.len() as u64;
                 }
@@ -293,7 +312,9 @@ impl Issue<'_> {
                 Landing::Constant if dst.len > COMPARED_MAX => Ok(()),
                 Landing::Constant | Landing::ReadOnly => port.compare(self.queue, src, dst),
             },
-            Step::OutChanged { src, dst, unless } => port.copy_out_changed(self.queue, src, dst, &unless[..dst.len]),
+            Step::OutChanged { src, at, len, parts: (first, end) } => {
+                port.copy_out_changed(self.queue, src, &plan.bytes[at..at + len], &plan.parts[first..end])
+            }
             Step::Copy { dst, src, len } => port.copy(self.queue, dst, src, len),
         }
     }

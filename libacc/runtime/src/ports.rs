@@ -93,12 +93,12 @@ pub trait Port: Send + Sync {
     /// See the trait.
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()>;
 
-    /// Copies a few bytes (at most 32) to the program's memory like [`Port::copy_out`], but touches that only
-    /// if they are others than `unless`.
+    /// Copies a block that was filled with `sent` (at most 4 KiB) back to the program's memory like [`Port::copy_out`], each part
+    /// to its own place, but touches only what has changed.
     ///
     /// # Errors
     /// See the trait.
-    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()>;
+    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, sent: &[u8], parts: &[Part]) -> Result<()>;
 
     /// Compares device memory with the program's, which is read-only, in place of a copy out. A difference is an error of the queue.
     ///
@@ -233,6 +233,15 @@ pub trait Cluster: Send + Sync {
         dst: DevicePtr,
         len: u64,
     ) -> Result<()>;
+}
+
+/// A variable of the program in a block that travels as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Where in the block.
+    pub at: usize,
+    /// Where in the program.
+    pub dst: HostRange,
 }
 
 /// What a copy to the program's memory may do there.

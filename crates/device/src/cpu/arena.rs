@@ -85,6 +85,8 @@ impl Arena {
         };
         let arena =
             Self { fd, base, start, len, capacity: info.memory, mapped: Mutex::default(), views: RwLock::default() };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        arena.control().header().cores.store(cores as u32, Ordering::Relaxed);
         arena.control().header().version.store(LAYOUT_VERSION, Ordering::Release);
         Ok(arena)
     }

@@ -316,6 +316,9 @@ impl Device for CpuDevice {
 
     fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq> {
         let waiting = self.stream(stream)?;
+        if stream != other {
+            self.stream(other)?.go_on();
+        }
         if stream == other || self.stream(other)?.block().reached() >= seq.0 {
             waiting.check()?;
             return Ok(waiting.last());
@@ -337,6 +340,7 @@ impl Device for CpuDevice {
 
     fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool> {
         let stream = self.stream(stream)?;
+        stream.go_on();
         let reached = stream.block().reached() >= seq.0;
         stream.check()?;
         Ok(reached)

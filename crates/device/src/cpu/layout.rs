@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Version of this layout; owner and worker are the same build unless something is badly installed.
-pub(crate) const LAYOUT_VERSION: u32 = 1;
+pub(crate) const LAYOUT_VERSION: u32 = 2;
 /// Streams of one device. Queues beyond that share streams.
 pub(crate) const STREAMS_MAX: u32 = 64;
 /// Bytes of a stream's worker-lane ring: a power of two.
@@ -36,6 +36,8 @@ pub(crate) const NO_ADDRESS: u64 = u64::MAX;
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) version: AtomicU32,
+    /// Cores that the owner may use: the worker's share says nothing of whether others are free.
+    pub(crate) cores: AtomicU32,
     /// The worker has begun to serve.
     pub(crate) serving: AtomicU32,
     /// Streams that wait for another stream, and the bell that tells them of progress.

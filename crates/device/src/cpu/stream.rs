@@ -3,12 +3,13 @@
 use super::layout::{Control, StreamShared};
 use super::ring::{self, Record};
 use super::{arena::Arena, failure::Failure, futex, output::Output, spans::Tracer};
+use crate::patience::{Looked, Patience, look};
 use crate::{HostOp, Sink, Source};
 use accord_types::{DevicePtr, Error, QueueId, Result, Seq, SpanKind};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A sleeper looks around at least this often: a lost wake-up must never be a hang.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
@@ -39,6 +40,7 @@ pub(crate) struct Stream {
     state: Mutex<State>,
     /// An owner operation failed; `state.failure` says how.
     failed: AtomicBool,
+    patience: Mutex<Patience>,
 }
 
 #[derive(Default)]
@@ -47,6 +49,8 @@ struct State {
     last: u64,
     last_is_owners: bool,
     ops: VecDeque<(u64, Op)>,
+    /// All of them are short, and whoever has put them in is about to wait for the stream: that thread does them then.
+    deferred: bool,
     notifies: Vec<(u64, Done)>,
     /// Positions that threads in `synchronize` wait for.
     waiters: Vec<u64>,
@@ -57,7 +61,9 @@ struct State {
 
 impl Stream {
     pub(crate) fn new(index: u32, queue: QueueId, shared: Arc<Shared>) -> Arc<Self> {
-        let stream = Self { index, queue, shared, state: Mutex::default(), failed: AtomicBool::new(false) };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let patience = Mutex::new(Patience::new(cores));
+        let stream = Self { index, queue, shared, state: Mutex::default(), failed: AtomicBool::new(false), patience };
         stream.block().owner_want.store(u64::MAX, Ordering::SeqCst);
         Arc::new(stream)
     }
@@ -89,7 +95,7 @@ impl Stream {
     /// Puts a record into the worker lane. `drained` gets the chance to do it here and now if nothing
     /// is under way in the stream; it must be short.
     pub(crate) fn push_worker(
-        &self,
+        self: &Arc<Self>,
         mut record: Record,
         first: &[u8],
         second: &[u8],
@@ -97,7 +103,7 @@ impl Stream {
     ) -> Result<Seq> {
         loop {
             self.check()?;
-            let mut state = self.lock();
+            let mut state = self.hurry();
             let seq = state.last + 1;
             if let Some(now) = drained
                 && self.block().reached() >= state.last
@@ -145,6 +151,12 @@ impl Stream {
             self.check()?;
             return Ok(Seq(seq));
         }
+        if immediate && self.queue == QueueId::SYNC && (state.ops.is_empty() || state.deferred) {
+            state.deferred = true;
+            state.ops.push_back((seq, op));
+            return Ok(Seq(seq));
+        }
+        state.deferred = false;
         state.ops.push_back((seq, op));
         self.start_lane(&mut state);
         self.set_want(&state);
@@ -156,7 +168,25 @@ impl Stream {
         Ok(Seq(seq))
     }
 
+    /// The stream locked, with nothing in it left for whoever waits for it: it has to go on by itself.
+    fn hurry(self: &Arc<Self>) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        if state.deferred {
+            state.deferred = false;
+            self.start_lane(&mut state);
+            self.set_want(&state);
+            self.wake_owner();
+        }
+        state
+    }
+
+    /// Somebody wants the stream to go on who does not wait for it here.
+    pub(crate) fn go_on(self: &Arc<Self>) {
+        drop(self.hurry());
+    }
+
     pub(crate) fn notify(self: &Arc<Self>, seq: Seq, done: Done) {
+        self.go_on();
         let failed = self.check();
         if failed.is_err() || self.block().reached() >= seq.0 {
             self.settle();
@@ -177,28 +207,67 @@ impl Stream {
     }
 
     pub(crate) fn synchronize(&self, seq: Seq) -> Result<()> {
-        if self.block().reached() < seq.0 {
-            {
-                let mut state = self.lock();
-                state.waiters.push(seq.0);
-                self.set_want(&state);
+        while let Some((at, op)) = self.take_deferred(seq.0) {
+            self.wait_until(at - 1);
+            if self.check().is_ok() {
+                self.run(at, op);
+            } else {
+                drop(op);
+                self.complete(at);
             }
-            loop {
-                let bell = self.block().owner_bell.load(Ordering::Acquire);
-                fence(Ordering::SeqCst);
-                if self.block().reached() >= seq.0 || self.shared.failure.check().is_err() {
-                    break;
-                }
-                futex::wait(&self.block().owner_bell, bell, Some(LOOK_AROUND));
-            }
-            let mut state = self.lock();
-            if let Some(at) = state.waiters.iter().position(|&w| w == seq.0) {
-                state.waiters.swap_remove(at);
-            }
-            self.set_want(&state);
         }
+        self.wait_until(seq.0);
         self.settle();
         self.check()
+    }
+
+    fn take_deferred(&self, seq: u64) -> Option<(u64, Op)> {
+        let mut state = self.lock();
+        if !state.deferred || state.ops.front().is_none_or(|(at, _)| *at > seq) {
+            return None;
+        }
+        let op = state.ops.pop_front();
+        state.deferred = !state.ops.is_empty();
+        op
+    }
+
+    /// Waits until the stream has reached `seq`, or the device has failed: looks for a while before it sleeps.
+    fn wait_until(&self, seq: u64) {
+        if self.block().reached() >= seq {
+            return;
+        }
+        let patience = || self.patience.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (start, limit) = (Instant::now(), patience().limit());
+        let looked = if limit.is_zero() { Looked::Late } else { look(limit, || self.block().reached() >= seq) };
+        if looked != Looked::Ready {
+            self.sleep_until(seq);
+        }
+        let mut patience = patience();
+        if looked == Looked::Crowded {
+            patience.crowded();
+        }
+        patience.waited(start.elapsed());
+    }
+
+    fn sleep_until(&self, seq: u64) {
+        {
+            let mut state = self.lock();
+            state.waiters.push(seq);
+            self.set_want(&state);
+        }
+        loop {
+            let bell = self.block().owner_bell.load(Ordering::Acquire);
+            fence(Ordering::SeqCst);
+            if self.block().reached() >= seq || self.shared.failure.check().is_err() {
+                break;
+            }
+            futex::wait(&self.block().owner_bell, bell, Some(LOOK_AROUND));
+        }
+        let mut state = self.lock();
+        if let Some(at) = state.waiters.iter().position(|&w| w == seq) {
+            state.waiters.swap_remove(at);
+        }
+        self.set_want(&state);
     }
 
     /// Hands out what the worker wrote and traced up to now.
@@ -223,7 +292,7 @@ impl Stream {
 
     /// Tells the worker from which position on somebody here wants to know.
     fn set_want(&self, state: &State) -> u64 {
-        let op = state.ops.front().map(|(seq, _)| seq - 1);
+        let op = state.ops.front().filter(|_| !state.deferred).map(|(seq, _)| seq - 1);
         let notify = state.notifies.iter().map(|(seq, _)| *seq).min();
         let waiter = state.waiters.iter().copied().min();
         let want = [op, notify, waiter].into_iter().flatten().min().unwrap_or(u64::MAX);
@@ -273,7 +342,7 @@ impl Stream {
             self.set_want(&state);
             return Some(Work::Notify(due, Ok(())));
         }
-        if state.ops.front().is_some_and(|(seq, _)| reached >= seq - 1) {
+        if !state.deferred && state.ops.front().is_some_and(|(seq, _)| reached >= seq - 1) {
             let (seq, op) = state.ops.pop_front().expect("just seen");
             self.set_want(&state);
             return Some(Work::Run(seq, op));

@@ -149,8 +149,8 @@ impl Sink for Edge {
         Ok(())
     }
 
-    fn target(&self) -> Option<HostRange> {
-        Some(self.0)
+    fn may_write(&self, range: HostRange) -> bool {
+        self.0.overlaps(range)
     }
 }
 

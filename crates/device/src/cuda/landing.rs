@@ -106,12 +106,9 @@ impl State {
     /// Whether the host has still to write a range of the program's memory: neither it nor the device may read it
     /// before, and nothing else may write it.
     pub(crate) fn lands_in(&self, range: HostRange) -> bool {
-        let overlaps = |other: HostRange| {
-            other.start < range.start.saturating_add(range.len) && range.start < other.start.saturating_add(other.len)
-        };
         self.landings.iter().any(|(_, landing)| match landing {
-            Landing::Small { sink, .. } => sink.target().is_some_and(overlaps),
-            Landing::Moved(_, target) => overlaps(*target),
+            Landing::Small { sink, .. } => sink.may_write(range),
+            Landing::Moved(_, target) => target.overlaps(range),
             // Finding out takes another stream's lock.
             Landing::Other(..) => true,
         })

@@ -1,8 +1,8 @@
 //! Taking events off the command lane, and what each of them does.
 
 use super::live::Live;
-use super::patience::Patience;
 use super::receiver::{Reply, Turn, Want};
+use accord_device::Patience;
 use accord_fabric::frame::FrameReader;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::wire::{self, Event};

@@ -69,7 +69,7 @@ impl Landings {
         self.lock().expect(transfer, dst, How::Small, before)
     }
 
-    /// Expects a small copy of what the program may have already.
+    /// Expects small variables that the program may have already, somewhere in `dst`.
     pub(super) fn changed(&self, transfer: TransferId, dst: HostRange, changed: Changed) {
         // It may write nothing, so that whatever comes before it has to.
         self.lock().expect(transfer, dst, How::Changed(changed), &[]);
@@ -179,27 +179,28 @@ impl Landings {
     /// When they are not what was asked for.
     pub(super) fn data(&self, transfer: TransferId, bytes: &[u8]) -> Result<()> {
         // None was cancelled.
-        let Some((mut table, mut landing)) = self.after_those_before(transfer) else { return Ok(()) };
-        let fits = landing.dst.len == bytes.len();
-        let wanted = match &mut landing.how {
-            How::Small if fits => Ok(true),
-            How::Changed(changed) if fits => changed.wanted(bytes),
-            How::Compared(unchanged) if fits => unchanged.compare(bytes).map(|()| false),
+        let Some((mut table, landing)) = self.after_those_before(transfer) else { return Ok(()) };
+        let Landing { dst, leave, how, .. } = landing;
+        let write = |dst: HostRange, bytes: &[u8]| {
+            for piece in pieces(dst, &leave).iter().filter(|piece| piece.write) {
+                let from = &bytes[piece.range.start - dst.start..][..piece.range.len];
+                host_copy::with_bytes_mut(piece.range, |place| place.copy_from_slice(from));
+            }
+        };
+        let fits = |len: usize| len == bytes.len();
+        let landed = match how {
+            How::Small if fits(dst.len) => {
+                write(dst, bytes);
+                Ok(())
+            }
+            How::Changed(changed) if fits(changed.len()) => changed.land(bytes, write),
+            How::Compared(mut unchanged) if fits(dst.len) => unchanged.compare(bytes),
             _ => {
                 let cause = "the peer broke the protocol: a copy of another size came";
                 return Err(Error::new(ErrorCode::DeviceUnavailable, cause));
             }
         };
-        let wanted = wanted.unwrap_or_else(|error| {
-            table.failed.insert(transfer, error);
-            false
-        });
-        if wanted {
-            for piece in pieces(landing.dst, &landing.leave).iter().filter(|piece| piece.write) {
-                let from = &bytes[piece.range.start - landing.dst.start..][..piece.range.len];
-                host_copy::with_bytes_mut(piece.range, |place| place.copy_from_slice(from));
-            }
-        }
+        table.failed.extend(landed.err().map(|error| (transfer, error)));
         self.release(table);
         Ok(())
     }

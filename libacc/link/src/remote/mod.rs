@@ -20,7 +20,6 @@ mod link;
 mod live;
 mod neighbors;
 mod outs;
-mod patience;
 mod port;
 mod receiver;
 mod sender;

@@ -9,7 +9,7 @@ use crate::local::ONE_THREAD;
 use accord_device::cpu;
 use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::wire::{self, Command, Position};
-use accord_runtime::ports::{Port, ReadWhen};
+use accord_runtime::ports::{Part, Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
     HostRange, ImageRef, LaunchDims, QueueId, Result, Seq, TransferId,
@@ -159,20 +159,20 @@ impl RemotePort {
         Ok(())
     }
 
-    /// Asks for the bytes of `dst`. `expect` says how they come, is told which copies to the same memory come first, and
+    /// Asks for `len` bytes, which go to places in `dst`. `expect` says how they come, is told which copies to the same memory come first, and
     /// returns those that write nothing any more.
     fn bring(
         &self,
         queue: QueueId,
         src: DevicePtr,
-        dst: HostRange,
+        (len, dst): (usize, HostRange),
         expect: impl FnOnce(&Live, TransferId, &[TransferId]) -> Vec<TransferId>,
     ) -> Result<()> {
-        if dst.len == 0 {
+        if len == 0 {
             return Ok(());
         }
         let live = self.live()?;
-        let (transfer, len) = (live.spec.transfer(), dst.len as u64);
+        let (transfer, len) = (live.spec.transfer(), len as u64);
         let mut core = live.core_with_credit()?;
         let state = core.device(self.device())?.queue(queue)?;
         let before: Vec<_> = state.outs.writing(dst).collect();
@@ -277,7 +277,7 @@ impl Port for RemotePort {
     }
 
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
-        self.bring(queue, src, dst, |live, transfer, before| {
+        self.bring(queue, src, (dst.len, dst), |live, transfer, before| {
             if dst.len <= PAYLOAD_MAX {
                 live.landings.small(transfer, dst, before)
             } else {
@@ -286,16 +286,17 @@ impl Port for RemotePort {
         })
     }
 
-    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, dst: HostRange, unless: &[u8]) -> Result<()> {
-        let changed = Changed::new(dst, unless);
-        self.bring(queue, src, dst, |live, transfer, _| {
-            live.landings.changed(transfer, dst, changed);
+    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, sent: &[u8], parts: &[Part]) -> Result<()> {
+        let changed = Changed::new(sent, parts);
+        let range = changed.range();
+        self.bring(queue, src, (sent.len(), range), |live, transfer, _| {
+            live.landings.changed(transfer, range, changed);
             Vec::new()
         })
     }
 
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
-        self.bring(queue, src, with, |live, transfer, _| {
+        self.bring(queue, src, (with.len, with), |live, transfer, _| {
             live.landings.compare(transfer, with, &live.inbox);
             Vec::new()
         })

@@ -11,14 +11,15 @@ use super::map::{Mapping, Mode, Stop};
 use crate::device::State;
 use crate::memory::Purpose;
 use crate::plan::Step;
+use crate::ports::Part;
 use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId};
 
 /// Largest value that is treated so: scalars, complex and extended ones included.
-pub(crate) const ECHO_BYTES_MAX: usize = 32;
+const ECHO_BYTES_MAX: usize = 32;
 
 /// A value as the program had it.
-pub(crate) type Value = [u8; ECHO_BYTES_MAX];
+type Value = [u8; ECHO_BYTES_MAX];
 
 /// A variable's place on the device for one queue.
 #[derive(Clone, Debug)]
@@ -129,7 +130,10 @@ impl Mapping<'_, '_> {
             } else if fresh || set {
                 self.plan.bytes(device, &value[..range.len]);
             }
-            self.plan.after.push(Step::OutChanged { src: device, dst: range, unless: value });
+            let at = self.plan.bytes.len();
+            self.plan.bytes.extend_from_slice(&value[..range.len]);
+            self.plan.parts.push(Part { at: 0, dst: range });
+            self.plan.brings_back(device, at, 1);
         }
     }
 }

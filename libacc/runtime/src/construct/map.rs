@@ -85,6 +85,7 @@ impl Mapping<'_, '_> {
             i = self.pointer_entry(i, self.kind(i)?)?;
         }
         self.use_device()?;
+        self.send_together()?;
         self.send_echoes();
         self.settle_if_silent();
         Ok(())
@@ -164,6 +165,10 @@ impl Mapping<'_, '_> {
                     }
                     if let Some(found) = self.kernels_pointee(i, range)? {
                         return self.point(i, found);
+                    }
+                    if self.goes_along(range.len) {
+                        self.take_along(i, range);
+                        return Ok(());
                     }
                     if self.echoes(range.len) {
                         return self.echo(i, range);
@@ -254,7 +259,7 @@ impl Mapping<'_, '_> {
             if start < end
                 && range.start < start.saturating_add(size)
                 && matches!(self.kind(j)?, Kind::Data(_))
-                && size > PRIVATE_MAX
+                && (size > PRIVATE_MAX || data.copy_out)
             {
                 return Ok(false);
             }

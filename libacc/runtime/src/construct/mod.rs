@@ -16,11 +16,12 @@ mod pointer;
 mod private;
 mod reading;
 mod tags;
+mod together;
 mod unmapped;
 mod update;
 mod wait;
 
-pub(crate) use echo::{ECHO_BYTES_MAX, Echo};
+pub(crate) use echo::Echo;
 pub(crate) use enter::Entering;
 pub(crate) use kind::{Absent, Data};
 pub(crate) use leave::Leaving;
@@ -80,6 +81,8 @@ pub(crate) struct Region {
     pub(crate) cells: Vec<Entry>,
     /// Small variables that are copied both ways.
     pub(crate) echoes: Vec<echo::Use>,
+    /// Those that travel together.
+    pub(crate) together: together::Together,
     /// Pointers to memory that is not present.
     pub(crate) strays: Vec<Stray>,
 }
@@ -113,6 +116,7 @@ impl Region {
         self.temporaries.clear();
         self.cells.clear();
         self.echoes.clear();
+        self.together.clear();
         self.strays.clear();
     }
 }

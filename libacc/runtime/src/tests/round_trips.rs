@@ -182,3 +182,70 @@ fn a_compute_construct_with_data_costs_one_round_trip_in_all() {
     let spent = cost(&mut w, |w| launch(w, &list, ASYNC_1));
     assert_eq!(spent, Counts { round_trips: 0, ..expected });
 }
+
+/// Local variables, not neighbours.
+fn scalars(count: usize) -> Vec<One> {
+    (0..count).map(|n| (FORCE_TOFROM, [4, 8, 16][n % 3], A + 48 * n)).collect()
+}
+
+#[test]
+fn scalars_of_a_synchronous_region_travel_together() {
+    let mut w = world();
+    w.kernel(REGION, |k| {
+        let last = k.slots[14];
+        k.write(last, &[7; 16]);
+    });
+    for count in [1, 15] {
+        let mut list = scalars(count);
+        list.resize(15, (FORCE_PRESENT, LARGE, B));
+        launch(&mut w, &list, NO_TAGS);
+        let all = Counts { commands: 3, stores: 1, launches: 1, copies_out: 1, round_trips: 1, ..Counts::default() };
+        assert_eq!(cost(&mut w, |w| launch(w, &list, NO_TAGS)), all, "{count} scalars");
+    }
+}
+
+#[test]
+fn what_does_not_fit_travels_by_itself_and_all_come_back() {
+    let mut w = world();
+    let list: Vec<One> = (0..40).map(|n| (TOFROM, 250, A + 256 * n)).collect();
+    w.kernel(REGION, |k| {
+        for (n, slot) in (0..).zip(k.slots.clone()) {
+            assert_eq!(slot % 16, 0);
+            let old = k.read(slot, 250);
+            k.write(slot + 249, &[old[0] + n]);
+        }
+    });
+    (0..40).for_each(|n| w.put(A + 256 * usize::from(n), &[n; 250]));
+    launch(&mut w, &list, NO_TAGS);
+    for n in 0..40u8 {
+        let now = w.get(A + 256 * usize::from(n), 250);
+        assert_eq!((now[0], now[248], now[249]), (n, n, 2 * n));
+    }
+    let counts = w.fake().counts();
+    assert!(counts.stores > 1 && counts.copies_out > 2, "some of them had to");
+}
+
+#[test]
+fn overlapping_variables_are_one_in_the_region() {
+    let mut w = world();
+    w.put(A, &[1; 16]);
+    w.kernel(REGION, |k| {
+        let (whole, part) = (k.slots[0], k.slots[1]);
+        assert_eq!(part, whole + 4);
+        k.write(part, &[9; 4]);
+    });
+    launch(&mut w, &[(TOFROM, 16, A), (TOFROM, 4, A + 4)], NO_TAGS);
+    assert_eq!(w.get(A, 16), [1, 1, 1, 1, 9, 9, 9, 9, 1, 1, 1, 1, 1, 1, 1, 1]);
+}
+
+#[test]
+fn only_what_a_region_has_changed_is_written() {
+    let mut w = world();
+    w.put(A, &[1; 64]);
+    let constant = accord_types::HostRange { start: A, len: 8 };
+    w.ram.constants.lock().unwrap().push((constant, crate::ports::Landing::Constant));
+    w.kernel(REGION, |k| k.write(k.slots[1], &[2; 8]));
+    launch(&mut w, &[(FORCE_TOFROM, 8, A), (FORCE_TOFROM, 8, A + 16), (FORCE_TOFROM, 8, A + 32)], NO_TAGS);
+    assert_eq!(w.get(A + 16, 8), [2; 8]);
+    assert_eq!(w.get(A + 24, 24), [1; 24]);
+}

@@ -4,10 +4,11 @@ use super::{crash, flush};
 use crate::cpu::futex;
 use crate::cpu::layout::{Control, TraceEntry, now_ns};
 use crate::cpu::ring::{self, COPY, LAUNCH, Record, STORE, WAIT};
+use crate::patience::{Looked, Patience, look};
 use accord_types::ArgBlock;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A sleeper looks around at least this often: a lost wake-up must never be a hang.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
@@ -68,13 +69,15 @@ pub(super) fn start(control: Control, index: u32, slots: Arc<Slots>) -> Result<(
 
 fn run(control: Control, index: u32, slots: &Slots) -> ! {
     let shared = control.stream(index);
+    let mut patience = Patience::new(control.header().cores.load(Ordering::Relaxed) as usize);
     loop {
         let Some((record, payload)) = ring::peek(&control, index) else {
-            sleep(&control, index, || shared.head.load(Ordering::Acquire) != shared.tail.load(Ordering::Relaxed));
+            let more = || shared.head.load(Ordering::Acquire) != shared.tail.load(Ordering::Relaxed);
+            wait(&control, index, &mut patience, more);
             continue;
         };
         while shared.owner_done.load(Ordering::Acquire) < record.after {
-            sleep(&control, index, || shared.owner_done.load(Ordering::Acquire) >= record.after);
+            wait(&control, index, &mut patience, || shared.owner_done.load(Ordering::Acquire) >= record.after);
         }
         if shared.poisoned.load(Ordering::Acquire) == 0 {
             perform(&control, index, slots, &record, payload);
@@ -168,6 +171,24 @@ fn wait_for(control: &Control, other: u32, seq: u64) {
         futex::wait(&header.cross_bell, bell, Some(LOOK_AROUND));
     }
     header.cross_waiters.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Waits for the owner until `ready`, or a bell that rings for something else: looks for a while before it sleeps.
+fn wait(control: &Control, index: u32, patience: &mut Patience, ready: impl Fn() -> bool) {
+    let (start, limit) = (Instant::now(), patience.limit());
+    if limit.is_zero() {
+        sleep(control, index, ready);
+    } else {
+        match look(limit, &ready) {
+            Looked::Ready => {}
+            Looked::Late => sleep(control, index, ready),
+            Looked::Crowded => {
+                patience.crowded();
+                sleep(control, index, ready);
+            }
+        }
+    }
+    patience.waited(start.elapsed());
 }
 
 /// Sleeps until the owner rings, unless `ready` already.
