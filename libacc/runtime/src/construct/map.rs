@@ -167,8 +167,7 @@ impl Mapping<'_, '_> {
                         return self.point(i, found);
                     }
                     if self.goes_along(range.len) {
-                        self.take_along(i, range);
-                        return Ok(());
+                        return self.take_along(i, range);
                     }
                     if self.echoes(range.len) {
                         return self.echo(i, range);

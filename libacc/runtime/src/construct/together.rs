@@ -41,13 +41,15 @@ impl Mapping<'_, '_> {
     }
 
     /// Entry `i` does.
-    pub(super) fn take_along(&mut self, i: usize, range: HostRange) {
+    pub(super) fn take_along(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
+        self.before_reading(range)?;
         let together = &mut self.region.together;
         let align = 1usize << (self.entries.kinds[i] >> 8).min(8);
         let at = together.values.len().next_multiple_of(align.clamp(ALIGN_MIN, ALIGN_MAX));
         together.values.resize(at + range.len, 0);
         self.host.read(range.start, &mut together.values[at..]);
         together.parts.push((Part { at, dst: range }, i));
+        Ok(())
     }
 
     /// All entries were looked at: makes room for those that travel together, and says how they come back.
