@@ -90,6 +90,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE.json")]
     pub(crate) trace: Option<PathBuf>,
 
+    /// Print where the program spent its time when it ends; with FILE into that file (%r is the rank). The same as ACCORD_TIME.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(crate) time: Option<String>,
+
+    /// With --time: as JSON.
+    #[arg(long, requires = "time")]
+    pub(crate) json: bool,
+
     /// Hosts of a local cluster are loopback addresses, also where network namespaces can be had.
     #[arg(long, requires = "local_cluster")]
     pub(crate) loopback: bool,
@@ -136,6 +144,19 @@ pub(crate) struct LintArgs {
     /// For programs.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl RunArgs {
+    /// What ACCORD_TIME is set to; none leaves it as it is.
+    pub(crate) fn time_setting(&self) -> Option<String> {
+        let file = self.time.as_ref()?;
+        Some(match (file.as_str(), self.json) {
+            ("", false) => "1".into(),
+            ("", true) => "json".into(),
+            (file, true) if !file.ends_with(".json") => format!("{file}.json"),
+            (file, _) => file.into(),
+        })
+    }
 }
 
 /// `accord info`.

@@ -9,7 +9,7 @@ use crate::trace::Tracer;
 use crate::{cluster, images, prof, report, settings, source, thread};
 use accord_runtime::Runtime;
 use accord_runtime::ports::Port;
-use accord_types::{DeviceKind, Error, Result};
+use accord_types::{DeviceKind, Error, Result, SpanSink};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use std::sync::{Arc, Once, mpsc};
@@ -111,7 +111,7 @@ fn create() -> Result<&'static Session> {
     let runtime_settings = settings::runtime()?;
     let tracer = Tracer::from_settings();
     let kernels = Arc::new(Kernels::default());
-    let cluster = cluster::connect(tracer.as_ref().map(Tracer::sink), &kernels)?;
+    let cluster = cluster::connect(spans_to(tracer.as_ref()), &kernels)?;
     let ports = cluster.ports().to_vec();
     if ports.iter().any(|port| port.info().kind == DeviceKind::Cuda) {
         kernels.want();
@@ -125,13 +125,22 @@ fn create() -> Result<&'static Session> {
         // SAFETY: has no preconditions.
         process: unsafe { libc::getpid() },
     }));
-    prof::watch(&session.runtime, &session.ports, Box::new(ProgramMemory::new(names_from)));
+    prof::watch(&session.runtime, &session.ports, Box::new(ProgramMemory::new(names_from)))?;
     SESSION.store(session, Ordering::Release);
     if !settings::is_without_devices() {
         prof::load_libraries();
         prof::load_program_libraries();
     }
     Ok(session)
+}
+
+/// Where devices report to: the trace, the times, both or nowhere.
+fn spans_to(tracer: Option<&Tracer>) -> Option<Arc<dyn SpanSink>> {
+    let times = if settings::is_without_devices() { None } else { prof::times::sink() };
+    match (tracer.map(Tracer::sink), times) {
+        (Some(trace), Some(times)) => Some(Arc::new(prof::times::Both(trace, times))),
+        (trace, times) => trace.or(times),
+    }
 }
 
 /// A child of `fork` has none of its parent's threads and must not use its sockets: it forgets

@@ -93,10 +93,17 @@ fn finish(message: &'static str, tellers: *mut errors::Records) -> ! {
     end()
 }
 
-/// Prints `text`, which is whole lines, with one write.
+/// Prints `text`, which is whole lines, with one write where the system takes it so.
 pub(crate) fn print(text: &str) {
-    // SAFETY: the buffer is valid for its length. A failed write has nobody to be reported to.
-    unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+    let mut left = text.as_bytes();
+    while !left.is_empty() {
+        // SAFETY: the buffer is valid for its length. A failed write has nobody to be reported to.
+        let written = unsafe { libc::write(libc::STDERR_FILENO, left.as_ptr().cast(), left.len()) };
+        match usize::try_from(written) {
+            Ok(written) if written > 0 => left = &left[written.min(left.len())..],
+            _ => return,
+        }
+    }
 }
 
 /// Makes panics of any of this library's threads print one line. The program's own Rust code has

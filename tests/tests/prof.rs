@@ -1,6 +1,6 @@
 //! Profiling libraries as users bring them: preloaded, by variables, linked (OpenACC 3.3, 5.3).
 
-use accord_tests::{Compiled, Job, Language, Program, Tool, Variant, compile, libacc, repository_file, tool};
+use accord_tests::{Compiled, Job, Language, Optimize, Program, Tool, Variant, compile, libacc, repository_file, tool};
 use std::path::Path;
 
 /// What the library of the tests says at the end of the program.
@@ -77,7 +77,8 @@ fn a_library_that_is_not_there_is_told_and_the_program_runs() {
 /// Lines of a program under the tracing library, in this process and on another host.
 fn traced(language: Language, path: &str) -> [String; 2] {
     let program = Program::read(repository_file(path), language).unwrap();
-    let compiled = compile(&program, Variant::PLAIN).unwrap();
+    // Optimized code may have a pointer nowhere.
+    let compiled = compile(&program, Variant { optimize: Optimize::No, ..Variant::PLAIN }).unwrap();
     let plugin = compiled.plugin.clone().unwrap();
     let trace = |job: Job| job.env("ACC_PROFLIB", &plugin).run().unwrap().success().unwrap().stdout;
     let cluster = ["--local-cluster", "2x1", "--loopback"];
@@ -105,4 +106,123 @@ fn a_cxx_program_is_traced_by_a_c_library() {
         assert!(output.lines().any(|line| line.starts_with("upload values prof_traced.cpp:15")), "{output}");
     }
     assert!(remote.contains("device 1 of ") && remote.contains("remote"), "{remote}");
+}
+
+/// One program's report as text and as JSON, in this process and on another host.
+fn times(language: Language, path: &str) -> Vec<(String, serde_json::Value)> {
+    let program = Program::read(repository_file(path), language).unwrap();
+    let compiled = compile(&program, Variant::PLAIN).unwrap();
+    let cluster: &[&str] = &["--local-cluster", "2x1", "--loopback"];
+    [(&[] as &[&str], "0"), (cluster, "1")]
+        .iter()
+        .map(|(cluster, device)| {
+            let report = |format: &[&str]| {
+                let options: Vec<&str> = cluster.iter().chain(format).copied().collect();
+                run(&compiled, &options).env("ACC_DEVICE_NUM", device).run().unwrap().success().unwrap().stderr
+            };
+            let json = report(&["--time", "--json"]);
+            let json = json.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{json}")).to_owned();
+            (report(&["--time"]), serde_json::from_str(&json).unwrap())
+        })
+        .collect()
+}
+
+fn place<'a>(times: &'a serde_json::Value, construct: &str) -> &'a serde_json::Value {
+    let places = times["places"].as_array().unwrap();
+    places.iter().find(|place| place["construct"] == construct).unwrap_or_else(|| panic!("{times:#}"))
+}
+
+#[test]
+fn times_of_a_c_program_name_places_counts_and_bytes() {
+    for (n, (text, json)) in times(Language::C, "tests/programs/c/prof_timed.c").into_iter().enumerate() {
+        assert!(
+            text.contains("Accord times: ")
+                && text.contains("prof_timed.c:17")
+                && text.contains(", step: compute construct"),
+            "{text}"
+        );
+        let region = place(&json, "compute construct");
+        assert_eq!(region["line"], 17);
+        assert_eq!(region["function"], "step");
+        assert!(region["file"].as_str().unwrap().ends_with("prof_timed.c"));
+        assert_eq!(region["device"], n);
+        assert_eq!(region["elapsed"]["count"], 5);
+        let launches = &region["launches"][0];
+        assert!(launches["kernel"].as_str().unwrap().contains("step"), "{json:#}");
+        assert_eq!((&launches["count"], &launches["gangs"]), (&5.into(), &1.into()));
+        // By the device's clock: each of them is known, and took some time.
+        assert_eq!(launches["on_device"]["count"], 5, "{json:#}");
+        let times = |name: &str| launches["on_device"][name].as_u64().unwrap();
+        assert!(
+            times("min_ns") > 0 && times("min_ns") <= times("average_ns") && times("average_ns") <= times("max_ns")
+        );
+        assert!(times("max_ns") <= times("total_ns") && times("total_ns") <= json["wall_ns"].as_u64().unwrap());
+        assert_eq!(place(&json, "update")["copies_out"], serde_json::json!({"count": 5, "bytes": 5 * 4000}));
+        let data = json["places"].as_array().unwrap().iter().filter(|place| place["construct"] == "data construct");
+        let uploaded: u64 = data.map(|place| place["copies_in"]["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(uploaded, 4000);
+        let device = &json["devices"][0];
+        assert_eq!(device["remote"], n == 1);
+        assert_eq!((&device["launches"]["count"], &device["copies_out"]["bytes"]), (&5.into(), &20_000.into()));
+    }
+}
+
+#[test]
+fn times_of_a_fortran_program_name_its_lines() {
+    for (text, json) in times(Language::Fortran, "tests/programs/fortran/prof_traced.f90") {
+        assert!(text.contains("prof_traced.f90:19") && text.contains(", step: compute construct"), "{text}");
+        let region = place(&json, "compute construct");
+        assert_eq!(region["line"], 19, "{json:#}");
+        // The array, and what the compiler passes beside it.
+        assert!(region["copies_in"]["bytes"].as_u64().unwrap() >= 4000, "{json:#}");
+    }
+}
+
+/// A report a rank, each with its rank in it.
+#[test]
+fn times_go_to_a_file_for_each_rank() {
+    let program = Program::read(repository_file("tests/programs/c/prof_timed.c"), Language::C).unwrap();
+    let compiled = compile(&program, Variant::PLAIN).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for rank in ["0", "1"] {
+        let job = run(&compiled, &[]).env("OMPI_COMM_WORLD_RANK", rank).env("OMPI_COMM_WORLD_SIZE", "2");
+        let finished = job.env("PGI_ACC_TIME", folder.path().join("times.%r.json")).run().unwrap().success().unwrap();
+        assert!(!finished.stderr.contains("Accord times"), "{}", finished.report());
+    }
+    for rank in [0, 1] {
+        let text = std::fs::read_to_string(folder.path().join(format!("times.{rank}.json"))).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["rank"], rank);
+    }
+}
+
+#[test]
+fn notices_are_told_by_their_bits_and_by_every_name() {
+    let program = Program::read(repository_file("tests/programs/c/prof_timed.c"), Language::C).unwrap();
+    let compiled = compile(&program, Variant::PLAIN).unwrap();
+    let notices = |name: &str, bits: &str| {
+        let finished = run(&compiled, &[]).env(name, bits).run().unwrap().success().unwrap();
+        finished.stderr.lines().filter(|line| line.starts_with("accord: ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let launches = notices("PGI_ACC_NOTIFY", "1");
+    assert_eq!(launches.len(), 5, "{launches:?}");
+    assert!(launches.iter().all(|line| line.contains("launch") && line.contains("function=step line=17")));
+    let copies = notices("NVCOMPILER_ACC_NOTIFY", "2");
+    assert_eq!(
+        copies.iter().filter(|line| line.contains("upload") && line.contains("variable=field bytes=4000")).count(),
+        1
+    );
+    assert_eq!(copies.iter().filter(|line| line.contains("download")).count(), 5, "{copies:?}");
+    assert_eq!(copies.len(), 6);
+    let waits = notices("NV_ACC_NOTIFY", "4");
+    assert!(waits.len() >= 5 && waits.iter().all(|line| line.contains("wait")), "{waits:?}");
+    let constructs = notices("ACCORD_NOTIFY", "8");
+    assert_eq!(constructs.iter().filter(|line| line.contains(": enter compute construct")).count(), 5);
+    let data = notices("ACCORD_NOTIFY", "16");
+    for what in ["alloc", "create", "delete", "free"] {
+        assert_eq!(data.iter().filter(|line| line.contains(&format!("accord: {what} "))).count(), 1, "{data:?}");
+    }
+    assert!(notices("ACCORD_NOTIFY", "0").is_empty());
+    let finished = run(&compiled, &[]).env("PGI_ACC_NOTIFY", "yes").run().unwrap();
+    assert!(finished.code() == 1 && finished.stderr.contains("PGI_ACC_NOTIFY is \"yes\""), "{}", finished.report());
 }

@@ -45,6 +45,9 @@ fn become_program(args: &RunArgs) -> Failure {
     };
     let mut command = Command::new(program);
     command.args(rest).env(settings::LIBACC.name, libacc);
+    if let Some(time) = args.time_setting() {
+        command.env(settings::TIME.name, time);
+    }
     if args.np.is_none() {
         command.env("LD_PRELOAD", preload);
     }
@@ -73,7 +76,9 @@ fn supervised(args: &RunArgs) -> Result<u8> {
         }
     }
     let own = std::env::current_exe().map_err(|error| Failure::system("can't find the accord program", error))?;
+    let time = args.time_setting().map(|time| (settings::TIME.name, time));
     let child = Command::new(own)
+        .envs(time)
         .arg("__supervise")
         .arg("--dir")
         .arg(dir.path())

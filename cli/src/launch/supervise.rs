@@ -75,6 +75,12 @@ impl Supervisor<'_> {
                 environment.extend(cluster::start(self, signals, hosts, &devices, libacc)?);
             }
         }
+        // Ranks on other hosts get what is named here only.
+        for setting in [settings::TIME, settings::NOTIFY] {
+            if let Some((_, value)) = setting.find(|name| std::env::var(name).ok()) {
+                environment.push((setting.name, value.into()));
+            }
+        }
         let traces = self.args.dir.join("traces");
         if run.timeline.is_some() || run.trace.is_some() {
             std::fs::create_dir(&traces).map_err(|error| Failure::system("can't make a directory", error))?;

@@ -10,6 +10,7 @@ mod chrome;
 mod collector;
 pub mod log;
 pub mod timeline;
+pub mod times;
 mod trace;
 
 pub use chrome::{read, write};

@@ -138,6 +138,14 @@ settings! {
     /// The type under which CPU devices appear.
     EMULATE = "ACCORD_EMULATE", "", "nvidia", [],
         "Presents the CPU devices as devices of this type, for programs that name it.";
+    /// Notices.
+    NOTIFY = "ACCORD_NOTIFY", "0", "sum of 1, 2, 4, 8, 16",
+        ["NVCOMPILER_ACC_NOTIFY", "PGI_ACC_NOTIFY", "NV_ACC_NOTIFY"],
+        "Prints a line for each launch (1), copy (2), wait (4), construct (8), or creation and deletion of data (16).";
+    /// Times.
+    TIME = "ACCORD_TIME", "0", "0|1|json|path; %r = rank, %p = process id",
+        ["NVCOMPILER_ACC_TIME", "PGI_ACC_TIME", "NV_ACC_TIME"],
+        "Prints when the program ends where it spent its time: 1 as text, json as JSON, both on standard error, or into a file (JSON if it is named .json).";
     /// Trace output.
     TRACE = "ACCORD_TRACE", "", "path; %r = rank, %p = process id", [],
         "Writes a trace of launches and copies (Chrome trace format) when the program ends.";

@@ -1,7 +1,7 @@
 //! Who listens to what (OpenACC 3.3, 5.3 and 5.4).
 
-use super::info::{Event, Records};
-use super::place;
+use super::info::{Event, Records, is_data};
+use super::{place, times};
 use crate::raw_lock::Locked;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -58,6 +58,9 @@ static LISTENERS: Locked<Listeners> = Locked::new(Listeners {
 /// Whether anybody listens to anything: all that a program without a tool pays for.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
+/// Whether somebody listens to events of data who may want the names of variables, which cost time to find.
+static WANTS_VARIABLES: AtomicBool = AtomicBool::new(false);
+
 thread_local! {
     static THREAD_ENABLED: Cell<bool> = const { Cell::new(true) };
 }
@@ -65,6 +68,22 @@ thread_local! {
 /// Whether events have to be raised.
 pub(crate) fn active() -> bool {
     ACTIVE.load(Ordering::Relaxed) && THREAD_ENABLED.get()
+}
+
+/// See [`WANTS_VARIABLES`].
+pub(super) fn wants_variables() -> bool {
+    WANTS_VARIABLES.load(Ordering::Relaxed)
+}
+
+impl Listeners {
+    /// To be called after a change.
+    fn note(&self) {
+        let any = self.events.iter().any(|entries| !entries.is_empty());
+        ACTIVE.store(any, Ordering::Relaxed);
+        let data = (1..).zip(self.events.iter().skip(1)).filter(|(number, _)| is_data(*number));
+        let wants = data.flat_map(|(_, entries)| entries).any(|entry| !times::is_own(entry.callback));
+        WANTS_VARIABLES.store(wants, Ordering::Relaxed);
+    }
 }
 
 /// `acc_prof_register`. What has no meaning is ignored, as GCC's runtime does.
@@ -83,7 +102,7 @@ pub(crate) fn register(event: i32, callback: Callback, kind: Kind) {
                     Some(entry) => entry.registrations += 1,
                     None => entries.push(Entry { callback, registrations: 1, enabled: true, serial }),
                 }
-                ACTIVE.store(true, Ordering::Relaxed);
+                listeners.note();
             });
         }
     }
@@ -105,8 +124,7 @@ pub(crate) fn unregister(event: i32, callback: Callback, kind: Kind) {
                         entries.remove(at);
                     }
                 }
-                let left = listeners.events.iter().any(|entries| !entries.is_empty());
-                ACTIVE.store(left, Ordering::Relaxed);
+                listeners.note();
             });
         }
     }

@@ -59,7 +59,8 @@ fn event_info(event: Event, notice: &Notice, site: Option<&'static Site>) -> Eve
         | Happening::Free
         | Happening::UploadStart
         | Happening::DownloadStart => {
-            let name = site.and_then(|site| site.variable(notice.host, notice.bytes));
+            let named = site.filter(|_| callbacks::wants_variables());
+            let name = named.and_then(|site| site.variable(notice.host, notice.bytes));
             info.data(name, notice.bytes, notice.host, notice.address)
         }
         Happening::DeviceInitStart | Happening::DeviceShutdownStart if asked_for() => info,

@@ -76,15 +76,38 @@ pub(crate) enum Construct {
     RuntimeApi = 15,
 }
 
+impl Construct {
+    /// A construct's number in words, for people.
+    pub(super) fn words(raw: i32) -> &'static str {
+        match raw {
+            0 => "compute construct",
+            3 => "data construct",
+            4 => "enter data",
+            5 => "exit data",
+            6 => "host_data construct",
+            8 => "declare",
+            12 => "update",
+            14 => "wait",
+            _ => "runtime routine",
+        }
+    }
+}
+
 /// `_OPENACC` of the compilers whose layout this is.
 const VERSION: i32 = 201_711;
 /// An unknown number.
 pub(super) const UNKNOWN: i32 = -1;
 
+/// Events with the record of data events.
+pub(super) fn is_data(event: i32) -> bool {
+    use Event::{Create, DownloadEnd, Free, UploadStart};
+    (Create as i32..=Free as i32).contains(&event) || (UploadStart as i32..=DownloadEnd as i32).contains(&event)
+}
+
 /// `acc_prof_info`.
 #[repr(C)]
 pub(crate) struct ProfInfo {
-    event_type: i32,
+    pub(super) event_type: i32,
     valid_bytes: i32,
     version: i32,
     device_type: i32,
@@ -92,15 +115,33 @@ pub(crate) struct ProfInfo {
     thread_id: i32,
     async_: i64,
     async_queue: i64,
-    src_file: *const c_char,
-    func_name: *const c_char,
-    line_no: i32,
-    end_line_no: i32,
+    pub(super) src_file: *const c_char,
+    pub(super) func_name: *const c_char,
+    pub(super) line_no: i32,
+    pub(super) end_line_no: i32,
     func_line_no: i32,
     func_end_line_no: i32,
 }
 
 impl ProfInfo {
+    /// It starts something that has an end.
+    pub(super) fn is_start(&self) -> bool {
+        !self.is_end() && !(Event::RuntimeShutdown as i32..=Event::Free as i32).contains(&self.event_type)
+    }
+
+    /// It ends something.
+    pub(super) fn is_end(&self) -> bool {
+        use Event::{DeviceInitStart, DeviceShutdownEnd, EnterDataStart, WaitEnd};
+        let odd = self.event_type % 2 != 0;
+        (DeviceInitStart as i32..=DeviceShutdownEnd as i32).contains(&self.event_type) && !odd
+            || (EnterDataStart as i32..=WaitEnd as i32).contains(&self.event_type) && odd
+    }
+
+    /// It has the data events' record.
+    pub(super) fn is_data(&self) -> bool {
+        is_data(self.event_type)
+    }
+
     fn new(event: Event, kind: i32, num: i32, async_: i32, queue: i32, site: Option<&'static Site>) -> Self {
         Self {
             event_type: event as i32,
@@ -126,10 +167,10 @@ impl ProfInfo {
 pub(crate) struct EventInfo {
     event_type: i32,
     valid_bytes: i32,
-    parent_construct: i32,
-    implicit: i32,
+    pub(super) parent_construct: i32,
+    pub(super) implicit: i32,
     tool_info: *mut c_void,
-    rest: [u64; 4],
+    pub(super) rest: [u64; 4],
 }
 
 impl EventInfo {

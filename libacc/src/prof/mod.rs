@@ -9,9 +9,12 @@ pub(crate) mod errors;
 mod info;
 mod kernels;
 mod library;
+mod notify;
 mod place;
 mod regions;
 mod site;
+pub(crate) mod times;
+mod told;
 
 pub(crate) use callbacks::{Kind, active, register, unregister};
 pub(crate) use info::{Construct, Event};
@@ -51,11 +54,22 @@ thread_local! {
 static HOST: OnceLock<Box<dyn HostMemory>> = OnceLock::new();
 
 /// Lets tools see what happens on the devices of `runtime`, which are behind `ports`.
-pub(crate) fn watch(runtime: &Runtime, ports: &[Arc<dyn Port>], host: Box<dyn HostMemory>) {
+///
+/// # Errors
+/// `acc_error_invalid_argument` for settings without a meaning.
+pub(crate) fn watch(runtime: &Runtime, ports: &[Arc<dyn Port>], host: Box<dyn HostMemory>) -> Result<()> {
     // A forked child finds the same regions where its parent did.
     let _ = HOST.set(host);
     place::set_devices(ports);
     runtime.observe(Box::new(device_events::Tools));
+    if crate::settings::is_without_devices() {
+        return Ok(());
+    }
+    times::start(ports);
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    let mut started = Ok(());
+    ONCE.call_once(|| started = notify::start());
+    started
 }
 
 /// The construct that this thread is in.

@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub(crate) struct Place {
     valid_bytes: i32,
     /// The device's number over all types, as `accord info` shows it; -1 is the host.
-    device: i32,
+    pub(super) device: i32,
     /// Its number on its node.
     ordinal: i32,
     /// It is driven in another process.
     remote: i32,
     /// This process's rank; -1 without MPI.
-    rank: i32,
+    pub(super) rank: i32,
     /// The driver's number of a GPU, to which `device_handle` points.
     pub(super) cuda_device: i32,
     /// The queue; negative ones are GCC's `acc_async_*` values.
-    queue: i64,
+    pub(super) queue: i64,
     /// The node's name; null is the host.
     node: *const c_char,
     /// The device's product name; null is the host.
@@ -82,6 +82,12 @@ impl Place {
             node: known.map_or(null(), |known| known.node.as_ptr()),
             name: known.map_or(null(), |known| known.name.as_ptr()),
         }
+    }
+
+    /// The node's name; empty for the host.
+    pub(super) fn node_name(&self) -> &'static str {
+        let known = usize::try_from(self.device).ok().and_then(known);
+        known.and_then(|known| known.node.to_str().ok()).unwrap_or_default()
     }
 
     /// Whether the device is a GPU.

@@ -9,10 +9,14 @@ use accord_types::HostRange;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::ops::Range;
+use std::time::Duration;
 
 /// Most variables that are looked up for one place of the program. Each costs up to some milliseconds once,
 /// and a program that maps ever new memory at the same place is not to wait for all of them.
 const VARIABLES_MAX: usize = 64;
+
+/// Longest time that one name is looked for: somebody listens who may want it.
+const LOOK_MAX: Duration = Duration::from_secs(30);
 
 /// A place in the program that calls this library.
 pub(super) struct Site {
@@ -37,7 +41,7 @@ pub(super) fn current() -> Option<&'static Site> {
     if let Some(site) = SITES.with(|sites| sites.get(&code).copied()) {
         return Some(site);
     }
-    let place = source::apart(move || source::place(code)).flatten();
+    let place = source::apart_for(LOOK_MAX, move || source::place(code)).flatten();
     let text = |text: Option<&String>| text.and_then(|text| CString::new(text.as_str()).ok());
     let number = |line: Option<u32>| line.and_then(|line| i32::try_from(line).ok()).unwrap_or(UNKNOWN);
     let lines = place.as_ref().and_then(|place| place.function_lines);
@@ -70,7 +74,7 @@ impl Site {
         }
         let frames = source::frames();
         let range = HostRange { start: host, len: usize::try_from(bytes).unwrap_or(usize::MAX) };
-        let found = source::apart(move || source::variable(range, &frames)).flatten();
+        let found = source::apart_for(LOOK_MAX, move || source::variable(range, &frames)).flatten();
         let name = found.and_then(|variable| CString::new(variable.name).ok());
         let name = name.map(|name| -> &'static CStr { Box::leak(name.into_boxed_c_str()) });
         self.variables.with(|variables| *variables.entry(key).or_insert(name))
@@ -82,7 +86,7 @@ pub(super) fn end_of_region(function: usize) -> i32 {
     if let Some(line) = ENDS.with(|ends| ends.get(&function).copied()) {
         return line;
     }
-    let place = source::apart(move || source::place(function)).flatten();
+    let place = source::apart_for(LOOK_MAX, move || source::place(function)).flatten();
     let last = place.and_then(|place| i32::try_from(place.function_lines?.1).ok()).unwrap_or(UNKNOWN);
     ENDS.with(|ends| *ends.entry(function).or_insert(last))
 }

@@ -26,12 +26,17 @@ pub(crate) fn variable_at(address: usize) -> Option<Variable> {
 /// Looks on a thread of its own, so that neither a small stack nor debug information that is broken or endless keeps the message
 /// from coming; None where that takes longer than anybody waits.
 pub(crate) fn apart<R: Send + 'static>(look: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+    apart_for(LOOK_MAX, look)
+}
+
+/// The same for as long as `max`.
+pub(crate) fn apart_for<R: Send + 'static>(max: Duration, look: impl FnOnce() -> R + Send + 'static) -> Option<R> {
     let (done, found) = mpsc::sync_channel(1);
     let search = move || {
         let _ = done.send(look());
     };
     let started = std::thread::Builder::new().name("accord-source".into()).stack_size(STACK_BYTES).spawn(search);
-    started.ok().and_then(|_| found.recv_timeout(LOOK_MAX).ok())
+    started.ok().and_then(|_| found.recv_timeout(max).ok())
 }
 
 fn named(mut error: Error, frames: &[Frame]) -> (Error, Option<Arc<Place>>) {

@@ -15,7 +15,7 @@ mod message;
 mod stack;
 
 pub(crate) use accord_debuginfo::{Place, Variable};
-pub(crate) use message::{apart, explain, variable_at};
+pub(crate) use message::{apart, apart_for, explain, variable_at};
 pub(crate) use stack::caller;
 pub(crate) use stack::frames;
 

@@ -1,0 +1,149 @@
+//! Times of a program: what its constructs and devices did, added up, as text and as JSON.
+
+mod json;
+mod text;
+
+/// How often something happened, and how long it took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// How often.
+    pub count: u64,
+    /// Nanoseconds of all.
+    pub total_ns: u64,
+    /// Of the shortest.
+    pub min_ns: u64,
+    /// Of the longest.
+    pub max_ns: u64,
+}
+
+impl Tally {
+    /// It happened once more.
+    pub fn add(&mut self, ns: u64) {
+        self.min_ns = if self.count == 0 { ns } else { self.min_ns.min(ns) };
+        self.max_ns = self.max_ns.max(ns);
+        self.count += 1;
+        self.total_ns += ns;
+    }
+
+    /// Nanoseconds of one, on average.
+    pub fn average_ns(&self) -> u64 {
+        self.total_ns.checked_div(self.count).unwrap_or(0)
+    }
+}
+
+/// Copies between the program and a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Copies {
+    /// How many were put into a queue.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The launches of one region from one place.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Launches {
+    /// The region's function.
+    pub kernel: String,
+    /// How many.
+    pub count: u64,
+    /// Gangs, workers and vector length of the last one; 0 where only the device knows.
+    pub dims: [u64; 3],
+    /// Others had other dimensions.
+    pub dims_vary: bool,
+    /// How long the region ran on the device, by the device; it counts what the device has reported.
+    pub on_device: Tally,
+    /// Other places launch a region of the same name, and [`Launches::on_device`] is of all of them.
+    pub shared: bool,
+}
+
+/// What one place in the program did on one device.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PlaceTimes {
+    /// The source file; empty where it is not known.
+    pub file: String,
+    /// The function; likewise.
+    pub function: String,
+    /// The line, if it is known.
+    pub line: Option<u32>,
+    /// The construct's last line, if it is known.
+    pub end_line: Option<u32>,
+    /// The construct, in words.
+    pub construct: String,
+    /// Index into [`Times::devices`]; none is the host.
+    pub device: Option<usize>,
+    /// How often it was reached, and how long the program was in it.
+    pub elapsed: Tally,
+    /// What it launched.
+    pub launches: Vec<Launches>,
+    /// To the device.
+    pub copies_in: Copies,
+    /// From the device.
+    pub copies_out: Copies,
+    /// Waits of the program for the device there.
+    pub waits: Tally,
+}
+
+/// What one device did, by its own clock.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeviceTimes {
+    /// Its number in the program.
+    pub num: u32,
+    /// Its machine's name.
+    pub node: String,
+    /// Its product name.
+    pub name: String,
+    /// Another process drives it.
+    pub remote: bool,
+    /// Starts, by the program's clock.
+    pub starts: Tally,
+    /// Regions.
+    pub launches: Tally,
+    /// Copies from the program, and their bytes.
+    pub copies_in: (Tally, u64),
+    /// Copies to the program.
+    pub copies_out: (Tally, u64),
+    /// Copies within the device.
+    pub copies: (Tally, u64),
+    /// Copies to other devices.
+    pub pushes: (Tally, u64),
+    /// Copies from other devices.
+    pub arrivals: (Tally, u64),
+    /// Waits of the program for it, by the program's clock.
+    pub waits: Tally,
+}
+
+/// The times of one program (one rank).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Times {
+    /// The program's name.
+    pub program: String,
+    /// Its rank in an MPI job.
+    pub rank: Option<u32>,
+    /// From its first call to its end.
+    pub wall_ns: u64,
+    /// The devices that it used.
+    pub devices: Vec<DeviceTimes>,
+    /// What its constructs did.
+    pub places: Vec<PlaceTimes>,
+}
+
+impl Times {
+    /// For people.
+    pub fn text(&self) -> String {
+        text::of(self)
+    }
+
+    /// For programs: one JSON object and a newline. Times are nanoseconds.
+    pub fn json(&self) -> String {
+        json::of(self)
+    }
+
+    /// Puts places into the order of the source.
+    pub fn sort(&mut self) {
+        let key = |place: &PlaceTimes| {
+            (place.file.clone(), place.line, place.function.clone(), place.construct.clone(), place.device)
+        };
+        self.places.sort_by_key(key);
+    }
+}

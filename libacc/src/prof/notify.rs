@@ -1,0 +1,129 @@
+//! `ACCORD_NOTIFY`: one line on standard error for each thing that happens, as a tool of chapter 5.
+
+use super::callbacks::{self, Kind};
+use super::info::{Construct, Event};
+use super::told::Told;
+use crate::{report, settings};
+use accord_types::settings as names;
+use accord_types::{Error, ErrorCode, Result};
+use std::ffi::c_void;
+use std::fmt::Write;
+
+/// What is told, by the bits of the setting.
+const BITS: [(u32, &[Event]); 5] = [
+    (1, &[Event::LaunchStart]),
+    (2, &[Event::UploadStart, Event::DownloadStart]),
+    (4, &[Event::WaitStart]),
+    (
+        8,
+        &[
+            Event::ComputeStart,
+            Event::ComputeEnd,
+            Event::EnterDataStart,
+            Event::EnterDataEnd,
+            Event::ExitDataStart,
+            Event::ExitDataEnd,
+            Event::UpdateStart,
+            Event::UpdateEnd,
+        ],
+    ),
+    (16, &[Event::Create, Event::Delete, Event::Alloc, Event::Free]),
+];
+
+/// Starts to tell what the setting asks for.
+///
+/// # Errors
+/// `acc_error_invalid_argument` for a value that is no sum of bits.
+pub(super) fn start() -> Result<()> {
+    let Some((variable, text)) = settings::found(names::NOTIFY) else { return Ok(()) };
+    let all: u32 = BITS.iter().map(|(bit, _)| bit).sum();
+    let bits = text.trim().parse().ok().filter(|bits: &u32| *bits <= all).ok_or_else(|| {
+        Error::new(ErrorCode::InvalidArgument, format!("{variable} is \"{text}\", which is no number from 0 to {all}"))
+            .remedy("add up what you want to see: 1 launches, 2 copies, 4 waits, 8 constructs, 16 data")
+    })?;
+    for (bit, events) in BITS {
+        if bits & bit != 0 {
+            events
+                .iter()
+                .for_each(|event| callbacks::register(*event as i32, on_event as *const () as usize, Kind::Register));
+        }
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn on_event(prof: *mut c_void, event: *mut c_void, _api: *mut c_void) {
+    // SAFETY: the callback's own records.
+    unsafe { Told::with(prof, event, |told| report::print(&line(told))) };
+}
+
+fn line(told: Told<'_>) -> String {
+    let mut line = String::from("accord: ");
+    // Writing to a String can't fail.
+    let _ = write(told, &mut line);
+    line.push('\n');
+    line
+}
+
+fn write(told: Told<'_>, line: &mut String) -> std::fmt::Result {
+    if let Some(rank) = told.place.map(|place| place.rank).filter(|rank| *rank >= 0) {
+        write!(line, "[{rank}] ")?;
+    }
+    let implicit = if told.event.implicit != 0 { "implicit " } else { "" };
+    write!(line, "{implicit}{}", what(told))?;
+    let known = |text: &'static str| if text.is_empty() { "(unknown)" } else { text };
+    write!(line, "  file={} function={}", known(told.file()), known(told.function()))?;
+    if told.prof.line_no > 0 {
+        write!(line, " line={}", told.prof.line_no)?;
+    }
+    match told.place.filter(|place| place.device >= 0) {
+        Some(place) => {
+            write!(line, " device={} node={} queue={}", place.device, place.node_name(), queue(place.queue))?
+        }
+        None => write!(line, " host")?,
+    }
+    if told.is(Event::LaunchStart) {
+        let [gangs, workers, vector] = told.dims();
+        write!(line, " kernel={} num_gangs={gangs} num_workers={workers} vector_length={vector}", told.kernel())?;
+    } else if told.prof.is_data() {
+        write!(line, " variable={} bytes={}", known(told.variable()), told.bytes())?;
+    }
+    Ok(())
+}
+
+fn queue(queue: i64) -> String {
+    match queue {
+        -2 => "sync".into(),
+        -1 => "noval".into(),
+        number => number.to_string(),
+    }
+}
+
+fn what(told: Told<'_>) -> String {
+    let construct = Construct::words(told.event.parent_construct);
+    let is = |event: Event| told.is(event);
+    if is(Event::LaunchStart) {
+        "launch".into()
+    } else if is(Event::UploadStart) {
+        "upload".into()
+    } else if is(Event::DownloadStart) {
+        "download".into()
+    } else if is(Event::WaitStart) {
+        "wait".into()
+    } else if is(Event::Create) {
+        "create".into()
+    } else if is(Event::Delete) {
+        "delete".into()
+    } else if is(Event::Alloc) {
+        "alloc".into()
+    } else if is(Event::Free) {
+        "free".into()
+    } else if is(Event::ComputeStart) || is(Event::UpdateStart) {
+        format!("enter {construct}")
+    } else if is(Event::ComputeEnd) || is(Event::UpdateEnd) {
+        format!("leave {construct}")
+    } else {
+        let begins = if is(Event::EnterDataStart) || is(Event::ExitDataStart) { "enter" } else { "leave" };
+        let side = if is(Event::EnterDataStart) || is(Event::EnterDataEnd) { "entry" } else { "exit" };
+        format!("{begins} data {side} of {construct}")
+    }
+}

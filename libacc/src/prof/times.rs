@@ -1,0 +1,341 @@
+//! `ACCORD_TIME`: what the program's constructs and devices did, added up and printed at the end, as a tool of chapter 5.
+//!
+//! Events give places, counts, bytes and the program's own times. The devices' times come as spans, as for a trace.
+
+use super::callbacks::{self, Kind};
+use super::info::{Construct, Event};
+use super::told::Told;
+use crate::raw_lock::Locked;
+use crate::{report, settings};
+use accord_runtime::ports::Port;
+use accord_telemetry::times::{Copies, DeviceTimes, Launches, PlaceTimes, Tally, Times};
+use accord_telemetry::trace_path;
+use accord_types::settings as names;
+use accord_types::{DeviceId, Span, SpanKind, SpanSink};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+/// Constructs inside of each other whose times are taken.
+const DEPTH_MAX: usize = 32;
+/// Most places that are kept apart; what more there is goes without.
+const PLACES_MAX: usize = 10_000;
+
+const EVENTS: [Event; 16] = [
+    Event::DeviceInitStart,
+    Event::DeviceInitEnd,
+    Event::ComputeStart,
+    Event::ComputeEnd,
+    Event::EnterDataStart,
+    Event::EnterDataEnd,
+    Event::ExitDataStart,
+    Event::ExitDataEnd,
+    Event::UpdateStart,
+    Event::UpdateEnd,
+    Event::WaitStart,
+    Event::WaitEnd,
+    Event::LaunchStart,
+    Event::UploadStart,
+    Event::DownloadStart,
+    Event::RuntimeShutdown,
+];
+
+/// One place on one device: file, function (as addresses, which stay), line, construct, device.
+type Key = (usize, usize, i32, i32, Option<usize>);
+
+/// What events have told. In a forked child it goes on from the parent's.
+static PLACES: Locked<BTreeMap<Key, PlaceTimes>> = Locked::new(BTreeMap::new());
+/// Starts of devices, by their index.
+static STARTED: Locked<BTreeMap<usize, Tally>> = Locked::new(BTreeMap::new());
+static TOOL: OnceLock<Tool> = OnceLock::new();
+
+struct Tool {
+    to: String,
+    start: Instant,
+    spans: Arc<Spans>,
+    devices: OnceLock<Vec<(DeviceId, DeviceTimes)>>,
+    /// The process that this is about: a forked child that has no devices of its own says nothing.
+    process: u32,
+}
+
+thread_local! {
+    /// When the constructs began in which this thread is.
+    static STARTS: [Cell<u64>; DEPTH_MAX] = const { [const { Cell::new(0) }; DEPTH_MAX] };
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Where devices report to, if times are asked for.
+pub(crate) fn sink() -> Option<Arc<dyn SpanSink>> {
+    let to = settings::value(names::TIME).filter(|to| to != "0")?;
+    let new = || Tool {
+        to,
+        start: Instant::now(),
+        spans: Arc::default(),
+        devices: OnceLock::new(),
+        process: std::process::id(),
+    };
+    let tool = TOOL.get_or_init(new);
+    Some(Arc::clone(&tool.spans) as Arc<dyn SpanSink>)
+}
+
+/// Whether a callback is this tool's, which asks for no names of variables.
+pub(super) fn is_own(callback: usize) -> bool {
+    callback == on_event as *const () as usize
+}
+
+/// From now on events are added up; the session's devices are behind `ports`.
+pub(super) fn start(ports: &[Arc<dyn Port>]) {
+    let Some(tool) = TOOL.get() else { return };
+    let device = |(num, port): (u32, &Arc<dyn Port>)| {
+        let info = port.info();
+        let (node, name) = (info.node_name.clone(), info.name.clone());
+        (info.id, DeviceTimes { num, node, name, remote: port.is_remote(), ..DeviceTimes::default() })
+    };
+    if tool.devices.set((0..).zip(ports).map(device).collect()).is_ok() {
+        for event in EVENTS {
+            callbacks::register(event as i32, on_event as *const () as usize, Kind::Register);
+        }
+    }
+}
+
+unsafe extern "C" fn on_event(prof: *mut c_void, event: *mut c_void, _api: *mut c_void) {
+    // SAFETY: the callback's own records.
+    unsafe { Told::with(prof, event, count) };
+}
+
+fn count(told: Told<'_>) {
+    let Some(tool) = TOOL.get() else { return };
+    if told.is(Event::RuntimeShutdown) {
+        if tool.process == std::process::id() {
+            print(tool);
+        }
+        return;
+    }
+    let of_region = told.event.implicit != 0 && told.event.parent_construct == Construct::Parallel as i32;
+    let waits = told.is(Event::WaitStart) || told.is(Event::WaitEnd);
+    if told.prof.is_start() && !told.prof.is_data() && !told.is(Event::LaunchStart) {
+        begin(tool);
+    }
+    let elapsed = told.prof.is_end().then(|| end(tool)).flatten();
+    // A region's own data belongs to it.
+    let told_apart = !of_region || waits;
+    if told.is(Event::DeviceInitStart) || told.is(Event::DeviceInitEnd) {
+        if let (Some(device), Some(elapsed)) = (told.device(), elapsed) {
+            STARTED.with(|started| started.entry(device).or_default().add(elapsed));
+        }
+        return;
+    }
+    let at = key(told);
+    PLACES.with(|places| {
+        if !places.contains_key(&at) {
+            if places.len() >= PLACES_MAX {
+                return;
+            }
+            places.insert(at, place(told));
+        }
+        let Some(place) = places.get_mut(&at) else { return };
+        if let Some(elapsed) = elapsed {
+            if waits {
+                place.waits.add(elapsed);
+            } else if told_apart {
+                place.elapsed.add(elapsed);
+            }
+        }
+        add(place, told);
+    });
+}
+
+fn add(place: &mut PlaceTimes, told: Told<'_>) {
+    let copy = |copies: &mut Copies| {
+        copies.count += 1;
+        copies.bytes += told.bytes();
+    };
+    if told.is(Event::UploadStart) {
+        copy(&mut place.copies_in);
+    } else if told.is(Event::DownloadStart) {
+        copy(&mut place.copies_out);
+    } else if told.is(Event::LaunchStart) {
+        let (kernel, dims) = (told.kernel(), told.dims());
+        match place.launches.iter_mut().find(|launches| launches.kernel == kernel) {
+            Some(launches) => {
+                launches.count += 1;
+                launches.dims_vary |= launches.dims != dims;
+                launches.dims = dims;
+            }
+            None => {
+                place.launches.push(Launches { kernel: kernel.into(), count: 1, dims, ..Launches::default() });
+            }
+        }
+    }
+}
+
+fn key(told: Told<'_>) -> Key {
+    let prof = told.prof;
+    (prof.src_file.addr(), prof.func_name.addr(), prof.line_no, told.event.parent_construct, told.device())
+}
+
+fn place(told: Told<'_>) -> PlaceTimes {
+    let number = |line: i32| u32::try_from(line).ok().filter(|line| *line > 0);
+    PlaceTimes {
+        file: told.file().into(),
+        function: told.function().into(),
+        line: number(told.prof.line_no),
+        end_line: number(told.prof.end_line_no),
+        construct: Construct::words(told.event.parent_construct).into(),
+        device: told.device(),
+        ..PlaceTimes::default()
+    }
+}
+
+fn now(tool: &Tool) -> u64 {
+    u64::try_from(tool.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn begin(tool: &Tool) {
+    let depth = DEPTH.get();
+    STARTS.with(|starts| starts.get(depth).map(|start| start.set(now(tool))));
+    DEPTH.set(depth + 1);
+}
+
+fn end(tool: &Tool) -> Option<u64> {
+    // Its start may have come before this tool did.
+    let depth = DEPTH.get().checked_sub(1)?;
+    DEPTH.set(depth);
+    STARTS.with(|starts| starts.get(depth).map(|start| now(tool).saturating_sub(start.get())))
+}
+
+fn print(tool: &Tool) {
+    let mut times = gather(tool);
+    times.sort();
+    let path = match tool.to.as_str() {
+        "1" => return report::print(&times.text()),
+        "json" => return report::print(&times.json()),
+        pattern => trace_path(pattern, times.rank, std::process::id()),
+    };
+    let is_json = std::path::Path::new(&path).extension().is_some_and(|extension| extension == "json");
+    let text = if is_json { times.json() } else { times.text() };
+    if let Err(error) = std::fs::write(&path, text) {
+        report::print(&format!(
+            "accord: cannot write the times to {path}: {error}; set ACCORD_TIME to 1, json or a path that can be written\n"
+        ));
+    }
+}
+
+fn gather(tool: &Tool) -> Times {
+    let mut places: Vec<PlaceTimes> = PLACES.with(|places| places.values().cloned().collect());
+    places.retain(|place| {
+        place.elapsed.count + place.waits.count + place.copies_in.count + place.copies_out.count > 0
+            || !place.launches.is_empty()
+    });
+    let mut devices = tool.devices.get().cloned().unwrap_or_default();
+    for (at, starts) in STARTED.with(|started| started.clone()) {
+        if let Some((_, device)) = devices.get_mut(at) {
+            device.starts = starts;
+        }
+    }
+    let spans = tool.spans.lock();
+    for ((id, kind), moved) in &spans.all {
+        let Some((_, device)) = devices.iter_mut().find(|(known, _)| known == id) else { continue };
+        match kind {
+            SpanKind::Launch => device.launches = moved.0,
+            SpanKind::CopyIn => device.copies_in = *moved,
+            SpanKind::CopyOut => device.copies_out = *moved,
+            SpanKind::Copy => device.copies = *moved,
+            SpanKind::Push => device.pushes = *moved,
+            SpanKind::Arrive => device.arrivals = *moved,
+        }
+    }
+    let mut places_of: HashMap<(Option<usize>, String), u32> = HashMap::new();
+    for place in &places {
+        for launches in &place.launches {
+            *places_of.entry((place.device, launches.kernel.clone())).or_default() += 1;
+        }
+    }
+    for place in &mut places {
+        let Some((id, device)) = place.device.and_then(|at| devices.get_mut(at)) else { continue };
+        device.waits = sum(device.waits, place.waits);
+        for launches in &mut place.launches {
+            let regions = spans.regions.get(id);
+            launches.on_device = regions.and_then(|regions| regions.get(&launches.kernel)).copied().unwrap_or_default();
+            launches.shared = places_of.get(&(place.device, launches.kernel.clone())).is_some_and(|places| *places > 1);
+        }
+    }
+    drop(spans);
+    // Those that were not used are left out.
+    let used: Vec<usize> = (0..devices.len())
+        .filter(|at| places.iter().any(|place| place.device == Some(*at)) || has_worked(&devices[*at].1))
+        .collect();
+    for place in &mut places {
+        place.device = place.device.and_then(|device| used.iter().position(|at| *at == device));
+    }
+    let devices = used.iter().map(|at| devices[*at].1.clone()).collect();
+    let rank = settings::rank().map(|rank| rank.rank);
+    let program = std::env::args().next().unwrap_or_default();
+    Times { program, rank, wall_ns: now(tool), devices, places }
+}
+
+fn has_worked(device: &DeviceTimes) -> bool {
+    device.launches.count + device.copies_in.0.count + device.copies_out.0.count + device.copies.0.count > 0
+        || device.pushes.0.count + device.arrivals.0.count > 0
+}
+
+fn sum(a: Tally, b: Tally) -> Tally {
+    match (a.count, b.count) {
+        (0, _) => b,
+        (_, 0) => a,
+        _ => Tally {
+            count: a.count + b.count,
+            total_ns: a.total_ns + b.total_ns,
+            min_ns: a.min_ns.min(b.min_ns),
+            max_ns: a.max_ns.max(b.max_ns),
+        },
+    }
+}
+
+/// Adds spans up as they come, so that a long program needs no more room than a short one.
+#[derive(Default)]
+struct Spans(Mutex<Added>);
+
+#[derive(Default)]
+struct Added {
+    /// Count, times and bytes by device and kind.
+    all: HashMap<(DeviceId, SpanKind), (Tally, u64)>,
+    /// Launches by device and region.
+    regions: HashMap<DeviceId, HashMap<String, Tally>>,
+}
+
+impl Spans {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Added> {
+        // Each step leaves it whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SpanSink for Spans {
+    fn span(&self, span: Span) {
+        let ns = span.end_ns.saturating_sub(span.start_ns);
+        let mut added = self.lock();
+        let (tally, bytes) = added.all.entry((span.device, span.kind)).or_default();
+        tally.add(ns);
+        *bytes += span.bytes;
+        if span.kind == SpanKind::Launch {
+            let regions = added.regions.entry(span.device).or_default();
+            match regions.get_mut(&span.name) {
+                Some(tally) => tally.add(ns),
+                None => regions.entry(span.name).or_default().add(ns),
+            }
+        }
+    }
+}
+
+/// Passes every span on to both.
+pub(crate) struct Both(pub(crate) Arc<dyn SpanSink>, pub(crate) Arc<dyn SpanSink>);
+
+impl SpanSink for Both {
+    fn span(&self, span: Span) {
+        self.0.span(span.clone());
+        self.1.span(span);
+    }
+}
