@@ -1,7 +1,7 @@
 ! A section that sticks out of what is present: an error, never a second copy.
 ! EXPECT device-memory
 ! EXPECT exit=1
-! EXPECT stderr=/a \(bad_partly_present\.f90:\d+, main\) is present only in part.*acc_error_partly_present/
+! EXPECT stderr=/a \(bad_partly_present\.f90:\d+, MAIN__\) is present only in part.*acc_error_partly_present/
 program main
   use check
   implicit none
