@@ -4,6 +4,7 @@ use crate::pages::{self, Writable};
 use accord_device::{Sink, Source};
 use accord_runtime::ports::Part;
 use accord_types::{HostRange, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The program's memory as one end of a copy.
 ///
@@ -135,6 +136,14 @@ pub(crate) struct Changed {
     parts: Box<[Part]>,
 }
 
+/// How often such bytes were others.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+/// How often a [`Changed`] copy has written, or is just about to.
+pub(crate) fn changes() -> u64 {
+    CHANGES.load(Ordering::SeqCst)
+}
+
 impl Changed {
     /// See [`accord_runtime::ports::Port::copy_out_changed`].
     pub(crate) fn new(sent: &[u8], parts: &[Part]) -> Self {
@@ -172,6 +181,8 @@ impl Changed {
                 }
                 writable = start & !(PAGE - 1)..end.next_multiple_of(PAGE);
             }
+            // Before the bytes are: whoever sees them sees that they may be there.
+            CHANGES.fetch_add(1, Ordering::SeqCst);
             write(*dst, new);
         }
         Ok(())

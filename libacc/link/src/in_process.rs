@@ -1,7 +1,7 @@
 //! A device of this machine, driven in-process: what is the same for all kinds.
 
 use crate::cluster::LocalPort;
-use crate::host_copy::{Changed, HostMemory, Unchanged};
+use crate::host_copy::{self, Changed, HostMemory, Unchanged};
 use accord_device::{Device, FunctionHandle};
 use accord_runtime::ports::{CudaObjects, Part, Port, ReadWhen};
 use accord_types::{
@@ -349,6 +349,10 @@ impl<B: Backend> Port for InProcess<B> {
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
         let sink = Box::new(Unchanged::new(with));
         self.put(queue, |device, stream| device.copy_out(stream, src, with.len as u64, sink))
+    }
+
+    fn changes(&self) -> u64 {
+        host_copy::changes()
     }
 
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {

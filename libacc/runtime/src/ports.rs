@@ -106,6 +106,12 @@ pub trait Port: Send + Sync {
     /// See the trait.
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()>;
 
+    /// How often [`Port::copy_out_changed`] of any device has written, or is just about to: as long as it stays, what the program
+    /// has in its memory does not come from there.
+    fn changes(&self) -> u64 {
+        0
+    }
+
     /// Copies within the device.
     ///
     /// # Errors

@@ -302,6 +302,10 @@ impl Port for RemotePort {
         })
     }
 
+    fn changes(&self) -> u64 {
+        host_copy::changes()
+    }
+
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {
         if len == 0 {
             return Ok(());

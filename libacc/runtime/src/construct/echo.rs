@@ -29,6 +29,8 @@ pub(crate) struct Echo {
     device: DevicePtr,
     /// What the program had at its last call.
     sent: Value,
+    /// [`crate::ports::Port::changes`] then.
+    changes: u64,
     /// Queues that were made to wait for what was done to it last.
     followers: Vec<QueueId>,
 }
@@ -39,6 +41,7 @@ pub(crate) struct Use {
     range: HostRange,
     device: DevicePtr,
     value: Value,
+    changes: u64,
     /// The place is new.
     fresh: bool,
 }
@@ -60,6 +63,7 @@ impl Mapping<'_, '_> {
     pub(super) fn echo(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         self.before_reading(range)?;
         self.after_echoes_around(range)?;
+        let changes = self.device.port.changes();
         let mut value = Value::default();
         self.host.read(range.start, &mut value[..range.len]);
         let known = self.state.echoes.iter().find(|e| e.queue == self.queue && e.range == range).map(|e| e.device);
@@ -67,7 +71,7 @@ impl Mapping<'_, '_> {
             Some(device) => device,
             None => self.allocate(range.len, Purpose::Arguments)?,
         };
-        self.region.echoes.push(Use { range, device, value, fresh: known.is_none() });
+        self.region.echoes.push(Use { range, device, value, changes, fresh: known.is_none() });
         self.slot(i, device.0);
         Ok(())
     }
@@ -75,23 +79,25 @@ impl Mapping<'_, '_> {
     /// Waits for what queued regions make of variables that this one has in part only, or that have it: such have places of
     /// their own.
     fn after_echoes_around(&self, range: HostRange) -> Result<(), Stop> {
-        match self.echoes_of(range).find(|echo| echo.range != range) {
-            Some(echo) => Err(Stop::Wait(vec![echo.queue])),
+        match self.echoes_of(range).find(|(echo, certain)| echo.range != range || !certain) {
+            Some((echo, _)) => Err(Stop::Wait(vec![echo.queue])),
             None => Ok(()),
         }
     }
 
-    /// What queued regions that come first make of variables in a range, if the program has not set those since.
-    fn echoes_of(&self, range: HostRange) -> impl Iterator<Item = &Echo> {
+    /// What queued regions that come first make of variables in a range, if the program has not set those since. That is
+    /// certain where they hold what they did; else what they hold may have come from a region before the last one.
+    fn echoes_of(&self, range: HostRange) -> impl Iterator<Item = (&Echo, bool)> {
         let end = range.start.saturating_add(range.len);
         let comes_first = |e: &&Echo| e.queue == self.queue || e.followers.contains(&self.queue);
         let overlaps = move |e: &&Echo| e.range.start < end && range.start < e.range.start + e.range.len;
         // What other threads queued since is theirs to order.
         let waited = |e: &&Echo| self.waited.contains(&e.queue);
-        self.state.echoes.iter().filter(overlaps).filter(comes_first).filter(move |e| !waited(e)).filter(|echo| {
+        self.state.echoes.iter().filter(overlaps).filter(comes_first).filter(move |e| !waited(e)).filter_map(|echo| {
             let mut value = Value::default();
             self.host.read(echo.range.start, &mut value[..echo.range.len]);
-            value == echo.sent
+            let same = value == echo.sent;
+            (same || self.device.port.changes() != echo.changes).then_some((echo, same))
         })
     }
 
@@ -103,25 +109,26 @@ impl Mapping<'_, '_> {
         }
         match self.echoes_of(range).next() {
             None => Ok(None),
-            Some(echo) if echo.range == range && echo.queue == self.queue => Ok(Some(echo.device)),
+            Some((echo, true)) if echo.range == range && echo.queue == self.queue => Ok(Some(echo.device)),
             // A part of something else, or another queue's: rare enough to wait for.
-            Some(echo) => Err(Stop::Wait(vec![echo.queue])),
+            Some((echo, _)) => Err(Stop::Wait(vec![echo.queue])),
         }
     }
 
     /// The construct is certain: sends the values and keeps the places.
     pub(super) fn send_echoes(&mut self) {
         for k in 0..self.region.echoes.len() {
-            let Use { range, device, value, fresh } = self.region.echoes[k];
+            let Use { range, device, value, changes, fresh } = self.region.echoes[k];
             let passed_on = if fresh { self.state.pass_on(self.queue, range, &value) } else { None };
             if fresh {
                 let followers = Vec::new();
-                self.state.echoes.push(Echo { queue: self.queue, range, device, sent: value, followers });
+                self.state.echoes.push(Echo { queue: self.queue, range, device, sent: value, changes, followers });
             }
             let echo = self.state.echoes.iter_mut().find(|e| e.device == device);
             // What the queue's last region left there is what this one has to find, unless the program has set it since.
             let set = echo.is_some_and(|echo| {
                 echo.followers.clear();
+                echo.changes = changes;
                 std::mem::replace(&mut echo.sent, value) != value
             });
             if let Some(src) = passed_on {
@@ -177,7 +184,7 @@ mod tests {
     fn a_queue_that_waits_again_and_again_is_noted_once() {
         let (queue, device) = (QueueId(1), DevicePtr(64));
         let range = HostRange { start: 8, len: 4 };
-        let echo = Echo { queue, range, device, sent: Value::default(), followers: Vec::new() };
+        let echo = Echo { queue, range, device, sent: Value::default(), changes: 0, followers: Vec::new() };
         let mut state = State::default();
         state.echoes.push(echo);
         (0..100).for_each(|_| state.follow_echoes(QueueId(2), &[queue]));
