@@ -6,6 +6,7 @@
 
 mod mandelbrot;
 mod present_table;
+mod profiling;
 mod remote;
 mod report;
 mod scalars;
@@ -17,11 +18,12 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 4] = [
+const QUESTIONS: [(&str, Ask); 5] = [
     ("remote", remote::run),
     ("mandelbrot", mandelbrot::run),
     ("present-table", present_table::run),
     ("scalars", scalars::run),
+    ("profiling", profiling::run),
 ];
 
 fn main() -> ExitCode {

@@ -37,7 +37,7 @@ static ENDS: Locked<BTreeMap<usize, i32>> = Locked::new(BTreeMap::new());
 
 /// The place of the call that this thread is in.
 pub(super) fn current() -> Option<&'static Site> {
-    let code = source::caller()?;
+    let code = source::call()?;
     if let Some(site) = SITES.with(|sites| sites.get(&code).copied()) {
         return Some(site);
     }

@@ -2,6 +2,7 @@
 //!
 //! * [`caller`] is the address of the program's call into this library that the thread is in now,
 //!   [`frames`] that call and the calls around it.
+//! * [`call`] is the same for who asks often, as profiling tools do.
 //! * [`place`] is the file, line and function of a code address: of [`caller`], or of a region's host function.
 //! * [`variable`] is the name of the variable that holds host memory or points to it.
 //! * [`explain`] adds both to an error.
@@ -13,11 +14,13 @@
 
 mod message;
 mod stack;
+mod trail;
 
 pub(crate) use accord_debuginfo::{Place, Variable};
 pub(crate) use message::{apart, apart_for, explain, variable_at};
 pub(crate) use stack::caller;
 pub(crate) use stack::frames;
+pub(crate) use trail::code as call;
 
 use crate::loader::{self, LoadedObject};
 use crate::raw_lock::Locked;

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 /// The program's calls that are looked at: a variable may belong to a caller's caller.
 const FRAMES_MAX: usize = 8;
 /// This library's own calls that are passed over.
-const OWN_MAX: usize = 200;
+pub(super) const OWN_MAX: usize = 200;
 
 /// Registers that calls leave alone, by their DWARF numbers: only these are known of a caller.
 #[cfg(target_arch = "x86_64")]
@@ -20,14 +20,37 @@ const KEPT: &[c_int] = &[3, 6, 12, 13, 14, 15];
 const KEPT: &[c_int] = &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29];
 
 unsafe extern "C" {
-    fn _Unwind_Backtrace(step: extern "C" fn(*mut c_void, *mut c_void) -> c_int, data: *mut c_void) -> c_int;
+    fn _Unwind_Backtrace(step: EachFrame, data: *mut c_void) -> c_int;
     fn _Unwind_GetIPInfo(context: *mut c_void, before: *mut c_int) -> usize;
     fn _Unwind_GetCFA(context: *mut c_void) -> usize;
     fn _Unwind_GetGR(context: *mut c_void, register: c_int) -> usize;
 }
 
-const GO_ON: c_int = 0;
-const STOP: c_int = 5;
+pub(super) const GO_ON: c_int = 0;
+pub(super) const STOP: c_int = 5;
+
+/// Called for each frame, with the unwinder's context and `data` of [`backtrace`].
+pub(super) type EachFrame = extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+
+/// Goes through the calls that the thread is in, innermost first.
+///
+/// # Safety
+/// `step` may be called with `data` until this returns.
+pub(super) unsafe fn backtrace(step: EachFrame, data: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { _Unwind_Backtrace(step, data) };
+}
+
+/// Of a frame: where it goes on, whether that instruction was not begun (a signal came), and its stack pointer there.
+///
+/// # Safety
+/// `context` is what the unwinder passes.
+pub(super) unsafe fn position(context: *mut c_void) -> (usize, bool, usize) {
+    let mut before = 0;
+    // SAFETY: the caller's promise.
+    let (ip, sp) = unsafe { (_Unwind_GetIPInfo(context, &raw mut before), _Unwind_GetCFA(context)) };
+    (ip, before != 0, sp)
+}
 
 struct Walk {
     own: Range<usize>,
@@ -61,10 +84,8 @@ fn walk(own: Range<usize>, limit: usize) -> Vec<Frame> {
 }
 
 extern "C" fn step(context: *mut c_void, data: *mut c_void) -> c_int {
-    let mut before = 0;
     // SAFETY: the unwinder passes its context and the Walk of `walk`, which nobody else uses meanwhile.
-    let (walk, ip, cfa) =
-        unsafe { (&mut *data.cast::<Walk>(), _Unwind_GetIPInfo(context, &raw mut before), _Unwind_GetCFA(context)) };
+    let (walk, (ip, before, cfa)) = unsafe { (&mut *data.cast::<Walk>(), position(context)) };
     // What the unwinder calls a frame's CFA here is its stack pointer, which is the CFA of the call before.
     if let Some(last) = walk.frames.last_mut() {
         last.cfa = Some(cfa as u64);
@@ -73,7 +94,7 @@ extern "C" fn step(context: *mut c_void, data: *mut c_void) -> c_int {
         return STOP;
     }
     // A return address may be the first of the next line, or of the next function.
-    let code = if before == 0 { ip - 1 } else { ip };
+    let code = if before { ip } else { ip - 1 };
     // Also further out: the program's main function is called through this library.
     if walk.own.contains(&code) {
         walk.passed += 1;
