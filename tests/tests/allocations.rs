@@ -1,6 +1,6 @@
 //! In steady state a launch takes nothing from the heap: counted, over a device that does nothing.
 
-use accord_runtime::ports::{Cluster, HostMemory, Landing, Part, Port, ReadWhen};
+use accord_runtime::ports::{Chain, Cluster, HostMemory, Landing, Part, Port, ReadWhen};
 use accord_runtime::{Entries, LocalThread, Placement, Runtime, Settings};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
@@ -69,7 +69,7 @@ impl Port for Nothing {
     fn copy_out(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {
         Ok(())
     }
-    fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: &[u8], _: &[Part]) -> Result<()> {
+    fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: &[u8], _: &[Part], _: Option<&Arc<Chain>>) -> Result<()> {
         Ok(())
     }
     fn compare(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {

@@ -2,8 +2,9 @@
 
 use crate::pages::{self, Writable};
 use accord_device::{Sink, Source};
-use accord_runtime::ports::Part;
+use accord_runtime::ports::{Chain, Part};
 use accord_types::{HostRange, Result};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The program's memory as one end of a copy.
@@ -134,6 +135,7 @@ impl Sink for Unchanged {
 pub(crate) struct Changed {
     sent: Box<[u8]>,
     parts: Box<[Part]>,
+    chain: Option<Arc<Chain>>,
 }
 
 /// How often such bytes were others.
@@ -146,8 +148,8 @@ pub(crate) fn changes() -> u64 {
 
 impl Changed {
     /// See [`accord_runtime::ports::Port::copy_out_changed`].
-    pub(crate) fn new(sent: &[u8], parts: &[Part]) -> Self {
-        Self { sent: sent.into(), parts: parts.into() }
+    pub(crate) fn new(sent: &[u8], parts: &[Part], chain: Option<&Arc<Chain>>) -> Self {
+        Self { sent: sent.into(), parts: parts.into(), chain: chain.cloned() }
     }
 
     /// How many bytes come.
@@ -170,8 +172,9 @@ impl Changed {
         const PAGE: usize = 4096;
         let mut writable = 0..0;
         for Part { at, dst } in &self.parts {
-            let new = &bytes[*at..at + dst.len];
-            if new == &self.sent[*at..at + dst.len] {
+            let (new, sent) = (&bytes[*at..at + dst.len], &self.sent[*at..at + dst.len]);
+            let changed = self.chain.as_ref().map_or_else(|| new != sent, |chain| chain.is_changed(sent, new));
+            if !changed {
                 continue;
             }
             let (start, end) = (dst.start, dst.start + dst.len);

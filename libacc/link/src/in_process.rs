@@ -3,7 +3,7 @@
 use crate::cluster::LocalPort;
 use crate::host_copy::{self, Changed, HostMemory, Unchanged};
 use accord_device::{Device, FunctionHandle};
-use accord_runtime::ports::{CudaObjects, Part, Port, ReadWhen};
+use accord_runtime::ports::{Chain, CudaObjects, Part, Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
     QueueId, Result, Seq, SpanSink, StreamId, streams_max,
@@ -341,8 +341,15 @@ impl<B: Backend> Port for InProcess<B> {
         self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, Box::new(sink)))
     }
 
-    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, sent: &[u8], parts: &[Part]) -> Result<()> {
-        let sink = Box::new(Changed::new(sent, parts));
+    fn copy_out_changed(
+        &self,
+        queue: QueueId,
+        src: DevicePtr,
+        sent: &[u8],
+        parts: &[Part],
+        chain: Option<&Arc<Chain>>,
+    ) -> Result<()> {
+        let sink = Box::new(Changed::new(sent, parts, chain));
         self.put(queue, |device, stream| device.copy_out(stream, src, sent.len() as u64, sink))
     }
 

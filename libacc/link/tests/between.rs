@@ -6,7 +6,7 @@ use accord_device::Device;
 use accord_device::fake::FakeDevice;
 use accord_fabric::Key;
 use accord_link::{LocalPort, connect_direct};
-use accord_runtime::ports::{Cluster, Part, Port, ReadWhen};
+use accord_runtime::ports::{Chain, Cluster, Part, Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
     LaunchDims, LeasedDevice, NodeId, QueueId, Result, Seq, StreamId,
@@ -248,7 +248,7 @@ impl Port for Here {
     fn copy_out(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {
         Err(Error::new(ErrorCode::Other, "not needed here"))
     }
-    fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: &[u8], _: &[Part]) -> Result<()> {
+    fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: &[u8], _: &[Part], _: Option<&Arc<Chain>>) -> Result<()> {
         Err(Error::new(ErrorCode::Other, "not needed here"))
     }
     fn compare(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {

@@ -2,11 +2,12 @@
 
 use crate::construct::Loan;
 use crate::device::{Device, State};
-use crate::ports::{HostMemory, Landing, Part, ReadWhen};
+use crate::ports::{Chain, HostMemory, Landing, Part, ReadWhen};
 use crate::present::EntryId;
 use crate::prof::Happening;
 use crate::queues::{After, QueueSet, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
+use std::sync::Arc;
 
 /// Most bytes that travel inside a command.
 pub(crate) const STORE_MAX: usize = 4096;
@@ -37,6 +38,8 @@ pub(crate) enum Step {
         len: usize,
         /// From where to where in [`Plan::parts`].
         parts: (usize, usize),
+        /// Where in [`Plan::chains`].
+        chain: Option<usize>,
     },
     /// Copies within the device.
     Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
@@ -66,6 +69,8 @@ pub(crate) struct Plan {
     pub(crate) bytes: Vec<u8>,
     /// Places of those.
     pub(crate) parts: Vec<Part>,
+    /// Chains of small variables.
+    pub(crate) chains: Vec<Arc<Chain>>,
     /// Blocks that nobody needs once the commands are done.
     pub(crate) frees: Vec<DevicePtr>,
     /// Some of them may still be in use by queues other than this construct's.
@@ -94,6 +99,7 @@ impl Plan {
         self.after.clear();
         self.bytes.clear();
         self.parts.clear();
+        self.chains.clear();
         self.frees.clear();
         self.frees_shared = false;
         self.copied_used_by = QueueSet::default();
@@ -128,10 +134,14 @@ impl Plan {
     }
 
     /// After the launch, brings back what has changed of the block at `src`: the bytes from `at` on, the last ones of
-    /// [`Plan::bytes`], for the last `count` parts.
-    pub(crate) fn brings_back(&mut self, src: DevicePtr, at: usize, count: usize) {
+    /// [`Plan::bytes`], for the last `count` parts, or the next value of a chain.
+    pub(crate) fn brings_back(&mut self, src: DevicePtr, at: usize, count: usize, chain: Option<Arc<Chain>>) {
         let parts = (self.parts.len() - count, self.parts.len());
-        self.after.push(Step::OutChanged { src, at, len: self.bytes.len() - at, parts });
+        let chain = chain.map(|chain| {
+            self.chains.push(chain);
+            self.chains.len() - 1
+        });
+        self.after.push(Step::OutChanged { src, at, len: self.bytes.len() - at, parts, chain });
     }
 
     /// Whether a copy to the program's memory is among the commands.
@@ -312,8 +322,9 @@ impl Issue<'_> {
                 Landing::Constant if dst.len > COMPARED_MAX => Ok(()),
                 Landing::Constant | Landing::ReadOnly => port.compare(self.queue, src, dst),
             },
-            Step::OutChanged { src, at, len, parts: (first, end) } => {
-                port.copy_out_changed(self.queue, src, &plan.bytes[at..at + len], &plan.parts[first..end])
+            Step::OutChanged { src, at, len, parts: (first, end), chain } => {
+                let (sent, parts) = (&plan.bytes[at..at + len], &plan.parts[first..end]);
+                port.copy_out_changed(self.queue, src, sent, parts, chain.map(|chain| &plan.chains[chain]))
             }
             Step::Copy { dst, src, len } => port.copy(self.queue, dst, src, len),
         }

@@ -4,6 +4,7 @@ use accord_types::{
     ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims, NodeId,
     QueueId, Result,
 };
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// When a copy from the program's memory has to have read it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -94,11 +95,19 @@ pub trait Port: Send + Sync {
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()>;
 
     /// Copies a block that was filled with `sent` (at most 4 KiB) back to the program's memory like [`Port::copy_out`], each part
-    /// to its own place, but touches only what has changed.
+    /// to its own place, but touches only what has changed. With a `chain` it is one variable, and what counts is what the chain's
+    /// last copy brought, if there was one.
     ///
     /// # Errors
     /// See the trait.
-    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, sent: &[u8], parts: &[Part]) -> Result<()>;
+    fn copy_out_changed(
+        &self,
+        queue: QueueId,
+        src: DevicePtr,
+        sent: &[u8],
+        parts: &[Part],
+        chain: Option<&Arc<Chain>>,
+    ) -> Result<()>;
 
     /// Compares device memory with the program's, which is read-only, in place of a copy out. A difference is an error of the queue.
     ///
@@ -250,6 +259,26 @@ pub struct Part {
     pub dst: HostRange,
 }
 
+/// A variable that regions change one after the other, each going on from what the last one left. Its copies back land in that
+/// order.
+#[derive(Debug, Default)]
+pub struct Chain(Mutex<Option<[u8; CHAIN_BYTES_MAX]>>);
+
+/// Longest variable of a chain.
+pub const CHAIN_BYTES_MAX: usize = 32;
+
+impl Chain {
+    /// The next value is here: whether the region that brings it has changed what it found. The chain's first region found `sent`.
+    pub fn is_changed(&self, sent: &[u8], value: &[u8]) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = last.as_ref().map_or(sent, |last| &last[..sent.len()]) != value;
+        let mut kept = [0; CHAIN_BYTES_MAX];
+        kept[..value.len()].copy_from_slice(value);
+        *last = Some(kept);
+        changed
+    }
+}
+
 /// What a copy to the program's memory may do there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Landing {
@@ -311,5 +340,19 @@ pub trait HostMemory: Send + Sync {
     /// A region got a pointer that no clause maps, as entry number `entry` of its construct; `block` was mapped for it.
     fn tell_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
         let _ = (function, entry, pointer, block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_of_a_chain_is_compared_with_the_one_before() {
+        let chain = Chain::default();
+        assert!(!chain.is_changed(&[0], &[0]));
+        assert!(chain.is_changed(&[0], &[1]));
+        assert!(!chain.is_changed(&[0], &[1]));
+        assert!(chain.is_changed(&[0], &[0]), "back to what the program had at the call");
     }
 }

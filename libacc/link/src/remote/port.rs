@@ -9,7 +9,7 @@ use crate::local::ONE_THREAD;
 use accord_device::cpu;
 use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::wire::{self, Command, Position};
-use accord_runtime::ports::{Part, Port, ReadWhen};
+use accord_runtime::ports::{Chain, Part, Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceInfo, DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
     HostRange, ImageRef, LaunchDims, QueueId, Result, Seq, TransferId,
@@ -286,8 +286,15 @@ impl Port for RemotePort {
         })
     }
 
-    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, sent: &[u8], parts: &[Part]) -> Result<()> {
-        let changed = Changed::new(sent, parts);
+    fn copy_out_changed(
+        &self,
+        queue: QueueId,
+        src: DevicePtr,
+        sent: &[u8],
+        parts: &[Part],
+        chain: Option<&Arc<Chain>>,
+    ) -> Result<()> {
+        let changed = Changed::new(sent, parts, chain);
         let range = changed.range();
         self.bring(queue, src, (sent.len(), range), |live, transfer, _| {
             live.landings.changed(transfer, range, changed);

@@ -3,7 +3,7 @@
 //! GCC maps every scalar that is declared inside a data construct `copy`, a loop's own index
 //! included, and the program goes on changing it while the region is queued. A copy that wrote the old
 //! value back would change the program's loop. So such a value goes out with the call, and comes
-//! back only if the region has changed it. Its place on the device stays until the queue was waited for: a
+//! back only if the region has changed what it found. Its place on the device stays until the queue was waited for: a
 //! later region of the queue that copies the same, unchanged variable finds what the earlier one made of it, as the queue's
 //! order asks (OpenACC 3.3, 2.16). So does a region of another queue that was made to wait for it.
 
@@ -11,12 +11,13 @@ use super::map::{Mapping, Mode, Stop};
 use crate::device::State;
 use crate::memory::Purpose;
 use crate::plan::Step;
-use crate::ports::Part;
+use crate::ports::{CHAIN_BYTES_MAX, Chain, Part};
 use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId};
+use std::sync::Arc;
 
 /// Largest value that is treated so: scalars, complex and extended ones included.
-const ECHO_BYTES_MAX: usize = 32;
+const ECHO_BYTES_MAX: usize = CHAIN_BYTES_MAX;
 
 /// A value as the program had it.
 type Value = [u8; ECHO_BYTES_MAX];
@@ -33,6 +34,8 @@ pub(crate) struct Echo {
     changes: u64,
     /// Queues that were made to wait for what was done to it last.
     followers: Vec<QueueId>,
+    /// Of the regions that go on from what the last one left.
+    chain: Arc<Chain>,
 }
 
 /// A construct's use of one; nothing is kept of it until the construct is certain.
@@ -121,17 +124,30 @@ impl Mapping<'_, '_> {
             let Use { range, device, value, changes, fresh } = self.region.echoes[k];
             let passed_on = if fresh { self.state.pass_on(self.queue, range, &value) } else { None };
             if fresh {
+                let chain = passed_on.as_ref().map_or_else(Arc::default, |echo| echo.chain.clone());
                 let followers = Vec::new();
-                self.state.echoes.push(Echo { queue: self.queue, range, device, sent: value, changes, followers });
+                self.state.echoes.push(Echo {
+                    queue: self.queue,
+                    range,
+                    device,
+                    sent: value,
+                    changes,
+                    followers,
+                    chain,
+                });
             }
             let echo = self.state.echoes.iter_mut().find(|e| e.device == device);
             // What the queue's last region left there is what this one has to find, unless the program has set it since.
-            let set = echo.is_some_and(|echo| {
+            let (set, chain) = echo.map_or((false, None), |echo| {
                 echo.followers.clear();
                 echo.changes = changes;
-                std::mem::replace(&mut echo.sent, value) != value
+                let set = std::mem::replace(&mut echo.sent, value) != value;
+                if set {
+                    echo.chain = Arc::default();
+                }
+                (set, Some(echo.chain.clone()))
             });
-            if let Some(src) = passed_on {
+            if let Some(Echo { device: src, .. }) = passed_on {
                 self.plan.before.push(Step::Copy { dst: device, src, len: range.len as u64 });
                 self.plan.frees.push(src);
             } else if fresh || set {
@@ -140,7 +156,7 @@ impl Mapping<'_, '_> {
             let at = self.plan.bytes.len();
             self.plan.bytes.extend_from_slice(&value[..range.len]);
             self.plan.parts.push(Part { at: 0, dst: range });
-            self.plan.brings_back(device, at, 1);
+            self.plan.brings_back(device, at, 1, chain);
         }
     }
 }
@@ -157,10 +173,10 @@ impl State {
 
     /// The place in which a queue that `queue` waits for leaves this unchanged variable. That queue gets a
     /// new one when it comes to the variable again: nothing may write there any more.
-    fn pass_on(&mut self, queue: QueueId, range: HostRange, value: &Value) -> Option<DevicePtr> {
+    fn pass_on(&mut self, queue: QueueId, range: HostRange, value: &Value) -> Option<Echo> {
         let passed = |echo: &Echo| echo.range == range && echo.sent == *value && echo.followers.contains(&queue);
         let at = self.echoes.iter().position(passed)?;
-        Some(self.echoes.swap_remove(at).device)
+        Some(self.echoes.swap_remove(at))
     }
 
     /// Gives the places of queues without work left back.
@@ -184,7 +200,15 @@ mod tests {
     fn a_queue_that_waits_again_and_again_is_noted_once() {
         let (queue, device) = (QueueId(1), DevicePtr(64));
         let range = HostRange { start: 8, len: 4 };
-        let echo = Echo { queue, range, device, sent: Value::default(), changes: 0, followers: Vec::new() };
+        let echo = Echo {
+            queue,
+            range,
+            device,
+            sent: Value::default(),
+            changes: 0,
+            followers: Vec::new(),
+            chain: Arc::default(),
+        };
         let mut state = State::default();
         state.echoes.push(echo);
         (0..100).for_each(|_| state.follow_echoes(QueueId(2), &[queue]));

@@ -68,7 +68,7 @@ impl Mapping<'_, '_> {
             self.plan.parts.push(part);
             self.slot(entry, device.offset(part.at as u64).0);
         }
-        self.plan.brings_back(device, at, count);
+        self.plan.brings_back(device, at, count, None);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! A device that runs as late as it may: nothing in a queue happens before somebody waits for
 //! it, so an order that was only hoped for shows as wrong bytes.
 
-use crate::ports::{Cluster, HostMemory, Landing, Part, Port, ReadWhen};
+use crate::ports::{Chain, Cluster, HostMemory, Landing, Part, Port, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
     HostRange, LaunchDims, NodeId, ObjectSpec, QueueId, Result,
@@ -195,7 +195,7 @@ enum Op {
     Store(DevicePtr, Vec<u8>),
     In(DevicePtr, HostRange),
     Out(DevicePtr, HostRange),
-    OutChanged(DevicePtr, Vec<u8>, Vec<Part>),
+    OutChanged(DevicePtr, Vec<u8>, Vec<Part>, Option<Arc<Chain>>),
     Compare(DevicePtr, HostRange),
     Copy(DevicePtr, DevicePtr, u64),
     Launch { key: u64, dims: LaunchDims, bytes: Vec<u8>, slots: u32, relative: Vec<u64> },
@@ -346,11 +346,12 @@ impl Fake {
             Op::Store(dst, bytes) => inner.memory.write(dst.0, &bytes),
             Op::In(dst, src) => inner.memory.write(dst.0, &self.ram.get(src.start, src.len)),
             Op::Out(src, dst) => self.ram.put(dst.start, &inner.memory.read(src.0, dst.len)),
-            Op::OutChanged(src, sent, parts) => {
+            Op::OutChanged(src, sent, parts, chain) => {
                 let bytes = inner.memory.read(src.0, sent.len());
                 for Part { at, dst } in parts {
-                    if bytes[at..at + dst.len] != sent[at..at + dst.len] {
-                        self.ram.put(dst.start, &bytes[at..at + dst.len]);
+                    let (new, sent) = (&bytes[at..at + dst.len], &sent[at..at + dst.len]);
+                    if chain.as_ref().map_or_else(|| new != sent, |chain| chain.is_changed(sent, new)) {
+                        self.ram.put(dst.start, new);
                     }
                 }
             }
@@ -464,9 +465,16 @@ impl Port for Fake {
         self.put(queue, Op::Out(src, dst))
     }
 
-    fn copy_out_changed(&self, queue: QueueId, src: DevicePtr, sent: &[u8], parts: &[Part]) -> Result<()> {
+    fn copy_out_changed(
+        &self,
+        queue: QueueId,
+        src: DevicePtr,
+        sent: &[u8],
+        parts: &[Part],
+        chain: Option<&Arc<Chain>>,
+    ) -> Result<()> {
         self.inner.lock().unwrap().counts.copies_out += 1;
-        self.put(queue, Op::OutChanged(src, sent.to_vec(), parts.to_vec()))
+        self.put(queue, Op::OutChanged(src, sent.to_vec(), parts.to_vec(), chain.cloned()))
     }
 
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
