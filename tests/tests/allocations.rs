@@ -1,6 +1,7 @@
 //! In steady state a launch takes nothing from the heap: counted, over a device that does nothing.
 
 use accord_runtime::ports::{Chain, Cluster, HostMemory, Landing, Part, Port, ReadWhen};
+use accord_runtime::prof::{Notice, Observer};
 use accord_runtime::{Entries, LocalThread, Placement, Runtime, Settings};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
@@ -145,6 +146,18 @@ impl HostMemory for Zeros {
     fn merge(&self, _: usize, _: usize, _: usize, _: usize) {}
 }
 
+/// Counts what it is told.
+struct Counter(Arc<AtomicU64>);
+
+impl Observer for Counter {
+    fn is_active(&self) -> bool {
+        true
+    }
+    fn notice(&self, _: &Notice) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 const TO: u16 = 0x01;
 const TOFROM: u16 = 0x03;
 const FORCE_PRESENT: u16 = 0x06;
@@ -213,6 +226,20 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
         kernels(&mut thread);
     }
     assert_eq!(ALLOCATIONS.get() - before_kernels, 0, "heap allocations in 1000 synchronous regions");
+    // The same under an observer that counts; libacc's part of an event is in programs/c/prof_allocations.c.
+    let notices = Arc::new(AtomicU64::new(0));
+    runtime.observe(Box::new(Counter(notices.clone())));
+    for _ in 0..100 {
+        launch(&mut thread, ASYNC_1);
+        kernels(&mut thread);
+    }
+    let (before, told) = (ALLOCATIONS.get(), notices.load(Ordering::Relaxed));
+    for _ in 0..1000 {
+        launch(&mut thread, ASYNC_1);
+        kernels(&mut thread);
+    }
+    assert!(notices.load(Ordering::Relaxed) - told >= 2 * 2 * 1000, "start and end of each launch");
+    assert_eq!(ALLOCATIONS.get() - before, 0, "heap allocations in 2000 watched regions");
     let before = ALLOCATIONS.get();
     drop(Vec::<u8>::with_capacity(1));
     assert_eq!(ALLOCATIONS.get() - before, 1, "the counter counts");
