@@ -10,7 +10,7 @@ use accord_types::{
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -150,6 +150,10 @@ impl HostMemory for Zeros {
 struct Counter(Arc<AtomicU64>);
 
 impl Observer for Counter {
+    fn wanted(&self) -> &'static AtomicBool {
+        static WANTED: AtomicBool = AtomicBool::new(true);
+        &WANTED
+    }
     fn is_active(&self) -> bool {
         true
     }

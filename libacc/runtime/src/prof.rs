@@ -6,6 +6,7 @@
 
 use accord_types::{DeviceNum, DeviceType, LaunchDims, QueueId};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What happened. The names are those of the specification's events.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -109,31 +110,35 @@ pub struct Subject {
 
 /// Takes notices.
 pub trait Observer: Send + Sync {
-    /// Whether anybody wants to know. Asked once a construct: it must be as cheap as an atomic load.
+    /// Set while anybody wants to know anything: all that is read where nobody does. Asked for once.
+    fn wanted(&self) -> &'static AtomicBool;
+
+    /// Whether that holds for the calling thread. Asked only while [`Observer::wanted`] is set.
     fn is_active(&self) -> bool;
 
     /// Something happened on the calling thread's behalf. May call the runtime.
     fn notice(&self, notice: &Notice);
 }
 
-/// The runtime's observer, if it has one.
+/// The runtime's observer, if it has one, and where it says that it wants to know.
 #[derive(Default)]
-pub(crate) struct Watch(OnceLock<Box<dyn Observer>>);
+pub(crate) struct Watch(OnceLock<(&'static AtomicBool, Box<dyn Observer>)>);
 
 impl Watch {
     /// Sets the observer; the first one stays.
     pub(crate) fn set(&self, observer: Box<dyn Observer>) {
-        let _ = self.0.set(observer);
+        let _ = self.0.set((observer.wanted(), observer));
     }
 
     /// Whether notices are wanted.
+    #[inline]
     pub(crate) fn is_active(&self) -> bool {
-        self.0.get().is_some_and(|observer| observer.is_active())
+        self.0.get().is_some_and(|(wanted, observer)| wanted.load(Ordering::Relaxed) && observer.is_active())
     }
 
     /// Tells the observer.
     pub(crate) fn tell(&self, notice: &Notice) {
-        if let Some(observer) = self.0.get() {
+        if let Some((_, observer)) = self.0.get() {
             observer.notice(notice);
         }
     }

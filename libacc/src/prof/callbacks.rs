@@ -70,6 +70,11 @@ pub(crate) fn active() -> bool {
     ACTIVE.load(Ordering::Relaxed) && THREAD_ENABLED.get()
 }
 
+/// See [`ACTIVE`].
+pub(super) fn wanted() -> &'static AtomicBool {
+    &ACTIVE
+}
+
 /// See [`WANTS_VARIABLES`].
 pub(super) fn wants_variables() -> bool {
     WANTS_VARIABLES.load(Ordering::Relaxed)

@@ -5,11 +5,16 @@ use super::site::{self, Site};
 use super::{Open, asked_for, callbacks, kernels, parent};
 use crate::thread;
 use accord_runtime::prof::{Happening, Notice, Observer, Subject};
+use std::sync::atomic::AtomicBool;
 
 /// Turns notices into calls of the tools' routines.
 pub(super) struct Tools;
 
 impl Observer for Tools {
+    fn wanted(&self) -> &'static AtomicBool {
+        callbacks::wanted()
+    }
+
     fn is_active(&self) -> bool {
         callbacks::active()
     }

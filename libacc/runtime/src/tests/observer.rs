@@ -12,15 +12,18 @@ const A: usize = 0x10_0000;
 const B: usize = 0x20_0000;
 const REGION: usize = 0x40_1000;
 
-#[derive(Default)]
 struct Record {
-    active: AtomicBool,
+    active: &'static AtomicBool,
     notices: Mutex<Vec<Notice>>,
 }
 
 struct Recorder(Arc<Record>);
 
 impl Observer for Recorder {
+    fn wanted(&self) -> &'static AtomicBool {
+        self.0.active
+    }
+
     fn is_active(&self) -> bool {
         self.0.active.load(Ordering::Relaxed)
     }
@@ -32,7 +35,9 @@ impl Observer for Recorder {
 
 fn watched() -> (World, Arc<Record>) {
     let w = World::new();
-    let record = Arc::new(Record::default());
+    // Not freed: a test's, of which there are few.
+    let active = Box::leak(Box::new(AtomicBool::new(false)));
+    let record = Arc::new(Record { active, notices: Mutex::default() });
     w.runtime.observe(Box::new(Recorder(record.clone())));
     record.active.store(true, Ordering::Relaxed);
     (w, record)
