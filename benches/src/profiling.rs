@@ -22,7 +22,7 @@ pub(crate) fn run() -> Result<Report, String> {
             &format!("{what}, {events} events, a tool that counts / none"),
             counted / none,
             "x",
-            1.0 + events / none,
+            (1.0 + events / none).floor(),
         );
         report.at_most(&format!("{what}, an event"), (counted - none) / events, "us", 1.0);
         report.at_most(&format!("{what}, after a tool is gone / before one came"), none / never, "x", NOISE);
