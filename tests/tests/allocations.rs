@@ -190,20 +190,14 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     let arrays = [0x10_0000, 0x20_0000, 0x30_0000, 0x40_0000];
     let mut hosts = arrays.to_vec();
     runtime
-        .enter_data(
-            &mut thread,
-            NORMAL,
-            &mut Entries { hosts: &mut hosts, sizes: &[4096; 4], kinds: &[TO; 4] },
-            -2,
-            &[],
-        )
+        .enter_data(&mut thread, NORMAL, &mut Entries::new(&mut hosts, &[4096; 4], &[TO; 4]), -2, &[])
         .expect("enter data");
     // Four present arrays, two scalars, and a loop's index as GCC maps it inside a data construct.
     let (sizes, kinds) =
         ([4096, 4096, 4096, 4096, 8, 4, 4], [FORCE_PRESENT, FORCE_PRESENT, TOFROM, TOFROM, TO, TO, TOFROM]);
     let launch = |thread: &mut LocalThread, queue: &[u32]| {
         let mut hosts = [arrays[0], arrays[1], arrays[2], arrays[3], 0x7000, 0x7010, 0x7020];
-        let mut entries = Entries { hosts: &mut hosts, sizes: &sizes, kinds: &kinds };
+        let mut entries = Entries::new(&mut hosts, &sizes, &kinds);
         let placement = runtime.parallel(thread, NORMAL, 0x40_1000, &mut entries, queue).expect("parallel");
         assert_eq!(placement, Placement::Device);
     };
@@ -219,7 +213,7 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     // A synchronous region with scalars that it may change.
     let kernels = |thread: &mut LocalThread| {
         let mut hosts: [usize; 15] = std::array::from_fn(|n| 0x7000 + 48 * n);
-        let mut entries = Entries { hosts: &mut hosts, sizes: &[8; 15], kinds: &[FORCE_TOFROM; 15] };
+        let mut entries = Entries::new(&mut hosts, &[8; 15], &[FORCE_TOFROM; 15]);
         runtime.parallel(thread, NORMAL, 0x40_1000, &mut entries, &[0]).expect("kernels");
     };
     for _ in 0..100 {

@@ -1,6 +1,6 @@
 //! What a construct decided under its device's lock, and doing it without the lock.
 
-use crate::construct::Loan;
+use crate::construct::{Loan, Spaced};
 use crate::device::{Device, State};
 use crate::ports::{Chain, HostMemory, Landing, Part, ReadWhen};
 use crate::present::EntryId;
@@ -30,6 +30,8 @@ pub(crate) enum Step {
     In { dst: DevicePtr, src: HostRange, when: ReadWhen },
     /// Copies to the program's memory.
     Out { src: DevicePtr, dst: HostRange },
+    /// Copies elements of a range to the program's memory, and nothing that lies between.
+    OutSpaced { src: DevicePtr, dst: HostRange, spaced: Spaced },
     /// Copies what has changed of a block to the program's memory.
     OutChanged {
         src: DevicePtr,
@@ -43,6 +45,13 @@ pub(crate) enum Step {
     },
     /// Copies within the device.
     Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
+}
+
+impl Step {
+    /// Whether it copies to the program's memory.
+    fn copies_out(&self) -> bool {
+        matches!(self, Self::Out { .. } | Self::OutSpaced { .. } | Self::OutChanged { .. })
+    }
 }
 
 /// A part of [`crate::prof::Notice`].
@@ -146,7 +155,7 @@ impl Plan {
 
     /// Whether a copy to the program's memory is among the commands.
     pub(crate) fn copies_out(&self) -> bool {
-        self.before.iter().chain(&self.after).any(|step| matches!(step, Step::Out { .. } | Step::OutChanged { .. }))
+        self.before.iter().chain(&self.after).any(|step| step.copies_out())
     }
 }
 
@@ -187,7 +196,7 @@ impl Issue<'_> {
             return Ok(());
         }
         for step in plan.before.iter().chain(&plan.after) {
-            let Step::Out { dst, .. } = step else { continue };
+            let (Step::Out { dst, .. } | Step::OutSpaced { dst, .. }) = step else { continue };
             for one in arrivals.here(*index, *dst).iter().filter(|one| !one.unknown) {
                 let mut queues = self.device.queues();
                 if queues.comes_after(self.queue, one.queue, one.moment) {
@@ -233,7 +242,7 @@ impl Issue<'_> {
         // Those of the synchronous queue are waited for at once.
         if self.queue != QueueId::SYNC {
             for step in steps {
-                if let Step::Out { dst, .. } = step {
+                if let Step::Out { dst, .. } | Step::OutSpaced { dst, .. } = step {
                     self.device.arrivals.add(self.device.index, self.queue, *dst, queues.now());
                 }
             }
@@ -282,7 +291,9 @@ impl Issue<'_> {
         let (start, end, host, address, len) = match step {
             Step::Bytes { dst, len, .. } => (UploadStart, UploadEnd, 0, dst, len),
             Step::In { dst, src, .. } => (UploadStart, UploadEnd, src.start, dst, src.len),
-            Step::Out { src, dst } => (DownloadStart, DownloadEnd, dst.start, src, dst.len),
+            Step::Out { src, dst } | Step::OutSpaced { src, dst, .. } => {
+                (DownloadStart, DownloadEnd, dst.start, src, dst.len)
+            }
             Step::OutChanged { src, len, parts: (first, _), .. } => {
                 let host = plan.parts.get(first).map_or(0, |part| part.dst.start);
                 (DownloadStart, DownloadEnd, host, src, len)
@@ -322,6 +333,18 @@ impl Issue<'_> {
                 Landing::Constant if dst.len > COMPARED_MAX => Ok(()),
                 Landing::Constant | Landing::ReadOnly => port.compare(self.queue, src, dst),
             },
+            Step::OutSpaced { src, dst, spaced } => {
+                let landing = self.host.check_target(dst)?;
+                for offset in (0..dst.len).step_by(spaced.every) {
+                    let element = HostRange { start: dst.start + offset, len: spaced.len };
+                    let src = src.offset(offset as u64);
+                    match landing {
+                        Landing::Writable => port.copy_out(self.queue, src, element)?,
+                        Landing::Constant | Landing::ReadOnly => port.compare(self.queue, src, element)?,
+                    }
+                }
+                Ok(())
+            }
             Step::OutChanged { src, at, len, parts: (first, end), chain } => {
                 let (sent, parts) = (&plan.bytes[at..at + len], &plan.parts[first..end]);
                 port.copy_out_changed(self.queue, src, sent, parts, chain.map(|chain| &plan.chains[chain]))

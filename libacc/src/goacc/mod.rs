@@ -22,15 +22,15 @@ use accord_runtime::Entries;
 /// nothing else may use `hosts` meanwhile. With 0 they may be anything.
 unsafe fn entries<'a>(n: usize, hosts: *mut usize, sizes: *const usize, kinds: *const u16) -> Entries<'a> {
     if n == 0 {
-        return Entries { hosts: &mut [], sizes: &[], kinds: &[] };
+        return Entries::new(&mut [], &[], &[]);
     }
     // SAFETY: the caller's promise.
     unsafe {
-        Entries {
-            hosts: std::slice::from_raw_parts_mut(hosts, n),
-            sizes: std::slice::from_raw_parts(sizes, n),
-            kinds: std::slice::from_raw_parts(kinds, n),
-        }
+        Entries::new(
+            std::slice::from_raw_parts_mut(hosts, n),
+            std::slice::from_raw_parts(sizes, n),
+            std::slice::from_raw_parts(kinds, n),
+        )
     }
 }
 

@@ -32,7 +32,8 @@ impl Runtime {
             t.regions.push(None);
             return Ok(());
         };
-        self.enter(t, device, QueueId::SYNC, Mode::Region, entries)?;
+        self.with_ranges(entries, |entries| self.enter(t, device, QueueId::SYNC, Mode::Region, entries))
+            .map_err(|error| device.place(error))?;
         let next = t.scratch.spare.pop().unwrap_or_default();
         t.regions.push(Some(std::mem::replace(&mut t.scratch.region, next)));
         Ok(())

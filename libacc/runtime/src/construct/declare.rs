@@ -25,7 +25,8 @@ impl Runtime {
         }
         for i in 0..entries.hosts.len() {
             let (host, size, word) = (entries.hosts[i], entries.sizes[i], entries.kinds[i]);
-            let one = &mut Entries { hosts: &mut [host], sizes: &[size], kinds: &[word] };
+            let (hosts, sizes, kinds) = (&mut [host], &[size], &[word]);
+            let one = &mut Entries::new(hosts, sizes, kinds);
             match Kind::decode(word)? {
                 Kind::DevicePtr | Kind::Pointer | Kind::Descriptor => {}
                 Kind::Release { .. } => self.exit_data(t, flags, one, SYNC, &[])?,

@@ -89,7 +89,7 @@ impl Runtime {
         let Some(device) = self.target(t)? else { return Ok(()) };
         let queue = t.queue(arg);
         self.wait_clause(t, device, queue, waits.iter().copied())?;
-        act(t, device, queue, entries)
+        self.with_ranges(entries, |entries| act(t, device, queue, entries)).map_err(|error| device.place(error))
     }
 
     fn exit(&self, t: &mut LocalThread, device: &Device, queue: QueueId, entries: &Entries<'_>) -> Result<()> {
@@ -117,12 +117,12 @@ impl Runtime {
                 leaving.detach(id, *host, finalize, &*self.host);
             }
         }
-        for ((host, size), word) in parts() {
+        for (i, ((host, size), word)) in parts().enumerate() {
             let range = HostRange { start: *host, len: *size };
             if let Ok(Action::Release { out, finalize }) = exit_action(Kind::decode(*word)?, *word, range)
                 && let Ok(Some(id)) = find_to_release(&leaving, range)
             {
-                leaving.give_up(id, out.then_some(range), false, finalize);
+                leaving.give_up(id, out.then_some((range, entries.spaced(i))), false, finalize);
             }
         }
         drop(state);

@@ -1,7 +1,7 @@
 //! Leaving a construct: gives up what it held, copies out and frees what nobody holds any more.
 
-use super::Region;
 use super::map::translate;
+use super::{Region, Spaced};
 use crate::device::State;
 use crate::plan::{Happened, Plan, Step, give_back};
 use crate::ports::HostMemory;
@@ -27,7 +27,7 @@ impl Leaving<'_> {
         }
         let before = self.plan.before.len();
         for mapped in &region.mapped {
-            self.give_up(mapped.id, mapped.out, mapped.always, false);
+            self.give_up(mapped.id, mapped.out.map(|range| (range, mapped.spaced)), mapped.always, false);
         }
         self.plan.after.extend(self.plan.before.drain(before..));
         for block in &region.temporaries {
@@ -40,7 +40,7 @@ impl Leaving<'_> {
         let detached: Vec<_> =
             region.attached.iter().copied().filter(|(id, offset)| self.unhold_pointer(*id, *offset)).collect();
         for mapped in &region.mapped {
-            self.give_up(mapped.id, mapped.out, mapped.always, false);
+            self.give_up(mapped.id, mapped.out.map(|range| (range, mapped.spaced)), mapped.always, false);
         }
         for (id, offset) in detached {
             self.restore_pointer(id, offset, host);
@@ -48,13 +48,19 @@ impl Leaving<'_> {
     }
 
     /// Gives up one reference, or all dynamic ones. The last one removes the entry after copying `out`.
-    pub(crate) fn give_up(&mut self, id: EntryId, out: Option<HostRange>, always: bool, finalize: bool) {
+    pub(crate) fn give_up(
+        &mut self,
+        id: EntryId,
+        out: Option<(HostRange, Option<Spaced>)>,
+        always: bool,
+        finalize: bool,
+    ) {
         // Gone already: `acc_shutdown` or `acc_unmap_data` inside the region.
         let Some(entry) = self.state.table.get_mut(id) else { return };
         let ended = entry.release(self.counter, finalize);
         let out = out.filter(|_| ended || always);
-        if let Some(range) = out {
-            self.copy_out(id, range);
+        if let Some((range, spaced)) = out {
+            self.copy_out_elements(id, range, spaced);
         }
         if ended {
             self.remove(id, out.is_some());
@@ -97,6 +103,23 @@ impl Leaving<'_> {
                 let host = deleted.map_or(0, |last| last.host);
                 self.plan.ends.push(Happened { what: Happening::Free, host, address: block, bytes });
             }
+        }
+    }
+
+    /// Copies a part of an entry out, or if they are `spaced` only the elements in it.
+    pub(crate) fn copy_out_elements(&mut self, id: EntryId, range: HostRange, spaced: Option<Spaced>) {
+        let Some(spaced) = spaced else { return self.copy_out(id, range) };
+        let entry = &self.state.table[id];
+        let holds_pointers = entry.attachments.iter().any(|attached| {
+            let pointer = entry.start + attached.offset;
+            pointer < range.start + range.len && range.start < pointer + Attachment::BYTES
+        });
+        if holds_pointers {
+            for start in (range.start..range.start + range.len).step_by(spaced.every) {
+                self.copy_out(id, HostRange { start, len: spaced.len });
+            }
+        } else {
+            self.plan.before.push(Step::OutSpaced { src: translate(entry, range.start), dst: range, spaced });
         }
     }
 

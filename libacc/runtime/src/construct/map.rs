@@ -118,7 +118,16 @@ impl Mapping<'_, '_> {
             _ if is_nothing(host) => {}
             Kind::Data(_) if self.entries.len_of(i) == 0 => self.zero(i, host)?,
             Kind::Zero => self.zero(i, host)?,
-            Kind::Data(data) => self.data(i, HostRange { start: host, len: size }, data)?,
+            Kind::Data(data) => {
+                let spaced = self.entries.spaced(i);
+                // What lies between the elements is the program's on the device, too.
+                let copy_in = data.copy_in || spaced.is_some();
+                let before = self.region.mapped.len();
+                self.data(i, HostRange { start: host, len: size }, Data { copy_in, ..data })?;
+                if spaced.is_some() {
+                    self.region.mapped[before..].iter_mut().for_each(|mapped| mapped.spaced = spaced);
+                }
+            }
             Kind::FirstPrivate if self.mode == Mode::Launch && size > 0 => {
                 self.by_value(i, HostRange { start: host, len: size })?;
             }
@@ -294,7 +303,12 @@ impl Mapping<'_, '_> {
         let entry = &mut self.state.table[id];
         entry.hold(counter);
         entry.used_by.insert(self.queue);
-        self.region.mapped.push(super::Mapped { id, out: data.copy_out.then_some(range), always: data.always });
+        self.region.mapped.push(super::Mapped {
+            id,
+            out: data.copy_out.then_some(range),
+            spaced: None,
+            always: data.always,
+        });
     }
 
     /// New present data at `device`: the caller has found it absent.

@@ -3,6 +3,7 @@
 mod block;
 mod by_value;
 mod cell;
+mod component;
 mod data;
 mod declare;
 mod echo;
@@ -21,6 +22,7 @@ mod unmapped;
 mod update;
 mod wait;
 
+pub(crate) use component::Spaced;
 pub(crate) use echo::Echo;
 pub(crate) use enter::Entering;
 pub(crate) use kind::{Absent, Data};
@@ -43,9 +45,16 @@ pub struct Entries<'a> {
     pub sizes: &'a [usize],
     /// Map kinds: kind in the low byte, log2 of the alignment in the high byte.
     pub kinds: &'a [u16],
+    /// Entries with something else of the program between their elements.
+    apart: &'a [(usize, Spaced)],
 }
 
-impl Entries<'_> {
+impl<'a> Entries<'a> {
+    /// The arrays as GCC passes them.
+    pub fn new(hosts: &'a mut [usize], sizes: &'a [usize], kinds: &'a [u16]) -> Self {
+        Self { hosts, sizes, kinds, apart: &[] }
+    }
+
     /// Bytes of entry `i`, which is a section. GCC computes a Fortran section's length from its bounds: `a(4:0)`, which has no
     /// elements, comes with a negative one.
     pub(crate) fn len_of(&self, i: usize) -> usize {
@@ -93,6 +102,8 @@ pub(crate) struct Mapped {
     pub(crate) id: EntryId,
     /// What to copy out at the end.
     pub(crate) out: Option<HostRange>,
+    /// If only elements in it are to be copied.
+    pub(crate) spaced: Option<Spaced>,
     /// Even if others hold the entry too.
     pub(crate) always: bool,
 }

@@ -43,7 +43,8 @@ impl Runtime {
         let tags = Tags::decode(tags).map_err(|error| device.place(error))?;
         let queue = t.queue(tags.queue);
         self.wait_clause(t, device, queue, tags.waits.iter().map(|raw| raw.cast_signed()))?;
-        self.launch(t, device, queue, function, entries, tags.dims)?;
+        self.with_ranges(entries, |entries| self.launch(t, device, queue, function, entries, tags.dims))
+            .map_err(|error| device.place(error))?;
         Ok(Placement::Device)
     }
 

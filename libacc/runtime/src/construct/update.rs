@@ -2,7 +2,7 @@
 
 use super::kind::{Absent, Kind};
 use super::map::{Mode, Stop, not_present, partly_present};
-use super::{Entries, Leaving, on_host};
+use super::{Entries, Leaving, Spaced, on_host};
 use crate::device::Device;
 use crate::present::{Counter, EntryId, Found};
 use crate::{LocalThread, Runtime};
@@ -63,7 +63,8 @@ impl Runtime {
                     Kind::Data(data) if range.len > 0 && data.copy_in != data.copy_out => {
                         let forced = Kind::is_forced(mapping.entries.kinds[i]);
                         let if_present = !forced && data.absent != Absent::Fail;
-                        mapping.update(range, Direction { out: data.copy_out, if_present, cut: true })?;
+                        let direction = Direction { out: data.copy_out, if_present, cut: true };
+                        mapping.update_elements(range, direction, mapping.entries.spaced(i))?;
                     }
                     // The data's pointer, where it was copied to the device.
                     Kind::AlwaysPointer if i > 0 && matches!(mapping.kind(i - 1)?, Kind::Data(d) if d.copy_in) => {
@@ -81,10 +82,16 @@ impl Runtime {
 impl super::map::Mapping<'_, '_> {
     /// Copies present data one way.
     pub(crate) fn update(&mut self, range: HostRange, direction: Direction) -> Result<(), Stop> {
+        self.update_elements(range, direction, None)
+    }
+
+    /// The same; to the program only the elements, if they are `spaced`.
+    fn update_elements(&mut self, range: HostRange, direction: Direction, spaced: Option<Spaced>) -> Result<(), Stop> {
         let Some((id, range)) = self.updated(range, direction)? else { return Ok(()) };
         self.count(id, range.len);
         if direction.out {
-            Leaving { state: self.state, plan: self.plan, counter: Counter::Dynamic }.copy_out(id, range);
+            Leaving { state: self.state, plan: self.plan, counter: Counter::Dynamic }
+                .copy_out_elements(id, range, spaced);
         } else {
             let device = self.translate(id, range.start);
             self.copy_in(device, range)?;

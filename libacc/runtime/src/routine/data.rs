@@ -99,7 +99,7 @@ impl Runtime {
             Found::Partly(id) => return Err(device.place(partly_present(range, &state.table[id]))),
             Found::Whole(id) => Leaving { state: &mut state, plan, counter: Counter::Dynamic }.give_up(
                 id,
-                (copy_out && bytes > 0).then_some(range),
+                (copy_out && bytes > 0).then_some((range, None)),
                 false,
                 finalize,
             ),
@@ -134,7 +134,7 @@ impl Runtime {
 
 /// The arrays of a call that has none.
 pub(super) fn no_entries() -> Entries<'static> {
-    Entries { hosts: &mut [], sizes: &[], kinds: &[] }
+    Entries::new(&mut [], &[], &[])
 }
 
 /// Whether an address is null, which is an error if it has bytes.

@@ -180,6 +180,6 @@ pub(super) fn call<R>(list: &[One], act: impl FnOnce(&mut Entries<'_>) -> R) -> 
     let sizes: Vec<_> = list.iter().map(|one| one.1).collect();
     // Alignment of 4 in the high byte, as GCC writes it.
     let kinds: Vec<_> = list.iter().map(|one| one.0 | 0x200).collect();
-    let result = act(&mut Entries { hosts: &mut hosts, sizes: &sizes, kinds: &kinds });
+    let result = act(&mut Entries::new(&mut hosts, &sizes, &kinds));
     (result, hosts)
 }
