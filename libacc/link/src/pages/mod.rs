@@ -11,7 +11,7 @@ use accord_types::{Error, ErrorCode, HostRange, Result};
 use kernel::Ready;
 
 /// Largest range whose pages are all looked at: some 40 ns each.
-const POPULATED_MAX: usize = 1 << 20;
+const POPULATED_MAX: usize = 128 << 10;
 
 /// What a copy does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
