@@ -126,6 +126,17 @@ fn what_a_region_elsewhere_prints_is_there_when_it_was_waited_for() {
     assert!(finished.stdout.starts_with(expected), "{}", finished.report());
 }
 
+/// A copy in waits for the bytes of copies out before it, which leave a GPU's executor when somebody waits for them.
+#[test]
+fn copies_in_follow_copies_out_of_the_same_memory() {
+    let setup = Setup::new();
+    let program = compiled("tests/programs/gpu/host_memory_in_turn.c", true);
+    let cluster = setup.cluster(&[1, 1]).start().unwrap();
+    for num in ["0", "1"] {
+        passed(run(&cluster, 0, &program, &[], &[("ACC_DEVICE_NUM", num)]));
+    }
+}
+
 #[test]
 fn gpus_that_are_hidden_from_the_program_are_driven_by_the_agent() {
     let setup = Setup::new();

@@ -177,6 +177,10 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Bo
         }
         return shared.movers.fill(range.start, len, dst.0, stream.raw, &shared.inward).map_err(failed);
     }
+    // Whoever has the bytes may be waiting for those of earlier copies out, which leave here when somebody waits for them.
+    if stream.is_landing(seq - 1) {
+        settle(stream, seq)?;
+    }
     let mut done = 0;
     while done < len {
         let piece = RELAY_SLOT.min(len - done);
