@@ -324,7 +324,9 @@ impl Landing {
 /// A copy's bytes in order.
 fn pieces(dst: HostRange, leave: &[HostRange]) -> Vec<Piece> {
     let end = dst.start + dst.len;
-    let mut leave: Vec<_> = leave.iter().map(|r| (r.start.max(dst.start), (r.start + r.len).min(end))).collect();
+    // Of variables that come together, a later copy may concern another one only.
+    let inside = leave.iter().filter(|r| overlap(dst, **r));
+    let mut leave: Vec<_> = inside.map(|r| (r.start.max(dst.start), (r.start + r.len).min(end))).collect();
     leave.sort_unstable();
     let (mut pieces, mut at) = (Vec::new(), dst.start);
     let mut piece = |from: usize, to: usize, write| {

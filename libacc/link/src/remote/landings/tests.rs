@@ -1,4 +1,5 @@
 use super::*;
+use accord_runtime::ports::Part;
 use std::sync::atomic::AtomicUsize;
 
 fn range(bytes: &mut [u8], from: usize, len: usize) -> HostRange {
@@ -23,6 +24,7 @@ fn a_copy_is_cut_into_what_it_writes_and_what_later_ones_do() {
         cut(&[r(110, 20), r(120, 5), r(125, 10)]),
         [(100, 10, true), (110, 20, false), (130, 5, false), (135, 15, true)]
     );
+    assert_eq!(cut(&[r(10, 20), r(160, 5)]), [(100, 50, true)], "those beside it are none of its business");
     assert!(cut(&[r(110, 20), r(120, 5)]).iter().map(|piece| piece.1).sum::<usize>() == 50);
 }
 
@@ -85,4 +87,22 @@ fn what_waits_for_copies_happens_when_the_last_has_landed_or_was_cancelled() {
     landings.lose(&Error::new(ErrorCode::DeviceUnavailable, "gone"));
     assert_eq!(done.load(Ordering::SeqCst), 3, "nobody may wait for ever");
     assert!(landings.wait(&[t(3)]).is_err());
+}
+
+#[test]
+fn variables_that_come_together_are_left_to_later_copies_each_for_itself() {
+    let mut bytes = [0; 64];
+    let (first, last) = (range(&mut bytes, 0, 4), range(&mut bytes, 60, 4));
+    let between = range(&mut bytes, 20, 8);
+    let parts = [Part { at: 0, dst: first }, Part { at: 16, dst: last }];
+    let landings = Landings::default();
+    let changed = Changed::new(&[0; 20], &parts, None);
+    let all = changed.range();
+    landings.changed(t(1), all, changed);
+    landings.small(t(2), between, &[t(1)]);
+    assert!(landings.data(t(1), &[7; 20]).is_ok());
+    assert!(landings.data(t(2), &[8; 8]).is_ok());
+    assert!(landings.wait(&[t(1), t(2)]).is_ok());
+    assert_eq!((bytes[..4].to_vec(), bytes[60..].to_vec()), (vec![7; 4], vec![7; 4]));
+    assert_eq!((bytes[20..28].to_vec(), bytes[4]), (vec![8; 8], 0));
 }
