@@ -3,7 +3,7 @@
 CARGO ?= cargo
 PACKAGES = -p libacc -p accord -p accord-coordinator -p accord-node-agent
 
-.PHONY: build debug demo test conformance bench lint clean setup gpu-bundle install uninstall
+.PHONY: build debug demo test conformance fuzz bench lint deny clean setup gpu-bundle install uninstall
 
 build: setup
 	$(CARGO) build --release --locked $(PACKAGES)
@@ -20,6 +20,11 @@ test: setup
 # Runs the conformance programs and writes docs/reference/conformance.md from what passed.
 conformance: setup
 	scripts/conformance
+
+# Feeds every decoder that sees foreign bytes, each for so many seconds; make test does it for a second or two.
+FUZZ_SECONDS ?= 60
+fuzz: setup
+	$(CARGO) run --locked --profile fuzz -p accord-fuzz -- --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 bench: build
 	scripts/bench
@@ -38,6 +43,11 @@ uninstall:
 lint: setup
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# Needs cargo-deny, which takes too long to build to be installed by setup; the house rules check most of it without.
+deny: setup
+	@$(CARGO) deny --version >/dev/null 2>&1 || { echo "make deny: no cargo-deny: cargo install --locked cargo-deny" >&2; exit 1; }
+	$(CARGO) deny --locked check $(DENY)
 
 clean:
 	$(CARGO) clean

@@ -4,12 +4,14 @@
 //! thing. Results go to `benches/results/DATE-QUESTION.json` with the machine's description.
 #![forbid(unsafe_code)]
 
+mod lanes;
 mod mandelbrot;
 mod present_table;
 mod profiling;
 mod remote;
 mod report;
 mod scalars;
+mod transports;
 
 use report::Report;
 use std::path::PathBuf;
@@ -18,8 +20,10 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 5] = [
+const QUESTIONS: [(&str, Ask); 7] = [
     ("remote", remote::run),
+    ("lanes", lanes::run),
+    ("transports", transports::run),
     ("mandelbrot", mandelbrot::run),
     ("present-table", present_table::run),
     ("scalars", scalars::run),

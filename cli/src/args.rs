@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::command::compile::Tool;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -211,6 +211,52 @@ pub(crate) enum ExplainCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show which way the bytes of a copy go between two memories, one of them a GPU of the program's process, and why.
+    Copy {
+        /// Where the bytes are.
+        #[arg(value_name = "FROM")]
+        from: CopyMemory,
+        /// Where they go.
+        #[arg(value_name = "TO")]
+        to: CopyMemory,
+        /// How many: a size such as 64K or 1G.
+        #[arg(value_name = "SIZE", value_parser = size)]
+        size: u64,
+        /// In an asynchronous queue.
+        #[arg(long = "async")]
+        in_queue: bool,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A memory at one end of a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum CopyMemory {
+    /// Ordinary (pageable) memory of the program.
+    Host,
+    /// Memory that the program has pinned itself, or managed memory.
+    Pinned,
+    /// Memory of the program that Accord has page-locked, as it is copied again and again.
+    Locked,
+    /// A GPU of the program's process.
+    Gpu,
+    /// A GPU that another process of the same machine drives.
+    SameHost,
+    /// A device of another node, or a CPU device.
+    Elsewhere,
+}
+
+impl CopyMemory {
+    /// As it is written on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    accord_types::settings::parse_bytes(text).ok_or_else(|| "use a size such as 64K or 1G".to_owned())
 }
 
 /// `accord __png`.

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::machine;
-use accord_device::{cpu, cuda};
+use accord_device::{cpu, registry};
 use accord_proto::v1;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeId, settings};
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ impl Cluster {
             .find(lookup)
             .is_some_and(|(_, name)| name.to_ascii_lowercase().trim_start_matches("acc_device_") == "cpu");
         // As a program does it: CPU devices where there is no GPU, or where somebody asks for them.
-        let found = cuda::inventory(NodeId(0), node_name);
+        let found = registry::find(NodeId(0), node_name);
         // A machine without GPUs is nothing to talk about.
         let note = found.note.filter(|_| found.failed || !found.devices.is_empty());
         let mut infos = found.devices;
@@ -201,11 +201,11 @@ impl NodeRow {
 impl DeviceRow {
     fn json(&self) -> Value {
         let info = &self.info;
-        let gpu = info.kind == DeviceKind::Cuda;
+        let gpu = info.kind == DeviceKind::CUDA;
         json!({
             "num": self.num.map(|num| num.0),
             "type": self.device_type.name(),
-            "kind": match info.kind { DeviceKind::Cpu => "cpu", DeviceKind::Cuda => "cuda" },
+            "kind": registry::backend(info.kind).map_or("unknown", |backend| backend.name),
             "node": info.node_name,
             "node_id": info.id.node.0,
             "ordinal": info.id.ordinal,
@@ -240,10 +240,11 @@ fn number(infos: Vec<DeviceInfo>) -> Vec<DeviceRow> {
 /// The type under which programs see devices of a kind.
 fn type_of(kind: DeviceKind) -> DeviceType {
     let emulated = std::env::var(settings::EMULATE.name).is_ok_and(|value| value == "nvidia");
-    match kind {
-        DeviceKind::Cuda => DeviceType::Nvidia,
-        DeviceKind::Cpu if emulated => DeviceType::Nvidia,
-        DeviceKind::Cpu => DeviceType::Cpu,
+    match registry::capabilities(kind) {
+        Some(able) if !(emulated && able.fallback) => able.device_type,
+        Some(_) => DeviceType::Nvidia,
+        // Of a node with another version.
+        None => DeviceType::NotHost,
     }
 }
 

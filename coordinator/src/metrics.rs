@@ -1,6 +1,6 @@
 //! What is counted, through the `metrics` facade: without an exporter it costs nothing.
 
-use crate::cluster::{Cluster, DoorPush, Effect, Input, Node};
+use crate::cluster::{ClientPush, Cluster, Effect, Input, Node};
 
 /// Connections that were turned away, by reason.
 pub const REFUSED: &str = "accord_coordinator_refused_total";
@@ -33,8 +33,8 @@ impl Metrics {
     pub(crate) fn effect(&self, effect: &Effect) {
         match effect {
             Effect::RefuseAgent(..) => metrics::counter!(REFUSED, "why" => "agent").increment(1),
-            Effect::ToDoor(_, DoorPush::Granted(_)) => metrics::counter!(SESSIONS_OPENED).increment(1),
-            Effect::ToDoor(_, DoorPush::Refused(_)) => metrics::counter!(SESSIONS_REFUSED).increment(1),
+            Effect::ToClient(_, ClientPush::Granted(_)) => metrics::counter!(SESSIONS_OPENED).increment(1),
+            Effect::ToClient(_, ClientPush::Refused(_)) => metrics::counter!(SESSIONS_REFUSED).increment(1),
             _ => {}
         }
     }

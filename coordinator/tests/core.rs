@@ -1,7 +1,7 @@
 //! The core's decisions, one by one: inputs in, effects out, a clock of the test's own.
 
 use accord_coordinator::cluster::{
-    AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal, Registration,
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal, Registration,
     Viewer,
 };
 use accord_types::{
@@ -32,8 +32,8 @@ impl Bench {
         self.give(Input::Register { link: LinkId(link), registration: registration(name) })
     }
 
-    fn open(&mut self, door: u64, node_name: &str) -> SessionId {
-        let effects = self.give(Input::Open { door: DoorId(door), request: request(node_name) });
+    fn open(&mut self, client: u64, node_name: &str) -> SessionId {
+        let effects = self.give(Input::Open { client: ClientId(client), request: request(node_name) });
         granted(&effects).unwrap_or_else(|| panic!("{effects:?}"))
     }
 
@@ -50,7 +50,7 @@ fn device(ordinal: u32) -> DeviceInfo {
     DeviceInfo {
         id: DeviceId { node: NodeId(99), ordinal },
         node_name: "not yet known".into(),
-        kind: DeviceKind::Cpu,
+        kind: DeviceKind::CPU,
         name: "d".into(),
         vendor: "v".into(),
         driver: "1".into(),
@@ -101,7 +101,7 @@ fn grant(session: SessionId) -> SessionGrant {
 
 fn granted(effects: &[Effect]) -> Option<SessionId> {
     effects.iter().find_map(|effect| match effect {
-        Effect::ToDoor(_, DoorPush::Granted(id)) => Some(*id),
+        Effect::ToClient(_, ClientPush::Granted(id)) => Some(*id),
         _ => None,
     })
 }
@@ -131,7 +131,7 @@ fn a_session_gets_all_devices_and_its_agents_hear_of_it() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
     bench.register(2, "h2");
-    let effects = bench.give(Input::Open { door: DoorId(1), request: request("h2") });
+    let effects = bench.give(Input::Open { client: ClientId(1), request: request("h2") });
     let id = granted(&effects).unwrap();
     let lease = bench.cluster.lease(id).unwrap();
     assert_eq!(lease.own_node, Some(NodeId(1)));
@@ -150,7 +150,7 @@ fn the_end_of_the_programs_connection_ends_its_executors() {
     bench.register(1, "h1");
     let id = bench.open(1, "h1");
     bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(id) });
-    let effects = bench.give(Input::DoorClosed { door: DoorId(1) });
+    let effects = bench.give(Input::ClientGone { client: ClientId(1) });
     assert_eq!(orders(&effects, 1), [&AgentOrder::SessionClosed(id)]);
     assert_eq!(bench.cluster.session_count(), 0);
     // The message got lost, or the executor was just being started: it is told again.
@@ -173,8 +173,8 @@ fn silence_loses_a_node_and_only_those_who_use_it_are_told() {
     bench.now = LOST_AFTER;
     let effects = bench.give(Input::Tick);
     assert_eq!(bench.state("h2"), NodeState::Lost);
-    let told: Vec<_> = effects.iter().filter(|e| matches!(e, Effect::ToDoor(..))).collect();
-    assert_eq!(told, [&Effect::ToDoor(DoorId(2), DoorPush::NodeLost(NodeId(1), "h2".into()))]);
+    let told: Vec<_> = effects.iter().filter(|e| matches!(e, Effect::ToClient(..))).collect();
+    assert_eq!(told, [&Effect::ToClient(ClientId(2), ClientPush::NodeLost(NodeId(1), "h2".into()))]);
     assert!(effects.contains(&Effect::DropLink(LinkId(2))));
     assert_eq!(orders(&effects, 1), [&AgentOrder::NodeLost(NodeId(1), "h2".into())]);
     assert!(bench.cluster.session(before).is_some() && bench.cluster.session(after).is_some());
@@ -226,7 +226,7 @@ fn a_stale_agent_is_refused_and_a_newer_one_takes_over() {
     let newer = Registration { incarnation: 11, ..registration("h1") };
     let effects = bench.give(Input::Register { link: LinkId(2), registration: newer });
     assert!(effects.contains(&Effect::DropLink(LinkId(1))));
-    assert!(effects.contains(&Effect::ToDoor(DoorId(1), DoorPush::NodeLost(NodeId(0), "h1".into()))));
+    assert!(effects.contains(&Effect::ToClient(ClientId(1), ClientPush::NodeLost(NodeId(0), "h1".into()))));
     assert!(bench.cluster.session(id).unwrap().lost.contains(&NodeId(0)));
     let stale = bench.register(3, "h1");
     assert_eq!(stale, [Effect::RefuseAgent(LinkId(3), Refusal::Stale { node_name: "h1".into() })]);
@@ -252,7 +252,7 @@ fn a_new_coordinator_takes_running_sessions_and_numbers_over() {
     assert_eq!(orders(&effects, 1)[0], &AgentOrder::Registered(NodeId(1)));
     new.give(Input::Register { link: LinkId(2), registration: back("h1", 0, vec![]) });
     let session = new.cluster.session(id).unwrap();
-    assert!(session.door.is_none());
+    assert!(session.client.is_none());
     assert_eq!(session.lease.devices.len(), 2, "ordinal 77 does not exist");
 
     // A new session gets another number. The old one ends with its last executor.
@@ -284,8 +284,8 @@ fn goodbye_is_not_lost_and_draining_nodes_take_no_new_sessions() {
     assert!(bench.cluster.lease(id).unwrap().devices.iter().all(|d| d.info.node_name == "h2"));
     bench.give(Input::Goodbye { link: LinkId(2) });
     assert_eq!(bench.state("h2"), NodeState::Gone);
-    let effects = bench.give(Input::Open { door: DoorId(2), request: request("h1") });
-    let [Effect::ToDoor(_, DoorPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
+    let effects = bench.give(Input::Open { client: ClientId(2), request: request("h1") });
+    let [Effect::ToClient(_, ClientPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
     assert!(error.cause().contains("1 node (1 draining)"), "{error}");
     assert!(error.remedy_text().is_some());
 }
@@ -293,16 +293,16 @@ fn goodbye_is_not_lost_and_draining_nodes_take_no_new_sessions() {
 #[test]
 fn an_empty_cluster_and_a_missing_kind_are_explained() {
     let mut bench = Bench::new();
-    let refusal = |bench: &mut Bench, door, kind| {
+    let refusal = |bench: &mut Bench, client, kind| {
         let request = SessionRequest { kind, ..request("h1") };
-        let effects = bench.give(Input::Open { door: DoorId(door), request });
-        let [Effect::ToDoor(_, DoorPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
+        let effects = bench.give(Input::Open { client: ClientId(client), request });
+        let [Effect::ToClient(_, ClientPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
         error.clone()
     };
     let error = refusal(&mut bench, 1, None);
     assert_eq!(error.code(), ErrorCode::DeviceUnavailable);
     bench.register(1, "h1");
-    let error = refusal(&mut bench, 2, Some(DeviceKind::Cuda));
+    let error = refusal(&mut bench, 2, Some(DeviceKind::CUDA));
     assert_eq!(error.code(), ErrorCode::DeviceTypeUnavailable);
     assert!(error.cause().contains("offers a GPU"), "{error}");
 }
@@ -335,13 +335,13 @@ fn ranks_that_crowd_on_one_device_are_warned_once() {
     bench.register(1, "h1");
     let mut warnings = Vec::new();
     for rank in 0..3_u32 {
-        let door = DoorId(u64::from(rank) + 1);
-        let rank = Some(Rank { rank, size: 3, local_rank: rank, local_size: 3 });
-        bench.give(Input::Open { door, request: SessionRequest { rank, ..request("h1") } });
-        warnings.extend(bench.give(Input::Uses { door, device: 0 }));
+        let client = ClientId(u64::from(rank) + 1);
+        let rank = Some(Rank { rank, size: 3, local_rank: rank, local_size: 3, job: 0 });
+        bench.give(Input::Open { client, request: SessionRequest { rank, ..request("h1") } });
+        warnings.extend(bench.give(Input::Uses { client, device: 0 }));
     }
     // Three ranks on two devices: two may share one.
-    let [Effect::ToDoor(DoorId(3), DoorPush::Warning(text))] = &warnings[..] else { panic!("{warnings:?}") };
+    let [Effect::ToClient(ClientId(3), ClientPush::Warning(text))] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(text.contains("3 ranks of node h1 use device 0 of node h1 while 1 device is idle"), "{text}");
 }
 
@@ -351,17 +351,17 @@ fn ranks_of_several_nodes_that_crowd_on_one_device_are_warned() {
     bench.register(1, "h1");
     bench.register(2, "h2");
     let use_first = |bench: &mut Bench, rank: u32, program: &str, size: u32| {
-        let door = DoorId(u64::from(rank) + 1);
+        let client = ClientId(u64::from(rank) + 1);
         let node = if rank == 0 { "h1" } else { "h2" };
-        let rank = Some(Rank { rank, size, local_rank: 0, local_size: 1 });
+        let rank = Some(Rank { rank, size, local_rank: 0, local_size: 1, job: 0 });
         let request = SessionRequest { rank, program: program.into(), order: OrderPolicy::Global, ..request(node) };
-        bench.give(Input::Open { door, request });
-        bench.give(Input::Uses { door, device: 0 })
+        bench.give(Input::Open { client, request });
+        bench.give(Input::Uses { client, device: 0 })
     };
     assert_eq!(use_first(&mut bench, 0, "one", 2), []);
     assert_eq!(use_first(&mut bench, 7, "other", 8), [], "another job");
     let effects = use_first(&mut bench, 1, "one", 2);
-    let [Effect::ToDoor(DoorId(2), DoorPush::Warning(text))] = &effects[..] else { panic!("{effects:?}") };
+    let [Effect::ToClient(ClientId(2), ClientPush::Warning(text))] = &effects[..] else { panic!("{effects:?}") };
     assert!(text.contains("2 ranks of nodes h1, h2 use device 0 of node h1"), "{text}");
     // With twice as many ranks as devices two share.
     for rank in 10..12 {
@@ -374,12 +374,12 @@ fn ranks_on_devices_of_their_own_are_not_warned() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
     for rank in 0..2_u32 {
-        let door = DoorId(u64::from(rank) + 1);
-        let place = Some(Rank { rank, size: 2, local_rank: rank, local_size: 2 });
-        bench.give(Input::Open { door, request: SessionRequest { rank: place, ..request("h1") } });
-        assert_eq!(bench.give(Input::Uses { door, device: rank }), []);
+        let client = ClientId(u64::from(rank) + 1);
+        let place = Some(Rank { rank, size: 2, local_rank: rank, local_size: 2, job: 0 });
+        bench.give(Input::Open { client, request: SessionRequest { rank: place, ..request("h1") } });
+        assert_eq!(bench.give(Input::Uses { client, device: rank }), []);
     }
-    assert_eq!(bench.give(Input::Uses { door: DoorId(1), device: u32::MAX }), []);
+    assert_eq!(bench.give(Input::Uses { client: ClientId(1), device: u32::MAX }), []);
 }
 
 #[test]
@@ -388,9 +388,9 @@ fn an_administrator_may_end_a_session() {
     bench.register(1, "h1");
     let id = bench.open(1, "h1");
     let effects = bench.give(Input::Close { session: id });
-    assert!(matches!(&effects[0], Effect::ToDoor(DoorId(1), DoorPush::Ended(_))), "{effects:?}");
-    assert!(effects.contains(&Effect::CloseDoor(DoorId(1))));
-    assert_eq!(bench.give(Input::DoorClosed { door: DoorId(1) }), []);
+    assert!(matches!(&effects[0], Effect::ToClient(ClientId(1), ClientPush::Ended(_))), "{effects:?}");
+    assert!(effects.contains(&Effect::CloseClient(ClientId(1))));
+    assert_eq!(bench.give(Input::ClientGone { client: ClientId(1) }), []);
 }
 
 #[test]
@@ -406,8 +406,8 @@ fn bounds_hold_and_old_nodes_make_room() {
     bench.give(Input::Goodbye { link: LinkId(1) });
     assert!(!refused(&bench.register(4, "h3")));
     bench.open(1, "h2");
-    let effects = bench.give(Input::Open { door: DoorId(2), request: request("h2") });
-    assert!(matches!(&effects[..], [Effect::ToDoor(_, DoorPush::Refused(_))]), "{effects:?}");
+    let effects = bench.give(Input::Open { client: ClientId(2), request: request("h2") });
+    assert!(matches!(&effects[..], [Effect::ToClient(_, ClientPush::Refused(_))]), "{effects:?}");
 }
 
 #[test]
@@ -434,11 +434,11 @@ fn what_a_viewer_is_shown_is_what_a_session_gets() {
     for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
         bench.register(link, name);
     }
-    for (door, order) in [(1, OrderPolicy::Local), (2, OrderPolicy::Global), (3, OrderPolicy::Rank)] {
-        let rank = Some(Rank { rank: 1, size: 3, local_rank: 0, local_size: 1 });
+    for (client, order) in [(1, OrderPolicy::Local), (2, OrderPolicy::Global), (3, OrderPolicy::Rank)] {
+        let rank = Some(Rank { rank: 1, size: 3, local_rank: 0, local_size: 1, job: 0 });
         let request = SessionRequest { order, rank, ..request("h3") };
         let shown = bench.cluster.numbering(&Viewer { node_name: "h3", rank, kind: None, order });
-        let effects = bench.give(Input::Open { door: DoorId(door), request });
+        let effects = bench.give(Input::Open { client: ClientId(client), request });
         let lease = bench.cluster.lease(granted(&effects).unwrap()).unwrap();
         let got: Vec<DeviceId> = lease.devices.iter().map(|device| device.info.id).collect();
         assert_eq!(got, shown);

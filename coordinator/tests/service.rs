@@ -3,7 +3,8 @@
 use accord_coordinator::Background;
 use accord_fabric::Key;
 use accord_fabric::door::{self, DoorConnection, HEADER_LEN, Message};
-use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Lane};
+use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::transport::PeerAddress;
 use accord_proto::auth::Token;
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
@@ -39,8 +40,8 @@ impl Fixture {
         Self { coordinator, key, runtime }
     }
 
-    fn address(&self) -> String {
-        self.coordinator.address().to_string()
+    fn address(&self) -> PeerAddress {
+        PeerAddress::new(self.coordinator.address())
     }
 
     fn open(&self, node_name: &str) -> accord_types::Result<(Lease, DoorConnection)> {
@@ -169,7 +170,7 @@ fn ranks_on_one_device_are_warned_through_the_door() {
             node_name: "h1".into(),
             pid: 1,
             program: "app".into(),
-            rank: Some(Rank { rank, size: 2, local_rank: rank, local_size: 2 }),
+            rank: Some(Rank { rank, size: 2, local_rank: rank, local_size: 2, job: 0 }),
             kind: None,
             order: OrderPolicy::Local,
         };
@@ -235,8 +236,8 @@ fn nobody_at_the_address_is_an_error_with_a_remedy() {
         order: OrderPolicy::Local,
     };
     let error = door::open(&address, &key, SOON, &request).unwrap_err();
-    assert!(error.cause().contains(&address) && error.remedy_text().is_some(), "{error}");
-    let error = door::open("no such host:1", &key, SOON, &request).unwrap_err();
+    assert!(error.cause().contains(address.as_str()) && error.remedy_text().is_some(), "{error}");
+    let error = door::open(&PeerAddress::new("no such host:1"), &key, SOON, &request).unwrap_err();
     assert!(error.remedy_text().unwrap().contains("ACCORD_COORDINATOR"), "{error}");
 }
 
@@ -264,16 +265,16 @@ fn another_version_is_refused_by_name() {
     let status = fixture.runtime.block_on(fixture.cluster().describe(request)).unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
 
-    let hello = Hello { version: 9, ..Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM) };
-    let error = handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap_err();
+    let hello = Hello { version: 9, ..Hello::new(Purpose::Door, SessionId(0), 0, FROM_PROGRAM) };
+    let error = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap_err();
     assert!(error.cause().contains("protocol 9"), "{error}");
 }
 
 #[test]
 fn the_wrong_lane_is_told_where_it_is() {
     let fixture = Fixture::new();
-    let hello = Hello::new(Lane::Command, SessionId(1), 0, FROM_PROGRAM);
-    let error = handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap_err();
+    let hello = Hello::new(Purpose::Command, SessionId(1), 0, FROM_PROGRAM);
+    let error = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap_err();
     assert!(error.cause().contains("not an agent"), "{error}");
 }
 
@@ -303,9 +304,9 @@ fn those_who_say_nothing_hold_up_nobody() {
     let fixture = Fixture::new();
     let _agent = fixture.agent("h1");
     let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(fixture.coordinator.address()).unwrap()).collect();
-    let hello = Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM);
-    let mut half = handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap();
-    half.write_all(&[1, 0]).unwrap();
+    let hello = Hello::new(Purpose::Door, SessionId(0), 0, FROM_PROGRAM);
+    let half = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap();
+    half.send(&[1, 0]).unwrap();
     assert!(fixture.open("h1").is_ok());
     drop(silent);
 }
@@ -317,9 +318,9 @@ fn bad_messages_at_the_door_end_that_connection_only() {
     let huge = [0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0];
     let grant = Message::Warning("not yours to send".into()).encode();
     for bad in [&huge[..], &grant[..], &[0; HEADER_LEN][..]] {
-        let hello = Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM);
-        let mut stream = handshake::connect(fixture.coordinator.address(), &hello, &fixture.key, SOON).unwrap();
-        stream.write_all(bad).unwrap();
+        let hello = Hello::new(Purpose::Door, SessionId(0), 0, FROM_PROGRAM);
+        let stream = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap();
+        stream.send(bad).unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty(), "{answer:?}");

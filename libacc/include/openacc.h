@@ -106,6 +106,16 @@ int acc_on_device(int /* dev_type */) ACCORD_NOTHROW;
 #else
 int acc_on_device(acc_device_t /* dev_type */) ACCORD_NOTHROW;
 #endif
+#if defined(__GNUC__) && defined(_OPENACC)
+/* Optimized, GCC answers a function of this name itself: as the host, also on CPU devices. One of another name it calls. */
+#pragma acc routine seq
+#ifdef __cplusplus
+int accord_on_device(int /* dev_type */) ACCORD_NOTHROW __asm__("acc_on_device");
+#else
+int accord_on_device(acc_device_t /* dev_type */) __asm__("acc_on_device") ACCORD_NOTHROW;
+#endif
+#define acc_on_device(dev_type) accord_on_device(dev_type)
+#endif
 
 /* Device memory (3.2.16, 3.2.17). */
 void *acc_malloc(size_t) ACCORD_NOTHROW;
@@ -176,11 +186,19 @@ int acc_set_cuda_stream(int /* async_arg */, void * /* stream */) ACCORD_NOTHROW
 #ifdef __cplusplus
 }
 
+/* acc_on_device with C++'s own type of the argument (3.2.15). */
 #pragma acc routine seq
-inline int acc_on_device(acc_device_t kind) ACCORD_NOTHROW
+inline int (acc_on_device)(acc_device_t kind) ACCORD_NOTHROW
 {
     return acc_on_device(static_cast<int>(kind));
 }
+#if defined(__GNUC__) && defined(_OPENACC)
+#pragma acc routine seq
+inline int accord_on_device(acc_device_t kind) ACCORD_NOTHROW
+{
+    return accord_on_device(static_cast<int>(kind));
+}
+#endif
 #endif
 
 #endif

@@ -2,15 +2,17 @@
 
 use crate::kernels::Kernels;
 use crate::{gpus, loader, settings, start_main};
-use accord_device::cpu;
+use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
+use accord_device::{StartConfig, cache_folder, cpu, registry};
+use accord_fabric::route::Wanted;
+use accord_fabric::transport::PeerAddress;
 use accord_fabric::{Key, ProgramSpec};
-use accord_link::{Coordinator, CpuPort, LinkSettings, LocalFactory, LocalPort, Order};
-use accord_runtime::ports::{Cluster, Port};
+use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_types::settings::{self as names, parse_bytes};
 use accord_types::{
     DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink,
 };
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,10 +30,10 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     let config = cpu::CpuConfig { devices: cpu_devices()?, memory: cpu_memory()? };
     let coordinator = coordinator()?;
     let in_cluster = coordinator.is_some();
-    let kind = (in_cluster && !gpus::usable()).then_some(DeviceKind::Cpu);
+    let kind = (in_cluster && !gpus::usable()).then_some(DeviceKind::CPU);
     // A cluster's devices are what its coordinator leases; looking for GPUs would take long for nothing.
     let devices = if in_cluster { Vec::new() } else { devices(&node_name, &config)? };
-    let connected = accord_link::connect(LinkSettings {
+    let connected = accord_client::connect(SessionSettings {
         coordinator,
         kind,
         order: order()?,
@@ -40,8 +42,9 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
         node_name,
         local: local_devices(trace.clone(), kernels, in_cluster),
         images: kernels.images(),
-        neighbors: gpus::neighbors(in_cluster)?,
+        same_host: gpus::same_host_peers(in_cluster)?,
         program: program(trace.is_some()),
+        transport: transport()?,
         trace,
     });
     connected.map_err(|error| match error.code() {
@@ -71,7 +74,6 @@ fn devices(node_name: &str, config: &cpu::CpuConfig) -> Result<Vec<DeviceInfo>> 
 /// Drives this machine's devices in-process: all but GPUs of a cluster that the driver does not show to this process, as a
 /// batch system may have it.
 fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cluster: bool) -> LocalFactory {
-    let kind = settings::emulated().unwrap_or(DeviceType::Cpu);
     let kernels = Arc::clone(kernels);
     let ipc = in_cluster && settings::ipc().is_ok_and(|on| on);
     Box::new(move |devices| {
@@ -80,29 +82,34 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
             let shown = shown.get_or_insert_with(|| gpus::inventory(&info.node_name));
             gpus::is_among(info, shown)
         };
-        Ok(devices
+        devices
             .iter()
-            .map(|info| -> Option<Arc<dyn LocalPort>> {
-                match info.kind {
-                    DeviceKind::Cuda if in_cluster && !drives(info) => None,
-                    DeviceKind::Cuda => Some(gpus::port(info.clone(), &kernels, trace.clone(), ipc)),
-                    DeviceKind::Cpu => {
-                        Some(Arc::new(CpuPort::new(info.clone(), kind, worker_program(), trace.clone())))
-                    }
+            .map(|info| -> Result<Option<Arc<dyn LocalDeviceClient>>> {
+                let able = registry::backend(info.kind)?.capabilities;
+                if in_cluster && !able.fallback && !drives(info) {
+                    return Ok(None);
                 }
+                let config = StartConfig {
+                    program: able.runs_program.then(worker_program),
+                    images: kernels.images(),
+                    cache: cache_folder(settings::value(names::CACHE).as_deref().map(OsStr::new)),
+                    ipc,
+                };
+                let seen_as = if able.fallback { settings::emulated() } else { None };
+                Ok(Some(Arc::new(InProcess::new(info.clone(), seen_as, config, trace.clone())?)))
             })
-            .collect())
+            .collect()
     })
 }
 
 /// What this machine's workers are: copies of this process. The program may have emptied its
 /// environment, so that this library is always named.
-fn worker_program() -> cpu::ProgramSpec {
+fn worker_program() -> accord_device::ProgramSpec {
     let own = loader::holding(worker_program as *const () as usize);
-    cpu::ProgramSpec {
+    accord_device::ProgramSpec {
         libacc: own.map(|object| object.file),
         env: Some(worker_environment()),
-        ..cpu::ProgramSpec::of_this_process()
+        ..accord_device::ProgramSpec::of_this_process()
     }
 }
 
@@ -144,7 +151,12 @@ fn coordinator() -> Result<Option<Coordinator>> {
         Error::new(ErrorCode::InvalidArgument, "ACCORD_COORDINATOR is set, but ACCORD_KEY_FILE is not")
             .remedy("set ACCORD_KEY_FILE to the file with the cluster's key")
     })?;
-    Ok(Some(Coordinator { address, key: Key::read(Path::new(&key_file))? }))
+    Ok(Some(Coordinator { address: PeerAddress::new(address), key: Key::read(Path::new(&key_file))? }))
+}
+
+fn transport() -> Result<Wanted> {
+    let wanted = settings::value(names::TRANSPORT);
+    wanted.map_or(Ok(Wanted::Tcp), |text| text.parse().map_err(|remedy: String| bad(&names::TRANSPORT, &text, &remedy)))
 }
 
 fn order() -> Result<Order> {
@@ -205,7 +217,7 @@ fn host_name() -> String {
 struct NoDevices;
 
 impl Cluster for NoDevices {
-    fn ports(&self) -> &[Arc<dyn Port>] {
+    fn clients(&self) -> &[Arc<dyn DeviceClient>] {
         &[]
     }
 

@@ -1,13 +1,10 @@
 //! This machine's GPUs, as the program's session uses them.
 
 use crate::images;
-use crate::kernels::Kernels;
 use crate::ptx::TARGET_NVPTX;
 use crate::{elf, loader, report, settings};
-use accord_device::cuda::{self, CudaConfig, Neighbors};
-use accord_link::{CudaPort, LocalPort};
-use accord_types::{DeviceInfo, NodeId, Result, SpanSink, settings as names};
-use std::ffi::OsStr;
+use accord_device::{SameHostPeers, registry};
+use accord_types::{DeviceInfo, NodeId, Result};
 use std::sync::Arc;
 
 /// Whether the program can use GPUs. One whose regions were not compiled for them can't: they run on CPU devices.
@@ -19,7 +16,7 @@ pub(crate) fn usable() -> bool {
 
 /// The GPUs that the driver shows to this process. To look for them can take a second.
 pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
-    let found = cuda::inventory(NodeId(0), node_name);
+    let found = registry::find(NodeId(0), node_name);
     if settings::debug()
         && let Some(note) = found.note
     {
@@ -40,26 +37,14 @@ pub(crate) fn is_among(info: &DeviceInfo, shown: &[DeviceInfo]) -> bool {
     found
 }
 
-/// Drives a GPU in-process.
-pub(crate) fn port(
-    info: DeviceInfo,
-    kernels: &Kernels,
-    trace: Option<Arc<dyn SpanSink>>,
-    ipc: bool,
-) -> Arc<dyn LocalPort> {
-    let cache = cuda::cache_folder(settings::value(names::CACHE).as_deref().map(OsStr::new));
-    let config = CudaConfig { cache, images: kernels.images(), ipc };
-    Arc::new(CudaPort::new(info, config, trace))
-}
-
 /// Processes of this machine that drive GPUs of the session; none if `ACCORD_IPC` says so, or there can't be any.
 ///
 /// # Errors
 /// `acc_error_invalid_argument` for a value without a meaning.
-pub(crate) fn neighbors(in_cluster: bool) -> Result<Option<Arc<Neighbors>>> {
+pub(crate) fn same_host_peers(in_cluster: bool) -> Result<Option<Arc<SameHostPeers>>> {
     let on = settings::ipc()? && in_cluster && usable();
     Ok(on.then(|| {
-        Neighbors::new(|why| {
+        SameHostPeers::new(|why| {
             if settings::debug() {
                 report::print(&format!("accord: copies go over the network: {why}\n"));
             }

@@ -1,9 +1,9 @@
 //! The program's memory and code: the only place that follows the program's pointers.
 
 use crate::kernels::Kernels;
-use crate::{blocks, elf, loader, source, unmapped};
+use crate::{blocks, components, elf, loader, report, source, unmapped};
+use accord_client::pages::{self, Writable};
 use accord_debuginfo::{Memory, ProcessMemory};
-use accord_link::pages::{self, Writable};
 use accord_runtime::ports::{HostMemory, Landing};
 use accord_types::{Error, ErrorCode, FunctionSpec, HostRange, Result};
 use std::collections::HashMap;
@@ -90,6 +90,18 @@ impl HostMemory for ProgramMemory {
         ProcessMemory::open().word(range.start as u64 & !7)?;
         let variable = source::variable_at(range.start);
         Some(variable.map_or_else(|| format!("{:#x}", range.start), |variable| variable.to_string()))
+    }
+
+    fn element_size(&self, descriptor: usize, entry: usize) -> Option<usize> {
+        let elements = source::elements(descriptor, entry)?;
+        // None of its own has a size that says more than the descriptor's.
+        if elements.polymorphic { Some(0) } else { usize::try_from(elements.bytes).ok() }
+    }
+
+    fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
+        if let Some(line) = components::told(range, entry, element) {
+            report::print(&format!("{line}\n"));
+        }
     }
 
     fn tell_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {

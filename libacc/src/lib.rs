@@ -2,13 +2,14 @@
 //! that a stock-GCC program has preloaded or linked before libgomp.
 //!
 //! This crate turns calls into values and pointers into numbers; the rules are in
-//! `accord-runtime`, the devices behind `accord-link`. It is a guest in the program: it starts
+//! `accord-runtime`, the devices behind `accord-client`. It is a guest in the program: it starts
 //! nothing before the first call, and prints nothing unless it ends the program or is asked to.
 
+mod abi_boundary;
 mod api;
 mod blocks;
 mod cluster;
-mod door;
+mod components;
 mod elf;
 #[cfg_attr(test, allow(dead_code))]
 mod explain;
@@ -20,6 +21,7 @@ mod host_memory;
 mod images;
 mod kernels;
 mod loader;
+mod mappings;
 mod objects;
 mod process;
 mod prof;

@@ -10,6 +10,7 @@ use crate::loader::LoadedObject;
 use crate::ptx::{PtxImage, TARGET_NVPTX};
 use crate::raw_lock::Locked;
 use crate::{elf, loader, report, settings};
+use accord_client::pages;
 use accord_runtime::{Global, Runtime};
 use accord_types::{Count, GlobalSpec};
 use std::ops::Range;
@@ -71,6 +72,8 @@ impl Objects {
                 return;
             }
             self.comparing.store(me, Ordering::Relaxed);
+            // The loader maps and unmaps unseen.
+            pages::forget();
             known.update(runtime, &self.kernels);
             self.comparing.store(0, Ordering::Relaxed);
             self.stamp.store(stamp, Ordering::Release);

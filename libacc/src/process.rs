@@ -6,10 +6,12 @@ use crate::objects::Objects;
 use crate::prof::{Construct, Event};
 use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
-use crate::{cluster, images, prof, report, settings, source, thread};
+use crate::{cluster, heap, images, mappings, prof, report, settings, source, thread};
+use accord_client::pages;
+use accord_device::registry;
 use accord_runtime::Runtime;
-use accord_runtime::ports::Port;
-use accord_types::{DeviceKind, Error, Result, SpanSink};
+use accord_runtime::ports::DeviceClient;
+use accord_types::{Error, Result, SpanSink};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use std::sync::{Arc, Once, mpsc};
@@ -20,7 +22,7 @@ pub(crate) struct Session {
     runtime: Runtime,
     objects: Objects,
     /// All devices, to end them at exit.
-    ports: Vec<Arc<dyn Port>>,
+    clients: Vec<Arc<dyn DeviceClient>>,
     tracer: Option<Tracer>,
     process: libc::pid_t,
 }
@@ -101,6 +103,7 @@ fn create() -> Result<&'static Session> {
     }
     report::install_panic_hook();
     watch_forks();
+    watch_mappings();
     CREATING.lock();
     let _release = Release;
     let existing = SESSION.load(Ordering::Acquire);
@@ -112,20 +115,20 @@ fn create() -> Result<&'static Session> {
     let tracer = Tracer::from_settings();
     let kernels = Arc::new(Kernels::default());
     let cluster = cluster::connect(spans_to(tracer.as_ref()), &kernels)?;
-    let ports = cluster.ports().to_vec();
-    if ports.iter().any(|port| port.info().kind == DeviceKind::Cuda) {
+    let clients = cluster.clients().to_vec();
+    if clients.iter().any(|client| registry::capabilities(client.info().kind).is_some_and(|able| able.takes_images)) {
         kernels.want();
     }
     let names_from = Arc::clone(&kernels);
     let session = Box::leak(Box::new(Session {
         runtime: Runtime::new(cluster, Box::new(ProgramMemory::new(Arc::clone(&kernels))), runtime_settings),
         objects: Objects::new(kernels),
-        ports,
+        clients,
         tracer,
         // SAFETY: has no preconditions.
         process: unsafe { libc::getpid() },
     }));
-    prof::watch(&session.runtime, &session.ports, Box::new(ProgramMemory::new(names_from)))?;
+    prof::watch(&session.runtime, &session.clients, Box::new(ProgramMemory::new(names_from)))?;
     SESSION.store(session, Ordering::Release);
     if !settings::is_without_devices() {
         prof::load_libraries();
@@ -141,6 +144,16 @@ fn spans_to(tracer: Option<&Tracer>) -> Option<Arc<dyn SpanSink>> {
         (Some(trace), Some(times)) => Some(Arc::new(prof::times::Both(trace, times))),
         (trace, times) => trace.or(times),
     }
+}
+
+/// From here on the kernel's answers about mappings are kept, if nothing can change those without being seen.
+fn watch_mappings() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if mappings::are_in_front() && heap::watch() {
+            pages::watch();
+        }
+    });
 }
 
 /// A child of `fork` has none of its parent's threads and must not use its sockets: it forgets
@@ -162,6 +175,7 @@ fn watch_forks() {
             source::forget_all();
         }
         thread::forget_all();
+        pages::forget_after_fork();
         report::forget_the_end();
     }
     static ONCE: Once = Once::new();
@@ -201,13 +215,13 @@ extern "C" fn at_exit() {
 fn close(session: &'static Session) {
     let (done, closed) = mpsc::channel();
     let closer = std::thread::Builder::new().name("accord-exit".into()).spawn(move || {
-        for port in &session.ports {
+        for client in &session.clients {
             // A device that is lost already has nothing to end.
-            let _ = port.shutdown();
+            let _ = client.shutdown();
         }
         // Devices report their last spans before they end.
         if let Some(tracer) = &session.tracer {
-            tracer.write(session.runtime.ports());
+            tracer.write(session.runtime.clients());
         }
         let _ = done.send(());
     });

@@ -79,7 +79,7 @@ static PROGRAM_MAIN: AtomicPtr<()> = AtomicPtr::new(null_mut());
 /// Loads profiling libraries, which may want to see everything, and goes on with `main`.
 unsafe extern "C-unwind" fn profiled_main(argc: c_int, argv: *mut *mut c_char, environment: *mut *mut c_char) -> c_int {
     report::install_panic_hook();
-    crate::door::enter_without_runtime("ACC_PROFLIB", || {
+    crate::abi_boundary::enter_without_runtime("ACC_PROFLIB", || {
         prof::load_libraries();
         Ok(())
     });

@@ -1,6 +1,7 @@
 //! The runtime's state of each thread of the program.
 
 use crate::prof::Open;
+use accord_client::pages;
 use accord_runtime::LocalThread;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -123,6 +124,8 @@ fn slot() -> *mut Slot {
 fn slot_key() -> Option<libc::pthread_key_t> {
     unsafe extern "C" fn free(slot: *mut c_void) {
         SLOT.set(null_mut());
+        // Its stack may go unseen.
+        pages::forget();
         let slot = slot.cast::<Slot>();
         // SAFETY: the pointer was made by Box::into_raw in slot(), and the thread is ending.
         unsafe {

@@ -1,7 +1,7 @@
 //! `ACCORD_TRACE`: what the devices did, written when the program ends.
 
 use crate::{report, settings};
-use accord_runtime::ports::Port;
+use accord_runtime::ports::DeviceClient;
 use accord_telemetry::{Collector, Trace, TraceDevice, trace_path, write};
 use accord_types::{DeviceNum, SpanSink, settings as names};
 use std::fs::File;
@@ -27,13 +27,13 @@ impl Tracer {
     }
 
     /// Writes the file. It is asked for, so a failure is told.
-    pub(crate) fn write<'a>(&self, ports: impl Iterator<Item = &'a dyn Port>) {
+    pub(crate) fn write<'a>(&self, clients: impl Iterator<Item = &'a dyn DeviceClient>) {
         let (spans, lost) = self.spans.take();
         let rank = settings::rank().map(|rank| rank.rank);
         let trace = Trace {
             program: std::env::args().next().unwrap_or_default(),
             rank,
-            devices: (0..).zip(ports).map(|(num, port)| device(num, port)).collect(),
+            devices: (0..).zip(clients).map(|(num, client)| device(num, client)).collect(),
             spans,
             lost,
         };
@@ -51,7 +51,7 @@ impl Tracer {
     }
 }
 
-fn device(num: u32, port: &dyn Port) -> TraceDevice {
-    let info = port.info();
+fn device(num: u32, client: &dyn DeviceClient) -> TraceDevice {
+    let info = client.info();
     TraceDevice { id: info.id, num: DeviceNum(num), node_name: info.node_name.clone(), name: info.name.clone() }
 }

@@ -3,9 +3,9 @@
 use crate::metrics;
 use crate::supervise::Supervisor;
 use accord_fabric::Key;
-use accord_fabric::handshake::{self, Hello, Lane};
+use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::transport::{Lane, Listener};
 use accord_types::{Error, ErrorCode, Result};
-use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes connections for as long as the process lives.
-pub(crate) fn accept(listener: &TcpListener, key: &Key, supervisor: &Arc<Supervisor>) {
+pub(crate) fn accept(listener: &Listener, key: &Key, supervisor: &Arc<Supervisor>) {
     let handshakes = Arc::new(Handshakes::default());
     loop {
-        let stream = match listener.accept() {
-            Ok((stream, _)) => stream,
+        let (lane, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!("cannot take a connection: {error}");
                 std::thread::sleep(ACCEPT_PAUSE);
@@ -32,10 +32,10 @@ pub(crate) fn accept(listener: &TcpListener, key: &Key, supervisor: &Arc<Supervi
         let (key, supervisor) = (key.clone(), supervisor.clone());
         let work = move || {
             let _turn = turn;
-            let peer = stream.peer_addr();
-            if let Err(error) = receive(&stream, &key, &supervisor) {
+            if let Err(error) = receive(&*lane, &key, &supervisor)
+                && error.code() != ErrorCode::DeviceShutdown
+            {
                 metrics::refused();
-                let peer = peer.map_or_else(|_| "somebody".to_owned(), |peer| peer.to_string());
                 tracing::info!("a connection of {peer} was refused: {}", error.cause());
             }
         };
@@ -45,20 +45,20 @@ pub(crate) fn accept(listener: &TcpListener, key: &Key, supervisor: &Arc<Supervi
     }
 }
 
-fn receive(stream: &TcpStream, key: &Key, supervisor: &Arc<Supervisor>) -> Result<()> {
-    let hello = handshake::accept_if(stream, key, HANDSHAKE_TIMEOUT, |hello| {
-        check_lane(hello)?;
+fn receive(lane: &dyn Lane, key: &Key, supervisor: &Arc<Supervisor>) -> Result<()> {
+    let hello = handshake::accept_if(lane, key, HANDSHAKE_TIMEOUT, |hello| {
+        check_purpose(hello)?;
         supervisor.admit(hello)
     })?;
-    supervisor.deliver(stream, &hello).inspect_err(|error| tracing::warn!("{error}"))?;
+    supervisor.deliver(lane, &hello).inspect_err(|error| tracing::warn!("{error}"))?;
     metrics::connection();
     Ok(())
 }
 
-fn check_lane(hello: &Hello) -> Result<()> {
-    match hello.lane {
-        Lane::Command | Lane::Bulk | Lane::Peer | Lane::Words => Ok(()),
-        Lane::Door => Err(Error::new(
+fn check_purpose(hello: &Hello) -> Result<()> {
+    match hello.purpose {
+        Purpose::Command | Purpose::Bulk | Purpose::Peer | Purpose::Words => Ok(()),
+        Purpose::Door => Err(Error::new(
             ErrorCode::DeviceUnavailable,
             "this is a node agent, not the coordinator; check the address",
         )),

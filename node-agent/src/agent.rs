@@ -7,11 +7,13 @@ use crate::process::Spawner;
 use crate::supervise::{Settings, Supervisor};
 use crate::topology::topology;
 use crate::{accept, gpus};
-use accord_device::cuda::cache_folder;
+use accord_device::cache_folder;
 use accord_fabric::Key;
+use accord_fabric::route::Peer;
+use accord_fabric::transport::{Listener, PeerAddress};
 use accord_proto::auth::Token;
 use std::io::Write;
-use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Events on their way to the coordinator. Heartbeats make up for more.
@@ -42,9 +44,9 @@ pub fn run(config: &Config) -> Result<(), String> {
         .map(|path| path.canonicalize().map_err(|error| format!("cannot find libacc at {}: {error}", path.display())));
     let libacc = libacc.transpose()?;
 
-    let listener = TcpListener::bind(config.listen)
+    let listener = Listener::bind(config.listen)
         .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
-    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let address = listener.address().map_err(|error| error.to_string())?;
     let (report, events) = tokio::sync::mpsc::channel(EVENTS_MAX);
     let settings = Settings {
         node_name: node_name.clone(),
@@ -67,6 +69,12 @@ pub fn run(config: &Config) -> Result<(), String> {
     };
 
     let port = supervisor.clone();
+    let (near_supervisor, near_key, near_address) =
+        (supervisor.clone(), key.clone(), PeerAddress::new(&identity.address));
+    std::thread::Builder::new()
+        .name("accord-near".into())
+        .spawn(move || accept_near(near_address, &near_key, &near_supervisor))
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
     std::thread::Builder::new()
         .name("accord-accept".into())
         .spawn(move || accept::accept(&listener, &key, &port))
@@ -87,6 +95,15 @@ pub fn run(config: &Config) -> Result<(), String> {
         Ending::Replaced(why) | Ending::Refused { why, .. } | Ending::Disconnected { why, .. } => {
             Err(format!("the coordinator at {} refuses node {node_name}: {why}", config.coordinator))
         }
+    }
+}
+
+/// Takes connections of processes of this machine that share memory, once the node has its number.
+fn accept_near(address: PeerAddress, key: &Key, supervisor: &Arc<Supervisor>) {
+    let Some(node) = supervisor.await_node() else { return };
+    match Listener::bind_local(&Peer { node, address }, key) {
+        Ok(listener) => accept::accept(&listener, key, supervisor),
+        Err(error) => tracing::warn!("programs of this machine connect by TCP: cannot listen for them: {error}"),
     }
 }
 

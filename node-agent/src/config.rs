@@ -1,8 +1,8 @@
 //! Flags and environment.
 
+use accord_fabric::transport::ListenAddress;
 use accord_types::settings::parse_bytes;
 use clap::Parser;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Accord's node agent: offers this machine's devices to the programs of a cluster.
@@ -19,7 +19,7 @@ pub struct Config {
     /// Address and port for the connections of programs and executors; port 0 takes a free one,
     /// which is printed.
     #[arg(long, env = "ACCORD_LISTEN", value_name = "ADDR:PORT", default_value = "127.0.0.1:0")]
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
 
     /// Where others reach this agent, if that is not the address that it listens on. With
     /// `--listen 0.0.0.0:PORT` the coordinator takes the address that the agent comes from.

@@ -1,15 +1,14 @@
 //! Makes this node's devices inside an executor.
 
-use crate::executor::{DeviceFactory, OutputSink, Work};
 use accord_device::Device;
-use accord_device::cpu::{self, CpuDevice};
-use accord_device::cuda::{CudaConfig, CudaDevice, Printed};
+use accord_device::{Printed, StartConfig, registry};
+use accord_executor::{DeviceFactory, OutputSink, Work};
 use accord_fabric::ProgramSpec;
-use accord_types::{DeviceInfo, DeviceKind, Error, ErrorCode, Result};
+use accord_types::{DeviceInfo, Error, ErrorCode, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// The devices of the inventory.
+/// The devices of the inventory that a lease names.
 pub(crate) struct NodeDevices {
     /// By ordinal.
     pub(crate) devices: Vec<DeviceInfo>,
@@ -24,11 +23,6 @@ pub(crate) struct NodeDevices {
 }
 
 impl DeviceFactory for NodeDevices {
-    fn count(&self) -> u32 {
-        // There are gaps where a GPU can't be used.
-        self.devices.iter().map(|info| info.id.ordinal + 1).max().unwrap_or(0)
-    }
-
     fn printed(&self, take: &mut dyn FnMut(&[u8])) {
         if let Some(Some(printed)) = self.printed.get() {
             printed.take(take);
@@ -36,7 +30,8 @@ impl DeviceFactory for NodeDevices {
     }
 
     fn ipc(&self) -> bool {
-        self.ipc && self.devices.iter().any(|info| info.kind == DeviceKind::Cuda)
+        let shares = |info: &DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.shares_memory);
+        self.ipc && self.devices.iter().any(shares)
     }
 
     fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
@@ -50,27 +45,31 @@ impl DeviceFactory for NodeDevices {
 
 impl NodeDevices {
     fn start(&self, info: &DeviceInfo, work: &Work, output: OutputSink) -> Result<Arc<dyn Device>> {
-        match info.kind {
-            DeviceKind::Cpu => {
-                check_user(work.program.uid, rustix::process::geteuid().as_raw())?;
-                Ok(CpuDevice::start(info.clone(), &self.worker(&work.program, output))?)
-            }
-            // Code of the program runs on the GPU only, in a context of this process's own, whoever's it is.
-            DeviceKind::Cuda => {
-                // Without it regions print to the agent's output.
-                let _ = self.printed.get_or_init(|| Printed::keep().ok());
-                let config = CudaConfig { cache: self.cache.clone(), images: work.images.clone(), ipc: self.ipc };
-                Ok(CudaDevice::start(info.clone(), config)?)
-            }
+        let backend = registry::backend(info.kind)?;
+        let able = backend.capabilities;
+        // Where only code for the device runs, in a context of this process's own, it does not matter whose it is.
+        if able.runs_program {
+            check_user(work.program.uid, rustix::process::geteuid().as_raw())?;
         }
+        if able.prints_here {
+            // Without it regions print to the agent's output.
+            let _ = self.printed.get_or_init(|| Printed::keep().ok());
+        }
+        let config = StartConfig {
+            program: able.runs_program.then(|| self.worker(&work.program, output)),
+            images: work.images.clone(),
+            cache: self.cache.clone(),
+            ipc: self.ipc,
+        };
+        (backend.start)(info.clone(), &config)
     }
 
-    fn worker(&self, program: &ProgramSpec, output: OutputSink) -> cpu::ProgramSpec {
+    fn worker(&self, program: &ProgramSpec, output: OutputSink) -> accord_device::ProgramSpec {
         let env = program.env.iter().filter_map(|variable| {
             let (name, value) = variable.split_once('=')?;
             Some((name.into(), value.into()))
         });
-        cpu::ProgramSpec {
+        accord_device::ProgramSpec {
             exe: PathBuf::from(&program.exe),
             arg0: program.argv0.clone().into(),
             env: Some(env.collect()),
@@ -113,7 +112,6 @@ mod tests {
         let output: OutputSink = Arc::new(|_, _| {});
         let error = devices.create(&work, 3, output).err().expect("there is none");
         assert!(error.cause().contains("no device 3"), "{error}");
-        assert_eq!(devices.count(), 0);
         assert!(!devices.ipc(), "there is no GPU");
     }
 }

@@ -2,9 +2,10 @@
 //! socket as standard input.
 
 use crate::devices::NodeDevices;
-use crate::executor::{self, ExecutorConfig};
-use accord_device::cuda::cache_folder;
+use accord_device::cache_folder;
+use accord_executor::{ExecutorConfig, Limits};
 use accord_fabric::Key;
+use accord_fabric::transport::Handover;
 use accord_proto::v1::ExecutorStart;
 use accord_types::{DeviceInfo, NodeId, SessionId};
 use prost::Message;
@@ -13,7 +14,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -26,7 +26,7 @@ const START_MAX: u32 = 1 << 20;
 /// Serves one session.
 pub fn main() -> ExitCode {
     match start() {
-        Ok((control, config)) => executor::run(control, config),
+        Ok((control, config)) => accord_executor::run(control, config),
         Err(error) => {
             eprintln!("accord-node-agent executor: {error}; executors are started by an agent only");
             ExitCode::FAILURE
@@ -35,17 +35,17 @@ pub fn main() -> ExitCode {
 }
 
 /// Tells a new executor what it is.
-pub(crate) fn send_start(mut control: &UnixStream, start: &ExecutorStart) -> std::io::Result<()> {
+pub(crate) fn send_start(mut control: &Handover, start: &ExecutorStart) -> std::io::Result<()> {
     let body = start.encode_to_vec();
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     control.write_all(&[&length.to_le_bytes()[..], &body].concat())
 }
 
-fn start() -> Result<(UnixStream, ExecutorConfig), String> {
+fn start() -> Result<(Handover, ExecutorConfig), String> {
     // The agent's end closes with the agent; this makes it certain, whatever a worker holds up.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
-    let mut control = take_standard_input().map_err(|error| error.to_string())?;
-    let start = receive_start(&mut control).map_err(|error| format!("no start message: {error}"))?;
+    let control = take_standard_input().map_err(|error| error.to_string())?;
+    let start = receive_start(&mut &control).map_err(|error| format!("no start message: {error}"))?;
     let agent = i32::try_from(start.agent_pid).ok().and_then(Pid::from_raw);
     if getppid() != agent {
         return Err("the agent is gone".to_owned());
@@ -61,7 +61,11 @@ fn start() -> Result<(UnixStream, ExecutorConfig), String> {
         node,
         node_name: start.node_name,
         session: SessionId(start.session),
-        stream_quota: start.stream_quota,
+        limits: Limits {
+            ordinals: devices.iter().map(|device| device.id.ordinal).collect(),
+            memory: start.memory_quota,
+            streams: start.stream_quota,
+        },
         key: Key::new(start.key).map_err(|error| error.to_string())?,
         devices: Box::new(NodeDevices {
             devices,
@@ -75,10 +79,10 @@ fn start() -> Result<(UnixStream, ExecutorConfig), String> {
 }
 
 /// The socket to the agent. Workers must not find it as their standard input.
-fn take_standard_input() -> std::io::Result<UnixStream> {
+fn take_standard_input() -> std::io::Result<Handover> {
     let control = std::io::stdin().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    Ok(UnixStream::from(control))
+    Ok(Handover::from_descriptor(control))
 }
 
 fn receive_start(control: &mut impl Read) -> std::io::Result<ExecutorStart> {

@@ -1,7 +1,7 @@
 //! This machine's GPUs, looked for in a process of its own: a driver that hangs or crashes takes nobody along, and the agent
 //! holds no device open, so that a driver can be replaced while it runs.
 
-use accord_device::cuda;
+use accord_device::registry;
 use accord_proto::v1::Gpus;
 use accord_types::{DeviceInfo, NodeId};
 use prost::Message;
@@ -35,7 +35,7 @@ fn print() -> std::io::Result<()> {
     let mut answer = std::fs::File::from(rustix::io::dup(rustix::stdio::stdout())?);
     // What a driver has to say must not get between.
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    let found = cuda::inventory(NodeId(0), "");
+    let found = registry::find(NodeId(0), "");
     let gpus = Gpus {
         devices: found.devices.into_iter().map(Into::into).collect(),
         note: found.note.unwrap_or_default(),

@@ -150,13 +150,13 @@ mod tests {
         let gpu = |ordinal| {
             let mut info = inventory("h", Vec::new(), &config, &Topology::default()).remove(0);
             info.id.ordinal = ordinal;
-            DeviceInfo { kind: DeviceKind::Cuda, ..info }
+            DeviceInfo { kind: DeviceKind::CUDA, ..info }
         };
         let offered = |config| {
             let devices = inventory("h", vec![gpu(0), gpu(2)], &config, &Topology::default());
             devices.iter().map(|device| (device.kind, device.id.ordinal)).collect::<Vec<_>>()
         };
-        let (cpu, cuda) = (DeviceKind::Cpu, DeviceKind::Cuda);
+        let (cpu, cuda) = (DeviceKind::CPU, DeviceKind::CUDA);
         assert_eq!(offered(InventoryConfig::default()), [(cuda, 0), (cuda, 2)]);
         assert_eq!(offered(config), [(cuda, 0), (cuda, 2), (cpu, 3), (cpu, 4)]);
         let none = InventoryConfig { cpu_devices: Some(0), ..config };

@@ -1,7 +1,7 @@
 //! The node agent: offers a machine's devices to the programs of a cluster.
 //!
 //! [`run`] registers with the coordinator, takes connections and starts one executor process
-//! per session ([`executor_process`], [`executor`]); a tenant's fault is that tenant's alone.
+//! per session ([`executor_process`], [`accord_executor`]); a tenant's fault is that tenant's alone.
 #![deny(unsafe_code)]
 
 mod accept;
@@ -9,7 +9,6 @@ mod agent;
 pub mod config;
 mod control;
 mod devices;
-pub mod executor;
 pub mod executor_process;
 pub mod gpus;
 pub mod inventory;

@@ -2,14 +2,12 @@
 
 use crate::executor_process::{self, send_start};
 use accord_fabric::handshake::Hello;
-use accord_fabric::pass;
+use accord_fabric::transport::{Handover, Lane};
 use accord_proto::v1::ExecutorStart;
 use accord_types::{Error, ErrorCode, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -59,8 +57,8 @@ impl Spawner {
             system(format!("cannot start an executor: {error}"))
                 .remedy("raise the limits on processes and open files (ulimit -u, ulimit -n)")
         };
-        let (control, theirs) = UnixStream::pair().map_err(failed)?;
-        control.set_write_timeout(Some(CONTROL_TIMEOUT)).map_err(failed)?;
+        let (control, theirs) = Handover::pair().map_err(failed)?;
+        control.limit(Some(CONTROL_TIMEOUT)).map_err(failed)?;
         let (reply, answer) = mpsc::channel();
         let gone = || system("the thread that starts executors is gone".to_owned());
         self.0.send(Request { stdin: theirs.into(), reply }).map_err(|_| gone())?;
@@ -84,7 +82,7 @@ impl Spawner {
 /// A running executor.
 #[derive(Debug)]
 pub(crate) struct ExecutorProcess {
-    control: UnixStream,
+    control: Handover,
     /// Messages go out one after the other.
     turn: Mutex<()>,
     process: OwnedFd,
@@ -101,15 +99,15 @@ impl ExecutorProcess {
     ///
     /// # Errors
     /// `acc_error_system` if it is gone or stuck.
-    pub(crate) fn send(&self, stream: &TcpStream, hello: &Hello) -> Result<()> {
+    pub(crate) fn send(&self, lane: &dyn Lane, hello: &Hello) -> Result<()> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        pass::send(&self.control, stream, hello)
+        self.control.send(lane, hello)
     }
 
     /// Makes it end, the hard way if it does not do so by itself. Returns at once.
     pub(crate) fn end(self: &Arc<Self>) {
         // It is gone already if this fails.
-        let _ = self.control.shutdown(Shutdown::Both);
+        self.control.shutdown();
         let executor = self.clone();
         let wait = move || {
             if !executor.has_ended_within(END_GRACE) {

@@ -4,11 +4,11 @@
 use crate::metrics;
 use crate::process::{END_GRACE, ExecutorProcess, Spawner};
 use accord_fabric::Key;
-use accord_fabric::handshake::{Hello, Lane};
+use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::transport::Lane;
 use accord_proto::v1;
 use accord_types::{DeviceInfo, Error, ErrorCode, NodeId, Result, SessionGrant, SessionId};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ use std::time::Duration;
 const EXECUTORS_MAX: usize = 1_024;
 /// Ended sessions whose late connections are still turned away.
 const CLOSED_MAX: usize = 4_096;
-/// How long a connection waits for the node's registration.
-const REGISTRATION_WAIT: Duration = Duration::from_secs(3);
+/// How long a connection waits for the node's registration, and for the announcement of its session.
+const ANNOUNCEMENT_WAIT: Duration = Duration::from_secs(3);
 /// How long a new executor waits for the end of the one before: the driver may take seconds to take a GPU's context down. Less
 /// than a program waits for such a lane.
 const REPLACE_MAX: Duration = Duration::from_secs(8);
@@ -72,6 +72,8 @@ struct State {
 struct Executor {
     /// Tells an executor from a later one of the same session.
     number: u64,
+    /// What it was started with.
+    grant: Arc<SessionGrant>,
     process: Arc<ExecutorProcess>,
     ending: bool,
     /// Another one is about to take its place.
@@ -87,10 +89,15 @@ impl Supervisor {
     /// The coordinator has taken the node in. What it has to say about sessions follows.
     pub(crate) fn registered(&self, node: NodeId) {
         let mut state = self.lock();
+        // What an earlier coordinator granted stays: its sessions outlive it.
         state.node = Some(node);
         self.changed.notify_all();
-        let State { grants, executors, .. } = &mut *state;
-        grants.retain(|session, _| executors.contains_key(session));
+    }
+
+    /// Waits for the node's number; none if the agent stops before.
+    pub(crate) fn await_node(&self) -> Option<NodeId> {
+        let unknown = |state: &mut State| state.node.is_none() && !state.stopping;
+        self.changed.wait_while(self.lock(), unknown).unwrap_or_else(PoisonError::into_inner).node
     }
 
     /// The node's number, once a coordinator has given one.
@@ -105,6 +112,7 @@ impl Supervisor {
             state.grants.pop_first();
         }
         state.grants.insert(grant.session, grant);
+        self.changed.notify_all();
     }
 
     /// A session has ended: so does its executor, by itself or not.
@@ -126,7 +134,7 @@ impl Supervisor {
     pub(crate) fn running(&self) -> Vec<SessionGrant> {
         let state = self.lock();
         let running = state.executors.iter().filter(|(_, executor)| !executor.ending || executor.replaced);
-        running.map(|(session, _)| state.grant(*session)).collect()
+        running.map(|(_, executor)| SessionGrant::clone(&executor.grant)).collect()
     }
 
     /// Lets a connection with this hello in: a command lane gets a new executor, all others have to find one.
@@ -134,9 +142,9 @@ impl Supervisor {
     /// # Errors
     /// With the reason for the client.
     pub(crate) fn admit(self: &Arc<Self>, hello: &Hello) -> Result<()> {
-        match hello.lane {
-            Lane::Command => self.begin(hello.session),
-            Lane::Bulk | Lane::Peer | Lane::Door | Lane::Words => self.executor(hello.session).map(drop),
+        match hello.purpose {
+            Purpose::Command => self.begin(hello.session),
+            Purpose::Bulk | Purpose::Peer | Purpose::Door | Purpose::Words => self.executor(hello.session).map(drop),
         }
     }
 
@@ -153,7 +161,7 @@ impl Supervisor {
             return refused(format!("session {session} has ended"));
         }
         if state.executors.len() >= EXECUTORS_MAX && !state.executors.contains_key(&session) {
-            return refused(format!("node {name} has its {EXECUTORS_MAX} sessions already"));
+            return Err(full(name, session));
         }
         Ok(())
     }
@@ -162,9 +170,9 @@ impl Supervisor {
     ///
     /// # Errors
     /// If that is gone.
-    pub(crate) fn deliver(&self, stream: &TcpStream, hello: &Hello) -> Result<()> {
+    pub(crate) fn deliver(&self, lane: &dyn Lane, hello: &Hello) -> Result<()> {
         let executor = self.executor(hello.session)?;
-        executor.process.send(stream, hello).inspect_err(|_| self.discard(hello.session, executor.number))
+        executor.process.send(lane, hello).inspect_err(|_| self.discard(hello.session, executor.number))
     }
 
     /// Ends all executors; returns when they have, or have had time enough.
@@ -192,15 +200,31 @@ impl Supervisor {
         })
     }
 
+    /// What the session's lease lets it have here.
+    fn grant(&self, state: &State, session: SessionId) -> Result<SessionGrant> {
+        state.grants.get(&session).cloned().ok_or_else(|| {
+            let name = &self.settings.node_name;
+            Error::new(
+                ErrorCode::DeviceUnavailable,
+                format!("the coordinator has not told node {name} of session {session}"),
+            )
+            .remedy("check that the coordinator runs, and start the program again")
+        })
+    }
+
     /// Starts a session's executor, when the one before has ended: its devices are free then.
     fn begin(self: &Arc<Self>, session: SessionId) -> Result<()> {
-        // A program may have its lease, and be here, before the coordinator's answer is.
-        let unregistered = |state: &mut State| state.node.is_none() && !state.stopping;
+        // A program may have its lease, and be here, before the coordinator's word is.
+        let unknown = |state: &mut State| {
+            let announced = state.node.is_some() && state.grants.contains_key(&session);
+            !announced && !state.stopping && !state.closed.contains(&session)
+        };
         let (mut state, _) = self
             .changed
-            .wait_timeout_while(self.lock(), REGISTRATION_WAIT, unregistered)
+            .wait_timeout_while(self.lock(), ANNOUNCEMENT_WAIT, unknown)
             .unwrap_or_else(PoisonError::into_inner);
         self.check(&state, session)?;
+        let grant = self.grant(&state, session)?;
         if let Some(before) = state.executors.get_mut(&session) {
             before.replaced = true;
             // One that has crashed is no orderly end.
@@ -217,13 +241,18 @@ impl Supervisor {
             state = now;
             self.check(&state, session)?;
         }
-        let start = self.settings.start(&state.grant(session), state.node.unwrap_or_default());
+        let start = self.settings.start(&grant, state.node.unwrap_or_default());
         let (process, child) = self.spawner.start(&start)?;
         state.started += 1;
-        let executor = Executor { number: state.started, process: Arc::new(process), ending: false, replaced: false };
+        let executor = Executor {
+            number: state.started,
+            grant: Arc::new(grant.clone()),
+            process: Arc::new(process),
+            ending: false,
+            replaced: false,
+        };
         state.executors.insert(session, executor.clone());
         metrics::executors(state.executors.len());
-        let grant = state.grant(session);
         drop(state);
 
         tracing::info!("session {session} has executor process {}", executor.process.id());
@@ -284,23 +313,6 @@ impl Supervisor {
     }
 }
 
-impl State {
-    /// What is known of a session. One that came before its announcement has but a number.
-    fn grant(&self, session: SessionId) -> SessionGrant {
-        self.grants.get(&session).cloned().unwrap_or_else(|| SessionGrant {
-            session,
-            program: String::new(),
-            node_name: String::new(),
-            pid: 0,
-            rank: None,
-            ordinals: Vec::new(),
-            memory_quota: 0,
-            stream_quota: 0,
-            opened_unix_ms: 0,
-        })
-    }
-}
-
 impl Executor {
     fn end(&mut self) {
         if !self.ending {
@@ -311,14 +323,17 @@ impl Executor {
 }
 
 impl Settings {
+    /// What the executor is told: it knows no more of the node than its lease names.
     fn start(&self, grant: &SessionGrant, node: NodeId) -> v1::ExecutorStart {
+        let leased = self.devices.iter().filter(|device| grant.ordinals.contains(&device.id.ordinal));
         let text = |path: &PathBuf| path.display().to_string();
         v1::ExecutorStart {
             node: node.0,
             node_name: self.node_name.clone(),
             session: grant.session.0,
             stream_quota: grant.stream_quota,
-            devices: self.devices.iter().cloned().map(Into::into).collect(),
+            memory_quota: grant.memory_quota,
+            devices: leased.cloned().map(Into::into).collect(),
             key: self.key.bytes().to_vec(),
             libacc: self.libacc.as_ref().map(text).unwrap_or_default(),
             agent_pid: std::process::id(),
@@ -331,4 +346,61 @@ impl Settings {
 fn describe(status: ExitStatus) -> String {
     // "signal: 9 (SIGKILL)", "exit status: 1"
     status.to_string()
+}
+
+/// Why a node takes no session more.
+fn full(node: &str, session: SessionId) -> Error {
+    let cause = format!("node {node} can't take session {session}: it has {EXECUTORS_MAX} sessions, its agent's limit");
+    let remedy = "wait until programs that use the node have ended (accord info lists them), or use other nodes";
+    Error::new(ErrorCode::DeviceUnavailable, cause).node(node).remedy(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::{DeviceId, DeviceKind};
+
+    fn device(ordinal: u32) -> DeviceInfo {
+        DeviceInfo {
+            id: DeviceId { node: NodeId(0), ordinal },
+            node_name: "h1".to_owned(),
+            kind: DeviceKind::CPU,
+            name: "cpu".to_owned(),
+            vendor: "GNU".to_owned(),
+            driver: "0".to_owned(),
+            uuid: String::new(),
+            memory: 1 << 30,
+            units: 1,
+            numa: None,
+            cpus: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_executor_is_told_what_its_lease_names_and_no_more() {
+        let settings = Settings {
+            node_name: "h1".to_owned(),
+            devices: (0..4).map(device).collect(),
+            key: Key::random().unwrap(),
+            libacc: None,
+            cache: None,
+            ipc: false,
+        };
+        let grant = SessionGrant {
+            session: SessionId(7),
+            program: "app".to_owned(),
+            node_name: "h0".to_owned(),
+            pid: 1,
+            rank: None,
+            ordinals: vec![1, 3, 9],
+            memory_quota: 1 << 20,
+            stream_quota: 4,
+            opened_unix_ms: 0,
+        };
+        let start = settings.start(&grant, NodeId(5));
+        let ordinals: Vec<u32> =
+            start.devices.into_iter().map(|device| DeviceInfo::try_from(device).unwrap().id.ordinal).collect();
+        assert_eq!(ordinals, [1, 3]);
+        assert_eq!((start.memory_quota, start.stream_quota), (1 << 20, 4));
+    }
 }

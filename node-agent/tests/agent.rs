@@ -3,7 +3,7 @@
 mod support;
 
 use accord_fabric::door::Message;
-use accord_fabric::handshake::Lane;
+use accord_fabric::handshake::Purpose;
 use accord_proto::v1;
 use accord_types::SessionId;
 use rustix::process::Signal;
@@ -43,7 +43,7 @@ fn a_session_has_one_executor_from_its_first_lane_to_its_end() {
     let (lease, door) = cluster.open("elsewhere");
     assert!(agent.executors().is_empty());
     let _command = cluster.command_lane(&lease).unwrap();
-    let _bulk = cluster.lane(agent.address, Lane::Bulk, lease.session).unwrap();
+    let _bulk = cluster.lane(&agent.address, Purpose::Bulk, lease.session).unwrap();
     let (_, executor) = agent.executor();
     cluster.until(|view| view.sessions.iter().any(|session| session.executors == [0]));
 
@@ -77,17 +77,26 @@ fn a_second_command_lane_gets_a_new_executor_when_the_first_has_ended() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
-    let mut first = cluster.command_lane(&lease).unwrap();
+    let first = cluster.command_lane(&lease).unwrap();
     let (number, executor) = agent.executor();
     let _second = cluster.command_lane(&lease).unwrap();
     assert!(ends_within(&executor, Duration::ZERO), "two executors of one session at the same time");
     assert_ne!(agent.executor().0, number);
     let _ = first.read_to_end(&mut Vec::new());
     // The other lanes go to the new one.
-    let mut bulk = cluster.lane(agent.address, Lane::Bulk, lease.session).unwrap();
+    let bulk = cluster.lane(&agent.address, Purpose::Bulk, lease.session).unwrap();
     let (_, executor) = agent.executor();
-    bulk.write_all(&[0xff; 4096]).unwrap();
+    bulk.send(&[0xff; 4096]).unwrap();
     assert!(ends_within(&executor, SOON), "it did not get the lane");
+}
+
+#[test]
+fn a_session_that_the_coordinator_did_not_announce_gets_no_executor() {
+    let cluster = Cluster::new();
+    let agent = cluster.agent("h1");
+    let error = cluster.lane(&agent.address, Purpose::Command, SessionId(0xdead)).unwrap_err();
+    assert!(error.cause().contains("the coordinator has not told node h1 of session"), "{error}");
+    assert!(agent.executors().is_empty());
 }
 
 #[test]
@@ -95,8 +104,8 @@ fn only_a_command_lane_begins_an_executor() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
-    for lane in [Lane::Bulk, Lane::Words, Lane::Peer] {
-        let error = cluster.lane(agent.address, lane, lease.session).unwrap_err();
+    for purpose in [Purpose::Bulk, Purpose::Words, Purpose::Peer] {
+        let error = cluster.lane(&agent.address, purpose, lease.session).unwrap_err();
         assert!(error.cause().contains("has no executor on node h1"), "{error}");
     }
     assert!(agent.executors().is_empty());
@@ -107,7 +116,7 @@ fn a_crashed_executor_harms_neither_its_agent_nor_others() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
-    let mut lane = cluster.command_lane(&lease).unwrap();
+    let lane = cluster.command_lane(&lease).unwrap();
     let (number, executor) = agent.executor();
     let (other, _other_door) = cluster.open("elsewhere");
     let _other_lane = cluster.command_lane(&other).unwrap();
@@ -163,8 +172,8 @@ fn a_coordinators_restart_goes_unnoticed_by_sessions() {
     assert_eq!(session.program, "app");
     assert!(!ends_within(&executor, Duration::ZERO));
     // It goes on opening lanes, on nodes that it has not used yet too.
-    let _bulk = cluster.lane(second.address, Lane::Bulk, lease.session).unwrap();
-    let lane = cluster.lane(first.address, Lane::Command, lease.session).unwrap();
+    let _bulk = cluster.lane(&second.address, Purpose::Bulk, lease.session).unwrap();
+    let lane = cluster.lane(&first.address, Purpose::Command, lease.session).unwrap();
     cluster.until(|view| view.sessions[0].executors == [0, 1]);
     // And it ends by its lanes alone.
     drop((lane, _lane));
@@ -223,19 +232,19 @@ fn garbage_and_wrong_lanes_leave_the_agent_alone() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 64][..], b"ACCORD\r\n"] {
-        let mut stream = TcpStream::connect(agent.address).unwrap();
+        let mut stream = TcpStream::connect(agent.address.as_str()).unwrap();
         stream.write_all(garbage).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let _ = stream.read_to_end(&mut Vec::new());
     }
-    let _silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(agent.address).unwrap()).collect();
-    let error = cluster.lane(agent.address, Lane::Door, SessionId(0)).unwrap_err();
+    let _silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(agent.address.as_str()).unwrap()).collect();
+    let error = cluster.lane(&agent.address, Purpose::Door, SessionId(0)).unwrap_err();
     assert!(error.cause().contains("not the coordinator"), "{error}");
     // Nonsense on a command lane ends that session's executor only.
     let (lease, _door) = cluster.open("elsewhere");
-    let mut lane = cluster.command_lane(&lease).unwrap();
+    let lane = cluster.command_lane(&lease).unwrap();
     let (_, executor) = agent.executor();
-    lane.write_all(&[0xff; 4096]).unwrap();
+    lane.send(&[0xff; 4096]).unwrap();
     assert!(ends_within(&executor, SOON));
     let (lease, _door) = cluster.open("elsewhere");
     let _lane = cluster.command_lane(&lease).unwrap();

@@ -51,25 +51,22 @@ impl From<v1::DeviceRef> for DeviceId {
     }
 }
 
-impl From<DeviceKind> for v1::DeviceKind {
-    fn from(kind: DeviceKind) -> Self {
-        match kind {
-            DeviceKind::Cpu => Self::Cpu,
-            DeviceKind::Cuda => Self::Cuda,
-        }
-    }
+/// The number of a kind in the protocol, where 0 is "unspecified".
+pub fn device_kind_number(kind: DeviceKind) -> i32 {
+    i32::from(kind.number()) + 1
 }
 
-/// The kind with this number; "unspecified" is `None`.
+/// The kind with this number; "unspecified" is `None`. A kind that this version has no name for is passed on.
 ///
 /// # Errors
-/// [`Malformed`] for a number that this version does not know.
+/// [`Malformed`] for what can be no kind's number.
 pub fn device_kind(raw: i32) -> Result<Option<DeviceKind>, Malformed> {
-    match v1::DeviceKind::try_from(raw) {
-        Ok(v1::DeviceKind::Unspecified) => Ok(None),
-        Ok(v1::DeviceKind::Cpu) => Ok(Some(DeviceKind::Cpu)),
-        Ok(v1::DeviceKind::Cuda) => Ok(Some(DeviceKind::Cuda)),
-        Err(_) => Err(Malformed("unknown device kind")),
+    match raw.checked_sub(1) {
+        Some(-1) => Ok(None),
+        Some(number) => u8::try_from(number)
+            .map(|number| Some(DeviceKind::from_number(number)))
+            .map_err(|_| Malformed("impossible device kind")),
+        None => Err(Malformed("impossible device kind")),
     }
 }
 
@@ -102,7 +99,7 @@ impl From<DeviceInfo> for v1::Device {
         Self {
             id: Some(info.id.into()),
             node_name: info.node_name,
-            kind: v1::DeviceKind::from(info.kind).into(),
+            kind: device_kind_number(info.kind),
             name: info.name,
             vendor: info.vendor,
             driver: info.driver,
@@ -137,13 +134,25 @@ impl TryFrom<v1::Device> for DeviceInfo {
 
 impl From<Rank> for v1::Rank {
     fn from(rank: Rank) -> Self {
-        Self { rank: rank.rank, size: rank.size, local_rank: rank.local_rank, local_size: rank.local_size }
+        Self {
+            rank: rank.rank,
+            size: rank.size,
+            local_rank: rank.local_rank,
+            local_size: rank.local_size,
+            job: rank.job,
+        }
     }
 }
 
 impl From<v1::Rank> for Rank {
     fn from(rank: v1::Rank) -> Self {
-        Self { rank: rank.rank, size: rank.size, local_rank: rank.local_rank, local_size: rank.local_size }
+        Self {
+            rank: rank.rank,
+            size: rank.size,
+            local_rank: rank.local_rank,
+            local_size: rank.local_size,
+            job: rank.job,
+        }
     }
 }
 
@@ -234,7 +243,7 @@ mod tests {
         DeviceInfo {
             id: DeviceId { node: NodeId(3), ordinal: 1 },
             node_name: "h3".into(),
-            kind: DeviceKind::Cpu,
+            kind: DeviceKind::CPU,
             name: "CPU".into(),
             vendor: "AMD".into(),
             driver: "0.1.0".into(),
@@ -252,11 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn devices_without_id_or_of_unknown_kind_are_refused() {
+    fn devices_without_id_or_kind_are_refused_and_those_of_unknown_kind_passed_on() {
         let device = v1::Device { id: None, ..info().into() };
         assert_eq!(DeviceInfo::try_from(device), Err(Malformed("device without id")));
         let device = v1::Device { kind: 77, ..info().into() };
-        assert_eq!(DeviceInfo::try_from(device), Err(Malformed("unknown device kind")));
+        assert_eq!(v1::Device::from(DeviceInfo::try_from(device).unwrap()).kind, 77);
+        let device = v1::Device { kind: 1 << 20, ..info().into() };
+        assert_eq!(DeviceInfo::try_from(device), Err(Malformed("impossible device kind")));
         let device = v1::Device { kind: 0, ..info().into() };
         assert_eq!(DeviceInfo::try_from(device), Err(Malformed("device without kind")));
     }

@@ -19,6 +19,8 @@ pub enum Mode {
     Local,
     /// From a cluster: two hosts with a CPU device each. It begins on the one that is remote.
     Cluster,
+    /// The same, over shared memory.
+    ClusterShm,
 }
 
 impl Mode {
@@ -27,6 +29,7 @@ impl Mode {
             Self::Stock => "stock",
             Self::Local => "local",
             Self::Cluster => "cluster",
+            Self::ClusterShm => "cluster-shm",
         }
     }
 }
@@ -51,6 +54,9 @@ pub fn trials() -> Result<Vec<Trial>> {
         let clustered = if full { variants.len() } else { 1 };
         for &variant in variants.iter().take(clustered) {
             trials.push(trial(Mode::Cluster, &program, variant));
+        }
+        for &variant in variants.iter().take(1) {
+            trials.push(trial(Mode::ClusterShm, &program, variant));
         }
     }
     Ok(trials)
@@ -95,8 +101,10 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
     let mut line = command_line(program, compiled)?.into_iter();
     let first = line.next().ok_or("nothing to run")?;
     let mut job = match mode {
-        Mode::Cluster => {
-            Job::new(tool(Tool::Accord)?).args(["run", "--local-cluster", "2x1", "--loopback", "--"]).arg(first)
+        Mode::Cluster | Mode::ClusterShm => {
+            let transport = if mode == Mode::Cluster { "tcp" } else { "shm" };
+            let job = Job::new(tool(Tool::Accord)?).env("ACCORD_TRANSPORT", transport);
+            job.args(["run", "--local-cluster", "2x1", "--loopback", "--"]).arg(first)
         }
         Mode::Stock | Mode::Local => Job::new(first),
     };
@@ -110,7 +118,7 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
         if !program.shared {
             job = job.env("ACCORD_TEST_SEPARATE", "1");
         }
-        if mode == Mode::Cluster && !program.first_device {
+        if matches!(mode, Mode::Cluster | Mode::ClusterShm) && !program.first_device {
             job = job.env("ACC_DEVICE_NUM", "1");
         }
         if mode == Mode::Local {

@@ -109,7 +109,7 @@ pub fn record(folder: &std::path::Path) -> Result<Record> {
     Ok(all)
 }
 
-/// The record of the last kept result of gpu-check that names its programs, under `gpu` and `gpu-remote`.
+/// What the kept results of gpu-check that name their programs say, under `gpu` and `gpu-remote`; of a program the last one.
 ///
 /// # Errors
 /// When a result can't be read.
@@ -132,8 +132,12 @@ pub fn gpu_record() -> Result<Record> {
             for name in list("names").iter().filter_map(Value::as_str) {
                 all.insert(format!("{mode}::{}", name.replace('/', "::")), true);
             }
-            for name in list("failed").iter().filter_map(|failed| failed["name"].as_str()) {
-                all.insert(format!("{mode}::{}", name.replace('/', "::")), false);
+            for failed in list("failed") {
+                // Results before gpu-check kept a list of what was not run have that among what failed.
+                let not_run = failed["wrong"][0].as_str().is_some_and(|why| why.starts_with("not started"));
+                if let (Some(name), false) = (failed["name"].as_str(), not_run) {
+                    all.insert(format!("{mode}::{}", name.replace('/', "::")), false);
+                }
             }
         }
     }

@@ -139,6 +139,15 @@ const OTHERS: &[&str] = &[
     "pvalloc",
     "realloc",
     "valloc",
+    // What they take away is asked about again before a copy; each is a call of the next library's.
+    "mmap",
+    "mmap64",
+    "mprotect",
+    "mremap",
+    "munmap",
+    "pkey_mprotect",
+    "shmat",
+    "shmdt",
 ];
 
 /// What stock libgomp has and libacc leaves to it: its lock for atomics without machine instructions.

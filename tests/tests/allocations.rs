@@ -1,6 +1,6 @@
 //! In steady state a launch takes nothing from the heap: counted, over a device that does nothing.
 
-use accord_runtime::ports::{Chain, Cluster, HostMemory, Landing, Part, Port, ReadWhen};
+use accord_runtime::ports::{Chain, Cluster, DeviceClient, HostMemory, Landing, Part, ReadWhen};
 use accord_runtime::prof::{Notice, Observer};
 use accord_runtime::{Entries, LocalThread, Placement, Runtime, Settings};
 use accord_types::{
@@ -42,7 +42,7 @@ struct Nothing {
     launches: AtomicU64,
 }
 
-impl Port for Nothing {
+impl DeviceClient for Nothing {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -111,10 +111,10 @@ impl Port for Nothing {
     }
 }
 
-struct One([Arc<dyn Port>; 1]);
+struct One([Arc<dyn DeviceClient>; 1]);
 
 impl Cluster for One {
-    fn ports(&self) -> &[Arc<dyn Port>] {
+    fn clients(&self) -> &[Arc<dyn DeviceClient>] {
         &self.0
     }
     fn copy_between(&self, _: QueueId, _: usize, _: DevicePtr, _: usize, _: DevicePtr, _: u64) -> Result<()> {
@@ -174,7 +174,7 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     let info = DeviceInfo {
         id: DeviceId { node: NodeId(0), ordinal: 0 },
         node_name: "here".into(),
-        kind: DeviceKind::Cpu,
+        kind: DeviceKind::CPU,
         name: "nothing".into(),
         vendor: String::new(),
         driver: String::new(),
@@ -184,8 +184,8 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
         numa: None,
         cpus: Vec::new(),
     };
-    let port = Arc::new(Nothing { info, launches: AtomicU64::new(0) });
-    let runtime = Runtime::new(Box::new(One([port.clone()])), Box::new(Zeros), Settings::default());
+    let client = Arc::new(Nothing { info, launches: AtomicU64::new(0) });
+    let runtime = Runtime::new(Box::new(One([client.clone()])), Box::new(Zeros), Settings::default());
     let mut thread = LocalThread::default();
     let arrays = [0x10_0000, 0x20_0000, 0x30_0000, 0x40_0000];
     let mut hosts = arrays.to_vec();
@@ -204,11 +204,11 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     for _ in 0..100 {
         launch(&mut thread, ASYNC_1);
     }
-    let (before, launched) = (ALLOCATIONS.get(), port.launches.load(Ordering::Relaxed));
+    let (before, launched) = (ALLOCATIONS.get(), client.launches.load(Ordering::Relaxed));
     for _ in 0..1000 {
         launch(&mut thread, ASYNC_1);
     }
-    assert_eq!(port.launches.load(Ordering::Relaxed) - launched, 1000);
+    assert_eq!(client.launches.load(Ordering::Relaxed) - launched, 1000);
     assert_eq!(ALLOCATIONS.get() - before, 0, "heap allocations in 1000 launches");
     // A synchronous region with scalars that it may change.
     let kernels = |thread: &mut LocalThread| {

@@ -20,7 +20,15 @@ fn all() -> (Vec<Routine>, Vec<(Program, BTreeSet<String>)>) {
     (routines().unwrap(), programs)
 }
 
-fn page(record: &Record) -> String {
+/// The page as it is: each routine's cells.
+fn rows(page: &str) -> Vec<Vec<&str>> {
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
+}
+
+/// `known` has the cells for CPU devices, if the record has nothing of them.
+fn page(record: &Record, known: Option<&str>) -> String {
+    let known = known.map(rows);
     let (routines, programs) = all();
     let mut text = String::from(HEAD);
     let kinds = ["CPU in-process", "CPU remote", "GPU in-process", "GPU remote"];
@@ -35,9 +43,16 @@ fn page(record: &Record) -> String {
     text.push('\n');
     for routine in &routines {
         let _ = write!(text, "| `{}` |", routine.name);
-        for (language, _) in LANGUAGES {
+        let row = known.iter().flatten().find(|row| row[0].trim_matches('`') == routine.name);
+        for (at, (language, _)) in LANGUAGES.into_iter().enumerate() {
             for kind in Kind::ALL {
-                let _ = write!(text, " {} |", cell(routine, language, kind, &programs, record));
+                let cell = match (known.is_some(), kind) {
+                    (true, Kind::CpuLocal | Kind::CpuRemote) => {
+                        row.map_or("-", |row| row[1 + at * Kind::ALL.len() + kind as usize]).to_owned()
+                    }
+                    _ => cell(routine, language, kind, &programs, record),
+                };
+                let _ = write!(text, " {cell} |");
             }
         }
         text.push('\n');
@@ -45,31 +60,54 @@ fn page(record: &Record) -> String {
     text
 }
 
-/// Writes the page from what a run has recorded; `make conformance` asks for that.
+const PAGE: &str = "docs/reference/conformance.md";
+
+/// Writes the page from what a run has recorded; `make conformance` asks for that. `scripts/conformance --gpu` has it write the GPUs'
+/// columns only, from the kept results of gpu-check.
 #[test]
 fn write_what_a_run_has_shown() {
-    let Some(folder) =
-        std::env::var_os("ACCORD_TEST_RECORD").filter(|_| std::env::var_os("ACCORD_UPDATE_DOCS").is_some())
-    else {
-        println!("skipped: make conformance writes the page");
-        return;
+    let path = root().join(PAGE);
+    let text = match std::env::var("ACCORD_UPDATE_DOCS").as_deref() {
+        Ok("gpu") => page(&gpu_record().unwrap(), Some(&std::fs::read_to_string(&path).unwrap())),
+        Ok(_) => {
+            let folder = std::env::var_os("ACCORD_TEST_RECORD").expect("the folder of a run's record");
+            let mut all = record(folder.as_ref()).unwrap();
+            assert!(!all.is_empty(), "nothing was run");
+            all.extend(gpu_record().unwrap());
+            page(&all, None)
+        }
+        Err(_) => {
+            println!("skipped: make conformance writes the page");
+            return;
+        }
     };
-    let mut all = record(folder.as_ref()).unwrap();
-    assert!(!all.is_empty(), "nothing was run");
-    all.extend(gpu_record().unwrap());
-    std::fs::write(root().join("docs/reference/conformance.md"), page(&all)).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// What is kept of CPU devices stays, and GPUs' cells say what the record does.
+#[test]
+fn the_columns_of_gpus_are_written_alone() {
+    let old = std::fs::read_to_string(root().join(PAGE)).unwrap();
+    let nothing = page(&Record::new(), Some(&old));
+    for (before, after) in rows(&old).iter().zip(rows(&nothing)) {
+        for language in 0..LANGUAGES.len() {
+            let at = 1 + language * Kind::ALL.len();
+            assert_eq!(before[at..at + 2], after[at..at + 2], "{}", after[0]);
+            assert!(["-", "not in Fortran"].contains(&after[at + 2]), "{after:?}");
+        }
+    }
+    let kept = gpu_record().unwrap();
+    let [passed, failed] = [true, false].map(|wanted| kept.values().filter(|passed| **passed == wanted).count());
+    assert!(passed > 300 && failed < 10, "{passed} passed and {failed} failed by the kept results");
+    assert_eq!(rows(&page(&kept, Some(&old))), rows(&old), "run scripts/conformance --gpu");
 }
 
 /// Each routine has its row, and each cell for CPU devices says how it went where a program calls it.
 #[test]
 fn the_table_is_fresh() {
-    let page = std::fs::read_to_string(root().join("docs/reference/conformance.md")).unwrap();
+    let page = std::fs::read_to_string(root().join(PAGE)).unwrap();
     let (routines, programs) = all();
-    let rows: Vec<Vec<&str>> = page
-        .lines()
-        .filter(|line| line.starts_with("| `"))
-        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-        .collect();
+    let rows = rows(&page);
     let named: Vec<String> = rows.iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
     let wanted: Vec<String> = routines.iter().map(|routine| routine.name.clone()).collect();
     assert_eq!(named, wanted, "the page has other routines than the headers; run make conformance");

@@ -3,7 +3,7 @@
 mod driver;
 
 use accord_tests::{
-    Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, libacc, repository_file, tool,
+    Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, gcc, libacc, repository_file, tool,
 };
 use driver::driver;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,34 @@ fn an_error_of_the_driver_is_told_with_its_number() {
     let finished = job(&program, driver.path()).unwrap().env("FAKE_CUDA_MEMORY", "1048576").run().unwrap();
     assert_eq!(finished.code(), 1, "{}", finished.report());
     assert!(finished.stderr.contains("acc_error_out_of_memory"), "{}", finished.report());
+}
+
+/// With `ACCORD_UNMAPPED=map`, memory that nothing maps is used as it is by a GPU that reaches it, and lent to others.
+#[test]
+fn memory_that_nothing_maps_is_used_as_it_is_where_that_can_be() {
+    let program = Program::read(repository_file("tests/programs/gpu/unmapped.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    let kernels = driver.path().join("kernels.so");
+    let source = repository_file("tests/programs/support/cluster_kernels.c");
+    let mut compiler = std::process::Command::new(gcc("gcc"));
+    let made = compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&kernels).arg(source).status();
+    assert!(made.expect("gcc").success());
+    for (reaches, said) in [("0", "round 2: a copy"), ("1", "round 2: as it is")] {
+        let job =
+            job(&program, driver.path()).unwrap().env("ACCORD_UNMAPPED", "map").env("FAKE_CUDA_KERNELS", &kernels);
+        let finished = job.env("FAKE_CUDA_PAGEABLE", reaches).run().unwrap().success().unwrap();
+        assert!(finished.stdout.contains("PASS") && finished.stdout.contains(said), "{}", finished.report());
+        assert_eq!(finished.stderr.contains("is copied in and out"), reaches == "0", "{}", finished.report());
+    }
+}
+
+/// Device, context and stream of events are the driver's.
+#[test]
+fn tools_get_the_drivers_handles() {
+    let program = Program::read(repository_file("tests/programs/gpu/prof_handles.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    let finished = job(&program, driver.path()).unwrap().run().unwrap().success().unwrap();
+    assert!(finished.stdout.contains("PASS"), "{}", finished.report());
 }
 
 #[test]

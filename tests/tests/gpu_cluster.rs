@@ -28,7 +28,7 @@ impl Setup {
         let kernels = Command::new(gcc("gcc"))
             .args(["-shared", "-fPIC", "-O1", "-o"])
             .arg(driver.path().join("kernels.so"))
-            .arg(repository_file("tests/programs/gpu/cluster_kernels.c"))
+            .arg(repository_file("tests/programs/support/cluster_kernels.c"))
             .status();
         assert!(kernels.expect("gcc").success());
         Self { driver, program: compiled("tests/programs/gpu/cluster.c", true) }

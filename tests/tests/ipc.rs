@@ -3,10 +3,12 @@
 
 mod driver;
 
-use accord_device::cuda::{CudaConfig, Neighbors};
+use accord_client::{InProcess, LocalDeviceClient, Order, Session, SessionSettings, connect_direct};
+use accord_device::{SameHostPeers, StartConfig};
+use accord_fabric::route::Wanted;
+use accord_fabric::transport::PeerAddress;
 use accord_fabric::{Key, ProgramSpec, door};
-use accord_link::{CudaPort, LinkSettings, LocalPort, Order, Session, connect_direct};
-use accord_runtime::ports::{Cluster as _, Port, ReadWhen};
+use accord_runtime::ports::{Cluster as _, DeviceClient, ReadWhen};
 use accord_tests::{Cluster, Finished, Job};
 use accord_types::{DevicePtr, HostRange, OrderPolicy, QueueId, SessionRequest};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -70,10 +72,10 @@ fn session() -> Result<(Session, door::DoorConnection), Failed> {
         kind: None,
         order: OrderPolicy::Global,
     };
-    let (lease, door) = door::open(&address, &key, Duration::from_secs(10), &request)?;
+    let (lease, door) = door::open(&PeerAddress::new(address), &key, Duration::from_secs(10), &request)?;
     let ipc = variable("ACCORD_IPC").as_deref() != Ok("off");
     let shown = variable("CUDA_VISIBLE_DEVICES").map_or(u32::MAX, |list| list.split(',').count() as u32);
-    let settings = LinkSettings {
+    let settings = SessionSettings {
         coordinator: None,
         kind: None,
         node_name,
@@ -81,30 +83,32 @@ fn session() -> Result<(Session, door::DoorConnection), Failed> {
         rank: None,
         devices: Vec::new(),
         local: Box::new(move |devices| {
-            let port = |info: &accord_types::DeviceInfo| -> Arc<dyn LocalPort> {
-                Arc::new(CudaPort::new(info.clone(), CudaConfig { ipc, ..CudaConfig::default() }, None))
+            let client = |info: &accord_types::DeviceInfo| -> Arc<dyn LocalDeviceClient> {
+                let config = StartConfig { ipc, ..StartConfig::default() };
+                Arc::new(InProcess::new(info.clone(), None, config, None).expect("a GPU"))
             };
-            Ok(devices.iter().map(|info| (info.id.ordinal < shown).then(|| port(info))).collect())
+            Ok(devices.iter().map(|info| (info.id.ordinal < shown).then(|| client(info))).collect())
         }),
         images: Arc::default(),
-        neighbors: ipc.then(|| Neighbors::new(|why| println!("note: {why}"))),
+        same_host: ipc.then(|| SameHostPeers::new(|why| println!("note: {why}"))),
         program: ProgramSpec { exe: "/bin/ipc".to_owned(), ..ProgramSpec::default() },
+        transport: Wanted::Auto,
         trace: None,
     };
     Ok((connect_direct(lease, &key, settings)?, door))
 }
 
 /// A started device, and where a copy begins in its memory.
-type Started = (Arc<dyn Port>, DevicePtr);
+type Started = (Arc<dyn DeviceClient>, DevicePtr);
 
 fn started(session: &Session) -> Result<Vec<Started>, Failed> {
-    let start = |port: &Arc<dyn Port>| {
-        port.start()?;
-        let start = port.addresses().0;
-        port.map(start, 70 * MIB)?;
-        Ok((port.clone(), start.offset(OFFSET)))
+    let start = |client: &Arc<dyn DeviceClient>| {
+        client.start()?;
+        let start = client.addresses().0;
+        client.map(start, 70 * MIB)?;
+        Ok((client.clone(), start.offset(OFFSET)))
     };
-    session.ports().iter().map(start).collect()
+    session.clients().iter().map(start).collect()
 }
 
 fn pattern(seed: usize) -> Vec<u8> {
@@ -149,11 +153,11 @@ fn copies(session: &Session) -> Test {
         }
     }
     // Memory that was mapped anew is another piece.
-    let (port, start) = devices.last().ok_or("no device")?;
+    let (client, start) = devices.last().ok_or("no device")?;
     let base = DevicePtr(start.0 - OFFSET);
-    port.unmap(QueueId::SYNC, base, 70 * MIB)?;
-    port.wait(&[QueueId::SYNC])?;
-    port.map(base, 70 * MIB)?;
+    client.unmap(QueueId::SYNC, base, 70 * MIB)?;
+    client.wait(&[QueueId::SYNC])?;
+    client.map(base, 70 * MIB)?;
     println!("devices={} lanes={most}", devices.len());
     Ok(())
 }
@@ -179,7 +183,7 @@ fn copies_with_a_new_executor() -> Test {
     if endless_copies(&session).is_ok() {
         return Err("nothing was lost".into());
     }
-    session.ports().iter().try_for_each(|port| port.shutdown())?;
+    session.clients().iter().try_for_each(|client| client.shutdown())?;
     copies(&session)
 }
 

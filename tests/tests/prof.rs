@@ -132,6 +132,22 @@ fn place<'a>(times: &'a serde_json::Value, construct: &str) -> &'a serde_json::V
     places.iter().find(|place| place["construct"] == construct).unwrap_or_else(|| panic!("{times:#}"))
 }
 
+/// Large copies of a remote device were on the wire, those of a local one on none.
+#[test]
+fn times_tell_what_went_over_the_wire() {
+    let [local, remote] = times(Language::C, "tests/programs/c/big_copies.c").try_into().unwrap();
+    assert_eq!(local.1["nodes"], serde_json::json!([]), "{:#}", local.1);
+    assert!(!local.0.contains("On the wire"), "{}", local.0);
+    let nodes = remote.1["nodes"].as_array().unwrap();
+    let [node] = nodes.as_slice() else { panic!("{nodes:?}") };
+    assert_eq!(node["node"], remote.1["devices"][0]["node"]);
+    for way in ["sent", "received"] {
+        let number = |name: &str| node[way][name].as_u64().unwrap();
+        assert!(number("bytes") > 1 << 20 && number("wire_ns") > 0, "{node:#}");
+    }
+    assert!(remote.0.contains("On the wire, by the program's clock\n  to   node "), "{}", remote.0);
+}
+
 #[test]
 fn times_of_a_c_program_name_places_counts_and_bytes() {
     for (n, (text, json)) in times(Language::C, "tests/programs/c/prof_timed.c").into_iter().enumerate() {

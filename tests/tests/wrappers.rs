@@ -180,3 +180,31 @@ fn lint_says_where_and_what_to_write() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("l.c:7: warning: ") && !said.contains("l.c:5"), "{said}");
 }
+
+/// Included files are not rewritten: what stays in them is said with their own names and lines.
+#[test]
+fn directives_of_included_files_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    std::fs::create_dir(folder.path().join("inc")).unwrap();
+    write("begin.h", "#include \"more.h\"\nstatic void begin(void)\n{\n#pragma acc init\n}\n");
+    write("inc/more.h", "#pragma acc paralel\n");
+    write("i.c", "#include \"begin.h\"\nint main(void)\n{\n    begin();\n#pragma acc shutdown\n    return 0;\n}\n");
+    let output = accord(folder.path(), &["cc", "-Iinc", "-c", "i.c"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("begin.h:4: warning: ") && said.contains("in an included file it stays as it is"), "{said}");
+    assert!(said.contains("inc/more.h:1: warning: ") && !said.contains("i.c:5"), "{said}");
+    write("begin.inc", "p => cells%value\n!$acc update self(p)\n");
+    write(
+        "i.f90",
+        "type cell\n  integer :: value\n  real :: more\nend type\ntype(cell), allocatable, target :: cells(:)\n\
+         integer, pointer :: p(:)\nallocate(cells(3))\ninclude 'begin.inc'\np => cells%value\n!$acc data copy(p)\n!$acc end data\nend\n",
+    );
+    let output = accord(folder.path(), &["lint", "i.f90"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.contains("i.f90:9: wrong: p points to a component") && said.contains("write: p => cells(:)%value"),
+        "{said}"
+    );
+}

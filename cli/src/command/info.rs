@@ -69,8 +69,8 @@ fn tables(cluster: &Cluster) -> String {
     let mut devices = Table::new(&[">NUM", "TYPE", "NODE", "NAME", ">MEMORY", ">UNITS", "DRIVER", "NUMA", "CPUS"]);
     for device in &cluster.devices {
         let (units, driver, cpus) = match device.info.kind {
-            DeviceKind::Cpu => ("cores", "-".to_owned(), ranges(&device.info.cpus)),
-            DeviceKind::Cuda => ("SMs", format!("CUDA {}", device.info.driver), "-".to_owned()),
+            DeviceKind::CPU => ("cores", "-".to_owned(), ranges(&device.info.cpus)),
+            _ => ("SMs", format!("CUDA {}", device.info.driver), "-".to_owned()),
         };
         devices.row([
             device.num.map_or_else(|| "-".to_owned(), |num| num.0.to_string()),

@@ -1,11 +1,13 @@
 //! `accord lint`.
 
+use super::included::included;
 use crate::args::LintArgs;
 use crate::directives::{Finding, Language, Severity, findings};
 use crate::failure::{Failure, Result};
 use crate::output::print;
 use serde_json::json;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Something was found.
@@ -16,14 +18,22 @@ const OLDEST: u32 = 12;
 /// Says what GCC drops, gets wrong or refuses in sources; 1 if there is anything.
 pub(crate) fn lint(args: &LintArgs) -> Result<u8> {
     let gcc = args.gcc.unwrap_or_else(version);
-    let mut all = Vec::new();
+    let mut all: Vec<(PathBuf, Finding)> = Vec::new();
+    let mut seen: BTreeSet<PathBuf> = args.files.iter().filter_map(|path| path.canonicalize().ok()).collect();
     for path in &args.files {
         let language = Language::of(path)
             .ok_or_else(|| Failure::new(format!("{}: neither C, C++ nor Fortran by its name", path.display())))?;
         let text =
             std::fs::read(path).map_err(|error| Failure::system(format!("can't read {}", path.display()), error))?;
-        let found = findings(&String::from_utf8_lossy(&text), language, gcc);
-        all.extend(found.into_iter().map(|finding| (path.as_path(), finding)));
+        let text = String::from_utf8_lossy(&text);
+        all.extend(findings(&text, language, gcc).into_iter().map(|finding| (path.clone(), finding)));
+        for (path, text) in included(path, &text, language, &[]) {
+            if path.canonicalize().is_ok_and(|path| seen.insert(path)) {
+                let found = findings(&text, language, gcc).into_iter();
+                // No copies are made of included files.
+                all.extend(found.map(|finding| (path.clone(), Finding { rewritten: false, ..finding })));
+            }
+        }
     }
     if args.json {
         let list: Vec<_> = all.iter().map(|(path, found)| as_json(path, found)).collect();

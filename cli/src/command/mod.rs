@@ -2,6 +2,7 @@
 
 pub(crate) mod compile;
 pub(crate) mod explain;
+mod included;
 pub(crate) mod info;
 pub(crate) mod lint;
 pub(crate) mod png;

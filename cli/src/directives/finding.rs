@@ -2,7 +2,7 @@
 
 use super::clause::{Clause, Parsed, split};
 use super::rewrite::{WaitList, calls_for};
-use super::{Directive, Language, scan};
+use super::{Directive, Language, components, scan};
 use std::collections::BTreeSet;
 
 /// What GCC does with it.
@@ -95,6 +95,10 @@ pub(crate) fn findings(source: &str, language: Language, gcc: u32) -> Vec<Findin
         let judge = Judge { directive, parsed, fortran: language.is_fortran(), gcc, declared: &declared };
         judge.all(&mut found);
     }
+    if language.is_fortran() {
+        found.extend(components_of_arrays(source, &parsed));
+    }
+    found.sort_by_key(|finding| finding.line);
     found
 }
 
@@ -113,6 +117,30 @@ fn declared(all: &[Parsed], source: &str, fortran: bool) -> BTreeSet<String> {
         .flat_map(|clause| split(clause.argument.as_deref().unwrap_or(""), ','))
         .map(|name| if fortran { name.to_ascii_lowercase() } else { name.to_owned() })
         .filter(|name| !is_dynamic(name))
+        .collect()
+}
+
+/// Pointers to a component of an allocatable array that some data clause names.
+fn components_of_arrays(source: &str, all: &[Parsed]) -> Vec<Finding> {
+    let clauses = || all.iter().flat_map(|parsed| &parsed.clauses);
+    let lists = clauses().filter(|clause| DATA_CLAUSES.contains(&clause.name.as_str()));
+    let lists: Vec<String> =
+        lists.filter_map(|clause| clause.argument.as_deref()).map(str::to_ascii_lowercase).collect();
+    let names: BTreeSet<&str> = lists.iter().flat_map(|list| split(list, ',')).map(components::word).collect();
+    let assignments = components::assignments(source).into_iter();
+    let named = assignments.filter(|assignment| names.contains(assignment.pointer.as_str()));
+    named
+        .map(|components::Assignment { line, pointer, array, better }| Finding {
+            file: None,
+            line,
+            severity: Severity::Wrong,
+            message: format!(
+                "{pointer} points to a component of {array}: GCC describes its elements as whole ones, and data clauses of {pointer} are \
+                 right with debug information (-g) only"
+            ),
+            remedy: better,
+            rewritten: false,
+        })
         .collect()
 }
 
@@ -255,6 +283,19 @@ impl Judge<'_> {
             }
         }
         if self.fortran {
+            for variable in split(argument, ',')
+                .into_iter()
+                .filter(|variable| self.parsed.name == "update" && is_scattered(variable))
+            {
+                say(
+                    Severity::Wrong,
+                    format!(
+                        "{name}({variable}) skips elements: GCC copies one stretch of memory, with what lies between them"
+                    ),
+                    "single updates, or nothing where both sides have the same values there".into(),
+                    false,
+                );
+            }
             return;
         }
         for variable in split(argument, ',') {
@@ -309,6 +350,17 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// Whether a Fortran section has elements between its own: a stride, or an index ahead of a range.
+fn is_scattered(variable: &str) -> bool {
+    let Some((_, inside)) = variable.strip_suffix(')').and_then(|variable| variable.split_once('(')) else {
+        return false;
+    };
+    let dimensions: Vec<Vec<&str>> = split(inside, ',').into_iter().map(|dimension| split(dimension, ':')).collect();
+    let strided = dimensions.iter().any(|dimension| dimension.len() == 3 && dimension[2] != "1");
+    let last_range = dimensions.iter().rposition(|dimension| dimension.len() > 1);
+    strided || last_range.is_some_and(|last| dimensions[..last].iter().any(|dimension| dimension.len() == 1))
 }
 
 /// A part of an inner dimension (`[1:m]` behind another one), and whether its bounds are variable. Inner
@@ -387,6 +439,29 @@ mod tests {
         ] {
             assert_eq!(severities(&format!("#pragma acc data {clause}\n"), Language::C, 12), expected, "{clause}");
         }
+    }
+
+    #[test]
+    fn updates_that_skip_elements_are_found() {
+        for (clause, expected) in [
+            ("self(v(1:9:2))", vec![Severity::Wrong]),
+            ("device(w(2, :))", vec![Severity::Wrong]),
+            ("self(w(:, f(1, 2)), v(2:n), v(i), w)", vec![]),
+        ] {
+            assert_eq!(
+                severities(&format!("!$acc update {clause}\n"), Language::FreeFortran, 12),
+                expected,
+                "{clause}"
+            );
+        }
+    }
+
+    #[test]
+    fn pointers_to_components_are_found_where_a_clause_names_them() {
+        let source = "type(cell), allocatable, target :: cells(:)\np => cells%value\nq => cells%value\n!$acc update self(P(1:3), k)\n";
+        let found = findings(source, Language::FreeFortran, 12);
+        assert_eq!(found.iter().map(|found| found.line).collect::<Vec<_>>(), [2]);
+        assert_eq!(found[0].remedy, "p => cells(:)%value");
     }
 
     #[test]

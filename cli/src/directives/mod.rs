@@ -3,14 +3,18 @@
 
 mod c;
 mod clause;
+mod components;
+mod directive;
 mod finding;
 mod fortran;
+mod includes;
 mod rewrite;
 
+pub(crate) use directive::{Directive, Form};
 pub(crate) use finding::{Finding, Severity, findings};
+pub(crate) use includes::includes;
 pub(crate) use rewrite::rewrite;
 
-use std::ops::Range;
 use std::path::Path;
 
 /// The language of a source.
@@ -44,30 +48,6 @@ impl Language {
     pub(crate) fn is_fortran(self) -> bool {
         matches!(self, Self::FreeFortran | Self::FixedFortran)
     }
-}
-
-/// Where a directive is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
-    /// `#pragma acc` or a sentinel, on lines of its own.
-    Line,
-    /// `_Pragma("acc ...")`.
-    Operator,
-}
-
-/// A directive, as it stands in a source.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Directive {
-    /// What comes after `acc`, on one line and without comments.
-    pub(crate) text: String,
-    /// The file that a line marker has named, if there was one.
-    pub(crate) file: Option<String>,
-    /// Its first line, from 1.
-    pub(crate) line: u32,
-    /// Where it stands in the source: whole lines but for the last line's end, or the operator.
-    pub(crate) place: Range<usize>,
-    /// How it is written.
-    pub(crate) form: Form,
 }
 
 /// All directives of a source, in order.

@@ -1,4 +1,5 @@
-//! Directives that GCC doesn't know, as calls of the routines that do the same (OpenACC 3.3, 2.14.1 to 2.14.3, 2.16.3).
+//! Directives that GCC doesn't know (`init`, `shutdown`, `set`, forms of `wait`), as calls of the routines that do the same
+//! (OpenACC 3.3, 2.14.1 to 2.14.3, 2.16.3).
 
 use super::clause::{Parsed, split};
 use super::{Directive, Form, Language, scan};

@@ -5,7 +5,7 @@ use super::signals::{Event, Signals};
 use super::supervise::{Supervisor, ending};
 use crate::args::ClusterSize;
 use crate::failure::{Failure, Result};
-use accord_device::cuda;
+use accord_device::registry;
 use accord_types::{NodeId, settings};
 use nix::sys::wait::WaitStatus;
 use std::ffi::OsString;
@@ -102,7 +102,7 @@ impl HostDevices {
 
 /// Runs `accord __gpus`: prints the GPUs that can be used.
 pub(crate) fn print_gpus() {
-    let found = cuda::inventory(NodeId(0), "");
+    let found = registry::find(NodeId(0), "");
     for gpu in found.devices {
         println!("{GPU}{}", gpu.id.ordinal);
     }

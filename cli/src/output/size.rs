@@ -24,6 +24,11 @@ pub(crate) fn age(ms: u64) -> String {
     }
 }
 
+/// `1 region`, `2 regions`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Agents come, live, go and get lost.
 
-use super::effect::{AgentOrder, DoorPush, Effect, Refusal};
+use super::effect::{AgentOrder, ClientPush, Effect, Refusal};
 use super::input::{LinkId, Registration};
 use super::node::{Node, NodeState};
 use super::session::Session;
@@ -202,7 +202,7 @@ impl Cluster {
         }
         if let Some(known) = self.sessions.get_mut(&session) {
             known.executors.remove(&id);
-            if known.door.is_none() && known.executors.is_empty() {
+            if known.client.is_none() && known.executors.is_empty() {
                 self.end(session, out);
             }
         }
@@ -262,8 +262,8 @@ impl Cluster {
             }
             session.executors.remove(&id);
             peers.extend(session.executors.iter().copied());
-            match session.door {
-                Some(door) => out.push(Effect::ToDoor(door, DoorPush::NodeLost(id, name.clone()))),
+            match session.client {
+                Some(client) => out.push(Effect::ToClient(client, ClientPush::NodeLost(id, name.clone()))),
                 None if session.executors.is_empty() => orphans.push(session.id),
                 None => {}
             }

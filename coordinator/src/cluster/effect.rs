@@ -1,6 +1,6 @@
 //! What the core wants done.
 
-use super::input::{DoorId, LinkId};
+use super::input::{ClientId, LinkId};
 use accord_types::{Error, NodeId, SessionGrant, SessionId};
 use std::fmt;
 
@@ -14,9 +14,9 @@ pub enum Effect {
     /// Close a connection that a newer one of the same agent has replaced.
     DropLink(LinkId),
     /// Send to a program.
-    ToDoor(DoorId, DoorPush),
+    ToClient(ClientId, ClientPush),
     /// Close a program's connection.
-    CloseDoor(DoorId),
+    CloseClient(ClientId),
     /// The view has changed: tell those who watch.
     Changed,
 }
@@ -38,7 +38,7 @@ pub enum AgentOrder {
 
 /// A message to a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum DoorPush {
+pub enum ClientPush {
     /// The session is open; [`super::Cluster::lease`] has what to send.
     Granted(SessionId),
     /// There is no session.

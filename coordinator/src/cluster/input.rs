@@ -8,7 +8,7 @@ pub struct LinkId(pub u64);
 
 /// One connection of a program, numbered by the driver and never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DoorId(pub u64);
+pub struct ClientId(pub u64);
 
 /// What an agent says when it registers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,11 +45,11 @@ pub enum Input {
     /// An agent's connection is gone. It may come back before it counts as lost.
     LinkLost { link: LinkId },
     /// A program asks for a session.
-    Open { door: DoorId, request: SessionRequest },
+    Open { client: ClientId, request: SessionRequest },
     /// A program started to use the device with this number.
-    Uses { door: DoorId, device: u32 },
+    Uses { client: ClientId, device: u32 },
     /// A program's connection is gone, and with it the session.
-    DoorClosed { door: DoorId },
+    ClientGone { client: ClientId },
     /// An administrator takes a node out of, or back into, new sessions.
     Drain { node_name: String, drain: bool },
     /// An administrator ends a session.

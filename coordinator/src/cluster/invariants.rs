@@ -26,9 +26,9 @@ impl Cluster {
         for session in self.sessions.values() {
             self.check_session(session)?;
         }
-        for (door, id) in &self.doors {
-            if self.sessions.get(id).and_then(|session| session.door) != Some(*door) {
-                return Err(format!("{door:?} leads to {id}, which has another connection"));
+        for (client, id) in &self.clients {
+            if self.sessions.get(id).and_then(|session| session.client) != Some(*client) {
+                return Err(format!("{client:?} leads to {id}, which has another connection"));
             }
         }
         for (node, sessions) in &self.executing {
@@ -79,12 +79,12 @@ impl Cluster {
 
     fn check_session(&self, session: &Session) -> Result<(), String> {
         let id = session.id;
-        if let Some(door) = session.door
-            && self.doors.get(&door) != Some(&id)
+        if let Some(client) = session.client
+            && self.clients.get(&client) != Some(&id)
         {
             return Err(format!("{id} has a connection that does not lead to it"));
         }
-        if session.door.is_none() && session.executors.is_empty() {
+        if session.client.is_none() && session.executors.is_empty() {
             return Err(format!("{id} has neither a program nor an executor"));
         }
         let mut devices = session.lease.devices.clone();

@@ -19,8 +19,8 @@ mod sessions;
 mod state;
 mod time;
 
-pub use effect::{AgentOrder, DoorPush, Effect, Refusal};
-pub use input::{DoorId, Input, LinkId, Registration};
+pub use effect::{AgentOrder, ClientPush, Effect, Refusal};
+pub use input::{ClientId, Input, LinkId, Registration};
 pub use node::{Node, NodeState};
 pub use order::{Viewer, number_devices};
 pub use session::{LeaseTerms, Session};

@@ -65,7 +65,7 @@ mod tests {
                 let info = |ordinal| DeviceInfo {
                     id: DeviceId { node: NodeId(0), ordinal },
                     node_name: String::new(),
-                    kind: if n == 0 { DeviceKind::Cuda } else { DeviceKind::Cpu },
+                    kind: if n == 0 { DeviceKind::CUDA } else { DeviceKind::CPU },
                     name: "d".into(),
                     vendor: "v".into(),
                     driver: "1".into(),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn rank(rank: u32, size: u32) -> Option<Rank> {
-        Some(Rank { rank, size, local_rank: 0, local_size: 1 })
+        Some(Rank { rank, size, local_rank: 0, local_size: 1, job: 0 })
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn other_kinds_and_draining_nodes_are_left_out() {
         let mut nodes = cluster(3, 1);
-        let only_cpu = Viewer { kind: Some(DeviceKind::Cpu), ..viewer("h0", OrderPolicy::Local) };
+        let only_cpu = Viewer { kind: Some(DeviceKind::CPU), ..viewer("h0", OrderPolicy::Local) };
         assert_eq!(numbers(&nodes, &only_cpu), [(1, 0), (2, 0)]);
         nodes.get_mut(&NodeId(1)).unwrap().draining = true;
         assert_eq!(numbers(&nodes, &only_cpu), [(2, 0)]);

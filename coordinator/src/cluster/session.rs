@@ -1,6 +1,6 @@
 //! One program's use of the cluster.
 
-use super::input::DoorId;
+use super::input::ClientId;
 use super::time::Millis;
 use accord_types::{DeviceId, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionRequest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,8 @@ pub struct LeaseTerms {
     pub stream_quota: u32,
 }
 
-/// What the sessions of one MPI job have in common: the program's name, and the number of ranks.
-pub(super) type Job = (String, u32);
+/// What the sessions of one MPI job have in common: the program's name, the number of ranks, and what the launcher calls it.
+pub(super) type Job = (String, u32, u64);
 
 /// One session.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub struct Session {
     /// Its id.
     pub id: SessionId,
     /// The program's connection; absent if the session was opened by an earlier coordinator.
-    pub door: Option<DoorId>,
+    pub client: Option<ClientId>,
     /// The program's name.
     pub program: String,
     /// The program's machine.
@@ -55,17 +55,18 @@ pub struct Session {
 impl Session {
     /// Its MPI job, if it is part of one.
     pub(super) fn job(&self) -> Option<Job> {
-        Some((self.program.clone(), self.rank?.size))
+        let rank = self.rank?;
+        Some((self.program.clone(), rank.size, rank.job))
     }
 
     /// Whether it is part of that job.
-    pub(super) fn is_of(&self, (program, ranks): &Job) -> bool {
-        self.rank.is_some_and(|rank| rank.size == *ranks) && self.program == *program
+    pub(super) fn is_of(&self, (program, ranks, job): &Job) -> bool {
+        self.rank.is_some_and(|rank| rank.size == *ranks && rank.job == *job) && self.program == *program
     }
 
     pub(super) fn open(
         id: SessionId,
-        door: DoorId,
+        client: ClientId,
         request: SessionRequest,
         lease: LeaseTerms,
         since: Millis,
@@ -77,7 +78,7 @@ impl Session {
         }
         Self {
             id,
-            door: Some(door),
+            client: Some(client),
             program: request.program,
             node_name: request.node_name,
             pid: request.pid,
@@ -98,7 +99,7 @@ impl Session {
     pub(super) fn adopt(grant: &SessionGrant, since: Millis) -> Self {
         Self {
             id: grant.session,
-            door: None,
+            client: None,
             program: grant.program.clone(),
             node_name: grant.node_name.clone(),
             pid: grant.pid,
@@ -120,7 +121,7 @@ impl Session {
 
     /// Adds what one agent, whose devices have these ordinals, knows of an adopted session.
     pub(super) fn join(&mut self, node: NodeId, ordinals: &[u32], grant: &SessionGrant) {
-        if self.door.is_some() || self.nodes.contains_key(&node) {
+        if self.client.is_some() || self.nodes.contains_key(&node) {
             return;
         }
         let exists = |ordinal: &u32| ordinals.contains(ordinal);

@@ -1,26 +1,26 @@
 //! Sessions open and end.
 
-use super::effect::{AgentOrder, DoorPush, Effect};
-use super::input::DoorId;
+use super::effect::{AgentOrder, ClientPush, Effect};
+use super::input::ClientId;
 use super::node::Node;
 use super::order::Viewer;
 use super::session::{LeaseTerms, Session};
 use super::state::Cluster;
 use super::time::Millis;
-use accord_types::{Count, DeviceId, DeviceKind, Error, ErrorCode, SessionId, SessionRequest};
+use accord_types::{Count, DeviceId, Error, ErrorCode, SessionId, SessionRequest};
 use std::collections::BTreeSet;
 
 impl Cluster {
-    pub(super) fn open(&mut self, now: Millis, door: DoorId, request: SessionRequest, out: &mut Vec<Effect>) {
-        match self.place(door, &request) {
-            Ok(lease) => self.grant(now, door, request, lease, out),
-            Err(error) => out.push(Effect::ToDoor(door, DoorPush::Refused(error))),
+    pub(super) fn open(&mut self, now: Millis, client: ClientId, request: SessionRequest, out: &mut Vec<Effect>) {
+        match self.place(client, &request) {
+            Ok(lease) => self.grant(now, client, request, lease, out),
+            Err(error) => out.push(Effect::ToClient(client, ClientPush::Refused(error))),
         }
     }
 
     /// Finds the devices for a request. All devices are shared for now, so all that fit are its.
-    fn place(&self, door: DoorId, request: &SessionRequest) -> Result<LeaseTerms, Error> {
-        if self.doors.contains_key(&door) {
+    fn place(&self, client: ClientId, request: &SessionRequest) -> Result<LeaseTerms, Error> {
+        if self.clients.contains_key(&client) {
             return Err(Error::new(ErrorCode::InvalidArgument, "this connection has a session already"));
         }
         let max = self.limits.sessions_max;
@@ -48,9 +48,8 @@ impl Cluster {
                 .remedy("start accord-node-agent on the nodes and look with `accord info`");
         }
         let what = match request.kind {
-            None => "device",
-            Some(DeviceKind::Cpu) => "CPU device",
-            Some(DeviceKind::Cuda) => "GPU",
+            None => "device".to_owned(),
+            Some(kind) => kind.to_string(),
         };
         Error::new(
             ErrorCode::DeviceTypeUnavailable,
@@ -59,24 +58,31 @@ impl Cluster {
         .remedy("ask for another device type, or look with `accord info`")
     }
 
-    fn grant(&mut self, now: Millis, door: DoorId, request: SessionRequest, lease: LeaseTerms, out: &mut Vec<Effect>) {
+    fn grant(
+        &mut self,
+        now: Millis,
+        client: ClientId,
+        request: SessionRequest,
+        lease: LeaseTerms,
+        out: &mut Vec<Effect>,
+    ) {
         let id = self.mint_session();
         let opened = self.started_unix_ms + now.0;
-        let session = Session::open(id, door, request, lease, now, opened);
+        let session = Session::open(id, client, request, lease, now, opened);
         for node in session.nodes.keys() {
             if let Some(link) = self.nodes.get(node).and_then(Node::link) {
                 out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(*node))));
             }
         }
-        out.push(Effect::ToDoor(door, DoorPush::Granted(id)));
+        out.push(Effect::ToClient(client, ClientPush::Granted(id)));
         out.push(Effect::Changed);
-        self.doors.insert(door, id);
+        self.clients.insert(client, id);
         self.sessions.insert(id, session);
     }
 
     /// Ranks of one job, on whatever nodes, that crowd on one device while others idle are told so, once.
-    pub(super) fn uses(&mut self, door: DoorId, device: u32, out: &mut Vec<Effect>) {
-        let Some(session) = self.doors.get(&door).and_then(|id| self.sessions.get_mut(id)) else { return };
+    pub(super) fn uses(&mut self, client: ClientId, device: u32, out: &mut Vec<Effect>) {
+        let Some(session) = self.clients.get(&client).and_then(|id| self.sessions.get_mut(id)) else { return };
         let chosen = usize::try_from(device).ok().and_then(|index| session.lease.devices.get(index));
         let Some(&chosen) = chosen else { return };
         if session.uses.is_some() {
@@ -107,21 +113,21 @@ impl Cluster {
                 chosen.ordinal,
                 if idle == 1 { "1 device is".to_owned() } else { format!("{idle} devices are") },
             );
-            out.push(Effect::ToDoor(door, DoorPush::Warning(text)));
+            out.push(Effect::ToClient(client, ClientPush::Warning(text)));
         }
     }
 
-    pub(super) fn door_closed(&mut self, door: DoorId, out: &mut Vec<Effect>) {
-        if let Some(&id) = self.doors.get(&door) {
+    pub(super) fn client_gone(&mut self, client: ClientId, out: &mut Vec<Effect>) {
+        if let Some(&id) = self.clients.get(&client) {
             self.end(id, out);
         }
     }
 
     /// An administrator ends a session.
     pub(super) fn close(&mut self, id: SessionId, out: &mut Vec<Effect>) {
-        if let Some(door) = self.sessions.get(&id).and_then(|session| session.door) {
+        if let Some(client) = self.sessions.get(&id).and_then(|session| session.client) {
             let text = format!("an administrator has closed session {id}");
-            out.push(Effect::ToDoor(door, DoorPush::Ended(text)));
+            out.push(Effect::ToClient(client, ClientPush::Ended(text)));
         }
         self.end(id, out);
     }
@@ -142,9 +148,9 @@ impl Cluster {
                 }
             }
         }
-        if let Some(door) = session.door {
-            self.doors.remove(&door);
-            out.push(Effect::CloseDoor(door));
+        if let Some(client) = session.client {
+            self.clients.remove(&client);
+            out.push(Effect::CloseClient(client));
         }
         if !self.has_ended(id) {
             if self.ended.len() >= self.limits.ended_max {

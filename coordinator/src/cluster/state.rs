@@ -1,7 +1,7 @@
 //! The state, the one way in, and the questions that may be asked of it.
 
 use super::effect::Effect;
-use super::input::{DoorId, Input, LinkId};
+use super::input::{ClientId, Input, LinkId};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
 use super::session::{Job, Session};
@@ -59,7 +59,7 @@ pub struct Cluster {
     pub(super) by_name: BTreeMap<String, NodeId>,
     pub(super) links: BTreeMap<LinkId, NodeId>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
-    pub(super) doors: BTreeMap<DoorId, SessionId>,
+    pub(super) clients: BTreeMap<ClientId, SessionId>,
     /// Sessions with an executor, by node: the reverse of [`Session::executors`].
     pub(super) executing: BTreeMap<NodeId, BTreeSet<SessionId>>,
     /// Ended sessions of earlier coordinators, oldest first.
@@ -86,7 +86,7 @@ impl Cluster {
             by_name: BTreeMap::new(),
             links: BTreeMap::new(),
             sessions: BTreeMap::new(),
-            doors: BTreeMap::new(),
+            clients: BTreeMap::new(),
             executing: BTreeMap::new(),
             ended: VecDeque::new(),
             warned: BTreeSet::new(),
@@ -102,9 +102,9 @@ impl Cluster {
             Input::ExecutorEnded { link, session } => self.executor_ended(now, link, session, out),
             Input::Goodbye { link } => self.goodbye(link, out),
             Input::LinkLost { link } => self.link_lost(link, out),
-            Input::Open { door, request } => self.open(now, door, request, out),
-            Input::Uses { door, device } => self.uses(door, device, out),
-            Input::DoorClosed { door } => self.door_closed(door, out),
+            Input::Open { client, request } => self.open(now, client, request, out),
+            Input::Uses { client, device } => self.uses(client, device, out),
+            Input::ClientGone { client } => self.client_gone(client, out),
             Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),
             Input::Close { session } => self.close(session, out),
             Input::Tick => self.declare_lost(now, out),

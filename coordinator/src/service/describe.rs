@@ -112,7 +112,7 @@ fn session_view(session: &Session, age_ms: u64) -> v1::Session {
         devices: session.lease.devices.iter().copied().map(Into::into).collect(),
         executors: session.executors.iter().map(|node| node.0).collect(),
         lost: session.lost.iter().map(|node| node.0).collect(),
-        attached: session.door.is_some(),
+        attached: session.client.is_some(),
         age_ms,
     }
 }

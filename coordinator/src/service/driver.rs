@@ -2,7 +2,7 @@
 //! across anything that waits.
 
 use super::outbound;
-use crate::cluster::{AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis};
+use crate::cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis};
 use crate::metrics::Metrics;
 use accord_fabric::door::Message;
 use accord_proto::v1;
@@ -15,7 +15,7 @@ use tonic::Status;
 /// Messages on their way to one agent. An agent that lets more pile up has to register again.
 pub(super) const AGENT_OUTBOX_MAX: usize = 4_096;
 /// Messages on their way to one program. More are dropped: it does not listen.
-pub(super) const DOOR_OUTBOX_MAX: usize = 64;
+pub(super) const CLIENT_OUTBOX_MAX: usize = 64;
 /// Longest sleep between two looks at the clock.
 const TICK_MAX: Duration = Duration::from_millis(250);
 /// How much later than asked a tick may come before it is put off: then this process was
@@ -43,7 +43,7 @@ pub struct Driver {
 struct State {
     cluster: Cluster,
     agents: HashMap<LinkId, AgentSender>,
-    doors: HashMap<DoorId, mpsc::Sender<Message>>,
+    clients: HashMap<ClientId, mpsc::Sender<Message>>,
     connections: u64,
     effects: Vec<Effect>,
     /// Somebody should look at the view again.
@@ -61,7 +61,7 @@ impl Driver {
             state: Mutex::new(State {
                 cluster: Cluster::new(settings.limits, unix_ms),
                 agents: HashMap::new(),
-                doors: HashMap::new(),
+                clients: HashMap::new(),
                 connections: 0,
                 effects: Vec::new(),
                 changed: false,
@@ -97,18 +97,18 @@ impl Driver {
     }
 
     /// A new program's connection.
-    pub(super) fn add_door(&self, outbox: mpsc::Sender<Message>) -> DoorId {
+    pub(super) fn add_client(&self, outbox: mpsc::Sender<Message>) -> ClientId {
         let mut state = self.lock();
         state.connections += 1;
-        let door = DoorId(state.connections);
-        state.doors.insert(door, outbox);
-        door
+        let client = ClientId(state.connections);
+        state.clients.insert(client, outbox);
+        client
     }
 
     /// A program's connection is gone.
-    pub(super) fn remove_door(&self, door: DoorId) {
-        self.lock().doors.remove(&door);
-        self.input(Input::DoorClosed { door });
+    pub(super) fn remove_client(&self, client: ClientId) {
+        self.lock().clients.remove(&client);
+        self.input(Input::ClientGone { client });
     }
 
     /// Gives the core an input and carries out what it says.
@@ -218,9 +218,9 @@ impl State {
                 Effect::DropLink(link) => {
                     self.agents.remove(&link);
                 }
-                Effect::ToDoor(door, push) => self.send_to_door(door, push),
-                Effect::CloseDoor(door) => {
-                    self.doors.remove(&door);
+                Effect::ToClient(client, push) => self.send_to_client(client, push),
+                Effect::CloseClient(client) => {
+                    self.clients.remove(&client);
                 }
                 Effect::Changed => self.changed = true,
             }
@@ -233,20 +233,20 @@ impl State {
         self.agents.get(&link).is_some_and(|outbox| outbox.try_send(Ok(message)).is_ok())
     }
 
-    fn send_to_door(&self, door: DoorId, push: DoorPush) {
-        let Some(outbox) = self.doors.get(&door) else { return };
+    fn send_to_client(&self, client: ClientId, push: ClientPush) {
+        let Some(outbox) = self.clients.get(&client) else { return };
         let message = match push {
-            DoorPush::Granted(session) => match self.cluster.lease(session) {
+            ClientPush::Granted(session) => match self.cluster.lease(session) {
                 Some(lease) => Message::Granted(lease),
                 None => return,
             },
-            DoorPush::Refused(error) => Message::Refused(error),
-            DoorPush::NodeLost(node, name) => Message::NodeLost { node, name },
-            DoorPush::Warning(text) => Message::Warning(text),
-            DoorPush::Ended(text) => Message::Ended(text),
+            ClientPush::Refused(error) => Message::Refused(error),
+            ClientPush::NodeLost(node, name) => Message::NodeLost { node, name },
+            ClientPush::Warning(text) => Message::Warning(text),
+            ClientPush::Ended(text) => Message::Ended(text),
         };
         if outbox.try_send(message).is_err() {
-            tracing::warn!("the program of {door:?} does not read its messages; one was dropped");
+            tracing::warn!("the program of {client:?} does not read its messages; one was dropped");
         }
     }
 }

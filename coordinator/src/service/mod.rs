@@ -1,12 +1,12 @@
-//! The core on the network: one port for agents and tools (gRPC) and for programs (the door).
+//! The core on the network: one port for agents and tools (gRPC) and for programs (the session endpoint).
 
 mod admin;
 mod describe;
-mod door;
 mod driver;
 mod outbound;
 mod port;
 mod registry;
+mod session_endpoint;
 
 pub use driver::{Driver, DriverSettings};
 

@@ -1,7 +1,7 @@
 //! The one port: tells gRPC from programs by a connection's first bytes.
 
-use super::door;
 use super::driver::Driver;
+use super::session_endpoint;
 use accord_fabric::Key;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(super) async fn accept(
     grpc: mpsc::Sender<std::io::Result<TcpStream>>,
 ) {
     let unknown = Arc::new(Semaphore::new(UNKNOWN_MAX));
-    let hall = Arc::new(door::Hall::new(key, driver));
+    let endpoint = Arc::new(session_endpoint::SessionEndpoint::new(key, driver));
     while !grpc.is_closed() {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -39,7 +39,7 @@ pub(super) async fn accept(
             metrics::counter!(crate::metrics::REFUSED, "why" => "full").increment(1);
             continue;
         };
-        let (grpc, hall) = (grpc.clone(), hall.clone());
+        let (grpc, endpoint) = (grpc.clone(), endpoint.clone());
         tokio::spawn(async move {
             let first = tokio::time::timeout(FIRST_BYTES_TIMEOUT, is_http2(&stream)).await;
             drop(permit);
@@ -49,7 +49,7 @@ pub(super) async fn accept(
                     let _ = stream.set_nodelay(true);
                     let _ = grpc.send(Ok(stream)).await;
                 }
-                Ok(Ok(false)) => hall.enter(stream).await,
+                Ok(Ok(false)) => endpoint.enter(stream).await,
                 Ok(Err(_)) | Err(_) => {
                     metrics::counter!(crate::metrics::REFUSED, "why" => "silent").increment(1);
                 }

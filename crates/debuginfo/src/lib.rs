@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod elements;
 mod entry;
 mod file;
 mod location;
@@ -18,6 +19,7 @@ mod symbols;
 mod types;
 mod variables;
 
+pub use elements::Elements;
 pub use file::ObjectInfo;
 pub use location::Frame;
 pub use memory::{Memory, ProcessMemory};

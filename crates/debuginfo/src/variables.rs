@@ -92,13 +92,27 @@ impl ObjectInfo {
 
     /// The local variable or parameter of `frame` that holds `wanted`, or through which a pointer leads there.
     pub fn local(&self, base: u64, frame: &Frame, wanted: &Range<u64>, memory: &dyn Memory) -> Option<Variable> {
+        let reads = Cell::new(READS_MAX);
+        let mut best = None;
+        self.each_local(base, frame, memory, |scope, entry, owner| {
+            let search = Search { scope, wanted: wanted.clone(), reads: &reads };
+            take_better(&mut best, local(&search, entry, owner));
+        })?;
+        best.map(|(variable, _)| variable)
+    }
+
+    /// Calls `act` with each variable and parameter that the function of `frame` has there, and the function that it belongs to.
+    pub(crate) fn each_local(
+        &self,
+        base: u64,
+        frame: &Frame,
+        memory: &dyn Memory,
+        mut act: impl FnMut(Scope<'_>, &Entry, UnitOffset),
+    ) -> Option<()> {
         let code = frame.code.wrapping_sub(base);
         self.with_unit(code, |unit| {
             let function = unit.entry(place::function_at(unit, code)?).ok()?;
             let scope = Scope::of_unit(unit, base, memory).of_frame(&function, frame);
-            let reads = Cell::new(READS_MAX);
-            let search = Search { scope, wanted: wanted.clone(), reads: &reads };
-            let mut best = None;
             let mut owners: Vec<(isize, UnitOffset)> = Vec::new();
             let mut entries = unit.entries_at_offset(function.offset()).ok()?;
             entries.next_dfs().ok()??;
@@ -122,13 +136,25 @@ impl ObjectInfo {
                     owners.push((entry.depth(), entry.offset()));
                 }
                 if matches!(entry.tag(), gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter) {
-                    let owner = owners.last().map_or(function.offset(), |(_, at)| *at);
-                    take_better(&mut best, local(&search, entry, owner));
+                    act(scope, entry, owners.last().map_or(function.offset(), |(_, at)| *at));
                 }
                 more = if elsewhere { next_after(&mut entries) } else { matches!(entries.next_dfs(), Ok(Some(_))) };
             }
-            best.map(|(variable, _)| variable)
+            Some(())
         })
+    }
+
+    /// Calls `look` with the static variable at an address of the process.
+    pub(crate) fn global_at<T>(
+        &self,
+        base: u64,
+        address: u64,
+        memory: &dyn Memory,
+        look: impl FnOnce(Unit<'_>, &Entry, u64) -> Option<T>,
+    ) -> Option<T> {
+        let offset = address.wrapping_sub(base);
+        let global = self.globals(memory).0.iter().find(|global| global.span.contains(&offset))?;
+        self.with_global(global, |unit, entry| look(unit, entry, global.span.start.wrapping_add(base)))
     }
 
     fn with_global<T>(&self, global: &Global, look: impl FnOnce(Unit<'_>, &Entry) -> Option<T>) -> Option<T> {

@@ -1,89 +1,48 @@
 //! The one trait that every backend implements, in CUDA's words.
 
+use crate::capabilities::Capabilities;
+use crate::copy_ends::{Sink, Source};
+use crate::host_memory::HostMemory;
+use crate::ipc::{ExportMemory, ImportMemory};
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId, Result, Seq, SpanSink,
-    StreamId,
+    ArgBlock, DeviceInfo, DevicePtr, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId, ReadWhen, Result, Seq,
+    SpanSink, StreamId,
 };
+use std::any::Any;
 use std::sync::Arc;
-
-/// Gives the bytes of a copy to a device, piece by piece and in order.
-///
-/// Called on one of the device's own threads when the stream has got there; may block.
-pub trait Source: Send {
-    /// Fills `piece` completely with the next bytes.
-    ///
-    /// # Errors
-    /// An error fails the stream's operation and the stream after it.
-    fn fill(&mut self, piece: &mut [u8]) -> Result<()>;
-
-    /// `fill` never blocks and may run on the thread that asks for the copy.
-    fn immediate(&self) -> bool {
-        false
-    }
-
-    /// The bytes are this process's own memory, here: a device may read them itself, by several threads, from the
-    /// moment when [`Source::fill`] would have been called until the copy is done.
-    fn memory(&self) -> Option<HostRange> {
-        None
-    }
-}
-
-/// Takes the bytes of a copy from a device, piece by piece and in order.
-///
-/// Called on one of the device's own threads when the stream has got there; may block.
-pub trait Sink: Send {
-    /// Takes the next bytes.
-    ///
-    /// # Errors
-    /// An error fails the stream's operation and the stream after it.
-    fn drain(&mut self, piece: &[u8]) -> Result<()>;
-
-    /// All bytes were given to [`Sink::drain`]. Not called after an error.
-    ///
-    /// # Errors
-    /// As for [`Sink::drain`].
-    fn finish(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// `drain` never blocks and may run on the thread that asks for the copy.
-    fn immediate(&self) -> bool {
-        false
-    }
-
-    /// The bytes go to this process's own memory, here: a device may write them itself, in any order; then
-    /// [`Sink::drain`] and [`Sink::finish`] are not called.
-    fn memory(&self) -> Option<HostRange> {
-        None
-    }
-
-    /// Whether [`Sink::drain`] may put some of the bytes into this part of this process's memory.
-    fn may_write(&self, range: HostRange) -> bool {
-        self.memory().is_some_and(|memory| memory.overlaps(range))
-    }
-
-    /// Whoever waits for the stream hears of these bytes in another way: they may come to [`Sink::drain`] when the stream has
-    /// gone on already.
-    fn detached(&self) -> bool {
-        false
-    }
-
-    /// The bytes go to memory of another process that a GPU of this one reaches. Asked once by a GPU when its stream has got
-    /// there; may block. If there is such memory [`Sink::drain`] is not called, and [`Sink::finish`] when the bytes are there.
-    ///
-    /// # Errors
-    /// As for [`Sink::drain`].
-    fn reach(&mut self) -> Result<Option<crate::cuda::Reached>> {
-        Ok(None)
-    }
-}
-
-/// Work of the host in a stream's order.
-pub type HostOp = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// A function that a device has looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FunctionHandle(pub u32);
+
+/// The objects of a device's driver, for programs that use CUDA themselves (OpenACC 3.3, A.2.1). Numbers are the driver's
+/// own pointers and handles.
+pub trait NativeHandles {
+    /// The driver's number of the device (`acc_get_current_cuda_device`).
+    fn device(&self) -> i32;
+
+    /// The context (`acc_get_current_cuda_context`).
+    fn context(&self) -> usize;
+
+    /// The driver's stream behind a stream (`acc_get_cuda_stream`). The program may put work of its own into it: from now on
+    /// everything goes straight into it, too, and nothing is left to do on the host afterwards.
+    ///
+    /// # Errors
+    /// The stream's or device's failure.
+    fn expose_stream(&self, stream: StreamId) -> Result<usize>;
+
+    /// The driver's stream behind a stream, for looking at only.
+    ///
+    /// # Errors
+    /// If there is no such stream.
+    fn stream(&self, stream: StreamId) -> Result<usize>;
+
+    /// A stream of the program's as one of this device's (`acc_set_cuda_stream`). It stays the program's to destroy.
+    ///
+    /// # Errors
+    /// When the device has failed or has too many streams.
+    fn adopt_stream(&self, queue: QueueId, raw: usize) -> Result<StreamId>;
+}
 
 /// One device.
 ///
@@ -94,9 +53,12 @@ pub struct FunctionHandle(pub u32);
 ///
 /// Methods may be called from any thread. Calls on one stream from two threads at once
 /// are put in either order.
-pub trait Device: Send + Sync {
+pub trait Device: Any + Send + Sync {
     /// What the device is.
     fn info(&self) -> &DeviceInfo;
+
+    /// What devices of its kind can do.
+    fn capabilities(&self) -> &'static Capabilities;
 
     /// First address and length of the range whose contents the owner hands out.
     /// Nothing is there until it is mapped.
@@ -104,6 +66,11 @@ pub trait Device: Send + Sync {
 
     /// Bytes that can still be mapped.
     fn memory_free(&self) -> u64;
+
+    /// Whether regions reach all memory of this process by its own addresses.
+    fn reaches_program_memory(&self) -> bool {
+        false
+    }
 
     /// Makes a stream for `queue`, which traces name.
     ///
@@ -140,6 +107,19 @@ pub trait Device: Send + Sync {
     /// When the device has failed or `dst` is not mapped.
     fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: Box<dyn Source>) -> Result<Seq>;
 
+    /// Copies memory of the program in, which is read as `when` says and stays where it is until the copy has been waited for.
+    ///
+    /// # Errors
+    /// When the device has failed or `dst` is not mapped.
+    fn copy_in_program(&self, stream: StreamId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<Seq> {
+        let now = when == ReadWhen::BeforeReturn;
+        let seq = self.copy_in(stream, dst, src.len as u64, Box::new(HostMemory::new(src, now)))?;
+        if now {
+            self.synchronize(stream, seq)?;
+        }
+        Ok(seq)
+    }
+
     /// Copies `len` bytes from `src` to `sink`.
     ///
     /// # Errors
@@ -151,6 +131,24 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// When the device has failed or a range is not mapped.
     fn copy(&self, stream: StreamId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<Seq>;
+
+    /// Copies to another device of this process, after `after` of that device's streams, if neither host memory nor a thread has
+    /// to take part. None if it can't be done so; then nothing was done.
+    ///
+    /// # Errors
+    /// When one of the devices has failed.
+    fn copy_to(
+        &self,
+        stream: StreamId,
+        src: DevicePtr,
+        target: &dyn Device,
+        dst: DevicePtr,
+        len: u64,
+        after: Option<(StreamId, Seq)>,
+    ) -> Result<Option<Seq>> {
+        let _ = (stream, src, target, dst, len, after);
+        Ok(None)
+    }
 
     /// Looks a region up, loading its object if need be. Slow; the result is kept by the caller.
     ///
@@ -165,6 +163,12 @@ pub trait Device: Send + Sync {
     /// `acc_error_device_init` if the object isn't there.
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr>;
 
+    /// What a launch with these dimensions will have; as they are if the launch will fail.
+    fn grid(&self, function: FunctionHandle, dims: LaunchDims) -> LaunchDims {
+        let _ = function;
+        self.capabilities().fixed_dims.unwrap_or(dims)
+    }
+
     /// Runs a region. The block is taken before the call returns.
     ///
     /// # Errors
@@ -177,15 +181,8 @@ pub trait Device: Send + Sync {
     /// When the device has failed.
     fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq>;
 
-    /// Runs `op` on the host in the stream's order (`cuLaunchHostFunc`, but it may block and fail).
-    /// It is dropped without running if the stream has failed.
-    ///
-    /// # Errors
-    /// When the device has failed.
-    fn host_op(&self, stream: StreamId, op: HostOp) -> Result<Seq>;
-
-    /// Calls `done` once `stream` has reached `seq` or has failed. Unlike [`Device::host_op`]
-    /// it is not an operation of the stream, it must not block, and it is always called.
+    /// Calls `done` once `stream` has reached `seq` or has failed. It is not an operation of the stream, must not block, and is
+    /// always called.
     fn notify(&self, stream: StreamId, seq: Seq, done: Box<dyn FnOnce(Result<()>) + Send>);
 
     /// Whether `stream` has reached `seq`.
@@ -200,8 +197,34 @@ pub trait Device: Send + Sync {
     /// The stream's or device's failure.
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()>;
 
-    /// The device as a GPU of this machine, if it is one.
-    fn as_cuda(&self) -> Option<&crate::cuda::CudaDevice> {
+    /// Part of the program's memory is copied again and again: the device may page-lock it so that its engines reach it, in the
+    /// background, until [`Device::unregister_pages`] is called as often.
+    fn register_pages(&self, range: HostRange) {
+        let _ = range;
+    }
+
+    /// Ends what [`Device::register_pages`] has begun. With a stream, into which the last copy out was put, when that gets there: the
+    /// position is returned. Without one before the call returns, which waits for the copies that use the memory.
+    ///
+    /// # Errors
+    /// The stream's or device's failure; the memory is free to go all the same.
+    fn unregister_pages(&self, stream: Option<StreamId>, range: HostRange) -> Result<Option<Seq>> {
+        let _ = (stream, range);
+        Ok(None)
+    }
+
+    /// The driver's objects, if there are such.
+    fn native(&self) -> Option<&dyn NativeHandles> {
+        None
+    }
+
+    /// Its memory, for other processes of the machine.
+    fn exports(&self) -> Option<Arc<dyn ExportMemory>> {
+        None
+    }
+
+    /// Memory of other processes of the machine that it maps.
+    fn imports(&self) -> Option<Arc<dyn ImportMemory>> {
         None
     }
 

@@ -1,13 +1,32 @@
 //! Devices at the level of CUDA's words: memory, streams, functions, launches, copies.
+//!
+//! [`Device`] is what every backend implements, and names none of them; [`registry`] knows which there are.
+//! docs/design/adding-a-backend.md says what a new one takes.
 
+mod backend;
+mod capabilities;
+mod copy_ends;
 pub mod cpu;
 pub mod cuda;
 mod device;
 mod failure;
 pub mod fake;
+mod host_memory;
 pub mod image;
-mod patience;
-pub mod relay;
+pub mod ipc;
+mod memory_handle;
+mod program;
+pub mod registry;
+mod same_host;
 
-pub use device::{Device, FunctionHandle, HostOp, Sink, Source};
-pub use patience::Patience;
+pub use accord_types::spin_policy::SpinPolicy;
+pub use backend::{Backend, Found, StartConfig};
+pub use capabilities::Capabilities;
+pub use copy_ends::{Sink, Source};
+pub use cuda::{Printed, cache_folder, copy_route};
+pub use device::{Device, FunctionHandle, NativeHandles};
+pub use host_memory::{HostMemory, program_bytes};
+pub use ipc::MappedRange;
+pub use memory_handle::{IpcHandle, MemoryHandle};
+pub use program::{OutputSink, ProgramSpec};
+pub use same_host::SameHostPeers;

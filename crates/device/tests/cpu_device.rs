@@ -3,18 +3,21 @@
 
 #[path = "support/ends.rs"]
 mod ends;
+#[path = "support/then.rs"]
+mod then;
 
-use accord_device::Device;
-use accord_device::cpu::{CpuConfig, CpuDevice, ProgramSpec, inventory, is_worker, worker_main};
+use accord_device::cpu::{CpuConfig, CpuDevice, inventory, is_worker, worker_main};
+use accord_device::{Device, ProgramSpec};
 use accord_types::{
-    ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims, NodeId, ObjectSpec, QueueId, Result, Seq,
-    StreamId,
+    ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims, NodeId, ObjectSpec, QueueId,
+    ReadWhen, Result, Seq, StreamId,
 };
 use ends::{Bytes, Collect, Spans, read};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
+use then::then;
 
 type Test = Result<(), Failed>;
 
@@ -31,6 +34,7 @@ fn main() {
         ("host_work_runs_in_order_and_fails_its_stream_only", host_work),
         ("notify_is_called_once_reached", notify_is_called),
         ("a_full_ring_holds_the_caller_back", a_full_ring),
+        ("a_stuck_stream_holds_back_whoever_fills_it_and_nobody_else", a_stuck_stream),
         ("variables_are_shared_with_their_initial_value", variables),
         ("a_crash_names_the_region", a_crash_names_the_region),
         ("exit_in_a_region_is_a_device_error", exit_is_an_error),
@@ -287,21 +291,15 @@ fn host_work() -> Test {
     let ran = Arc::new(AtomicUsize::new(0));
     launch(&device, bad, &spec("double_slowly", double_slowly), &[at.0, 1])?;
     let seen = Arc::clone(&ran);
-    device.host_op(
-        bad,
-        Box::new(move || {
-            seen.fetch_add(1, Ordering::SeqCst);
-            Err(accord_types::Error::new(ErrorCode::System, "the other end went away"))
-        }),
-    )?;
+    then(&*device, bad, (at, 1), move || {
+        seen.fetch_add(1, Ordering::SeqCst);
+        Err(accord_types::Error::new(ErrorCode::System, "the other end went away"))
+    })?;
     let seen = Arc::clone(&ran);
-    let after = device.host_op(
-        bad,
-        Box::new(move || {
-            seen.fetch_add(10, Ordering::SeqCst);
-            Ok(())
-        }),
-    )?;
+    let after = then(&*device, bad, (at, 1), move || {
+        seen.fetch_add(10, Ordering::SeqCst);
+        Ok(())
+    })?;
     let error = device.synchronize(bad, after).expect_err("the stream has failed");
     assert_eq!(error.cause(), "the other end went away");
     assert_eq!(error.place().queue, Some(QueueId(2)));
@@ -344,6 +342,52 @@ fn a_full_ring() -> Test {
     }
     device.synchronize(stream, last)?;
     assert_eq!(read_u64(&device, stream, at)?, 41);
+    Ok(())
+}
+
+/// More copies than wait in a stream: the thread that puts them in waits, another stream goes on, and memory is bounded: by the
+/// bytes that are taken along, and by the number of copies that are not.
+fn a_stuck_stream() -> Test {
+    fill_a_stuck_stream(128 << 10, ReadWhen::BeforeReturn, 512)?;
+    fill_a_stuck_stream(1 << 10, ReadWhen::InOrder, 1_024)
+}
+
+fn fill_a_stuck_stream(len: usize, when: ReadWhen, most: u32) -> Test {
+    let device = device()?;
+    let [stuck, other] = [1, 2].map(|queue| device.create_stream(QueueId(queue)));
+    let (stuck, other, at) = (stuck?, other?, device.addresses().0);
+    let (go, gate) = mpsc::channel::<()>();
+    then(&*device, stuck, (at, 8), move || {
+        gate.recv().expect("the test opens the gate");
+        Ok(())
+    })?;
+    let put = AtomicU32::new(0);
+    let bytes = vec![7u8; len];
+    let src = HostRange { start: bytes.as_ptr().expose_provenance(), len };
+    std::thread::scope(|scope| {
+        let filling = scope.spawn(|| -> Result<()> {
+            let mut last = Seq(0);
+            for _ in 0..3 * most {
+                last = device.copy_in_program(stuck, at, src, when)?;
+                put.fetch_add(1, Ordering::SeqCst);
+            }
+            device.synchronize(stuck, last)
+        });
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while put.load(Ordering::SeqCst) < most - 1 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for value in 0..100u64 {
+            let seq = device.store(other, at.offset(1 << 18), &value.to_ne_bytes())?;
+            device.synchronize(other, seq)?;
+        }
+        let put = put.load(Ordering::SeqCst);
+        assert!((most - 1..=most).contains(&put), "{put} copies are kept");
+        assert!(!filling.is_finished());
+        go.send(()).expect("the stream waits");
+        filling.join().expect("no panic")
+    })?;
+    assert_eq!(read_u64(&device, other, at)?, u64::from_ne_bytes([7; 8]));
     Ok(())
 }
 

@@ -1,22 +1,24 @@
 //! A GPU: the real one where there is a driver, else one that the tests bring along, whose memory is the
 //! host's and whose kernels are functions of this file.
 
+#[path = "support/egress.rs"]
+mod egress;
 #[path = "support/ends.rs"]
 mod ends;
-#[path = "support/onward.rs"]
-mod onward;
-#[path = "support/page_locks.rs"]
-mod page_locks;
+#[path = "support/page_registration.rs"]
+mod page_registration;
 #[path = "support/refusals.rs"]
 mod refusals;
 mod support;
+#[path = "support/then.rs"]
+mod then;
 
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
 use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
-use accord_device::{Device, Sink, Source};
+use accord_device::{Device, MemoryHandle, NativeHandles, Sink, Source};
 use accord_types::{
     ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, HostRange, ImageId, ImageRef, LaunchDims, NodeId,
-    ObjectSpec, QueueId, Result, Seq, SpanKind, StreamId,
+    ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanKind, StreamId,
 };
 use ends::{Bytes, Collect, Spans, read};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -24,6 +26,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use support::fake;
+use then::then;
 
 type Test = Result<(), Failed>;
 
@@ -53,7 +56,7 @@ fn main() {
         ("notify_is_called_once_reached", notify_is_called),
         ("many_small_copies_out_need_no_wait", many_small_copies),
         ("copies_out_land_though_nobody_waits", copies_land_alone),
-        ("a_stream_goes_on_while_a_network_takes_its_bytes", onward::goes_on),
+        ("a_stream_goes_on_while_a_network_takes_its_bytes", egress::goes_on),
         ("a_variable_has_its_initial_value", variables),
         ("a_second_start_compiles_nothing", second_start),
         ("regions_without_gpu_code_say_so", without_code),
@@ -63,21 +66,21 @@ fn main() {
         ("a_gpu_is_found_by_its_uuid", found_by_uuid),
         ("spans_tell_what_ran", spans_tell),
         ("the_program_may_use_a_lent_stream_itself", lent_streams),
-        ("memory_that_the_caller_may_change_is_not_read_later", page_locks::read_before_return),
-        ("copies_out_land_in_their_order", page_locks::landing_order),
-        ("locked_arrays_go_both_ways", page_locks::both_ways),
-        ("arrays_are_unlocked_after_their_copies", page_locks::unlocked_after_copies),
-        ("a_lock_that_is_given_up_at_once_is_gone", page_locks::given_up_at_once),
-        ("devices_share_locks", page_locks::shared_locks),
-        ("arrays_that_cant_be_locked_are_left_alone", page_locks::left_alone),
-        ("nothing_is_locked_in_a_fork", page_locks::forks),
-        ("locks_come_and_go_while_others_copy", page_locks::come_and_go),
+        ("memory_that_the_caller_may_change_is_not_read_later", page_registration::read_before_return),
+        ("copies_out_land_in_their_order", page_registration::landing_order),
+        ("locked_arrays_go_both_ways", page_registration::both_ways),
+        ("arrays_are_unlocked_after_their_copies", page_registration::unlocked_after_copies),
+        ("a_lock_that_is_given_up_at_once_is_gone", page_registration::given_up_at_once),
+        ("devices_share_locks", page_registration::shared_locks),
+        ("arrays_that_cant_be_locked_are_left_alone", page_registration::left_alone),
+        ("nothing_is_locked_in_a_fork", page_registration::forks),
+        ("locks_come_and_go_while_others_copy", page_registration::come_and_go),
     ];
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", refusals::lack_of_memory as fn() -> Test),
         ("a_device_that_another_process_holds_says_so", refusals::held_device),
         ("a_region_has_as_many_gangs_as_it_is_long", gangs_by_length),
-        ("a_copy_that_stops_halfway_gives_its_network_up", onward::given_up),
+        ("a_copy_that_stops_halfway_gives_its_network_up", egress::given_up),
         ("old_code_that_the_driver_refuses_is_compiled_again", refusals::refused_code),
         ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refusals::refused_ptx),
     ];
@@ -85,7 +88,7 @@ fn main() {
     let crashes = [
         ("a_crash_names_the_region", a_crash_names_the_region as fn() -> Test),
         ("shutdown_ends_what_waits", shutdown_ends),
-        ("a_driver_that_locks_nothing_is_not_asked_again", page_locks::never_again),
+        ("a_driver_that_locks_nothing_is_not_asked_again", page_registration::never_again),
     ];
     if let Some(name) = std::env::var_os("ACCORD_TEST_CRASH") {
         let test = crashes.iter().find(|(known, _)| *known == name).expect("a test's name").1;
@@ -228,8 +231,8 @@ impl Source for Memory {
     fn immediate(&self) -> bool {
         self.1
     }
-    fn memory(&self) -> Option<HostRange> {
-        Some(self.0)
+    fn memory(&self) -> Option<MemoryHandle> {
+        Some(MemoryHandle::Host(self.0))
     }
 }
 impl Sink for Memory {
@@ -240,8 +243,8 @@ impl Sink for Memory {
     fn immediate(&self) -> bool {
         self.1
     }
-    fn memory(&self) -> Option<HostRange> {
-        Some(self.0)
+    fn memory(&self) -> Option<MemoryHandle> {
+        Some(MemoryHandle::Host(self.0))
     }
 }
 
@@ -364,7 +367,7 @@ fn streams_wait() -> Test {
     device.store(a, at, &doubles([3.0]))?;
     let (hold, held) = mpsc::channel();
     // Until this ends nothing of stream a is in the driver's stream.
-    device.host_op(a, Box::new(move || held.recv().map_err(|_| accord_types::Error::new(ErrorCode::Other, "gone"))))?;
+    then(&*device, a, (at, 1), move || held.recv().map_err(|_| accord_types::Error::new(ErrorCode::Other, "gone")))?;
     let mut last = Seq(0);
     for _ in 0..4 {
         last = double_slowly(&device, a, at, 0.0)?;
@@ -404,8 +407,12 @@ fn large_copies() -> Test {
         let to = vec![0u8; len];
         let here = round % 2 == 0;
         let stream = streams[round % 2];
-        let seq = device.copy_in(stream, at, len as u64, Box::new(Memory(range(&from), here)))?;
-        device.wait_read(stream, seq)?;
+        if here {
+            device.copy_in_program(stream, at, range(&from), ReadWhen::BeforeReturn)?;
+        } else {
+            let seq = device.copy_in(stream, at, len as u64, Box::new(Memory(range(&from), here)))?;
+            device.synchronize(stream, seq)?;
+        }
         let gone = from.clone();
         drop(from);
         let seq = device.copy_out(stream, at, len as u64, Box::new(Memory(range(&to), here)))?;
@@ -484,21 +491,15 @@ fn host_work() -> Test {
     let ran = Arc::new(AtomicUsize::new(0));
     double_slowly(&device, bad, at, 1.0)?;
     let seen = Arc::clone(&ran);
-    device.host_op(
-        bad,
-        Box::new(move || {
-            seen.fetch_add(1, Ordering::SeqCst);
-            Err(accord_types::Error::new(ErrorCode::System, "the other end went away"))
-        }),
-    )?;
+    then(&*device, bad, (at, 1), move || {
+        seen.fetch_add(1, Ordering::SeqCst);
+        Err(accord_types::Error::new(ErrorCode::System, "the other end went away"))
+    })?;
     let seen = Arc::clone(&ran);
-    let next = device.host_op(
-        bad,
-        Box::new(move || {
-            seen.fetch_add(10, Ordering::SeqCst);
-            Ok(())
-        }),
-    );
+    let next = then(&*device, bad, (at, 1), move || {
+        seen.fetch_add(10, Ordering::SeqCst);
+        Ok(())
+    });
     if let Ok(after) = next {
         let error = device.synchronize(bad, after).expect_err("the stream has failed");
         assert_eq!(error.cause(), "the other end went away");
@@ -684,10 +685,10 @@ fn two_devices() -> Test {
     write(&one, a, at_one, doubles((0..n).map(|_| 1.0)))?;
     for _ in 0..5 {
         add(&one, a, at_one, n, 1.0)?;
-        let seq = one.copy_to(a, at_one, &two, at_two, len, None)?;
+        let seq = one.copy_to(a, at_one, &*two, at_two, len, None)?.ok_or("two GPUs")?;
         one.synchronize(a, seq)?;
         let seq = add(&two, b, at_two, n, 1.0)?;
-        let seq = two.copy_to(b, at_two, &one, at_one, len, Some((a, Seq(seq.0.min(1)))))?;
+        let seq = two.copy_to(b, at_two, &*one, at_one, len, Some((a, Seq(seq.0.min(1)))))?.ok_or("two GPUs")?;
         two.synchronize(b, seq)?;
     }
     assert!(read_doubles(&one, a, at_one, n as u64)?.iter().all(|x| *x == 11.0));
@@ -705,10 +706,12 @@ fn two_directions() -> Test {
     let last = [one.store(a, at_one, &[1; 8])?, two.store(b, at_two, &[2; 8])?];
     std::thread::scope(|scope| {
         let there = scope.spawn(|| {
-            (0..3000).try_for_each(|_| one.copy_to(a, at_one, &two, at_two.offset(64), 8, Some((b, last[1]))).map(drop))
+            (0..3000)
+                .try_for_each(|_| one.copy_to(a, at_one, &*two, at_two.offset(64), 8, Some((b, last[1]))).map(drop))
         });
         let back = scope.spawn(|| {
-            (0..3000).try_for_each(|_| two.copy_to(b, at_two, &one, at_one.offset(64), 8, Some((a, last[0]))).map(drop))
+            (0..3000)
+                .try_for_each(|_| two.copy_to(b, at_two, &*one, at_one.offset(64), 8, Some((a, last[0]))).map(drop))
         });
         for thread in [there, back] {
             thread.join().map_err(|_| "a thread has panicked")??;
@@ -731,7 +734,7 @@ fn found_by_uuid() -> Test {
     };
     for ordinal in [0, last.id.ordinal, 1000] {
         let device = CudaDevice::start(numbered(ordinal), CudaConfig::default())?;
-        assert_eq!(device.raw_device(), i32::try_from(last.id.ordinal)?);
+        assert_eq!(device.device(), i32::try_from(last.id.ordinal)?);
         assert_eq!(device.info().id.ordinal, ordinal);
     }
     let hidden = accord_types::DeviceInfo { uuid: "GPU-elsewhere".into(), ..last.clone() };
@@ -748,14 +751,14 @@ fn lent_streams() -> Test {
     let n = 1i32 << 20;
     let from = doubles((0..n).map(f64::from));
     let to = vec![0u8; from.len()];
-    let lent = device.lend_stream(own)?;
-    let adopted = device.adopt_stream(QueueId(3), device.lend_stream(other)?)?;
-    for (stream, raw) in [(own, lent), (adopted, device.lend_stream(adopted)?)] {
+    let exposed = device.expose_stream(own)?;
+    let adopted = device.adopt_stream(QueueId(3), device.expose_stream(other)?)?;
+    for (stream, raw) in [(own, exposed), (adopted, device.expose_stream(adopted)?)] {
         device.copy_in(stream, at, from.len() as u64, Box::new(Memory(range(&from), false)))?;
         double_slowly(&device, stream, at.offset(8), 0.0)?;
         device.copy_out(stream, at, from.len() as u64, Box::new(Memory(range(&to), false)))?;
         // Not through the device: everything has to be in the driver's stream.
-        fake::synchronize(device.raw_context(), raw);
+        fake::synchronize(device.context(), raw);
         assert_eq!(to[..24], doubles([0.0, 2.0, 2.0]));
         assert_eq!(to[to.len() - 8..], doubles([f64::from(n - 1)]));
     }
@@ -832,13 +835,10 @@ fn shutdown_ends() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
     let (hold, held) = mpsc::channel::<()>();
-    let seq = device.host_op(
-        stream,
-        Box::new(move || {
-            let _ = held.recv();
-            Ok(())
-        }),
-    )?;
+    let seq = then(&*device, stream, (device.addresses().0, 0), move || {
+        let _ = held.recv();
+        Ok(())
+    })?;
     let (tell, told) = mpsc::channel();
     device.notify(stream, seq, Box::new(move |result| tell.send(result).expect("test waits")));
     let waiter = {

@@ -5,9 +5,10 @@ mod ends;
 #[allow(dead_code)] // This suite uses some of it.
 mod support;
 
-use accord_device::cuda::{CudaConfig, CudaDevice, Giver, Place, Reached, Taker, inventory};
+use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
 use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
-use accord_device::{Device, Sink};
+use accord_device::ipc::{Exporter, Importer};
+use accord_device::{Device, MappedRange, MemoryHandle, Sink};
 use accord_types::{
     ArgBlock, DevicePtr, FunctionSpec, ImageRef, LaunchDims, NodeId, ObjectSpec, QueueId, Result, SpanKind, StreamId,
 };
@@ -51,18 +52,18 @@ fn main() {
         ("bytes_go_to_a_gpu_of_another_process", bytes_go as fn() -> Test),
         ("memory_that_is_mapped_anew_is_another_piece", mapped_anew),
         ("memory_comes_back_from_the_other_process", memory_comes_back),
-        ("the_taker_may_die", taker_dies),
-        ("the_giver_may_die", giver_dies),
-        ("the_givers_gpu_may_be_lost", giver_crashes),
+        ("the_importer_may_die", taker_dies),
+        ("the_exporter_may_die", giver_dies),
+        ("the_exporters_gpu_may_be_lost", giver_crashes),
         ("a_device_may_end_on_either_side", devices_end),
         ("a_trace_tells_what_was_pushed", trace_tells),
-        ("places_that_are_not_mapped_are_not_offered", no_place),
+        ("ranges_that_are_not_mapped_are_not_offered", no_handle),
         ("a_peer_that_says_something_else_is_left", wrong_words),
         ("a_peer_that_does_not_answer_is_left", no_answer),
     ];
     let fake_only = [
         ("a_driver_that_refuses_is_asked_once", driver_refuses as fn() -> Test),
-        ("a_giver_says_so_if_it_cannot_export", cannot_export),
+        ("an_exporter_says_so_if_it_cannot_export", cannot_export),
         ("without_the_attribute_nothing_is_offered", without_attribute),
         ("memory_that_must_not_be_exportable_is_taken_as_before", refused_kind),
     ];
@@ -103,7 +104,7 @@ fn read(device: &CudaDevice, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
 }
 
 /// Goes where `reached` says; counts what was given to it instead, and its end.
-struct Direct(Option<Reached>, Arc<AtomicUsize>);
+struct Direct(Option<MappedRange>, Arc<AtomicUsize>);
 impl Sink for Direct {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         self.1.fetch_add(piece.len(), Ordering::Relaxed);
@@ -113,13 +114,31 @@ impl Sink for Direct {
         self.1.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
-    fn reach(&mut self) -> Result<Option<Reached>> {
+    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
         Ok(self.0.take())
     }
 }
 
 /// Copies to another process. Fails if bytes went through the host.
-fn copy(device: &CudaDevice, stream: StreamId, src: DevicePtr, len: u64, reached: Reached) -> Test {
+/// Where memory of a device is, for the other process.
+fn offer(exporter: &Arc<Exporter>, device: &CudaDevice, start: DevicePtr, len: u64) -> Option<MemoryHandle> {
+    exporter.handle(&device.exports()?, start, len)
+}
+
+fn bytes_of(handle: &MemoryHandle) -> u64 {
+    match handle {
+        MemoryHandle::Host(range) => range.len as u64,
+        MemoryHandle::CudaIpc(handle) => handle.bytes(),
+    }
+}
+
+/// Makes memory of the other process reachable.
+fn map(importer: &Arc<Importer>, device: &CudaDevice, handle: &MemoryHandle) -> Option<MappedRange> {
+    let MemoryHandle::CudaIpc(handle) = handle else { return None };
+    importer.map(&device.imports()?, handle)
+}
+
+fn copy(device: &CudaDevice, stream: StreamId, src: DevicePtr, len: u64, reached: MappedRange) -> Test {
     let count = Arc::<AtomicUsize>::default();
     let seq = device.copy_out(stream, src, len, Box::new(Direct(Some(reached), count.clone())))?;
     device.synchronize(stream, seq)?;
@@ -169,34 +188,38 @@ fn other(socket: OwnedFd) {
     device.map(start, 1024 * MIB).expect("memory");
     let stream = device.create_stream(QueueId(1)).expect("a stream");
     let mut socket = Some(socket);
-    let mut taker = None;
-    let mut giver = None;
+    let mut importer = None;
+    let mut exporter = None;
     let mut held = Vec::new();
     let notes = Arc::new(AtomicUsize::new(0));
     for line in std::io::stdin().lines() {
         let line = line.expect("the test's line");
         let words: Vec<_> = line.split(' ').collect();
-        let place = || Place::decode(&from_hex(words[1])).expect("a place");
+        let handle = || MemoryHandle::decode(&from_hex(words[1])).expect("a memory handle");
         let number = |index: usize| words[index].parse::<u64>().expect("a number");
-        let reach = |taker: &Option<Arc<Taker>>| taker.as_ref().and_then(|taker| taker.reach(&device, &place()));
+        let map =
+            |importer: &Option<Arc<Importer>>| importer.as_ref().and_then(|importer| map(importer, &device, &handle()));
         let answer = match words[0] {
             "take" => {
                 let notes = notes.clone();
                 let note = move |_: &str| {
                     notes.fetch_add(1, Ordering::Relaxed);
                 };
-                taker = Taker::start(socket.take().expect("one role"), note);
+                importer = Importer::start(socket.take().expect("one role"), note);
                 "ready".to_owned()
             }
             "give" => {
-                giver = Giver::start(socket.take().expect("one role"));
+                exporter = Exporter::start(socket.take().expect("one role"));
                 device.store(stream, start, b"the owner's bytes").expect("a store");
-                let place = giver.as_ref().and_then(|giver| giver.place(&device, start, MAPPED)).expect("a place");
-                to_hex(&place.encode())
+                let handle = exporter
+                    .as_ref()
+                    .and_then(|exporter| offer(exporter, &device, start, MAPPED))
+                    .expect("a memory handle");
+                to_hex(&handle.encode().expect("it is for others"))
             }
-            "copy" => match reach(&taker) {
+            "copy" => match map(&importer) {
                 Some(reached) => {
-                    let bytes = pattern(number(2), place().bytes());
+                    let bytes = pattern(number(2), bytes_of(&handle()));
                     let len = bytes.len() as u64;
                     device.copy_in(stream, start, len, Box::new(Bytes(bytes, 0))).expect("a copy in");
                     copy(&device, stream, start, len, reached)
@@ -205,15 +228,15 @@ fn other(socket: OwnedFd) {
                 None => "refused".to_owned(),
             },
             "crash" => crash(&device, stream).map_or_else(|_| "crashed".to_owned(), |()| "well".to_owned()),
-            "time" => match reach(&taker) {
+            "time" => match map(&importer) {
                 Some(reached) => {
                     let before = Instant::now();
-                    copy(&device, stream, start, place().bytes(), reached).expect("a copy");
+                    copy(&device, stream, start, bytes_of(&handle()), reached).expect("a copy");
                     before.elapsed().as_nanos().to_string()
                 }
                 None => "refused".to_owned(),
             },
-            "hold" => match reach(&taker) {
+            "hold" => match map(&importer) {
                 Some(reached) => {
                     held.push(reached);
                     "held".to_owned()
@@ -237,7 +260,7 @@ fn other(socket: OwnedFd) {
         };
         println!("{answer}");
     }
-    drop(giver);
+    drop(exporter);
 }
 
 fn to_hex(bytes: &[u8]) -> String {
@@ -270,10 +293,10 @@ impl Other {
     }
 
     /// One that takes what `device` of this process gives.
-    fn taking() -> Result<(Self, Arc<Giver>), Failed> {
+    fn taking() -> Result<(Self, Arc<Exporter>), Failed> {
         let (mut other, socket) = Self::start()?;
         other.expect("take", "ready")?;
-        Ok((other, Giver::start(socket).ok_or("no thread")?))
+        Ok((other, Exporter::start(socket).ok_or("no thread")?))
     }
 
     fn ask(&mut self, line: &str) -> Result<String, Failed> {
@@ -288,8 +311,8 @@ impl Other {
         if answer == expected { Ok(()) } else { Err(format!("{answer:?} instead of {expected:?}").into()) }
     }
 
-    fn ask_of(&mut self, command: &str, place: &Place, seed: u64) -> Result<String, Failed> {
-        self.ask(&format!("{command} {} {seed}", to_hex(&place.encode())))
+    fn ask_of(&mut self, command: &str, handle: &MemoryHandle, seed: u64) -> Result<String, Failed> {
+        self.ask(&format!("{command} {} {seed}", to_hex(&handle.encode().expect("it is for others"))))
     }
 
     fn kill(&mut self) -> Test {
@@ -320,23 +343,23 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) -> Test {
 
 fn bytes_go() -> Test {
     let owner = owner()?;
-    let (mut other, giver) = Other::taking()?;
+    let (mut other, exporter) = Other::taking()?;
     let start = owner.addresses().0;
-    let place = giver.place(&owner, start.offset(OFFSET), LEN).ok_or("no place")?;
+    let handle = offer(&exporter, &owner, start.offset(OFFSET), LEN).ok_or("no handle")?;
     for seed in [1, 2] {
         let stream = owner.create_stream(QueueId(2))?;
         let seq = owner.store(stream, start.offset(OFFSET - 1), &[77])?;
         owner.store(stream, start.offset(OFFSET + LEN), &[78])?;
         owner.synchronize(stream, seq)?;
-        assert_eq!(other.ask_of("copy", &place, seed)?, "direct");
+        assert_eq!(other.ask_of("copy", &handle, seed)?, "direct");
         let bytes = read(&owner, start.offset(OFFSET - 1), LEN + 2)?;
         assert!(bytes[1..=LEN as usize] == pattern(seed, LEN), "the bytes are others");
         assert_eq!((bytes[0], bytes[LEN as usize + 1]), (77, 78), "nothing beside them changes");
     }
     // Part of what is there already, and more.
     owner.map(start.offset(MAPPED), 2 * MIB)?;
-    let place = giver.place(&owner, start.offset(MAPPED - MIB), 2 * MIB).ok_or("no place")?;
-    assert_eq!(other.ask_of("copy", &place, 3)?, "direct");
+    let handle = offer(&exporter, &owner, start.offset(MAPPED - MIB), 2 * MIB).ok_or("no handle")?;
+    assert_eq!(other.ask_of("copy", &handle, 3)?, "direct");
     assert!(read(&owner, start.offset(MAPPED - MIB), 2 * MIB)? == pattern(3, 2 * MIB));
     Ok(())
 }
@@ -349,14 +372,14 @@ fn unmap(device: &CudaDevice, start: DevicePtr, len: u64) -> Test {
 
 fn mapped_anew() -> Test {
     let owner = owner()?;
-    let (mut other, giver) = Other::taking()?;
+    let (mut other, exporter) = Other::taking()?;
     let start = owner.addresses().0;
-    let old = giver.place(&owner, start, MAPPED).ok_or("no place")?;
+    let old = offer(&exporter, &owner, start, MAPPED).ok_or("no handle")?;
     assert_eq!(other.ask_of("copy", &old, 1)?, "direct");
     for seed in 2..6 {
         unmap(&owner, start, MAPPED)?;
         owner.map(start, MAPPED)?;
-        let new = giver.place(&owner, start, MAPPED).ok_or("no place")?;
+        let new = offer(&exporter, &owner, start, MAPPED).ok_or("no handle")?;
         assert_ne!(old, new);
         // At once: the word that the old pieces are gone may not have been heard yet.
         assert_eq!(other.ask_of("copy", &new, seed)?, "direct");
@@ -364,32 +387,32 @@ fn mapped_anew() -> Test {
     }
     assert_eq!(other.ask_of("copy", &old, 9)?, "refused");
     // Other pieces at other boundaries, while one that was there is in use.
-    let new = giver.place(&owner, start, MAPPED).ok_or("no place")?;
+    let new = offer(&exporter, &owner, start, MAPPED).ok_or("no handle")?;
     assert_eq!(other.ask_of("hold", &new, 0)?, "held");
     unmap(&owner, start, MAPPED)?;
     owner.map(start.offset(2 * MIB), MAPPED)?;
-    let place = giver.place(&owner, start.offset(2 * MIB), MAPPED).ok_or("no place")?;
-    assert_eq!(other.ask_of("copy", &place, 6)?, "refused");
+    let handle = offer(&exporter, &owner, start.offset(2 * MIB), MAPPED).ok_or("no handle")?;
+    assert_eq!(other.ask_of("copy", &handle, 6)?, "refused");
     other.expect("let-go", "gone")?;
-    assert_eq!(other.ask_of("copy", &place, 7)?, "direct");
+    assert_eq!(other.ask_of("copy", &handle, 7)?, "direct");
     assert!(read(&owner, start.offset(2 * MIB), MAPPED)? == pattern(7, MAPPED));
     Ok(())
 }
 
 fn memory_comes_back() -> Test {
     let owner = owner()?;
-    let (mut other, giver) = Other::taking()?;
+    let (mut other, exporter) = Other::taking()?;
     let at = owner.addresses().0.offset(1024 * MIB);
     // The driver takes some of this device's memory for the other process when that reaches it for the first time.
-    let place = giver.place(&owner, owner.addresses().0, MAPPED).ok_or("no place")?;
-    assert_eq!(other.ask_of("copy", &place, 0)?, "direct");
+    let handle = offer(&exporter, &owner, owner.addresses().0, MAPPED).ok_or("no handle")?;
+    assert_eq!(other.ask_of("copy", &handle, 0)?, "direct");
     let len = 256 * MIB;
     for seed in 0..3 {
         let before = owner.memory_free();
         owner.map(at, len)?;
         assert!(owner.memory_free() < before - len / 2, "it is not others who make the difference");
-        let place = giver.place(&owner, at, len).ok_or("no place")?;
-        assert_eq!(other.ask_of("hold", &place, seed)?, "held");
+        let handle = offer(&exporter, &owner, at, len).ok_or("no handle")?;
+        assert_eq!(other.ask_of("hold", &handle, seed)?, "held");
         unmap(&owner, at, len)?;
         other.expect("let-go", "gone")?;
         until("the memory is free again", || owner.memory_free() >= before - len / 2).map_err(|error| {
@@ -401,30 +424,30 @@ fn memory_comes_back() -> Test {
 
 fn taker_dies() -> Test {
     let owner = owner()?;
-    let (mut other, giver) = Other::taking()?;
+    let (mut other, exporter) = Other::taking()?;
     let start = owner.addresses().0;
-    let place = giver.place(&owner, start, MAPPED).ok_or("no place")?;
-    assert_eq!(other.ask_of("copy", &place, 1)?, "direct");
-    assert_eq!(other.ask_of("hold", &place, 1)?, "held");
+    let handle = offer(&exporter, &owner, start, MAPPED).ok_or("no handle")?;
+    assert_eq!(other.ask_of("copy", &handle, 1)?, "direct");
+    assert_eq!(other.ask_of("hold", &handle, 1)?, "held");
     other.kill()?;
     assert!(read(&owner, start, MAPPED)? == pattern(1, MAPPED));
     unmap(&owner, start, MAPPED)?;
     owner.map(start, MAPPED)?;
-    until("the giver sees the end", || giver.place(&owner, start, MAPPED).is_none())
+    until("the exporter sees the end", || offer(&exporter, &owner, start, MAPPED).is_none())
 }
 
 fn giver_dies() -> Test {
     let device = owner()?;
     let (mut other, socket) = Other::start()?;
-    let place = Place::decode(&from_hex(&other.ask("give")?))?;
-    let taker = Taker::start(socket, |_: &str| {}).ok_or("no thread")?;
-    let first = taker.reach(&device, &place).ok_or("it can't be reached")?;
-    let second = taker.reach(&device, &place).ok_or("it can't be reached")?;
+    let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
+    let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let first = map(&importer, &device, &handle).ok_or("it can't be reached")?;
+    let second = map(&importer, &device, &handle).ok_or("it can't be reached")?;
     let stream = device.create_stream(QueueId(4))?;
     let start = device.addresses().0;
     copy(&device, stream, start, MAPPED, first)?;
     other.kill()?;
-    until("the taker sees the end", || taker.reach(&device, &place).is_none())?;
+    until("the importer sees the end", || map(&importer, &device, &handle).is_none())?;
     // The memory lives as long as it is held, and the device is well.
     copy(&device, stream, start, MAPPED, second)?;
     let seq = device.store(stream, start, b"well")?;
@@ -436,9 +459,9 @@ fn giver_dies() -> Test {
 fn giver_crashes() -> Test {
     let device = owner()?;
     let (mut other, socket) = Other::start()?;
-    let place = Place::decode(&from_hex(&other.ask("give")?))?;
-    let taker = Taker::start(socket, |_: &str| {}).ok_or("no thread")?;
-    let reached = taker.reach(&device, &place).ok_or("it can't be reached")?;
+    let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
+    let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let reached = map(&importer, &device, &handle).ok_or("it can't be reached")?;
     other.expect("crash", "crashed")?;
     let stream = device.create_stream(QueueId(4))?;
     let start = device.addresses().0;
@@ -456,17 +479,17 @@ fn giver_crashes() -> Test {
 
 fn devices_end() -> Test {
     let owner = owner()?;
-    let (mut other, giver) = Other::taking()?;
-    let place = giver.place(&owner, owner.addresses().0, MAPPED).ok_or("no place")?;
-    assert_eq!(other.ask_of("hold", &place, 1)?, "held");
+    let (mut other, exporter) = Other::taking()?;
+    let handle = offer(&exporter, &owner, owner.addresses().0, MAPPED).ok_or("no handle")?;
+    assert_eq!(other.ask_of("hold", &handle, 1)?, "held");
     owner.shutdown();
     other.expect("let-go", "gone")?;
     let anew = self::owner()?;
-    let place = giver.place(&anew, anew.addresses().0, MAPPED).ok_or("no place")?;
-    assert_eq!(other.ask_of("copy", &place, 2)?, "direct");
-    assert_eq!(other.ask_of("hold", &place, 2)?, "held");
+    let handle = offer(&exporter, &anew, anew.addresses().0, MAPPED).ok_or("no handle")?;
+    assert_eq!(other.ask_of("copy", &handle, 2)?, "direct");
+    assert_eq!(other.ask_of("hold", &handle, 2)?, "held");
     other.expect("end", "ended")?;
-    assert_eq!(other.ask_of("hold", &place, 2)?, "refused");
+    assert_eq!(other.ask_of("hold", &handle, 2)?, "refused");
     other.expect("let-go", "gone")?;
     unmap(&anew, anew.addresses().0, MAPPED)
 }
@@ -476,10 +499,10 @@ fn trace_tells() -> Test {
     let spans = Arc::new(Spans::default());
     device.trace(spans.clone());
     let (mut other, socket) = Other::start()?;
-    let place = Place::decode(&from_hex(&other.ask("give")?))?;
-    let taker = Taker::start(socket, |_: &str| {}).ok_or("no thread")?;
+    let handle = MemoryHandle::decode(&from_hex(&other.ask("give")?))?;
+    let importer = Importer::start(socket, |_: &str| {}).ok_or("no thread")?;
     let stream = device.create_stream(QueueId(4))?;
-    let reached = taker.reach(&device, &place).ok_or("it can't be reached")?;
+    let reached = map(&importer, &device, &handle).ok_or("it can't be reached")?;
     copy(&device, stream, device.addresses().0, MAPPED, reached)?;
     let seq = device.store(stream, device.addresses().0, b"behind it")?;
     device.synchronize(stream, seq)?;
@@ -488,22 +511,22 @@ fn trace_tells() -> Test {
     Ok(())
 }
 
-fn no_place() -> Test {
+fn no_handle() -> Test {
     let owner = owner()?;
-    let (_other, giver) = Other::taking()?;
+    let (_other, exporter) = Other::taking()?;
     let start = owner.addresses().0;
-    assert!(giver.place(&owner, start, MAPPED).is_some());
-    assert!(giver.place(&owner, start, MAPPED + 1).is_none(), "not all of it is mapped");
-    assert!(giver.place(&owner, start.offset(MAPPED + MIB), 1).is_none());
-    assert!(giver.place(&owner, DevicePtr(start.0 - 1), 2).is_none(), "not the device's");
-    assert!(giver.place(&owner, start, 0).is_none());
+    assert!(offer(&exporter, &owner, start, MAPPED).is_some());
+    assert!(offer(&exporter, &owner, start, MAPPED + 1).is_none(), "not all of it is mapped");
+    assert!(offer(&exporter, &owner, start.offset(MAPPED + MIB), 1).is_none());
+    assert!(offer(&exporter, &owner, DevicePtr(start.0 - 1), 2).is_none(), "not the device's");
+    assert!(offer(&exporter, &owner, start, 0).is_none());
     owner.map(start.offset(MAPPED + 2 * MIB), 2 * MIB)?;
-    assert!(giver.place(&owner, start, MAPPED + 3 * MIB).is_none(), "there is a hole");
+    assert!(offer(&exporter, &owner, start, MAPPED + 3 * MIB).is_none(), "there is a hole");
     let other_device = device(0, false)?;
     other_device.map(other_device.addresses().0, 2 * MIB)?;
-    assert!(giver.place(&other_device, other_device.addresses().0, 1).is_none(), "it is not for others");
-    giver.close();
-    until("the giver has ended", || giver.place(&owner, start, MAPPED).is_none())
+    assert!(offer(&exporter, &other_device, other_device.addresses().0, 1).is_none(), "it is not for others");
+    exporter.close();
+    until("the exporter has ended", || offer(&exporter, &owner, start, MAPPED).is_none())
 }
 
 fn pair() -> Result<(OwnedFd, OwnedFd), Failed> {
@@ -522,14 +545,14 @@ fn wrong_words() -> Test {
     let long = [message([1, 2, 3]), message([1, 2, 3])].concat();
     for wrong in [message([2, 1, 0]), message([3, 1, 0]), message([9, 1, 0]), b"short".to_vec(), long.clone()] {
         let (near, far) = pair()?;
-        let giver = Giver::start(near).ok_or("no thread")?;
-        assert!(giver.place(&owner, start, MAPPED).is_some());
+        let exporter = Exporter::start(near).ok_or("no thread")?;
+        assert!(offer(&exporter, &owner, start, MAPPED).is_some());
         send(&far, &wrong, SendFlags::NOSIGNAL)?;
-        until("the giver leaves", || giver.place(&owner, start, MAPPED).is_none())?;
+        until("the exporter leaves", || offer(&exporter, &owner, start, MAPPED).is_none())?;
     }
     let (near, far) = pair()?;
-    let giver = Giver::start(near).ok_or("no thread")?;
-    let place = giver.place(&owner, start, MAPPED).ok_or("no place")?;
+    let exporter = Exporter::start(near).ok_or("no thread")?;
+    let handle = offer(&exporter, &owner, start, MAPPED).ok_or("no handle")?;
     // Pieces and ranges that it never named, and a piece that was never given.
     for odd in [message([1, u64::MAX, 0]), message([1, 1, u64::MAX]), message([4, u64::MAX, 0])] {
         send(&far, &odd, SendFlags::NOSIGNAL)?;
@@ -539,41 +562,41 @@ fn wrong_words() -> Test {
         recv(&far, &mut answer[..], RecvFlags::empty())?;
         assert_eq!(answer[0], 2, "it says that it has no such piece");
     }
-    assert!(giver.place(&owner, start, MAPPED).is_some(), "that is no reason to leave");
+    assert!(offer(&exporter, &owner, start, MAPPED).is_some(), "that is no reason to leave");
     for wrong in [message([1, 1, 0]), message([4, 1, 0]), message([9, 1, 0]), b"short".to_vec(), long] {
         let (near, far) = pair()?;
-        let taker = Taker::start(near, |_: &str| {}).ok_or("no thread")?;
+        let importer = Importer::start(near, |_: &str| {}).ok_or("no thread")?;
         // An answer that nobody asked for is nothing yet.
         send(&far, &message([2, 1, 0]), SendFlags::NOSIGNAL)?;
         send(&far, &wrong, SendFlags::NOSIGNAL)?;
-        assert!(taker.reach(&owner, &place).is_none());
+        assert!(map(&importer, &owner, &handle).is_none());
     }
     Ok(())
 }
 
 fn no_answer() -> Test {
     let owner = owner()?;
-    let (_other, giver) = Other::taking()?;
-    let place = giver.place(&owner, owner.addresses().0, MAPPED).ok_or("no place")?;
+    let (_other, exporter) = Other::taking()?;
+    let handle = offer(&exporter, &owner, owner.addresses().0, MAPPED).ok_or("no handle")?;
     let (near, far) = pair()?;
-    let taker = Taker::start(near, |_: &str| {}).ok_or("no thread")?;
-    assert!(taker.reach(&owner, &place).is_none());
+    let importer = Importer::start(near, |_: &str| {}).ok_or("no thread")?;
+    assert!(map(&importer, &owner, &handle).is_none());
     let mut question = [0; 24];
     assert_eq!(recv(&far, &mut question[..], RecvFlags::empty())?.0, 24);
     assert_eq!(recv(&far, &mut question[..], RecvFlags::empty())?.0, 0, "it has left");
-    assert!(taker.reach(&owner, &place).is_none());
+    assert!(map(&importer, &owner, &handle).is_none());
     Ok(())
 }
 
 fn driver_refuses() -> Test {
     for call in ["cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemSetAccess", "cuMemMap"] {
         let owner = owner()?;
-        let (mut other, giver) = Other::taking()?;
-        let place = giver.place(&owner, owner.addresses().0, MAPPED).ok_or("no place")?;
+        let (mut other, exporter) = Other::taking()?;
+        let handle = offer(&exporter, &owner, owner.addresses().0, MAPPED).ok_or("no handle")?;
         other.expect(&format!("fail {call}"), "will")?;
-        assert_eq!(other.ask_of("copy", &place, 1)?, "refused");
+        assert_eq!(other.ask_of("copy", &handle, 1)?, "refused");
         // Not tried again, and told once.
-        assert_eq!(other.ask_of("copy", &place, 1)?, "refused");
+        assert_eq!(other.ask_of("copy", &handle, 1)?, "refused");
         other.expect("notes", "1")?;
     }
     Ok(())
@@ -581,17 +604,17 @@ fn driver_refuses() -> Test {
 
 fn cannot_export() -> Test {
     let owner = owner()?;
-    let (mut other, giver) = Other::taking()?;
-    let place = giver.place(&owner, owner.addresses().0, MAPPED).ok_or("no place")?;
+    let (mut other, exporter) = Other::taking()?;
+    let handle = offer(&exporter, &owner, owner.addresses().0, MAPPED).ok_or("no handle")?;
     fake::fail("cuMemExportToShareableHandle", 0, 2);
-    assert_eq!(other.ask_of("copy", &place, 1)?, "refused");
+    assert_eq!(other.ask_of("copy", &handle, 1)?, "refused");
     other.expect("notes", "0")?;
-    assert_eq!(other.ask_of("copy", &place, 1)?, "direct");
+    assert_eq!(other.ask_of("copy", &handle, 1)?, "direct");
     Ok(())
 }
 
 fn without_attribute() -> Test {
-    let (_other, giver) = Other::taking()?;
+    let (_other, exporter) = Other::taking()?;
     let set = |can: &str| {
         // SAFETY: tests run one after the other, and no other thread of them reads the environment now.
         unsafe { std::env::set_var("FAKE_CUDA_IPC", can) };
@@ -600,17 +623,17 @@ fn without_attribute() -> Test {
     let owner = owner();
     set("1");
     let owner = owner?;
-    assert!(giver.place(&owner, owner.addresses().0, MAPPED).is_none());
+    assert!(offer(&exporter, &owner, owner.addresses().0, MAPPED).is_none());
     Ok(())
 }
 
 fn refused_kind() -> Test {
-    let (_other, giver) = Other::taking()?;
+    let (_other, exporter) = Other::taking()?;
     let device = device(0, true)?;
     let start = device.addresses().0;
     fake::fail("cuMemCreate", 0, 801);
     device.map(start, MAPPED)?;
-    assert!(giver.place(&device, start, MAPPED).is_none());
+    assert!(offer(&exporter, &device, start, MAPPED).is_none());
     assert_eq!(read(&device, start, 16)?.len(), 16);
     Ok(())
 }
@@ -627,16 +650,16 @@ fn how_fast() -> Test {
     let mut within = Vec::new();
     for _ in 0..10 {
         let before = Instant::now();
-        let seq = near.copy_to(stream, near.addresses().0, &owner, start, BYTES, None)?;
+        let seq = near.copy_to(stream, near.addresses().0, &*owner, start, BYTES, None)?.ok_or("another kind")?;
         near.synchronize(stream, seq)?;
         within.push(before.elapsed().as_nanos());
     }
     drop(near);
-    let (mut other, giver) = Other::taking()?;
-    let place = giver.place(&owner, start, BYTES).ok_or("no place")?;
+    let (mut other, exporter) = Other::taking()?;
+    let handle = offer(&exporter, &owner, start, BYTES).ok_or("no handle")?;
     let mut between = Vec::new();
     for _ in 0..10 {
-        between.push(other.ask_of("time", &place, 0)?.parse().map_err(|_| "no time")?);
+        between.push(other.ask_of("time", &handle, 0)?.parse().map_err(|_| "no time")?);
     }
     eprintln!("1 GiB: {:.1} GB/s within a process, {:.1} GB/s between two", rate(&within), rate(&between));
     Ok(())

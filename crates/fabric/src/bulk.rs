@@ -11,10 +11,9 @@ mod outbox;
 pub use inbox::{Inbox, Incoming, Taker};
 pub use outbox::{Outbox, Outgoing};
 
+use crate::transport::Lane;
 use accord_types::{Error, ErrorCode, Result, TransferId};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
-use std::io::{ErrorKind, IoSlice, Read};
-use std::net::TcpStream;
+use std::io::{ErrorKind, IoSlice};
 
 /// Most bytes of one chunk.
 pub const CHUNK_MAX: usize = 1 << 20;
@@ -22,7 +21,8 @@ pub const CHUNK_MAX: usize = 1 << 20;
 pub const TEXT_MAX: usize = 16 << 10;
 /// Longest place that a target may offer with [`ChunkKind::Ready`].
 pub const PLACE_MAX: usize = 64 << 10;
-const HEADER_LEN: usize = 32;
+/// Bytes of a chunk's header.
+pub const HEADER_LEN: usize = 32;
 
 /// What a chunk is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +55,8 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    fn encode(&self) -> [u8; HEADER_LEN] {
+    /// The header as bytes.
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[..8].copy_from_slice(&(self.len as u64).to_le_bytes());
         bytes[8] = self.kind as u8;
@@ -64,7 +65,11 @@ impl Chunk {
         bytes
     }
 
-    fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self> {
+    /// What [`Chunk::encode`] wrote.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` if it is none, or announces more than its kind may have.
+    pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self> {
         let number = |at: usize| {
             let mut out = [0; 8];
             out.copy_from_slice(&bytes[at..at + 8]);
@@ -95,7 +100,7 @@ impl Chunk {
 ///
 /// # Errors
 /// `acc_error_device_unavailable` if the lane fails or carries something else.
-pub fn read_chunk(mut lane: &TcpStream) -> Result<Option<Chunk>> {
+pub fn read_chunk(lane: &dyn Lane) -> Result<Option<Chunk>> {
     let mut bytes = [0; HEADER_LEN];
     let mut have = 0;
     while have < HEADER_LEN {
@@ -114,35 +119,20 @@ pub fn read_chunk(mut lane: &TcpStream) -> Result<Option<Chunk>> {
 ///
 /// # Errors
 /// `acc_error_device_unavailable` if the lane fails or ends.
-pub fn read_bytes(lane: &TcpStream, mut bytes: &mut [u8]) -> Result<()> {
-    while !bytes.is_empty() {
-        match recv(lane, &mut *bytes, RecvFlags::WAITALL) {
-            Ok((_, 0)) => return Err(broken("a lane ended within a chunk")),
-            Ok((_, n)) => bytes = &mut bytes[n..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(lost(&error.into())),
-        }
-    }
-    Ok(())
+pub fn read_bytes(lane: &dyn Lane, bytes: &mut [u8]) -> Result<()> {
+    lane.read_exact(bytes).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => broken("a lane ended within a chunk"),
+        _ => lost(&error),
+    })
 }
 
 /// Writes a header and its bytes, never raising a signal.
 ///
 /// # Errors
 /// `acc_error_device_unavailable` if the lane fails.
-pub fn write_chunk(lane: &TcpStream, chunk: Chunk, bytes: &[u8]) -> Result<()> {
+pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8]) -> Result<()> {
     let header = chunk.encode();
-    let mut sent = 0;
-    while sent < HEADER_LEN + bytes.len() {
-        let parts =
-            [IoSlice::new(&header[sent.min(HEADER_LEN)..]), IoSlice::new(&bytes[sent.saturating_sub(HEADER_LEN)..])];
-        match sendmsg(lane, &parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
-            Ok(n) => sent += n,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(lost(&error.into())),
-        }
-    }
-    Ok(())
+    lane.write_all(&mut [IoSlice::new(&header), IoSlice::new(bytes)]).map_err(|error| lost(&error))
 }
 
 fn broken(cause: &str) -> Error {

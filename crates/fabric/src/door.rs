@@ -14,11 +14,11 @@
 
 mod codec;
 
-use crate::handshake::{self, FROM_PROGRAM, Hello, Lane};
+use crate::handshake::{self, FROM_PROGRAM, Hello, Purpose};
 use crate::key::Key;
+use crate::transport::{Lane, PeerAddress, SharedLane};
 use accord_types::{Error, ErrorCode, Lease, NodeId, Result, SessionId, SessionRequest};
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// Bytes before each message: length of the rest (u32), kind (u8), zeros.
@@ -78,7 +78,7 @@ impl Message {
 /// An open session's connection to the coordinator. Dropping it ends the session.
 #[derive(Debug)]
 pub struct DoorConnection {
-    stream: TcpStream,
+    lane: SharedLane,
 }
 
 /// Opens a session at the door of the coordinator at `address` (`host:port`).
@@ -86,9 +86,14 @@ pub struct DoorConnection {
 /// # Errors
 /// `acc_error_device_unavailable` if there is no coordinator, it has another key or version, or
 /// does not answer within `timeout`; else the coordinator's own refusal.
-pub fn open(address: &str, key: &Key, timeout: Duration, request: &SessionRequest) -> Result<(Lease, DoorConnection)> {
-    let hello = Hello::new(Lane::Door, SessionId(0), 0, FROM_PROGRAM);
-    let mut stream = connect_any(address, &hello, key, timeout)?;
+pub fn open(
+    address: &PeerAddress,
+    key: &Key,
+    timeout: Duration,
+    request: &SessionRequest,
+) -> Result<(Lease, DoorConnection)> {
+    let hello = Hello::new(Purpose::Door, SessionId(0), 0, FROM_PROGRAM);
+    let lane = handshake::connect(address, &hello, key, timeout)?;
     let broken = |error: std::io::Error| {
         unavailable(format!("the coordinator at {address} broke off while opening a session: {error}"))
             .remedy("look at the coordinator's messages")
@@ -97,17 +102,16 @@ pub fn open(address: &str, key: &Key, timeout: Duration, request: &SessionReques
     if bytes.len() > REQUEST_MAX {
         return Err(Error::new(ErrorCode::InvalidArgument, "the program's or the node's name is too long"));
     }
-    stream.set_read_timeout(Some(timeout)).map_err(broken)?;
-    stream.set_write_timeout(Some(timeout)).map_err(broken)?;
-    stream.write_all(&bytes).map_err(broken)?;
-    let reply = match read_message(&mut stream) {
+    lane.limit(Some(timeout)).map_err(broken)?;
+    lane.send(&bytes).map_err(broken)?;
+    let reply = match read_message(&*lane) {
         Ok(Some(reply)) => reply,
-        Ok(None) => return Err(broken(std::io::ErrorKind::UnexpectedEof.into())),
+        Ok(None) => return Err(broken(ErrorKind::UnexpectedEof.into())),
         Err(error) => return Err(unavailable(format!("the coordinator at {address}: {}", error.cause()))),
     };
-    stream.set_read_timeout(None).map_err(broken)?;
+    lane.limit(None).map_err(broken)?;
     match reply {
-        Message::Granted(lease) => Ok((lease, DoorConnection { stream })),
+        Message::Granted(lease) => Ok((lease, DoorConnection { lane })),
         Message::Refused(error) => Err(error),
         other => Err(unavailable(format!("the coordinator at {address} answered {other:?}"))),
     }
@@ -120,7 +124,7 @@ impl DoorConnection {
     /// # Errors
     /// When the coordinator does not follow the protocol.
     pub fn next(&self) -> Result<Option<Message>> {
-        match read_message(&mut &self.stream) {
+        match read_message(&*self.lane) {
             Err(error) if error.code() == ErrorCode::System => Ok(None),
             other => other,
         }
@@ -128,67 +132,37 @@ impl DoorConnection {
 
     /// Tells the coordinator which device number is in use. Best effort.
     pub fn report_use(&self, device: u32) {
-        let _ = (&self.stream).write_all(&Message::Uses(device).encode());
+        let _ = self.lane.send(&Message::Uses(device).encode());
     }
 
     /// Makes [`DoorConnection::next`] return none, from any thread, and ends the session.
     pub fn close(&self) {
-        let _ = self.stream.shutdown(Shutdown::Both);
+        self.lane.shutdown();
     }
-
-    /// Another handle of the same connection, for a thread that listens.
-    ///
-    /// # Errors
-    /// `acc_error_system` when out of file descriptors.
-    pub fn try_clone(&self) -> Result<Self> {
-        let stream = self.stream.try_clone().map_err(|error| {
-            Error::new(ErrorCode::System, format!("cannot duplicate the door's connection: {error}"))
-        })?;
-        Ok(Self { stream })
-    }
-}
-
-/// Tries each address that the name stands for.
-fn connect_any(address: &str, hello: &Hello, key: &Key, timeout: Duration) -> Result<TcpStream> {
-    let resolved: Vec<SocketAddr> = address
-        .to_socket_addrs()
-        .map_err(|error| {
-            unavailable(format!("the coordinator's address {address} is none: {error}"))
-                .remedy("set ACCORD_COORDINATOR to host:port")
-        })?
-        .collect();
-    let mut last = unavailable(format!("the coordinator's address {address} stands for no host"));
-    for addr in resolved {
-        match handshake::connect(addr, hello, key, timeout) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 /// Reads one message of the coordinator. None at the end between two messages;
 /// `acc_error_system` when the connection breaks.
-fn read_message(stream: &mut impl Read) -> Result<Option<Message>> {
+fn read_message(lane: &dyn Lane) -> Result<Option<Message>> {
     let broken = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::WouldBlock => Error::new(ErrorCode::System, "no answer in time"),
+        ErrorKind::WouldBlock => Error::new(ErrorCode::System, "no answer in time"),
         _ => Error::new(ErrorCode::System, format!("the connection broke: {error}")),
     };
     let mut header = [0; HEADER_LEN];
     let first = loop {
-        match stream.read(&mut header[..1]) {
+        match lane.read(&mut header[..1]) {
             Ok(n) => break n,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(broken(error)),
         }
     };
     if first == 0 {
         return Ok(None);
     }
-    stream.read_exact(&mut header[1..]).map_err(broken)?;
+    lane.read_exact(&mut header[1..]).map_err(broken)?;
     let (kind, length) = Message::header(&header, REPLY_MAX)?;
     let mut body = vec![0; length];
-    stream.read_exact(&mut body).map_err(broken)?;
+    lane.read_exact(&mut body).map_err(broken)?;
     Message::decode(kind, &body).map(Some)
 }
 

@@ -16,9 +16,7 @@ use rkyv::bytecheck::CheckBytes;
 use rkyv::rancor::{Failure, Strategy};
 use rkyv::ser::writer::Buffer;
 use rkyv::{Archive, Deserialize, Portable};
-use rustix::net::{SendFlags, send};
-use std::io::Read;
-use std::net::TcpStream;
+use std::io;
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 16;
@@ -167,21 +165,6 @@ pub fn put<R: Record>(out: &mut Vec<u8>, record: &R, payload: &[&[u8]]) -> Resul
     Ok(length)
 }
 
-/// Writes all of `bytes`, never raising a signal: a program may not have it ignored.
-///
-/// # Errors
-/// Those of the socket.
-pub fn write_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
-    while !bytes.is_empty() {
-        match send(stream, bytes, SendFlags::NOSIGNAL) {
-            Ok(sent) => bytes = &bytes[sent..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
 /// Takes frames from a stream, several with one read. Holds at most [`BUFFER_LEN`] bytes.
 pub struct FrameReader {
     buffer: Box<[u8]>,
@@ -233,11 +216,11 @@ impl FrameReader {
         Ok(Some(Frame { record, payload: &self.buffer[at..at + header.payload as usize], length }))
     }
 
-    /// Reads once, whatever comes. False at the stream's end.
+    /// Reads once by `read`, which returns how many bytes it has put where it was told; whatever comes. False at the lane's end.
     ///
     /// # Errors
-    /// Those of `stream`; the reader is as before then.
-    pub fn fill(&mut self, stream: &mut impl Read) -> std::io::Result<bool> {
+    /// Those of `read`; the reader is as before then.
+    pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<bool> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.buffer.len() - self.start < FRAME_MAX {
@@ -245,9 +228,9 @@ impl FrameReader {
             self.end -= self.start;
             self.start = 0;
         }
-        let read = stream.read(&mut self.buffer[self.end..])?;
-        self.end += read;
-        Ok(read > 0)
+        let came = read(&mut self.buffer[self.end..])?;
+        self.end += came;
+        Ok(came > 0)
     }
 }
 

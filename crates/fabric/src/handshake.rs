@@ -16,31 +16,21 @@
 mod io;
 
 use crate::key::{self, Key, MAC_LEN};
+use crate::route::Route;
+use crate::transport::{self, Lane, PeerAddress, SharedLane};
 use accord_types::{Error, ErrorCode, Result, SessionId};
 use io::Deadline;
-use socket2::{SockRef, TcpKeepalive};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 /// First bytes of every connection; no HTTP/2 preface begins so.
 pub const MAGIC: [u8; 8] = *b"ACCORD\r\n";
-/// Version of everything that is said on a connection.
-pub const VERSION: u32 = 1;
+/// Version of everything that is said on a connection. It goes up with every change of a byte or of its meaning, once a release:
+/// docs/reference/protocol.md.
+pub const VERSION: u32 = 2;
 /// Bytes of a [`Hello`] on the wire.
 pub const HELLO_LEN: usize = 64;
 /// `from` of a program, which is no executor.
 pub const FROM_PROGRAM: u32 = u32::MAX;
-
-/// Silence before the first keep-alive probe, and between probes.
-const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Unanswered probes that end a silent connection.
-const KEEP_ALIVE_PROBES: u32 = 2;
-/// How long sent bytes may stay unacknowledged where the peer always reads at once.
-///
-/// It also ends connections whose peer is well but does not read, so lanes to programs do
-/// without: a program may sit in a debugger, an executor behind a full stream. There are
-/// several of them, and one that is silent at the time finds a dead host by its probes.
-const USER_TIMEOUT: Duration = Duration::from_secs(3);
 
 const NONCE_LEN: usize = 32;
 const ANSWER_LEN: usize = 16;
@@ -54,7 +44,7 @@ const SERVER: &[u8] = b"accord server";
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
-pub enum Lane {
+pub enum Purpose {
     /// Commands of a program to an executor, events back.
     Command = 1,
     /// Chunks of transfers between a program and an executor.
@@ -67,7 +57,7 @@ pub enum Lane {
     Words = 5,
 }
 
-impl Lane {
+impl Purpose {
     fn from_raw(raw: u8) -> Option<Self> {
         Some(match raw {
             1 => Self::Command,
@@ -77,6 +67,11 @@ impl Lane {
             5 => Self::Words,
             _ => return None,
         })
+    }
+
+    /// Whether both sides of such a lane always read at once. Programs may sit in a debugger, and executors behind a full stream.
+    pub fn reads_at_once(self) -> bool {
+        matches!(self, Self::Peer | Self::Door)
     }
 
     /// Who serves such connections, for messages.
@@ -94,7 +89,7 @@ pub struct Hello {
     /// Its protocol version: [`VERSION`].
     pub version: u32,
     /// What the connection is for.
-    pub lane: Lane,
+    pub purpose: Purpose,
     /// The session that it belongs to; 0 at the door.
     pub session: SessionId,
     /// Number among the session's lanes of its kind, from 0. Of a command lane and a peer lane the number of the executor that
@@ -106,15 +101,16 @@ pub struct Hello {
 
 impl Hello {
     /// A hello in this program's version.
-    pub fn new(lane: Lane, session: SessionId, index: u16, from: u32) -> Self {
-        Self { version: VERSION, lane, session, index, from }
+    pub fn new(purpose: Purpose, session: SessionId, index: u16, from: u32) -> Self {
+        Self { version: VERSION, purpose, session, index, from }
     }
 
-    pub(crate) fn encode(&self, nonce: &[u8; NONCE_LEN]) -> [u8; HELLO_LEN] {
+    /// The hello as bytes, with what makes it one of a kind.
+    pub fn encode(&self, nonce: &[u8; NONCE_LEN]) -> [u8; HELLO_LEN] {
         let mut bytes = [0; HELLO_LEN];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
-        bytes[12] = self.lane as u8;
+        bytes[12] = self.purpose as u8;
         bytes[14..16].copy_from_slice(&self.index.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.session.0.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.from.to_le_bytes());
@@ -122,7 +118,11 @@ impl Hello {
         bytes
     }
 
-    pub(crate) fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Self> {
+    /// What [`Hello::encode`] wrote.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` if it is none, or of another version.
+    pub fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Self> {
         let version = u32::from_le_bytes(io::take(bytes, 8));
         if bytes[..8] != MAGIC {
             return Err(malformed("it does not begin with Accord's magic bytes"));
@@ -130,13 +130,13 @@ impl Hello {
         if version != VERSION {
             return Err(version_differs(version));
         }
-        let lane = Lane::from_raw(bytes[12]).ok_or_else(|| malformed("it names no lane"))?;
+        let purpose = Purpose::from_raw(bytes[12]).ok_or_else(|| malformed("it names no lane"))?;
         if bytes[13] != 0 || bytes[28..32] != [0; 4] {
             return Err(malformed("its reserved bytes are not 0"));
         }
         Ok(Self {
             version,
-            lane,
+            purpose,
             session: SessionId(u64::from_le_bytes(io::take(bytes, 16))),
             index: u16::from_le_bytes(io::take(bytes, 14)),
             from: u32::from_le_bytes(io::take(bytes, 24)),
@@ -144,77 +144,61 @@ impl Hello {
     }
 }
 
-/// Connects and introduces itself. The stream then has no delay and keep-alive: a dead host is found
-/// within about 3 s.
-/// `timeout` bounds the whole of it.
+/// Connects by TCP, see [`connect_by`].
+///
+/// # Errors
+/// As for [`connect_by`].
+pub fn connect(to: &PeerAddress, hello: &Hello, key: &Key, timeout: Duration) -> Result<SharedLane> {
+    connect_by(&Route::tcp(to.clone()), hello, key, timeout)
+}
+
+/// Connects to the server as `route` says and introduces itself. `timeout` bounds the whole of it.
 ///
 /// # Errors
 /// `acc_error_device_unavailable`, with the reason: nobody there, another key or version, refused.
-pub fn connect(addr: SocketAddr, hello: &Hello, key: &Key, timeout: Duration) -> Result<TcpStream> {
+pub fn connect_by(route: &Route, hello: &Hello, key: &Key, timeout: Duration) -> Result<SharedLane> {
     let deadline = Deadline::after(timeout);
-    let server = format!("the {} at {addr}", hello.lane.server());
-    let stream = TcpStream::connect_timeout(&addr, timeout).map_err(|error| {
-        unavailable(format!("cannot connect to {server}: {error}"))
-            .remedy("check that it runs and that the address is right")
-    })?;
-    tune(&stream, Some(hello.lane)).map_err(|error| unavailable(format!("{server}: {error}")))?;
-    introduce(&stream, hello, key, deadline, &server)?;
-    stream
-        .set_read_timeout(None)
-        .and_then(|()| stream.set_write_timeout(None))
-        .map_err(|error| unavailable(format!("{server}: {error}")))?;
-    Ok(stream)
+    let name = hello.purpose.server();
+    let remedy = match hello.purpose {
+        Purpose::Door => "set ACCORD_COORDINATOR to host:port",
+        _ => "check the name; it must be host:port",
+    };
+    let server = format!("the {name} at {}", route.peer.address);
+    transport::connect(route, key, name, remedy, timeout, |lane| {
+        introduce(lane, hello, key, deadline, &server)?;
+        lane.introduced(hello.purpose.reads_at_once()).map_err(|error| unavailable(format!("{server}: {error}")))
+    })
 }
 
-/// As [`connect`], for a server named as `host:port`: the first of its addresses that answers.
-///
-/// # Errors
-/// As for [`connect`].
-pub fn connect_to(address: &str, hello: &Hello, key: &Key, timeout: Duration) -> Result<TcpStream> {
-    let server = hello.lane.server();
-    let resolved = address.to_socket_addrs().map_err(|error| {
-        unavailable(format!("the {server}'s address {address} is none: {error}"))
-            .remedy("check the name; it must be host:port")
-    })?;
-    let mut last = unavailable(format!("the {server}'s address {address} stands for no host"));
-    for addr in resolved {
-        match connect(addr, hello, key, timeout) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-fn introduce(stream: &TcpStream, hello: &Hello, key: &Key, deadline: Deadline, server: &str) -> Result<()> {
+fn introduce(lane: &dyn Lane, hello: &Hello, key: &Key, deadline: Deadline, server: &str) -> Result<()> {
     let broken = |error: std::io::Error| unavailable(format!("{server} broke the handshake off: {error}"));
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce)?;
     let hello = hello.encode(&nonce);
-    io::write(stream, &hello, deadline).map_err(broken)?;
-    let length = read_answer(stream, deadline, server)?;
+    io::write(lane, &hello, deadline).map_err(broken)?;
+    let length = read_answer(lane, deadline, server)?;
     if length != CHALLENGE_LEN {
         return Err(unavailable(format!("{server} does not follow the protocol: a challenge of {length} bytes")));
     }
     let mut challenge = [0; CHALLENGE_LEN];
-    io::read(stream, &mut challenge, deadline).map_err(broken)?;
+    io::read(lane, &mut challenge, deadline).map_err(broken)?;
     let (server_nonce, proof) = challenge.split_at(NONCE_LEN);
     if !key.proves(&[SERVER, &hello, server_nonce], &io::take(proof, 0)) {
         return Err(unavailable(format!("{server} has another key")).remedy("use the same key file on both sides"));
     }
     let proof = key.prove(&[CLIENT, &hello, server_nonce]);
-    io::write(stream, &proof, deadline).map_err(broken)?;
-    match read_answer(stream, deadline, server)? {
+    io::write(lane, &proof, deadline).map_err(broken)?;
+    match read_answer(lane, deadline, server)? {
         0 => Ok(()),
         length => Err(unavailable(format!("{server} does not follow the protocol: a welcome of {length} bytes"))),
     }
 }
 
 /// Reads the fixed part of an answer, and the rest if it is a refusal. Returns the length of the rest.
-fn read_answer(stream: &TcpStream, deadline: Deadline, server: &str) -> Result<usize> {
+fn read_answer(lane: &dyn Lane, deadline: Deadline, server: &str) -> Result<usize> {
     let broken = |error: std::io::Error| unavailable(format!("{server} broke the handshake off: {error}"));
     let mut answer = [0; ANSWER_LEN];
-    io::read(stream, &mut answer, deadline).map_err(broken)?;
+    io::read(lane, &mut answer, deadline).map_err(broken)?;
     if answer[..8] != MAGIC {
         return Err(unavailable(format!("{server} does not speak Accord's protocol")).remedy("check the port"));
     }
@@ -229,7 +213,7 @@ fn read_answer(stream: &TcpStream, deadline: Deadline, server: &str) -> Result<u
         return Ok(length);
     }
     let mut text = vec![0; length.min(REFUSAL_MAX)];
-    io::read(stream, &mut text, deadline).map_err(broken)?;
+    io::read(lane, &mut text, deadline).map_err(broken)?;
     Err(unavailable(format!("{server} refused the connection: {}", String::from_utf8_lossy(&text))))
 }
 
@@ -237,9 +221,9 @@ fn read_answer(stream: &TcpStream, deadline: Deadline, server: &str) -> Result<u
 /// is told why before the error comes back; the connection is of no use then.
 ///
 /// # Errors
-/// With the reason why the client was refused.
-pub fn accept(stream: &TcpStream, key: &Key, timeout: Duration) -> Result<Hello> {
-    accept_if(stream, key, timeout, |_| Ok(()))
+/// With the reason why the client was refused; `acc_error_device_shutdown` if it has left without a word.
+pub fn accept(lane: &dyn Lane, key: &Key, timeout: Duration) -> Result<Hello> {
+    accept_if(lane, key, timeout, |_| Ok(()))
 }
 
 /// As [`accept`], with a further condition; the cause of its error is told to the client. The time that it takes does not
@@ -248,34 +232,29 @@ pub fn accept(stream: &TcpStream, key: &Key, timeout: Duration) -> Result<Hello>
 /// # Errors
 /// With the reason why the client was refused.
 pub fn accept_if(
-    stream: &TcpStream,
+    lane: &dyn Lane,
     key: &Key,
     timeout: Duration,
     condition: impl FnOnce(&Hello) -> Result<()>,
 ) -> Result<Hello> {
-    let untunable = |error: std::io::Error| unavailable(format!("cannot tune the connection: {error}"));
-    tune(stream, None).map_err(untunable)?;
-    let outcome = examine(stream, key, timeout, condition);
+    let outcome = examine(lane, key, timeout, condition);
     if let Err(error) = &outcome {
         let deadline = Deadline::after(timeout);
-        let mut text = error.cause().as_bytes();
-        while text.len() > REFUSAL_MAX {
-            text = &text[..REFUSAL_MAX];
-        }
+        let remedy = error.remedy_text().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+        let text = format!("{}{remedy}", error.cause());
+        let text = &text.as_bytes()[..text.len().min(REFUSAL_MAX)];
         // The client may be gone already.
-        let _ = io::write(stream, &[&answer(1, text.len())[..], text].concat(), deadline);
-        io::close_gently(stream, deadline);
+        let _ = io::write(lane, &[&answer(1, text.len())[..], text].concat(), deadline);
+        io::close_gently(lane, deadline);
     }
     let hello = outcome?;
-    tune(stream, Some(hello.lane))
-        .and_then(|()| stream.set_read_timeout(None))
-        .and_then(|()| stream.set_write_timeout(None))
-        .map_err(untunable)?;
+    let untunable = |error: std::io::Error| unavailable(format!("cannot tune the connection: {error}"));
+    lane.introduced(hello.purpose.reads_at_once()).map_err(untunable)?;
     Ok(hello)
 }
 
 fn examine(
-    stream: &TcpStream,
+    lane: &dyn Lane,
     key: &Key,
     timeout: Duration,
     condition: impl FnOnce(&Hello) -> Result<()>,
@@ -284,7 +263,11 @@ fn examine(
     let broken = |error: std::io::Error| malformed(&error.to_string());
     let mut bytes = [0; HELLO_LEN];
     // Magic and version first: another version's hello may be shorter than ours.
-    io::read(stream, &mut bytes[..12], deadline).map_err(broken)?;
+    io::read(lane, &mut bytes[..12], deadline).map_err(|error| match error.kind() {
+        // Somebody has only looked whether anybody is here.
+        std::io::ErrorKind::UnexpectedEof => Error::new(ErrorCode::DeviceShutdown, error.to_string()),
+        _ => broken(error),
+    })?;
     if bytes[..8] != MAGIC {
         return Err(malformed("it does not begin with Accord's magic bytes"));
     }
@@ -292,19 +275,19 @@ fn examine(
     if version != VERSION {
         return Err(version_differs(version));
     }
-    io::read(stream, &mut bytes[12..], deadline).map_err(broken)?;
+    io::read(lane, &mut bytes[12..], deadline).map_err(broken)?;
     let hello = Hello::decode(&bytes)?;
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce)?;
     let proof = key.prove(&[SERVER, &bytes, &nonce]);
-    io::write(stream, &[&answer(0, CHALLENGE_LEN)[..], &nonce, &proof].concat(), deadline).map_err(broken)?;
+    io::write(lane, &[&answer(0, CHALLENGE_LEN)[..], &nonce, &proof].concat(), deadline).map_err(broken)?;
     let mut proof = [0; MAC_LEN];
-    io::read(stream, &mut proof, deadline).map_err(broken)?;
+    io::read(lane, &mut proof, deadline).map_err(broken)?;
     if !key.proves(&[CLIENT, &bytes, &nonce], &proof) {
         return Err(unavailable("the keys differ".to_owned()));
     }
     condition(&hello)?;
-    io::write(stream, &answer(0, 0), Deadline::after(timeout)).map_err(broken)?;
+    io::write(lane, &answer(0, 0), Deadline::after(timeout)).map_err(broken)?;
     Ok(hello)
 }
 
@@ -315,17 +298,6 @@ fn answer(refused: u16, length: usize) -> [u8; ANSWER_LEN] {
     bytes[12..14].copy_from_slice(&refused.to_le_bytes());
     bytes[14..].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
     bytes
-}
-
-/// No delay, keep-alive, and a user time-out where that is right.
-fn tune(stream: &TcpStream, lane: Option<Lane>) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    let keep_alive =
-        TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE).with_retries(KEEP_ALIVE_PROBES);
-    socket.set_tcp_keepalive(&keep_alive)?;
-    let reads_at_once = !matches!(lane, Some(Lane::Command | Lane::Bulk | Lane::Words));
-    socket.set_tcp_user_timeout(reads_at_once.then_some(USER_TIMEOUT))
 }
 
 fn unavailable(cause: String) -> Error {

@@ -6,8 +6,9 @@
 //! * [`bulk`]: transfers in chunks. [`matching`]: who waits for whom in a copy between devices.
 //! * [`words`]: what targets of copies say. [`exchange`]: copies between devices of different processes.
 //! * [`local`]: connections between processes of one machine, besides the lanes.
-//! * [`pass`]: hands an accepted connection to another process of the same machine.
-#![forbid(unsafe_code)]
+//! * [`transport`]: what carries lanes, and where peers are. [`route`]: which of them to take.
+// One file shares memory with other processes.
+#![deny(unsafe_code)]
 
 pub mod bulk;
 pub mod clock;
@@ -18,9 +19,10 @@ pub mod handshake;
 mod key;
 pub mod local;
 pub mod matching;
-pub mod pass;
 mod program;
+pub mod route;
 pub mod stats;
+pub mod transport;
 pub mod wire;
 pub mod words;
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// What went over one link, by direction and lane. Payload and headers both count.
 #[derive(Default)]
@@ -14,6 +15,10 @@ pub struct LinkStats {
     pub bulk_sent: AtomicU64,
     /// Bytes received on bulk or peer lanes.
     pub bulk_received: AtomicU64,
+    /// Nanoseconds that threads were writing those, until the connection had taken them.
+    pub bulk_sent_ns: AtomicU64,
+    /// Nanoseconds that threads were reading those, from a chunk's header on.
+    pub bulk_received_ns: AtomicU64,
     /// Times that a thread blocked for an answer.
     pub round_trips: AtomicU64,
     /// Times that a thread blocked for credit.
@@ -31,6 +36,10 @@ pub struct Counters {
     pub bulk_sent: u64,
     /// See [`LinkStats::bulk_received`].
     pub bulk_received: u64,
+    /// See [`LinkStats::bulk_sent_ns`].
+    pub bulk_sent_ns: u64,
+    /// See [`LinkStats::bulk_received_ns`].
+    pub bulk_received_ns: u64,
     /// See [`LinkStats::round_trips`].
     pub round_trips: u64,
     /// See [`LinkStats::credit_stalls`].
@@ -43,6 +52,11 @@ impl LinkStats {
         counter.fetch_add(n, Ordering::Relaxed);
     }
 
+    /// Adds the time since `begin`, in nanoseconds.
+    pub(crate) fn add_since(counter: &AtomicU64, begin: Instant) {
+        Self::add(counter, u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+
     /// The values now.
     pub fn read(&self) -> Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -51,6 +65,8 @@ impl LinkStats {
             command_received: read(&self.command_received),
             bulk_sent: read(&self.bulk_sent),
             bulk_received: read(&self.bulk_received),
+            bulk_sent_ns: read(&self.bulk_sent_ns),
+            bulk_received_ns: read(&self.bulk_received_ns),
             round_trips: read(&self.round_trips),
             credit_stalls: read(&self.credit_stalls),
         }
@@ -65,6 +81,8 @@ impl Counters {
             self.command_received,
             self.bulk_sent,
             self.bulk_received,
+            self.bulk_sent_ns,
+            self.bulk_received_ns,
             self.round_trips,
             self.credit_stalls,
         ];
@@ -84,6 +102,8 @@ impl Counters {
             command_received: next().unwrap_or_default(),
             bulk_sent: next().unwrap_or_default(),
             bulk_received: next().unwrap_or_default(),
+            bulk_sent_ns: next().unwrap_or_default(),
+            bulk_received_ns: next().unwrap_or_default(),
             round_trips: next().unwrap_or_default(),
             credit_stalls: next().unwrap_or_default(),
         };

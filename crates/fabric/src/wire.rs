@@ -22,6 +22,19 @@ pub const CREDIT_WINDOW: u64 = 1 << 20;
 /// An executor gives credit back in steps of at least this many bytes.
 pub const CREDIT_STEP: u64 = CREDIT_WINDOW / 8;
 
+/// Bytes of operations that a program may have put into the queues of one stream and that are not done, each counted by
+/// [`operation_cost`]. So an executor that reads commands need never wait for a stream, and commands for other queues go on.
+pub const STREAM_WINDOW: u64 = 512 << 10;
+/// An executor gives credit for a stream back in steps of at least this many bytes.
+pub const STREAM_STEP: u64 = STREAM_WINDOW / 4;
+/// What the smallest operation counts.
+const OPERATION_COST_MIN: u64 = 1 << 10;
+
+/// What an operation whose frame has this length counts in its stream's window.
+pub fn operation_cost(frame: usize) -> u64 {
+    (frame as u64).max(OPERATION_COST_MIN)
+}
+
 /// What a program asks of an executor. Operations that name a queue are counted there, from 1.
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
@@ -93,6 +106,24 @@ pub enum Command {
     Relay { device: u32, queue: u32, src: u64, target: u32, dst: u64, len: u64, seq: u64 },
 }
 
+impl Command {
+    /// The device and the queue, if it is an operation of one.
+    pub fn operation(&self) -> Option<(u32, u32)> {
+        match *self {
+            Self::Unmap { device, queue, .. }
+            | Self::Store { device, queue, .. }
+            | Self::CopyIn { device, queue, .. }
+            | Self::CopyOut { device, queue, .. }
+            | Self::Copy { device, queue, .. }
+            | Self::Launch { device, queue, .. }
+            | Self::WaitQueue { device, queue, .. }
+            | Self::Push { device, queue, .. }
+            | Self::Relay { device, queue, .. } => Some((device, queue)),
+            _ => None,
+        }
+    }
+}
+
 /// What an executor tells its program.
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -110,6 +141,8 @@ pub enum Event {
     Failed { device: u32, queue: u32, failure: Failure },
     /// This many more bytes of commands may be sent.
     Credit { bytes: u64 },
+    /// This many bytes of a queue's operations are done, see [`STREAM_WINDOW`].
+    Done { device: u32, queue: u32, bytes: u64 },
     /// All of a small [`Command::CopyOut`] is the payload.
     Data { transfer: u64 },
     /// A worker wrote the payload to its descriptor 1 or 2.

@@ -4,9 +4,9 @@
 use crate::bulk::{Chunk, ChunkKind, PLACE_MAX, TEXT_MAX, read_bytes, read_chunk, write_chunk};
 use crate::exchange::Voice;
 use crate::stats::LinkStats;
+use crate::transport::{Lane, SharedLane};
 use crate::wire;
 use accord_types::{Error, ErrorCode, Result, TransferId};
-use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What was said of a transfer.
@@ -30,7 +30,7 @@ pub struct Speaker {
 
 #[derive(Default)]
 struct State {
-    lane: Option<Arc<TcpStream>>,
+    lane: Option<SharedLane>,
     waiting: Vec<Word>,
 }
 
@@ -41,10 +41,10 @@ impl Speaker {
     }
 
     /// Speaks on `lane` from now on.
-    pub fn connect(&self, lane: Arc<TcpStream>) {
+    pub fn connect(&self, lane: SharedLane) {
         let mut state = self.lock();
         for word in std::mem::take(&mut state.waiting) {
-            self.write(&lane, word);
+            self.write(&*lane, word);
         }
         state.lane = Some(lane);
     }
@@ -52,12 +52,12 @@ impl Speaker {
     fn say(&self, word: Word) {
         let mut state = self.lock();
         match &state.lane {
-            Some(lane) => self.write(lane, word),
+            Some(lane) => self.write(&**lane, word),
             None => state.waiting.push(word),
         }
     }
 
-    fn write(&self, lane: &TcpStream, word: Word) {
+    fn write(&self, lane: &dyn Lane, word: Word) {
         let (kind, transfer, text) = match word {
             Word::Ready(transfer, place) => (ChunkKind::Ready, transfer, place),
             Word::Landed(transfer) => (ChunkKind::Landed, transfer, Vec::new()),
@@ -102,7 +102,7 @@ impl Voice for Speaker {
 ///
 /// # Errors
 /// When the lane fails or carries something else, and those of `take`.
-pub fn hear(lane: &TcpStream, stats: &LinkStats, mut take: impl FnMut(Word) -> Result<()>) -> Result<()> {
+pub fn hear(lane: &dyn Lane, stats: &LinkStats, mut take: impl FnMut(Word) -> Result<()>) -> Result<()> {
     let mut text = Vec::new();
     while let Some(chunk) = read_chunk(lane)? {
         text.resize(chunk.len, 0);
@@ -136,24 +136,22 @@ fn decode(text: &[u8]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use crate::transport::pair;
 
     #[test]
     fn words_arrive_in_order_also_those_from_before_the_lane() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (far, _) = listener.accept().unwrap();
+        let (near, far) = pair().unwrap();
         let speaker = Speaker::new("h2", Arc::default());
         let error = Error::new(ErrorCode::OutOfMemory, "full").remedy("free some");
         speaker.ready(TransferId(1), Vec::new());
         speaker.ready(TransferId(3), b"there".to_vec());
         speaker.ready(TransferId(4), vec![0; PLACE_MAX + 1]);
-        speaker.connect(Arc::new(near));
+        speaker.connect(near);
         speaker.refused(TransferId(2), &error);
         speaker.landed(TransferId(1));
         drop(speaker);
         let mut words = Vec::new();
-        hear(&far, &LinkStats::default(), |word| {
+        hear(&*far, &LinkStats::default(), |word| {
             words.push(word);
             Ok(())
         })
@@ -167,11 +165,9 @@ mod tests {
 
     #[test]
     fn bytes_are_no_words() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (far, _) = listener.accept().unwrap();
+        let (near, far) = pair().unwrap();
         let chunk = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: 1 };
-        write_chunk(&near, chunk, b"x").unwrap();
-        assert!(hear(&far, &LinkStats::default(), |_| Ok(())).is_err());
+        write_chunk(&*near, chunk, b"x").unwrap();
+        assert!(hear(&*far, &LinkStats::default(), |_| Ok(())).is_err());
     }
 }

@@ -3,6 +3,7 @@
 //! Whatever happens follows from the seed, so that a failure can be run again.
 #![forbid(unsafe_code)]
 
+pub mod connection;
 pub mod coordinator;
 pub mod queue;
 pub mod random;

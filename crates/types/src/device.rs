@@ -57,13 +57,37 @@ impl DeviceType {
     }
 }
 
-/// What drives a device.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum DeviceKind {
+/// What drives a device: the number of a backend, the same in all processes. Which there are is the registry's of
+/// `accord-device`; whoever does not drive devices passes numbers on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeviceKind(u8);
+
+impl DeviceKind {
     /// A worker process on CPU cores.
-    Cpu,
+    pub const CPU: Self = Self(0);
     /// An NVIDIA GPU by the CUDA driver.
-    Cuda,
+    pub const CUDA: Self = Self(1);
+
+    /// The kind with this number.
+    pub const fn from_number(number: u8) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+}
+
+impl std::fmt::Display for DeviceKind {
+    /// As people read it: `CPU device`, `GPU`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::CPU => f.write_str("CPU device"),
+            Self::CUDA => f.write_str("GPU"),
+            Self(number) => write!(f, "device of kind {number}"),
+        }
+    }
 }
 
 /// What is known of a device before it is used.

@@ -53,3 +53,33 @@ impl fmt::Display for DeviceId {
         write!(f, "{}:{}", self.node, self.ordinal)
     }
 }
+
+/// An activity queue of one device. Program queues are 0 to 2^31-1; the rest is Accord's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct QueueId(pub u32);
+
+impl QueueId {
+    /// Carries synchronous operations.
+    pub const SYNC: Self = Self(0xffff_fffe);
+    /// Receives copies from other devices: they must not hold up the target's own queues.
+    pub const INCOMING: Self = Self(0xffff_fff0);
+}
+
+impl fmt::Display for QueueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::SYNC => f.write_str("acc_async_sync"),
+            Self::INCOMING => f.write_str("incoming"),
+            Self(n) => write!(f, "{n}"),
+        }
+    }
+}
+
+/// A device's own ordered lane of work (a CUDA stream).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StreamId(pub u32);
+
+/// A position in a queue or stream: the count of operations put into it so far, from 1.
+/// 0 is "before everything" and always reached.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Seq(pub u64);

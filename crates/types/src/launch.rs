@@ -52,6 +52,21 @@ impl ArgBlock<'_> {
             && self.relative.len() == Self::relative_words(self.bytes.len())
     }
 
+    /// The block in a launch's payload, which is not trusted: the words of `relative`, then the block's bytes. `words` is space
+    /// for the former. None if the parts don't fit together.
+    pub fn decode<'a>(
+        payload: &'a [u8],
+        slots: u32,
+        words: &'a mut [u64; ArgBlock::RELATIVE_WORDS_MAX],
+    ) -> Option<ArgBlock<'a>> {
+        let words = words.get_mut(..ArgBlock::relative_words_within(payload.len()))?;
+        let (bits, bytes) = payload.split_at_checked(words.len() * 8)?;
+        for (word, bits) in words.iter_mut().zip(bits.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bits);
+        }
+        Some(ArgBlock { bytes, slots, relative: words }).filter(ArgBlock::is_sound)
+    }
+
     /// The offsets of its relative words, in order. It [`is_sound`](Self::is_sound).
     pub fn relative_offsets(&self) -> impl Iterator<Item = usize> {
         let end = self.bytes.len() / 8 * 8;

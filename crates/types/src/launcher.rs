@@ -2,16 +2,22 @@
 
 use crate::Rank;
 
-/// Variables of one launcher: rank, size, local rank, local size.
-type Names = [&'static str; 4];
+/// Variables of one launcher: rank, size, local rank, local size; and those that together name the job, to all of its ranks alike.
+type Names = ([&'static str; 4], &'static [&'static str]);
 
 const LAUNCHERS: [Names; 6] = [
-    ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"],
-    ["MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"],
-    ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"],
-    ["PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"],
-    ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", SLURM_LOCAL_SIZE],
-    ["FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", ""],
+    (
+        ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"],
+        &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"],
+    ),
+    (
+        ["MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"],
+        &["PMI_JOBID"],
+    ),
+    (["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"], &["PALS_APID", "PMI_JOBID"]),
+    (["PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"], &["PALS_APID", "PMI_JOBID"]),
+    (["SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", SLURM_LOCAL_SIZE], &["SLURM_JOB_ID", "SLURM_STEP_ID"]),
+    (["FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", ""], &["FLUX_JOB_ID"]),
 ];
 
 /// Tasks of all nodes of a step, such as `2(x3),1`; `SLURM_NODEID` says which is this one.
@@ -23,8 +29,9 @@ impl Rank {
     /// node counts, else the first.
     pub fn of_environment(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| lookup(name)?.trim().parse::<u32>().ok();
-        let all = LAUNCHERS.iter().filter_map(|[rank, size, local_rank, local_size]| {
-            let whole = Self { rank: number(rank)?, size: number(size)?, local_rank: 0, local_size: 0 };
+        let all = LAUNCHERS.iter().filter_map(|([rank, size, local_rank, local_size], job)| {
+            let job = hash(job.iter().filter_map(|name| Some((*name, lookup(name)?))));
+            let whole = Self { rank: number(rank)?, size: number(size)?, local_rank: 0, local_size: 0, job };
             let local_size = match *local_size {
                 SLURM_LOCAL_SIZE => slurm_tasks(&lookup(SLURM_LOCAL_SIZE)?, number("SLURM_NODEID")?),
                 name => number(name),
@@ -42,6 +49,18 @@ impl Rank {
         }
         first
     }
+}
+
+/// FNV-1a over names and values; 0 if there are none.
+fn hash(variables: impl Iterator<Item = (&'static str, String)>) -> u64 {
+    let mut hash = 0;
+    for (name, value) in variables {
+        for byte in name.bytes().chain([b'=']).chain(value.bytes()).chain([0]) {
+            hash =
+                (if hash == 0 { 0xcbf2_9ce4_8422_2325 } else { hash } ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    hash
 }
 
 /// Tasks of the node with this number: `2(x3),1` means 2, 2, 2, 1.
@@ -86,6 +105,24 @@ mod tests {
         assert_eq!(rank(&hydra), Some([3, 4, 3, 4]));
         assert_eq!(rank(&[("PMI_RANK", "4"), ("PMI_SIZE", "4")]), None, "no such rank");
         assert_eq!(rank(&[("PMI_RANK", "x"), ("PMI_SIZE", "4")]), None);
+    }
+
+    #[test]
+    fn launchers_name_the_job() {
+        let job = |variables: &[(&str, &str)]| {
+            let find =
+                |name: &str| variables.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
+            Rank::of_environment(find).map(|rank| rank.job)
+        };
+        let slurm = |id, step| {
+            let place = [("SLURM_LOCALID", "0"), ("SLURM_NODEID", "0"), ("SLURM_STEP_TASKS_PER_NODE", "2")];
+            let rank = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2"), ("SLURM_JOB_ID", id), ("SLURM_STEP_ID", step)];
+            job(&[&place[..], &rank].concat()).unwrap()
+        };
+        assert_eq!(slurm("17", "0"), slurm("17", "0"));
+        assert!(slurm("17", "0") != 0 && slurm("17", "0") != slurm("17", "1") && slurm("17", "0") != slurm("170", ""));
+        assert_eq!(job(&[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("SLURM_JOB_ID", "17")]), Some(0), "another launcher's");
+        assert_ne!(job(&[("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("PALS_APID", "17")]), Some(0));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Addresses: device addresses are typed, host addresses are opaque numbers
 //! everywhere but in libacc.
 
-use crate::DeviceId;
 use std::fmt;
 
 /// An address in one device's memory. Two devices may hold equal ones.
@@ -22,17 +21,6 @@ impl fmt::Display for DevicePtr {
     }
 }
 
-/// A piece of one device's memory: what every copy between devices names.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct DeviceRange {
-    /// Whose memory.
-    pub device: DeviceId,
-    /// First byte.
-    pub start: DevicePtr,
-    /// Length in bytes.
-    pub len: u64,
-}
-
 /// A piece of the program's memory, as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HostRange {
@@ -47,4 +35,14 @@ impl HostRange {
     pub fn overlaps(self, other: Self) -> bool {
         other.start < self.start.saturating_add(self.len) && self.start < other.start.saturating_add(other.len)
     }
+}
+
+/// When a copy from the program's memory has to have read it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReadWhen {
+    /// Before the call returns: synchronous operations, and stack temporaries (the caller
+    /// may reuse the bytes at once). The copy may still land later.
+    BeforeReturn,
+    /// When the queue gets there: the program has promised not to touch the bytes until it waits.
+    InOrder,
 }

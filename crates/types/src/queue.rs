@@ -1,7 +1,6 @@
-//! Activity queues and the streams that carry them.
+//! Async-arguments, and how many streams carry a program's queues.
 
-use crate::{Error, ErrorCode};
-use std::fmt;
+use crate::{Error, ErrorCode, QueueId};
 
 /// An async-argument as the program wrote it (OpenACC 3.3, 2.16).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,36 +37,6 @@ impl AsyncArg {
         }
     }
 }
-
-/// An activity queue of one device. Program queues are 0 to 2^31-1; the rest is Accord's.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct QueueId(pub u32);
-
-impl QueueId {
-    /// Carries synchronous operations.
-    pub const SYNC: Self = Self(0xffff_fffe);
-    /// Receives copies from other devices: they must not hold up the target's own queues.
-    pub const INCOMING: Self = Self(0xffff_fff0);
-}
-
-impl fmt::Display for QueueId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::SYNC => f.write_str("acc_async_sync"),
-            Self::INCOMING => f.write_str("incoming"),
-            Self(n) => write!(f, "{n}"),
-        }
-    }
-}
-
-/// A device's own ordered lane of work (a CUDA stream).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct StreamId(pub u32);
-
-/// A position in a queue or stream: the count of operations put into it so far, from 1.
-/// 0 is "before everything" and always reached.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Seq(pub u64);
 
 /// Most streams that the queues of one program get on a device; more queues share them, which only adds order. Every
 /// backend has as many, and one for copies from other devices.

@@ -43,6 +43,8 @@ pub struct Rank {
     pub local_rank: u32,
     /// Ranks of the job on this node; 0 if neither is known.
     pub local_size: u32,
+    /// A hash of what the launcher calls the job, the same in all of its ranks; 0 if it is not told.
+    pub job: u64,
 }
 
 /// What a program says when it opens a session.

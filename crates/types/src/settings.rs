@@ -126,6 +126,9 @@ settings! {
     /// Direct copies between processes.
     IPC = "ACCORD_IPC", "on", "on|off", [],
         "Lets GPUs that different processes of one machine drive copy to each other directly; read by programs and agents.";
+    /// What carries bytes to executors.
+    TRANSPORT = "ACCORD_TRANSPORT", "tcp", "auto|tcp|shm", [],
+        "What carries a program's commands and bytes to the executors of other nodes: shared memory where the node's agent is on this machine and of this user, else TCP (auto); or one of them always.";
     /// Folder for GPU code compiled before.
     CACHE = "ACCORD_CACHE", "(accord in ~/.cache)", "path|off", [],
         "Folder that keeps the GPU code of programs in compiled form, so that later starts compile nothing.";

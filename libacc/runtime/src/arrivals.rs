@@ -2,9 +2,9 @@
 //! the program has forgotten to say so.
 
 use crate::queues::Moment;
+use crate::short_lock::{ShortGuard, ShortLock};
 use accord_types::{HostRange, QueueId};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most copies that are remembered one by one per queue.
 pub(crate) const ARRIVALS_MAX: usize = 256;
@@ -19,7 +19,7 @@ pub(crate) struct Arrivals {
 #[derive(Default)]
 struct OfDevice {
     busy: AtomicBool,
-    queues: Mutex<Vec<OfQueue>>,
+    queues: ShortLock<Vec<OfQueue>>,
 }
 
 struct OfQueue {
@@ -79,6 +79,12 @@ impl Arrivals {
         self.set_busy(device, false);
     }
 
+    /// Whether there are none at all: one look.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.busy.load(Ordering::Acquire) == 0
+    }
+
     /// Whether the device has any.
     pub(crate) fn any(&self, device: usize) -> bool {
         self.busy.load(Ordering::Acquire) > 0 && self.devices[device].busy.load(Ordering::Acquire)
@@ -102,8 +108,8 @@ impl Arrivals {
         others.flat_map(|other| self.here(other, range).into_iter().map(move |of| (other, of.queue))).collect()
     }
 
-    fn lock(&self, device: usize) -> MutexGuard<'_, Vec<OfQueue>> {
-        self.devices[device].queues.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self, device: usize) -> ShortGuard<'_, Vec<OfQueue>> {
+        self.devices[device].queues.lock()
     }
 
     /// With the device's lock held.

@@ -3,23 +3,24 @@
 use crate::arrivals::Arrivals;
 use crate::construct::Echo;
 use crate::given::Given;
-use crate::memory::{Allocator, Mapper};
-use crate::ports::Port;
+use crate::memory::{Allocator, Range};
+use crate::ports::{CudaObjects, DeviceClient};
 use crate::present::{Backing, Entry, Lifetime, Place, Table};
 use crate::prof::{Handles, Happening, Notice, Watch};
-use crate::queues::{Moment, Queues};
+use crate::queues::{After, Moment, QueueList, Queues};
 use crate::runtime::{Global, Settings};
+use crate::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::{
-    DeviceKind, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, LaunchDims, QueueId, Result,
+    DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange, LaunchDims, QueueId, Result,
 };
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// A device of the session. `state` is locked before `queues` where both are; neither is held while a call
 /// can block: what is decided under the lock is written down as a [`crate::plan::Plan`] and done without it.
 pub(crate) struct Device {
     /// How it is driven.
-    pub(crate) port: Arc<dyn Port>,
+    client: Arc<dyn DeviceClient>,
     /// Its place in [`crate::ports::Cluster::ports`].
     pub(crate) index: usize,
     /// Its number among the devices of its type.
@@ -34,14 +35,16 @@ pub(crate) struct Device {
     pub(crate) locks_pages: bool,
     /// Blocks that a region gets a pointer to are mapped around it.
     pub(crate) maps_unmapped: bool,
+    /// Its regions reach the program's memory themselves; known once it has started.
+    reaches_program_memory: AtomicBool,
     /// What regions got without a clause.
     pub(crate) given: Given,
     started: AtomicBool,
     starting: Mutex<()>,
     epoch: AtomicU32,
-    state: Mutex<State>,
+    state: ShortLock<State>,
     arrived: Condvar,
-    queues: Mutex<Queues>,
+    queues: ShortLock<Queues>,
 }
 
 /// What a device's lock protects.
@@ -75,7 +78,7 @@ pub(crate) struct Link {
 impl Device {
     /// A device that was not started.
     pub(crate) fn new(
-        port: Arc<dyn Port>,
+        client: Arc<dyn DeviceClient>,
         index: usize,
         num: DeviceNum,
         arrivals: Arc<Arrivals>,
@@ -83,21 +86,22 @@ impl Device {
         settings: &Settings,
     ) -> Self {
         Self {
-            device_type: port.device_type(),
-            port,
+            device_type: client.device_type(),
+            client,
             index,
             num: AtomicU32::new(num.0),
             arrivals,
             watch,
             locks_pages: !settings.pageable,
             maps_unmapped: settings.maps_unmapped,
+            reaches_program_memory: AtomicBool::new(false),
             given: Given::default(),
             started: AtomicBool::new(false),
             starting: Mutex::new(()),
             epoch: AtomicU32::new(0),
-            state: Mutex::default(),
+            state: ShortLock::default(),
             arrived: Condvar::new(),
-            queues: Mutex::default(),
+            queues: ShortLock::default(),
         }
     }
 
@@ -109,7 +113,7 @@ impl Device {
     /// It has another number from now on. Comes before its first use.
     pub(crate) fn renumber(&self, num: DeviceNum) {
         self.num.store(num.0, Ordering::Relaxed);
-        self.port.renumber(num);
+        self.client.renumber(num);
     }
 
     /// Whether it was started and not shut down since.
@@ -139,9 +143,10 @@ impl Device {
         if self.is_started() {
             return Ok(());
         }
-        self.port.start().map_err(|error| self.place(error))?;
-        let (start, len) = self.port.addresses();
-        self.lock().memory = Allocator::new(start, len, self.port.info().memory);
+        self.client().start().map_err(|error| self.place(error))?;
+        self.reaches_program_memory.store(self.client.reaches_program_memory(), Ordering::Relaxed);
+        let (start, len) = self.client.addresses();
+        self.lock().memory = Allocator::new(start, len, self.client.info().memory);
         publish();
         Ok(())
     }
@@ -176,23 +181,58 @@ impl Device {
         *self.queues() = Queues::default();
         self.arrivals.forget(self.index);
         self.arrived.notify_all();
-        self.port.shutdown().map_err(|error| self.place(error))
+        self.client().shutdown().map_err(|error| self.place(error))
+    }
+
+    /// Whether regions may use the program's memory as it is, where nothing is mapped and the setting asks for it.
+    pub(crate) fn uses_as_is(&self) -> bool {
+        self.maps_unmapped && self.reaches_program_memory.load(Ordering::Relaxed)
+    }
+
+    /// Drives it: for calls that may wait, so that no lock may be held at any of them.
+    pub(crate) fn client(&self) -> WaitingCalls<'_> {
+        WaitingCalls(&*self.client)
+    }
+
+    /// See [`crate::Runtime::clients`].
+    pub(crate) fn shown_client(&self) -> &dyn DeviceClient {
+        &*self.client
+    }
+
+    /// What the device is.
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        self.client.info()
+    }
+
+    /// See [`DeviceClient::cuda`].
+    pub(crate) fn cuda(&self) -> Option<&dyn CudaObjects> {
+        self.client.cuda()
+    }
+
+    /// See [`DeviceClient::changes`].
+    pub(crate) fn changes(&self) -> u64 {
+        self.client.changes()
+    }
+
+    /// See [`DeviceClient::register_pages`], which never waits.
+    pub(crate) fn register_pages(&self, range: HostRange) {
+        self.client.register_pages(range);
     }
 
     /// The table and the memory.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> ShortGuard<'_, State> {
+        self.state.lock()
     }
 
     /// The queues.
-    pub(crate) fn queues(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn queues(&self) -> ShortGuard<'_, Queues> {
+        self.queues.lock()
     }
 
     /// Blocks until another thread's data that is on its way has been put into its queue.
-    pub(crate) fn wait_for_arrival<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    pub(crate) fn wait_for_arrival<'a>(&self, mut state: ShortGuard<'a, State>) -> ShortGuard<'a, State> {
         state.waiting += 1;
-        let mut state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut state = state.wait(&self.arrived);
         state.waiting = state.waiting.saturating_sub(1);
         state
     }
@@ -210,7 +250,7 @@ impl Device {
             return Ok(());
         }
         let moment = self.queues().now();
-        self.port.wait(queues).map_err(|error| self.place(error))?;
+        self.client().wait(queues).map_err(|error| self.place(error))?;
         self.forget_done(queues, moment);
         Ok(())
     }
@@ -229,6 +269,15 @@ impl Device {
         if !state.echoes.is_empty() {
             state.forget_echoes(&known);
         }
+    }
+
+    /// Makes what `queue` does next wait for what is in `other` now; `left_behind` as for [`Queues::filled`].
+    pub(crate) fn queue_follows(&self, queue: QueueId, other: QueueId, left_behind: bool) -> Result<()> {
+        // What other threads put in meanwhile may come before it, or after.
+        let until = self.queues().now();
+        self.client().wait_queue(queue, other).map_err(|error| self.place(error))?;
+        self.queues().waits(queue, other, until, left_behind);
+        Ok(())
     }
 
     /// [`Device::wait`] for the end of a synchronous construct, which an observer is told.
@@ -258,23 +307,23 @@ impl Device {
         first
     }
 
-    /// Makes an object's variables present.
-    pub(crate) fn add_globals(&self, globals: &[Global]) {
-        let locked = self.lock().add_globals(globals, &self.queues());
-        self.unlock(&locked);
+    /// Makes an object's variables present. Returns what is to be passed to [`Device::unlock`].
+    #[must_use]
+    pub(crate) fn add_globals(&self, globals: &[Global]) -> Vec<HostRange> {
+        self.lock().add_globals(globals, &self.queues())
     }
 
-    /// Forgets an object's variables.
-    pub(crate) fn remove_globals(&self, globals: &[Global]) {
-        let locked = self.lock().remove_globals(globals, &self.queues());
-        self.unlock(&locked);
+    /// Forgets an object's variables. Returns what is to be passed to [`Device::unlock`].
+    #[must_use]
+    pub(crate) fn remove_globals(&self, globals: &[Global]) -> Vec<HostRange> {
+        self.lock().remove_globals(globals, &self.queues())
     }
 
     /// Ends the locks of arrays that are present no more.
-    fn unlock(&self, locked: &[HostRange]) {
+    pub(crate) fn unlock(&self, locked: &[HostRange]) {
         for range in locked {
             // An error of the device comes back from its next call.
-            let _ = self.port.unlock_pages(None, *range);
+            let _ = self.client().unregister_pages(None, *range);
         }
     }
 
@@ -282,17 +331,60 @@ impl Device {
     pub(crate) fn test(&self, queues: &[QueueId]) -> Result<bool> {
         let (busy, moment) = {
             let known = self.queues();
-            let busy: Vec<_> = queues.iter().copied().filter(|queue| known.busy(*queue)).collect();
+            let busy: QueueList = queues.iter().copied().filter(|queue| known.busy(*queue)).collect();
             (busy, known.now())
         };
         if busy.is_empty() {
             return Ok(true);
         }
-        let done = self.port.test(&busy).map_err(|error| self.place(error))?;
+        let done = self.client().test(&busy).map_err(|error| self.place(error))?;
         if done {
             self.forget_done(&busy, moment);
         }
         Ok(done)
+    }
+
+    /// Maps a range that the allocator asked for. Returns why the device has no memory for it, if it has none.
+    ///
+    /// # Errors
+    /// All others.
+    pub(crate) fn grow(&self, range: Range) -> Result<Option<Error>> {
+        let epoch = self.epoch();
+        let mapped = self.client().map(range.start, range.len);
+        let mut state = self.lock();
+        if self.epoch() == epoch {
+            state.memory.grown(range, mapped.is_ok());
+        }
+        // Others may have waited for it.
+        self.notify_arrival(&state);
+        match mapped {
+            Ok(()) => Ok(None),
+            Err(error) if error.code() == ErrorCode::OutOfMemory => Ok(Some(error)),
+            Err(error) => Err(self.place(error)),
+        }
+    }
+
+    /// Gives ranges back that the allocator is done with, once the synchronous queue gets there.
+    ///
+    /// # Errors
+    /// Those of the device; the ranges are idle memory again then.
+    pub(crate) fn shrink(&self, ranges: &[Range]) -> Result<()> {
+        let mut result = Ok(());
+        for range in ranges {
+            let epoch = self.epoch();
+            let unmapped = self.client().unmap(QueueId::SYNC, range.start, range.len);
+            let mut state = self.lock();
+            let mut queues = self.queues();
+            if self.epoch() == epoch {
+                let after = unmapped.is_ok().then(|| {
+                    queues.filled(QueueId::SYNC, false);
+                    After { queue: Some(QueueId::SYNC), moment: queues.now() }
+                });
+                state.memory.unmapped(*range, after);
+            }
+            result = result.and(unmapped);
+        }
+        result.map_err(|error| self.place(error))
     }
 
     /// Finds where the device has the global or link variable at `host`; one round trip, once.
@@ -307,7 +399,7 @@ impl Device {
                 },
             }
         };
-        let device = self.port.global(&spec).map_err(|error| self.place(error))?;
+        let device = self.client().global(&spec).map_err(|error| self.place(error))?;
         let mut state = self.lock();
         if let Some(id) = state.table.find_byte(host)
             && matches!(&state.table[id].place, Place::Global(s) if Arc::ptr_eq(s, &spec))
@@ -325,6 +417,7 @@ impl Device {
         if !self.watch.is_active() {
             return;
         }
+        short_lock::assert_none_held();
         let mut notice = Notice {
             what,
             device_type: self.device_type,
@@ -346,29 +439,32 @@ impl Device {
 
     /// The driver's objects, of a started GPU of this process.
     pub(crate) fn handles(&self, queue: QueueId) -> Option<Handles> {
-        let cuda = self.port.cuda().filter(|_| self.is_started())?;
+        let cuda = self.client.cuda().filter(|_| self.is_started())?;
         let (device, context) = (cuda.device().ok()?, cuda.context().ok()?);
         Some(Handles { device, context, stream: cuda.stream_of(queue) })
     }
 
-    /// A GPU: its regions see only what a slot or a pointer variable names.
-    pub(crate) fn is_gpu(&self) -> bool {
-        self.port.info().kind == DeviceKind::Cuda
+    /// Its regions see only what a slot or a pointer variable names.
+    pub(crate) fn sees_named_memory_only(&self) -> bool {
+        self.client.sees_named_memory_only()
     }
 
     /// Adds to an error where it happened.
     pub(crate) fn place(&self, error: Error) -> Error {
-        error.device(self.num()).node(self.port.info().node_name.as_str())
+        error.device(self.num()).node(self.client.info().node_name.as_str())
     }
 }
 
-impl Mapper for Device {
-    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
-        self.port.map(start, len)
-    }
+/// A device's client that looks before each call whether this thread holds a lock.
+pub(crate) struct WaitingCalls<'a>(&'a dyn DeviceClient);
 
-    fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()> {
-        self.port.unmap(queue, start, len)
+impl<'a> std::ops::Deref for WaitingCalls<'a> {
+    type Target = dyn DeviceClient + 'a;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        short_lock::assert_none_held();
+        self.0
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::Runtime;
 use crate::construct::Stray;
+use crate::short_lock::ShortLock;
 use accord_types::{Error, ErrorCode, HostRange};
-use std::sync::{Mutex, PoisonError};
 
 /// Regions that are remembered; the last ones.
 const REGIONS_MAX: usize = 16;
@@ -12,7 +12,7 @@ const POINTERS_MAX: usize = 4;
 
 /// Regions of one device with such pointers.
 #[derive(Default)]
-pub(crate) struct Given(Mutex<List>);
+pub(crate) struct Given(ShortLock<List>);
 
 #[derive(Default)]
 struct List {
@@ -36,7 +36,7 @@ impl Given {
             *to = stray.pointer;
             region.lent |= stray.block.is_some();
         }
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.0.lock();
         let known = list.regions.iter().position(|known| known.is_some_and(|known| known.function == function));
         let at = known.unwrap_or_else(|| {
             list.next = (list.next + 1) % REGIONS_MAX;
@@ -46,7 +46,7 @@ impl Given {
     }
 
     fn regions(&self) -> Vec<Region> {
-        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = self.0.lock();
         list.regions.iter().flatten().copied().collect()
     }
 }
@@ -84,7 +84,8 @@ impl Runtime {
             );
         }
         error.more(format!("it was given pointers that nothing maps: {pointers}")).instead(
-            "write a data clause with their length, as copy(a[0:n]), or set ACCORD_UNMAPPED=map for programs that rely on unified memory",
+            "write a data clause with their length, as copy(a[0:n]), or set ACCORD_UNMAPPED=map for programs that rely on unified memory; \
+             for a Fortran pointer x to a derived type write enter data copyin(x) ahead of the clauses that name x%a",
         )
     }
 }

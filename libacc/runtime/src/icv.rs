@@ -117,8 +117,8 @@ impl Runtime {
             let is_of = |device: &&Device| device_type == DeviceType::NotHost || device.device_type == device_type;
             let of_type: Vec<&Device> = self.devices.iter().filter(is_of).collect();
             let own_node = self.cluster.own_node();
-            let own = of_type.iter().filter(|device| Some(device.port.info().id.node) == own_node).count();
-            let name = |index: &usize| &of_type[*index].port.info().node_name;
+            let own = of_type.iter().filter(|device| Some(device.info().id.node) == own_node).count();
+            let name = |index: &usize| &of_type[*index].info().node_name;
             let global = (0..of_type.len()).min_by(|a, b| natural_order(name(a), name(b)).then(a.cmp(b)));
             let devices =
                 Devices { count: of_type.len() as u32, own: own as u32, global: global.unwrap_or_default() as u32 };

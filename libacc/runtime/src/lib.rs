@@ -2,7 +2,7 @@
 //! present table, the queues and the devices.
 //!
 //! The C shell (`libacc`) turns calls into values and calls [`Runtime`]; the drivers
-//! (`accord-link`) implement [`ports`]. Nothing here does I/O, reads a clock or is `unsafe`.
+//! (`accord-client`) implement [`ports`]. Nothing here does I/O, reads a clock or is `unsafe`.
 #![forbid(unsafe_code)]
 
 mod arrivals;
@@ -22,6 +22,7 @@ pub mod prof;
 mod queues;
 mod routine;
 mod runtime;
+mod short_lock;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,8 @@
 //! a copy of what the block held at the call, and only bytes that differ from that afterwards are written back.
 
 use crate::construct::Loan;
-use crate::ports::{HostMemory, Port, ReadWhen};
+use crate::device::WaitingCalls;
+use crate::ports::{HostMemory, ReadWhen};
 use accord_types::{Error, ErrorCode, HostRange, QueueId, Result};
 
 /// Buffers for the loans of one launch. They are kept, not freed, if the launch failed: copies may still be under way.
@@ -49,22 +50,22 @@ impl<'a> Buffers<'a> {
     /// Before the launch.
     ///
     /// # Errors
-    /// See [`Port`].
-    pub(crate) fn copy_in(&self, port: &dyn Port, queue: QueueId) -> Result<()> {
+    /// See [`crate::ports::DeviceClient`].
+    pub(crate) fn copy_in(&self, client: &WaitingCalls<'_>, queue: QueueId) -> Result<()> {
         self.lent.iter().try_for_each(|lent| {
             let src = HostRange { start: lent.buffer, len: lent.loan.block.len };
-            port.copy_in(queue, lent.loan.device, src, ReadWhen::InOrder)
+            client.copy_in(queue, lent.loan.device, src, ReadWhen::InOrder)
         })
     }
 
     /// After the launch.
     ///
     /// # Errors
-    /// See [`Port`].
-    pub(crate) fn copy_out(&self, port: &dyn Port, queue: QueueId) -> Result<()> {
+    /// See [`crate::ports::DeviceClient`].
+    pub(crate) fn copy_out(&self, client: &WaitingCalls<'_>, queue: QueueId) -> Result<()> {
         self.lent.iter().try_for_each(|lent| {
             let len = lent.loan.block.len;
-            port.copy_out(queue, lent.loan.device, HostRange { start: lent.buffer + len, len })
+            client.copy_out(queue, lent.loan.device, HostRange { start: lent.buffer + len, len })
         })
     }
 

@@ -73,7 +73,7 @@ mod tests {
                     let h = host(rank);
                     let local_rank = on(h).position(|r| r == rank).unwrap() as u32;
                     let local_size = on(h).count() as u32;
-                    (h as usize, Rank { rank, size: self.ranks, local_rank, local_size })
+                    (h as usize, Rank { rank, size: self.ranks, local_rank, local_size, job: 0 })
                 })
                 .collect()
         }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn other_numbers_and_unknown_places_are_local() {
-        let rank = Rank { rank: 5, size: 8, local_rank: 1, local_size: 2 };
+        let rank = Rank { rank: 5, size: 8, local_rank: 1, local_size: 2, job: 0 };
         let devices = Devices { count: 8, own: 2, global: 4 };
         assert_eq!(first(rank, devices, Some(5)), 4, "number 5 is the own node's second");
         for named in [0, 1, 2, 3, 4, 6, 7, 8, 1000] {

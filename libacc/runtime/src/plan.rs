@@ -175,18 +175,14 @@ impl Issue<'_> {
 
     /// Makes the queue come after what has to be done first.
     pub(crate) fn join(&self, waits: &[QueueId]) -> Result<()> {
-        let port = &self.device.port;
-        let mut queues = self.device.queues();
-        // Under the lock: another thread that finds this noted must find it done.
-        if queues.joins(self.queue) {
-            port.wait_queue(self.queue, QueueId::SYNC).map_err(|e| self.place(e))?;
-            queues.joined(self.queue);
+        let due = self.device.queues().due(self.queue);
+        if let Some(due) = due {
+            // Noted when it is done: another thread that finds this noted must find it done.
+            self.device.client().wait_queue(self.queue, QueueId::SYNC).map_err(|e| self.place(e))?;
+            self.device.queues().joined(self.queue, due);
         }
-        for other in waits {
-            port.wait_queue(self.queue, *other).map_err(|e| self.place(e))?;
-            queues.waits(self.queue, *other, true);
-        }
-        Ok(())
+        let follow = |other: &QueueId| self.device.queue_follows(self.queue, *other, true);
+        waits.iter().try_for_each(follow).map_err(|error| error.queue(self.queue))
     }
 
     /// Makes what the plan copies out come after what other queues bring into the same memory: the later copy stays.
@@ -198,17 +194,14 @@ impl Issue<'_> {
         for step in plan.before.iter().chain(&plan.after) {
             let (Step::Out { dst, .. } | Step::OutSpaced { dst, .. }) = step else { continue };
             for one in arrivals.here(*index, *dst).iter().filter(|one| !one.unknown) {
-                let mut queues = self.device.queues();
-                if queues.comes_after(self.queue, one.queue, one.moment) {
+                if self.device.queues().comes_after(self.queue, one.queue, one.moment) {
                     continue;
                 }
                 if self.queue == QueueId::SYNC {
                     // By the host: a queue that has failed must not take the synchronous one along.
-                    drop(queues);
                     self.device.wait(&[one.queue])?;
                 } else {
-                    self.device.port.wait_queue(self.queue, one.queue).map_err(|e| self.place(e))?;
-                    queues.waits(self.queue, one.queue, true);
+                    self.device.queue_follows(self.queue, one.queue, true).map_err(|error| error.queue(self.queue))?;
                 }
             }
         }
@@ -269,10 +262,12 @@ impl Issue<'_> {
         if !plan.arrivals.is_empty() {
             self.device.notify_arrival(state);
         }
-        let mut queues = self.device.queues();
+        let queues = self.device.queues();
         let after = After { queue: after_queue, moment: queues.now() };
         give_back(state, &plan.frees, after, &queues);
-        unlocked.and(state.memory.trim(&mut queues, self.device).map_err(|e| self.place(e)))
+        let idle = state.memory.trim(&queues);
+        drop((queues, guard));
+        unlocked.and(self.device.shrink(&idle))
     }
 
     /// The program may free its arrays when this construct is over: now, or for those that a queue copies to when that is waited for.
@@ -280,7 +275,7 @@ impl Issue<'_> {
         let mut result = Ok(());
         for (range, copied) in &plan.unlocks {
             let after = (*copied && self.queue != QueueId::SYNC).then_some(self.queue);
-            result = result.and(self.device.port.unlock_pages(after, *range).map_err(|e| self.place(e)));
+            result = result.and(self.device.client().unregister_pages(after, *range).map_err(|e| self.place(e)));
         }
         result
     }
@@ -308,12 +303,12 @@ impl Issue<'_> {
     }
 
     fn step(&self, step: Step, plan: &Plan) -> Result<()> {
-        let port = &self.device.port;
+        let client = self.device.client();
         match step {
             Step::Bytes { dst, at, len } => {
                 let mut done = 0;
                 for piece in plan.bytes[at..at + len].chunks(STORE_MAX) {
-                    port.store(self.queue, dst.offset(done), piece)?;
+                    client.store(self.queue, dst.offset(done), piece)?;
                     done += piece.len() as u64;
                 }
                 Ok(())
@@ -321,17 +316,17 @@ impl Issue<'_> {
             Step::In { dst, src, when } => {
                 self.host.check_source(src)?;
                 if src.len > STORE_MAX || when == ReadWhen::InOrder {
-                    return port.copy_in(self.queue, dst, src, when);
+                    return client.copy_in(self.queue, dst, src, when);
                 }
                 let mut buffer = [0; STORE_MAX];
                 let piece = &mut buffer[..src.len];
                 self.host.read(src.start, piece);
-                port.store(self.queue, dst, piece)
+                client.store(self.queue, dst, piece)
             }
             Step::Out { src, dst } => match self.host.check_target(dst)? {
-                Landing::Writable => port.copy_out(self.queue, src, dst),
+                Landing::Writable => client.copy_out(self.queue, src, dst),
                 Landing::Constant if dst.len > COMPARED_MAX => Ok(()),
-                Landing::Constant | Landing::ReadOnly => port.compare(self.queue, src, dst),
+                Landing::Constant | Landing::ReadOnly => client.compare(self.queue, src, dst),
             },
             Step::OutSpaced { src, dst, spaced } => {
                 let landing = self.host.check_target(dst)?;
@@ -339,17 +334,17 @@ impl Issue<'_> {
                     let element = HostRange { start: dst.start + offset, len: spaced.len };
                     let src = src.offset(offset as u64);
                     match landing {
-                        Landing::Writable => port.copy_out(self.queue, src, element)?,
-                        Landing::Constant | Landing::ReadOnly => port.compare(self.queue, src, element)?,
+                        Landing::Writable => client.copy_out(self.queue, src, element)?,
+                        Landing::Constant | Landing::ReadOnly => client.compare(self.queue, src, element)?,
                     }
                 }
                 Ok(())
             }
             Step::OutChanged { src, at, len, parts: (first, end), chain } => {
                 let (sent, parts) = (&plan.bytes[at..at + len], &plan.parts[first..end]);
-                port.copy_out_changed(self.queue, src, sent, parts, chain.map(|chain| &plan.chains[chain]))
+                client.copy_out_changed(self.queue, src, sent, parts, chain.map(|chain| &plan.chains[chain]))
             }
-            Step::Copy { dst, src, len } => port.copy(self.queue, dst, src, len),
+            Step::Copy { dst, src, len } => client.copy(self.queue, dst, src, len),
         }
     }
 

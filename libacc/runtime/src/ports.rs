@@ -6,29 +6,39 @@ use accord_types::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// When a copy from the program's memory has to have read it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ReadWhen {
-    /// Before the call returns: synchronous operations, and stack temporaries (the caller
-    /// may reuse the bytes at once). The copy may still land later.
-    BeforeReturn,
-    /// When the queue gets there: the program has promised not to touch the bytes until it waits.
-    InOrder,
+pub use accord_types::ReadWhen;
+
+/// Bytes of larger copies (not those that commands carry) between a program and one node, and how long they were under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wire {
+    /// Bytes to the node.
+    pub sent: u64,
+    /// Nanoseconds that sending them took.
+    pub sent_ns: u64,
+    /// Bytes from the node.
+    pub received: u64,
+    /// Nanoseconds that they took to come in.
+    pub received_ns: u64,
 }
 
 /// One device as the program drives it: in-process, or at the other end of a link.
 ///
 /// Operations go into a queue and return at once; none of them costs a round trip but
-/// [`Port::wait`], [`Port::test`], [`Port::global`] and [`Port::memory_free`]. A queue exists from its first use.
+/// [`DeviceClient::wait`], [`DeviceClient::test`], [`DeviceClient::global`] and [`DeviceClient::memory_free`]. A queue exists from its first use.
 /// An error of an earlier operation comes back from a later call on the same queue or device.
-pub trait Port: Send + Sync {
+pub trait DeviceClient: Send + Sync {
     /// What the device is.
     fn info(&self) -> &DeviceInfo;
 
     /// The type under which the program sees it.
     fn device_type(&self) -> DeviceType;
 
-    /// The program's number of it is another than at first. Comes before [`Port::start`].
+    /// Whether its regions see only memory that a launch's arguments or a pointer variable name.
+    fn sees_named_memory_only(&self) -> bool {
+        false
+    }
+
+    /// The program's number of it is another than at first. Comes before [`DeviceClient::start`].
     fn renumber(&self, num: DeviceNum) {
         let _ = num;
     }
@@ -42,13 +52,13 @@ pub trait Port: Send + Sync {
     fn addresses(&self) -> (DevicePtr, u64);
 
     /// Starts the device (`acc_init`): a remote one is connected, a worker started.
-    /// Called before anything else and again after [`Port::shutdown`].
+    /// Called before anything else and again after [`DeviceClient::shutdown`].
     ///
     /// # Errors
     /// `acc_error_device_init`, `acc_error_device_unavailable`.
     fn start(&self) -> Result<()>;
 
-    /// Puts memory behind a range of [`Port::addresses`]. Granularity: 2 MiB.
+    /// Puts memory behind a range of [`DeviceClient::addresses`]. Granularity: 2 MiB.
     ///
     /// # Errors
     /// `acc_error_out_of_memory` here when it can be known, else at a later call.
@@ -72,18 +82,18 @@ pub trait Port: Send + Sync {
     /// See the trait.
     fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()>;
 
-    /// Part of the program's memory, which stays where it is until [`Port::unlock_pages`], is copied again and again: a device may
+    /// Part of the program's memory, which stays where it is until [`DeviceClient::unregister_pages`], is copied again and again: a device may
     /// make that faster. Never blocks.
-    fn lock_pages(&self, range: HostRange) {
+    fn register_pages(&self, range: HostRange) {
         let _ = range;
     }
 
-    /// Ends what [`Port::lock_pages`] of the same range has begun: the program may free the memory. `after` is the queue that has the
+    /// Ends what [`DeviceClient::register_pages`] of the same range has begun: the program may free the memory. `after` is the queue that has the
     /// last copy to it, which ends it in its turn; without one that is done before the call returns.
     ///
     /// # Errors
     /// See the trait.
-    fn unlock_pages(&self, after: Option<QueueId>, range: HostRange) -> Result<()> {
+    fn unregister_pages(&self, after: Option<QueueId>, range: HostRange) -> Result<()> {
         let _ = (after, range);
         Ok(())
     }
@@ -94,7 +104,7 @@ pub trait Port: Send + Sync {
     /// See the trait.
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()>;
 
-    /// Copies a block that was filled with `sent` (at most 4 KiB) back to the program's memory like [`Port::copy_out`], each part
+    /// Copies a block that was filled with `sent` (at most 4 KiB) back to the program's memory like [`DeviceClient::copy_out`], each part
     /// to its own place, but touches only what has changed. With a `chain` it is one variable, and what counts is what the chain's
     /// last copy brought, if there was one.
     ///
@@ -115,7 +125,7 @@ pub trait Port: Send + Sync {
     /// See the trait.
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()>;
 
-    /// How often [`Port::copy_out_changed`] of any device has written, or is just about to: as long as it stays, what the program
+    /// How often [`DeviceClient::copy_out_changed`] of any device has written, or is just about to: as long as it stays, what the program
     /// has in its memory does not come from there.
     fn changes(&self) -> u64 {
         0
@@ -180,13 +190,23 @@ pub trait Port: Send + Sync {
     /// See the trait.
     fn memory_free(&self) -> Result<u64>;
 
+    /// What went over the wire between this process and the device's node so far; none if it is this process's.
+    fn wire(&self) -> Option<Wire> {
+        None
+    }
+
+    /// Whether regions of the started device reach the program's memory by its own addresses.
+    fn reaches_program_memory(&self) -> bool {
+        false
+    }
+
     /// The CUDA driver's own objects behind the device, if it has any.
     fn cuda(&self) -> Option<&dyn CudaObjects> {
         None
     }
 
     /// Ends this program's use of the device: its memory, queues and workers are gone.
-    /// [`Port::start`] may be called again.
+    /// [`DeviceClient::start`] may be called again.
     ///
     /// # Errors
     /// `acc_error_device_shutdown`.
@@ -210,7 +230,7 @@ pub trait CudaObjects: Send + Sync {
     /// The stream of a queue. From now on the program may put work of its own into it.
     ///
     /// # Errors
-    /// See [`Port`].
+    /// See [`DeviceClient`].
     fn stream(&self, queue: QueueId) -> Result<usize>;
 
     /// The stream of a queue, for looking at only; 0 where the queue has none yet.
@@ -219,14 +239,14 @@ pub trait CudaObjects: Send + Sync {
     /// Makes a stream of the program's a queue's own; what was in the queue is waited for.
     ///
     /// # Errors
-    /// See [`Port`].
+    /// See [`DeviceClient`].
     fn set_stream(&self, queue: QueueId, stream: usize) -> Result<()>;
 }
 
 /// The devices of a session, in the order of their device numbers.
 pub trait Cluster: Send + Sync {
     /// All devices, whatever their type. Fixed for the life of the session.
-    fn ports(&self) -> &[std::sync::Arc<dyn Port>];
+    fn clients(&self) -> &[std::sync::Arc<dyn DeviceClient>];
 
     /// The program's own node, if it is one of the cluster's.
     fn own_node(&self) -> Option<NodeId> {
@@ -238,7 +258,7 @@ pub trait Cluster: Send + Sync {
     /// this call comes first there. Waiting for `queue` of the source includes the arrival.
     ///
     /// # Errors
-    /// As for [`Port`].
+    /// As for [`DeviceClient`].
     fn copy_between(
         &self,
         queue: QueueId,
@@ -335,6 +355,18 @@ pub trait HostMemory: Send + Sync {
     /// Names the variable that leads to an address, or else the address. None if there is no memory.
     fn describe(&self, range: HostRange) -> Option<String> {
         (range.start != 0).then(|| format!("{:#x}", range.start))
+    }
+
+    /// Bytes of an element of the Fortran array whose descriptor is at `descriptor`, going by its declared type, where debug information
+    /// has that; 0 where it may be of a type that extends that one. `entry` is the descriptor's entry of the construct that the calling thread is in.
+    fn element_size(&self, descriptor: usize, entry: usize) -> Option<usize> {
+        let _ = (descriptor, entry);
+        None
+    }
+
+    /// `range` of entry `entry` was taken for elements of `element` bytes, but may as well be one component of more of them.
+    fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
+        let _ = (range, entry, element);
     }
 
     /// A region got a pointer that no clause maps, as entry number `entry` of its construct; `block` was mapped for it.

@@ -3,6 +3,7 @@
 //! Time is the device's own count of operations put into its queues (OpenACC 3.3, 2.16).
 
 use accord_types::QueueId;
+use smallvec::SmallVec;
 
 /// A moment: everything put into a queue up to this count.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -79,8 +80,18 @@ struct Queue {
     shared: bool,
 }
 
+/// What was left behind in the synchronous queue, and when that was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Due {
+    left: Moment,
+    now: Moment,
+}
+
 /// So many other queues that a queue has waited for are remembered. Of more it is not known: it may wait once more.
 const FOLLOWS_MAX: usize = 64;
+
+/// Some queues: few enough as a rule to need nothing from the heap.
+pub(crate) type QueueList = SmallVec<[QueueId; 8]>;
 
 /// What comes before the rest of a queue.
 #[derive(Clone, Copy)]
@@ -109,25 +120,33 @@ impl Queues {
         }
     }
 
-    /// `queue` was made to wait for what is in `other`; `left_behind` as for [`Queues::filled`].
-    pub(crate) fn waits(&mut self, queue: QueueId, other: QueueId, left_behind: bool) {
-        let until = self.now;
+    /// `queue` was made to wait for what was in `other` at the moment `until`; `left_behind` as for [`Queues::filled`].
+    pub(crate) fn waits(&mut self, queue: QueueId, other: QueueId, until: Moment, left_behind: bool) {
         self.filled(queue, left_behind);
         self.follow(queue, other, until, self.now);
     }
 
-    /// `queue` has joined the synchronous one, before what it is given next.
-    pub(crate) fn joined(&mut self, queue: QueueId) {
-        self.follow(queue, QueueId::SYNC, self.now, Moment(self.now.0 + 1));
+    /// `queue` was made to wait for the synchronous one, before what it is given next: that had all of `due` then.
+    pub(crate) fn joined(&mut self, queue: QueueId, due: Due) {
+        let joined = &mut self.queue(queue).joined;
+        *joined = due.left.max(*joined);
+        self.follow(queue, QueueId::SYNC, due.now, Moment(self.now.0 + 1));
     }
 
     fn follow(&mut self, queue: QueueId, other: QueueId, until: Moment, since: Moment) {
-        let inherited = self.find(other).map_or_else(|_| Vec::new(), |at| self.queues[at].follows.clone());
+        self.queue(queue);
+        let other_at = self.find(other).ok();
+        let inherited = other_at.map_or(0, |at| self.queues[at].follows.len());
         // What the synchronous queue does comes first anyway.
         let direct = (other != QueueId::SYNC).then_some(Follow { queue: other, until, since });
-        let follows = &mut self.queue(queue).follows;
-        for new in inherited.into_iter().chain(direct) {
+        for nth in 0..=inherited {
+            let new = match other_at {
+                Some(at) if nth < inherited => Some(self.queues[at].follows[nth]),
+                _ => direct,
+            };
+            let Some(new) = new else { continue };
             let new = Follow { since, ..new };
+            let follows = &mut self.queue(queue).follows;
             match follows.iter().position(|known| known.queue == new.queue) {
                 Some(at) if follows[at].until < new.until => follows[at] = new,
                 None if new.queue != queue && follows.len() < FOLLOWS_MAX => follows.push(new),
@@ -174,17 +193,14 @@ impl Queues {
         }
     }
 
-    /// Whether `queue` still has to be made to wait for the synchronous queue. If so, the caller does that
-    /// before it puts anything in, and the answer is no from now on.
-    pub(crate) fn joins(&mut self, queue: QueueId) -> bool {
+    /// What `queue` still has to come after of the synchronous queue. The caller makes it wait before it puts anything in, and
+    /// says so with [`Queues::joined`]; whoever asks before that does the same.
+    pub(crate) fn due(&mut self, queue: QueueId) -> Option<Due> {
         let left = self.left_behind;
         if queue == QueueId::SYNC || left.0 == 0 || self.queue(QueueId::SYNC).done >= left {
-            return false;
+            return None;
         }
-        let queue = self.queue(queue);
-        let due = queue.joined < left;
-        queue.joined = left;
-        due
+        (self.queue(queue).joined < left).then_some(Due { left, now: self.now })
     }
 
     /// Whether everything before `after` is known to be done.
@@ -310,21 +326,27 @@ mod tests {
     #[test]
     fn each_queue_joins_what_was_left_behind_once() {
         let mut queues = Queues::default();
-        assert!(!queues.joins(ONE));
+        assert_eq!(queues.due(ONE), None);
         queues.filled(QueueId::SYNC, true);
-        assert!(queues.joins(ONE));
-        assert!(!queues.joins(ONE));
-        assert!(queues.joins(TWO));
+        let due = queues.due(ONE).unwrap();
+        assert_eq!(queues.due(ONE), Some(due), "nobody has done it yet");
+        queues.filled(QueueId::SYNC, true);
+        queues.joined(ONE, due);
+        let rest = queues.due(ONE).unwrap();
+        queues.joined(ONE, rest);
+        queues.joined(ONE, due);
+        assert_eq!(queues.due(ONE), None);
+        assert!(queues.due(TWO).is_some());
         queues.filled(QueueId::SYNC, true);
         queues.done(&[QueueId::SYNC], queues.now());
-        assert!(!queues.joins(ONE), "the host has waited");
+        assert_eq!(queues.due(ONE), None, "the host has waited");
         // What the synchronous queue leaves behind comes first in every queue.
         queues.filled(QueueId::SYNC, true);
         let after = After { queue: None, moment: queues.now() };
         assert!(queues.clear(TWO, after) && !queues.passed(after));
         queues.filled(QueueId::SYNC, false);
         assert!(!queues.clear(TWO, after));
-        assert!(!queues.joins(QueueId::SYNC));
+        assert_eq!(queues.due(QueueId::SYNC), None);
     }
 
     #[test]
@@ -333,10 +355,10 @@ mod tests {
         let three = QueueId(3);
         queues.filled(ONE, false);
         let first = queues.now();
-        queues.waits(TWO, ONE, false);
+        queues.waits(TWO, ONE, queues.now(), false);
         queues.filled(ONE, false);
         let second = queues.now();
-        queues.waits(three, TWO, false);
+        queues.waits(three, TWO, queues.now(), false);
         assert!(queues.comes_after(three, ONE, first) && !queues.comes_after(three, ONE, second));
         assert!(queues.comes_after(ONE, ONE, second) && !queues.comes_after(ONE, TWO, first));
         let passed = |queues: &Queues, id| {
@@ -345,7 +367,7 @@ mod tests {
             passed
         };
         assert_eq!(passed(&queues, TWO), [(ONE, first)]);
-        queues.waits(TWO, ONE, false);
+        queues.waits(TWO, ONE, queues.now(), false);
         assert_eq!(passed(&queues, TWO), [(ONE, Moment(second.0 + 1))]);
         queues.passed_with(TWO, second, |_, _| panic!("that wait was put in later"));
         assert!(!queues.comes_after(three, ONE, second), "it has waited before");

@@ -3,13 +3,14 @@
 use crate::arrivals::Arrivals;
 use crate::construct::{Entering, Mode};
 use crate::device::Device;
-use crate::ports::{Cluster, HostMemory, Port};
+use crate::ports::{Cluster, DeviceClient, HostMemory};
 use crate::prof::{Observer, Watch};
+use crate::short_lock::{ShortGuard, ShortLock};
 use accord_types::{DeviceNum, DeviceType, GlobalSpec, QueueId, Rank};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicI32;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// What the program's surroundings set, read once by the shell.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +22,7 @@ pub struct Settings {
     /// `GOMP_OPENACC_DIM`: gangs, workers, vector length where neither clause nor compiler chose; 0 leaves it open.
     pub default_dims: [u32; 3],
     /// This program's place in its MPI job, if the first number that it names settles the order of device numbers; else the
-    /// order is that of the ports.
+    /// order is that of the clients.
     pub rank: Option<Rank>,
     /// `GOMP_DEBUG`.
     pub debug: bool,
@@ -54,7 +55,7 @@ pub struct Runtime {
     pub(crate) first: OnceLock<usize>,
     /// GCC's number of the type that some thread set last.
     pub(crate) last_type: AtomicI32,
-    globals: Mutex<Vec<(u64, Vec<Global>)>>,
+    globals: ShortLock<Vec<(u64, Vec<Global>)>>,
     watch: Arc<Watch>,
 }
 
@@ -63,13 +64,13 @@ impl Runtime {
     pub fn new(cluster: Box<dyn Cluster>, host: Box<dyn HostMemory>, settings: Settings) -> Self {
         let watch = Arc::new(Watch::default());
         let mut nums: HashMap<DeviceType, u32> = HashMap::new();
-        let arrivals = Arc::new(Arrivals::new(cluster.ports().len()));
-        let number = |(index, port): (usize, &Arc<dyn Port>)| {
-            let next = nums.entry(port.device_type()).or_default();
+        let arrivals = Arc::new(Arrivals::new(cluster.clients().len()));
+        let number = |(index, client): (usize, &Arc<dyn DeviceClient>)| {
+            let next = nums.entry(client.device_type()).or_default();
             *next += 1;
-            Device::new(port.clone(), index, DeviceNum(*next - 1), arrivals.clone(), watch.clone(), &settings)
+            Device::new(client.clone(), index, DeviceNum(*next - 1), arrivals.clone(), watch.clone(), &settings)
         };
-        let devices = cluster.ports().iter().enumerate().map(number).collect();
+        let devices = cluster.clients().iter().enumerate().map(number).collect();
         Self {
             cluster,
             host,
@@ -77,14 +78,14 @@ impl Runtime {
             devices,
             first: if settings.rank.is_some() { OnceLock::new() } else { OnceLock::from(0) },
             last_type: AtomicI32::new(DeviceType::Default as i32),
-            globals: Mutex::default(),
+            globals: ShortLock::default(),
             watch,
         }
     }
 
     /// All devices in the order of their numbers.
-    pub fn ports(&self) -> impl Iterator<Item = &dyn Port> {
-        self.in_order().map(|device| &*device.port)
+    pub fn clients(&self) -> impl Iterator<Item = &dyn DeviceClient> {
+        self.in_order().map(|device| device.shown_client())
     }
 
     /// Tells `observer` from now on what happens on devices. There is one; the first stays.
@@ -108,24 +109,28 @@ impl Runtime {
     /// `id` names the object until [`Runtime::unregister_globals`] (the address of its host table).
     pub fn register_globals(&self, id: u64, globals: Vec<Global>) {
         let mut all = self.globals();
-        for device in self.devices.iter().filter(|device| device.is_started()) {
-            device.add_globals(&globals);
-        }
+        let started = self.devices.iter().filter(|device| device.is_started());
+        let left: Vec<_> = started.map(|device| (device, device.add_globals(&globals))).collect();
         all.push((id, globals));
+        drop(all);
+        left.iter().for_each(|(device, locked)| device.unlock(locked));
     }
 
     /// The object `id` was unloaded; `functions` is the address range of its regions.
     pub fn unregister_globals(&self, id: u64, functions: Range<u64>) {
+        let mut left = Vec::new();
         let mut all = self.globals();
         while let Some(at) = all.iter().position(|(other, _)| *other == id) {
             let (_, globals) = all.swap_remove(at);
             for device in self.devices.iter().filter(|device| device.is_started()) {
-                device.remove_globals(&globals);
+                left.push((device, device.remove_globals(&globals)));
             }
         }
+        drop(all);
+        left.iter().for_each(|(device, locked)| device.unlock(locked));
         if !functions.is_empty() {
             for device in self.devices.iter().filter(|device| device.is_started()) {
-                device.port.forget_functions(functions.clone());
+                device.client().forget_functions(functions.clone());
             }
         }
     }
@@ -133,10 +138,10 @@ impl Runtime {
     /// Makes the variables of all loaded objects present on a device that starts.
     pub(crate) fn publish(&self, device: &Device) {
         let all = self.globals();
-        for (_, globals) in all.iter() {
-            device.add_globals(globals);
-        }
+        let left: Vec<_> = all.iter().flat_map(|(_, globals)| device.add_globals(globals)).collect();
         device.set_started();
+        drop(all);
+        device.unlock(&left);
     }
 
     /// A construct on one of the devices.
@@ -144,7 +149,7 @@ impl Runtime {
         Entering { device, all: &self.devices, host: &*self.host, queue, mode }
     }
 
-    fn globals(&self) -> MutexGuard<'_, Vec<(u64, Vec<Global>)>> {
-        self.globals.lock().unwrap_or_else(PoisonError::into_inner)
+    fn globals(&self) -> ShortGuard<'_, Vec<(u64, Vec<Global>)>> {
+        self.globals.lock()
     }
 }

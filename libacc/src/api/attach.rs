@@ -1,7 +1,7 @@
 //! Pointers on the device (OpenACC 3.3, 3.2.29). `pointer` is the address of the pointer variable.
 
 use super::SYNC;
-use crate::door::routine;
+use crate::abi_boundary::routine;
 
 routine! {
     /// Makes the pointer's device copy point to the device.

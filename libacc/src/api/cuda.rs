@@ -1,6 +1,6 @@
 //! CUDA's own objects (OpenACC 3.3, A.2.1), for programs that also call CUDA or its libraries.
 
-use crate::door::routine;
+use crate::abi_boundary::routine;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 

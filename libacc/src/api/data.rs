@@ -1,7 +1,7 @@
 //! Data by address (OpenACC 3.3, 3.2.18 to 3.2.20).
 
 use super::SYNC;
-use crate::door::routine;
+use crate::abi_boundary::routine;
 
 routine! {
     /// Present or copied in; the device address (3.2.18).

@@ -1,7 +1,7 @@
 //! Choosing a device (OpenACC 3.3, 3.2.1 to 3.2.5, 3.2.15).
 
 use super::device_type;
-use crate::door::{enter_without_runtime, routine};
+use crate::abi_boundary::{enter_without_runtime, routine};
 use crate::settings;
 use accord_types::DeviceType;
 
@@ -33,7 +33,7 @@ pub(crate) extern "C" fn acc_on_device(kind: i32) -> i32 {
     if settings::is_worker() {
         return i32::from(on_worker(kind));
     }
-    crate::door::enter("acc_on_device", |runtime, local| match DeviceType::from_raw(kind) {
+    crate::abi_boundary::enter("acc_on_device", |runtime, local| match DeviceType::from_raw(kind) {
         Some(kind) => Ok(i32::from(runtime.on_device(local, kind)?)),
         None => Ok(0),
     })

@@ -1,7 +1,7 @@
 //! Queues of a device that is named by its number, and waiting for any of several queues (OpenACC 3.3, 3.2.9 to 3.2.12).
 
 use super::SYNC;
-use crate::door::{enter, routine};
+use crate::abi_boundary::{enter, routine};
 use crate::prof::{self, Construct};
 use accord_runtime::AnyDone;
 use accord_types::Result;

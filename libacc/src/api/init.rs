@@ -1,7 +1,7 @@
 //! Starting and ending the use of devices (OpenACC 3.3, 3.2.7, 3.2.8).
 
 use super::device_type;
-use crate::door::routine;
+use crate::abi_boundary::routine;
 use crate::prof;
 
 routine! {

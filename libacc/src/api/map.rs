@@ -1,6 +1,6 @@
 //! The present table by hand (OpenACC 3.3, 3.2.21 to 3.2.25).
 
-use crate::door::routine;
+use crate::abi_boundary::routine;
 
 routine! {
     /// Makes host data present at a device address (3.2.21).

@@ -1,7 +1,7 @@
 //! Device memory and copies by device address (OpenACC 3.3, 3.2.16, 3.2.17, 3.2.26 to 3.2.28 and 3.2.30).
 
 use super::SYNC;
-use crate::door::routine;
+use crate::abi_boundary::routine;
 use crate::{report, settings};
 use accord_types::{ErrorCode, Result};
 

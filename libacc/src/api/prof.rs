@@ -1,6 +1,6 @@
-//! The profiling interface's routines (OpenACC 3.3, 5.3).
+//! The profiling interface's routines (OpenACC 3.3, 5.3 and 5.4).
 
-use crate::door::enter_without_runtime;
+use crate::abi_boundary::enter_without_runtime;
 use crate::prof::{self, Kind};
 use std::ffi::{CStr, c_char, c_void};
 
@@ -9,7 +9,7 @@ pub(crate) type Register = extern "C" fn(i32, usize, i32);
 /// `acc_prof_lookup`.
 pub(crate) type Lookup = extern "C" fn(*const c_char) -> *mut c_void;
 
-/// Adds or enables a callback.
+/// Adds or enables a callback (5.4).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_prof_register(event: i32, callback: usize, kind: i32) {
     enter_without_runtime("acc_prof_register", || {
@@ -22,7 +22,7 @@ pub(crate) extern "C" fn acc_prof_register(event: i32, callback: usize, kind: i3
     });
 }
 
-/// Removes or disables a callback.
+/// Removes or disables a callback (5.4).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_prof_unregister(event: i32, callback: usize, kind: i32) {
     enter_without_runtime("acc_prof_unregister", || {
@@ -47,7 +47,7 @@ extern "C" fn acc_callback_unregister(event: i32, callback: usize, kind: i32) {
     acc_prof_unregister(event, callback, kind);
 }
 
-/// Finds an inquiry function by its name; null for any other. The specification defines none, Accord has
+/// Finds an inquiry function by its name (5.3.1); null for any other. The specification defines none, Accord has
 /// [`accord_prof_place`].
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn acc_prof_lookup(name: *const c_char) -> *mut c_void {
@@ -63,6 +63,6 @@ pub(crate) extern "C" fn accord_prof_place() -> *const prof::Place {
     prof::here()
 }
 
-/// A tool's entry; this one is for programs without a tool.
+/// A tool's entry (5.3.1); this one is for programs without a tool.
 #[unsafe(no_mangle)]
 extern "C" fn acc_register_library(_register: Register, _unregister: Register, _lookup: Lookup) {}

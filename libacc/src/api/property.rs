@@ -1,6 +1,6 @@
 //! What a device is (OpenACC 3.3, 3.2.6).
 
-use crate::door::{enter, routine};
+use crate::abi_boundary::{enter, routine};
 use accord_types::{DeviceType, Result};
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};

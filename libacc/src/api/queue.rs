@@ -1,6 +1,6 @@
 //! Queues (OpenACC 3.3, 3.2.9 to 3.2.14) and their names of OpenACC 1.0.
 
-use crate::door::routine;
+use crate::abi_boundary::routine;
 
 routine! {
     /// Whether a queue is done (3.2.9).

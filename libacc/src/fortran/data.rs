@@ -2,8 +2,8 @@
 
 use super::descriptor::Descriptor;
 use super::length;
+use crate::abi_boundary::enter;
 use crate::api::SYNC;
-use crate::door::enter;
 
 /// Synchronous forms. The body gets the host address and the length in bytes.
 macro_rules! three_forms {

@@ -1,7 +1,7 @@
 //! `GOACC_data_start` and `GOACC_data_end`: `data` and `host_data` (OpenACC 3.3, 2.6.5, 2.8).
 
 use super::entries;
-use crate::{door, prof};
+use crate::{abi_boundary, prof};
 
 /// A region starts. Device addresses for `use_device` come back in `hosts`.
 ///
@@ -9,7 +9,7 @@ use crate::{door, prof};
 /// The arrays must be as GCC passes them: `n` elements each.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn GOACC_data_start(dev: i32, n: usize, hosts: *mut usize, sizes: *const usize, kinds: *const u16) {
-    door::enter("data", |runtime, local| {
+    abi_boundary::enter("data", |runtime, local| {
         // SAFETY: the caller's promise.
         let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
         prof::data_start(&mut entries, runtime, local, |entries, local| runtime.data_start(local, dev, entries))
@@ -19,5 +19,7 @@ unsafe extern "C" fn GOACC_data_start(dev: i32, n: usize, hosts: *mut usize, siz
 /// The thread's innermost region ends.
 #[unsafe(no_mangle)]
 extern "C" fn GOACC_data_end() {
-    door::enter("end of data", |runtime, local| prof::data_end(runtime, local, |local| runtime.data_end(local)));
+    abi_boundary::enter("end of data", |runtime, local| {
+        prof::data_end(runtime, local, |local| runtime.data_end(local))
+    });
 }

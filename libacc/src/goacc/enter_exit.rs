@@ -1,8 +1,8 @@
-//! `GOACC_enter_data`, `GOACC_exit_data` and the older `GOACC_enter_exit_data`
-//! (OpenACC 3.3, 2.6.6), and `GOACC_update` (2.14.4): all have the same arguments.
+//! `GOACC_enter_data`, `GOACC_exit_data` and the older `GOACC_enter_exit_data`: `enter data` and `exit data`
+//! (OpenACC 3.3, 2.6.6); and `GOACC_update` (2.14.4): all have the same arguments.
 
 use super::{dropped, entries, list};
-use crate::door;
+use crate::abi_boundary;
 use crate::prof::{self, Construct, Pair};
 use accord_runtime::{Entries, LocalThread, Runtime};
 use accord_types::Result;
@@ -24,7 +24,7 @@ struct Arguments {
 
 impl Arguments {
     fn apply(self, call: &'static str, pair: Pair, construct: Construct, rule: Rule) {
-        door::enter(call, |runtime, local| {
+        abi_boundary::enter(call, |runtime, local| {
             // SAFETY: GCC passes n elements of each array, and the shim a list of that length.
             let (mut entries, waits) =
                 unsafe { (entries(self.n, self.hosts, self.sizes, self.kinds), list(self.wait_count, self.waits)) };

@@ -2,7 +2,7 @@
 //!
 //! They come from constructors and destructors: nothing is initialised or started here.
 
-use crate::door;
+use crate::abi_boundary;
 use crate::images::{self, Image};
 use crate::loader;
 use std::ffi::{CStr, c_void};
@@ -13,7 +13,7 @@ type WithoutVersion = unsafe extern "C" fn(*const c_void, i32, *const c_void);
 /// GCC 6 and later.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_offload_register_ver(version: u32, table: *const c_void, target: i32, data: *const c_void) {
-    door::enter_without_runtime("GOMP_offload_register_ver", || {
+    abi_boundary::enter_without_runtime("GOMP_offload_register_ver", || {
         images::register(image(version, table, target, data));
         forward_with_version(c"GOMP_offload_register_ver", version, table, target, data);
         Ok(())
@@ -23,7 +23,7 @@ extern "C" fn GOMP_offload_register_ver(version: u32, table: *const c_void, targ
 /// GCC 6 and later.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_offload_unregister_ver(version: u32, table: *const c_void, target: i32, data: *const c_void) {
-    door::enter_without_runtime("GOMP_offload_unregister_ver", || {
+    abi_boundary::enter_without_runtime("GOMP_offload_unregister_ver", || {
         images::unregister(image(version, table, target, data));
         forward_with_version(c"GOMP_offload_unregister_ver", version, table, target, data);
         Ok(())
@@ -33,7 +33,7 @@ extern "C" fn GOMP_offload_unregister_ver(version: u32, table: *const c_void, ta
 /// GCC 5.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_offload_register(table: *const c_void, target: i32, data: *const c_void) {
-    door::enter_without_runtime("GOMP_offload_register", || {
+    abi_boundary::enter_without_runtime("GOMP_offload_register", || {
         images::register(image(0, table, target, data));
         forward_without_version(c"GOMP_offload_register", table, target, data);
         Ok(())
@@ -43,7 +43,7 @@ extern "C" fn GOMP_offload_register(table: *const c_void, target: i32, data: *co
 /// GCC 5.
 #[unsafe(no_mangle)]
 extern "C" fn GOMP_offload_unregister(table: *const c_void, target: i32, data: *const c_void) {
-    door::enter_without_runtime("GOMP_offload_unregister", || {
+    abi_boundary::enter_without_runtime("GOMP_offload_unregister", || {
         images::unregister(image(0, table, target, data));
         forward_without_version(c"GOMP_offload_unregister", table, target, data);
         Ok(())

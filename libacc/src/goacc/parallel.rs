@@ -3,7 +3,7 @@
 use super::{entries, list};
 use crate::api::SYNC;
 use crate::prof::{self, Construct};
-use crate::{door, process, settings, thread};
+use crate::{abi_boundary, process, settings, thread};
 use accord_runtime::{Placement, on_host};
 
 /// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it
@@ -21,7 +21,7 @@ pub(super) extern "C" fn parallel(
     if process::is_closed() || settings::is_without_devices() {
         return 1;
     }
-    door::enter("parallel", |runtime, local| {
+    abi_boundary::enter("parallel", |runtime, local| {
         // SAFETY: GCC passes n elements of each array; the shim has gathered the tags.
         let (mut entries, tags) = unsafe { (entries(n, hosts, sizes, kinds), list(tag_count, tags)) };
         let open = prof::active().then(|| {
@@ -69,7 +69,7 @@ fn async_of(tags: &[u32]) -> i32 {
 
 /// Called by the shim when a region that ran on the host has returned or thrown.
 pub(super) extern "C" fn end_host_region() {
-    door::enter_without_runtime("parallel", || {
+    abi_boundary::enter_without_runtime("parallel", || {
         let open = thread::end_host_region();
         thread::with_local(accord_runtime::LocalThread::end_host_region);
         if let Some(open) = open {

@@ -1,9 +1,11 @@
 //! `malloc` and its kin, as the program finds them: each is a jump to what is in its slot. That is at first [`resolve`], then the
-//! next library's function; with the setting, one that also notes the block.
+//! next library's function; with the setting, one that also notes the block. Once devices are in use `free` and `realloc`
+//! report blocks whose memory may be gone with them.
 
-use super::HEAP;
+use super::{HEAP, HEAP_START};
+use accord_client::pages;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 type Pointer = *mut c_void;
 
@@ -106,6 +108,81 @@ family! {
         (to: *mut Pointer, align: usize, size: usize) -> c_int;
 }
 
+/// Whether the program's calls of `free` and `realloc` come here.
+pub(super) fn are_in_front() -> bool {
+    crate::mappings::in_front("free\0") == free as *const ()
+        && crate::mappings::in_front("realloc\0") == realloc as *const ()
+}
+
+/// Whether the C library's own allocator is behind these, which unmaps large blocks without being seen.
+pub(super) fn is_c_librarys() -> bool {
+    next::resolve();
+    let object = |function: *const ()| {
+        // SAFETY: all-zero is a valid record.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: the record is valid; the address need not be.
+        (unsafe { libc::dladdr(function.cast(), &raw mut info) } != 0).then_some(info.dli_fbase)
+    };
+    // Nobody puts a function of this name in front of the C library's.
+    object(next::FREE.load(Ordering::Relaxed)) == object(libc::qsort as *const ())
+}
+
+/// From here on it is reported when large blocks end.
+pub(super) fn watch_blocks() {
+    WATCHED.store(true, Ordering::Relaxed);
+    for (slot, plain, watching) in [
+        (&next::EXPORTS.free, &next::FREE, watching::free as *mut ()),
+        (&next::EXPORTS.realloc, &next::REALLOC, watching::realloc as *mut ()),
+    ] {
+        // What notes blocks reports too.
+        let plain = plain.load(Ordering::Relaxed);
+        let _ = slot.compare_exchange(plain, watching, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// The same, with a report of memory that may be gone.
+mod watching {
+    use super::next::*;
+    use super::*;
+
+    /// Smallest block that is looked after. The C library maps blocks from 128 KiB on by themselves, unless told otherwise.
+    const LARGE: usize = 32 << 10;
+
+    /// Whether a block that ends may take its pages along. A block that was mapped by itself begins on a page, behind two words or at
+    /// its alignment. Blocks of the heap only move its end, which is looked at whenever it matters.
+    fn takes_pages(block: Pointer) -> bool {
+        let at = block.addr();
+        let in_page = at & 0xfff;
+        if in_page & in_page.wrapping_sub(1) != 0 || block.is_null() || !WATCHED.load(Ordering::Relaxed) {
+            return false;
+        }
+        // SAFETY: a block of the C library; and the break is only asked for.
+        let (large, end) = unsafe { (libc::malloc_usable_size(block) >= LARGE, libc::sbrk(0).addr()) };
+        large && !(HEAP_START.load(Ordering::Relaxed)..end).contains(&at)
+    }
+
+    pub(super) unsafe extern "C" fn free(block: Pointer) {
+        let gone = takes_pages(block);
+        // SAFETY: the program's own call.
+        unsafe { next_free(block) };
+        if gone {
+            pages::forget();
+        }
+    }
+
+    pub(super) unsafe extern "C" fn realloc(block: Pointer, size: usize) -> Pointer {
+        let gone = takes_pages(block);
+        // SAFETY: the program's own call.
+        let block = unsafe { next_realloc(block, size) };
+        if gone {
+            pages::forget();
+        }
+        block
+    }
+}
+
 /// The same, with a note of the block.
 mod noting {
     use super::next::*;
@@ -130,7 +207,7 @@ mod noting {
         // First: another thread may get the old block before this one comes back.
         let was = HEAP.note(|blocks| blocks.remove(old as usize)).flatten();
         // SAFETY: the program's own call.
-        let block = unsafe { next_realloc(old, size) };
+        let block = unsafe { watching::realloc(old, size) };
         match was {
             Some(was) if block.is_null() && size > 0 => {
                 made(old, was);
@@ -147,7 +224,7 @@ mod noting {
             HEAP.note(|blocks| blocks.remove(old as usize));
         }
         // SAFETY: the program's own call.
-        unsafe { next_free(old) };
+        unsafe { watching::free(old) };
     }
 
     pub(super) unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> Pointer {

@@ -56,12 +56,29 @@ pub(crate) fn block_of(address: usize) -> Option<HostRange> {
     HEAP.note(|blocks| blocks.holding(address)).flatten()
 }
 
+/// Where the program break was at the start: what the C library takes by moving it lies above.
+static HEAP_START: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// From here on it is reported when blocks end whose pages may go with them. False if that can't be seen.
+pub(crate) fn watch() -> bool {
+    if !exports::are_in_front() {
+        return false;
+    }
+    // Other allocators give memory back by functions that are seen.
+    if exports::is_c_librarys() {
+        exports::watch_blocks();
+    }
+    true
+}
+
 /// Blocks are noted from here on if the setting says so. Runs before the program's own constructors.
 #[used]
 #[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 static AT_START: extern "C" fn() = at_start;
 
 extern "C" fn at_start() {
+    // SAFETY: moves nothing.
+    HEAP_START.store(unsafe { libc::sbrk(0) }.addr(), Ordering::Relaxed);
     if settings::maps_unmapped() && !settings::is_without_devices() {
         // SAFETY: the handlers stay loaded: this library is never unloaded (build.rs).
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };

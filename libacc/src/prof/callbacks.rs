@@ -1,4 +1,4 @@
-//! Who listens to what (OpenACC 3.3, 5.3 and 5.4).
+//! Who listens to what (OpenACC 3.3, 5.4).
 
 use super::info::{Event, Records, is_data};
 use super::{place, times};
@@ -160,7 +160,7 @@ fn index(event: i32) -> Option<usize> {
 }
 
 /// Calls an event's callbacks, outside of the lock: they may register and remove others, which counts at
-/// once (5.4.3). End events call theirs in reverse, so that one that is added meanwhile is not among them.
+/// once (5.5.1). End events call theirs in reverse, so that one that is added meanwhile is not among them.
 pub(super) fn call(event: Event, records: &mut Records) {
     records.point();
     let Records { prof, event: info, api, place } = records;

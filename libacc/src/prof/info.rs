@@ -42,7 +42,7 @@ impl Event {
     /// One more than the highest event number.
     pub(crate) const COUNT: i32 = 26;
 
-    /// Events that end something call their callbacks in reverse (5.3).
+    /// Events that end something call their callbacks in reverse (5.4).
     pub(super) fn is_end(self) -> bool {
         matches!(
             self,
@@ -276,7 +276,7 @@ impl Records {
     }
 
     fn with_handles(mut self, handles: Option<Handles>) -> Self {
-        if self.place.is_gpu() {
+        if self.place.has_driver() {
             self.api.device_api = ApiInfo::CUDA;
         }
         if let Some(handles) = handles {

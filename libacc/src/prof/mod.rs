@@ -22,7 +22,7 @@ pub(crate) use library::{load_libraries, load_program_libraries};
 pub(crate) use place::{Place, here};
 pub(crate) use regions::{data_end, data_start, declare};
 
-use accord_runtime::ports::{HostMemory, Port};
+use accord_runtime::ports::{DeviceClient, HostMemory};
 use accord_runtime::prof::Subject;
 use accord_runtime::{LocalThread, Runtime};
 use accord_types::{DeviceNum, DeviceType, QueueId, Result};
@@ -53,19 +53,19 @@ thread_local! {
 /// Where names of regions come from.
 static HOST: OnceLock<Box<dyn HostMemory>> = OnceLock::new();
 
-/// Lets tools see what happens on the devices of `runtime`, which are behind `ports`.
+/// Lets tools see what happens on the devices of `runtime`, which are behind `clients`.
 ///
 /// # Errors
 /// `acc_error_invalid_argument` for settings without a meaning.
-pub(crate) fn watch(runtime: &Runtime, ports: &[Arc<dyn Port>], host: Box<dyn HostMemory>) -> Result<()> {
+pub(crate) fn watch(runtime: &Runtime, clients: &[Arc<dyn DeviceClient>], host: Box<dyn HostMemory>) -> Result<()> {
     // A forked child finds the same regions where its parent did.
     let _ = HOST.set(host);
-    place::set_devices(ports);
+    place::set_devices(clients);
     runtime.observe(Box::new(device_events::Tools));
     if crate::settings::is_without_devices() {
         return Ok(());
     }
-    times::start(ports);
+    times::start(clients);
     static ONCE: std::sync::Once = std::sync::Once::new();
     let mut started = Ok(());
     ONCE.call_once(|| started = notify::start());

@@ -1,6 +1,6 @@
 //! Where an event happens, beyond what the specification's records have room for: `accord_prof_place`.
 
-use accord_runtime::ports::Port;
+use accord_runtime::ports::DeviceClient;
 use accord_types::DeviceKind;
 use std::cell::Cell;
 use std::ffi::{CString, c_char};
@@ -49,15 +49,15 @@ thread_local! {
 }
 
 /// From now on devices are these, by their index.
-pub(super) fn set_devices(ports: &[Arc<dyn Port>]) {
-    let known: Vec<Known> = ports
+pub(super) fn set_devices(clients: &[Arc<dyn DeviceClient>]) {
+    let known: Vec<Known> = clients
         .iter()
-        .map(|port| {
-            let info = port.info();
+        .map(|client| {
+            let info = client.info();
             let text = |text: &str| CString::new(text).unwrap_or_default();
             Known {
                 ordinal: i32::try_from(info.id.ordinal).unwrap_or(i32::MAX),
-                remote: port.is_remote(),
+                remote: client.is_remote(),
                 kind: info.kind,
                 node: text(&info.node_name),
                 name: text(&info.name),
@@ -90,9 +90,11 @@ impl Place {
         known.and_then(|known| known.node.to_str().ok()).unwrap_or_default()
     }
 
-    /// Whether the device is a GPU.
-    pub(super) fn is_gpu(&self) -> bool {
-        usize::try_from(self.device).ok().and_then(known).is_some_and(|known| known.kind == DeviceKind::Cuda)
+    /// Whether a driver of its own is behind the device, here or elsewhere.
+    pub(super) fn has_driver(&self) -> bool {
+        usize::try_from(self.device).ok().and_then(known).is_some_and(|known| {
+            accord_device::registry::capabilities(known.kind).is_some_and(|able| able.native_handles)
+        })
     }
 }
 

@@ -7,8 +7,8 @@ use super::info::{Construct, Event};
 use super::told::Told;
 use crate::raw_lock::Locked;
 use crate::{report, settings};
-use accord_runtime::ports::Port;
-use accord_telemetry::times::{Copies, DeviceTimes, Launches, PlaceTimes, Tally, Times};
+use accord_runtime::ports::DeviceClient;
+use accord_telemetry::times::{Copies, DeviceTimes, Launches, NodeTimes, PlaceTimes, Tally, Times};
 use accord_telemetry::trace_path;
 use accord_types::settings as names;
 use accord_types::{DeviceId, Span, SpanKind, SpanSink};
@@ -56,6 +56,7 @@ struct Tool {
     start: Instant,
     spans: Arc<Spans>,
     devices: OnceLock<Vec<(DeviceId, DeviceTimes)>>,
+    clients: OnceLock<Vec<Arc<dyn DeviceClient>>>,
     /// The process that this is about: a forked child that has no devices of its own says nothing.
     process: u32,
 }
@@ -74,6 +75,7 @@ pub(crate) fn sink() -> Option<Arc<dyn SpanSink>> {
         start: Instant::now(),
         spans: Arc::default(),
         devices: OnceLock::new(),
+        clients: OnceLock::new(),
         process: std::process::id(),
     };
     let tool = TOOL.get_or_init(new);
@@ -85,15 +87,16 @@ pub(super) fn is_own(callback: usize) -> bool {
     callback == on_event as *const () as usize
 }
 
-/// From now on events are added up; the session's devices are behind `ports`.
-pub(super) fn start(ports: &[Arc<dyn Port>]) {
+/// From now on events are added up; the session's devices are behind `clients`.
+pub(super) fn start(clients: &[Arc<dyn DeviceClient>]) {
     let Some(tool) = TOOL.get() else { return };
-    let device = |(num, port): (u32, &Arc<dyn Port>)| {
-        let info = port.info();
+    let device = |(num, client): (u32, &Arc<dyn DeviceClient>)| {
+        let info = client.info();
         let (node, name) = (info.node_name.clone(), info.name.clone());
-        (info.id, DeviceTimes { num, node, name, remote: port.is_remote(), ..DeviceTimes::default() })
+        (info.id, DeviceTimes { num, node, name, remote: client.is_remote(), ..DeviceTimes::default() })
     };
-    if tool.devices.set((0..).zip(ports).map(device).collect()).is_ok() {
+    let _ = tool.clients.set(clients.to_vec());
+    if tool.devices.set((0..).zip(clients).map(device).collect()).is_ok() {
         for event in EVENTS {
             callbacks::register(event as i32, on_event as *const () as usize, Kind::Register);
         }
@@ -270,10 +273,24 @@ fn gather(tool: &Tool) -> Times {
     for place in &mut places {
         place.device = place.device.and_then(|device| used.iter().position(|at| *at == device));
     }
+    let nodes = nodes(tool, &used);
     let devices = used.iter().map(|at| devices[*at].1.clone()).collect();
     let rank = settings::rank().map(|rank| rank.rank);
     let program = std::env::args().next().unwrap_or_default();
-    Times { program, rank, wall_ns: now(tool), devices, places }
+    Times { program, rank, wall_ns: now(tool), devices, nodes, places }
+}
+
+/// What went between this process and each other node of the devices that were used.
+fn nodes(tool: &Tool, used: &[usize]) -> Vec<NodeTimes> {
+    let mut nodes = BTreeMap::new();
+    for client in used.iter().filter_map(|at| tool.clients.get()?.get(*at)) {
+        let Some(wire) = client.wire() else { continue };
+        let (node, sent, received) = (client.info().node_name.clone(), wire.sent, wire.received);
+        let times = NodeTimes { node, sent: (sent, wire.sent_ns), received: (received, wire.received_ns) };
+        // Devices of one node share its connection.
+        nodes.insert(times.node.clone(), times);
+    }
+    nodes.into_values().collect()
 }
 
 fn has_worked(device: &DeviceTimes) -> bool {

@@ -5,6 +5,7 @@
 //! * [`call`] is the same for who asks often, as profiling tools do.
 //! * [`place`] is the file, line and function of a code address: of [`caller`], or of a region's host function.
 //! * [`variable`] is the name of the variable that holds host memory or points to it.
+//! * [`elements`] is what the elements of a Fortran array are by its declaration.
 //! * [`explain`] adds both to an error.
 //!
 //! Nothing is read before the first question. A file is read once (some milliseconds, seconds for
@@ -12,19 +13,23 @@
 //! Variables are looked for anew each time, as pointers change: up to some hundred milliseconds in a large program.
 //! None of it runs where nobody asks: an ordinary call pays nothing.
 
+mod apart;
+mod elements;
 mod message;
 mod stack;
 mod trail;
 
 pub(crate) use accord_debuginfo::{Place, Variable};
-pub(crate) use message::{apart, apart_for, explain, variable_at};
+pub(crate) use apart::{apart, apart_for};
+pub(crate) use elements::elements;
+pub(crate) use message::{explain, variable_at};
 pub(crate) use stack::caller;
 pub(crate) use stack::frames;
 pub(crate) use trail::code as call;
 
 use crate::loader::{self, LoadedObject};
 use crate::raw_lock::Locked;
-use accord_debuginfo::{Frame, ObjectInfo, ProcessMemory};
+use accord_debuginfo::{Elements, Frame, ObjectInfo, ProcessMemory};
 use accord_types::HostRange;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -41,21 +46,17 @@ struct Known {
     objects: Option<Objects>,
     /// By code address, for as long as no object was unloaded.
     places: Option<HashMap<usize, Option<Arc<Place>>>>,
+    /// By the call and the entry of its construct, which stand for a variable of the source; as long.
+    elements: Option<HashMap<(usize, usize), Option<Elements>>>,
     unloaded: u64,
 }
 
-static KNOWN: Locked<Known> = Locked::new(Known { objects: None, places: None, unloaded: 0 });
+static KNOWN: Locked<Known> = Locked::new(Known { objects: None, places: None, elements: None, unloaded: 0 });
 
 /// File, line and function of the instruction at `address`. For a call pass what [`caller`] gives, which lies inside of
 /// the call; for a region its host function's address. None if neither debug information nor symbols know anything.
 pub(crate) fn place(address: usize) -> Option<Arc<Place>> {
-    let (_, unloaded) = loader::changes();
-    let kept = KNOWN.with(|known| {
-        if known.unloaded != unloaded {
-            (known.unloaded, known.places) = (unloaded, None);
-        }
-        known.places.get_or_insert_default().get(&address).cloned()
-    });
+    let kept = with_known(|known| known.places.get_or_insert_default().get(&address).cloned());
     if let Some(place) = kept {
         return place;
     }
@@ -68,6 +69,17 @@ pub(crate) fn place(address: usize) -> Option<Arc<Place>> {
         }
     });
     place
+}
+
+/// What is kept, less what an object that was unloaded has left.
+fn with_known<T>(act: impl FnOnce(&mut Known) -> T) -> T {
+    let (_, unloaded) = loader::changes();
+    KNOWN.with(|known| {
+        if known.unloaded != unloaded {
+            (known.unloaded, known.places, known.elements) = (unloaded, None, None);
+        }
+        act(known)
+    })
 }
 
 /// The variable that host memory belongs to: a static one, one of the calling functions' locals or parameters, or

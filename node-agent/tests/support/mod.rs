@@ -3,7 +3,8 @@
 use accord_coordinator::Background;
 use accord_fabric::Key;
 use accord_fabric::door::{self, DoorConnection};
-use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Lane};
+use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::transport::{PeerAddress, SharedLane};
 use accord_proto::auth::Token;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::{VERSION, v1};
@@ -11,7 +12,6 @@ use accord_types::{Lease, OrderPolicy, Result, SessionId, SessionRequest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -108,23 +108,23 @@ impl Cluster {
             kind: None,
             order: OrderPolicy::Local,
         };
-        door::open(&self.coordinator.address().to_string(), &self.key, SOON, &request).unwrap()
+        door::open(&PeerAddress::new(self.coordinator.address().to_string()), &self.key, SOON, &request).unwrap()
     }
 
     /// A command lane to the agent of the lease's first device.
-    pub(crate) fn command_lane(&self, lease: &Lease) -> Result<TcpStream> {
-        self.lane(lease.devices[0].address.parse().unwrap(), Lane::Command, lease.session)
+    pub(crate) fn command_lane(&self, lease: &Lease) -> Result<SharedLane> {
+        self.lane(&PeerAddress::new(&*lease.devices[0].address), Purpose::Command, lease.session)
     }
 
-    pub(crate) fn lane(&self, address: SocketAddr, lane: Lane, session: SessionId) -> Result<TcpStream> {
-        handshake::connect(address, &Hello::new(lane, session, 0, FROM_PROGRAM), &self.key, SOON)
+    pub(crate) fn lane(&self, address: &PeerAddress, purpose: Purpose, session: SessionId) -> Result<SharedLane> {
+        handshake::connect(address, &Hello::new(purpose, session, 0, FROM_PROGRAM), &self.key, SOON)
     }
 }
 
 /// A running agent. It is killed when dropped.
 pub(crate) struct Agent {
     pub(crate) child: Child,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: PeerAddress,
 }
 
 impl Agent {
@@ -132,8 +132,8 @@ impl Agent {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().rsplit(' ').next().unwrap().parse();
-        let address = address.unwrap_or_else(|_| panic!("{line:?}"));
+        let address = PeerAddress::new(line.trim().rsplit(' ').next().unwrap());
+        assert!(address.as_str().contains(':'), "{line:?}");
         Self { child, address }
     }
 

@@ -93,6 +93,9 @@ pub struct Rank {
     pub local_rank: u32,
     #[prost(uint32, tag = "4")]
     pub local_size: u32,
+    /// A hash of what the launcher calls the job; 0 if it is not told.
+    #[prost(uint64, tag = "5")]
+    pub job: u64,
 }
 /// One session as the agents know it: enough to rebuild a coordinator's memory.
 #[allow(clippy::all)]
@@ -1675,7 +1678,7 @@ pub struct ExecutorStart {
     pub node_name: ::prost::alloc::string::String,
     #[prost(uint64, tag = "3")]
     pub session: u64,
-    /// The node's devices by ordinal.
+    /// Those of the node's devices that the lease names, by ordinal.
     #[prost(message, repeated, tag = "4")]
     pub devices: ::prost::alloc::vec::Vec<Device>,
     /// The cluster's key.
@@ -1696,6 +1699,9 @@ pub struct ExecutorStart {
     /// Streams that the session may use on each device; 0: no quota.
     #[prost(uint32, tag = "10")]
     pub stream_quota: u32,
+    /// Bytes that the session may hold on each device; 0: no quota.
+    #[prost(uint64, tag = "11")]
+    pub memory_quota: u64,
 }
 /// What the process prints that an agent starts to look for GPUs.
 #[allow(clippy::all)]

@@ -119,6 +119,7 @@ calls! {
             20 if setting("FAKE_CUDA_PROHIBITED", NONE) == u64::from(device.unsigned_abs()) => 2, // compute mode
             103 => setting("FAKE_CUDA_IPC", 1) as c_int, // descriptors of memory
             13 => 1_000_000,  // clock, kHz
+            88 => setting("FAKE_CUDA_PAGEABLE", 0) as c_int, // kernels reach all memory of the process
             _ => 0,
         };
         Ok(())

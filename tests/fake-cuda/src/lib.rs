@@ -6,7 +6,7 @@
 //! say what there is; `CUDA_VISIBLE_DEVICES` counts, by number. With `FAKE_CUDA_IPC=0` devices can't give memory to other
 //! processes, with `FAKE_CUDA_IMPORT=0` theirs can't be taken.
 //! Devices of one `FAKE_CUDA_UUID_SEED` (default 0) and number have the same UUID in all processes. `FAKE_CUDA_PROHIBITED` is the
-//! number of one that nobody may use. `FAKE_CUDA_INIT` is the error with which the driver starts, or `crash`.
+//! number of one that nobody may use. With `FAKE_CUDA_PAGEABLE=1` devices say that they reach all memory of the process. `FAKE_CUDA_INIT` is the error with which the driver starts, or `crash`.
 
 mod calls;
 mod control;

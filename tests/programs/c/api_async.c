@@ -1,4 +1,4 @@
-// Queue routines: test, wait, wait_async and the 1.0 names (3.2.9 to 3.2.17).
+// Queue routines: test, wait, wait_async and the 1.0 names (3.2.9 to 3.2.11).
 #include "check.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-// CUDA routines on a device that is no CUDA device (appendix A.2.1.1): nothing to give.
+// CUDA routines on a device that is no CUDA device (appendix A.2.1): nothing to give.
 #include "check.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-// The data routines and their old names (3.2.18 to 3.2.25, 1.0 and 2.0 names included).
+// The data routines and their old names (3.2.18 to 3.2.20, 3.2.23 to 3.2.25, 1.0 and 2.0 names included).
 // BUILD core
 #include "check.h"
 

@@ -1,4 +1,4 @@
-// The *_async data routines (3.2.18 to 3.2.25).
+// The *_async data routines (3.2.18 to 3.2.20).
 #include "check.h"
 
 enum { N = 50 };

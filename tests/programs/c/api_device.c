@@ -1,4 +1,4 @@
-// Device routines: type, number, init, shutdown, on_device (3.2.1 to 3.2.8).
+// Device routines: type, number, init, shutdown, on_device (3.2.1 to 3.2.8, 3.2.15).
 // RUN first-device
 #include "check.h"
 

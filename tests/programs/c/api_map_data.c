@@ -1,4 +1,4 @@
-// acc_map_data and acc_unmap_data (3.2.23, 3.2.24): the program's own device memory in the present table.
+// acc_map_data and acc_unmap_data (3.2.21, 3.2.22): the program's own device memory in the present table.
 #include "check.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-// acc_malloc, acc_free and the memcpy routines (3.2.19, 3.2.28 to 3.2.29).
+// acc_malloc, acc_free and the memcpy routines (3.2.16, 3.2.17, 3.2.26, 3.2.27).
 #include "check.h"
 
 int main(void)

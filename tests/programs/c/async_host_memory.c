@@ -2,23 +2,11 @@
 // or of one that waits for it, and the host when it
 // waits for that (2.16).
 // BUILD core
+#include "busy.h"
 #include "check.h"
 
 static int sizes[] = {4, 1000, 1024, 5000, 40000, 400000};
 static int *a, *b;
-
-/* Keeps a queue busy while the program puts in all that follows: some 10 ms. */
-static void busy(int queue)
-{
-    static int spin[1];
-    int rounds = acc_get_device_type() == acc_device_nvidia ? 50000 : 3000000;
-#pragma acc parallel num_gangs(1) copyin(spin[0:1]) async(queue)
-    {
-        volatile double x = spin[0];
-        for (int i = 0; i < rounds; i++)
-            x = x + i;
-    }
-}
 
 static void set(int *p, int n, int value, int queue)
 {

@@ -1,19 +1,7 @@
 // A chain of regions changes a small variable and changes it back: the program has the last value after the wait, though that
 // is what it had at each call.
+#include "busy.h"
 #include "check.h"
-
-/* Keeps a queue busy while the program puts in all that follows. */
-static void busy(int queue)
-{
-    static int spin[1];
-    int rounds = acc_get_device_type() == acc_device_nvidia ? 50000 : 3000000;
-#pragma acc parallel num_gangs(1) copyin(spin[0:1]) async(queue)
-    {
-        volatile double x = spin[0];
-        for (int i = 0; i < rounds; i++)
-            x = x + i;
-    }
-}
 
 int main(void)
 {

@@ -1,4 +1,4 @@
-// attach and detach, as clauses and as routines; the attachment counter (2.6.8, 2.7.13, 3.2.26).
+// attach and detach, as clauses and as routines; the attachment counter (2.6.8, 2.7.12, 2.7.13, 3.2.29).
 #include "check.h"
 
 struct s { int *p; int n; };

@@ -1,4 +1,4 @@
-// Device memory that is one array's can't be another's too (3.2.23).
+// Device memory that is one array's can't be another's too (3.2.21).
 // EXPECT device-memory
 // EXPECT exit=1
 // EXPECT stderr=/acc_map_data.*device address/

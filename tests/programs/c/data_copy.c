@@ -1,4 +1,4 @@
-// `copy`: in at entry, out at exit (OpenACC 3.3, 2.7.7).
+// `copy`: in at entry, out at exit (OpenACC 3.3, 2.7.6).
 // BUILD core
 #include "check.h"
 

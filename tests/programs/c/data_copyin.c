@@ -1,4 +1,4 @@
-// `copyin`: in at entry, nothing at exit (2.7.8).
+// `copyin`: in at entry, nothing at exit (2.7.7).
 #include "check.h"
 
 int main(void)

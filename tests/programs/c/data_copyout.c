@@ -1,4 +1,4 @@
-// `copyout`: nothing in at entry, out at exit (2.7.9).
+// `copyout`: nothing in at entry, out at exit (2.7.8).
 #include "check.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-// `create`: memory on the device, no copies (2.7.10).
+// `create`: memory on the device, no copies (2.7.9).
 #include "check.h"
 
 int main(void)

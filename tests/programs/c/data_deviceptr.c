@@ -1,4 +1,4 @@
-// `deviceptr` on a compute and on a data construct (2.7.5).
+// `deviceptr` on a compute and on a data construct (2.7.4).
 #include "check.h"
 
 int main(void)

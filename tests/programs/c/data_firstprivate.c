@@ -1,4 +1,4 @@
-// `firstprivate` and implicit scalars: each region gets the value of its own start (2.5.15).
+// `firstprivate` and implicit scalars: each region gets the value of its own start (2.5.14).
 #include "check.h"
 
 struct big { long a; double b; char c[16]; };

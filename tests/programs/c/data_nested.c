@@ -1,4 +1,4 @@
-// Regions over the same data nest; an inner one copies nothing in or out (2.6.7).
+// Regions over the same data nest; an inner one copies nothing in or out: references are counted (2.6.7).
 // BUILD core
 #include "check.h"
 

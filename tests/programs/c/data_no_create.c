@@ -1,4 +1,4 @@
-// `no_create`: uses data that is present, and does nothing for absent data (2.7.11).
+// `no_create`: uses data that is present, and does nothing for absent data (2.7.10).
 #include "check.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-// `present` uses the copy made outside; nothing is copied at the inner region (2.7.6).
+// `present` uses the copy made outside; nothing is copied at the inner region (2.7.5).
 #include "check.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-// finalize sets the dynamic counter to zero at once (2.7.14).
+// finalize sets the dynamic counter to zero at once (2.7.11).
 #include "check.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-// num_gangs, num_workers and vector_length, constant and computed; results must not depend on them (2.5.9 to 2.5.11).
+// num_gangs, num_workers and vector_length, constant and computed; results must not depend on them (2.5.10 to 2.5.12).
 #include "check.h"
 
 static long sum_with(int gangs, int workers, int lanes, int queue)

@@ -1,5 +1,5 @@
 // `no_create` of what is absent: whole variables, members of present and absent objects, and pointers whose target is
-// absent. The region runs, absent data stays absent, and present data beside it is used (2.7.11).
+// absent. The region runs, absent data stays absent, and present data beside it is used (2.7.10).
 // EXPECT device-memory
 #include "check.h"
 

@@ -1,4 +1,4 @@
-// More than the device has: an error with that name, or NULL from acc_malloc (3.2.17).
+// More than the device has: an error with that name, or NULL from acc_malloc (3.2.16).
 // EXPECT device-memory
 // EXPECT exit=1
 // EXPECT stderr=/acc_error_out_of_memory/

@@ -1,4 +1,4 @@
-// Callbacks that register and unregister others while events are under way: it takes effect at once (5.4.3).
+// Callbacks that register and unregister others while events are under way: it takes effect at once (5.5.1).
 #include "check.h"
 #include <acc_prof.h>
 

@@ -1,4 +1,4 @@
-! Structured and dynamic lifetimes together: counters, finalize, copyout at the last release only (2.6.7, 2.7).
+! Structured and dynamic lifetimes together: counters, finalize, copyout at the last release only (2.6.7).
 program main
   use check
   implicit none

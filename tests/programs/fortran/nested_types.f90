@@ -1,4 +1,4 @@
-! Types in types with allocatable members, and arrays of them, brought over level by level and used as one (2.6.4, 2.7.2).
+! Types in types with allocatable members, and arrays of them, brought over level by level and used as one (2.6.4).
 module things
   implicit none
   type leaf

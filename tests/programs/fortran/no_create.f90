@@ -1,4 +1,4 @@
-! no_create: data that is there is used, and data that is not is not brought (2.7.9).
+! no_create: data that is there is used, and data that is not is not brought (2.7.10).
 program main
   use check
   implicit none

@@ -2,19 +2,21 @@
 //! a file says, on devices in the process, on other nodes, and on one of each.
 //!
 //! `ACCORD_TEST_SEED` takes the place of the first seed, `ACCORD_TEST_OPERATIONS` of the number of operations of each test. A
-//! failure is shrunk, and printed as a C program.
+//! failure is shrunk for `ACCORD_TEST_SHRINK` seconds, and printed as a C program. With `ACCORD_TEST_GPU=2` the tests of GPUs use
+//! so many of this machine's, and not the driver that tests bring along; `ACCORD_TEST_MODEL` is the compiled driver.c then.
 #![forbid(unsafe_code)]
 
+#[path = "../driver/mod.rs"]
+mod driver;
+mod harness;
 mod op;
 mod plan;
 mod shrink;
 mod spec;
 
-use accord_tests::{Job, Result, Tool, libacc, test_plugin, test_program, tool};
+use harness::{Harness, Kind, Place};
 use op::Op;
 use plan::{Abilities, Choice};
-use std::fmt::Write as _;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Choices of one sequence: each is an operation and the waits that it needs.
@@ -24,74 +26,17 @@ const SEQUENCES: usize = 400;
 /// How often a small sequence is tried: what depends on time does not fail each time.
 const TRIES: usize = 40;
 const FIRST_SEED: u64 = 1;
-
-/// Where the two devices are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    InProcess,
-    Remote,
-    Mixed,
-    /// As [`Place::Remote`], by links on which everything takes its time.
-    Slow,
-}
-
-struct Harness {
-    place: Place,
-    driver: std::path::PathBuf,
-    folder: tempfile::TempDir,
-}
-
-impl Harness {
-    fn new(place: Place) -> Result<Self> {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        Ok(Self { place, driver: test_program("model/driver.c")?, folder })
-    }
-
-    fn job(&self, file: &Path, progress: &Path) -> Result<Job> {
-        let remote = matches!(self.place, Place::Remote | Place::Slow);
-        let first = if remote { "1" } else { "0" };
-        let job = match self.place {
-            Place::InProcess => Job::new(&self.driver).env("LD_PRELOAD", libacc()?).env("ACCORD_CPU_DEVICES", "2"),
-            Place::Remote | Place::Mixed | Place::Slow => {
-                let size = if remote { "3x1" } else { "2x1" };
-                let job = Job::new(tool(Tool::Accord)?).args(["run", "--local-cluster", size, "--loopback", "--"]);
-                job.arg(&self.driver)
-            }
-        };
-        let job = match self.place {
-            Place::Slow => job.env("LD_PRELOAD", test_plugin("model/driver.c")?),
-            _ => job,
-        };
-        let job = job.env("ACCORD_CPU_MEMORY", "512M").env("ACCORD_LIBACC", libacc()?);
-        Ok(job.arg(file).arg(first).arg(progress).timeout(Duration::from_secs(300)))
-    }
-
-    /// Runs sequences in one process. What went wrong, and in which of them.
-    fn run<'a>(&self, sequences: impl Iterator<Item = &'a [Op]>) -> Result<Option<(usize, String)>> {
-        let mut text = String::new();
-        for (index, ops) in sequences.enumerate() {
-            let _ = writeln!(text, "N {index}");
-            ops.iter().for_each(|op| text += &(op.line() + "\n"));
-        }
-        let (file, progress) = (self.folder.path().join("ops"), self.folder.path().join("progress"));
-        std::fs::write(&file, text).map_err(|error| error.to_string())?;
-        let finished = self.job(&file, &progress)?.run()?;
-        if finished.status.success() && finished.stdout.contains("PASS") {
-            return Ok(None);
-        }
-        let at = std::fs::read_to_string(&progress).unwrap_or_default().trim().parse();
-        Ok(Some((at.map_err(|_| finished.report())?, finished.report())))
-    }
-}
+/// Longest search for a smaller sequence.
+const SHRINK_S: u64 = 120;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
 /// Runs so many operations; a failure ends it.
-fn check(place: Place, operations: u64) {
-    let abilities = Abilities { across: true };
-    let harness = Harness::new(place).expect("the driver");
+fn check(kind: Kind, place: Place, operations: u64) {
+    let harness = Harness::new(place, kind).expect("the driver");
+    let abilities = Abilities { devices: harness.devices(), across: harness.devices() > 1 };
     let operations = number("ACCORD_TEST_OPERATIONS", operations);
     let mut seed = number("ACCORD_TEST_SEED", FIRST_SEED);
     let (begin, mut done, mut sequences) = (Instant::now(), 0, 0);
@@ -132,7 +77,8 @@ fn fail(
         let ops = plan::plan(choices, abilities);
         harness.run(std::iter::repeat_n(ops.as_slice(), TRIES)).ok().flatten().is_some()
     };
-    let small = shrink::shrink(choices, fails);
+    let patience = Duration::from_secs(number("ACCORD_TEST_SHRINK", SHRINK_S));
+    let small = shrink::shrink(choices, patience, fails);
     let ops = plan::plan(&small, abilities);
     let again = harness.run(std::iter::repeat_n(ops.as_slice(), TRIES)).ok().flatten();
     let again = again.map_or_else(|| "it did not fail again".to_owned(), |(_, report)| report);
@@ -149,20 +95,39 @@ fn fail(
 
 #[test]
 fn devices_in_the_process() {
-    check(Place::InProcess, 400_000);
+    check(Kind::Cpu, Place::InProcess, 400_000);
 }
 
 #[test]
 fn devices_of_other_nodes() {
-    check(Place::Remote, 250_000);
+    check(Kind::Cpu, Place::Remote, 250_000);
 }
 
 #[test]
 fn a_device_of_each_kind() {
-    check(Place::Mixed, 250_000);
+    check(Kind::Cpu, Place::Mixed, 250_000);
 }
 
 #[test]
 fn devices_behind_slow_links() {
-    check(Place::Slow, 100_000);
+    check(Kind::Cpu, Place::Slow, 100_000);
+}
+
+#[test]
+fn gpus_in_the_process() {
+    check(Kind::Gpu, Place::InProcess, 60_000);
+}
+
+#[test]
+fn gpus_of_other_nodes() {
+    check(Kind::Gpu, Place::Remote, 30_000);
+}
+
+#[test]
+fn a_gpu_of_each_kind() {
+    if harness::gpus() == Some(1) {
+        println!("skipped: it takes two GPUs");
+        return;
+    }
+    check(Kind::Gpu, Place::Mixed, 30_000);
 }

@@ -37,6 +37,8 @@ pub(crate) fn choices(seed: u64, count: usize) -> Vec<Choice> {
 /// What the devices that a sequence is for can do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abilities {
+    /// How many there are, at most [`DEVICES`].
+    pub(crate) devices: usize,
     /// `acc_memcpy_d2d` is there.
     pub(crate) across: bool,
 }
@@ -64,7 +66,7 @@ const PAIRS_IN_USE: usize = 3;
 
 impl Planner {
     fn choose(&mut self, n: &mut Numbers) {
-        let device = n.below(DEVICES);
+        let device = n.below(self.abilities.devices);
         let queue = if n.one_in(5) { SYNC } else { n.below(QUEUES) as i32 };
         let array = 2 * SHAPES_BY_WEIGHT[n.below(SHAPES_BY_WEIGHT.len())] + n.below(2);
         let s = self.section(n, array);
@@ -268,7 +270,7 @@ impl Planner {
         while let Some((device, ..)) = self.spec.regions.last().copied() {
             self.end_region(n, device);
         }
-        for device in 0..DEVICES {
+        for device in 0..self.abilities.devices {
             self.push(Op { device, queue: SYNC, act: Act::WaitAll });
         }
         let used: Vec<usize> = self.ops.iter().filter_map(|op| op.act.section()).map(|s| s.array / 2).collect();

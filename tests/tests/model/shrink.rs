@@ -2,18 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-/// Longest search.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// The smallest part of `list` that was found to fail.
-pub(crate) fn shrink<T: Clone>(list: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
+/// The smallest part of `list` that was found to fail within about `patience`.
+pub(crate) fn shrink<T: Clone>(list: &[T], patience: Duration, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let begin = Instant::now();
     let mut list = list.to_vec();
     let mut size = list.len().div_ceil(2);
     while size > 0 {
         let mut at = 0;
         let before = list.len();
-        while at < list.len() && begin.elapsed() < PATIENCE {
+        while at < list.len() && begin.elapsed() < patience {
             let end = (at + size).min(list.len());
             let left: Vec<T> = list[..at].iter().chain(&list[end..]).cloned().collect();
             if fails(&left) {
@@ -23,7 +20,7 @@ pub(crate) fn shrink<T: Clone>(list: &[T], mut fails: impl FnMut(&[T]) -> bool) 
             }
         }
         // The last round is repeated until nothing more can go.
-        size = if size == 1 && list.len() < before && begin.elapsed() < PATIENCE { 1 } else { size / 2 };
+        size = if size == 1 && list.len() < before && begin.elapsed() < patience { 1 } else { size / 2 };
     }
     list
 }
@@ -31,6 +28,6 @@ pub(crate) fn shrink<T: Clone>(list: &[T], mut fails: impl FnMut(&[T]) -> bool) 
 #[test]
 fn only_what_matters_stays() {
     let list: Vec<u32> = (0..100).collect();
-    assert_eq!(shrink(&list, |part| part.contains(&17) && part.contains(&80)), [17, 80]);
-    assert_eq!(shrink(&list, |_| true), [0; 0]);
+    assert_eq!(shrink(&list, Duration::MAX, |part| part.contains(&17) && part.contains(&80)), [17, 80]);
+    assert_eq!(shrink(&list, Duration::MAX, |_| true), [0; 0]);
 }

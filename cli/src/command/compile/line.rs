@@ -72,6 +72,8 @@ pub(super) struct Line {
     pub(super) is_static: bool,
     /// `-fno-openacc`
     pub(super) without_openacc: bool,
+    /// Where includes are looked for, beside the source: `-I`, `-iquote`.
+    pub(super) folders: Vec<PathBuf>,
     /// Where `-MD` or `-MMD` write to, for each source in turn; nothing if they don't.
     pub(super) dependencies: Vec<PathBuf>,
 }
@@ -100,12 +102,15 @@ impl Line {
                 "-ffree-form" => language = Some(Language::FreeFortran),
                 "-o" => output = value.map(PathBuf::from),
                 "-MF" => dependency_file = value.map(PathBuf::from),
+                "-I" | "-iquote" => line.folders.extend(value.map(PathBuf::from)),
                 "-x" => language = value.and_then(|value| named(value)),
                 _ => {
                     if let Some(file) = text.strip_prefix("-o").filter(|file| !file.is_empty()) {
                         output = Some(PathBuf::from(file));
                     } else if let Some(file) = text.strip_prefix("-MF") {
                         dependency_file = Some(PathBuf::from(file));
+                    } else if let Some(folder) = text.strip_prefix("-I").or_else(|| text.strip_prefix("-iquote")) {
+                        line.folders.push(PathBuf::from(folder));
                     } else if let Some(name) = text.strip_prefix("-x") {
                         language = named(OsStr::new(name));
                     } else if !text.starts_with('-') || text == "-" {
@@ -195,6 +200,12 @@ mod tests {
         assert!(line("-E a.c").preprocesses_only && line("-MM a.c").preprocesses_only);
         assert!(line("-static a.c").is_static && line("-fno-openacc a.c").without_openacc);
         assert!(line("a.o b.f90").has_fortran() && !line("a.c").has_fortran());
+    }
+
+    #[test]
+    fn folders_of_includes_are_known() {
+        let folders = line("-I a -Ib -iquote c -isystem d x.c").folders;
+        assert_eq!(folders, ["a", "b", "c"].map(PathBuf::from));
     }
 
     #[test]

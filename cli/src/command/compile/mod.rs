@@ -6,7 +6,8 @@
 mod line;
 mod modules;
 
-use crate::directives::{Severity, findings, rewrite};
+use crate::command::included::included;
+use crate::directives::{Language, Severity, findings, rewrite};
 use crate::failure::{Failure, Result};
 use crate::launch::{find_include, find_libacc};
 use crate::output::{print, tell};
@@ -117,7 +118,7 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
         if !line.preprocesses_only {
             let gcc = version(&compiler);
             for source in &line.sources {
-                copies.extend(look_at(source, own, gcc)?);
+                copies.extend(look_at(source, &line.folders, own, gcc)?);
             }
         }
     }
@@ -232,20 +233,24 @@ impl Encoding {
 }
 
 /// Says what GCC makes of a source, and writes the calls in it that GCC wouldn't.
-fn look_at(source: &Source, own: Own, gcc: u32) -> Result<Option<Copy<'_>>> {
+fn look_at<'a>(source: &'a Source, folders: &[PathBuf], own: Own, gcc: u32) -> Result<Option<Copy<'a>>> {
     // What can't be read is the compiler's to say.
     let Ok(bytes) = std::fs::read(&source.path) else { return Ok(None) };
     let (text, encoding) = Encoding::decode(bytes);
-    if !text.contains("acc") && !text.contains("ACC") {
+    let name = source.path.display().to_string();
+    let has_directives = |text: &str| text.contains("acc") || text.contains("ACC");
+    if !own.quiet {
+        for (path, text) in included(&source.path, &text, source.language, folders) {
+            if has_directives(&text) {
+                say(&path.display().to_string(), &text, source.language, gcc, true);
+            }
+        }
+    }
+    if !has_directives(&text) {
         return Ok(None);
     }
-    let name = source.path.display().to_string();
     if !own.quiet {
-        for found in findings(&text, source.language, gcc).iter().filter(|found| !found.rewritten) {
-            let file = found.file.as_deref().unwrap_or(&name);
-            let kind = if found.severity == Severity::Refused { "note" } else { "warning" };
-            tell(format_args!("{file}:{}: {kind}: {}; write: {}", found.line, found.message, found.remedy));
-        }
+        say(&name, &text, source.language, gcc, false);
     }
     if own.show {
         return Ok(None);
@@ -259,6 +264,16 @@ fn look_at(source: &Source, own: Own, gcc: u32) -> Result<Option<Copy<'_>>> {
     std::fs::write(copy.path(), encoding.encode(new.text))
         .map_err(|error| Failure::system(format!("can't write {}", copy.path().display()), error))?;
     Ok(Some(copy))
+}
+
+/// Says what GCC makes of a text, but for what the copy of a source has as calls: included files have no copies.
+fn say(name: &str, text: &str, language: Language, gcc: u32, included: bool) {
+    for found in findings(text, language, gcc).iter().filter(|found| included || !found.rewritten) {
+        let file = found.file.as_deref().unwrap_or(name);
+        let kind = if found.severity == Severity::Refused { "note" } else { "warning" };
+        let left = if found.rewritten { ", and in an included file it stays as it is" } else { "" };
+        tell(format_args!("{file}:{}: {kind}: {}{left}; write: {}", found.line, found.message, found.remedy));
+    }
 }
 
 /// Becomes the compiler, or shows how it would be started. Stays where there are temporary files, which go afterwards.

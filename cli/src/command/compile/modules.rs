@@ -99,5 +99,5 @@ impl Fnv {
 }
 
 fn cache() -> Option<PathBuf> {
-    accord_device::cuda::cache_folder(std::env::var_os(settings::CACHE.name).as_deref())
+    accord_device::cache_folder(std::env::var_os(settings::CACHE.name).as_deref())
 }

@@ -1,6 +1,7 @@
-//! `accord explain`: what Accord makes of a program.
+//! `accord explain`: what Accord makes of a program, and of a copy.
 
 mod ask;
+mod copy;
 mod file;
 mod region;
 mod show;
@@ -19,6 +20,7 @@ const NO_CODE: u8 = 1;
 pub(crate) fn explain(args: &ExplainArgs) -> Result<u8> {
     match &args.command {
         ExplainCommand::Image { file, json } => image(file, *json),
+        ExplainCommand::Copy { from, to, size, in_queue, json } => copy::explain(*from, *to, *size, *in_queue, *json),
     }
 }
 

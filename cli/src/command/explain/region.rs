@@ -117,7 +117,7 @@ impl Program {
                 "{}: it has {}, but no code for NVIDIA GPUs: CPU devices run them; compile and link with -fopenacc \
                  -foffload=nvptx-none, which needs GCC's compiler for GPUs (package gcc-offload-nvptx)",
                 self.file,
-                super::show::count(regions, "region")
+                crate::output::count(regions, "region")
             )
         } else if self.objects.iter().any(|object| object.openacc) {
             format!("{}: it uses OpenACC but has no regions; {loads}", self.file)

@@ -1,7 +1,7 @@
 //! A program's GPU code as text and as JSON.
 
 use super::region::{Block, Image, Object, Program, Region};
-use crate::output::{Table, bytes};
+use crate::output::{Table, bytes, count};
 use accord_device::image::Updates;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -114,11 +114,6 @@ impl Program {
             "by_memory": regions - by_parameter,
         })
     }
-}
-
-/// `1 region`, `2 regions`.
-pub(super) fn count(number: u64, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 fn heading(object: &Object, image: &Image) -> String {

@@ -1,9 +1,6 @@
-//! What a CPU device is made of: cores and memory of a machine, and the program that its worker runs.
+//! What a CPU device is made of: cores and memory of a machine.
 
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, NodeId};
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Set in a worker's environment: `MEMORY-FD,CONTROL-FD,ORDINAL,OWNER-PID,CORES`. libacc looks for it
 /// when a program starts; the worker removes it, so that its own children are ordinary programs.
@@ -18,40 +15,6 @@ pub struct CpuConfig {
     pub memory: Option<u64>,
 }
 
-/// Takes bytes that a worker wrote to its standard output (1) or error (2).
-pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
-
-/// The program whose regions a worker runs.
-#[derive(Clone)]
-pub struct ProgramSpec {
-    /// The executable.
-    pub exe: PathBuf,
-    /// The program's name as it was called (`argv[0]`).
-    pub arg0: OsString,
-    /// The whole environment of the worker; `None` inherits the owner's.
-    pub env: Option<Vec<(OsString, OsString)>>,
-    /// Working directory; `None` inherits the owner's.
-    pub cwd: Option<PathBuf>,
-    /// `libacc.so` to preload; `None` if the environment or the executable brings it.
-    pub libacc: Option<PathBuf>,
-    /// Where the worker's output goes; `None` inherits the owner's.
-    pub output: Option<OutputSink>,
-}
-
-impl ProgramSpec {
-    /// This process's own program: workers inherit everything.
-    pub fn of_this_process() -> Self {
-        Self {
-            exe: PathBuf::from("/proc/self/exe"),
-            arg0: std::env::args_os().next().unwrap_or_default(),
-            env: None,
-            cwd: None,
-            libacc: None,
-            output: None,
-        }
-    }
-}
-
 /// The CPU devices of this machine, for a node of the given number and name.
 pub fn inventory(node: NodeId, node_name: &str, config: &CpuConfig) -> Vec<DeviceInfo> {
     let cpus = allowed_cpus();
@@ -64,7 +27,7 @@ pub fn inventory(node: NodeId, node_name: &str, config: &CpuConfig) -> Vec<Devic
             DeviceInfo {
                 id: DeviceId { node, ordinal },
                 node_name: node_name.to_owned(),
-                kind: DeviceKind::Cpu,
+                kind: DeviceKind::CPU,
                 name: model.clone(),
                 vendor: "Accord".to_owned(),
                 driver: env!("CARGO_PKG_VERSION").to_owned(),

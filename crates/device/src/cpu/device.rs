@@ -1,20 +1,24 @@
 //! A CPU device, seen from its owner.
 
 use super::arena::Arena;
-use super::config::ProgramSpec;
 use super::control::{self, Request};
-use super::failure::{Failure, shut_down};
 use super::globals::Globals;
 use super::layout::{NO_ADDRESS, STREAMS_MAX};
 use super::ring::{COPY, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
 use super::spans::Tracer;
 use super::spawn;
 use super::stream::{Op, Shared, Stream};
+use super::stream_worker;
 use super::symbol;
-use crate::{Device, FunctionHandle, HostOp, Sink, Source};
+use crate::capabilities::Capabilities;
+use crate::copy_ends::{Sink, Source};
+use crate::device::{Device, FunctionHandle};
+use crate::failure::{Failure, shut_down};
+use crate::host_memory::{HostMemory, TakenBytes, program_bytes};
+use crate::program::ProgramSpec;
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, LaunchDims, ObjectSpec, QueueId,
-    Result, Seq, SpanSink, StreamId,
+    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
+    ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -23,6 +27,28 @@ use std::sync::{Arc, Mutex, RwLock};
 
 /// Copies up to this size run on the calling thread when nothing is ahead of them.
 const IMMEDIATE_BYTES_MAX: u64 = 64 << 10;
+/// Memory of the program up to this size is taken along at once: cheaper than another thread, and short.
+const SMALL_BYTES_MAX: usize = 16 << 10;
+/// What has to be read before the call returns is copied aside up to this size, rather than waited for.
+const TAKEN_BYTES_MAX: usize = 1 << 20;
+
+/// What every region has on a CPU device, whatever it asks for: GCC's host version of it is one gang of one worker.
+const ONE_THREAD: LaunchDims = LaunchDims { gangs: 1, workers: 1, vector: 1 };
+
+pub(super) static CAPABILITIES: Capabilities = Capabilities {
+    device_type: DeviceType::Cpu,
+    fallback: true,
+    fixed_dims: Some(ONE_THREAD),
+    launch_may_wait: true,
+    quick_to_ask: false,
+    takes_images: false,
+    sees_named_memory_only: false,
+    maps_lazily: true,
+    runs_program: true,
+    prints_here: false,
+    native_handles: false,
+    shares_memory: false,
+};
 
 /// A worker process with memory of its own.
 pub struct CpuDevice {
@@ -58,6 +84,8 @@ impl CpuDevice {
             arena,
             failure: Failure::default(),
             tracer: Tracer::new(info.id),
+            run: stream_worker::run,
+            perform: stream_worker::perform,
             output: worker.output,
         });
         let device = Arc::new(Self {
@@ -194,6 +222,10 @@ impl Device for CpuDevice {
         &self.info
     }
 
+    fn capabilities(&self) -> &'static Capabilities {
+        &CAPABILITIES
+    }
+
     fn addresses(&self) -> (DevicePtr, u64) {
         self.shared.arena.addresses()
     }
@@ -252,6 +284,25 @@ impl Device for CpuDevice {
         self.shared.arena.translate(dst, len)?;
         let immediate = source.immediate();
         self.stream(stream)?.push_owner(Op::CopyIn { dst, len, source }, immediate)
+    }
+
+    fn copy_in_program(&self, stream: StreamId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<Seq> {
+        let len = src.len as u64;
+        if when == ReadWhen::InOrder {
+            return self.copy_in(stream, dst, len, Box::new(HostMemory::new(src, false)));
+        }
+        if src.len <= SMALL_BYTES_MAX {
+            return self.store(stream, dst, program_bytes(src));
+        }
+        if src.len <= TAKEN_BYTES_MAX
+            && self.stream(stream)?.queue != QueueId::SYNC
+            && let Some(taken) = TakenBytes::new(program_bytes(src))
+        {
+            return self.copy_in(stream, dst, len, Box::new(taken));
+        }
+        let seq = self.copy_in(stream, dst, len, Box::new(HostMemory::new(src, true)))?;
+        self.synchronize(stream, seq)?;
+        Ok(seq)
     }
 
     fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: Box<dyn Sink>) -> Result<Seq> {
@@ -325,10 +376,6 @@ impl Device for CpuDevice {
         }
         let record = Record { bytes: 0, kind: WAIT, seq: 0, after: 0, a: u64::from(other.0), b: seq.0, c: 0 };
         waiting.push_worker(record, &[], &[], None)
-    }
-
-    fn host_op(&self, stream: StreamId, op: HostOp) -> Result<Seq> {
-        self.stream(stream)?.push_owner(Op::Host(op), false)
     }
 
     fn notify(&self, stream: StreamId, seq: Seq, done: Box<dyn FnOnce(Result<()>) + Send>) {

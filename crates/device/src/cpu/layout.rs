@@ -1,4 +1,4 @@
-//! What owner and worker share: counters, rings and bells at fixed places of the memory file.
+//! What owner and worker share: counters, rings and doorbells at fixed places of the memory file.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) const LAYOUT_VERSION: u32 = 2;
 /// Streams of one device. Queues beyond that share streams.
 pub(crate) const STREAMS_MAX: u32 = 64;
-/// Bytes of a stream's worker-lane ring: a power of two.
+/// Bytes of a stream's worker ring: a power of two.
 pub(crate) const RING_BYTES: usize = 1 << 20;
 /// Entries of a stream's trace ring: a power of two.
 pub(crate) const TRACE_ENTRIES: usize = 4096;
@@ -40,9 +40,9 @@ pub(crate) struct Header {
     pub(crate) cores: AtomicU32,
     /// The worker has begun to serve.
     pub(crate) serving: AtomicU32,
-    /// Streams that wait for another stream, and the bell that tells them of progress.
+    /// Streams that wait for another stream, and the doorbell that tells them of progress.
     pub(crate) cross_waiters: AtomicU32,
-    pub(crate) cross_bell: AtomicU32,
+    pub(crate) cross_doorbell: AtomicU32,
     /// Signal that ended the worker, with the stream, instruction and address; 0 if none did.
     pub(crate) crash_signal: AtomicI32,
     pub(crate) crash_stream: AtomicU32,
@@ -54,7 +54,7 @@ pub(crate) struct Header {
     pub(crate) exit_stream: AtomicU32,
 }
 
-/// One stream. Each lane's counters have cache lines of their own.
+/// One stream. Each half's counters have cache lines of their own.
 #[repr(C, align(64))]
 pub(crate) struct StreamShared {
     /// Bytes ever put into the ring.
@@ -62,20 +62,20 @@ pub(crate) struct StreamShared {
     _pad0: [u64; 7],
     /// Bytes ever taken from the ring.
     pub(crate) tail: AtomicU64,
-    /// Position of the last operation that the worker lane has done.
+    /// Position of the last operation that the worker ring has done.
     pub(crate) worker_done: AtomicU64,
     /// Function now running, as an address in the worker; 0 if none.
     pub(crate) running: AtomicU64,
     _pad1: [u64; 5],
-    /// Position of the last operation that the owner lane has done.
+    /// Position of the last operation that the owner queue has done.
     pub(crate) owner_done: AtomicU64,
     _pad2: [u64; 7],
-    /// The worker's thread sleeps on this bell when `worker_sleeping` is set.
-    pub(crate) worker_bell: AtomicU32,
+    /// The worker's thread sleeps on this doorbell when `worker_sleeping` is set.
+    pub(crate) worker_doorbell: AtomicU32,
     pub(crate) worker_sleeping: AtomicU32,
     _pad3: [u64; 7],
-    /// Owner threads sleep on this bell until the stream reaches `owner_want`.
-    pub(crate) owner_bell: AtomicU32,
+    /// Owner threads sleep on this doorbell until the stream reaches `owner_want`.
+    pub(crate) owner_doorbell: AtomicU32,
     /// An operation failed: what is left in the stream is skipped.
     pub(crate) poisoned: AtomicU32,
     pub(crate) owner_want: AtomicU64,
@@ -100,8 +100,8 @@ pub(crate) struct TraceEntry {
 }
 
 impl StreamShared {
-    /// Everything up to this position is done: an operation only starts once the other lane has
-    /// got past what came before it, so the further lane speaks for both.
+    /// Everything up to this position is done: an operation only starts once the other half has
+    /// got past what came before it, so the further half speaks for both.
     pub(crate) fn reached(&self) -> u64 {
         self.worker_done.load(Ordering::Acquire).max(self.owner_done.load(Ordering::Acquire))
     }
@@ -110,8 +110,8 @@ impl StreamShared {
     pub(crate) fn ring_worker(&self) {
         fence(Ordering::SeqCst);
         if self.worker_sleeping.load(Ordering::Relaxed) != 0 {
-            self.worker_bell.fetch_add(1, Ordering::Release);
-            super::futex::wake_one(&self.worker_bell);
+            self.worker_doorbell.fetch_add(1, Ordering::Release);
+            super::futex::wake_one(&self.worker_doorbell);
         }
     }
 
@@ -119,8 +119,8 @@ impl StreamShared {
     pub(crate) fn ring_owner(&self, done: u64) {
         fence(Ordering::SeqCst);
         if self.owner_want.load(Ordering::Relaxed) <= done {
-            self.owner_bell.fetch_add(1, Ordering::Release);
-            super::futex::wake_all(&self.owner_bell);
+            self.owner_doorbell.fetch_add(1, Ordering::Release);
+            super::futex::wake_all(&self.owner_doorbell);
         }
     }
 }
@@ -130,8 +130,8 @@ impl Header {
     pub(crate) fn ring_cross(&self) {
         fence(Ordering::SeqCst);
         if self.cross_waiters.load(Ordering::Relaxed) != 0 {
-            self.cross_bell.fetch_add(1, Ordering::Release);
-            super::futex::wake_all(&self.cross_bell);
+            self.cross_doorbell.fetch_add(1, Ordering::Release);
+            super::futex::wake_all(&self.cross_doorbell);
         }
     }
 }

@@ -5,33 +5,34 @@
 //! it. The owner (the program itself, or an executor) shares one memory file with it:
 //!
 //! ```text
-//! 0          header, then one block a stream: counters, ring of the worker lane, trace ring
+//! 0          header, then one block a stream: counters, ring of the worker ring, trace ring
 //! GLOBALS    pages of the program's `declare` variables
 //! ARENA      the device's memory; mapped in the worker at its device address
 //! ```
 //!
-//! See docs/design/data-path.md for how a stream's two lanes work together.
+//! See docs/design/data-path.md for how a stream's two halves work together.
 
 mod arena;
+mod backend;
 mod config;
 mod control;
 mod detach;
 mod device;
-use crate::failure;
 mod futex;
 mod globals;
-mod lane;
 mod layout;
 mod output;
 mod ring;
 mod spans;
 mod spawn;
 mod stream;
+mod stream_worker;
 pub(crate) mod symbol;
 mod worker;
 
 pub use arena::addresses;
-pub use config::{CpuConfig, OutputSink, ProgramSpec, WORKER_ENV, inventory};
+pub(crate) use backend::BACKEND;
+pub use config::{CpuConfig, WORKER_ENV, inventory};
 pub use device::CpuDevice;
 pub use symbol::position as source_position;
 pub use worker::{is_worker, main as worker_main};

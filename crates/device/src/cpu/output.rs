@@ -1,6 +1,6 @@
 //! What a worker writes, when it must not go to the owner's own output.
 
-use super::config::OutputSink;
+use crate::program::OutputSink;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd, OwnedFd};

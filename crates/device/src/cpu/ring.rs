@@ -1,4 +1,4 @@
-//! The worker lane: a ring of records in shared memory, one writer (the owner, under the
+//! The worker ring: a ring of records in shared memory, one writer (the owner, under the
 //! stream's lock) and one reader (the worker's thread of that stream).
 
 use super::layout::{Control, RING_BYTES};
@@ -25,7 +25,7 @@ pub(crate) struct Record {
     pub(crate) kind: u32,
     /// Position in the stream.
     pub(crate) seq: u64,
-    /// The owner lane must have done this position first.
+    /// The owner queue must have done this position first.
     pub(crate) after: u64,
     /// LAUNCH: function address. STORE, COPY: destination. WAIT: stream.
     pub(crate) a: u64,

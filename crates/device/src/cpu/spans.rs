@@ -1,8 +1,7 @@
 //! Reports what ran when, if somebody asked.
 
-use super::layout::{TRACE_ENTRIES, TraceEntry, now_ns};
+use super::layout::{Control, TRACE_ENTRIES, TraceEntry, now_ns};
 use super::ring;
-use super::stream::Stream;
 use accord_types::{DeviceId, QueueId, Span, SpanKind, SpanSink};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -46,18 +45,17 @@ impl Tracer {
         }
     }
 
-    /// Takes what the worker has traced on `stream` since the last time.
-    pub(crate) fn drain(&self, stream: &Stream) {
+    /// Takes what the worker has traced on the stream `index`, that of `queue`, since the last time.
+    pub(crate) fn drain(&self, control: &Control, index: u32, queue: QueueId) {
         let Some(sink) = self.sink.get() else { return };
         let _one_at_a_time = self.draining.lock().expect("draining lock");
-        let block = stream.block();
+        let block = control.stream(index);
         let head = block.trace_head.load(Ordering::Acquire);
         let tail = block.trace_tail.load(Ordering::Relaxed);
         // The worker overwrites the oldest when nobody drains; those are lost, not wrong.
         for n in tail.max(head.saturating_sub(TRACE_ENTRIES as u64 / 2))..head {
             // SAFETY: entries before head were written before it was published.
-            let TraceEntry { start_ns, end_ns, what, kind, .. } =
-                unsafe { stream.shared.control.trace(stream.index, n).read() };
+            let TraceEntry { start_ns, end_ns, what, kind, .. } = unsafe { control.trace(index, n).read() };
             let (kind, name, bytes) = match kind {
                 ring::LAUNCH => {
                     let names = self.names.lock().expect("names lock");
@@ -66,7 +64,7 @@ impl Tracer {
                 ring::STORE => (SpanKind::CopyIn, String::new(), what),
                 _ => (SpanKind::Copy, String::new(), what),
             };
-            sink.span(Span { device: self.device, queue: stream.queue, kind, name, bytes, start_ns, end_ns });
+            sink.span(Span { device: self.device, queue, kind, name, bytes, start_ns, end_ns });
         }
         block.trace_tail.store(head, Ordering::Relaxed);
     }

@@ -1,9 +1,10 @@
 //! Starts and ends workers.
 
 use super::arena::Arena;
-use super::config::{ProgramSpec, WORKER_ENV};
+use super::config::WORKER_ENV;
 use super::detach::{Detached, above_stdio, pipe};
 use super::output::Output;
+use crate::program::ProgramSpec;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -1,10 +1,11 @@
-//! The owner's side of one stream: positions, the owner lane's operations, and who waits.
+//! The owner's side of one stream: positions, the owner queue's operations, and who waits.
 
 use super::layout::{Control, StreamShared};
 use super::ring::{self, Record};
-use super::{arena::Arena, failure::Failure, futex, output::Output, spans::Tracer};
-use crate::patience::{Looked, Patience, look};
-use crate::{HostOp, Sink, Source};
+use super::{arena::Arena, futex, output::Output, spans::Tracer};
+use crate::copy_ends::{Sink, Source};
+use crate::failure::Failure;
+use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::{DevicePtr, Error, QueueId, Result, Seq, SpanKind};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -14,21 +15,28 @@ use std::time::{Duration, Instant};
 /// A sleeper looks around at least this often: a lost wake-up must never be a hang.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
+/// Operations that wait in an owner queue. Whoever puts one more in waits for the first of them. Copies from other devices are
+/// bounded by their number, see `accord_fabric::matching`; more than an executor lets into a stream.
+const OWNER_OPS_MAX: usize = 1_024;
+
 /// What the streams of one device share.
 pub(crate) struct Shared {
     pub(crate) arena: Arc<Arena>,
     pub(crate) control: Control,
     pub(crate) failure: Failure,
     pub(crate) tracer: Tracer,
+    /// Serves a stream until it is closed, on a thread of its own.
+    pub(crate) run: fn(&Stream),
+    /// Does what one operation says.
+    pub(crate) perform: fn(&Stream, Op) -> Result<()>,
     pub(crate) output: Option<Arc<Output>>,
 }
 
-/// What an operation of the owner lane does.
+/// What an operation of the owner queue does.
 pub(crate) enum Op {
     CopyIn { dst: DevicePtr, len: u64, source: Box<dyn Source> },
     CopyOut { src: DevicePtr, len: u64, sink: Box<dyn Sink> },
     Unmap { start: DevicePtr, len: u64 },
-    Host(HostOp),
 }
 
 pub(crate) type Done = Box<dyn FnOnce(Result<()>) + Send>;
@@ -40,12 +48,12 @@ pub(crate) struct Stream {
     state: Mutex<State>,
     /// An owner operation failed; `state.failure` says how.
     failed: AtomicBool,
-    patience: Mutex<Patience>,
+    spin: Mutex<SpinPolicy>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Position of the last operation put in, and whether it went into the owner lane.
+    /// Position of the last operation put in, and whether it went into the owner queue.
     last: u64,
     last_is_owners: bool,
     ops: VecDeque<(u64, Op)>,
@@ -55,15 +63,15 @@ struct State {
     /// Positions that threads in `synchronize` wait for.
     waiters: Vec<u64>,
     failure: Option<Error>,
-    lane_started: bool,
+    worker_started: bool,
     closing: bool,
 }
 
 impl Stream {
     pub(crate) fn new(index: u32, queue: QueueId, shared: Arc<Shared>) -> Arc<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let patience = Mutex::new(Patience::new(cores));
-        let stream = Self { index, queue, shared, state: Mutex::default(), failed: AtomicBool::new(false), patience };
+        let spin = Mutex::new(SpinPolicy::new(cores));
+        let stream = Self { index, queue, shared, state: Mutex::default(), failed: AtomicBool::new(false), spin };
         stream.block().owner_want.store(u64::MAX, Ordering::SeqCst);
         Arc::new(stream)
     }
@@ -92,7 +100,7 @@ impl Stream {
         Seq(self.lock().last)
     }
 
-    /// Puts a record into the worker lane. `drained` gets the chance to do it here and now if nothing
+    /// Puts a record into the worker ring. `drained` gets the chance to do it here and now if nothing
     /// is under way in the stream; it must be short.
     pub(crate) fn push_worker(
         self: &Arc<Self>,
@@ -133,14 +141,24 @@ impl Stream {
         }
     }
 
-    /// Puts an operation into the owner lane. If nothing is under way and it may run on the calling
+    /// Puts an operation into the owner queue. If nothing is under way and it may run on the calling
     /// thread (`immediate`), it does.
     pub(crate) fn push_owner(self: &Arc<Self>, op: Op, immediate: bool) -> Result<Seq> {
         self.check()?;
-        let mut state = self.lock();
-        if state.closing {
-            return Err(super::failure::shut_down());
-        }
+        let mut state = loop {
+            let state = self.lock();
+            if state.closing {
+                return Err(crate::failure::shut_down());
+            }
+            match state.ops.front() {
+                Some((first, _)) if state.ops.len() >= OWNER_OPS_MAX && self.queue != QueueId::INCOMING => {
+                    let first = Seq(*first);
+                    drop(state);
+                    self.synchronize(first)?;
+                }
+                _ => break state,
+            }
+        };
         let seq = state.last + 1;
         state.last = seq;
         state.last_is_owners = true;
@@ -158,10 +176,10 @@ impl Stream {
         }
         state.deferred = false;
         state.ops.push_back((seq, op));
-        self.start_lane(&mut state);
+        self.start_worker(&mut state);
         self.set_want(&state);
         drop(state);
-        // If its turn came in the meantime nobody else will wake the lane.
+        // If its turn came in the meantime nobody else will wake the worker.
         if self.block().reached() >= seq - 1 {
             self.wake_owner();
         }
@@ -173,7 +191,7 @@ impl Stream {
         let mut state = self.lock();
         if state.deferred {
             state.deferred = false;
-            self.start_lane(&mut state);
+            self.start_worker(&mut state);
             self.set_want(&state);
             self.wake_owner();
         }
@@ -195,10 +213,10 @@ impl Stream {
         let mut state = self.lock();
         if state.closing {
             drop(state);
-            return done(Err(super::failure::shut_down()));
+            return done(Err(crate::failure::shut_down()));
         }
         state.notifies.push((seq.0, done));
-        self.start_lane(&mut state);
+        self.start_worker(&mut state);
         self.set_want(&state);
         drop(state);
         if self.block().reached() >= seq.0 || self.shared.failure.check().is_err() {
@@ -236,17 +254,17 @@ impl Stream {
         if self.block().reached() >= seq {
             return;
         }
-        let patience = || self.patience.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let (start, limit) = (Instant::now(), patience().limit());
+        let spin = || self.spin.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (start, limit) = (Instant::now(), spin().limit());
         let looked = if limit.is_zero() { Looked::Late } else { look(limit, || self.block().reached() >= seq) };
         if looked != Looked::Ready {
             self.sleep_until(seq);
         }
-        let mut patience = patience();
+        let mut spin = spin();
         if looked == Looked::Crowded {
-            patience.crowded();
+            spin.crowded();
         }
-        patience.waited(start.elapsed());
+        spin.waited(start.elapsed());
     }
 
     fn sleep_until(&self, seq: u64) {
@@ -256,12 +274,12 @@ impl Stream {
             self.set_want(&state);
         }
         loop {
-            let bell = self.block().owner_bell.load(Ordering::Acquire);
+            let doorbell = self.block().owner_doorbell.load(Ordering::Acquire);
             fence(Ordering::SeqCst);
             if self.block().reached() >= seq || self.shared.failure.check().is_err() {
                 break;
             }
-            futex::wait(&self.block().owner_bell, bell, Some(LOOK_AROUND));
+            futex::wait(&self.block().owner_doorbell, doorbell, Some(LOOK_AROUND));
         }
         let mut state = self.lock();
         if let Some(at) = state.waiters.iter().position(|&w| w == seq) {
@@ -275,10 +293,10 @@ impl Stream {
         if let Some(output) = &self.shared.output {
             output.drain();
         }
-        self.shared.tracer.drain(self);
+        self.shared.tracer.drain(&self.shared.control, self.index, self.queue);
     }
 
-    /// Ends the lane's thread; operations left are dropped.
+    /// Ends the owner's worker; operations left are dropped.
     pub(crate) fn close(&self) {
         self.lock().closing = true;
         self.wake_owner();
@@ -286,8 +304,8 @@ impl Stream {
 
     /// Wakes every owner thread that sleeps on this stream.
     pub(crate) fn wake_owner(&self) {
-        self.block().owner_bell.fetch_add(1, Ordering::Release);
-        futex::wake_all(&self.block().owner_bell);
+        self.block().owner_doorbell.fetch_add(1, Ordering::Release);
+        futex::wake_all(&self.block().owner_doorbell);
     }
 
     /// Tells the worker from which position on somebody here wants to know.
@@ -300,23 +318,23 @@ impl Stream {
         want
     }
 
-    fn start_lane(self: &Arc<Self>, state: &mut State) {
-        if !state.lane_started {
-            state.lane_started = true;
+    fn start_worker(self: &Arc<Self>, state: &mut State) {
+        if !state.worker_started {
+            state.worker_started = true;
             let stream = Arc::clone(self);
             std::thread::Builder::new()
                 .name(format!("accord-q{}", self.queue))
-                .spawn(move || super::lane::run(&stream))
+                .spawn(move || (stream.shared.run)(&stream))
                 .expect("the system can start one more thread");
         }
     }
 
-    /// What the lane's thread shall do next; `None` ends it.
+    /// What the owner's worker shall do next; `None` ends it.
     pub(crate) fn next_work(&self) -> Option<Work> {
         let mut state = self.lock();
         let failure = self.shared.failure.check().err().or_else(|| state.failure.clone());
         if state.closing || failure.is_some() {
-            let error = failure.unwrap_or_else(super::failure::shut_down);
+            let error = failure.unwrap_or_else(crate::failure::shut_down);
             let due = std::mem::take(&mut state.notifies).into_iter().map(|(_, done)| done).collect();
             // Operations are dropped here, outside of the lock they may need: after `due` is built.
             let dropped = std::mem::take(&mut state.ops);
@@ -352,7 +370,7 @@ impl Stream {
 
     /// Runs one owner operation and moves the stream past it, whatever comes of it.
     pub(crate) fn run(&self, seq: u64, op: Op) {
-        if let Err(error) = super::lane::perform(self, op) {
+        if let Err(error) = (self.shared.perform)(self, op) {
             let error = error.queue(self.queue);
             let mut state = self.lock();
             state.failure.get_or_insert(error);
@@ -366,7 +384,7 @@ impl Stream {
         }
     }
 
-    /// Everything up to `seq` in the owner lane is done.
+    /// Everything up to `seq` in the owner queue is done.
     fn complete(&self, seq: u64) {
         let block = self.block();
         block.owner_done.fetch_max(seq, Ordering::Release);
@@ -376,11 +394,11 @@ impl Stream {
     }
 }
 
-/// What the lane's thread shall do.
+/// What the owner's worker shall do.
 pub(crate) enum Work {
     Run(u64, Op),
     Notify(Vec<Done>, Result<()>),
-    /// Until the stream reaches this position, or the bell rings.
+    /// Until the stream reaches this position, or the doorbell rings.
     Sleep(u64),
 }
 

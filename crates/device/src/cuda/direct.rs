@@ -1,15 +1,14 @@
 //! Copies that the driver makes with the program's memory as it is: the engines reach it, or it is not worth staging.
 
+use super::completion::Completion;
 use super::driver::DriverError;
-use super::landing::Landing;
-use super::lane::{self, WAITED_IN_MAX, is_pinned};
-use super::locks::{Locked, Look};
-use super::page_lock;
-use super::pinned::Slot;
-use super::stream::{Op, State, Stream};
-use crate::Sink;
-use accord_types::{DevicePtr, HostRange, QueueId, Result, Seq, StreamId};
-use std::sync::Arc;
+use super::page_registration;
+use super::registrations::{Pages, RegisteredPart};
+use super::staging::copy_route::{self, At, Direction, End, Facts, ProgramMemory, Route};
+use super::staging::pinned_pool::Slot;
+use super::stream::{State, Stream};
+use crate::copy_ends::Sink;
+use accord_types::{DevicePtr, HostRange, QueueId, Result};
 
 /// When the driver has read what a copy in was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +17,56 @@ pub(crate) enum Taken {
     Now,
     /// When the stream gets there.
     InTurn,
+}
+
+/// The program's memory at the end of a copy, as the route asks about it.
+pub(crate) struct Asked<'a> {
+    stream: &'a Stream,
+    /// The stream's, while nothing of the copy was put into it.
+    state: Option<&'a State>,
+    seq: u64,
+    range: HostRange,
+    /// What of it is page-locked, if the route has asked.
+    pub(crate) middle: Option<RegisteredPart>,
+}
+
+impl<'a> Asked<'a> {
+    /// For a copy that is put in now. `state` is the stream's.
+    pub(crate) fn at_call(stream: &'a Stream, state: &'a State, range: HostRange) -> Self {
+        Self { stream, state: Some(state), seq: state.next(), range, middle: None }
+    }
+
+    /// For the copy at `seq`, whose turn it is.
+    pub(crate) fn in_turn(stream: &'a Stream, seq: u64, range: HostRange) -> Self {
+        Self { stream, state: None, seq, range, middle: None }
+    }
+}
+
+impl ProgramMemory for Asked<'_> {
+    fn is_unfinished(&mut self) -> bool {
+        self.state.map_or_else(|| self.stream.will_write(self.range), |state| state.will_write(self.range))
+    }
+
+    fn pages(&mut self) -> copy_route::Pages {
+        match page_registration::look(&self.stream.shared, self.stream.index, self.seq, self.range) {
+            Pages::Unregistered => copy_route::Pages::Unregistered,
+            Pages::Registered(middle) => {
+                self.middle = Some(middle);
+                copy_route::Pages::Registered
+            }
+            Pages::Mixed => copy_route::Pages::Mixed,
+        }
+    }
+
+    fn is_pinned(&mut self) -> bool {
+        is_pinned(self.stream, self.range)
+    }
+}
+
+/// The facts of a copy in a stream.
+pub(crate) fn facts(stream: &Stream, direction: Direction, at: At, len: usize, end: End, waits: bool) -> Facts {
+    let (exposed, synchronous) = (stream.is_exposed(), stream.queue == QueueId::SYNC);
+    Facts { direction, at, len, end, waits, may_take: false, exposed, synchronous }
 }
 
 /// Gives a copy in to the driver, if nothing of it has to be staged. `now`: it has to have been read before the
@@ -29,39 +78,24 @@ pub(crate) fn copy_in(
     range: HostRange,
     now: bool,
 ) -> Result<Option<Taken>, DriverError> {
-    // What is still on its way to that memory is written by the host.
-    if state.lands_in(range) {
-        return Ok(None);
-    }
-    let lent = stream.is_lent();
-    // Otherwise waiting for the stream could take as long as the program's regions do.
-    let may_wait = !now || lent || stream.queue == QueueId::SYNC;
-    match page_lock::look(stream, state.next(), range) {
-        Look::Free if is_pinned(stream, range) => {
-            if !may_wait {
-                return Ok(None);
-            }
-            hand_in(stream, dst, range)?;
-            Ok(Some(Taken::InTurn))
-        }
-        Look::Free if lent || now && range.len <= WAITED_IN_MAX => {
-            hand_in(stream, dst, range)?;
-            Ok(Some(Taken::Now))
-        }
-        Look::Locked(middle) if may_wait => {
-            copy_in_locked(stream, dst, range, middle)?;
-            Ok(Some(Taken::InTurn))
+    let facts = facts(stream, Direction::In, At::Call, range.len, End::Program, now);
+    let mut asked = Asked::at_call(stream, state, range);
+    match (copy_route::route(&facts, &mut asked).route, asked.middle) {
+        (Route::Direct, _) => hand_in(stream, dst, range).map(|()| Some(Taken::InTurn)),
+        (Route::DirectNow, _) => hand_in(stream, dst, range).map(|()| Some(Taken::Now)),
+        (Route::Registered, Some(middle)) => {
+            copy_in_registered(stream, dst, range, middle).map(|()| Some(Taken::InTurn))
         }
         _ => Ok(None),
     }
 }
 
 /// The program's memory, of which `middle` is locked, to the device.
-pub(crate) fn copy_in_locked(
+pub(crate) fn copy_in_registered(
     stream: &Stream,
     dst: DevicePtr,
     range: HostRange,
-    middle: Locked,
+    middle: RegisteredPart,
 ) -> Result<(), DriverError> {
     let mut parts = edges(range, middle).chain(middle.pieces());
     parts.try_for_each(|part| hand_in(stream, dst.offset((part.start - range.start) as u64), part))
@@ -82,14 +116,14 @@ pub(crate) fn hand_out(stream: &Stream, src: DevicePtr, range: HostRange) -> Res
 }
 
 /// Device memory to the program's, of which `middle` is locked; the rest goes by slots. None if there are no slots; then nothing
-/// was done. The landings are for the caller to add.
-pub(crate) fn copy_out_locked(
+/// was done. The completions are for the caller to add.
+pub(crate) fn copy_out_registered(
     stream: &Stream,
     src: DevicePtr,
     range: HostRange,
-    middle: Locked,
-) -> Result<Option<Vec<Landing>>, DriverError> {
-    let mut landings = Vec::new();
+    middle: RegisteredPart,
+) -> Result<Option<Vec<Completion<Stream>>>, DriverError> {
+    let mut completions = Vec::new();
     let mut slots = Vec::new();
     for edge in edges(range, middle) {
         match stream.shared.small.try_take()? {
@@ -99,18 +133,18 @@ pub(crate) fn copy_out_locked(
     }
     for (slot, edge) in slots {
         edge_out(stream, src.offset((edge.start - range.start) as u64), &slot, edge)?;
-        landings.push(Landing::Small { slot, len: edge.len, sink: Box::new(Edge(edge)) });
+        completions.push(Completion::Small { slot, len: edge.len, sink: Box::new(Edge(edge)) });
     }
     middle.pieces().try_for_each(|part| hand_out(stream, src.offset((part.start - range.start) as u64), part))?;
-    Ok(Some(landings))
+    Ok(Some(completions))
 }
 
 /// The same for a caller that waits anyway.
-pub(crate) fn copy_out_locked_waited(
+pub(crate) fn copy_out_registered_waited(
     stream: &Stream,
     src: DevicePtr,
     range: HostRange,
-    middle: Locked,
+    middle: RegisteredPart,
 ) -> Result<(), DriverError> {
     let mut parts = middle.pieces().chain(edges(range, middle));
     parts.try_for_each(|part| hand_out(stream, src.offset((part.start - range.start) as u64), part))
@@ -122,17 +156,11 @@ fn edge_out(stream: &Stream, src: DevicePtr, slot: &Slot, edge: HostRange) -> Re
 }
 
 /// What of a range is not locked.
-fn edges(range: HostRange, middle: Locked) -> impl Iterator<Item = HostRange> {
+fn edges(range: HostRange, middle: RegisteredPart) -> impl Iterator<Item = HostRange> {
     let end = middle.range.start + middle.range.len;
     let before = HostRange { start: range.start, len: middle.range.start - range.start };
     let after = HostRange { start: end, len: range.start + range.len - end };
     [before, after].into_iter().filter(|edge| edge.len > 0)
-}
-
-/// The bytes of a range as they are now.
-fn taken(range: HostRange) -> Vec<u8> {
-    // SAFETY: the program promised that the range is readable during the call.
-    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(range.start), range.len) }.to_vec()
 }
 
 /// The part of an array that shares a page with something else.
@@ -154,70 +182,18 @@ impl Sink for Edge {
     }
 }
 
-impl super::CudaDevice {
-    /// Copies at most 64 KiB of the program's memory in, which are read before the call returns.
-    ///
-    /// # Errors
-    /// The stream's or device's failure.
-    pub fn store_memory(&self, stream: StreamId, dst: DevicePtr, range: HostRange) -> Result<Seq> {
-        let stream = self.stream(stream)?;
-        let _current = self.enter(stream)?;
-        stream.put(
-            |state| match page_lock::look(stream, state.next(), range) {
-                // The driver takes so few bytes before it returns, unless its engines reach them.
-                Look::Free if !is_pinned(stream, range) => hand_in(stream, dst, range),
-                _ => lane::store(stream, dst, &taken(range)),
-            },
-            || Ok(Op::Store { dst, bytes: taken(range) }),
-        )
-    }
-
-    /// Copies at most 64 KiB of the program's memory in, in their turn, if that needs no waiting.
-    ///
-    /// # Errors
-    /// The stream's or device's failure.
-    pub fn store_in_turn(&self, stream: StreamId, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
-        let stream = self.stream(stream)?;
-        let _current = self.enter(stream)?;
-        stream.put_if(|state| {
-            if state.lands_in(range) {
-                return Ok(false);
-            }
-            match page_lock::look(stream, state.next(), range) {
-                Look::Free => hand_in(stream, dst, range)?,
-                Look::Locked(middle) => copy_in_locked(stream, dst, range, middle)?,
-                Look::Mixed => return Ok(false),
-            }
-            Ok(true)
-        })
-    }
-
-    /// Locks the pages of an array that is copied again and again, if that can be done: in the background, until
-    /// [`CudaDevice::unlock_pages`] is called as often.
-    pub fn lock_pages(&self, range: HostRange) {
-        page_lock::ask(&self.shared, range);
-    }
-
-    /// Ends what [`CudaDevice::lock_pages`] has begun. With a stream, into which the last copy out was put, when that gets there:
-    /// the position is returned. Without one before the call returns, which waits for the copies that use the array.
-    ///
-    /// # Errors
-    /// The stream's or device's failure; the array is unlocked all the same.
-    pub fn unlock_pages(&self, stream: Option<StreamId>, range: HostRange) -> Result<Option<Seq>> {
-        let Some(unlock) = page_lock::release(&self.shared, range) else { return Ok(None) };
-        let stream = stream.map(|stream| self.stream(stream)).transpose()?;
-        let mut waited = Ok(());
-        for (user, seq) in unlock.streams() {
-            if stream.is_none_or(|stream| !Arc::ptr_eq(stream, &user)) {
-                waited = waited.and(user.settle(seq));
-            }
+/// Whether the driver knows the program's memory as pinned or managed: then its engines reach it.
+pub(crate) fn is_pinned(stream: &Stream, range: HostRange) -> bool {
+    use cudarc::driver::sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as TYPE;
+    let known = |address: usize| {
+        let (mut kind, mut attribute) = (0u32, TYPE);
+        let mut value = (&raw mut kind).cast();
+        // SAFETY: the attribute is a 32-bit number. Memory that the driver doesn't know has 0; the call for a single attribute
+        // says so by an error, which takes longer.
+        unsafe {
+            stream.shared.context.driver.cuPointerGetAttributes(1, &raw mut attribute, &raw mut value, address as u64)
         }
-        match stream {
-            Some(stream) => stream.put_host(Op::Unlock(unlock), false).map(Some),
-            None => {
-                drop(unlock);
-                waited.map(|()| None)
-            }
-        }
-    }
+        .is_ok_and(|()| kind != 0)
+    };
+    range.len > 0 && known(range.start) && known(range.start + range.len - 1)
 }

@@ -1,12 +1,10 @@
 //! Launches: dimensions, argument blocks, the driver's call.
 
 use super::driver::DriverError;
-use super::gangs::Gangs;
+use super::function::{Function, Occupancy};
 use super::stream::{State, Stream};
-use crate::cpu::symbol;
-use crate::image::{BlockLayout, Packed};
+use crate::image::Packed;
 use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result, SpanKind};
-use cudarc::driver::sys::CUfunction;
 use std::ffi::c_void;
 
 use std::ptr::null_mut;
@@ -16,46 +14,6 @@ const WARP: u32 = 32;
 /// Most workers of a gang whose vectors are longer than a warp: each needs a barrier of its own.
 const WORKERS_OF_LONG_VECTORS_MAX: u32 = 15;
 
-/// A region that a device has looked up.
-pub(crate) struct Function {
-    /// Its name for people.
-    pub(crate) name: String,
-    /// Where its host version is: object and offset.
-    pub(crate) place: (String, u64),
-    pub(crate) raw: CUfunction,
-    /// How its parameter is laid out, if it takes its block so.
-    pub(crate) layout: Option<BlockLayout>,
-    /// What the compiler has fixed; 0 is open.
-    pub(crate) dims: [u32; 3],
-    /// Largest number of threads of a gang.
-    pub(crate) threads_max: u32,
-    pub(crate) occupancy: Occupancy,
-    /// How many, where that is open.
-    pub(crate) gangs: Gangs,
-}
-
-// SAFETY: functions may be used from any thread.
-unsafe impl Send for Function {}
-// SAFETY: as above.
-unsafe impl Sync for Function {}
-
-impl Function {
-    /// `region main._omp_fn.0 (main.c:12, /path/program+0x1234)`
-    pub(crate) fn describe(&self) -> String {
-        let (path, offset) = &self.place;
-        let position = symbol::position(path, *offset).map_or(String::new(), |position| format!("{position}, "));
-        format!("region {} ({position}{path}+{offset:#x})", self.name)
-    }
-}
-
-/// What fills the device, as the driver says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Occupancy {
-    /// Gangs, and threads of each.
-    pub(crate) grid: u32,
-    pub(crate) block: u32,
-}
-
 /// Gangs, workers and vector length of one launch, all chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Grid {
@@ -64,23 +22,6 @@ pub(crate) struct Grid {
     pub(crate) vector: u32,
     /// The number of gangs was open.
     pub(crate) open: bool,
-}
-
-/// A launch's argument block, kept until the launch's turn.
-pub(crate) struct OwnedBlock {
-    bytes: Vec<u8>,
-    slots: u32,
-    relative: Vec<u64>,
-}
-
-impl OwnedBlock {
-    pub(crate) fn new(block: &ArgBlock<'_>) -> Self {
-        Self { bytes: block.bytes.to_vec(), slots: block.slots, relative: block.relative.to_vec() }
-    }
-
-    pub(crate) fn get(&self) -> ArgBlock<'_> {
-        ArgBlock { bytes: &self.bytes, slots: self.slots, relative: &self.relative }
-    }
 }
 
 /// Chooses what is open: what the compiler has fixed holds, then what the launch asks for, then what
@@ -134,7 +75,7 @@ pub(crate) fn issue(
     grid: Grid,
     block: &ArgBlock<'_>,
 ) -> Result<(), DriverError> {
-    state.suspect(index);
+    state.ran_kernel(index);
     let mut address: u64 = 0;
     let parameter: *mut c_void = match &function.layout {
         Some(layout) => {
@@ -156,7 +97,7 @@ pub(crate) fn issue(
         }
     };
     let mut parameters = [parameter];
-    let span = stream.shared.tracer.begin(stream);
+    let span = stream.shared.tracer.begin(stream.raw);
     let driver = stream.shared.context.driver;
     let Grid { gangs, workers, vector, open } = grid;
     let mut launch = || {
@@ -167,7 +108,7 @@ pub(crate) fn issue(
         }
     };
     if open { function.gangs.launch(stream.raw, launch) } else { launch() }?;
-    stream.shared.tracer.end(span, stream, SpanKind::Launch, 0, || function.name.clone());
+    stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Launch, 0, || function.name.clone());
     Ok(())
 }
 
@@ -190,6 +131,7 @@ fn upload(stream: &Stream, block: &ArgBlock<'_>) -> Result<u64, DriverError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::gangs::Gangs;
 
     fn function(dims: [u32; 3]) -> Function {
         let fixed = dims[1] * dims[2];

@@ -2,7 +2,8 @@
 
 use super::context::Context;
 use super::driver::DriverError;
-use super::ipc::{Giver, Owed, PLACE_PIECES_MAX, Place, next_id};
+use crate::ipc::{ExportMemory, Exporter, PendingReleases, next_id};
+use crate::memory_handle::{HANDLE_PIECES_MAX, IpcHandle, MemoryHandle, PAGE, PIECE_MAX};
 use accord_types::{Count, DevicePtr, Error, ErrorCode, Result};
 use cudarc::driver::sys::{
     CUdevice, CUdevice_attribute, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc,
@@ -15,10 +16,6 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// Memory comes in multiples of this.
-pub(crate) const PAGE: u64 = 2 << 20;
-/// Largest piece of memory that is taken and given back as a whole.
-pub(crate) const PIECE_MAX: u64 = 64 << 20;
 /// Addresses for each byte of memory: holes that can't be filled cost nothing.
 const ADDRESSES_PER_BYTE: u64 = 4;
 /// How long memory that other processes still have is waited for when there is none left.
@@ -31,7 +28,7 @@ pub(crate) struct Memory {
     /// Names the range to other processes.
     id: u64,
     /// Dropped pieces that other processes have not released yet.
-    owed: Arc<Owed>,
+    pending: Arc<PendingReleases>,
     state: Mutex<State>,
 }
 
@@ -44,7 +41,7 @@ struct State {
     /// Whether new pieces can be given to other processes.
     exportable: bool,
     /// Who gives pieces to other processes.
-    givers: Vec<Weak<Giver>>,
+    exporters: Vec<Weak<Exporter>>,
 }
 
 struct Piece {
@@ -67,7 +64,7 @@ impl Memory {
         let supported = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
         let exportable = ipc && context.attribute(supported) != 0;
         let state = Mutex::new(State { exportable, ..State::default() });
-        Ok(Self { context, start, len, id: next_id(), owed: Arc::default(), state })
+        Ok(Self { context, start, len, id: next_id(), pending: Arc::default(), state })
     }
 
     pub(crate) fn addresses(&self) -> (DevicePtr, u64) {
@@ -88,9 +85,9 @@ impl Memory {
                 format!("mapping {len} bytes at {start}: not whole pages"),
             ));
         }
-        let before = self.owed.returned();
+        let before = self.pending.returned();
         match self.try_map(start, len) {
-            Err(error) if error.code() == ErrorCode::OutOfMemory && self.owed.wait(before, RETURN_TIMEOUT) => {
+            Err(error) if error.code() == ErrorCode::OutOfMemory && self.pending.wait(before, RETURN_TIMEOUT) => {
                 self.try_map(start, len)
             }
             outcome => outcome,
@@ -154,62 +151,8 @@ impl Memory {
     pub(crate) fn clear(&self) {
         let mut state = self.lock();
         for (start, piece) in std::mem::take(&mut state.pieces) {
-            self.drop_piece(start, &piece, &state.givers);
+            self.drop_piece(start, &piece, &state.exporters);
         }
-    }
-
-    /// Where a range is, for another process that `giver` gives pieces to. None if it can't be given away, is not mapped
-    /// as a whole, or is in too many pieces.
-    pub(crate) fn place(&self, giver: &Arc<Giver>, start: DevicePtr, len: u64) -> Option<Place> {
-        self.check(start, len).ok().filter(|()| len > 0)?;
-        let mut state = self.lock();
-        let end = start.0 + len;
-        let first = *state.pieces.range(..=start.0).next_back()?.0;
-        let (mut at, mut pieces) = (first, Vec::new());
-        for (&from, piece) in state.pieces.range(first..end) {
-            if from != at || !piece.exportable || pieces.len() == PLACE_PIECES_MAX {
-                return None;
-            }
-            pieces.push((piece.id, piece.len));
-            at = from + piece.len;
-        }
-        if at < end {
-            return None;
-        }
-        state.givers.retain(|known| known.strong_count() > 0);
-        if !state.givers.iter().any(|known| known.as_ptr() == Arc::as_ptr(giver)) {
-            state.givers.push(Arc::downgrade(giver));
-        }
-        let base = self.start;
-        Some(Place { range: self.id, range_len: self.len, offset: start.0 - base, len, first: first - base, pieces })
-    }
-
-    /// The number of the range in a [`Place`].
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) fn owed(&self) -> &Arc<Owed> {
-        &self.owed
-    }
-
-    /// Calls `give` with a descriptor of a piece, before anybody can be told that it is gone; with none if it is.
-    pub(crate) fn export<R>(&self, id: u64, give: impl FnOnce(Option<OwnedFd>) -> R) -> R {
-        let state = self.lock();
-        let piece = state.pieces.values().find(|piece| piece.id == id && piece.exportable);
-        give(piece.and_then(|piece| {
-            let mut descriptor = -1i32;
-            let kind = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-            // SAFETY: the driver writes a descriptor of 32 bits, which is the caller's.
-            let descriptor = unsafe {
-                let to = (&raw mut descriptor).cast();
-                self.context.driver.cuMemExportToShareableHandle(to, piece.handle, kind, 0).ok()?;
-                OwnedFd::from_raw_fd(descriptor)
-            };
-            // A worker that is started now must not keep the memory.
-            let _ = fcntl_setfd(&descriptor, FdFlags::CLOEXEC);
-            Some(descriptor)
-        }))
     }
 
     fn take(&self, at: u64, len: u64, state: &State) -> Result<Piece, DriverError> {
@@ -248,14 +191,14 @@ impl Memory {
         unsafe { self.context.driver.cuMemSetAccess(at, len as usize, access.as_ptr(), access.len()) }
     }
 
-    fn drop_piece(&self, at: u64, piece: &Piece, givers: &[Weak<Giver>]) {
+    fn drop_piece(&self, at: u64, piece: &Piece, exporters: &[Weak<Exporter>]) {
         // SAFETY: nobody uses the piece any more. Both fail only when the context is gone, and then
         // so is the memory.
         unsafe {
             let _ = self.context.driver.cuMemUnmap(at, piece.len as usize);
             let _ = self.context.driver.cuMemRelease(piece.handle);
         }
-        givers.iter().filter_map(Weak::upgrade).for_each(|giver| giver.dropped(piece.id));
+        exporters.iter().filter_map(Weak::upgrade).for_each(|exporter| exporter.dropped(piece.id));
     }
 
     fn retire(&self, state: &mut State, start: u64, end: u64) -> Result<(), DriverError> {
@@ -272,7 +215,7 @@ impl Memory {
         }
         for at in whole {
             if let Some(piece) = state.pieces.remove(&at) {
-                self.drop_piece(at, &piece, &state.givers);
+                self.drop_piece(at, &piece, &state.exporters);
             }
         }
         Ok(())
@@ -285,6 +228,65 @@ impl Memory {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ExportMemory for Memory {
+    fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle> {
+        self.check(start, len).ok().filter(|()| len > 0)?;
+        let mut state = self.lock();
+        let end = start.0 + len;
+        let first = *state.pieces.range(..=start.0).next_back()?.0;
+        let (mut at, mut pieces) = (first, Vec::new());
+        for (&from, piece) in state.pieces.range(first..end) {
+            if from != at || !piece.exportable || pieces.len() == HANDLE_PIECES_MAX {
+                return None;
+            }
+            pieces.push((piece.id, piece.len));
+            at = from + piece.len;
+        }
+        if at < end {
+            return None;
+        }
+        state.exporters.retain(|known| known.strong_count() > 0);
+        if !state.exporters.iter().any(|known| known.as_ptr() == Arc::as_ptr(exporter)) {
+            state.exporters.push(Arc::downgrade(exporter));
+        }
+        let base = self.start;
+        Some(MemoryHandle::CudaIpc(IpcHandle {
+            range: self.id,
+            range_len: self.len,
+            offset: start.0 - base,
+            len,
+            first: first - base,
+            pieces,
+        }))
+    }
+
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn pending_releases(&self) -> &Arc<PendingReleases> {
+        &self.pending
+    }
+
+    fn export(&self, id: u64, give: &mut dyn FnMut(Option<OwnedFd>)) {
+        let state = self.lock();
+        let piece = state.pieces.values().find(|piece| piece.id == id && piece.exportable);
+        give(piece.and_then(|piece| {
+            let mut descriptor = -1i32;
+            let kind = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+            // SAFETY: the driver writes a descriptor of 32 bits, which is the caller's.
+            let descriptor = unsafe {
+                let to = (&raw mut descriptor).cast();
+                self.context.driver.cuMemExportToShareableHandle(to, piece.handle, kind, 0).ok()?;
+                OwnedFd::from_raw_fd(descriptor)
+            };
+            // A worker that is started now must not keep the memory.
+            let _ = fcntl_setfd(&descriptor, FdFlags::CLOEXEC);
+            Some(descriptor)
+        }));
     }
 }
 

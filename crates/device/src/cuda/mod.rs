@@ -2,39 +2,56 @@
 //!
 //! See docs/design/cuda.md for how launches, copies and memory go, and for what they cost.
 
-mod arrivals;
 mod cache;
+mod completing;
+mod completion;
 mod context;
 mod device;
 mod direct;
 mod driver;
-mod fills;
+mod egress;
+mod function;
 mod gangs;
-mod ipc;
-mod landing;
-mod lane;
+mod imports;
 mod launch;
-mod locks;
 mod loss;
 mod memory;
 mod module;
-mod movers;
-mod near;
+mod native;
 mod notify;
-mod onward;
+mod numa;
+mod operations;
 mod output;
-mod page_lock;
-mod past_caches;
+mod page_registration;
 mod peers;
-mod pinned;
 mod probe;
+mod registrations;
 mod shared;
+mod staging;
 mod stream;
+mod stream_worker;
 mod table;
 mod trace;
 
 pub use cache::cache_folder;
 pub use device::{CudaConfig, CudaDevice};
-pub use ipc::{Giver, Neighbors, Place, Reached, Taker};
 pub use output::Printed;
-pub use probe::{Probe, inventory};
+pub use probe::inventory;
+pub use staging::copy_route;
+
+use crate::backend::Backend;
+use accord_types::DeviceKind;
+
+/// See [`crate::registry`].
+pub(crate) static BACKEND: Backend = Backend {
+    kind: DeviceKind::CUDA,
+    name: "cuda",
+    capabilities: &operations::CAPABILITIES,
+    find: inventory,
+    // The driver chooses them when the device starts.
+    addresses: |_| None,
+    start: |info, config| {
+        let (cache, images) = (config.cache.clone(), config.images.clone());
+        Ok(CudaDevice::start(info, CudaConfig { cache, images, ipc: config.ipc })?)
+    },
+};

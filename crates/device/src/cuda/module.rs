@@ -3,8 +3,8 @@
 use super::cache::{Cache, Key};
 use super::context::Context;
 use super::driver::DriverError;
+use super::function::{Function, Occupancy};
 use super::gangs::Gangs;
-use super::launch::{Function, Occupancy};
 use crate::image::{BlockPath, Image, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Refusal, rewrite, with_atomics};
 use accord_types::{DevicePtr, Error, ErrorCode, FunctionSpec, Result};
 use cudarc::driver::sys::{

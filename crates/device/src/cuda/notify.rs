@@ -20,7 +20,7 @@ pub(crate) struct Notifier(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    bell: Condvar,
+    work_available: Condvar,
 }
 
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl Notifier {
         }
         state.waiting.push((Arc::clone(stream), seq, done));
         drop(state);
-        self.0.bell.notify_one();
+        self.0.work_available.notify_one();
     }
 
     /// Ends the thread; everybody who waits is told.
@@ -60,7 +60,7 @@ impl Notifier {
         state.closing = true;
         let left = std::mem::take(&mut state.waiting);
         drop(state);
-        self.0.bell.notify_one();
+        self.0.work_available.notify_one();
         for (_, _, done) in left {
             done(Err(shut_down()));
         }
@@ -75,14 +75,14 @@ impl Shared {
         let mut looked_for_failures = Instant::now();
         while !state.closing {
             if state.waiting.is_empty() {
-                state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.work_available.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             // What was never put in can't be reached.
             let under_way = |(stream, seq, _): &(Arc<Stream>, u64, Done)| *seq <= stream.last().0;
             if !state.waiting.iter().any(under_way) && looked_for_failures.elapsed() < LOOK_FOR_FAILURES {
                 let (woken, _) =
-                    self.bell.wait_timeout(state, LOOK_FOR_FAILURES).unwrap_or_else(PoisonError::into_inner);
+                    self.work_available.wait_timeout(state, LOOK_FOR_FAILURES).unwrap_or_else(PoisonError::into_inner);
                 state = woken;
                 continue;
             }
@@ -125,13 +125,15 @@ impl Shared {
 }
 
 fn look(stream: &Stream, seq: u64) -> Result<bool> {
-    let _current = stream.shared.context.enter().map_err(|error| stream.shared.driver_failed(error, Some(stream)))?;
+    let _current =
+        stream.shared.context.enter().map_err(|error| stream.shared.driver_failed(error, Some(stream.queue)))?;
     let last = stream.last().0;
     // Of a position that was not put in yet only a failure can be told.
     Ok(stream.reached(seq.min(last))? && seq <= last)
 }
 
 fn wait(stream: &Stream, seq: u64) -> Result<()> {
-    let _current = stream.shared.context.enter().map_err(|error| stream.shared.driver_failed(error, Some(stream)))?;
+    let _current =
+        stream.shared.context.enter().map_err(|error| stream.shared.driver_failed(error, Some(stream.queue)))?;
     stream.synchronize(seq)
 }

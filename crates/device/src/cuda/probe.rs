@@ -1,6 +1,7 @@
 //! The GPUs of this machine, as far as the driver shows them to this process.
 
 use super::driver::{Driver, DriverError, NoDriver};
+use crate::backend::Found;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, NodeId};
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute, CUuuid};
 use std::ffi::{CStr, c_char};
@@ -13,40 +14,27 @@ const SM_MIN: i32 = 50;
 
 const NO_DEVICE: &str = "the NVIDIA driver shows no device";
 
-/// What was found.
-#[derive(Clone, Debug, Default)]
-pub struct Probe {
-    /// GPUs that can be used, in the driver's order, which is that of `CUDA_VISIBLE_DEVICES`.
-    pub devices: Vec<DeviceInfo>,
-    /// Why there are none, or fewer than the driver shows: a clause for people. None if there is nothing to say.
-    pub note: Option<String>,
-    /// The driver or a device failed: the note tells of trouble and what to do about it, and not of a machine without GPUs.
-    pub failed: bool,
+fn nothing(note: impl Into<String>) -> Found {
+    Found { note: Some(note.into()), ..Found::default() }
 }
 
-impl Probe {
-    fn nothing(note: impl Into<String>) -> Self {
-        Self { devices: Vec::new(), note: Some(note.into()), failed: false }
-    }
-
-    fn trouble(note: String) -> Self {
-        Self { failed: true, ..Self::nothing(note) }
-    }
+fn trouble(note: String) -> Found {
+    Found { failed: true, ..nothing(note) }
 }
 
 /// Looks for GPUs. Without a driver that takes microseconds. Ordinals are the driver's.
-pub fn inventory(node: NodeId, node_name: &str) -> Probe {
+pub fn inventory(node: NodeId, node_name: &str) -> Found {
     let driver = match Driver::get() {
         Ok(driver) => driver,
-        Err(NoDriver::Absent(why)) => return Probe::nothing(format!("there is no NVIDIA driver ({why})")),
+        Err(NoDriver::Absent(why)) => return nothing(format!("there is no NVIDIA driver ({why})")),
         Err(NoDriver::Old(name)) => {
-            return Probe::trouble(format!("the NVIDIA driver is too old: it has no {name}; update it"));
+            return trouble(format!("the NVIDIA driver is too old: it has no {name}; update it"));
         }
     };
     match read(driver, node, node_name) {
         Ok(probe) => probe,
-        Err(DriverError { code: DriverError::NO_DEVICE, .. }) => Probe::nothing(NO_DEVICE),
-        Err(error) => Probe::trouble(format!("the NVIDIA driver does not start: {}", explain(error))),
+        Err(DriverError { code: DriverError::NO_DEVICE, .. }) => nothing(NO_DEVICE),
+        Err(error) => trouble(format!("the NVIDIA driver does not start: {}", explain(error))),
     }
 }
 
@@ -57,7 +45,7 @@ fn explain(error: DriverError) -> String {
     format!("{}; {remedy}", error.cause())
 }
 
-fn read(driver: &Driver, node: NodeId, node_name: &str) -> Result<Probe, DriverError> {
+fn read(driver: &Driver, node: NodeId, node_name: &str) -> Result<Found, DriverError> {
     let (mut version, mut count) = (0, 0);
     // SAFETY: no preconditions; the values are valid for writing.
     unsafe {
@@ -68,12 +56,12 @@ fn read(driver: &Driver, node: NodeId, node_name: &str) -> Result<Probe, DriverE
     if version < DRIVER_MIN {
         let version = dotted(version);
         let note = format!("the NVIDIA driver is of CUDA {version}, and 11.4 is the oldest that is used; update it");
-        return Ok(Probe::trouble(note));
+        return Ok(trouble(note));
     }
     if count == 0 {
-        return Ok(Probe::nothing(NO_DEVICE));
+        return Ok(nothing(NO_DEVICE));
     }
-    let (mut probe, mut notes) = (Probe::default(), Vec::new());
+    let (mut probe, mut notes) = (Found::default(), Vec::new());
     for ordinal in 0..count {
         let mut device: CUdevice = 0;
         // SAFETY: the value is valid for writing.
@@ -153,7 +141,7 @@ fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, Stri
     Ok(Ok(DeviceInfo {
         id: DeviceId { node: NodeId(0), ordinal: 0 },
         node_name: String::new(),
-        kind: DeviceKind::Cuda,
+        kind: DeviceKind::CUDA,
         name,
         vendor: "NVIDIA".to_owned(),
         driver: String::new(),
@@ -163,6 +151,15 @@ fn describe(driver: &Driver, device: CUdevice) -> Result<Result<DeviceInfo, Stri
         numa: numa_node(driver, device),
         cpus: Vec::new(),
     }))
+}
+
+/// Whether kernels reach memory that the driver knows nothing of, such as `malloc`'s: by address translation services, or
+/// heterogeneous memory management.
+pub(super) fn reaches_pageable_memory(driver: &Driver, device: CUdevice) -> bool {
+    let mut value = 0;
+    let which = Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS;
+    // SAFETY: the value is valid for writing.
+    unsafe { driver.cuDeviceGetAttribute(&raw mut value, which, device) }.is_ok() && value != 0
 }
 
 fn uuid(driver: &Driver, device: CUdevice) -> Result<String, DriverError> {

@@ -2,61 +2,77 @@
 
 use super::context::Context;
 use super::driver::DriverError;
-use super::ipc::Imports;
-use super::launch::Function;
+use super::function::Function;
+use super::imports::Imports;
 use super::loss;
 use super::memory::Memory;
-use super::movers::Movers;
-use super::near::Near;
-use super::pinned::Pinned;
-use super::stream::Stream;
+use super::numa::NumaAffinity;
+use super::staging::copy_pool::CopyPool;
+use super::staging::pinned_pool::{IN_SLOT, OUT_SLOT, PinnedPool, RELAY_SLOT, SMALL_SLOT};
+use super::staging::progress::CopyError;
 use super::table::Table;
 use super::trace::Tracer;
-use crate::failure::Failure;
-use accord_types::{DeviceId, Error, ErrorCode};
+use crate::failure::{Failure, shut_down};
+use accord_types::{DeviceId, Error, ErrorCode, QueueId, Result};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+/// A stream, as those see it who care for all streams of a device. None of this is on a hot path.
+pub(crate) trait DeviceStream: Send + Sync {
+    /// Which of the device's it is.
+    fn index(&self) -> u32;
+
+    /// The queue that it was made for.
+    fn queue(&self) -> QueueId;
+
+    /// The regions that ran since it was last known to be empty, as far as that can be told now.
+    fn recent_kernels(&self) -> Vec<u32>;
+
+    /// Wakes every thread that sleeps there.
+    fn wake(&self);
+
+    /// Returns when whoever is putting something into it has done so.
+    fn pass(&self);
+
+    /// Blocks until the driver's stream is empty; what comes of it is of no interest any more. The context is current.
+    fn drain(&self);
+
+    /// Blocks until the copy that was to have the position `seq` is done, or failed. No context has to be current.
+    fn settle(&self, seq: u64) -> Result<()>;
+}
+
 pub(crate) struct Shared {
     // Streams, slots and memory go before the context that they belong to.
-    pub(crate) movers: Movers,
+    pub(crate) copy_pool: CopyPool,
     /// Slots for copies of a few KiB out.
-    pub(crate) small: Arc<Pinned>,
+    pub(crate) small: Arc<PinnedPool>,
     /// Slots for large copies in, and for large copies out: neither direction can starve the other.
-    pub(crate) inward: Arc<Pinned>,
-    pub(crate) outward: Arc<Pinned>,
+    pub(crate) inward: Arc<PinnedPool>,
+    pub(crate) outward: Arc<PinnedPool>,
     /// Slots for bytes that come from elsewhere, one a stream at a time: what waits for them must not hold up the others.
-    pub(crate) relayed: Arc<Pinned>,
+    pub(crate) relayed: Arc<PinnedPool>,
     pub(crate) memory: Arc<Memory>,
     /// Memory of other processes.
     pub(crate) imports: Arc<Imports>,
     pub(crate) functions: Table<Arc<Function>>,
     pub(crate) failure: Failure,
     pub(crate) tracer: Tracer,
-    pub(crate) streams: Mutex<Vec<Weak<Stream>>>,
+    pub(crate) streams: Mutex<Vec<Weak<dyn DeviceStream>>>,
     /// A region may print: the driver passes that on when it is waited for, not when it is asked.
     pub(crate) prints: AtomicBool,
     pub(crate) context: Arc<Context>,
 }
 
-/// Size of a slot for small copies; larger ones take the large slots.
-pub(crate) const SMALL_SLOT: usize = 64 << 10;
-/// Size of a slot for large copies in, and out.
-pub(crate) const IN_SLOT: usize = 4 << 20;
-pub(crate) const OUT_SLOT: usize = 4 << 20;
-/// Size of a slot for bytes that come from elsewhere.
-pub(crate) const RELAY_SLOT: usize = 2 << 20;
-
 impl Shared {
-    pub(crate) fn new(device: DeviceId, near: &Near, context: Arc<Context>, memory: Memory) -> Arc<Self> {
+    pub(crate) fn new(device: DeviceId, numa: &NumaAffinity, context: Arc<Context>, memory: Memory) -> Arc<Self> {
         const SMALL_SLOTS: usize = 128;
         const IN_SLOTS: usize = 16;
         const OUT_SLOTS: usize = 32;
         const RELAY_SLOTS: usize = 64;
         const LARGE_BATCH: usize = 4;
-        let pinned = |bytes, slots, batch| Pinned::new(Arc::clone(&context), near.clone(), bytes, slots, batch);
+        let pinned = |bytes, slots, batch| PinnedPool::new(Arc::clone(&context), numa.clone(), bytes, slots, batch);
         Arc::new(Self {
-            movers: Movers::new(Arc::clone(&context), near.clone()),
+            copy_pool: CopyPool::new(Arc::clone(&context), numa.clone()),
             small: pinned(SMALL_SLOT, SMALL_SLOTS, 16),
             inward: pinned(IN_SLOT, IN_SLOTS, LARGE_BATCH),
             outward: pinned(OUT_SLOT, OUT_SLOTS, LARGE_BATCH),
@@ -73,18 +89,18 @@ impl Shared {
     }
 
     /// The error that a failed call of the driver means, kept as the device's failure if the context is lost.
-    pub(crate) fn driver_failed(&self, error: DriverError, stream: Option<&Stream>) -> Error {
+    pub(crate) fn driver_failed(&self, error: DriverError, queue: Option<QueueId>) -> Error {
         if !error.is_sticky() {
             return error.into_error(ErrorCode::Execution);
         }
         let mut regions = Vec::new();
         let mut queues = Vec::new();
         for running in self.all_streams() {
-            let suspects = running.suspects();
-            if !suspects.is_empty() {
-                queues.push(running.queue);
+            let recent_kernels = running.recent_kernels();
+            if !recent_kernels.is_empty() {
+                queues.push(running.queue());
             }
-            regions.extend(suspects.into_iter().filter(|region| !regions.contains(region)).collect::<Vec<_>>());
+            regions.extend(recent_kernels.into_iter().filter(|region| !regions.contains(region)).collect::<Vec<_>>());
         }
         let names: Vec<_> = regions.iter().filter_map(|region| Some(self.functions.get(*region)?.describe())).collect();
         let mut failure = Error::new(ErrorCode::Execution, loss::cause(self.context.device, &names, error));
@@ -94,7 +110,7 @@ impl Shared {
             );
         }
         // The stream that noticed need not be the one that failed.
-        if let Some(&queue) = queues.first().filter(|_| queues.len() == 1).or(stream.map(|stream| &stream.queue)) {
+        if let Some(&queue) = queues.first().filter(|_| queues.len() == 1).or(queue.as_ref()) {
             failure = failure.queue(queue);
         }
         self.failure.set(failure);
@@ -104,7 +120,15 @@ impl Shared {
         self.failure.check().err().unwrap_or_else(|| error.into())
     }
 
-    pub(crate) fn all_streams(&self) -> Vec<Arc<Stream>> {
+    /// The same for a copy.
+    pub(crate) fn copy_failed(&self, error: CopyError, queue: Option<QueueId>) -> Error {
+        match error {
+            CopyError::Driver(error) => self.driver_failed(error, queue),
+            CopyError::ShutDown => self.failure.check().err().unwrap_or_else(shut_down),
+        }
+    }
+
+    pub(crate) fn all_streams(&self) -> Vec<Arc<dyn DeviceStream>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
     }
 }

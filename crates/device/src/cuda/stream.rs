@@ -6,14 +6,13 @@
 //! thread works off; until it is empty, everything that follows goes into the list too. The driver's
 //! stream never waits for the host, so waiting for its end always ends.
 
+use super::completion::Completion;
 use super::driver::DriverError;
-use super::landing::Landing;
-use super::lane;
-use super::launch::{Function, OwnedBlock};
-use super::onward::Onward;
-use super::page_lock::Unlock;
-use super::shared::Shared;
-use crate::{HostOp, Sink, Source};
+use super::egress::Egress;
+use super::function::{Function, OwnedBlock};
+use super::page_registration::Unregistration;
+use super::shared::{DeviceStream, Shared};
+use crate::copy_ends::{Sink, Source};
 use accord_types::{ArgBlock, DevicePtr, Error, LaunchDims, QueueId, Result, Seq};
 use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use std::collections::VecDeque;
@@ -25,7 +24,7 @@ use std::time::Duration;
 /// A sleeper looks around at least this often: a lost device must never be a hang.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(200);
 /// Regions that an error of the device may come from.
-const SUSPECTS_MAX: usize = 4;
+const RECENT_KERNELS_MAX: usize = 4;
 
 pub(crate) struct Stream {
     pub(crate) index: u32,
@@ -39,12 +38,14 @@ pub(crate) struct Stream {
     /// It was made by the program.
     adopted: bool,
     /// The program puts work of its own into it.
-    lent: AtomicBool,
+    exposed: AtomicBool,
     pub(crate) shared: Arc<Shared>,
+    /// Does an operation whose turn has come.
+    perform: Perform,
     state: Mutex<State>,
     moved: Condvar,
     pub(super) failed: AtomicBool,
-    pub(crate) onward: Onward,
+    pub(crate) egress: Egress,
 }
 
 // SAFETY: the driver's streams and events may be used from any thread.
@@ -64,14 +65,17 @@ pub(crate) struct State {
     pending: VecDeque<(u64, Op)>,
     /// Somebody works on the operation after `issued`, without the lock.
     busy: bool,
-    lane_started: bool,
+    worker_started: bool,
     closing: bool,
-    pub(super) landings: VecDeque<(u64, Landing)>,
+    pub(super) completions: VecDeque<(u64, Completion<Stream>)>,
     pub(super) failure: Option<Error>,
-    suspects: Vec<u32>,
+    recent_kernels: Vec<u32>,
     /// Where a launch's parameter is put together.
     pub(crate) parameter: Vec<u8>,
 }
+
+/// Does the operation at a position of a stream.
+pub(crate) type Perform = fn(&Stream, u64, Op) -> Result<()>;
 
 /// An operation that waits for its turn.
 pub(crate) enum Op {
@@ -83,8 +87,7 @@ pub(crate) enum Op {
     Launch { function: Arc<Function>, index: u32, dims: LaunchDims, block: OwnedBlock },
     Wait { other: Arc<Stream>, seq: u64 },
     Unmap { start: DevicePtr, len: u64 },
-    Unlock(Unlock),
-    Host(HostOp),
+    Unregister(Unregistration),
 }
 
 // SAFETY: contexts may be used from any thread.
@@ -96,6 +99,7 @@ impl Stream {
         index: u32,
         queue: QueueId,
         shared: Arc<Shared>,
+        perform: Perform,
         adopt: Option<CUstream>,
     ) -> Result<Self, DriverError> {
         let driver = shared.context.driver;
@@ -114,13 +118,19 @@ impl Stream {
             event,
             block: OnceLock::new(),
             adopted: adopt.is_some(),
-            lent: AtomicBool::new(adopt.is_some()),
+            exposed: AtomicBool::new(adopt.is_some()),
             shared,
+            perform,
             state: Mutex::default(),
             moved: Condvar::new(),
             failed: AtomicBool::new(false),
-            onward: Onward::default(),
+            egress: Egress::default(),
         })
+    }
+
+    /// Whether another one is this.
+    pub(crate) fn is_same(&self, other: &dyn DeviceStream) -> bool {
+        std::ptr::addr_eq(self, other)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -154,7 +164,7 @@ impl Stream {
         if state.is_idle() {
             if let Err(error) = now(&mut state) {
                 drop(state);
-                return Err(self.shared.driver_failed(error, Some(self)));
+                return Err(self.shared.driver_failed(error, Some(self.queue)));
             }
             state.last += 1;
             state.issued = state.last;
@@ -180,7 +190,7 @@ impl Stream {
             }
             Err(error) => {
                 drop(state);
-                Err(self.shared.driver_failed(error, Some(self)))
+                Err(self.shared.driver_failed(error, Some(self.queue)))
             }
         }
     }
@@ -206,8 +216,8 @@ impl Stream {
         state.last += 1;
         let seq = state.last;
         state.pending.push_back((seq, op));
-        if !state.lane_started && !state.closing {
-            state.lane_started = true;
+        if !state.worker_started && !state.closing {
+            state.worker_started = true;
             let stream = Arc::clone(self);
             let thread = std::thread::Builder::new().name(format!("accord-q{}", self.queue));
             if let Err(error) = thread.spawn(move || stream.serve()) {
@@ -221,7 +231,7 @@ impl Stream {
         Seq(seq)
     }
 
-    /// The lane thread.
+    /// The worker.
     fn serve(&self) {
         let Ok(_current) = self.shared.context.enter() else { return };
         let mut state = self.lock();
@@ -252,7 +262,7 @@ impl Stream {
 
     /// Does the operation at `seq`, which everything before has left the list for.
     fn run(&self, seq: u64, op: Op) {
-        let result = lane::perform(self, seq, op);
+        let result = (self.perform)(self, seq, op);
         let mut state = self.lock();
         state.issued = seq;
         state.busy = false;
@@ -287,18 +297,18 @@ impl Stream {
     pub(crate) fn synchronize(&self, seq: u64) -> Result<()> {
         self.wait_issued(seq)?;
         let state = self.lock();
-        if state.reached < seq || self.is_lent() {
+        if state.reached < seq || self.is_exposed() {
             let issued = state.issued;
             drop(state);
             // SAFETY: the stream is alive as long as `self`.
             let waited = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
-            waited.map_err(|error| self.shared.driver_failed(error, Some(self)))?;
+            waited.map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
             self.arrived(issued);
             self.shared.tracer.drain();
         } else {
             drop(state);
         }
-        self.land(seq, true)?;
+        self.complete(seq, true)?;
         self.check()
     }
 
@@ -311,7 +321,7 @@ impl Stream {
         if issued < seq {
             return Ok(false);
         }
-        if reached < seq || self.is_lent() {
+        if reached < seq || self.is_exposed() {
             // SAFETY: the stream is alive as long as `self`.
             match unsafe { self.shared.context.driver.cuStreamQuery(self.raw) } {
                 Ok(()) => {
@@ -319,10 +329,10 @@ impl Stream {
                     self.print()?;
                 }
                 Err(DriverError { code: DriverError::NOT_READY, .. }) => return Ok(false),
-                Err(error) => return Err(self.shared.driver_failed(error, Some(self))),
+                Err(error) => return Err(self.shared.driver_failed(error, Some(self.queue))),
             }
         }
-        self.land(seq, false)
+        self.complete(seq, false)
     }
 
     /// Has the driver write what regions have printed. The stream is empty, unless more was put in just now: then it is
@@ -336,58 +346,52 @@ impl Stream {
         }
         // SAFETY: the stream is alive as long as `self`.
         let printed = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
-        printed.map_err(|error| self.shared.driver_failed(error, Some(self)))
-    }
-
-    /// Blocks until the copy that was to have the position `seq` is done, or failed. No context has to be current.
-    pub(crate) fn settle(&self, seq: u64) -> Result<()> {
-        let _current = self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, Some(self)))?;
-        self.synchronize(seq.min(self.last().0))
+        printed.map_err(|error| self.shared.driver_failed(error, Some(self.queue)))
     }
 
     fn arrived(&self, issued: u64) {
         let mut state = self.lock();
         state.reached = state.reached.max(issued);
         if state.reached == state.last {
-            state.suspects.clear();
+            state.recent_kernels.clear();
         }
     }
 
     /// Whether the program puts work of its own into the stream, so that its order is the driver's.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.lent.load(Ordering::Acquire)
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.exposed.load(Ordering::Acquire)
     }
 
-    pub(crate) fn lend(&self) {
-        self.lent.store(true, Ordering::Release);
+    pub(crate) fn expose(&self) {
+        self.exposed.store(true, Ordering::Release);
     }
 
     /// Marks what is now in this stream, for others to wait for; false if there is nothing to wait for. No stream's lock is held:
     /// two streams may wait for each other at the same time.
     pub(crate) fn mark(&self, seq: u64) -> Result<bool, DriverError> {
         let state = self.lock();
-        if state.reached < seq || self.is_lent() {
+        if state.reached < seq || self.is_exposed() {
             let _current = self.shared.context.enter()?;
             // SAFETY: both are alive as long as `self`, and recorded with its lock held.
             unsafe { self.shared.context.driver.cuEventRecord(self.event, self.raw) }?;
             return Ok(true);
         }
-        Ok(!state.landings.is_empty())
+        Ok(!state.completions.is_empty())
     }
 
-    /// Makes this stream wait for what was marked in `other`. `landing`: the host has something left to do for that.
+    /// Makes this stream wait for what was marked in `other`. `completion`: the host has something left to do for that.
     pub(crate) fn follow(
         &self,
         state: &mut State,
         seq: u64,
         other: &Arc<Stream>,
         other_seq: u64,
-        landing: bool,
+        completion: bool,
     ) -> Result<(), DriverError> {
         // SAFETY: both are alive. If the event was recorded again meanwhile, it covers more.
         unsafe { self.shared.context.driver.cuStreamWaitEvent(self.raw, other.event, 0) }?;
-        if landing {
-            state.landings.push_back((seq, Landing::Other(Arc::clone(other), other_seq)));
+        if completion {
+            state.completions.push_back((seq, Completion::Other(Arc::clone(other), other_seq)));
         }
         Ok(())
     }
@@ -403,32 +407,49 @@ impl Stream {
         Ok(*self.block.get_or_init(|| block))
     }
 
-    /// The regions that ran since the stream was last known to be empty.
-    pub(crate) fn suspects(&self) -> Vec<u32> {
-        // Called on the way out of a failed call, which may hold the lock of this very stream.
-        self.state.try_lock().map_or_else(|_| Vec::new(), |state| state.suspects.clone())
-    }
-
     /// Whether everything up to `seq` is in the driver's stream.
     pub(crate) fn has_issued(&self, seq: u64) -> bool {
         self.lock().issued >= seq
     }
 
-    /// Blocks until the driver's stream is empty; what comes of it is of no interest any more.
-    pub(crate) fn drain(&self) {
+    /// Ends the worker; operations left are dropped.
+    pub(crate) fn close(&self) {
+        self.lock().closing = true;
+        self.egress.close();
+        self.moved.notify_all();
+    }
+}
+
+impl DeviceStream for Stream {
+    fn index(&self) -> u32 {
+        self.index
+    }
+
+    fn queue(&self) -> QueueId {
+        self.queue
+    }
+
+    fn pass(&self) {
+        drop(self.lock());
+    }
+
+    fn recent_kernels(&self) -> Vec<u32> {
+        // Called on the way out of a failed call, which may hold the lock of this very stream.
+        self.state.try_lock().map_or_else(|_| Vec::new(), |state| state.recent_kernels.clone())
+    }
+
+    fn drain(&self) {
         // SAFETY: the stream is alive as long as `self`.
         let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
     }
 
-    /// Ends the lane thread; operations left are dropped.
-    pub(crate) fn close(&self) {
-        self.lock().closing = true;
-        self.onward.close();
-        self.moved.notify_all();
+    fn settle(&self, seq: u64) -> Result<()> {
+        let _current =
+            self.shared.context.enter().map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
+        self.synchronize(seq.min(self.last().0))
     }
 
-    /// Wakes every thread that sleeps here.
-    pub(crate) fn wake(&self) {
+    fn wake(&self) {
         self.moved.notify_all();
     }
 }
@@ -460,13 +481,13 @@ impl State {
     }
 
     /// A region runs from here on.
-    pub(crate) fn suspect(&mut self, function: u32) {
-        if self.suspects.last() != Some(&function) {
-            self.suspects.retain(|known| *known != function);
-            if self.suspects.len() == SUSPECTS_MAX {
-                self.suspects.remove(0);
+    pub(crate) fn ran_kernel(&mut self, function: u32) {
+        if self.recent_kernels.last() != Some(&function) {
+            self.recent_kernels.retain(|known| *known != function);
+            if self.recent_kernels.len() == RECENT_KERNELS_MAX {
+                self.recent_kernels.remove(0);
             }
-            self.suspects.push(function);
+            self.recent_kernels.push(function);
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::context::Context;
 use super::driver::DriverError;
-use super::stream::Stream;
 use accord_types::{DeviceId, QueueId, Span, SpanKind, SpanSink};
 use cudarc::driver::sys::{CUevent, CUstream};
 use std::ptr::null_mut;
@@ -56,16 +55,23 @@ impl Tracer {
     }
 
     /// An operation goes into a stream.
-    pub(crate) fn begin(&self, stream: &Stream) -> Start {
+    pub(crate) fn begin(&self, stream: CUstream) -> Start {
         // A trace without this operation is better than no operation.
-        Start(self.on.get().and_then(|_| self.record(stream.raw).ok()))
+        Start(self.on.get().and_then(|_| self.record(stream).ok()))
     }
 
     /// It is in the stream.
-    pub(crate) fn end(&self, start: Start, stream: &Stream, kind: SpanKind, bytes: u64, name: impl FnOnce() -> String) {
+    pub(crate) fn end(
+        &self,
+        start: Start,
+        (stream, queue): (CUstream, QueueId),
+        kind: SpanKind,
+        bytes: u64,
+        name: impl FnOnce() -> String,
+    ) {
         let Start(Some(start)) = start else { return };
-        let Ok(end) = self.record(stream.raw) else { return };
-        let under_way = UnderWay { queue: stream.queue, kind, name: name(), bytes, start, end };
+        let Ok(end) = self.record(stream) else { return };
+        let under_way = UnderWay { queue, kind, name: name(), bytes, start, end };
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner).push(under_way);
     }
 

@@ -1,10 +1,11 @@
 //! One stream of a fake device: a thread and what it has to do.
 
-use super::lock;
-use crate::HostOp;
 use accord_types::{Error, ErrorCode, QueueId, Result, Seq};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What an operation does in its turn.
+pub(super) type HostOp = Box<dyn FnOnce() -> Result<()> + Send>;
 
 type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
@@ -32,6 +33,10 @@ impl Stream {
             .spawn(move || of_thread.run())
             .map_err(|error| Error::new(ErrorCode::System, format!("starting a thread: {error}")))?;
         Ok(stream)
+    }
+
+    pub(super) fn pending(&self) -> usize {
+        lock(&self.state).ops.len()
     }
 
     fn run(&self) {
@@ -120,4 +125,8 @@ impl Stream {
         drop(state);
         done(outcome);
     }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

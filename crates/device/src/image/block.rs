@@ -40,6 +40,9 @@ impl BlockLayout {
 
     /// The layout for a kernel that reads `slots` slots.
     pub fn new(slots: u32) -> Option<Self> {
+        if slots as usize > Self::BYTES_MAX / 8 {
+            return None;
+        }
         let mask_at = slots * 8;
         let private_at = (mask_at + slots.div_ceil(64) * 8).next_multiple_of(16);
         let private = (slots * Self::PRIVATE_PER_SLOT).max(Self::PRIVATE_MIN);
@@ -111,6 +114,8 @@ mod tests {
             assert!(layout.bytes <= 4096 && layout.private_at % 16 == 0, "{layout:?}");
         }
         assert!(BlockLayout::new(6).is_some() && BlockLayout::new(1000).is_none());
+        // As a damaged PTX text may say.
+        assert!([1 << 29, 1 << 31, u32::MAX].into_iter().all(|slots| BlockLayout::new(slots).is_none()));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Why a kernel keeps the ordinary way to its argument block, and what people can do about it.
 
-use super::rewrite::SLOTS_MAX;
 use std::fmt;
+
+/// Most slots that are copied at a kernel's start.
+pub(crate) const SLOTS_MAX: u32 = 64;
 
 /// Why a kernel gets its argument block by address, which costs a copy a launch.
 #[derive(Clone, PartialEq, Eq, Debug)]

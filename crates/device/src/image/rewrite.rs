@@ -9,6 +9,7 @@
 
 use super::ptx::{code, has_word, is_register};
 use super::reduce::{Updates, count_updates, rewrite_updates};
+use super::refusal::SLOTS_MAX;
 use super::{BlockLayout, Refusal};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,8 +21,6 @@ pub const REWRITE_VERSION: u32 = 2;
 pub const PARAMETER_SM_MIN: u32 = 70;
 /// Oldest PTX version (7.7) with that.
 const VERSION_MIN: (u32, u32) = (7, 7);
-/// Most slots that are copied at a kernel's start.
-pub(crate) const SLOTS_MAX: u32 = 64;
 
 /// How a kernel gets its argument block.
 #[derive(Clone, PartialEq, Eq, Debug)]

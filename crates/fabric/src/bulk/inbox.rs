@@ -3,10 +3,11 @@
 
 use super::{Chunk, ChunkKind, broken, read_bytes, read_chunk};
 use crate::stats::LinkStats;
+use crate::transport::{Lane, SharedLane};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::HashMap;
-use std::net::TcpStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Gets a transfer when its first chunk is there, on the lane's thread. It may take the bytes
 /// at once, or hand the transfer to another thread; the lane waits until it is dropped.
@@ -76,8 +77,8 @@ impl Inbox {
     ///
     /// # Errors
     /// When the lane fails or the peer breaks the protocol.
-    pub fn serve(&self, lane: &Arc<TcpStream>) -> Result<()> {
-        while let Some(chunk) = read_chunk(lane)? {
+    pub fn serve(&self, lane: &SharedLane) -> Result<()> {
+        while let Some(chunk) = read_chunk(&**lane)? {
             if !matches!(chunk.kind, ChunkKind::Data | ChunkKind::Abort) || chunk.offset != 0 {
                 return Err(broken("a transfer did not begin with its first chunk"));
             }
@@ -92,7 +93,7 @@ impl Inbox {
             };
             incoming.begin(chunk)?;
             taker(incoming);
-            loan.wait()?.discard(lane, &self.stats)?;
+            loan.wait()?.discard(&**lane, &self.stats)?;
         }
         Ok(())
     }
@@ -149,7 +150,7 @@ impl Progress {
     }
 
     /// Reads what is left and throws it away.
-    fn discard(mut self, lane: &TcpStream, stats: &LinkStats) -> Result<()> {
+    fn discard(mut self, lane: &dyn Lane, stats: &LinkStats) -> Result<()> {
         let mut waste = Vec::new();
         while self.received < self.len && !self.aborted {
             if self.chunk_left == 0 {
@@ -188,7 +189,7 @@ impl Loan {
 
 /// A transfer being received; has its lane until it is dropped.
 pub struct Incoming {
-    lane: Arc<TcpStream>,
+    lane: SharedLane,
     loan: Arc<Loan>,
     progress: Progress,
     stats: Arc<LinkStats>,
@@ -228,13 +229,15 @@ impl Incoming {
 
     fn read(&mut self, piece: &mut &mut [u8]) -> Result<()> {
         if self.progress.chunk_left == 0 {
-            let chunk = read_chunk(&self.lane)?.ok_or_else(|| broken("a lane ended within a transfer"))?;
+            let chunk = read_chunk(&*self.lane)?.ok_or_else(|| broken("a lane ended within a transfer"))?;
             return self.begin(chunk);
         }
         let n = piece.len().min(self.progress.chunk_left);
         let (now, later) = std::mem::take(piece).split_at_mut(n);
         *piece = later;
-        read_bytes(&self.lane, now)?;
+        let begin = Instant::now();
+        read_bytes(&*self.lane, now)?;
+        LinkStats::add_since(&self.stats.bulk_received_ns, begin);
         self.progress.chunk_left -= n;
         self.progress.received += n as u64;
         LinkStats::add(&self.stats.bulk_received, n as u64);

@@ -2,9 +2,10 @@
 
 use super::{CHUNK_MAX, Chunk, ChunkKind, write_chunk};
 use crate::stats::LinkStats;
+use crate::transport::SharedLane;
 use accord_types::{Error, ErrorCode, Result, TransferId};
-use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// The lanes to one peer, each lent to one transfer at a time.
 pub struct Outbox {
@@ -14,12 +15,12 @@ pub struct Outbox {
 }
 
 struct State {
-    lanes: Vec<Lane>,
+    lanes: Vec<Lendable>,
     closed: Option<Error>,
 }
 
-struct Lane {
-    stream: Arc<TcpStream>,
+struct Lendable {
+    lane: SharedLane,
     lent: bool,
 }
 
@@ -31,12 +32,12 @@ impl Outbox {
     }
 
     /// Adds a lane.
-    pub fn add(&self, stream: Arc<TcpStream>) {
+    pub fn add(&self, lane: SharedLane) {
         let mut state = self.lock();
         if state.closed.is_some() {
-            let _ = stream.shutdown(Shutdown::Both);
+            lane.shutdown();
         }
-        state.lanes.push(Lane { stream, lent: false });
+        state.lanes.push(Lendable { lane, lent: false });
         drop(state);
         self.changed.notify_all();
     }
@@ -45,8 +46,8 @@ impl Outbox {
     pub fn close(&self, error: &Error) {
         let mut state = self.lock();
         state.closed.get_or_insert_with(|| error.clone());
-        for lane in &state.lanes {
-            let _ = lane.stream.shutdown(Shutdown::Both);
+        for lendable in &state.lanes {
+            lendable.lane.shutdown();
         }
         drop(state);
         self.changed.notify_all();
@@ -99,9 +100,9 @@ impl Outbox {
         transfer: TransferId,
         len: u64,
     ) -> Outgoing {
-        let lane = &mut state.lanes[index];
-        lane.lent = true;
-        Outgoing { stream: lane.stream.clone(), outbox: self.clone(), index, transfer, len, sent: 0, failed: None }
+        let lendable = &mut state.lanes[index];
+        lendable.lent = true;
+        Outgoing { lane: lendable.lane.clone(), outbox: self.clone(), index, transfer, len, sent: 0, failed: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -112,7 +113,7 @@ impl Outbox {
 /// A transfer being sent; has its lane until it is dropped. Dropped before its last byte, it
 /// tells the receiver that no more will come.
 pub struct Outgoing {
-    stream: Arc<TcpStream>,
+    lane: SharedLane,
     outbox: Arc<Outbox>,
     index: usize,
     transfer: TransferId,
@@ -135,7 +136,10 @@ impl Outgoing {
                 return Err(Error::new(ErrorCode::ImplementationDefined, "a transfer sent too many bytes"));
             }
             let chunk = Chunk { kind: ChunkKind::Data, transfer: self.transfer, offset: self.sent, len: piece.len() };
-            if let Err(error) = write_chunk(&self.stream, chunk, piece) {
+            let begin = Instant::now();
+            let written = write_chunk(&*self.lane, chunk, piece);
+            LinkStats::add_since(&self.outbox.stats.bulk_sent_ns, begin);
+            if let Err(error) = written {
                 self.failed = Some(error.clone());
                 return Err(error);
             }
@@ -151,7 +155,7 @@ impl Drop for Outgoing {
         if self.failed.is_none() && self.sent < self.len {
             let chunk = Chunk { kind: ChunkKind::Abort, transfer: self.transfer, offset: self.sent, len: 0 };
             // The receiver is gone if this fails.
-            let _ = write_chunk(&self.stream, chunk, &[]);
+            let _ = write_chunk(&*self.lane, chunk, &[]);
         }
         self.outbox.lock().lanes[self.index].lent = false;
         self.outbox.changed.notify_one();

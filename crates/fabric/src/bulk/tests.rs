@@ -1,20 +1,17 @@
 use super::*;
 use crate::stats::LinkStats;
+use crate::transport::{self, SharedLane};
 use proptest::prelude::*;
-use std::io::Write;
-use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
 
 struct Pair {
-    near: Arc<TcpStream>,
-    far: Arc<TcpStream>,
+    near: SharedLane,
+    far: SharedLane,
 }
 
 fn pair() -> Pair {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (far, _) = listener.accept().unwrap();
-    Pair { near: Arc::new(near), far: Arc::new(far) }
+    let (near, far) = transport::pair().unwrap();
+    Pair { near, far }
 }
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -117,7 +114,7 @@ fn a_lane_that_ends_within_a_transfer_fails_its_taker() {
     let inbox = Inbox::new(Arc::default(), false);
     let (to, from) = mpsc::channel();
     inbox.post(TransferId(1), 10, collect(to));
-    write_chunk(&near, Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: 4 }, b"1234").unwrap();
+    write_chunk(&*near, Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: 4 }, b"1234").unwrap();
     drop(near);
     assert!(inbox.serve(&far).is_err());
     assert!(from.recv().unwrap().is_err());
@@ -155,7 +152,7 @@ fn misplaced_unknown_and_immense_chunks_break_the_lane() {
         let Pair { near, far } = pair();
         let inbox = Inbox::new(Arc::default(), false);
         inbox.post(TransferId(1), 10, Box::new(drop));
-        (&*near).write_all(&bytes).unwrap();
+        near.send(&bytes).unwrap();
         drop(near);
         assert!(inbox.serve(&far).is_err(), "{bytes:?}");
     }

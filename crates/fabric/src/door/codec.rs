@@ -125,8 +125,9 @@ impl Writer {
             for number in [rank.rank, rank.size, rank.local_rank, rank.local_size] {
                 out.u32(number);
             }
+            out.u64(rank.job);
         });
-        self.option(request.kind, |out, kind| out.u8(kind_to_wire(kind)));
+        self.option(request.kind, |out, kind| out.u8(kind.number()));
         self.u8(match request.order {
             OrderPolicy::Local => 0,
             OrderPolicy::Global => 1,
@@ -150,7 +151,7 @@ impl Writer {
         self.u32(info.id.node.0);
         self.u32(info.id.ordinal);
         self.text(&info.node_name);
-        self.u8(kind_to_wire(info.kind));
+        self.u8(info.kind.number());
         self.text(&info.name);
         self.text(&info.vendor);
         self.text(&info.driver);
@@ -242,6 +243,7 @@ impl<'a> Reader<'a> {
                     size: reader.u32()?,
                     local_rank: reader.u32()?,
                     local_size: reader.u32()?,
+                    job: reader.u64()?,
                 })
             })?,
             kind: self.option(Self::kind)?,
@@ -255,11 +257,7 @@ impl<'a> Reader<'a> {
     }
 
     fn kind(&mut self) -> Result<DeviceKind> {
-        match self.u8()? {
-            0 => Ok(DeviceKind::Cpu),
-            1 => Ok(DeviceKind::Cuda),
-            _ => Err(malformed("unknown kind of device")),
-        }
+        Ok(DeviceKind::from_number(self.u8()?))
     }
 
     fn lease(&mut self) -> Result<Lease> {
@@ -304,13 +302,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn kind_to_wire(kind: DeviceKind) -> u8 {
-    match kind {
-        DeviceKind::Cpu => 0,
-        DeviceKind::Cuda => 1,
-    }
-}
-
 fn malformed(why: &str) -> Error {
     Error::new(ErrorCode::DeviceUnavailable, format!("the door's peer does not follow the protocol: {why}"))
 }
@@ -325,7 +316,7 @@ mod tests {
             info: DeviceInfo {
                 id: DeviceId { node: NodeId(1), ordinal },
                 node_name: "h1".into(),
-                kind: DeviceKind::Cpu,
+                kind: DeviceKind::CPU,
                 name: "CPU".into(),
                 vendor: "someone".into(),
                 driver: "0.1.0".into(),
@@ -351,8 +342,8 @@ mod tests {
             node_name: "h1".into(),
             pid: 4711,
             program: "app".into(),
-            rank: Some(Rank { rank: 1, size: 4, local_rank: 1, local_size: 2 }),
-            kind: Some(DeviceKind::Cuda),
+            rank: Some(Rank { rank: 1, size: 4, local_rank: 1, local_size: 2, job: 0 }),
+            kind: Some(DeviceKind::CUDA),
             order: OrderPolicy::Rank,
         };
         vec![

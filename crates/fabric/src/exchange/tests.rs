@@ -1,5 +1,4 @@
 use super::*;
-use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 
 enum Word {
@@ -30,12 +29,10 @@ struct Two {
 
 /// Two exchanges in one process: party 1 pushes to party 2 over a real lane.
 fn two() -> Two {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let far = Arc::new(listener.accept().unwrap().0);
+    let (near, far) = crate::transport::pair().unwrap();
     let (pusher, target) = (Exchange::new(), Exchange::new());
     let outbox = Outbox::new(Arc::default());
-    outbox.add(Arc::new(near));
+    outbox.add(near);
     let inbox = Inbox::new(Arc::default(), false);
     let (line, words) = mpsc::channel();
     target.arrived(1, Arc::new(Line(line)), inbox.clone());

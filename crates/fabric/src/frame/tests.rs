@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::io::Read;
 
 fn launch() -> Command {
     Command::Launch { device: 1, queue: 2, function: 3, gangs: 4, workers: 5, vector: 6, slots: 7 }
@@ -27,7 +28,7 @@ fn read_all<R: Record>(bytes: &[u8], step: usize) -> Result<Vec<(R, Vec<u8>)>> {
             all.push((frame.record, frame.payload.to_vec()));
         }
         assert_eq!(reader.buffer.len(), BUFFER_LEN);
-        if !reader.fill(&mut stream).unwrap() {
+        if !reader.fill(|bytes| stream.read(bytes)).unwrap() {
             return Ok(all);
         }
     }

@@ -1,7 +1,7 @@
 //! Exact reads and writes that end at a deadline, however slowly the peer dribbles.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use crate::transport::Lane;
+use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
 /// Longest that a refused client is listened to, so that it can read why.
@@ -25,10 +25,10 @@ impl Deadline {
 }
 
 /// Reads exactly `bytes.len()` bytes.
-pub(super) fn read(mut stream: &TcpStream, mut bytes: &mut [u8], deadline: Deadline) -> io::Result<()> {
+pub(super) fn read(lane: &dyn Lane, mut bytes: &mut [u8], deadline: Deadline) -> io::Result<()> {
     while !bytes.is_empty() {
-        stream.set_read_timeout(Some(deadline.left()?))?;
-        match stream.read(bytes) {
+        lane.limit(Some(deadline.left()?))?;
+        match lane.read(bytes) {
             Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed")),
             Ok(n) => bytes = &mut bytes[n..],
             Err(error) if is_transient(&error) => {}
@@ -39,10 +39,10 @@ pub(super) fn read(mut stream: &TcpStream, mut bytes: &mut [u8], deadline: Deadl
 }
 
 /// Writes all of `bytes`.
-pub(super) fn write(mut stream: &TcpStream, mut bytes: &[u8], deadline: Deadline) -> io::Result<()> {
+pub(super) fn write(lane: &dyn Lane, mut bytes: &[u8], deadline: Deadline) -> io::Result<()> {
     while !bytes.is_empty() {
-        stream.set_write_timeout(Some(deadline.left()?))?;
-        match stream.write(bytes) {
+        lane.limit(Some(deadline.left()?))?;
+        match lane.write(&[IoSlice::new(bytes)]) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(n) => bytes = &bytes[n..],
             Err(error) if is_transient(&error) => {}
@@ -53,18 +53,18 @@ pub(super) fn write(mut stream: &TcpStream, mut bytes: &[u8], deadline: Deadline
 }
 
 /// Ends the connection so that what was written arrives: unread input would reset it.
-pub(super) fn close_gently(mut stream: &TcpStream, deadline: Deadline) {
+pub(super) fn close_gently(lane: &dyn Lane, deadline: Deadline) {
     let end = Deadline(deadline.0.min(Instant::now() + LINGER));
-    if stream.shutdown(Shutdown::Write).is_err() {
+    if lane.finish().is_err() {
         return;
     }
     let mut waste = [0; 4096];
     while let Ok(left) = end.left() {
-        if stream.set_read_timeout(Some(left)).is_err() || !matches!(stream.read(&mut waste), Ok(1..)) {
+        if lane.limit(Some(left)).is_err() || !matches!(lane.read(&mut waste), Ok(1..)) {
             break;
         }
     }
-    let _ = stream.shutdown(Shutdown::Both);
+    lane.shutdown();
 }
 
 fn is_transient(error: &io::Error) -> bool {

@@ -1,48 +1,57 @@
 use super::*;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener};
+use crate::transport::Listener;
 
 const SOON: Duration = Duration::from_secs(5);
 
+fn listen() -> Listener {
+    Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap()
+}
+
+/// A client that speaks for itself.
+fn raw(addr: &PeerAddress) -> SharedLane {
+    let key = Key::random().unwrap();
+    transport::connect(&Route::tcp(addr.clone()), &key, "agent", "", SOON, |_| Ok(())).unwrap()
+}
+
 /// Runs `client` against one `accept` with `key`; returns what both got.
-fn meet<T: Send>(key: &Key, timeout: Duration, client: impl FnOnce(SocketAddr) -> T + Send) -> (Result<Hello>, T) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
+fn meet<T: Send>(key: &Key, timeout: Duration, client: impl FnOnce(PeerAddress) -> T + Send) -> (Result<Hello>, T) {
+    let listener = listen();
+    let addr = listener.address().unwrap();
     std::thread::scope(|scope| {
         let client = scope.spawn(move || client(addr));
         let (stream, _) = listener.accept().unwrap();
-        let hello = accept(&stream, key, timeout);
+        let hello = accept(&*stream, key, timeout);
         drop(stream);
         (hello, client.join().unwrap())
     })
 }
 
 fn hello() -> Hello {
-    Hello::new(Lane::Bulk, SessionId(77), 3, FROM_PROGRAM)
+    Hello::new(Purpose::Bulk, SessionId(77), 3, FROM_PROGRAM)
 }
 
 #[test]
 fn the_hello_arrives_and_what_follows_stays_in_the_stream() {
     let key = Key::random().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
+    let listener = listen();
+    let addr = listener.address().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut stream = connect(addr, &hello(), &key, SOON).unwrap();
-            stream.write_all(b"after").unwrap();
+            let stream = connect(&addr, &hello(), &key, SOON).unwrap();
+            stream.send(b"after").unwrap();
         });
-        let (mut stream, _) = listener.accept().unwrap();
-        assert_eq!(accept(&stream, &key, SOON).unwrap(), hello());
-        let mut rest = String::new();
-        stream.read_to_string(&mut rest).unwrap();
-        assert_eq!(rest, "after");
+        let (stream, _) = listener.accept().unwrap();
+        assert_eq!(accept(&*stream, &key, SOON).unwrap(), hello());
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest, b"after");
     });
 }
 
 #[test]
 fn another_key_is_refused_on_both_sides() {
     let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
-    let (server, client) = meet(&key, SOON, |addr| connect(addr, &hello(), &other, SOON).map(drop));
+    let (server, client) = meet(&key, SOON, |addr| connect(&addr, &hello(), &other, SOON).map(drop));
     assert!(client.unwrap_err().to_string().contains("has another key"));
     assert!(server.is_err());
 }
@@ -51,9 +60,9 @@ fn another_key_is_refused_on_both_sides() {
 fn a_client_that_cannot_prove_the_key_is_told_so() {
     let key = Key::random().unwrap();
     let (server, answer) = meet(&key, SOON, |addr| {
-        let mut stream = TcpStream::connect(addr).unwrap();
-        stream.write_all(&hello().encode(&[1; 32])).unwrap();
-        stream.write_all(&[9; MAC_LEN]).unwrap();
+        let stream = raw(&addr);
+        stream.send(&hello().encode(&[1; 32])).unwrap();
+        stream.send(&[9; MAC_LEN]).unwrap();
         let mut all = Vec::new();
         stream.read_to_end(&mut all).unwrap();
         String::from_utf8_lossy(&all).into_owned()
@@ -67,28 +76,29 @@ fn another_version_is_named_with_the_remedy() {
     let key = Key::random().unwrap();
     let (server, client) = meet(&key, SOON, |addr| {
         let hello = Hello { version: 9, ..hello() };
-        connect(addr, &hello, &key, SOON).map(drop)
+        connect(&addr, &hello, &key, SOON).map(drop)
     });
     assert!(client.unwrap_err().cause().contains("protocol 9 was spoken"));
     assert!(server.unwrap_err().cause().contains("protocol 9"));
 
     // A server of another version.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
+    let listener = listen();
+    let addr = listener.address().unwrap();
     let error = std::thread::scope(|scope| {
-        let client = scope.spawn(|| connect(addr, &hello(), &key, SOON).map(drop));
-        let (mut stream, _) = listener.accept().unwrap();
+        let client = scope.spawn(|| connect(&addr, &hello(), &key, SOON).map(drop));
+        let (stream, _) = listener.accept().unwrap();
         stream.read_exact(&mut [0; HELLO_LEN]).unwrap();
         let mut bytes = answer(0, 0);
-        bytes[8] = 2;
-        stream.write_all(&bytes).unwrap();
+        bytes[8..12].copy_from_slice(&(VERSION + 1).to_le_bytes());
+        stream.send(&bytes).unwrap();
         client.join().unwrap().unwrap_err()
     });
     assert_eq!(
         error.to_string(),
         format!(
-            "the agent at {addr} speaks protocol 2, this program 1 [acc_error_device_unavailable]; \
-             install the same version on both"
+            "the agent at {addr} speaks protocol {}, this program {VERSION} [acc_error_device_unavailable]; \
+             install the same version on both",
+            VERSION + 1
         )
     );
 }
@@ -97,8 +107,8 @@ fn another_version_is_named_with_the_remedy() {
 fn garbage_is_answered_with_a_refusal() {
     let key = Key::random().unwrap();
     let (server, answer) = meet(&key, SOON, |addr| {
-        let mut stream = TcpStream::connect(addr).unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
+        let stream = raw(&addr);
+        stream.send(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
         let mut all = Vec::new();
         stream.read_to_end(&mut all).unwrap();
         all
@@ -111,8 +121,8 @@ fn garbage_is_answered_with_a_refusal() {
 fn half_a_hello_and_silence_end_by_the_deadline() {
     let key = Key::random().unwrap();
     let (server, ()) = meet(&key, Duration::from_millis(100), |addr| {
-        let mut stream = TcpStream::connect(addr).unwrap();
-        stream.write_all(&hello().encode(&[1; 32])[..20]).unwrap();
+        let stream = raw(&addr);
+        stream.send(&hello().encode(&[1; 32])[..20]).unwrap();
         // Silence until the server gives up.
         let _ = stream.read_to_end(&mut Vec::new());
     });
@@ -122,33 +132,33 @@ fn half_a_hello_and_silence_end_by_the_deadline() {
 #[test]
 fn a_server_that_never_answers_ends_by_the_deadline() {
     let key = Key::random().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
-    let error = connect(addr, &hello(), &key, Duration::from_millis(100)).unwrap_err();
+    let listener = listen();
+    let addr = listener.address().unwrap();
+    let error = connect(&addr, &hello(), &key, Duration::from_millis(100)).unwrap_err();
     assert!(error.cause().contains("in time"), "{error}");
     drop(listener);
 }
 
 #[test]
-fn a_condition_refuses_with_its_cause() {
+fn a_condition_refuses_with_its_cause_and_remedy() {
     let key = Key::random().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
+    let listener = listen();
+    let addr = listener.address().unwrap();
     let error = std::thread::scope(|scope| {
-        let client = scope.spawn(|| connect(addr, &hello(), &key, SOON).map(drop));
+        let client = scope.spawn(|| connect(&addr, &hello(), &key, SOON).map(drop));
         let (stream, _) = listener.accept().unwrap();
-        let refuse = |hello: &Hello| Err(unavailable(format!("no session {}", hello.session)));
-        assert!(accept_if(&stream, &key, SOON, refuse).is_err());
+        let refuse = |hello: &Hello| Err(unavailable(format!("no session {}", hello.session)).remedy("open one"));
+        assert!(accept_if(&*stream, &key, SOON, refuse).is_err());
         client.join().unwrap().unwrap_err()
     });
-    assert!(error.cause().contains("no session s77"), "{error}");
+    assert!(error.cause().contains("no session s77; open one"), "{error}");
 }
 
 #[test]
 fn every_hello_comes_back_and_no_garbage_is_taken() {
     use proptest::prelude::*;
     proptest!(|(bytes in proptest::array::uniform32(any::<u8>()), index: u16, session: u64, from: u32)| {
-        let hello = Hello::new(Lane::Peer, SessionId(session), index, from);
+        let hello = Hello::new(Purpose::Peer, SessionId(session), index, from);
         prop_assert_eq!(Hello::decode(&hello.encode(&bytes)).unwrap(), hello);
         let mut garbage = [0; HELLO_LEN];
         garbage[..32].copy_from_slice(&bytes);
@@ -160,7 +170,7 @@ fn every_hello_comes_back_and_no_garbage_is_taken() {
 fn a_closed_connection_is_an_error() {
     let key = Key::random().unwrap();
     let (server, ()) = meet(&key, SOON, |addr| {
-        TcpStream::connect(addr).unwrap().shutdown(Shutdown::Both).unwrap();
+        raw(&addr).shutdown();
     });
     assert!(server.unwrap_err().cause().contains("closed"));
 }

@@ -22,10 +22,10 @@ pub struct Position {
 }
 
 /// Appends a position to a payload.
-pub fn put_position(payload: &mut Vec<u8>, position: Position) {
-    payload.extend_from_slice(&position.device.to_le_bytes());
-    payload.extend_from_slice(&position.queue.0.to_le_bytes());
-    payload.extend_from_slice(&position.seq.0.to_le_bytes());
+pub fn put_position(payload: &mut impl Extend<u8>, position: Position) {
+    payload.extend(position.device.to_le_bytes());
+    payload.extend(position.queue.0.to_le_bytes());
+    payload.extend(position.seq.0.to_le_bytes());
 }
 
 /// The positions in a payload.

@@ -61,7 +61,7 @@ impl Agent {
         let device = |ordinal| DeviceInfo {
             id: DeviceId { node: NodeId(0), ordinal },
             node_name: String::new(),
-            kind: DeviceKind::Cpu,
+            kind: DeviceKind::CPU,
             name: String::new(),
             vendor: String::new(),
             driver: String::new(),

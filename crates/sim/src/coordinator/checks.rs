@@ -55,15 +55,16 @@ impl World {
             }
             let program = self.programs.iter().find(|program| program.alive && program.session == Some(id));
             let program = program.ok_or_else(|| format!("{id} is open and its program is dead"))?;
-            if session.door.is_some() && (program.door != session.door || !session.lost.is_subset(&program.lost)) {
+            if session.client.is_some() && (program.client != session.client || !session.lost.is_subset(&program.lost))
+            {
                 return Err(format!("{id}: the program knows {program:?}, the coordinator {session:?}"));
             }
         }
         let attached = |program: &Program| {
-            program.session.is_none_or(|id| cluster.session(id).is_some_and(|session| session.door == program.door))
+            program.session.is_none_or(|id| cluster.session(id).is_some_and(|session| session.client == program.client))
         };
-        match self.programs.iter().find(|program| program.alive && program.door.is_some() && !attached(program)) {
-            Some(program) => Err(format!("{program:?} has a door to a session that is not open")),
+        match self.programs.iter().find(|program| program.alive && program.client.is_some() && !attached(program)) {
+            Some(program) => Err(format!("{program:?} has a connection to a session that is not open")),
             None => Ok(()),
         }
     }

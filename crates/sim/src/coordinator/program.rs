@@ -1,7 +1,7 @@
 //! A model of a program: opens a session, uses devices, ends.
 
 use super::world::{DELAY_MAX, Event, NOTICE_MAX, World};
-use accord_coordinator::cluster::{DoorId, DoorPush, Input};
+use accord_coordinator::cluster::{ClientId, ClientPush, Input};
 use accord_types::{DeviceKind, NodeId, OrderPolicy, Rank, SessionId, SessionRequest};
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ pub(super) struct Program {
     pub(super) request: SessionRequest,
     pub(super) alive: bool,
     /// Its connection, as far as it knows.
-    pub(super) door: Option<DoorId>,
+    pub(super) client: Option<ClientId>,
     pub(super) session: Option<SessionId>,
     /// Agents (by index) whose executors it is connected to.
     pub(super) connected: BTreeSet<usize>,
@@ -22,10 +22,15 @@ pub(super) struct Program {
 impl Program {
     pub(super) fn new(index: usize, node_name: String, order: OrderPolicy, kind: Option<DeviceKind>) -> Self {
         let place = u32::try_from(index).unwrap_or(0);
-        let rank =
-            index.is_multiple_of(2).then_some(Rank { rank: place % 4, size: 4, local_rank: place % 2, local_size: 2 });
+        let rank = index.is_multiple_of(2).then_some(Rank {
+            rank: place % 4,
+            size: 4,
+            local_rank: place % 2,
+            local_size: 2,
+            job: 0,
+        });
         let request = SessionRequest { node_name, pid: place, program: "app".into(), rank, kind, order };
-        Self { request, alive: true, door: None, session: None, connected: BTreeSet::new(), lost: BTreeSet::new() }
+        Self { request, alive: true, client: None, session: None, connected: BTreeSet::new(), lost: BTreeSet::new() }
     }
 }
 
@@ -36,32 +41,32 @@ impl World {
             false => self.agents[self.random.index(self.agents.len())].name.clone(),
         };
         let order = [OrderPolicy::Local, OrderPolicy::Global, OrderPolicy::Rank][self.random.index(3)];
-        let kind = self.random.chance(30).then_some(DeviceKind::Cpu);
+        let kind = self.random.chance(30).then_some(DeviceKind::CPU);
         let mut program = Program::new(self.programs.len(), name, order, kind);
         if self.cluster.is_some() {
             self.connections += 1;
-            let door = DoorId(self.connections);
-            program.door = Some(door);
-            self.doors.insert(door, self.programs.len());
-            let input = Input::Open { door, request: program.request.clone() };
+            let client = ClientId(self.connections);
+            program.client = Some(client);
+            self.clients.insert(client, self.programs.len());
+            let input = Input::Open { client, request: program.request.clone() };
             let delay = self.delay();
             self.queue.add(self.queue.now() + delay, Event::Input { life: self.life, input });
         }
         self.programs.push(program);
     }
 
-    pub(super) fn program_hears(&mut self, program: usize, push: DoorPush) -> Result<(), String> {
+    pub(super) fn program_hears(&mut self, program: usize, push: ClientPush) -> Result<(), String> {
         match push {
-            DoorPush::Granted(session) => {
+            ClientPush::Granted(session) => {
                 if !self.sessions_seen.insert(session) {
                     return Err(format!("{session} was given twice"));
                 }
                 self.programs[program].session = Some(session);
             }
-            DoorPush::NodeLost(node, _) => {
+            ClientPush::NodeLost(node, _) => {
                 self.programs[program].lost.insert(node);
             }
-            DoorPush::Refused(_) | DoorPush::Warning(_) | DoorPush::Ended(_) => {}
+            ClientPush::Refused(_) | ClientPush::Warning(_) | ClientPush::Ended(_) => {}
         }
         Ok(())
     }
@@ -89,9 +94,9 @@ impl World {
                 self.send(link, Input::ExecutorStarted { link, grant });
             }
         }
-        if let Some(door) = self.programs[program].door {
+        if let Some(client) = self.programs[program].client {
             let device = u32::try_from(self.random.within(0..4)).unwrap_or(0);
-            let input = Input::Uses { door, device };
+            let input = Input::Uses { client, device };
             self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
         }
     }
@@ -109,10 +114,10 @@ impl World {
                 self.queue.add(now + notice, Event::ProgramGone { agent, incarnation, session });
             }
         }
-        if let Some(door) = self.programs[program].door.take() {
-            self.doors.remove(&door);
+        if let Some(client) = self.programs[program].client.take() {
+            self.clients.remove(&client);
             // Its request may still be under way: its end comes after it.
-            let input = Input::DoorClosed { door };
+            let input = Input::ClientGone { client };
             self.queue.add(now + DELAY_MAX, Event::Input { life: self.life, input });
         }
     }

@@ -5,7 +5,7 @@ use super::program::Program;
 use super::trouble::{Plan, Trouble};
 use crate::queue::Queue;
 use crate::random::Random;
-use accord_coordinator::cluster::{AgentOrder, Cluster, DoorId, DoorPush, Effect, Input, Limits, LinkId, Millis};
+use accord_coordinator::cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis};
 use accord_types::SessionId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,12 +53,12 @@ pub(super) enum Event {
     },
     ToProgram {
         program: usize,
-        door: DoorId,
-        push: DoorPush,
+        client: ClientId,
+        push: ClientPush,
     },
-    DoorGone {
+    ClientGone {
         program: usize,
-        door: DoorId,
+        client: ClientId,
     },
     /// An executor notices that its program is gone.
     ProgramGone {
@@ -90,7 +90,7 @@ pub(super) struct World {
     pub(super) agents: Vec<Agent>,
     pub(super) programs: Vec<Program>,
     pub(super) links: BTreeMap<LinkId, Link>,
-    pub(super) doors: BTreeMap<DoorId, usize>,
+    pub(super) clients: BTreeMap<ClientId, usize>,
     pub(super) connections: u64,
     pub(super) sessions_seen: BTreeSet<SessionId>,
     pub(super) version: u64,
@@ -127,7 +127,7 @@ impl World {
             agents,
             programs: Vec::new(),
             links: BTreeMap::new(),
-            doors: BTreeMap::new(),
+            clients: BTreeMap::new(),
             connections: 0,
             sessions_seen: BTreeSet::new(),
             version: 0,
@@ -184,14 +184,14 @@ impl World {
                     self.retry(agent);
                 }
             }
-            Event::ToProgram { program, door, push } => {
-                if self.programs[program].alive && self.programs[program].door == Some(door) {
+            Event::ToProgram { program, client, push } => {
+                if self.programs[program].alive && self.programs[program].client == Some(client) {
                     return self.program_hears(program, push);
                 }
             }
-            Event::DoorGone { program, door } => {
-                if self.programs[program].door == Some(door) {
-                    self.programs[program].door = None;
+            Event::ClientGone { program, client } => {
+                if self.programs[program].client == Some(client) {
+                    self.programs[program].client = None;
                 }
             }
             Event::ProgramGone { agent, incarnation, session } => {
@@ -231,9 +231,9 @@ impl World {
         for link in self.links.keys().copied().collect::<Vec<_>>() {
             self.break_link(link, false, 200);
         }
-        for (door, program) in std::mem::take(&mut self.doors) {
+        for (client, program) in std::mem::take(&mut self.clients) {
             let delay = self.random.within(0..200);
-            self.queue.add(self.queue.now() + delay, Event::DoorGone { program, door });
+            self.queue.add(self.queue.now() + delay, Event::ClientGone { program, client });
         }
         let pause = self.random.within(0..3_000);
         self.queue.add(self.queue.now() + pause, Event::StartCoordinator);
@@ -274,15 +274,15 @@ impl World {
                 }
             }
             Effect::RefuseAgent(link, _) | Effect::DropLink(link) => self.break_link(link, true, 50),
-            Effect::ToDoor(door, push) => {
-                if let Some(&program) = self.doors.get(&door) {
-                    // Doors are short of messages: a fixed delay keeps their order.
-                    self.queue.add(self.queue.now() + 5, Event::ToProgram { program, door, push });
+            Effect::ToClient(client, push) => {
+                if let Some(&program) = self.clients.get(&client) {
+                    // Clients are short of messages: a fixed delay keeps their order.
+                    self.queue.add(self.queue.now() + 5, Event::ToProgram { program, client, push });
                 }
             }
-            Effect::CloseDoor(door) => {
-                if let Some(program) = self.doors.remove(&door) {
-                    self.queue.add(self.queue.now() + 5, Event::DoorGone { program, door });
+            Effect::CloseClient(client) => {
+                if let Some(program) = self.clients.remove(&client) {
+                    self.queue.add(self.queue.now() + 5, Event::ClientGone { program, client });
                 }
             }
             Effect::Changed => {}

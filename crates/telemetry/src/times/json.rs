@@ -1,19 +1,23 @@
 //! Times for programs.
 
-use super::{Copies, DeviceTimes, Launches, PlaceTimes, Tally, Times};
+use super::{Copies, DeviceTimes, Launches, NodeTimes, PlaceTimes, Tally, Times};
 use serde_json::{Value, json};
 
-pub(super) fn of(times: &Times) -> String {
-    let places: Vec<Value> = times.places.iter().map(|at| place(at, times)).collect();
-    let devices: Vec<Value> = times.devices.iter().map(device).collect();
-    let all = json!({
-        "program": times.program,
-        "rank": times.rank,
-        "wall_ns": times.wall_ns,
-        "devices": devices,
-        "places": places,
-    });
-    format!("{all}\n")
+impl Times {
+    /// For programs: one JSON object and a newline. Times are nanoseconds.
+    pub fn json(&self) -> String {
+        let places: Vec<Value> = self.places.iter().map(|at| place(at, self)).collect();
+        let devices: Vec<Value> = self.devices.iter().map(device).collect();
+        let all = json!({
+            "program": self.program,
+            "rank": self.rank,
+            "wall_ns": self.wall_ns,
+            "devices": devices,
+            "nodes": self.nodes.iter().map(node).collect::<Vec<_>>(),
+            "places": places,
+        });
+        format!("{all}\n")
+    }
 }
 
 fn place(place: &PlaceTimes, times: &Times) -> Value {
@@ -67,6 +71,14 @@ fn device(device: &DeviceTimes) -> Value {
         "pushes": moved(device.pushes),
         "arrivals": moved(device.arrivals),
         "waits": tally(&device.waits),
+    })
+}
+
+fn node(node: &NodeTimes) -> Value {
+    json!({
+        "node": node.node,
+        "sent": { "bytes": node.sent.0, "wire_ns": node.sent.1 },
+        "received": { "bytes": node.received.0, "wire_ns": node.received.1 },
     })
 }
 

@@ -113,6 +113,18 @@ pub struct DeviceTimes {
     pub waits: Tally,
 }
 
+/// What went between the program and a node with devices that it used, by the program's clock: larger copies, not those that commands
+/// carry.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeTimes {
+    /// The machine's name.
+    pub node: String,
+    /// Bytes to it, and nanoseconds that threads were sending them.
+    pub sent: (u64, u64),
+    /// Bytes from it, and nanoseconds that threads were receiving them.
+    pub received: (u64, u64),
+}
+
 /// The times of one program (one rank).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Times {
@@ -124,21 +136,13 @@ pub struct Times {
     pub wall_ns: u64,
     /// The devices that it used.
     pub devices: Vec<DeviceTimes>,
+    /// Other nodes whose devices it used.
+    pub nodes: Vec<NodeTimes>,
     /// What its constructs did.
     pub places: Vec<PlaceTimes>,
 }
 
 impl Times {
-    /// For people.
-    pub fn text(&self) -> String {
-        text::of(self)
-    }
-
-    /// For programs: one JSON object and a newline. Times are nanoseconds.
-    pub fn json(&self) -> String {
-        json::of(self)
-    }
-
     /// Puts places into the order of the source.
     pub fn sort(&mut self) {
         let key = |place: &PlaceTimes| {

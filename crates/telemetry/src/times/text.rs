@@ -3,11 +3,14 @@
 use super::{DeviceTimes, PlaceTimes, Tally, Times};
 use std::fmt::Write;
 
-pub(super) fn of(times: &Times) -> String {
-    let mut out = String::new();
-    // Writing to a String can't fail.
-    let _ = write(times, &mut out);
-    out
+impl Times {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a String can't fail.
+        let _ = write(self, &mut out);
+        out
+    }
 }
 
 fn write(times: &Times, out: &mut String) -> std::fmt::Result {
@@ -46,6 +49,16 @@ fn write(times: &Times, out: &mut String) -> std::fmt::Result {
         for (what, tally) in [("waited for", device.waits), ("started", device.starts)] {
             if tally.count > 0 {
                 writeln!(out, "    {what:<16}{}  (by the program's clock)", line(&tally))?;
+            }
+        }
+    }
+    if !times.nodes.is_empty() {
+        writeln!(out, "\nOn the wire, by the program's clock")?;
+    }
+    for node in &times.nodes {
+        for (way, (bytes, ns)) in [("to", node.sent), ("from", node.received)] {
+            if bytes > 0 {
+                writeln!(out, "  {way:<4} node {}: {} in {}", node.node, size(bytes), time(ns))?;
             }
         }
     }
@@ -140,7 +153,7 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Copies, Launches};
+    use super::super::{Copies, Launches, NodeTimes};
     use super::*;
 
     fn tally(times: &[u64]) -> Tally {
@@ -182,6 +195,7 @@ mod tests {
             rank: Some(3),
             wall_ns: 5_000_000,
             devices: vec![device],
+            nodes: vec![NodeTimes { node: "n2".into(), sent: (8_000_000, 2_000_000), received: (0, 0) }],
             places: vec![place],
         }
     }
@@ -196,6 +210,7 @@ mod tests {
             "2 x  main._omp_fn.0  gangs 8, workers 1, vector ?",
             "2 x  total   4.00 us  min   1.00 us  max   3.00 us  avg   2.00 us",
             "1 x  4.00 kB",
+            "On the wire, by the program's clock\n  to   node n2: 8.00 MB in 2.00 ms\n",
         ] {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
@@ -209,5 +224,6 @@ mod tests {
         assert_eq!(value["places"][0]["elapsed"]["average_ns"], 3_000_000);
         assert_eq!(value["places"][0]["launches"][0]["on_device"]["max_ns"], 3_000);
         assert_eq!(value["devices"][0]["copies_in"]["bytes"], 4_000);
+        assert_eq!(value["nodes"][0]["sent"], serde_json::json!({ "bytes": 8_000_000, "wire_ns": 2_000_000 }));
     }
 }

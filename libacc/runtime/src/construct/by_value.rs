@@ -150,7 +150,7 @@ pub(super) enum Pointee {
 }
 
 /// Most integers and all other numbers of ordinary size are none.
-fn may_be_pointer(value: u64) -> bool {
+pub(super) fn may_be_pointer(value: u64) -> bool {
     (PAGE..USER_END).contains(&value)
 }
 

@@ -4,20 +4,12 @@
 //! follows says how far apart they are (its span), so here the entry gets the range in which they really lie.
 
 use super::Entries;
-use super::kind::Kind;
-use super::map::is_nothing;
+use super::descriptor::{Descriptor, Meant, Spaced, Whose};
+use super::kind::{Absent, Data, Kind};
+use super::map::{Mapping, Mode, Stop, is_nothing};
 use crate::Runtime;
 use crate::ports::HostMemory;
 use accord_types::{Error, ErrorCode, HostRange, Result};
-
-/// Elements with something else of the program between them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Spaced {
-    /// Bytes from one to the next.
-    pub(crate) every: usize,
-    /// Bytes of each.
-    pub(crate) len: usize,
-}
 
 impl Runtime {
     /// Calls `act` with the entries, those of such pointers with the ranges in which their elements lie.
@@ -33,15 +25,17 @@ impl Runtime {
         if !entries.kinds.iter().any(|word| word & 0xff == DESCRIPTOR) {
             return act(entries);
         }
-        let mut moved = Vec::new();
+        let (mut moved, mut within) = (Vec::new(), Vec::new());
         for i in 0..entries.hosts.len().saturating_sub(1) {
-            if entries.kinds[i + 1] & 0xff == DESCRIPTOR
-                && let Some((range, spaced)) = real_range(entries, i, &*self.host)?
-            {
-                moved.push((i, range, spaced));
+            if entries.kinds[i + 1] & 0xff == DESCRIPTOR {
+                match real_range(entries, i, &*self.host)? {
+                    Found::AsSaid => {}
+                    Found::Lies(range, spaced) => moved.push((i, range, spaced)),
+                    Found::Within(range) => within.push((i, range)),
+                }
             }
         }
-        if moved.is_empty() {
+        if moved.is_empty() && within.is_empty() {
             return act(entries);
         }
         let mut sizes = entries.sizes.to_vec();
@@ -57,10 +51,13 @@ impl Runtime {
                 sizes[pointer] = sizes[pointer].wrapping_add(further);
             }
             // What was there comes back after the call: the array is the compiler's.
+            let all = *range;
             range.start = std::mem::replace(&mut entries.hosts[*i], range.start);
-            apart.extend(spaced.map(|spaced| (*i, spaced)));
+            apart.extend(spaced.map(|spaced| Apart { entry: *i, spaced, with_others: all, others: false }));
         }
-        let done = act(&mut Entries { hosts: entries.hosts, sizes: &sizes, kinds: entries.kinds, apart: &apart });
+        join(&mut apart);
+        let special = Special { apart: &apart, within: &within };
+        let done = act(&mut Entries { hosts: entries.hosts, sizes: &sizes, kinds: entries.kinds, special });
         for (i, range, _) in moved {
             entries.hosts[i] = range.start;
         }
@@ -68,215 +65,177 @@ impl Runtime {
     }
 }
 
-impl Entries<'_> {
-    /// How the elements of entry `i` lie, if something else is between them.
-    pub(super) fn spaced(&self, i: usize) -> Option<Spaced> {
-        self.apart.iter().find(|(entry, _)| *entry == i).map(|(_, spaced)| *spaced)
+/// What is known of entries beyond what they say.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Special<'a> {
+    /// Those with something else of the program between their elements.
+    apart: &'a [Apart],
+    /// Those whose elements lie somewhere in a range.
+    within: &'a [(usize, HostRange)],
+}
+
+/// An entry with something else of the program between its elements.
+#[derive(Clone, Copy)]
+struct Apart {
+    entry: usize,
+    spaced: Spaced,
+    /// Where they and the elements of other such entries lie that are between them: other components of the same array.
+    with_others: HostRange,
+    /// There are others.
+    others: bool,
+}
+
+/// Finds the entries whose ranges overlap.
+fn join(apart: &mut [Apart]) {
+    let end = |range: HostRange| range.start + range.len;
+    loop {
+        let mut grown = false;
+        for k in 0..apart.len() {
+            for other in 0..apart.len() {
+                let (mine, theirs) = (apart[k].with_others, apart[other].with_others);
+                let all = HostRange { start: mine.start.min(theirs.start), len: 0 };
+                let all = HostRange { len: end(mine).max(end(theirs)) - all.start, ..all };
+                let overlap = mine.start < end(theirs) && theirs.start < end(mine);
+                if overlap && other != k {
+                    apart[k].others = true;
+                    grown |= all != mine;
+                    apart[k].with_others = all;
+                }
+            }
+        }
+        if !grown {
+            break;
+        }
     }
 }
 
+impl Entries<'_> {
+    /// How the elements of entry `i` lie, if something else is between them.
+    pub(super) fn spaced(&self, i: usize) -> Option<Spaced> {
+        self.special.apart.iter().find(|apart| apart.entry == i).map(|apart| apart.spaced)
+    }
+
+    /// Where entry `i` and others lie between whose elements each other's are. None if there are no others.
+    fn joined(&self, i: usize) -> Option<HostRange> {
+        let joined = self.special.apart.iter().find(|apart| apart.entry == i && apart.others);
+        joined.map(|apart| apart.with_others)
+    }
+
+    /// Where the elements of entry `i` lie somewhere, if that is all that is known.
+    pub(super) fn within(&self, i: usize) -> Option<HostRange> {
+        self.special.within.iter().find(|(entry, _)| *entry == i).map(|(_, range)| *range)
+    }
+}
+
+/// What is known of an entry whose descriptor counts elements otherwise.
+enum Found {
+    /// It is as it says.
+    AsSaid,
+    /// Its elements lie here.
+    Lies(HostRange, Option<Spaced>),
+    /// Its elements lie in here, and nobody knows how large they are.
+    Within(HostRange),
+}
+
 /// Where the elements of entry `i` lie, if that is not what the entry says.
-fn real_range(entries: &Entries<'_>, i: usize, host: &dyn HostMemory) -> Result<Option<(HostRange, Option<Spaced>)>> {
-    let (start, bytes) = (entries.hosts[i], entries.sizes[i]);
+fn real_range(entries: &Entries<'_>, i: usize, host: &dyn HostMemory) -> Result<Found> {
+    let (start, bytes) = (entries.hosts[i], entries.sizes[i].cast_signed() as i64);
     let (at, len) = (entries.hosts[i + 1], entries.sizes[i + 1]);
     let about_data = matches!(Kind::decode(entries.kinds[i]), Ok(Kind::Data(_) | Kind::Release { .. }));
     if !about_data || is_nothing(start) || is_nothing(at) || len > Descriptor::MAX {
-        return Ok(None);
+        return Ok(Found::AsSaid);
     }
     let mut words = [0; Descriptor::MAX];
     host.read(at, &mut words[..len]);
-    let Some(descriptor) = Descriptor::decode(&words[..len]) else { return Ok(None) };
-    match descriptor.meant(start.cast_signed() as i64, bytes.cast_signed() as i64) {
-        Some(Meant::AsSaid) | None => Ok(None),
-        Some(Meant::Elements { low, high }) => Ok(descriptor.range(low, high)),
+    let Some(mut descriptor) = Descriptor::decode(&words[..len]) else { return Ok(Found::AsSaid) };
+    let alignment = 1 << (entries.kinds[i] >> 8).min(16);
+    let whose = descriptor.whose(start.cast_signed() as i64, bytes, alignment);
+    if whose != Whose::Own {
+        let size = host.element_size(at, i).map(i64::try_from);
+        descriptor = match (size, whose, descriptor.half()) {
+            (Some(Ok(size)), ..) if size > 0 && size < descriptor.element() => descriptor.component(size),
+            (Some(_), ..) | (None, Whose::Own, _) => descriptor,
+            (None, Whose::Array, Some(half)) => descriptor.component(half),
+            (None, Whose::Array, None) => {
+                return Ok(descriptor.component(alignment).whole().map_or(Found::AsSaid, Found::Within));
+            }
+            (None, Whose::Either { likely }, _) => {
+                if likely {
+                    host.tell_may_be_component(
+                        HostRange { start, len: entries.sizes[i] },
+                        i,
+                        descriptor.element() as usize,
+                    );
+                }
+                descriptor
+            }
+        };
+    }
+    if descriptor.is_plain() {
+        return Ok(Found::AsSaid);
+    }
+    match descriptor.meant(start.cast_signed() as i64, bytes) {
+        Some(Meant::AsSaid) | None => Ok(Found::AsSaid),
+        Some(Meant::Elements { low, high }) => {
+            Ok(descriptor.range(low, high).map_or(Found::AsSaid, |(range, spaced)| Found::Lies(range, spaced)))
+        }
         Some(Meant::Unclear) => {
-            let range = HostRange { start, len: bytes.cast_signed().max(0).cast_unsigned() };
-            let more = "as the compiler passes it, of a pointer to a component of an array of derived types";
-            Err(Error::about(ErrorCode::InvalidDataSection, range, "may be one of several sections", more)
+            let range = HostRange { start, len: entries.len_of(i) };
+            let more = "as it may be one of several sections of a pointer to a component of an array of derived types";
+            Err(Error::about(ErrorCode::InvalidDataSection, range, "ambiguous", more)
                 .remedy("name the whole pointer, or a section of one dimension with two elements or more"))
         }
     }
 }
 
-/// What an entry means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Meant {
-    /// The bytes that it names.
-    AsSaid,
-    /// Elements from `low` to `high`, counted in spans from the descriptor's base.
-    Elements { low: i64, high: i64 },
-    /// More than one thing.
-    Unclear,
-}
-
-/// gfortran's array descriptor, from GCC 9 on.
-struct Descriptor {
-    base: i64,
-    /// Bytes of an element.
-    element: i64,
-    /// Bytes from one element to the next.
-    span: i64,
-    rank: usize,
-    /// Strides in spans, and extents.
-    dimensions: [(i64, i64); Self::RANK_MAX],
-}
-
-impl Descriptor {
-    /// Fortran's highest rank.
-    const RANK_MAX: usize = 15;
-    const FIXED: usize = 40;
-    const DIMENSION: usize = 24;
-    const MAX: usize = Self::FIXED + Self::RANK_MAX * Self::DIMENSION;
-
-    /// The descriptor of an array that has elements, if they don't simply lie side by side and upwards.
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let word = |at: usize| Some(i64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        let rank = usize::from(*bytes.get(28)?);
-        if rank == 0 || rank > Self::RANK_MAX || bytes.len() != Self::FIXED + rank * Self::DIMENSION {
-            return None;
+impl Mapping<'_, '_> {
+    /// Entry `i`, whose elements are `spaced`.
+    pub(super) fn spaced(&mut self, i: usize, spaced: Spaced, data: Data) -> Result<(), Stop> {
+        let range = HostRange { start: self.entries.hosts[i], len: self.entries.sizes[i] };
+        // What lies between the elements is the program's on the device, too.
+        let data = Data { copy_in: true, ..data };
+        let joined = self.entries.joined(i).filter(|_| self.mode != Mode::Enter && data.absent == Absent::Create);
+        if let Some(all) = joined
+            && self.find(all)?.is_none()
+        {
+            self.make_present(all, Data { copy_out: false, ..data })?;
+            self.region.joined.extend(self.region.mapped.last().map(|mapped| mapped.id));
         }
-        let (base, element, span) = (word(0)?, word(16)?, word(32)?);
-        let mut dimensions = [(0, 0); Self::RANK_MAX];
-        for (d, dimension) in dimensions[..rank].iter_mut().enumerate() {
-            let at = Self::FIXED + d * Self::DIMENSION;
-            *dimension = (word(at)?, word(at + 16)?.checked_sub(word(at + 8)?)?.checked_add(1)?);
+        let before = self.region.mapped.len();
+        self.data(i, range, data)?;
+        for mapped in &mut self.region.mapped[before..] {
+            mapped.spaced = Some(spaced);
+            // They are one entry: each is copied out at the end, not only the last.
+            mapped.always |= self.region.joined.contains(&mapped.id);
         }
-        let all = &dimensions[..rank];
-        let backwards = all.iter().any(|(stride, _)| *stride < 0);
-        let odd = all.iter().any(|(stride, extent)| *stride == 0 || *extent <= 0);
-        if base == 0 || element <= 0 || span < element || odd || (span == element && !backwards) {
-            return None;
-        }
-        Some(Self { base, element, span, rank, dimensions })
+        Ok(())
     }
 
-    fn all(&self) -> &[(i64, i64)] {
-        &self.dimensions[..self.rank]
-    }
-
-    /// The lowest and the highest element.
-    fn bounds(&self) -> Option<(i64, i64)> {
-        let (mut low, mut high) = (0i64, 0i64);
-        for (stride, extent) in self.all() {
-            let last = stride.checked_mul(extent - 1)?;
-            low = low.checked_add(last.min(0))?;
-            high = high.checked_add(last.max(0))?;
-        }
-        Some((low, high))
-    }
-
-    /// What an entry of `bytes` at `start` means. None if GCC can't have computed it from this descriptor.
-    fn meant(&self, start: i64, bytes: i64) -> Option<Meant> {
-        let (low, high) = self.bounds()?;
-        let within = |element: i64| (low..=high).contains(&element);
-        let distance = start.checked_sub(self.base)?;
-        if bytes % self.element != 0 {
-            return None;
-        }
-        let count = bytes / self.element;
-        let (stride, extent) = *self.all().last()?;
-        if distance == 0 && Some(count) == stride.checked_mul(extent) {
-            return Some(Meant::Elements { low, high });
-        }
-        // A single element's address is right; a section's start is off.
-        let single = count == 1 && distance % self.span == 0 && within(distance / self.span);
-        let section = if distance % self.element == 0 { self.section(distance / self.element, count) } else { None };
-        match section {
-            Some(Meant::Elements { low, high }) if !within(low) || !within(high) => single.then_some(Meant::AsSaid),
-            Some(_) if single && distance != 0 && self.span != self.element => Some(Meant::Unclear),
-            _ if single => Some(Meant::AsSaid),
-            found => found,
-        }
-    }
-
-    /// A section from element `first` on, of `count` steps by GCC's reckoning.
-    fn section(&self, first: i64, count: i64) -> Option<Meant> {
-        let (low, high) = self.bounds()?;
-        if let [(stride, _)] = self.all() {
-            if count % stride != 0 {
-                // A stride of the section's own.
-                return Some(Meant::Unclear).filter(|_| count != 1);
+    /// Entry `i`, whose elements lie somewhere in `within`: there is no telling which bytes to bring, but where all of them are present
+    /// there is nothing to bring.
+    pub(super) fn somewhere(&mut self, i: usize, within: HostRange, data: Data) -> Result<(), Stop> {
+        let start = self.entries.hosts[i];
+        match self.find(within) {
+            Ok(Some(id)) if !data.always => {
+                self.hold(id, within, Data { copy_out: false, ..data });
+                let device = self.translate(id, start);
+                self.slot(i, device.0);
+                Ok(())
             }
-            let elements = count / stride;
-            if elements <= 0 {
-                return Some(Meant::AsSaid);
-            }
-            let last = first.checked_add((elements - 1).checked_mul(*stride)?)?;
-            return Some(match *stride {
-                // A section's own stride lets GCC count past the end.
-                1.. => Meant::Elements { low: first, high: last.min(high) },
-                _ => Meant::Elements { low: last.max(low), high: first },
-            });
+            Err(stop @ (Stop::Arrival | Stop::Resolve(_))) => Err(stop),
+            _ => Err(unknown_component(within).into()),
         }
-        if self.all().iter().any(|(stride, _)| *stride < 0) {
-            return Some(Meant::Unclear);
-        }
-        if count <= 0 {
-            return Some(Meant::AsSaid);
-        }
-        Some(Meant::Elements { low: first, high: first.checked_add(count - 1)?.min(high) })
-    }
-
-    fn range(&self, low: i64, high: i64) -> Option<(HostRange, Option<Spaced>)> {
-        let start = self.base.checked_add(low.checked_mul(self.span)?)?;
-        let len = (high - low).checked_mul(self.span)?.checked_add(self.element)?;
-        let step = self.all().iter().fold(0, |all, (stride, _)| gcd(all, stride.unsigned_abs()));
-        let every = usize::try_from(step).ok()?.checked_mul(usize::try_from(self.span).ok()?)?;
-        let element = usize::try_from(self.element).ok()?;
-        let spaced = (every > element).then_some(Spaced { every, len: element });
-        Some((HostRange { start: usize::try_from(start).ok()?, len: usize::try_from(len).ok()? }, spaced))
     }
 }
 
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn descriptor(span: i64, dimensions: &[(i64, i64)]) -> Option<Descriptor> {
-        let mut words = vec![0x1000, 0, 4, (dimensions.len() as i64) << 32, span];
-        words.extend(dimensions.iter().flat_map(|(stride, extent)| [*stride, 1, *extent]));
-        let bytes: Vec<u8> = words.iter().flat_map(|word: &i64| word.to_ne_bytes()).collect();
-        Descriptor::decode(&bytes)
-    }
-
-    fn elements(low: i64, high: i64) -> Option<Meant> {
-        Some(Meant::Elements { low, high })
-    }
-
-    #[test]
-    fn plain_arrays_are_left_alone() {
-        assert!(descriptor(4, &[(1, 10)]).is_none());
-        assert!(descriptor(4, &[(2, 5), (20, 3)]).is_none());
-        assert!(descriptor(16, &[(1, 0)]).is_none());
-    }
-
-    #[test]
-    fn lengths_and_starts_count_spans() {
-        let cells = descriptor(16, &[(1, 10)]).unwrap();
-        assert_eq!(cells.meant(0x1000, 40), elements(0, 9));
-        assert_eq!(cells.meant(0x1000 + 8, 12), elements(2, 4));
-        assert_eq!(cells.meant(0x1000 + 8, -4), Some(Meant::AsSaid), "no elements");
-        let spaced = Some(Spaced { every: 16, len: 4 });
-        assert_eq!(cells.range(0, 9), Some((HostRange { start: 0x1000, len: 148 }, spaced)));
-    }
-
-    #[test]
-    fn an_element_is_told_from_a_section_or_neither() {
-        let cells = descriptor(16, &[(1, 10)]).unwrap();
-        assert_eq!(cells.meant(0x1000 + 9 * 16, 4), Some(Meant::AsSaid));
-        assert_eq!(cells.meant(0x1000 + 5 * 4, 4), elements(5, 5));
-        assert_eq!(cells.meant(0x1000 + 16, 4), Some(Meant::Unclear));
-    }
-
-    #[test]
-    fn arrays_may_go_backwards() {
-        let down = descriptor(4, &[(-1, 10)]).unwrap();
-        assert_eq!(down.meant(0x1000, -40), elements(-9, 0));
-        assert_eq!(down.range(-9, 0), Some((HostRange { start: 0x1000 - 36, len: 40 }, None)));
-        assert_eq!(down.meant(0x1000 - 8, -12), elements(-4, -2));
-    }
+/// The error for elements of which the entry says neither how large they are nor where.
+pub(super) fn unknown_component(within: HostRange) -> Error {
+    let more = "which is not what its length says, so it points to a component (p => cells%value), of which nothing here says the size";
+    Error::about(
+        ErrorCode::InvalidDataSection,
+        within,
+        "described as whole elements of an array of derived types",
+        more,
+    )
+    .remedy("write p => cells(:)%value, or compile with -g, or make all of cells present before")
 }

@@ -30,7 +30,7 @@ pub(crate) struct Echo {
     device: DevicePtr,
     /// What the program had at its last call.
     sent: Value,
-    /// [`crate::ports::Port::changes`] then.
+    /// [`crate::ports::DeviceClient::changes`] then.
     changes: u64,
     /// Queues that were made to wait for what was done to it last.
     followers: Vec<QueueId>,
@@ -66,7 +66,7 @@ impl Mapping<'_, '_> {
     pub(super) fn echo(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         self.before_reading(range)?;
         self.after_echoes_around(range)?;
-        let changes = self.device.port.changes();
+        let changes = self.device.changes();
         let mut value = Value::default();
         self.host.read(range.start, &mut value[..range.len]);
         let known = self.state.echoes.iter().find(|e| e.queue == self.queue && e.range == range).map(|e| e.device);
@@ -100,7 +100,7 @@ impl Mapping<'_, '_> {
             let mut value = Value::default();
             self.host.read(echo.range.start, &mut value[..echo.range.len]);
             let same = value == echo.sent;
-            (same || self.device.port.changes() != echo.changes).then_some((echo, same))
+            (same || self.device.changes() != echo.changes).then_some((echo, same))
         })
     }
 
@@ -162,9 +162,12 @@ impl Mapping<'_, '_> {
 }
 
 impl State {
-    /// `queue` waits for what is in `others` now.
+    /// `queue` waits for what is in `others` now, and so for what those were made to wait for.
     pub(crate) fn follow_echoes(&mut self, queue: QueueId, others: &[QueueId]) {
-        for echo in self.echoes.iter_mut().filter(|echo| others.contains(&echo.queue)) {
+        let comes_before = |echo: &&mut Echo| {
+            others.contains(&echo.queue) || echo.followers.iter().any(|follower| others.contains(follower))
+        };
+        for echo in self.echoes.iter_mut().filter(comes_before) {
             if !echo.followers.contains(&queue) {
                 echo.followers.push(queue);
             }
@@ -214,5 +217,8 @@ mod tests {
         (0..100).for_each(|_| state.follow_echoes(QueueId(2), &[queue]));
         state.follow_echoes(QueueId(3), &[QueueId(4)]);
         assert_eq!(state.echoes[0].followers, [QueueId(2)]);
+        // By way of queue 2.
+        state.follow_echoes(QueueId(5), &[QueueId(2)]);
+        assert_eq!(state.echoes[0].followers, [QueueId(2), QueueId(5)]);
     }
 }

@@ -38,12 +38,13 @@ impl Entering<'_> {
         scratch: &mut Scratch,
         mut act: impl FnMut(&mut Mapping<'_, '_>) -> Result<(), Stop>,
     ) -> Result<()> {
-        let Scratch { plan, region, block, references, .. } = scratch;
+        let Scratch { plan, region, block, names, .. } = scratch;
         let mut state = self.device.lock();
         region.device = self.device.index;
         region.epoch = self.device.epoch();
         let ticket = state.ticket();
         let (mut waited, mut waited_elsewhere) = (Vec::new(), false);
+        let mut refused = None;
         loop {
             plan.begin(self.device);
             plan.ticket = ticket;
@@ -57,18 +58,19 @@ impl Entering<'_> {
                 queue: self.queue,
                 waited: &waited,
                 waited_elsewhere,
+                refused: refused.as_ref(),
                 mode: self.mode,
                 entries: &mut *entries,
                 plan: &mut *plan,
                 region: &mut *region,
                 block: &mut *block,
-                references: &mut *references,
+                names: &mut *names,
             };
             let counter = mapping.counter();
             let stop = match act(&mut mapping) {
                 Ok(()) => {
                     if self.mode == Mode::Launch {
-                        Leaving { state: &mut state, plan, counter }.launch(region);
+                        Leaving { state: &mut state, plan, counter }.launch(region, self.host);
                     }
                     return Ok(());
                 }
@@ -88,6 +90,19 @@ impl Entering<'_> {
                     drop(state);
                     self.device.wait(&queues)?;
                     waited.extend(queues);
+                    refused = None;
+                    self.device.lock()
+                }
+                Stop::Grow(range) => {
+                    drop(state);
+                    refused = self.device.grow(range)?;
+                    self.device.lock()
+                }
+                Stop::Shrink(ranges) => {
+                    drop(state);
+                    self.device.shrink(&ranges)?;
+                    self.device.wait(&[QueueId::SYNC])?;
+                    refused = None;
                     self.device.lock()
                 }
                 Stop::WaitElsewhere(queues) => {

@@ -1,5 +1,6 @@
 //! Unstructured data: `enter data` and `exit data` (OpenACC 3.3, 2.6.6).
 
+use super::component::unknown_component;
 use super::kind::Kind;
 use super::map::{Mode, partly_present};
 use super::{Entries, Leaving, on_host};
@@ -99,10 +100,13 @@ impl Runtime {
         let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };
         let parts = || entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);
         // Everything is looked at before anything changes.
-        for ((host, size), word) in parts() {
+        for (i, ((host, size), word)) in parts().enumerate() {
             let range = HostRange { start: *host, len: *size };
             exit_action(Kind::decode(*word).map_err(|error| device.place(error))?, *word, range)
                 .and_then(|action| match action {
+                    Action::Release { out: true, .. } if let Some(within) = entries.within(i) => {
+                        Err(unknown_component(within))
+                    }
                     Action::Release { .. } => find_to_release(&leaving, range).map(|_| ()),
                     Action::Detach { .. } | Action::Nothing => Ok(()),
                 })

@@ -15,6 +15,11 @@ pub(crate) struct Data {
     pub(crate) absent: Absent,
 }
 
+impl Data {
+    /// A plain `copy`.
+    pub(crate) const BOTH_WAYS: Self = Self { copy_in: true, copy_out: true, always: false, absent: Absent::Create };
+}
+
 /// What a region does about absent data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Absent {
@@ -74,9 +79,17 @@ impl Kind {
     ///
     /// # Errors
     /// `acc_error_invalid_argument` for numbers without a known meaning.
+    #[inline]
     pub(crate) fn decode(word: u16) -> Result<Self> {
-        let data = |copy_in, copy_out, always, absent| Self::Data(Data { copy_in, copy_out, always, absent });
-        Ok(match word & 0xff {
+        static KNOWN: [Option<Kind>; 256] = known();
+        KNOWN[usize::from(word & 0xff)].ok_or_else(|| unknown(word))
+    }
+
+    const fn of(word: u8) -> Option<Self> {
+        const fn data(copy_in: bool, copy_out: bool, always: bool, absent: Absent) -> Kind {
+            Kind::Data(Data { copy_in, copy_out, always, absent })
+        }
+        Some(match word {
             0x00 | 0x80 => data(false, false, false, Absent::Create),
             0x01 | 0x81 => data(true, false, false, Absent::Create),
             0x02 | 0x82 => data(false, true, false, Absent::Create),
@@ -105,11 +118,7 @@ impl Kind {
             0x50 | 0x52 => Self::Attach,
             0x51 => Self::Detach { finalize: false },
             0xd1 => Self::Detach { finalize: true },
-            other => {
-                let cause = format!("the program maps an entry of kind {other:#x}, which has no known meaning");
-                return Err(Error::new(ErrorCode::InvalidArgument, cause)
-                    .remedy("compile with a released version of GCC, 12 or later"));
-            }
+            _ => return None,
         })
     }
 
@@ -122,4 +131,20 @@ impl Kind {
     pub(crate) fn follows_data(self) -> bool {
         matches!(self, Self::Pointer | Self::Descriptor | Self::Attach | Self::AlwaysPointer)
     }
+}
+/// All kinds, by their numbers.
+const fn known() -> [Option<Kind>; 256] {
+    let mut all = [None; 256];
+    let mut word = 0;
+    while word < all.len() {
+        all[word] = Kind::of(word as u8);
+        word += 1;
+    }
+    all
+}
+
+#[cold]
+fn unknown(word: u16) -> Error {
+    let cause = format!("the program maps an entry of kind {:#x}, which has no known meaning", word & 0xff);
+    Error::new(ErrorCode::InvalidArgument, cause).remedy("compile with a released version of GCC, 12 or later")
 }

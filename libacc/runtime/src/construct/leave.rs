@@ -20,14 +20,19 @@ pub(crate) struct Leaving<'a> {
 impl Leaving<'_> {
     /// The end of a compute construct, right after its start: copies out come after the launch. Table entries go now,
     /// so that what comes next at the same host address is not taken for the same data.
-    pub(crate) fn launch(&mut self, region: &Region) {
+    pub(crate) fn launch(&mut self, region: &Region, host: &dyn HostMemory) {
         for (id, offset) in &region.attached {
-            // The device's pointer stays as it is: nobody can tell, and the next construct need not store it again.
+            // A pointer that came with its target stays as it is on the device: the next construct need not store it again.
             self.unhold_pointer(*id, *offset);
         }
         let before = self.plan.before.len();
         for mapped in &region.mapped {
             self.give_up(mapped.id, mapped.out.map(|range| (range, mapped.spaced)), mapped.always, false);
+        }
+        for (id, offset) in &region.by_clause {
+            if self.is_unheld(*id, *offset) {
+                self.restore_pointer(*id, *offset, host);
+            }
         }
         self.plan.after.extend(self.plan.before.drain(before..));
         for block in &region.temporaries {
@@ -198,6 +203,11 @@ impl Leaving<'_> {
         }
         *count -= 1;
         *count == 0
+    }
+
+    fn is_unheld(&self, id: EntryId, offset: usize) -> bool {
+        let entry = self.state.table.get(id);
+        entry.is_some_and(|entry| entry.attachments.iter().any(|one| one.offset == offset && one.count == 0))
     }
 
     /// Stores the program's pointer over the device's.

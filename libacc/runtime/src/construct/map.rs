@@ -5,10 +5,11 @@
 
 use super::block::Block;
 use super::kind::{Absent, Data, Kind};
+use super::names::Names;
 use super::unmapped::Form;
 use super::{Entries, Region};
 use crate::device::{Device, State};
-use crate::memory::{Blocked, Purpose};
+use crate::memory::{Blocked, Purpose, Range};
 use crate::plan::{Happened, Plan, Step};
 use crate::ports::{HostMemory, ReadWhen};
 use crate::present::{Backing, Counter, Entry, EntryId, Found, Lifetime, Place};
@@ -34,12 +35,16 @@ pub(crate) enum Mode {
 /// said here without the lock and tries again.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Data of another thread is on its way: wait for it.
+    /// Data of another thread is on its way, or memory: wait for it.
     Arrival,
     /// Find out where the device has the global variable at this address.
     Resolve(usize),
     /// Wait for these queues.
     Wait(Vec<QueueId>),
+    /// Have more memory mapped.
+    Grow(Range),
+    /// Give memory back, and wait until that is done.
+    Shrink(Vec<Range>),
     /// Wait for these queues of other devices.
     WaitElsewhere(Vec<(usize, QueueId)>),
     /// It can't be.
@@ -57,12 +62,14 @@ pub(crate) struct Mapping<'a, 'e> {
     pub(crate) waited: &'a [QueueId],
     /// And all that other devices were bringing into the memory that it reads.
     pub(crate) waited_elsewhere: bool,
+    /// Why the device maps no more memory.
+    pub(crate) refused: Option<&'a Error>,
     pub(crate) mode: Mode,
     pub(crate) entries: &'a mut Entries<'e>,
     pub(crate) plan: &'a mut Plan,
     pub(crate) region: &'a mut Region,
     pub(crate) block: &'a mut Block,
-    pub(crate) references: &'a mut Vec<usize>,
+    pub(crate) names: &'a mut Names,
 }
 
 impl Mapping<'_, '_> {
@@ -72,15 +79,17 @@ impl Mapping<'_, '_> {
         if self.mode == Mode::Launch {
             self.block.begin(count)?;
         }
-        self.references.clear();
-        let mut i = 0;
+        self.names.clear();
+        let (mut i, mut pointers) = (0, false);
         while i < count {
-            i = self.data_entry(i, self.kind(i)?)?;
+            let kind = self.kind(i)?;
+            pointers |= kind.follows_data() || kind == Kind::Struct;
+            i = self.data_entry(i, kind)?;
         }
         if !self.region.strays.is_empty() {
             self.settle_strays()?;
         }
-        let mut i = 0;
+        let mut i = if pointers { 0 } else { count };
         while i < count {
             i = self.pointer_entry(i, self.kind(i)?)?;
         }
@@ -116,16 +125,16 @@ impl Mapping<'_, '_> {
             // What is not there and not said to be, is nothing: absent Fortran arguments come so.
             Kind::Value if self.mode == Mode::Launch => self.block.set(i, host as u64),
             _ if is_nothing(host) => {}
+            Kind::Data(Data::BOTH_WAYS) if size <= PRIVATE_MAX && self.goes_along_at_once(i, host, size)? => {}
             Kind::Data(_) if self.entries.len_of(i) == 0 => self.zero(i, host)?,
             Kind::Zero => self.zero(i, host)?,
             Kind::Data(data) => {
-                let spaced = self.entries.spaced(i);
-                // What lies between the elements is the program's on the device, too.
-                let copy_in = data.copy_in || spaced.is_some();
-                let before = self.region.mapped.len();
-                self.data(i, HostRange { start: host, len: size }, Data { copy_in, ..data })?;
-                if spaced.is_some() {
-                    self.region.mapped[before..].iter_mut().for_each(|mapped| mapped.spaced = spaced);
+                if let Some(within) = self.entries.within(i) {
+                    self.somewhere(i, within, data)?;
+                } else if let Some(spaced) = self.entries.spaced(i) {
+                    self.spaced(i, spaced, data)?;
+                } else {
+                    self.data(i, HostRange { start: host, len: size }, data)?;
                 }
             }
             Kind::FirstPrivate if self.mode == Mode::Launch && size > 0 => {
@@ -182,12 +191,17 @@ impl Mapping<'_, '_> {
                         return self.echo(i, range);
                     }
                 }
-                let (place, backing) = self.memory_for(range)?;
-                self.create(place, backing, range, data)?
+                self.make_present(range, data)?
             }
         };
         self.slot(i, device.0);
         Ok(())
+    }
+
+    /// Makes absent data present.
+    pub(super) fn make_present(&mut self, range: HostRange, data: Data) -> Result<DevicePtr, Stop> {
+        let (place, backing) = self.memory_for(range)?;
+        self.create(place, backing, range, data)
     }
 
     /// A section without bytes: the slot is the device's address if there is one.
@@ -247,7 +261,7 @@ impl Mapping<'_, '_> {
 
     /// Whether absent copied-in data may have a place of its own for this launch: it is small, and nothing else in the
     /// construct means the same bytes.
-    fn stands_alone(&mut self, i: usize, range: HostRange, data: Data) -> Result<bool, Stop> {
+    pub(super) fn stands_alone(&mut self, i: usize, range: HostRange, data: Data) -> Result<bool, Stop> {
         if self.mode != Mode::Launch || !data.copy_in || data.always || range.len > PRIVATE_MAX {
             return Ok(false);
         }
@@ -255,14 +269,13 @@ impl Mapping<'_, '_> {
         if next < self.entries.hosts.len() && self.kind(next)?.follows_data() {
             return Ok(false);
         }
-        if self.references.is_empty() {
-            self.gather_references()?;
-        }
-        let end = range.start + range.len;
-        if self.references.iter().any(|address| (range.start..=end).contains(address)) {
+        self.know_names()?;
+        if self.names.refer_to(range) {
             return Ok(false);
         }
-        for j in (0..self.entries.hosts.len()).filter(|j| *j != i) {
+        let end = range.start + range.len;
+        let others = if self.names.are_apart() { 0 } else { self.entries.hosts.len() };
+        for j in (0..others).filter(|j| *j != i) {
             let (start, size) = (self.entries.hosts[j], self.entries.len_of(j));
             if start < end
                 && range.start < start.saturating_add(size)
@@ -276,25 +289,6 @@ impl Mapping<'_, '_> {
             return Ok(true);
         }
         Ok(!self.after_arrivals(range)?)
-    }
-
-    /// Addresses that pointers of this construct name.
-    fn gather_references(&mut self) -> Result<(), Stop> {
-        // An address that is in no section, so that the list is never empty again.
-        self.references.push(0);
-        for i in 0..self.entries.hosts.len() {
-            let (host, bias) = (self.entries.hosts[i], self.entries.sizes[i]);
-            match self.kind(i)? {
-                _ if is_nothing(host) => {}
-                Kind::Zero | Kind::AlwaysPointer => self.references.push(host),
-                Kind::Pointer | Kind::Attach => {
-                    let value = self.read_pointer(host);
-                    self.references.extend([host, (value as usize).wrapping_add(bias)]);
-                }
-                _ => {}
-            }
-        }
-        Ok(())
     }
 
     /// Counts a holder of an entry and notes what to do at the end.
@@ -350,7 +344,7 @@ impl Mapping<'_, '_> {
         let entry = &mut self.state.table[id];
         if self.device.locks_pages && entry.moves(bytes) {
             // With the lock held: whoever ends the entry unlocks after this.
-            self.device.port.lock_pages(HostRange { start: entry.start, len: entry.len() });
+            self.device.register_pages(HostRange { start: entry.start, len: entry.len() });
         }
     }
 
@@ -362,7 +356,7 @@ impl Mapping<'_, '_> {
         };
         let variable = link.device.ok_or(Stop::Resolve(range.start))?;
         let offset = (range.start - link.range.start) as u64;
-        if !self.device.is_gpu() {
+        if !self.device.sees_named_memory_only() {
             return Ok((variable.offset(offset), Backing::Foreign));
         }
         let block = self.allocate(range.len, Purpose::Data)?;
@@ -373,7 +367,7 @@ impl Mapping<'_, '_> {
     pub(crate) fn allocate(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
         let State { memory, .. } = &mut *self.state;
         let address = memory
-            .take(bytes as u64, purpose, self.queue, self.queues, self.device, &mut self.plan.waits)
+            .take(bytes as u64, purpose, self.queue, self.queues, self.refused, &mut self.plan.waits)
             .map_err(Stop::from)?;
         if self.plan.watched {
             let happened = Happened { what: Happening::Alloc, host: 0, address, bytes: bytes as u64 };
@@ -480,6 +474,9 @@ impl From<Blocked> for Stop {
     fn from(blocked: Blocked) -> Self {
         match blocked {
             Blocked::Until(queues) => Self::Wait(queues),
+            Blocked::Grow(range) => Self::Grow(range),
+            Blocked::Growing => Self::Arrival,
+            Blocked::Shrink(ranges) => Self::Shrink(ranges),
             Blocked::Failed(error) => Self::Fail(error),
         }
     }

@@ -6,12 +6,14 @@ mod cell;
 mod component;
 mod data;
 mod declare;
+mod descriptor;
 mod echo;
 mod enter;
 mod exit_data;
 mod kind;
 mod leave;
 mod map;
+mod names;
 mod parallel;
 mod pointer;
 mod private;
@@ -22,7 +24,7 @@ mod unmapped;
 mod update;
 mod wait;
 
-pub(crate) use component::Spaced;
+pub(crate) use descriptor::Spaced;
 pub(crate) use echo::Echo;
 pub(crate) use enter::Entering;
 pub(crate) use kind::{Absent, Data};
@@ -45,14 +47,14 @@ pub struct Entries<'a> {
     pub sizes: &'a [usize],
     /// Map kinds: kind in the low byte, log2 of the alignment in the high byte.
     pub kinds: &'a [u16],
-    /// Entries with something else of the program between their elements.
-    apart: &'a [(usize, Spaced)],
+    /// What is known of some beyond that.
+    special: component::Special<'a>,
 }
 
 impl<'a> Entries<'a> {
     /// The arrays as GCC passes them.
     pub fn new(hosts: &'a mut [usize], sizes: &'a [usize], kinds: &'a [u16]) -> Self {
-        Self { hosts, sizes, kinds, apart: &[] }
+        Self { hosts, sizes, kinds, special: component::Special::default() }
     }
 
     /// Bytes of entry `i`, which is a section. GCC computes a Fortran section's length from its bounds: `a(4:0)`, which has no
@@ -82,8 +84,12 @@ pub(crate) struct Region {
     pub(crate) mapped: Vec<Mapped>,
     /// Pointers that it attached: entry and offset.
     pub(crate) attached: Vec<(EntryId, usize)>,
+    /// Those of them that `attach` clauses of a compute construct name.
+    pub(crate) by_clause: Vec<(EntryId, usize)>,
     /// Pointers that it was the first to store.
     pub(crate) stored: Vec<(EntryId, usize)>,
+    /// Those of several components of one array, which it has made present as one.
+    pub(crate) joined: Vec<EntryId>,
     /// Blocks for one launch.
     pub(crate) temporaries: Vec<DevicePtr>,
     /// Entries that an object of the construct has taken the place of.
@@ -114,7 +120,7 @@ pub(crate) struct Scratch {
     pub(crate) plan: Plan,
     pub(crate) region: Region,
     pub(crate) block: block::Block,
-    pub(crate) references: Vec<usize>,
+    pub(crate) names: names::Names,
     /// Regions that have ended.
     pub(crate) spare: Vec<Region>,
 }
@@ -123,7 +129,9 @@ impl Region {
     fn clear(&mut self) {
         self.mapped.clear();
         self.attached.clear();
+        self.by_clause.clear();
         self.stored.clear();
+        self.joined.clear();
         self.temporaries.clear();
         self.cells.clear();
         self.echoes.clear();

@@ -76,22 +76,22 @@ impl Runtime {
         let run = || {
             issue.join_for(plan)?;
             self.data_of_construct(&issue, plan, true, &plan.before)?;
-            loans.copy_in(&*device.port, queue)?;
+            loans.copy_in(&device.client(), queue)?;
             let spec = || self.host.function(function);
-            let grid = if plan.watched { device.port.grid(function as u64, &spec, dims) } else { dims };
+            let grid = if plan.watched { device.client().grid(function as u64, &spec, dims) } else { dims };
             let launched = |notice: &mut Notice| {
                 *notice = Notice { queue, function, dims: grid, ..*notice };
             };
             if plan.watched {
                 device.tell(Happening::LaunchStart, launched);
             }
-            let sent = device.port.launch(queue, function as u64, &spec, dims, block.finish());
+            let sent = device.client().launch(queue, function as u64, &spec, dims, block.finish());
             if plan.watched {
                 device.tell(Happening::LaunchEnd, launched);
             }
             sent.map_err(|error| device.place(error).queue(queue))?;
             self.data_of_construct(&issue, plan, false, &plan.after)?;
-            loans.copy_out(&*device.port, queue)
+            loans.copy_out(&device.client(), queue)
         };
         let sent = run();
         issue.filled(&plan.after, false);

@@ -35,12 +35,24 @@ impl Mapping<'_, '_> {
             Kind::Attach => {
                 if let Some(id) = self.cell(host)? {
                     self.slot(i, self.translate(id, host).0);
+                    let before = self.region.attached.len();
                     self.attach(id, host, bias)?;
+                    if self.mode == Mode::Launch && !self.came_with_target(i)? {
+                        let new = self.region.attached.get(before).copied();
+                        self.region.by_clause.extend(new);
+                    }
                 }
             }
             _ => {}
         }
         Ok(i + 1)
+    }
+
+    /// Whether the pointer of entry `i` is attached because its target is named (`copy(s.p[0:n])`): GCC puts that just before it.
+    fn came_with_target(&self, i: usize) -> Result<bool, Stop> {
+        let Some(before) = i.checked_sub(1) else { return Ok(false) };
+        let start = (self.read_pointer(self.entries.hosts[i]) as usize).wrapping_add(self.entries.sizes[i]);
+        Ok(matches!(self.kind(before)?, Kind::Data(_) | Kind::Zero) && self.entries.hosts[before] == start)
     }
 
     /// The attach action for the pointer variable at `host` inside an entry. A null pointer becomes one on the device,
@@ -86,7 +98,8 @@ impl Mapping<'_, '_> {
                             self.entries.hosts[i] = self.translate(id, host).0 as usize;
                         }
                     }
-                    None if if_present => {}
+                    // With a device that reaches it, the program's own address is right, as in shared memory.
+                    None if if_present || self.device.uses_as_is() => {}
                     None => return Err(not_present(HostRange { start: host, len: 1 }).into()),
                 }
             }

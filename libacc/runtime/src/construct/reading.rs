@@ -29,6 +29,9 @@ impl Mapping<'_, '_> {
 
     /// Before the program's bytes are read by the call itself: nothing is on its way there.
     pub(super) fn before_reading(&self, range: HostRange) -> Result<(), Stop> {
+        if self.device.arrivals.is_empty() {
+            return Ok(());
+        }
         self.nothing_elsewhere(range)?;
         let mut arriving = self.device.arrivals.here(self.device.index, range);
         // What other threads queued since is theirs to order.
@@ -42,6 +45,9 @@ impl Mapping<'_, '_> {
     /// Makes the queue come after what queues of this device still bring into a range. Whether there is any such thing: then it
     /// can be read in the queue's order only.
     pub(super) fn after_arrivals(&mut self, range: HostRange) -> Result<bool, Stop> {
+        if self.device.arrivals.is_empty() {
+            return Ok(false);
+        }
         self.nothing_elsewhere(range)?;
         let arriving = self.device.arrivals.here(self.device.index, range);
         let mut certain = false;

@@ -2,7 +2,7 @@
 //!
 //! Programs for unified memory hand plain pointers over. With `ACCORD_UNMAPPED=map` the whole block that such a pointer names is
 //! lent to the region: a copy of it is on the device for this one launch ([`Loan`]), and what the region has changed comes back
-//! before the call returns. Without it the region gets what it would get under GCC's own runtime, and if it crashes the message names
+//! before the call returns. A GPU that reaches the program's memory itself uses it as it is. Without the setting the region gets what it would get under GCC's own runtime, and if it crashes the message names
 //! those pointers. `docs/design/unmapped.md` says why it is so.
 
 use super::by_value::Pointee;
@@ -103,6 +103,10 @@ impl Mapping<'_, '_> {
                     let value = self.translate(id, pointer).0;
                     self.set_pointer(cell, host, value, false, true);
                 }
+                (Form::Slot, None) if self.device.uses_as_is() => self.slot(entry, pointer as u64),
+                (Form::Present(cell, host), None) if self.device.uses_as_is() => {
+                    self.set_pointer(cell, host, pointer as u64, false, true);
+                }
                 (Form::Slot | Form::Present(..), None) | (Form::Other, _) => {}
             }
         }
@@ -125,6 +129,9 @@ impl Mapping<'_, '_> {
         }
         let block = self.state.gap(block, inside);
         self.before_reading(block)?;
+        if self.device.uses_as_is() {
+            return Ok(None);
+        }
         // What is aligned in the program is so on the device: GPUs insist on it.
         let ahead = block.start % ALIGNMENT;
         let room = self.allocate(ahead + block.len, Purpose::Data)?;

@@ -1,5 +1,6 @@
 //! `update` (OpenACC 3.3, 2.14.4).
 
+use super::component::unknown_component;
 use super::kind::{Absent, Kind};
 use super::map::{Mode, Stop, not_present, partly_present};
 use super::{Entries, Leaving, Spaced, on_host};
@@ -18,6 +19,8 @@ pub(crate) struct Direction {
     /// A section that starts inside present data and is no longer than that is cut to it: GCC widens
     /// strided Fortran sections past the end.
     pub(crate) cut: bool,
+    /// It is of a Fortran array with a descriptor: strided ones may be longer than the array, by less than a stride.
+    pub(crate) described: bool,
 }
 
 impl Runtime {
@@ -60,10 +63,15 @@ impl Runtime {
                 let range = HostRange { start: mapping.entries.hosts[i], len: mapping.entries.len_of(i) };
                 match mapping.kind(i)? {
                     _ if range.start == 0 => {}
+                    Kind::Data(_) if let Some(within) = mapping.entries.within(i) => {
+                        return Err(unknown_component(within).into());
+                    }
                     Kind::Data(data) if range.len > 0 && data.copy_in != data.copy_out => {
                         let forced = Kind::is_forced(mapping.entries.kinds[i]);
                         let if_present = !forced && data.absent != Absent::Fail;
-                        let direction = Direction { out: data.copy_out, if_present, cut: true };
+                        let next = i + 1;
+                        let described = next < mapping.entries.hosts.len() && mapping.kind(next)? == Kind::Descriptor;
+                        let direction = Direction { out: data.copy_out, if_present, cut: true, described };
                         mapping.update_elements(range, direction, mapping.entries.spaced(i))?;
                     }
                     // The data's pointer, where it was copied to the device.
@@ -107,7 +115,9 @@ impl super::map::Mapping<'_, '_> {
             Found::Absent => Err(not_present(range).into()),
             Found::Partly(id) => {
                 let entry = &self.state.table[id];
-                if direction.cut && range.start >= entry.start && range.len <= entry.len() {
+                let beyond = range.start.saturating_add(range.len).saturating_sub(entry.end);
+                let widened = range.len <= entry.len() || (direction.described && beyond <= range.len / 2);
+                if direction.cut && range.start >= entry.start && widened {
                     let len = entry.end - range.start;
                     return Ok(Some((self.ready(id)?, HostRange { len, ..range })));
                 }

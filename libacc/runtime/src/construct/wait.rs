@@ -1,10 +1,9 @@
 //! Waiting: the `wait` directive and clauses (OpenACC 3.3, 2.16).
 
 use crate::device::Device;
-use crate::queues::Queues;
+use crate::queues::QueueList;
 use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, QueueId, Result};
-use std::sync::MutexGuard;
 
 impl Runtime {
     /// `wait` (2.16.3). No `waits` means all queues. With an `async` clause the host does not
@@ -37,7 +36,7 @@ impl Runtime {
         queue: QueueId,
         waits: impl Iterator<Item = i32>,
     ) -> Result<()> {
-        let mut listed: Vec<QueueId> = Vec::new();
+        let mut listed = QueueList::new();
         for raw in waits {
             match AsyncArg::from_raw(raw).map_err(|error| device.place(error))? {
                 AsyncArg::NoVal => return self.wait_for_all(device, queue),
@@ -58,7 +57,8 @@ impl Runtime {
     pub(crate) fn queue_waits(&self, device: &Device, queue: QueueId, others: &[QueueId]) -> Result<()> {
         let queues = device.queues();
         let busy = others.iter().copied().filter(|other| *other != queue && queues.busy(*other)).collect();
-        self.wait_for(device, queue, busy, queues)
+        drop(queues);
+        self.wait_for(device, queue, busy)
     }
 
     /// Makes `queue` wait for all queues; the host does if it is the synchronous one, and hears of failures of synchronous
@@ -68,29 +68,21 @@ impl Runtime {
     /// The first failure of what was waited for.
     pub(crate) fn wait_for_all(&self, device: &Device, queue: QueueId) -> Result<()> {
         let queues = device.queues();
-        let mut busy: Vec<QueueId> = queues.all_busy().filter(|other| *other != queue).collect();
+        let mut busy: QueueList = queues.all_busy().filter(|other| *other != queue).collect();
         if queue == QueueId::SYNC && queues.busy(QueueId::SYNC) {
             busy.push(QueueId::SYNC);
         }
-        self.wait_for(device, queue, busy, queues)
+        drop(queues);
+        self.wait_for(device, queue, busy)
     }
 
-    fn wait_for(
-        &self,
-        device: &Device,
-        queue: QueueId,
-        others: Vec<QueueId>,
-        mut queues: MutexGuard<'_, Queues>,
-    ) -> Result<()> {
+    fn wait_for(&self, device: &Device, queue: QueueId, others: QueueList) -> Result<()> {
         if queue == QueueId::SYNC {
-            drop(queues);
             return device.wait_asked(&others);
         }
         for other in &others {
-            device.port.wait_queue(queue, *other).map_err(|error| device.place(error).queue(queue))?;
-            queues.waits(queue, *other, false);
+            device.queue_follows(queue, *other, false).map_err(|error| error.queue(queue))?;
         }
-        drop(queues);
         device.lock().follow_echoes(queue, &others);
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! Blocks of one device's address range. A freed block carries the moment after which it may be
 //! used again, so freeing never waits and reuse in the same queue costs nothing.
+//!
+//! It decides only. Mapping and unmapping may wait for another node: the caller does them without the device's lock, says how it
+//! went, and asks again.
 
 use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, Error, ErrorCode, QueueId};
@@ -25,21 +28,28 @@ pub(crate) enum Purpose {
     Arguments,
 }
 
-/// Why there is no block.
+/// Why there is no block yet. What is said is done without the device's lock; then the caller asks again.
 #[derive(Debug)]
 pub(crate) enum Blocked {
-    /// Wait for these queues without holding the device's lock, then ask again.
+    /// Wait for these queues.
     Until(Vec<QueueId>),
+    /// Map this range, and say so with [`Allocator::grown`].
+    Grow(Range),
+    /// Another thread is mapping memory, of which there may be enough for both.
+    Growing,
+    /// Unmap these ranges in the synchronous queue's order, and say so with [`Allocator::unmapped`]; then wait for that queue.
+    Shrink(Vec<Range>),
     /// There will be none.
     Failed(Error),
 }
 
-/// How the allocator changes what is mapped.
-pub(crate) trait Mapper {
-    /// See [`crate::ports::Port::map`].
-    fn map(&self, start: DevicePtr, len: u64) -> Result<(), Error>;
-    /// See [`crate::ports::Port::unmap`].
-    fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<(), Error>;
+/// Addresses of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Range {
+    /// The first one.
+    pub(crate) start: DevicePtr,
+    /// Bytes, in whole pages.
+    pub(crate) len: u64,
 }
 
 /// See the module.
@@ -49,7 +59,10 @@ pub(crate) struct Allocator {
     end: u64,
     /// First address that was never mapped.
     top: u64,
+    /// Bytes mapped, and those that are being mapped or unmapped.
     mapped: u64,
+    /// Bytes that threads are mapping.
+    growing: u64,
     free_bytes: u64,
     free: BTreeMap<u64, Free>,
     by_len: BTreeSet<(u64, u64)>,
@@ -87,14 +100,15 @@ impl Allocator {
     }
 
     /// A block of at least `bytes` for use in `queue`. Queues that have to be made to wait for others
-    /// before they use it are added to `waits`: `queue` waits for each.
+    /// before they use it are added to `waits`: `queue` waits for each. `refused`: why the device did not map what was asked for
+    /// since something was last given back to it.
     pub(crate) fn take(
         &mut self,
         bytes: u64,
         purpose: Purpose,
         queue: QueueId,
-        queues: &mut Queues,
-        mapper: &dyn Mapper,
+        queues: &Queues,
+        refused: Option<&Error>,
         waits: &mut Vec<QueueId>,
     ) -> Result<DevicePtr, Blocked> {
         let Some(len) = bytes.max(1).checked_next_multiple_of(GRANULE) else {
@@ -102,22 +116,21 @@ impl Allocator {
         };
         let fitting = self.fitting(len, queue, queues);
         let (start, after) = match fitting {
-            Some((start, after)) if queues.clear(queue, after) => (start, After::NOTHING),
+            Some((start, after)) if queues.clear(queue, after) => (start, after),
             // Memory that another queue still uses: rather take more than make queues wait for each other.
-            Some((start, after)) if self.free_bytes.saturating_add(len) > self.slack() => (start, after),
-            Some((start, after)) => match self.grow(len, queues, mapper) {
-                Ok(Some(grown)) => grown,
-                Ok(None) | Err(_) => (start, after),
-            },
-            None => match self.grow(len, queues, mapper) {
-                Ok(Some(grown)) => grown,
-                Ok(None) => self.squeeze(len, bytes, None, queues, mapper)?,
-                // Others use the device too: what lies idle here may be what it lacks.
-                Err(error) if error.code() == ErrorCode::OutOfMemory => {
-                    self.squeeze(len, bytes, Some(error), queues, mapper)?
+            Some(found) => {
+                if self.free_bytes.saturating_add(len) <= self.slack() && refused.is_none() {
+                    self.grow(len, queues)?;
                 }
-                Err(error) => return Err(Blocked::Failed(error)),
-            },
+                found
+            }
+            None => {
+                // Others use the device too: if it refuses, what lies idle here may be what it lacks.
+                if refused.is_none() {
+                    self.grow(len, queues)?;
+                }
+                self.squeeze(len, bytes, refused, queues)?
+            }
         };
         for other in queues.before(queue, after) {
             if !waits.contains(&other) {
@@ -177,19 +190,46 @@ impl Allocator {
         self.free_bytes
     }
 
-    /// Gives memory back to the device while more of it lies idle than is worth keeping.
-    pub(crate) fn trim(&mut self, queues: &mut Queues, mapper: &dyn Mapper) -> Result<(), Error> {
+    /// What to give back to the device, if more of it lies idle than is worth keeping: as [`Blocked::Shrink`] says.
+    pub(crate) fn trim(&mut self, queues: &Queues) -> Vec<Range> {
+        let mut ranges = Vec::new();
         while self.free_bytes > self.slack() {
-            let Some(found) = self.by_len.iter().rev().take(LOOKS).find_map(|(len, start)| {
+            let Some((start, range)) = self.by_len.iter().rev().take(LOOKS).find_map(|(len, start)| {
                 let free = self.free.get(start)?;
                 let pages = whole_pages(*start, *len)?;
                 queues.clear(QueueId::SYNC, free.after).then_some((*start, pages))
             }) else {
-                return Ok(());
+                break;
             };
-            self.unmap(found.0, found.1, queues, mapper)?;
+            ranges.push(self.take_pages(start, range));
         }
-        Ok(())
+        ranges
+    }
+
+    /// A range was mapped, or was not.
+    pub(crate) fn grown(&mut self, range: Range, mapped: bool) {
+        self.growing -= range.len;
+        if mapped {
+            self.insert_free(range.start.0, Free { len: range.len, after: After::NOTHING });
+        } else {
+            self.mapped -= range.len;
+            self.retire(range, After::NOTHING);
+        }
+    }
+
+    /// A range will be unmapped after `after`; none if that could not be put into the queue.
+    pub(crate) fn unmapped(&mut self, range: Range, after: Option<After>) {
+        match after {
+            Some(after) => {
+                self.mapped -= range.len;
+                self.retire(range, after);
+            }
+            None => drop(self.insert_free(range.start.0, Free { len: range.len, after: After::NOTHING })),
+        }
+    }
+
+    fn retire(&mut self, range: Range, after: After) {
+        self.retired.push(Retired { start: range.start.0, len: range.len, after });
     }
 
     /// Panics if blocks overlap or the sums are wrong.
@@ -202,7 +242,7 @@ impl Allocator {
         );
         assert_eq!(self.free_bytes, all.iter().map(|(_, len)| len).sum::<u64>());
         all.extend(self.used.iter().map(|(start, used)| (*start, used.len)));
-        assert_eq!(self.mapped, all.iter().map(|(_, len)| len).sum::<u64>());
+        assert_eq!(self.mapped, all.iter().map(|(_, len)| len).sum::<u64>() + self.growing);
         all.extend(self.retired.iter().map(|retired| (retired.start, retired.len)));
         all.sort_unstable();
         assert!(all.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "blocks overlap");
@@ -234,19 +274,30 @@ impl Allocator {
         first
     }
 
-    /// Maps more and adds it to the free blocks; none if the device has no more.
-    fn grow(&mut self, len: u64, queues: &Queues, mapper: &dyn Mapper) -> Result<Option<(u64, After)>, Error> {
-        let room = (self.capacity - self.mapped) / PAGE * PAGE;
-        let Some(least) = len.checked_next_multiple_of(PAGE).filter(|least| *least <= room) else {
-            return Ok(None);
+    /// Has more mapped; returns if the device has no more.
+    fn grow(&mut self, len: u64, queues: &Queues) -> Result<(), Blocked> {
+        let Some(least) = len.checked_next_multiple_of(PAGE).filter(|least| *least <= self.capacity) else {
+            return Ok(());
         };
-        let step = least.max(GROWTH.min(self.capacity / 64 / PAGE * PAGE)).min(room);
+        if self.growing >= least {
+            return Err(Blocked::Growing);
+        }
+        // What a queue has not given back yet is still in use there.
+        let leaving: u64 = self.retired.iter().filter(|range| !queues.passed(range.after)).map(|range| range.len).sum();
+        let room = (self.capacity - self.mapped) / PAGE * PAGE;
+        if least > room.saturating_sub(leaving) {
+            return match (room >= least, self.growing > 0) {
+                (true, _) => Err(Blocked::Until(vec![QueueId::SYNC])),
+                (false, true) => Err(Blocked::Growing),
+                (false, false) => Ok(()),
+            };
+        }
+        let step = least.max(GROWTH.min(self.capacity / 64 / PAGE * PAGE)).min(room - leaving);
         let again = self.retired.iter().position(|range| range.len >= least && queues.passed(range.after));
-        let (start, step) = match again {
+        let (start, len) = match again {
             Some(at) => {
                 let range = &mut self.retired[at];
                 let (start, step) = (range.start, step.min(range.len));
-                mapper.map(DevicePtr(start), step)?;
                 range.start += step;
                 range.len -= step;
                 if range.len == 0 {
@@ -257,16 +308,15 @@ impl Allocator {
             None => {
                 let step = step.min(self.end.saturating_sub(self.top));
                 if step < least {
-                    return Ok(None);
+                    return Ok(());
                 }
-                mapper.map(DevicePtr(self.top), step)?;
                 self.top += step;
                 (self.top - step, step)
             }
         };
-        self.mapped += step;
-        let start = self.insert_free(start, Free { len: step, after: After::NOTHING });
-        Ok(Some((start, self.free[&start].after)))
+        self.mapped += len;
+        self.growing += len;
+        Err(Blocked::Grow(Range { start: DevicePtr(start), len }))
     }
 
     /// The last resorts, when neither a free block fits nor more can be mapped; `refused` is the device's reason.
@@ -274,14 +324,17 @@ impl Allocator {
         &mut self,
         len: u64,
         bytes: u64,
-        refused: Option<Error>,
-        queues: &mut Queues,
-        mapper: &dyn Mapper,
+        refused: Option<&Error>,
+        queues: &Queues,
     ) -> Result<(u64, After), Blocked> {
         // Neighbours that wait for different moments, as one block that waits for all of them.
         self.join_all();
         if let Some((_, start)) = self.by_len.range((len, 0)..).next() {
             return Ok((*start, self.free[start].after));
+        }
+        if refused.is_some() && self.retired.iter().any(|range| !queues.passed(range.after)) {
+            // What the device lacks may be on its way back.
+            return Err(Blocked::Until(vec![QueueId::SYNC]));
         }
         // Idle memory in pieces: give it back and map it again in one.
         let pages: Vec<_> = self
@@ -300,10 +353,7 @@ impl Allocator {
         if !busy.is_empty() {
             return Err(Blocked::Until(busy));
         }
-        for (start, range, _) in pages {
-            self.unmap(start, range, queues, mapper).map_err(Blocked::Failed)?;
-        }
-        Err(Blocked::Until(vec![QueueId::SYNC]))
+        Err(Blocked::Shrink(pages.into_iter().map(|(start, range, _)| self.take_pages(start, range)).collect()))
     }
 
     fn join_all(&mut self) {
@@ -331,16 +381,8 @@ impl Allocator {
         }
     }
 
-    /// Unmaps whole pages of the free block at `start`.
-    fn unmap(
-        &mut self,
-        start: u64,
-        (from, len): (u64, u64),
-        queues: &mut Queues,
-        mapper: &dyn Mapper,
-    ) -> Result<(), Error> {
-        mapper.unmap(QueueId::SYNC, DevicePtr(from), len)?;
-        queues.filled(QueueId::SYNC, false);
+    /// Takes whole pages out of the free block at `start`, to be unmapped.
+    fn take_pages(&mut self, start: u64, (from, len): (u64, u64)) -> Range {
         if let Some(free) = self.take_free(start) {
             let (head, tail) = (from - start, start + free.len - (from + len));
             if head > 0 {
@@ -350,10 +392,7 @@ impl Allocator {
                 self.put_free(from + len, Free { len: tail, after: free.after });
             }
         }
-        self.mapped -= len;
-        let after = After { queue: Some(QueueId::SYNC), moment: queues.now() };
-        self.retired.push(Retired { start: from, len, after });
-        Ok(())
+        Range { start: DevicePtr(from), len }
     }
 
     /// Takes `len` bytes from the free block at `start`.
@@ -401,7 +440,7 @@ impl Allocator {
         Some(free)
     }
 
-    fn no_memory(&self, bytes: u64, refused: Option<Error>) -> Error {
+    fn no_memory(&self, bytes: u64, refused: Option<&Error>) -> Error {
         let held = |purpose| {
             let (count, sum) = self
                 .used

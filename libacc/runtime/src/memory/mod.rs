@@ -2,7 +2,7 @@
 
 mod allocator;
 
-pub(crate) use allocator::{Allocator, Blocked, Mapper, Purpose};
+pub(crate) use allocator::{Allocator, Blocked, Purpose, Range};
 
 #[cfg(test)]
 mod tests;

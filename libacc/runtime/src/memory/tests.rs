@@ -1,6 +1,6 @@
 //! The allocator against random programs: no overlap, and no block in two queues' hands at once.
 
-use super::{Allocator, Blocked, Mapper, Purpose};
+use super::{Allocator, Blocked, Purpose, Range};
 use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, Error, ErrorCode, QueueId};
 use proptest::prelude::*;
@@ -14,8 +14,8 @@ const MIB: u64 = 1 << 20;
 #[derive(Default)]
 struct Pages(RefCell<BTreeMap<u64, ()>>, RefCell<usize>, Cell<Option<usize>>);
 
-impl Mapper for Pages {
-    fn map(&self, start: DevicePtr, len: u64) -> Result<(), Error> {
+impl Pages {
+    fn map(&self, Range { start, len }: Range) -> Result<(), Error> {
         *self.1.borrow_mut() += 1;
         if self.2.get().is_some_and(|most| self.0.borrow().len() + (len / (2 * MIB)) as usize > most) {
             return Err(Error::new(ErrorCode::OutOfMemory, "another program has it"));
@@ -26,17 +26,51 @@ impl Mapper for Pages {
         Ok(())
     }
 
-    fn unmap(&self, _queue: QueueId, start: DevicePtr, len: u64) -> Result<(), Error> {
+    fn unmap(&self, Range { start, len }: Range) {
         *self.1.borrow_mut() += 1;
         for page in 0..len / (2 * MIB) {
             assert!(self.0.borrow_mut().remove(&(start.0 + page * 2 * MIB)).is_some(), "not mapped");
         }
-        Ok(())
     }
 }
 
 fn allocator(capacity: u64) -> Allocator {
     Allocator::new(DevicePtr(BASE), 1 << 40, capacity)
+}
+
+/// As a device does it: what the allocator says is done, and it is asked again.
+fn take_for(
+    memory: &mut Allocator,
+    purpose: Purpose,
+    bytes: u64,
+    queue: u32,
+    queues: &mut Queues,
+    pages: &Pages,
+    waits: &mut Vec<QueueId>,
+) -> Result<DevicePtr, Blocked> {
+    let mut refused = None;
+    loop {
+        match memory.take(bytes, purpose, QueueId(queue), queues, refused.as_ref(), waits) {
+            Err(Blocked::Grow(range)) => {
+                memory.check_invariants();
+                refused = pages.map(range).err();
+                memory.grown(range, refused.is_none());
+            }
+            Err(Blocked::Shrink(ranges)) => {
+                give_up(memory, ranges, queues, pages);
+                return Err(Blocked::Until(vec![QueueId::SYNC]));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn give_up(memory: &mut Allocator, ranges: Vec<Range>, queues: &mut Queues, pages: &Pages) {
+    for range in ranges {
+        pages.unmap(range);
+        queues.filled(QueueId::SYNC, false);
+        memory.unmapped(range, Some(After { queue: Some(QueueId::SYNC), moment: queues.now() }));
+    }
 }
 
 fn take(
@@ -47,7 +81,53 @@ fn take(
     pages: &Pages,
     waits: &mut Vec<QueueId>,
 ) -> Result<DevicePtr, Blocked> {
-    memory.take(bytes, Purpose::Data, QueueId(queue), queues, pages, waits)
+    take_for(memory, Purpose::Data, bytes, queue, queues, pages, waits)
+}
+
+#[test]
+fn a_second_thread_waits_for_growth_that_is_enough_for_it() {
+    let (mut memory, queues) = (allocator(1 << 30), Queues::default());
+    let ask =
+        |memory: &mut Allocator, bytes| memory.take(bytes, Purpose::Data, QueueId(1), &queues, None, &mut Vec::new());
+    let Err(Blocked::Grow(first)) = ask(&mut memory, 5 * MIB) else { panic!("nothing is mapped") };
+    assert!(matches!(ask(&mut memory, 5 * MIB), Err(Blocked::Growing)));
+    let Err(Blocked::Grow(second)) = ask(&mut memory, 64 * MIB) else { panic!("the first is too small") };
+    assert!(first.start.0 + first.len <= second.start.0);
+    memory.check_invariants();
+    memory.grown(second, false);
+    memory.grown(first, true);
+    memory.check_invariants();
+    assert_eq!(ask(&mut memory, 5 * MIB).unwrap(), first.start);
+    // What could not be mapped is asked for again.
+    let Err(Blocked::Grow(again)) = ask(&mut memory, 64 * MIB) else { panic!("there is room") };
+    assert_eq!(again, second);
+}
+
+#[test]
+fn the_last_memory_is_waited_for_while_another_thread_has_it_mapped() {
+    let (mut memory, queues) = (allocator(8 * MIB), Queues::default());
+    let ask =
+        |memory: &mut Allocator, bytes| memory.take(bytes, Purpose::Data, QueueId(1), &queues, None, &mut Vec::new());
+    let Err(Blocked::Grow(first)) = ask(&mut memory, 4 * MIB) else { panic!("nothing is mapped") };
+    assert!(matches!(ask(&mut memory, 6 * MIB), Err(Blocked::Growing)), "it may fail");
+    memory.grown(first, false);
+    assert!(matches!(ask(&mut memory, 6 * MIB), Err(Blocked::Grow(_))));
+}
+
+#[test]
+fn memory_that_a_queue_has_still_to_give_back_is_waited_for() {
+    let (mut memory, mut queues, pages) = (allocator(8 * MIB), Queues::default(), Pages::default());
+    let mut waits = Vec::new();
+    let block = take(&mut memory, 8 * MIB, 1, &mut queues, &pages, &mut waits).unwrap();
+    memory.give_back(block, After::NOTHING, &queues);
+    let ranges = memory.trim(&queues);
+    assert!(take(&mut memory, 8 * MIB, 1, &mut queues, &pages, &mut waits).is_err(), "nobody has it");
+    give_up(&mut memory, ranges, &mut queues, &pages);
+    let Err(Blocked::Until(busy)) = take(&mut memory, 8 * MIB, 1, &mut queues, &pages, &mut waits) else {
+        panic!("it is still mapped there")
+    };
+    queues.done(&busy, queues.now());
+    take(&mut memory, 8 * MIB, 1, &mut queues, &pages, &mut waits).unwrap();
 }
 
 #[test]
@@ -103,7 +183,7 @@ fn lack_of_memory_names_who_holds_it() {
     let (mut memory, mut queues, pages) = (allocator(8 * MIB), Queues::default(), Pages::default());
     let mut waits = Vec::new();
     take(&mut memory, 3 * MIB, 1, &mut queues, &pages, &mut waits).unwrap();
-    memory.take(MIB, Purpose::Malloc, QueueId(1), &mut queues, &pages, &mut waits).unwrap();
+    take_for(&mut memory, Purpose::Malloc, MIB, 1, &mut queues, &pages, &mut waits).unwrap();
     let Err(Blocked::Failed(error)) = take(&mut memory, 6 * MIB, 1, &mut queues, &pages, &mut waits) else {
         panic!("6 MiB of 8, with 4 in use")
     };
@@ -132,7 +212,7 @@ fn idle_pieces_are_given_back_and_mapped_in_one() {
         match take(&mut memory, 8 * MIB, 2, &mut queues, &pages, &mut waits) {
             Ok(block) => break block,
             Err(Blocked::Until(busy)) => queues.done(&busy, queues.now()),
-            Err(Blocked::Failed(error)) => panic!("{error}"),
+            Err(other) => panic!("{other:?}"),
         }
         rounds += 1;
         assert!(rounds < 4);
@@ -156,7 +236,7 @@ fn a_device_that_has_less_than_it_says_gets_back_what_lies_idle() {
         match take(&mut memory, 6 * MIB, 2, &mut queues, &pages, &mut waits) {
             Ok(block) => break block,
             Err(Blocked::Until(busy)) => queues.done(&busy, queues.now()),
-            Err(Blocked::Failed(error)) => panic!("{error}"),
+            Err(other) => panic!("{other:?}"),
         }
     };
     assert!(!blocks.contains(&block));
@@ -190,6 +270,7 @@ proptest! {
                     let block = match take(&mut memory, bytes, queue, &mut queues, &pages, &mut waits) {
                         Ok(block) => block,
                         Err(Blocked::Failed(_)) => continue,
+                        Err(Blocked::Grow(_) | Blocked::Growing | Blocked::Shrink(_)) => unreachable!(),
                         Err(Blocked::Until(busy)) => {
                             queues.done(&busy, queues.now());
                             for q in busy.iter().filter(|q| q.0 < 4) {
@@ -226,7 +307,8 @@ proptest! {
                     }
                     let only = (queue % 2 == 0).then_some(QueueId(user));
                     memory.give_back(block, After { queue: only, moment: queues.now() }, &queues);
-                    memory.trim(&mut queues, &pages).unwrap();
+                    let idle = memory.trim(&queues);
+                    give_up(&mut memory, idle, &mut queues, &pages);
                 }
                 _ => {
                     queues.done(&[QueueId(queue)], queues.now());

@@ -157,7 +157,7 @@ impl Entry {
     }
 
     /// Counts a copy of `bytes` bytes from or to the program's memory. True once in the entry's life: when locking its pages is
-    /// likely to pay, see docs/design/page-locks.md.
+    /// likely to pay, see docs/design/page-registration.md.
     pub(crate) fn moves(&mut self, bytes: usize) -> bool {
         /// Shorter copies gain nothing.
         const COPY_MIN: usize = 64 << 10;

@@ -31,7 +31,7 @@ impl Runtime {
     pub fn cuda_stream(&self, t: &mut LocalThread, queue: i32) -> Result<Option<usize>> {
         let get = |t: &mut LocalThread| {
             let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(None) };
-            let Some(cuda) = device.port.cuda() else { return Ok(None) };
+            let Some(cuda) = device.cuda() else { return Ok(None) };
             device.queues().share(queue);
             cuda.stream(queue).map(Some).map_err(|error| device.place(error))
         };
@@ -45,7 +45,7 @@ impl Runtime {
     pub fn set_cuda_stream(&self, t: &mut LocalThread, queue: i32, stream: usize) -> Result<bool> {
         let set = |t: &mut LocalThread| {
             let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(false) };
-            let Some(cuda) = device.port.cuda() else { return Ok(false) };
+            let Some(cuda) = device.cuda() else { return Ok(false) };
             cuda.set_stream(queue, stream).map_err(|error| device.place(error))?;
             device.queues().share(queue);
             Ok(true)
@@ -74,7 +74,7 @@ impl Runtime {
         get: impl FnOnce(&Device, &dyn CudaObjects) -> Result<R>,
     ) -> Result<Option<R>> {
         let Some(device) = self.target(t)? else { return Ok(None) };
-        let Some(cuda) = device.port.cuda() else { return Ok(None) };
+        let Some(cuda) = device.cuda() else { return Ok(None) };
         get(device, cuda).map(Some).map_err(|error| device.place(error))
     }
 }

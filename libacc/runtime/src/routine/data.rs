@@ -114,7 +114,7 @@ impl Runtime {
             return Ok(());
         }
         let range = HostRange { start: host, len: bytes };
-        let direction = Direction { out, if_present: false, cut: false };
+        let direction = Direction { out, if_present: false, cut: false, described: false };
         let entering = self.entering(device, queue, Mode::Enter);
         entering.plan(&mut no_entries(), &mut t.scratch, |mapping| -> Result<(), Stop> {
             mapping.update(range, direction)

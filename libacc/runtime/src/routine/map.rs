@@ -126,7 +126,7 @@ impl Runtime {
         let locked = state.table.remove(id).filter(|entry| entry.locked);
         drop(state);
         let range = locked.map(|entry| HostRange { start: entry.start, len: entry.len() });
-        range.map_or(Ok(()), |range| on.port.unlock_pages(None, range).map_err(|error| on.place(error)))
+        range.map_or(Ok(()), |range| on.client().unregister_pages(None, range).map_err(|error| on.place(error)))
     }
 
     /// Where a device has `bytes` at `host`: present there, or a device address of that device itself.

@@ -7,7 +7,7 @@ use crate::icv::Current;
 use crate::memory::Purpose;
 use crate::plan::{Happened, Step};
 use crate::prof::Happening;
-use crate::{LocalThread, Runtime};
+use crate::{LocalThread, Runtime, short_lock};
 use accord_types::{Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
@@ -178,6 +178,7 @@ impl Runtime {
     ) -> Result<()> {
         let issue = crate::plan::Issue { device: source, host: &*self.host, queue };
         issue.join(&[])?;
+        short_lock::assert_none_held();
         self.cluster
             .copy_between(queue, source.index, from, target.index, to, len)
             .map_err(|error| source.place(error).queue(queue))?;
@@ -188,7 +189,7 @@ impl Runtime {
     fn copy_within(&self, device: &Device, queue: QueueId, to: DevicePtr, from: DevicePtr, len: u64) -> Result<()> {
         let issue = crate::plan::Issue { device, host: &*self.host, queue };
         issue.join(&[])?;
-        device.port.copy(queue, to, from, len).map_err(|error| device.place(error).queue(queue))?;
+        device.client().copy(queue, to, from, len).map_err(|error| device.place(error).queue(queue))?;
         issue.filled(&[], true);
         Ok(())
     }

@@ -24,11 +24,11 @@ impl Runtime {
         let get = |t: &mut LocalThread| {
             let Some(Current::Device(index)) = self.asked(t, num, device_type) else { return Ok(0) };
             match property {
-                MEMORY => Ok(self.devices[index].port.info().memory),
+                MEMORY => Ok(self.devices[index].info().memory),
                 FREE_MEMORY => {
                     let device = self.started(index)?;
                     let idle = device.lock().memory.free_bytes();
-                    let left = device.port.memory_free().map_err(|error| device.place(error))?;
+                    let left = device.client().memory_free().map_err(|error| device.place(error))?;
                     Ok(left.saturating_add(idle))
                 }
                 _ => Ok(0),
@@ -61,7 +61,7 @@ impl Runtime {
             _ => None,
         };
         Ok(match self.asked(t, num, device_type) {
-            Some(Current::Device(index)) => of_device(self.devices[index].port.info()),
+            Some(Current::Device(index)) => of_device(self.devices[index].info()),
             Some(Current::Host) => of_host(property).map(str::to_owned),
             None => None,
         })

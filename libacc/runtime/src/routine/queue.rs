@@ -1,5 +1,6 @@
 //! Queues (OpenACC 3.3, 3.2.9 to 3.2.14).
 
+use crate::queues::QueueList;
 use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, QueueId, Result};
 
@@ -23,7 +24,7 @@ impl Runtime {
     pub fn async_test_all(&self, t: &mut LocalThread) -> Result<bool> {
         let test = |t: &mut LocalThread| {
             let Some(device) = self.target(t)? else { return Ok(true) };
-            let busy: Vec<QueueId> = device.queues().all_busy().collect();
+            let busy: QueueList = device.queues().all_busy().collect();
             device.test(&busy)
         };
         test(t).map_err(|error: accord_types::Error| error.call("acc_async_test_all"))

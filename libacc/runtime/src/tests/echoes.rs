@@ -2,7 +2,7 @@
 
 use super::world::World;
 use super::world::kind::*;
-use crate::ports::Port;
+use crate::ports::DeviceClient;
 use accord_types::QueueId;
 
 const K: usize = 0x10_0000;

@@ -1,12 +1,13 @@
 //! A device that runs as late as it may: nothing in a queue happens before somebody waits for
 //! it, so an order that was only hoped for shows as wrong bytes.
 
-use crate::ports::{Chain, Cluster, HostMemory, Landing, Part, Port, ReadWhen};
+use crate::ports::{Chain, Cluster, DeviceClient, HostMemory, Landing, Part, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
     HostRange, LaunchDims, NodeId, ObjectSpec, QueueId, Result,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
 const PAGE: u64 = 2 << 20;
@@ -64,6 +65,8 @@ pub(super) struct Ram {
     pub(super) known: Mutex<Vec<HostRange>>,
     /// What is not writable.
     pub(super) constants: Mutex<Vec<(HostRange, Landing)>>,
+    /// Devices that start from now on reach it themselves.
+    pub(super) reached: AtomicBool,
 }
 
 impl Ram {
@@ -271,7 +274,7 @@ impl Fake {
         let info = DeviceInfo {
             id: DeviceId { node: NodeId(0), ordinal },
             node_name: "h0".into(),
-            kind: if device_type == DeviceType::Nvidia { DeviceKind::Cuda } else { DeviceKind::Cpu },
+            kind: if device_type == DeviceType::Nvidia { DeviceKind::CUDA } else { DeviceKind::CPU },
             name: "fake".into(),
             vendor: "nobody".into(),
             driver: "1".into(),
@@ -402,9 +405,13 @@ impl Fake {
     }
 }
 
-impl Port for Fake {
+impl DeviceClient for Fake {
     fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    fn sees_named_memory_only(&self) -> bool {
+        self.info.kind == DeviceKind::CUDA
     }
 
     fn device_type(&self) -> DeviceType {
@@ -413,6 +420,10 @@ impl Port for Fake {
 
     fn addresses(&self) -> (DevicePtr, u64) {
         (DevicePtr(0x1000_0000_0000 + (u64::from(self.info.id.ordinal) << 40)), 1 << 40)
+    }
+
+    fn reaches_program_memory(&self) -> bool {
+        self.ram.reached.load(Ordering::Relaxed)
     }
 
     fn start(&self) -> Result<()> {
@@ -451,11 +462,11 @@ impl Port for Fake {
         }
     }
 
-    fn lock_pages(&self, range: HostRange) {
+    fn register_pages(&self, range: HostRange) {
         self.locks.lock().unwrap().push(Lock::Lock(range));
     }
 
-    fn unlock_pages(&self, after: Option<QueueId>, range: HostRange) -> Result<()> {
+    fn unregister_pages(&self, after: Option<QueueId>, range: HostRange) -> Result<()> {
         self.locks.lock().unwrap().push(Lock::Unlock(after, range));
         Ok(())
     }
@@ -560,12 +571,12 @@ impl Port for Fake {
 /// Several fake devices.
 pub(super) struct FakeCluster {
     pub(super) fakes: Vec<Arc<Fake>>,
-    pub(super) ports: Vec<Arc<dyn Port>>,
+    pub(super) clients: Vec<Arc<dyn DeviceClient>>,
 }
 
 impl Cluster for FakeCluster {
-    fn ports(&self) -> &[Arc<dyn Port>] {
-        &self.ports
+    fn clients(&self) -> &[Arc<dyn DeviceClient>] {
+        &self.clients
     }
 
     fn copy_between(

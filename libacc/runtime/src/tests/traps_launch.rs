@@ -113,7 +113,7 @@ fn trap_27_open_dimensions_come_from_the_environment_or_stay_open() {
 }
 
 #[test]
-fn trap_28_unknown_tags_and_kinds_are_refused_by_name() {
+fn unknown_tags_and_kinds_are_refused_by_name() {
     let mut w = World::new();
     let error = w.parallel(REGION, &[], &[0x5000_0000, 0]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument);

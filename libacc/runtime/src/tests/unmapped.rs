@@ -3,7 +3,8 @@
 use super::world::kind::*;
 use super::world::{NO_TAGS, SYNC, World};
 use crate::Settings;
-use accord_types::{DeviceType, HostRange};
+use accord_types::{DeviceType, ErrorCode, HostRange};
+use std::sync::atomic::Ordering;
 
 const BLOCK: usize = 0x5600_0000_1000;
 const BYTES: usize = 4096;
@@ -154,6 +155,47 @@ fn without_the_setting_a_region_gets_what_gcc_says() {
         assert_eq!(k.read_u64(k.slots[2]), BLOCK as u64);
     });
     w.assert_empty();
+}
+
+#[test]
+fn a_device_that_reaches_the_programs_memory_gets_its_addresses() {
+    let mut w = mapping();
+    w.ram.reached.store(true, Ordering::Relaxed);
+    let pointer = (BLOCK + 80) as u64;
+    w.put_u64(POINTER, pointer);
+    w.look(
+        &[(ZERO_LEN, 0, BLOCK + 80), (TO, 8, POINTER), (TOFROM, 8, POINTER), (FORCE_PRESENT, 64, BLOCK)],
+        move |k| {
+            assert_eq!((k.slots[0], k.slots[3]), (pointer, BLOCK as u64));
+            assert_eq!((k.read_u64(k.slots[1]), k.read_u64(k.slots[2])), (pointer, pointer));
+        },
+    );
+    // A variable that is present may hold anything on the device.
+    w.data_start(&[(ALLOC, 8, POINTER)]).unwrap();
+    w.look(&[(FORCE_PRESENT, 8, POINTER)], move |k| assert_eq!(k.read_u64(k.slots[0]), pointer));
+    w.data_end();
+    let hosts = w.data_start(&[(USE_DEVICE_PTR, 0, BLOCK)]).unwrap();
+    assert_eq!(hosts, [BLOCK]);
+    w.data_end();
+    // What is present is used on the device.
+    w.data_start(&[(TO, BYTES, BLOCK)]).unwrap();
+    w.look(&[(ZERO_LEN, 0, BLOCK + 80)], move |k| assert_ne!(k.slots[0], pointer));
+    w.data_end();
+    assert_eq!(w.get(BLOCK, BYTES), [1; BYTES], "nothing was lent");
+    w.assert_empty();
+}
+
+/// Its address goes to somebody whose work no launch ends.
+#[test]
+fn use_device_of_absent_memory_lends_nothing() {
+    for maps in [false, true] {
+        let mut w = world(&[DeviceType::Cpu], maps);
+        let error = w.data_start(&[(USE_DEVICE_PTR, 0, BLOCK)]).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::NotPresent);
+        assert_eq!(w.data_start(&[(USE_DEVICE_PTR_IF_PRESENT, 0, BLOCK)]).unwrap(), [BLOCK]);
+        w.data_end();
+        w.assert_empty();
+    }
 }
 
 #[test]

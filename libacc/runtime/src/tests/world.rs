@@ -1,7 +1,7 @@
 //! A program's view: its memory, its devices, and calls as GCC's code makes them.
 
 use super::fake::{Fake, FakeCluster, FakeHost, Kernel, Ram, Running};
-use crate::ports::Port;
+use crate::ports::DeviceClient;
 use crate::{Entries, LocalThread, Placement, Runtime, Settings};
 use accord_types::{DeviceType, Result};
 use std::collections::HashMap;
@@ -69,8 +69,8 @@ impl World {
             .zip(0..)
             .map(|(device_type, i)| Arc::new(Fake::new(i, *device_type, memory, ram.clone(), Arc::clone(&kernels))))
             .collect();
-        let ports = fakes.iter().map(|fake| fake.clone() as Arc<dyn Port>).collect();
-        let cluster = FakeCluster { fakes: fakes.clone(), ports };
+        let clients = fakes.iter().map(|fake| fake.clone() as Arc<dyn DeviceClient>).collect();
+        let cluster = FakeCluster { fakes: fakes.clone(), clients };
         let runtime = Runtime::new(Box::new(cluster), Box::new(FakeHost(ram.clone())), settings);
         Self { runtime, t: LocalThread::default(), ram, fakes, kernels }
     }

@@ -4,8 +4,8 @@ use super::{crash, flush};
 use crate::cpu::futex;
 use crate::cpu::layout::{Control, TraceEntry, now_ns};
 use crate::cpu::ring::{self, COPY, LAUNCH, Record, STORE, WAIT};
-use crate::patience::{Looked, Patience, look};
 use accord_types::ArgBlock;
+use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -69,15 +69,15 @@ pub(super) fn start(control: Control, index: u32, slots: Arc<Slots>) -> Result<(
 
 fn run(control: Control, index: u32, slots: &Slots) -> ! {
     let shared = control.stream(index);
-    let mut patience = Patience::new(control.header().cores.load(Ordering::Relaxed) as usize);
+    let mut spin = SpinPolicy::new(control.header().cores.load(Ordering::Relaxed) as usize);
     loop {
         let Some((record, payload)) = ring::peek(&control, index) else {
             let more = || shared.head.load(Ordering::Acquire) != shared.tail.load(Ordering::Relaxed);
-            wait(&control, index, &mut patience, more);
+            wait(&control, index, &mut spin, more);
             continue;
         };
         while shared.owner_done.load(Ordering::Acquire) < record.after {
-            wait(&control, index, &mut patience, || shared.owner_done.load(Ordering::Acquire) >= record.after);
+            wait(&control, index, &mut spin, || shared.owner_done.load(Ordering::Acquire) >= record.after);
         }
         if shared.poisoned.load(Ordering::Acquire) == 0 {
             perform(&control, index, slots, &record, payload);
@@ -163,19 +163,19 @@ fn wait_for(control: &Control, other: u32, seq: u64) {
     }
     header.cross_waiters.fetch_add(1, Ordering::SeqCst);
     loop {
-        let bell = header.cross_bell.load(Ordering::Acquire);
+        let doorbell = header.cross_doorbell.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
         if other.reached() >= seq {
             break;
         }
-        futex::wait(&header.cross_bell, bell, Some(LOOK_AROUND));
+        futex::wait(&header.cross_doorbell, doorbell, Some(LOOK_AROUND));
     }
     header.cross_waiters.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Waits for the owner until `ready`, or a bell that rings for something else: looks for a while before it sleeps.
-fn wait(control: &Control, index: u32, patience: &mut Patience, ready: impl Fn() -> bool) {
-    let (start, limit) = (Instant::now(), patience.limit());
+/// Waits for the owner until `ready`, or a doorbell that rings for something else: looks for a while before it sleeps.
+fn wait(control: &Control, index: u32, spin: &mut SpinPolicy, ready: impl Fn() -> bool) {
+    let (start, limit) = (Instant::now(), spin.limit());
     if limit.is_zero() {
         sleep(control, index, ready);
     } else {
@@ -183,22 +183,22 @@ fn wait(control: &Control, index: u32, patience: &mut Patience, ready: impl Fn()
             Looked::Ready => {}
             Looked::Late => sleep(control, index, ready),
             Looked::Crowded => {
-                patience.crowded();
+                spin.crowded();
                 sleep(control, index, ready);
             }
         }
     }
-    patience.waited(start.elapsed());
+    spin.waited(start.elapsed());
 }
 
 /// Sleeps until the owner rings, unless `ready` already.
 fn sleep(control: &Control, index: u32, ready: impl Fn() -> bool) {
     let shared = control.stream(index);
-    let bell = shared.worker_bell.load(Ordering::Acquire);
+    let doorbell = shared.worker_doorbell.load(Ordering::Acquire);
     shared.worker_sleeping.store(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     if !ready() {
-        futex::wait(&shared.worker_bell, bell, Some(LOOK_AROUND));
+        futex::wait(&shared.worker_doorbell, doorbell, Some(LOOK_AROUND));
     }
     shared.worker_sleeping.store(0, Ordering::Relaxed);
 }

@@ -1,0 +1,27 @@
+//! A directive, as it stands in a source.
+
+use std::ops::Range;
+
+/// Where a directive is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// `#pragma acc` or a sentinel, on lines of its own.
+    Line,
+    /// `_Pragma("acc ...")`.
+    Operator,
+}
+
+/// A directive, as it stands in a source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Directive {
+    /// What comes after `acc`, on one line and without comments.
+    pub(crate) text: String,
+    /// The file that a line marker has named, if there was one.
+    pub(crate) file: Option<String>,
+    /// Its first line, from 1.
+    pub(crate) line: u32,
+    /// Where it stands in the source: whole lines but for the last line's end, or the operator.
+    pub(crate) place: Range<usize>,
+    /// How it is written.
+    pub(crate) form: Form,
+}

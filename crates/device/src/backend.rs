@@ -1,0 +1,49 @@
+//! What the registry wants to know of a backend.
+
+use crate::capabilities::Capabilities;
+use crate::device::Device;
+use crate::image::Images;
+use crate::program::ProgramSpec;
+use accord_types::{DeviceInfo, DeviceKind, DevicePtr, NodeId, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// One backend. Its module makes it; [`crate::registry::BACKENDS`] names it.
+pub struct Backend {
+    /// The kind of its devices.
+    pub kind: DeviceKind,
+    /// What people call it, in tables and settings.
+    pub name: &'static str,
+    /// What its devices can do.
+    pub capabilities: &'static Capabilities,
+    /// Looks for devices of this machine that need nobody's choice. Without any it takes microseconds.
+    pub find: fn(NodeId, &str) -> Found,
+    /// First address and length of a device's range, where that is known before it starts.
+    pub addresses: fn(&DeviceInfo) -> Option<(DevicePtr, u64)>,
+    /// Starts the device that the information describes.
+    pub start: fn(DeviceInfo, &StartConfig) -> Result<Arc<dyn Device>>,
+}
+
+/// What a start may need besides the device.
+#[derive(Clone, Default)]
+pub struct StartConfig {
+    /// The program whose regions run, where its executable is started; none: this process's own.
+    pub program: Option<ProgramSpec>,
+    /// The program's images.
+    pub images: Arc<Images>,
+    /// Folder for compiled code; none: every start compiles.
+    pub cache: Option<PathBuf>,
+    /// Other processes of the machine may reach the memory, see docs/design/ipc.md.
+    pub ipc: bool,
+}
+
+/// The devices of a backend that were found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Those that can be used, in their driver's order. Ordinals are the driver's.
+    pub devices: Vec<DeviceInfo>,
+    /// Why there are none, or fewer than the driver shows: a clause for people. None if there is nothing to say.
+    pub note: Option<String>,
+    /// The driver or a device failed: the note tells of trouble and what to do about it, and not of a machine without devices.
+    pub failed: bool,
+}

@@ -1,0 +1,32 @@
+//! What devices of a kind can do, and how they want to be used.
+
+use accord_types::{DeviceType, LaunchDims};
+
+/// What is the same for all devices of a kind. Whoever drives devices asks this and not which kind they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capabilities {
+    /// The type under which programs see them.
+    pub device_type: DeviceType,
+    /// They are offered where there are no others, and where somebody asks for them.
+    pub fallback: bool,
+    /// What every launch has, whatever it asks for; none: it is chosen for each.
+    pub fixed_dims: Option<LaunchDims>,
+    /// A launch may have to wait for room in its stream: nothing may be locked then.
+    pub launch_may_wait: bool,
+    /// To look whether a stream has got somewhere is cheap, and quicker than being told.
+    pub quick_to_ask: bool,
+    /// Regions are found in the program's images, which whoever drives the device must have; else in its executable.
+    pub takes_images: bool,
+    /// Regions see only memory that a launch's arguments or a pointer variable name.
+    pub sees_named_memory_only: bool,
+    /// Memory is there when it is used: mapping does not fail for want of it, and needs no answer.
+    pub maps_lazily: bool,
+    /// The program's executable is started on the node, as the user of whoever drives the device.
+    pub runs_program: bool,
+    /// What regions print comes out of the standard output of the process that drives the device.
+    pub prints_here: bool,
+    /// There is a driver that programs may use themselves: [`crate::Device::native`].
+    pub native_handles: bool,
+    /// Other processes of the machine may reach the memory, and it theirs.
+    pub shares_memory: bool,
+}

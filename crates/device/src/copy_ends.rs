@@ -1,0 +1,77 @@
+//! The two ends of a copy that are not the device's own memory.
+
+use crate::ipc::MappedRange;
+use crate::memory_handle::MemoryHandle;
+use accord_types::{HostRange, Result};
+
+/// Gives the bytes of a copy to a device, piece by piece and in order.
+///
+/// Called on one of the device's own threads when the stream has got there; may block.
+pub trait Source: Send {
+    /// Fills `piece` completely with the next bytes.
+    ///
+    /// # Errors
+    /// An error fails the stream's operation and the stream after it.
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()>;
+
+    /// `fill` never blocks and may run on the thread that asks for the copy.
+    fn immediate(&self) -> bool {
+        false
+    }
+
+    /// Where the bytes are, if the device may reach them itself: by several threads, from the moment when [`Source::fill`] would
+    /// have been called until the copy is done. One that can't calls [`Source::fill`].
+    fn memory(&self) -> Option<MemoryHandle> {
+        None
+    }
+}
+
+/// Takes the bytes of a copy from a device, piece by piece and in order.
+///
+/// Called on one of the device's own threads when the stream has got there; may block.
+pub trait Sink: Send {
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    /// An error fails the stream's operation and the stream after it.
+    fn drain(&mut self, piece: &[u8]) -> Result<()>;
+
+    /// All bytes were given to [`Sink::drain`]. Not called after an error.
+    ///
+    /// # Errors
+    /// As for [`Sink::drain`].
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// `drain` never blocks and may run on the thread that asks for the copy.
+    fn immediate(&self) -> bool {
+        false
+    }
+
+    /// Where the bytes go, if the device may write them itself, in any order; then [`Sink::drain`] and [`Sink::finish`] are not
+    /// called. One that can't calls them.
+    fn memory(&self) -> Option<MemoryHandle> {
+        None
+    }
+
+    /// Whether [`Sink::drain`] may put some of the bytes into this part of this process's memory.
+    fn may_write(&self, range: HostRange) -> bool {
+        self.memory().and_then(|memory| memory.host()).is_some_and(|memory| memory.overlaps(range))
+    }
+
+    /// Whoever waits for the stream hears of these bytes in another way: they may come to [`Sink::drain`] when the stream has
+    /// gone on already.
+    fn detached(&self) -> bool {
+        false
+    }
+
+    /// The bytes go to memory of another process that the device reaches. Asked once, by a device that shares memory, when its stream
+    /// has got there; may block. If there is such memory [`Sink::drain`] is not called, and [`Sink::finish`] when the bytes are there.
+    ///
+    /// # Errors
+    /// As for [`Sink::drain`].
+    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
+        Ok(None)
+    }
+}

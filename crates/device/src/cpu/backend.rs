@@ -1,0 +1,21 @@
+//! CPU devices, for the registry.
+
+use super::arena::addresses;
+use super::device::CpuDevice;
+use crate::backend::{Backend, Found};
+use crate::program::ProgramSpec;
+use accord_types::DeviceKind;
+
+/// See [`crate::registry`].
+pub(crate) static BACKEND: Backend = Backend {
+    kind: DeviceKind::CPU,
+    name: "cpu",
+    capabilities: &super::device::CAPABILITIES,
+    // How many there are is somebody's choice: [`super::inventory`].
+    find: |_, _| Found::default(),
+    addresses: |info| Some(addresses(info)),
+    start: |info, config| {
+        let program = config.program.clone().unwrap_or_else(ProgramSpec::of_this_process);
+        Ok(CpuDevice::start(info, &program)?)
+    },
+};

@@ -1,0 +1,69 @@
+//! The owner queue's thread: copies and host work of one stream, in its order.
+
+use super::futex;
+use super::stream::{Op, Stream, Work};
+use accord_types::{Result, SpanKind};
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+/// Sleepers look around at least this often.
+const LOOK_AROUND: Duration = Duration::from_millis(500);
+
+/// Serves `stream` until it is closed.
+pub(crate) fn run(stream: &Stream) {
+    loop {
+        let doorbell = stream.block().owner_doorbell.load(Ordering::Acquire);
+        fence(Ordering::SeqCst);
+        match stream.next_work() {
+            None => return,
+            Some(Work::Run(seq, op)) => stream.run(seq, op),
+            Some(Work::Notify(due, result)) => {
+                if let Some(output) = &stream.shared.output {
+                    output.drain();
+                }
+                stream.shared.tracer.drain(&stream.shared.control, stream.index, stream.queue);
+                let idle = due.is_empty();
+                for done in due {
+                    done(result.clone());
+                }
+                // A failed stream with nothing left to drop has no more work.
+                if idle {
+                    futex::wait(&stream.block().owner_doorbell, doorbell, Some(LOOK_AROUND));
+                }
+            }
+            Some(Work::Sleep(want)) => {
+                // The worker rings only for positions that it knew to be wanted when it got there.
+                fence(Ordering::SeqCst);
+                if stream.block().reached() < want {
+                    futex::wait(&stream.block().owner_doorbell, doorbell, Some(LOOK_AROUND));
+                }
+            }
+        }
+    }
+}
+
+/// Does what one operation says, on whichever thread its turn came.
+pub(crate) fn perform(stream: &Stream, op: Op) -> Result<()> {
+    let shared = &stream.shared;
+    match op {
+        Op::CopyIn { dst, len, mut source } => {
+            let to = shared.arena.translate(dst, len)?;
+            let span = shared.tracer.begin();
+            // SAFETY: `translate` checked the range. The stream's order gives this operation the bytes, as
+            // it would a DMA engine; a program that races with itself here gets what it would get there.
+            source.fill(unsafe { std::slice::from_raw_parts_mut(to, len as usize) })?;
+            shared.tracer.end(stream.queue, SpanKind::CopyIn, len, span);
+            Ok(())
+        }
+        Op::CopyOut { src, len, mut sink } => {
+            let from = shared.arena.translate(src, len)?;
+            let span = shared.tracer.begin();
+            // SAFETY: as above.
+            sink.drain(unsafe { std::slice::from_raw_parts(from, len as usize) })?;
+            sink.finish()?;
+            shared.tracer.end(stream.queue, SpanKind::CopyOut, len, span);
+            Ok(())
+        }
+        Op::Unmap { start, len } => shared.arena.unmap(start, len),
+    }
+}

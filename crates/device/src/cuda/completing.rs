@@ -1,0 +1,113 @@
+//! Doing what is left to do on the host for a stream, and asking about it.
+
+use super::completion::Completion;
+use super::stream::{State, Stream};
+use accord_types::{HostRange, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Stream {
+    /// Ends the host's part of what the device has done up to `seq`. With `wait` unset returns false if
+    /// some of it is not done.
+    pub(super) fn complete(&self, seq: u64, wait: bool) -> Result<bool> {
+        loop {
+            let mut state = self.lock();
+            let Some((at, completion)) = state.completions.front() else { return Ok(true) };
+            if *at > seq {
+                return Ok(true);
+            }
+            let at = *at;
+            let result = match completion {
+                Completion::Small { .. } => {
+                    // With the lock held, so that no second waiter believes it done. It is short.
+                    let Some((_, Completion::Small { mut slot, len, mut sink })) = state.completions.pop_front() else {
+                        continue;
+                    };
+                    let landed = sink.drain(slot.bytes(len)).and_then(|()| sink.finish());
+                    drop(state);
+                    landed
+                }
+                Completion::Moved(tracker, _) if tracker.is_done() => {
+                    let moved = tracker.result();
+                    state.completions.pop_front();
+                    drop(state);
+                    moved.map_err(|error| self.shared.copy_failed(error, Some(self.queue)))
+                }
+                Completion::Moved(tracker, _) => {
+                    let tracker = Arc::clone(tracker);
+                    drop(state);
+                    if !wait {
+                        return Ok(false);
+                    }
+                    self.shared
+                        .copy_pool
+                        .wait(&tracker)
+                        .map_err(|error| self.shared.copy_failed(error, Some(self.queue)))
+                }
+                Completion::Other(other, other_seq) => {
+                    let (other, other_seq) = (Arc::clone(other), *other_seq);
+                    drop(state);
+                    // It may be another device's.
+                    let entered = other.shared.context.enter();
+                    let _current = entered.map_err(|error| other.shared.driver_failed(error, Some(other.queue)))?;
+                    let there =
+                        if wait { other.synchronize(other_seq).map(|()| true) } else { other.reached(other_seq) };
+                    if let Ok(false) = there {
+                        return Ok(false);
+                    }
+                    let mut state = self.lock();
+                    if matches!(state.completions.front(), Some((first, Completion::Other(..))) if *first == at) {
+                        state.completions.pop_front();
+                    }
+                    there.map(drop)
+                }
+            };
+            if let Err(error) = result {
+                let error = error.queue(self.queue);
+                self.lock().failure.get_or_insert(error.clone());
+                self.failed.store(true, Ordering::Release);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Whether the host may still write a range of the program's memory for what is in the stream.
+    pub(crate) fn may_write(&self, range: HostRange) -> bool {
+        let state = self.lock();
+        !state.is_idle() || state.will_write(range)
+    }
+
+    /// The same for what is in the driver's stream.
+    pub(crate) fn will_write(&self, range: HostRange) -> bool {
+        self.lock().will_write(range)
+    }
+
+    /// Whether something up to `seq` may still write the program's memory.
+    pub(crate) fn is_completing(&self, seq: u64) -> bool {
+        self.lock().completions.front().is_some_and(|(at, _)| *at <= seq)
+    }
+
+    /// Something is left to do on the host for the operation at `seq`.
+    pub(crate) fn add_completion(&self, seq: u64, completion: Completion<Stream>) {
+        self.lock().completions.push_back((seq, completion));
+    }
+}
+
+impl State {
+    /// Whether the host has still to write a range of the program's memory: neither it nor the device may read it
+    /// before, and nothing else may write it.
+    pub(crate) fn will_write(&self, range: HostRange) -> bool {
+        self.completions.iter().any(|(_, completion)| match completion {
+            Completion::Small { sink, .. } => sink.may_write(range),
+            Completion::Moved(_, target) => target.overlaps(range),
+            // Finding out takes another stream's lock.
+            Completion::Other(..) => true,
+        })
+    }
+
+    /// For the operation that is put in now.
+    pub(crate) fn push_completion(&mut self, completion: Completion<Stream>) {
+        let seq = self.next();
+        self.completions.push_back((seq, completion));
+    }
+}

@@ -1,0 +1,113 @@
+//! Copies out whose bytes leave the process: the device fills slots in the stream's order, and a thread of the stream's own
+//! gives them to their sinks. What comes next in the stream does not wait for a network.
+
+use super::shared::Shared;
+use super::staging::pinned_pool::Slot;
+use crate::Sink;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Part of a copy out; copies come one after the other.
+pub(crate) enum Part {
+    /// One begins.
+    Begin(Box<dyn Sink>),
+    /// Its next bytes: so many will be in the slot.
+    Bytes(Slot, usize),
+    /// That was all of it.
+    End,
+    /// No more of it will come.
+    Abort,
+}
+
+/// The copies of one stream.
+#[derive(Default)]
+pub(crate) struct Egress(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    parts: VecDeque<Part>,
+    started: bool,
+    closed: bool,
+}
+
+impl Egress {
+    /// Has the thread, started now if it isn't there. False without one.
+    pub(crate) fn is_ready(&self, shared: &Arc<Shared>) -> bool {
+        let mut state = self.0.lock();
+        if !state.started && !state.closed {
+            let (inner, shared) = (Arc::clone(&self.0), Arc::clone(shared));
+            let thread = std::thread::Builder::new().name("accord-egress".to_owned());
+            state.started = thread.spawn(move || inner.serve(&shared)).is_ok();
+        }
+        state.started && !state.closed
+    }
+
+    /// Takes the next part of what the device is to do. It is dropped after the end.
+    pub(crate) fn put(&self, part: Part) {
+        let mut state = self.0.lock();
+        if !state.closed {
+            state.parts.push_back(part);
+            drop(state);
+            self.0.changed.notify_one();
+        }
+    }
+
+    /// Ends the thread after the bytes that it is at; the others are dropped.
+    pub(crate) fn close(&self) {
+        let mut state = self.0.lock();
+        state.closed = true;
+        let dropped = std::mem::take(&mut state.parts);
+        drop(state);
+        drop(dropped);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Inner {
+    fn serve(&self, shared: &Shared) {
+        let Ok(_current) = shared.context.enter() else { return };
+        // The sink of the copy that it is at, unless that has failed.
+        let mut sink = None;
+        let mut state = self.lock();
+        while !state.closed {
+            let Some(part) = state.parts.pop_front() else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(state);
+            give(part, &mut sink, shared);
+            state = self.lock();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whoever waits for the bytes hears of a failure as one of the device, or from the sink, which is dropped.
+fn give(part: Part, current: &mut Option<Box<dyn Sink>>, shared: &Shared) {
+    match part {
+        Part::Begin(sink) => *current = Some(sink),
+        Part::Bytes(mut slot, len) => {
+            // The device writes it all the same.
+            let Some(sink) = current else { return slot.release_after() };
+            let there = slot.wait().map_err(|error| shared.driver_failed(error, None));
+            if there.and_then(|()| sink.drain(slot.bytes(len))).is_err() {
+                *current = None;
+            }
+        }
+        Part::Abort => *current = None,
+        Part::End => {
+            if let Some(mut sink) = current.take() {
+                let _ = sink.finish();
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Memory of other processes, mapped for one device: a mirror of each range, with a piece at the offset that it has there.
+
+use super::context::Context;
+use super::memory::location;
+use crate::failure::shut_down;
+use crate::ipc::{Held, ImportMemory};
+use crate::memory_handle::{IpcHandle, PAGE};
+use accord_types::{DevicePtr, Error};
+use cudarc::driver::sys::{CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType as HandleType};
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most pieces of one mirror.
+const PIECES_MAX: usize = 1 << 16;
+
+/// The importer that brings a range's pieces, and the range.
+type Key = (u64, u64);
+
+/// What one device has of other processes' memory.
+pub(crate) struct Imports {
+    context: Arc<Context>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    mirrors: HashMap<Key, Mirror>,
+    closed: bool,
+}
+
+struct Mirror {
+    start: CUdeviceptr,
+    len: u64,
+    /// By their offset.
+    pieces: BTreeMap<u64, Piece>,
+}
+
+struct Piece {
+    id: u64,
+    len: u64,
+    /// Copies under way.
+    uses: usize,
+    /// To be unmapped after them.
+    stale: bool,
+}
+
+impl Imports {
+    pub(crate) fn new(context: Arc<Context>) -> Arc<Self> {
+        Arc::new(Self { context, state: Mutex::default() })
+    }
+
+    /// The device ends.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        for mirror in state.mirrors.values_mut() {
+            mirror.drop_all(&self.context);
+        }
+        state.prune(&self.context);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ImportMemory for Imports {
+    fn device_name(&self) -> String {
+        format!("GPU {}", self.context.device)
+    }
+
+    fn missing(&self, importer: u64, handle: &IpcHandle) -> Option<Vec<(u64, u64, u64)>> {
+        let mut state = self.lock();
+        if state.closed {
+            return None;
+        }
+        let Some(mirror) = state.mirrors.get_mut(&(importer, handle.range)) else {
+            return Some(handle.pieces().collect());
+        };
+        if mirror.len != handle.range_len {
+            return None;
+        }
+        let mut missing = Vec::new();
+        for (offset, id, len) in handle.pieces() {
+            if mirror.pieces.get(&offset).is_some_and(|piece| piece.id == id && piece.len == len && !piece.stale) {
+                continue;
+            }
+            // Whatever else is there was unmapped by its owner: its word is still on the way.
+            let first = mirror.pieces.range(..=offset).next_back().map_or(offset, |(at, _)| *at);
+            let others: Vec<_> = mirror
+                .pieces
+                .range(first..offset + len)
+                .filter(|(at, piece)| **at + piece.len > offset)
+                .map(|(at, _)| *at)
+                .collect();
+            for at in others {
+                if !mirror.drop_idle(&self.context, at) {
+                    return None;
+                }
+            }
+            missing.push((offset, id, len));
+        }
+        Some(missing).filter(|missing| mirror.pieces.len() + missing.len() <= PIECES_MAX)
+    }
+
+    fn map(
+        &self,
+        importer: u64,
+        handle: &IpcHandle,
+        (offset, id, len): (u64, u64, u64),
+        descriptor: &OwnedFd,
+    ) -> Result<(), Error> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(shut_down());
+        }
+        let driver = self.context.driver;
+        let key = (importer, handle.range);
+        let at = match state.mirrors.get(&key) {
+            Some(mirror) => mirror.start,
+            None => {
+                let mut start = 0;
+                // SAFETY: `start` is valid for writing.
+                unsafe { driver.cuMemAddressReserve(&raw mut start, handle.range_len as usize, PAGE as usize, 0, 0) }?;
+                state.mirrors.insert(key, Mirror { start, len: handle.range_len, pieces: BTreeMap::new() });
+                start
+            }
+        } + offset;
+        let kind = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        let access = CUmemAccessDesc {
+            location: location(self.context.device),
+            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        let mut handle = 0;
+        // SAFETY: the descriptor is open, and the driver checks what it is. The handle was checked to be inside the mirror, and
+        // nothing is mapped there: `missing` has looked, and one thread at a time maps for an importer.
+        unsafe {
+            let shareable = std::ptr::without_provenance_mut(descriptor.as_raw_fd() as usize);
+            driver.cuMemImportFromShareableHandle(&raw mut handle, shareable, kind)?;
+            let mapped = driver.cuMemMap(at, len as usize, 0, handle, 0);
+            let allowed = mapped.and_then(|()| {
+                driver.cuMemSetAccess(at, len as usize, &raw const access, 1).inspect_err(|_| {
+                    let _ = driver.cuMemUnmap(at, len as usize);
+                })
+            });
+            // The mapping keeps the memory.
+            let _ = driver.cuMemRelease(handle);
+            allowed?;
+        }
+        if let Some(mirror) = state.mirrors.get_mut(&key) {
+            mirror.pieces.insert(offset, Piece { id, len, uses: 0, stale: false });
+        }
+        Ok(())
+    }
+
+    fn hold(&self, importer: u64, handle: &IpcHandle) -> Option<Held> {
+        let mut state = self.lock();
+        let key = (importer, handle.range);
+        let mirror = state.mirrors.get_mut(&key)?;
+        let here = |(offset, id, len)| {
+            mirror.pieces.get(&offset).is_some_and(|piece: &Piece| piece.id == id && piece.len == len && !piece.stale)
+        };
+        if !handle.pieces().all(here) {
+            return None;
+        }
+        let offsets: Vec<_> = handle.pieces().map(|(offset, ..)| offset).collect();
+        for offset in &offsets {
+            if let Some(piece) = mirror.pieces.get_mut(offset) {
+                piece.uses += 1;
+            }
+        }
+        Some(Held { address: DevicePtr(mirror.start + handle.offset), range: key, offsets })
+    }
+
+    fn release(&self, held: &Held) -> Vec<u64> {
+        let mut state = self.lock();
+        let Some(mirror) = state.mirrors.get_mut(&held.range) else { return Vec::new() };
+        let mut gone = Vec::new();
+        for &offset in &held.offsets {
+            let Some(piece) = mirror.pieces.get_mut(&offset) else { continue };
+            piece.uses -= 1;
+            let (stale, id) = (piece.stale, piece.id);
+            if stale && mirror.drop_idle(&self.context, offset) {
+                gone.push(id);
+            }
+        }
+        state.prune(&self.context);
+        gone
+    }
+
+    fn dropped(&self, importer: u64, id: u64) -> bool {
+        let mut state = self.lock();
+        let mut gone = true;
+        for (_, mirror) in state.mirrors.iter_mut().filter(|(key, _)| key.0 == importer) {
+            if let Some(offset) = mirror.pieces.iter().find(|(_, piece)| piece.id == id).map(|(at, _)| *at) {
+                gone &= mirror.drop_idle(&self.context, offset);
+            }
+        }
+        state.prune(&self.context);
+        gone
+    }
+
+    fn has(&self, importer: u64, id: u64) -> bool {
+        let state = self.lock();
+        let mut mirrors = state.mirrors.iter().filter(|(key, _)| key.0 == importer);
+        mirrors.any(|(_, mirror)| mirror.pieces.values().any(|piece| piece.id == id))
+    }
+
+    fn forget(&self, importer: u64) {
+        let mut state = self.lock();
+        for (_, mirror) in state.mirrors.iter_mut().filter(|(key, _)| key.0 == importer) {
+            mirror.drop_all(&self.context);
+        }
+        state.prune(&self.context);
+    }
+}
+
+impl State {
+    /// Gives the addresses of empty mirrors back.
+    fn prune(&mut self, context: &Context) {
+        self.mirrors.retain(|_, mirror| {
+            if mirror.pieces.is_empty() {
+                // SAFETY: nothing is mapped there any more.
+                let _ = unsafe { context.driver.cuMemAddressFree(mirror.start, mirror.len as usize) };
+            }
+            !mirror.pieces.is_empty()
+        });
+    }
+}
+
+impl Mirror {
+    /// Unmaps the piece at an offset, or has that done after the last copy that uses it. True if it is gone.
+    fn drop_idle(&mut self, context: &Context, offset: u64) -> bool {
+        let Some(piece) = self.pieces.get_mut(&offset) else { return true };
+        if piece.uses > 0 {
+            piece.stale = true;
+            return false;
+        }
+        // SAFETY: no copy uses the piece. It fails only when the context is gone, and then so is the mapping.
+        let _ = unsafe { context.driver.cuMemUnmap(self.start + offset, piece.len as usize) };
+        self.pieces.remove(&offset);
+        true
+    }
+
+    fn drop_all(&mut self, context: &Context) {
+        let offsets: Vec<_> = self.pieces.keys().copied().collect();
+        for offset in offsets {
+            self.drop_idle(context, offset);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The driver's objects behind a GPU, for programs that use the driver themselves.
+
+use super::device::CudaDevice;
+use crate::device::NativeHandles;
+use accord_types::{QueueId, Result, StreamId};
+
+impl NativeHandles for CudaDevice {
+    fn device(&self) -> i32 {
+        self.shared.context.device
+    }
+
+    fn context(&self) -> usize {
+        self.shared.context.raw.expose_provenance()
+    }
+
+    fn expose_stream(&self, stream: StreamId) -> Result<usize> {
+        let stream = CudaDevice::stream(self, stream)?;
+        let _current = self.enter(stream)?;
+        stream.synchronize(stream.last().0)?;
+        stream.expose();
+        Ok(stream.raw.expose_provenance())
+    }
+
+    fn stream(&self, stream: StreamId) -> Result<usize> {
+        Ok(CudaDevice::stream(self, stream)?.raw.expose_provenance())
+    }
+
+    fn adopt_stream(&self, queue: QueueId, raw: usize) -> Result<StreamId> {
+        self.add_stream(queue, Some(std::ptr::with_exposed_provenance_mut(raw)))
+    }
+}

@@ -1,0 +1,346 @@
+//! What a GPU does for whoever drives it.
+
+use super::device::CudaDevice;
+use super::direct::{self, Asked, Taken};
+use super::function::OwnedBlock;
+use super::launch;
+use super::page_registration;
+use super::peers;
+use super::probe;
+use super::staging::copy_route::{
+    self, At, Direction, End, Facts, NoMemory, Route, SMALL_MAX, TAKEN_MAX, WAITED_IN_MAX,
+};
+use super::staging::pinned_pool::SMALL_SLOT;
+use super::stream::Op;
+use super::stream_worker;
+use crate::capabilities::Capabilities;
+use crate::copy_ends::{Sink, Source};
+use crate::device::{Device, FunctionHandle, NativeHandles};
+use crate::host_memory::{HostMemory, program_bytes};
+use crate::ipc::{ExportMemory, ImportMemory};
+use crate::memory_handle::MemoryHandle;
+use accord_types::{
+    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
+    QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
+};
+use std::any::Any;
+use std::cell::Cell;
+use std::sync::Arc;
+
+pub(super) static CAPABILITIES: Capabilities = Capabilities {
+    device_type: DeviceType::Nvidia,
+    fallback: false,
+    fixed_dims: None,
+    launch_may_wait: false,
+    quick_to_ask: true,
+    takes_images: true,
+    sees_named_memory_only: true,
+    maps_lazily: false,
+    runs_program: false,
+    prints_here: true,
+    native_handles: true,
+    shares_memory: true,
+};
+
+impl Device for CudaDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn capabilities(&self) -> &'static Capabilities {
+        &CAPABILITIES
+    }
+
+    fn addresses(&self) -> (DevicePtr, u64) {
+        self.shared.memory.addresses()
+    }
+
+    fn reaches_program_memory(&self) -> bool {
+        probe::reaches_pageable_memory(self.shared.context.driver, self.shared.context.device)
+    }
+
+    fn memory_free(&self) -> u64 {
+        let (mut free, mut total) = (0, 0);
+        let Ok(_current) = self.shared.context.enter() else { return 0 };
+        // SAFETY: both are valid for writing.
+        match unsafe { self.shared.context.driver.cuMemGetInfo_v2(&raw mut free, &raw mut total) } {
+            Ok(()) => free as u64,
+            Err(_) => 0,
+        }
+    }
+
+    fn create_stream(&self, queue: QueueId) -> Result<StreamId> {
+        self.add_stream(queue, None)
+    }
+
+    fn trace(&self, sink: Arc<dyn SpanSink>) {
+        if let Ok(_current) = self.current() {
+            // A device that can't be traced has other troubles, which its next call tells.
+            let _ = self.shared.tracer.start(sink);
+        }
+    }
+
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        self.shared.failure.check()?;
+        let _current = self.current()?;
+        self.shared.memory.map(start, len)
+    }
+
+    fn unmap(&self, stream: StreamId, start: DevicePtr, len: u64) -> Result<Seq> {
+        self.stream(stream)?.put_host(Op::Unmap { start, len }, false)
+    }
+
+    fn store(&self, stream: StreamId, dst: DevicePtr, bytes: &[u8]) -> Result<Seq> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        stream.put(|_| stream_worker::store(stream, dst, bytes), || Ok(Op::Store { dst, bytes: bytes.to_vec() }))
+    }
+
+    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: Box<dyn Source>) -> Result<Seq> {
+        let here = source.immediate();
+        let stream = self.stream(stream)?;
+        let Some(MemoryHandle::Host(range)) = source.memory() else {
+            return stream.put_host(Op::CopyIn { dst, len, source }, here);
+        };
+        let _current = self.enter(stream)?;
+        if here && (range.len <= WAITED_IN_MAX || stream.is_exposed()) && stream.may_write(range) {
+            // What is still on its way to the program's memory may be what this reads.
+            stream.synchronize(stream.last().0)?;
+        }
+        let taken = Cell::new(None);
+        let put = stream.put_if(|state| {
+            taken.set(direct::copy_in(stream, state, dst, range, here)?);
+            Ok(taken.get().is_some())
+        })?;
+        let Some(seq) = put else {
+            return stream.put_host(Op::CopyIn { dst, len, source }, here || stream.is_exposed());
+        };
+        if here && taken.get() == Some(Taken::InTurn) {
+            stream.synchronize(seq.0)?;
+        }
+        Ok(seq)
+    }
+
+    fn copy_in_program(&self, stream: StreamId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<Seq> {
+        let (now, len) = (when == ReadWhen::BeforeReturn, src.len as u64);
+        if src.len <= TAKEN_MAX {
+            if now {
+                return self.store_memory(stream, dst, src);
+            }
+            if let Some(seq) = self.store_in_turn(stream, dst, src)? {
+                return Ok(seq);
+            }
+            return self.copy_in(stream, dst, len, Box::new(HostMemory::new(src, false)));
+        }
+        let seq = self.copy_in(stream, dst, len, Box::new(HostMemory::new(src, now)))?;
+        if now {
+            self.stream(stream)?.wait_issued(seq.0)?;
+        }
+        Ok(seq)
+    }
+
+    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: Box<dyn Sink>) -> Result<Seq> {
+        let stream = self.stream(stream)?;
+        let here = sink.immediate();
+        let memory = sink.memory().and_then(|memory| memory.host());
+        let end = memory.map_or_else(|| End::Handed { detached: sink.detached() }, |_| End::Program);
+        let facts = direct::facts(stream, Direction::Out, At::Call, len as usize, end, here);
+        if memory.is_none() && copy_route::route(&facts, &mut NoMemory).route == Route::InTurn {
+            return stream.put_host(Op::CopyOut { src, len, sink }, here);
+        }
+        let _current = self.enter(stream)?;
+        let mut sink = Some(sink);
+        // Set if there is no slot for a small copy.
+        let mut full = false;
+        let put = stream.put_if(|state| {
+            let (route, middle) = match memory {
+                Some(range) => {
+                    let mut asked = Asked::at_call(stream, state, range);
+                    (copy_route::route(&facts, &mut asked).route, asked.middle)
+                }
+                None => (copy_route::route(&facts, &mut NoMemory).route, None),
+            };
+            let fits =
+                stream_worker::copy_out_now(stream, state, src, len as usize, (route, memory, middle), &mut sink)?;
+            full = route == Route::SmallSlot && !fits;
+            Ok(fits)
+        })?;
+        let (None, Some(sink)) = (put, sink) else { return Ok(put.unwrap_or_else(|| stream.last())) };
+        if full {
+            // They wait for somebody to take what they hold.
+            stream.synchronize(stream.last().0)?;
+        }
+        let exposed = stream.is_exposed();
+        let seq = stream.put_host(Op::CopyOut { src, len, sink }, here || exposed)?;
+        if exposed {
+            stream.synchronize(seq.0)?;
+        }
+        Ok(seq)
+    }
+
+    fn copy(&self, stream: StreamId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<Seq> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        stream.put(|_| stream_worker::copy(stream, dst, src, len), || Ok(Op::Copy { dst, src, len }))
+    }
+
+    fn function(&self, spec: &FunctionSpec) -> Result<FunctionHandle> {
+        let (module, index) = self.module(spec.kernel, &format!("region {}", spec.name))?;
+        let _current = self.current()?;
+        let function = Arc::new(module.function(index, spec)?);
+        let full = || Error::new(ErrorCode::System, "more regions than a device takes");
+        let index = self.shared.functions.add(|_| Ok::<_, Error>(function)).ok_or_else(full)??;
+        Ok(FunctionHandle(index))
+    }
+
+    fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
+        let (module, index) = self.module(spec.variable, "a declare variable")?;
+        let _current = self.current()?;
+        module.variable(index, spec.len)
+    }
+
+    fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
+        let stream = self.stream(stream)?;
+        let index = function.0;
+        let function =
+            self.shared.functions.get(index).ok_or_else(|| {
+                Error::new(ErrorCode::ImplementationDefined, format!("function {index} does not exist"))
+            })?;
+        if !block.is_sound() {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
+        }
+        let grid = launch::choose(function, dims)?;
+        let _current = self.enter(stream)?;
+        stream.put(
+            |state| launch::issue(stream, state, index, function, grid, &block),
+            || Ok(Op::Launch { function: Arc::clone(function), index, dims, block: OwnedBlock::new(&block) }),
+        )
+    }
+
+    fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq> {
+        self.wait_for(self.stream(stream)?, self.stream(other)?, seq)
+    }
+
+    fn notify(&self, stream: StreamId, seq: Seq, done: Box<dyn FnOnce(Result<()>) + Send>) {
+        match self.stream(stream) {
+            Ok(stream) => self.notifier.add(stream, seq.0, done),
+            Err(error) => done(Err(error)),
+        }
+    }
+
+    fn reached(&self, stream: StreamId, seq: Seq) -> Result<bool> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        stream.reached(seq.0)
+    }
+
+    fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        stream.synchronize(seq.0)
+    }
+
+    fn grid(&self, function: FunctionHandle, dims: LaunchDims) -> LaunchDims {
+        let chosen = self.shared.functions.get(function.0).and_then(|function| launch::choose(function, dims).ok());
+        chosen.map_or(dims, |grid| LaunchDims { gangs: grid.gangs, workers: grid.workers, vector: grid.vector })
+    }
+
+    fn copy_to(
+        &self,
+        stream: StreamId,
+        src: DevicePtr,
+        target: &dyn Device,
+        dst: DevicePtr,
+        len: u64,
+        after: Option<(StreamId, Seq)>,
+    ) -> Result<Option<Seq>> {
+        let Some(target) = (target as &dyn Any).downcast_ref::<Self>() else { return Ok(None) };
+        peers::connect(&self.peer, &target.peer)?;
+        let ours = self.stream(stream)?;
+        if let Some((other, seq)) = after {
+            self.wait_for(ours, target.stream(other)?, seq)?;
+        }
+        let to = target.shared.context.raw;
+        let _current = self.enter(ours)?;
+        ours.put(|_| stream_worker::push(ours, dst, to, src, len), || Ok(Op::Peer { dst, to, src, len })).map(Some)
+    }
+
+    fn register_pages(&self, range: HostRange) {
+        page_registration::ask(&self.shared, range);
+    }
+
+    fn unregister_pages(&self, stream: Option<StreamId>, range: HostRange) -> Result<Option<Seq>> {
+        let Some(registered) = page_registration::release(&self.shared, range) else { return Ok(None) };
+        let stream = stream.map(|stream| self.stream(stream)).transpose()?;
+        let mut waited = Ok(());
+        for (user, seq) in registered.streams() {
+            if stream.is_none_or(|stream| !stream.is_same(&*user)) {
+                waited = waited.and(user.settle(seq));
+            }
+        }
+        match stream {
+            Some(stream) => stream.put_host(Op::Unregister(registered), false).map(Some),
+            None => {
+                drop(registered);
+                waited.map(|()| None)
+            }
+        }
+    }
+
+    fn native(&self) -> Option<&dyn NativeHandles> {
+        Some(self)
+    }
+
+    fn exports(&self) -> Option<Arc<dyn ExportMemory>> {
+        let memory: Arc<dyn ExportMemory> = self.shared.memory.clone();
+        Some(memory)
+    }
+
+    fn imports(&self) -> Option<Arc<dyn ImportMemory>> {
+        let imports: Arc<dyn ImportMemory> = self.shared.imports.clone();
+        Some(imports)
+    }
+
+    fn shutdown(&self) {
+        self.end();
+    }
+}
+
+impl CudaDevice {
+    /// Copies at most [`TAKEN_MAX`] bytes of the program's memory in, which are read before the call returns.
+    fn store_memory(&self, stream: StreamId, dst: DevicePtr, range: HostRange) -> Result<Seq> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        let facts = direct::facts(stream, Direction::In, At::Call, range.len, End::Program, true);
+        stream.put(
+            |state| {
+                let mut asked = Asked::at_call(stream, state, range);
+                match copy_route::route(&Facts { may_take: true, ..facts }, &mut asked).route {
+                    Route::DirectNow => direct::hand_in(stream, dst, range),
+                    // Of a copy: pinned memory would be read in its turn.
+                    _ => stream_worker::store(stream, dst, &Vec::from(program_bytes(range))),
+                }
+            },
+            || Ok(Op::Store { dst, bytes: program_bytes(range).to_vec() }),
+        )
+    }
+
+    /// Copies at most [`TAKEN_MAX`] bytes of the program's memory in, in their turn, if that needs no waiting.
+    fn store_in_turn(&self, stream: StreamId, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
+        let stream = self.stream(stream)?;
+        let _current = self.enter(stream)?;
+        let facts = direct::facts(stream, Direction::In, At::Call, range.len, End::Program, false);
+        stream.put_if(|state| {
+            let mut asked = Asked::at_call(stream, state, range);
+            match (copy_route::route(&Facts { may_take: true, ..facts }, &mut asked).route, asked.middle) {
+                (Route::Direct, _) => direct::hand_in(stream, dst, range).map(|()| true),
+                (Route::Registered, Some(middle)) => {
+                    direct::copy_in_registered(stream, dst, range, middle).map(|()| true)
+                }
+                _ => Ok(false),
+            }
+        })
+    }
+}
+
+const _: () = assert!(SMALL_SLOT == SMALL_MAX);

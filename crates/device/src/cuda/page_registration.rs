@@ -1,0 +1,342 @@
+//! Page-locks arrays of the program that are copied again and again, so that the device's engines reach them. One for the
+//! process: its devices share what is locked. See docs/design/page-registration.md for when, and for what must stay true.
+
+use super::context::Context;
+use super::driver::DriverError;
+use super::registrations::{Job, Pages, RegisteredPart, Registrations, Release};
+use super::shared::{DeviceStream, Shared};
+use accord_types::HostRange;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::time::{Duration, Instant};
+
+/// What part of the machine's memory may be locked.
+const SHARE_MAX: usize = 2;
+/// Longest pause after a piece.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// A sleeper looks around at least this often: a lost device must never be a hang.
+const LOOK_AROUND: Duration = Duration::from_millis(200);
+/// Longest that a fork waits for what is being unlocked.
+const FORK_WAIT: Duration = Duration::from_secs(5);
+/// Pages that the kernel is asked about at a time.
+const PAGES_AT_ONCE: usize = 16 << 10;
+
+/// The stream of a copy: its device, and which of that one's it is.
+struct User(Weak<Shared>, u32);
+
+impl User {
+    fn stream(&self) -> Option<Arc<dyn DeviceStream>> {
+        self.0.upgrade()?.all_streams().into_iter().find(|stream| stream.index() == self.1)
+    }
+}
+
+impl PartialEq for User {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0) && self.1 == other.1
+    }
+}
+
+type Known = Registrations<Arc<Context>, User>;
+
+/// Registered memory that nobody holds any more, still locked until this is dropped.
+pub(crate) struct Unregistration(Option<super::registrations::Unregistration<Arc<Context>, User>>);
+
+/// What the devices of a process share.
+struct Process {
+    id: u32,
+    known: RwLock<Known>,
+    /// How many ranges `known` has. A copy that reads 0 with its stream's lock held comes before any lock: whoever locks waits
+    /// for the streams' locks first.
+    count: AtomicUsize,
+    /// The driver has said that it can't lock at all.
+    off: AtomicBool,
+    work: Mutex<Work>,
+    changed: Condvar,
+    devices: Mutex<Vec<Weak<Shared>>>,
+}
+
+#[derive(Default)]
+struct Work {
+    /// A thread locks what was asked for.
+    running: bool,
+    /// Forks under way: nothing is to be locked now.
+    forks: u32,
+}
+
+fn process() -> &'static Process {
+    static PROCESS: OnceLock<Process> = OnceLock::new();
+    PROCESS.get_or_init(|| {
+        // SAFETY: no preconditions.
+        let (page, pages) = unsafe { (libc::sysconf(libc::_SC_PAGESIZE), libc::sysconf(libc::_SC_PHYS_PAGES)) };
+        let page = usize::try_from(page).unwrap_or(4096);
+        let memory = page.saturating_mul(usize::try_from(pages).unwrap_or(0));
+        // SAFETY: the functions have no preconditions; the C library forgets them when this library is unloaded.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), None) };
+        Process {
+            id: std::process::id(),
+            known: RwLock::new(Registrations::new(page, memory / SHARE_MAX)),
+            count: AtomicUsize::new(0),
+            off: AtomicBool::new(false),
+            work: Mutex::default(),
+            changed: Condvar::new(),
+            devices: Mutex::default(),
+        }
+    })
+}
+
+/// What may be done with the program's memory at `range`. Called with the lock of the `stream` of `device` held, or on its turn; the copy with
+/// position `seq` uses the memory directly if it can.
+pub(crate) fn look(device: &Arc<Shared>, stream: u32, seq: u64, range: HostRange) -> Pages {
+    let process = process();
+    if process.count.load(Ordering::Acquire) == 0 {
+        return Pages::Unregistered;
+    }
+    process.read(|known| known.look(range, Some((User(Arc::downgrade(device), stream), seq))))
+}
+
+/// A device has started: its copies have to be with the driver before anything is locked.
+pub(crate) fn add_device(shared: &Arc<Shared>) {
+    let mut devices = process().devices.lock().unwrap_or_else(PoisonError::into_inner);
+    devices.retain(|known| known.strong_count() > 0);
+    devices.push(Arc::downgrade(shared));
+}
+
+/// A device wants an array of the program locked. It is done in the background, if at all.
+pub(crate) fn ask(shared: &Shared, range: HostRange) {
+    let process = process();
+    if process.off.load(Ordering::Acquire) {
+        return;
+    }
+    let asked = process.change(|known| known.ask(range, number(shared), Arc::clone(&shared.context)));
+    if !asked {
+        return;
+    }
+    let mut work = process.work();
+    if !work.running {
+        let thread = std::thread::Builder::new().name("accord-pages".to_owned());
+        work.running = thread.spawn(|| process.serve()).is_ok();
+        if !work.running {
+            process.change(Known::refuse);
+        }
+    }
+}
+
+/// A device gives up an array that it has asked for. What is returned is to be dropped when the copies that are under way in
+/// [`Unregistration::streams`] are done.
+pub(crate) fn release(shared: &Shared, range: HostRange) -> Option<Unregistration> {
+    let process = process();
+    if process.count.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    let mut answer = process.change(|known| known.release(range, number(shared)));
+    loop {
+        match answer {
+            Release::Keep => return None,
+            Release::Unregister(unlock) => return Some(Unregistration(Some(unlock))),
+            Release::Busy(start) => {
+                let mut work = process.work();
+                while process.read(|known| known.is_changing(start)) {
+                    work = process.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+                }
+                drop(work);
+                answer = process.change(|known| known.settle(start));
+            }
+        }
+    }
+}
+
+/// A device ends, its streams are empty: it gives up everything.
+pub(crate) fn release_all(shared: &Shared) {
+    if process().count.load(Ordering::Acquire) > 0 {
+        for range in process().read(|known| known.held_by(number(shared))) {
+            drop(release(shared, range));
+        }
+    }
+}
+
+fn number(shared: &Shared) -> u32 {
+    shared.context.device.cast_unsigned()
+}
+
+impl Unregistration {
+    /// Where copies with the memory may be under way, and the last of them.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = (Arc<dyn DeviceStream>, u64)> {
+        let uses = self.0.iter().flat_map(|unlock| &unlock.uses);
+        uses.filter_map(|(user, seq)| Some((user.stream()?, *seq)))
+    }
+}
+
+impl Drop for Unregistration {
+    /// Unlocks the memory.
+    fn drop(&mut self) {
+        let Some(unlock) = self.0.take() else { return };
+        for (user, _) in &unlock.uses {
+            if let (Some(device), Some(stream)) = (user.0.upgrade(), user.stream())
+                && let Ok(_current) = device.context.enter()
+            {
+                // Nobody waits here in vain: the driver's streams don't wait for the host.
+                stream.drain();
+            }
+        }
+        if let Ok(_current) = unlock.owner.enter() {
+            unregister(&unlock.owner, unlock.range);
+        }
+        process().change(|known| known.unregistered(unlock.range.start));
+        process().tell();
+    }
+}
+
+impl Process {
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
+        read(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut known);
+        self.count.store(known.len(), Ordering::Release);
+        result
+    }
+
+    /// Wakes those who wait for a range to change.
+    fn tell(&self) {
+        drop(self.work());
+        self.changed.notify_all();
+    }
+
+    /// Waits until what `lasts` says is over, but not for ever: a stream may have failed.
+    fn await_change(&self, lasts: impl Fn(&Known) -> bool) {
+        let late = Instant::now() + FORK_WAIT;
+        let mut work = self.work();
+        while self.read(&lasts) && Instant::now() < late {
+            work = self.changed.wait_timeout(work, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The thread: locks what was asked for, and ends.
+    fn serve(&self) {
+        loop {
+            let mut work = self.work();
+            while work.forks > 0 {
+                work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+            }
+            let Some(job) = self.read(Known::pick) else {
+                work.running = false;
+                return;
+            };
+            drop(work);
+            self.await_copies();
+            let work = self.work();
+            if work.forks > 0 {
+                continue;
+            }
+            let owner = self.change(|known| known.register(job));
+            drop(work);
+            if let Some(owner) = owner {
+                let registered = self.register(&owner, job);
+                self.change(|known| known.registered(job, registered));
+                self.tell();
+            }
+        }
+    }
+
+    /// Copies that have looked before the range was asked for are with the driver when this returns.
+    fn await_copies(&self) {
+        let devices: Vec<_> = {
+            let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+            devices.iter().filter_map(Weak::upgrade).collect()
+        };
+        for stream in devices.iter().flat_map(|device| device.all_streams()) {
+            stream.pass();
+        }
+    }
+
+    fn register(&self, owner: &Context, job: Job) -> bool {
+        let Ok(_current) = owner.enter() else { return false };
+        let HostRange { start, len } = job.range;
+        if !is_resident(start, len) {
+            return false;
+        }
+        /// `CU_MEMHOSTREGISTER_PORTABLE`: for all devices of the process.
+        const PORTABLE: u32 = 1;
+        for piece in all(job.range) {
+            let begin = Instant::now();
+            let memory = std::ptr::with_exposed_provenance_mut(piece.start);
+            // SAFETY: the program keeps memory that is present; the driver looks whether it can be written.
+            let registered = unsafe { owner.driver.cuMemHostRegister_v2(memory, piece.len, PORTABLE) };
+            if registered.is_ok() && self.work().forks == 0 && self.read(|known| known.wants(job)) {
+                // The program's calls of the driver wait as long as this one lasts, and come in between.
+                if piece.start + piece.len < start + len {
+                    std::thread::sleep(begin.elapsed().min(PAUSE_MAX));
+                }
+                continue;
+            }
+            let done = piece.start - start + if registered.is_ok() { piece.len } else { 0 };
+            unregister(owner, HostRange { start, len: done });
+            match registered {
+                // The memory is locked or pinned by the program already, or not of a kind that can be.
+                Ok(())
+                | Err(DriverError { code: DriverError::INVALID_VALUE | DriverError::ALREADY_REGISTERED, .. }) => {}
+                Err(_) => self.off.store(true, Ordering::Release),
+            }
+            return false;
+        }
+        true
+    }
+}
+
+/// The pieces of a whole lock.
+fn all(range: HostRange) -> impl Iterator<Item = HostRange> {
+    RegisteredPart { range, first: range.start }.pieces()
+}
+
+/// Unlocks all pieces of a range. The context is current.
+fn unregister(owner: &Context, range: HostRange) {
+    for piece in all(range) {
+        let memory = std::ptr::with_exposed_provenance_mut(piece.start);
+        // SAFETY: it was locked by this and is used by nobody. A lost context refuses, and its end unlocks.
+        let _ = unsafe { owner.driver.cuMemHostUnregister(memory) };
+    }
+}
+
+/// Whether all of a range is in memory: locking would bring in what the program has never touched.
+fn is_resident(start: usize, len: usize) -> bool {
+    // SAFETY: no preconditions.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let step = PAGES_AT_ONCE * page;
+    let mut pages = vec![0u8; PAGES_AT_ONCE];
+    (0..len).step_by(step).all(|offset| {
+        let part = step.min(len - offset);
+        let at = std::ptr::with_exposed_provenance_mut(start + offset);
+        // SAFETY: there is a byte for each page of the part; the kernel looks whether the addresses are mapped.
+        let known = unsafe { libc::mincore(at, part, pages.as_mut_ptr()) } == 0;
+        known && pages[..part.div_ceil(page)].iter().all(|page| page & 1 != 0)
+    })
+}
+
+/// After a fork the kernel may leave locked pages to the child and give the parent copies when it writes, which
+/// the engines would never see. So nothing is locked then.
+extern "C" fn before_fork() {
+    let process = process();
+    if process.id != std::process::id() {
+        // A child of a child: nothing is locked, and threads that are gone may have left a mutex held.
+        return;
+    }
+    process.work().forks += 1;
+    process.await_change(Known::is_registering);
+    for unlock in process.change(Known::give_up) {
+        drop(Unregistration(Some(unlock)));
+    }
+    process.await_change(Known::is_unregistering);
+}
+
+extern "C" fn after_fork() {
+    let mut work = process().work();
+    work.forks = work.forks.saturating_sub(1);
+    drop(work);
+    process().changed.notify_all();
+}

@@ -1,0 +1,302 @@
+//! Which arrays of the program are page-locked, and who holds the locks: decisions only, no driver and no threads.
+//!
+//! A device asks for a range and gives it up; the range stays locked until nobody holds it. In between somebody takes it through its
+//! stages: `pick`, `lock`, `locked`, and at the end what `release` has handed out, then `unlocked`.
+
+use accord_types::HostRange;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// A range is locked in pieces of this length: the driver answers no other call meanwhile, which takes 2 ms. No copy may
+/// cross from one to the next.
+pub(crate) const PIECE: usize = 64 << 20;
+
+/// `O` is what a lock belongs to, `U` names where copies may be under way.
+pub(crate) struct Registrations<O, U> {
+    page: usize,
+    /// By the first locked byte. They never overlap.
+    known: BTreeMap<usize, Registration<O, U>>,
+    tickets: u64,
+    /// Bytes that are locked or about to be.
+    bytes: usize,
+    bytes_max: usize,
+}
+
+struct Registration<O, U> {
+    end: usize,
+    ticket: u64,
+    owner: O,
+    /// The devices that have asked, each as often as it has.
+    holders: Vec<u32>,
+    stage: Stage,
+    /// The last copy of every place that has directly used the memory.
+    uses: Mutex<Vec<(U, u64)>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Asked,
+    Registering,
+    Registered,
+    /// The driver did not want it, or may not have it any more: left alone until nobody holds it.
+    Refused,
+    Unregistering,
+}
+
+/// What is known of a range that is about to be copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pages {
+    /// None of it is locked, nor is about to be.
+    Unregistered,
+    /// This part of it is locked, all but less than a page before it and less than a page after it.
+    Registered(RegisteredPart),
+    /// Some of it is, or something is about to change: no business of the driver's.
+    Mixed,
+}
+
+/// A locked part of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RegisteredPart {
+    pub(crate) range: HostRange,
+    /// Where the lock begins, and with it the first piece.
+    pub(crate) first: usize,
+}
+
+/// What to do after a device has given a range up.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Release<O, U> {
+    /// Nothing: others hold it, or it was never locked.
+    Keep,
+    /// It is being locked or unlocked at the moment: ask again by [`Registrations::settle`] when that has ended.
+    Busy(usize),
+    /// To be unlocked once these copies are done; then [`Registrations::unlocked`].
+    Unregister(Unregistration<O, U>),
+}
+
+/// Registered memory that nobody holds any more.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Unregistration<O, U> {
+    pub(crate) range: HostRange,
+    pub(crate) owner: O,
+    pub(crate) uses: Vec<(U, u64)>,
+}
+
+/// A range to lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Job {
+    pub(crate) range: HostRange,
+    ticket: u64,
+}
+
+impl<O: Clone, U: PartialEq> Registrations<O, U> {
+    /// Registers whole pages of this size, of no more than `bytes_max` together.
+    pub(crate) fn new(page: usize, bytes_max: usize) -> Self {
+        Self { page, known: BTreeMap::new(), tickets: 0, bytes: 0, bytes_max }
+    }
+
+    /// Number of ranges that are locked, about to be, or left alone.
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// A device wants a range locked. True if there is something to do. What overlaps another lock is left alone.
+    pub(crate) fn ask(&mut self, range: HostRange, device: u32, owner: O) -> bool {
+        let Some((start, end)) = self.pages(range) else { return false };
+        if let Some(registration) = self.known.get_mut(&start).filter(|registration| registration.end == end) {
+            registration.holders.push(device);
+            return false;
+        }
+        if self.overlapping(start, end).next().is_some() || self.bytes + (end - start) > self.bytes_max {
+            return false;
+        }
+        self.bytes += end - start;
+        self.tickets += 1;
+        let ticket = self.tickets;
+        let registration =
+            Registration { end, ticket, owner, holders: vec![device], stage: Stage::Asked, uses: Mutex::default() };
+        self.known.insert(start, registration);
+        true
+    }
+
+    /// The next range to lock.
+    pub(crate) fn pick(&self) -> Option<Job> {
+        let (start, registration) = self
+            .known
+            .iter()
+            .filter(|(_, registration)| registration.stage == Stage::Asked)
+            .min_by_key(|(_, registration)| registration.ticket)?;
+        Some(Job { range: HostRange { start: *start, len: registration.end - start }, ticket: registration.ticket })
+    }
+
+    /// The range is being locked from now on; to whom it belongs. None if nobody wants it any more.
+    pub(crate) fn register(&mut self, job: Job) -> Option<O> {
+        let registration = self.of(job).filter(|registration| registration.stage == Stage::Asked)?;
+        registration.stage = Stage::Registering;
+        Some(registration.owner.clone())
+    }
+
+    /// Whether somebody still wants the range that is being locked.
+    pub(crate) fn wants(&self, job: Job) -> bool {
+        self.known
+            .get(&job.range.start)
+            .is_some_and(|registration| registration.ticket == job.ticket && !registration.holders.is_empty())
+    }
+
+    /// The range is locked, or the driver did not want it.
+    pub(crate) fn registered(&mut self, job: Job, done: bool) {
+        if let Some(registration) = self.of(job) {
+            registration.stage = if done { Stage::Registered } else { Stage::Refused };
+        }
+    }
+
+    /// Nobody is there to lock what was asked for.
+    pub(crate) fn refuse(&mut self) {
+        let asked = self.known.values_mut().filter(|registration| registration.stage == Stage::Asked);
+        asked.for_each(|registration| registration.stage = Stage::Refused);
+    }
+
+    /// A device gives a range up that it has asked for.
+    pub(crate) fn release(&mut self, range: HostRange, device: u32) -> Release<O, U> {
+        let Some((start, end)) = self.pages(range) else { return Release::Keep };
+        let Some(registration) = self.known.get_mut(&start).filter(|registration| registration.end == end) else {
+            return Release::Keep;
+        };
+        let Some(at) = registration.holders.iter().position(|holder| *holder == device) else { return Release::Keep };
+        registration.holders.swap_remove(at);
+        self.settle(start)
+    }
+
+    /// What to do with the lock that begins at `start` as its holders are now.
+    pub(crate) fn settle(&mut self, start: usize) -> Release<O, U> {
+        let Some(registration) = self.known.get_mut(&start) else { return Release::Keep };
+        if !registration.holders.is_empty() {
+            return Release::Keep;
+        }
+        match registration.stage {
+            Stage::Asked | Stage::Refused => {
+                self.remove(start);
+                Release::Keep
+            }
+            Stage::Registering | Stage::Unregistering => Release::Busy(start),
+            Stage::Registered => Release::Unregister(registration.unregister(start)),
+        }
+    }
+
+    /// Whether somebody is at work on the range that begins at `start`.
+    pub(crate) fn is_changing(&self, start: usize) -> bool {
+        self.known
+            .get(&start)
+            .is_some_and(|registration| matches!(registration.stage, Stage::Registering | Stage::Unregistering))
+    }
+
+    /// Whether somebody is locking a range.
+    pub(crate) fn is_registering(&self) -> bool {
+        self.known.values().any(|registration| registration.stage == Stage::Registering)
+    }
+
+    /// Whether somebody is unlocking a range.
+    pub(crate) fn is_unregistering(&self) -> bool {
+        self.known.values().any(|registration| registration.stage == Stage::Unregistering)
+    }
+
+    /// It was unlocked. Whoever has asked for it meanwhile goes without.
+    pub(crate) fn unregistered(&mut self, start: usize) {
+        let Some(registration) =
+            self.known.get_mut(&start).filter(|registration| registration.stage == Stage::Unregistering)
+        else {
+            return;
+        };
+        if registration.holders.is_empty() {
+            self.remove(start);
+        } else {
+            registration.stage = Stage::Refused;
+        }
+    }
+
+    /// The ranges that a device has asked for and not given up.
+    pub(crate) fn held_by(&self, device: u32) -> Vec<HostRange> {
+        let range = |(start, registration): (&usize, &Registration<O, U>)| {
+            let count = registration.holders.iter().filter(|holder| **holder == device).count();
+            std::iter::repeat_n(HostRange { start: *start, len: registration.end - start }, count)
+        };
+        self.known.iter().flat_map(range).collect()
+    }
+
+    /// Everything that is locked, to be unlocked whoever holds it: its holders go without from now on.
+    pub(crate) fn give_up(&mut self) -> Vec<Unregistration<O, U>> {
+        let locked = self.known.iter_mut().filter(|(_, registration)| registration.stage == Stage::Registered);
+        locked.map(|(start, registration)| registration.unregister(*start)).collect()
+    }
+
+    /// What may be done with a range. If it is locked, `user` names a copy that uses it directly from now on.
+    pub(crate) fn look(&self, range: HostRange, user: Option<(U, u64)>) -> Pages {
+        let end = range.start.saturating_add(range.len);
+        let mut inside =
+            self.overlapping(range.start, end).filter(|(_, registration)| registration.stage != Stage::Refused);
+        let Some((start, registration)) = inside.next() else { return Pages::Unregistered };
+        if inside.next().is_some() || registration.stage != Stage::Registered {
+            return Pages::Mixed;
+        }
+        let (from, to) = (range.start.max(start), end.min(registration.end));
+        if from - range.start >= self.page || end - to >= self.page {
+            return Pages::Mixed;
+        }
+        if let Some((place, seq)) = user {
+            let mut uses = registration.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            match uses.iter_mut().find(|(known, _)| *known == place) {
+                Some((_, last)) => *last = seq.max(*last),
+                None => uses.push((place, seq)),
+            }
+        }
+        Pages::Registered(RegisteredPart { range: HostRange { start: from, len: to - from }, first: start })
+    }
+
+    /// The whole pages in a range, so that locks of neighbours never share one.
+    fn pages(&self, range: HostRange) -> Option<(usize, usize)> {
+        let start = range.start.checked_next_multiple_of(self.page)?;
+        let end = range.start.checked_add(range.len)? / self.page * self.page;
+        (start < end).then_some((start, end))
+    }
+
+    fn overlapping(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, &Registration<O, U>)> {
+        let before = self.known.range(..start).next_back().filter(|(_, registration)| registration.end > start);
+        before
+            .into_iter()
+            .chain(self.known.range(start..end.max(start)))
+            .map(|(start, registration)| (*start, registration))
+    }
+
+    fn of(&mut self, job: Job) -> Option<&mut Registration<O, U>> {
+        self.known.get_mut(&job.range.start).filter(|registration| registration.ticket == job.ticket)
+    }
+
+    fn remove(&mut self, start: usize) {
+        if let Some(registration) = self.known.remove(&start) {
+            self.bytes -= registration.end - start;
+        }
+    }
+}
+
+impl RegisteredPart {
+    /// What a copy may use at a time.
+    pub(crate) fn pieces(self) -> impl Iterator<Item = HostRange> {
+        let Self { range: HostRange { mut start, len }, first } = self;
+        let end = start + len;
+        std::iter::from_fn(move || {
+            let from = start;
+            start = end.min(first + ((from - first) / PIECE + 1) * PIECE);
+            (from < end).then(|| HostRange { start: from, len: start - from })
+        })
+    }
+}
+
+impl<O: Clone, U> Registration<O, U> {
+    fn unregister(&mut self, start: usize) -> Unregistration<O, U> {
+        self.stage = Stage::Unregistering;
+        let uses = std::mem::take(self.uses.get_mut().unwrap_or_else(PoisonError::into_inner));
+        Unregistration { range: HostRange { start, len: self.end - start }, owner: self.owner.clone(), uses }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,448 @@
+//! Threads that copy between the program's pageable memory and pinned memory: one core moves some 10 GB/s,
+//! the device's copy engines five times that.
+
+use super::download::{Download, Downloads, ask};
+use super::past_caches::move_past_caches;
+use super::pinned_pool::{PinnedPool, Slot};
+use super::progress::{CopyError, PART_MAX, Tracker};
+use super::upload::{Filling, SlotRequest, Upload};
+use crate::cuda::context::Context;
+use crate::cuda::driver::DriverError;
+use crate::cuda::numa::NumaAffinity;
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// More threads than this gain nothing: they fill a PCIe 5 link.
+const THREADS_MAX: usize = 12;
+/// How long the threads look almost without pause after they have found a filled slot, if more of the same copy is on its way.
+const HOT: Duration = Duration::from_micros(200);
+/// The pause: whoever asks the driver keeps those waiting who want something of it.
+const BREATH: Duration = Duration::from_micros(1);
+/// How often the threads look whether the device has filled a slot.
+const LOOK: Duration = Duration::from_micros(20);
+/// How long threads look for more of a copy that is under way before they sleep: waking one takes as long as copying a part.
+const SPIN: Duration = Duration::from_micros(100);
+/// A waiter looks around at least this often.
+const LOOK_AROUND: Duration = Duration::from_millis(100);
+
+/// The copying threads of one device.
+pub(crate) struct CopyPool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    context: Arc<Context>,
+    numa: NumaAffinity,
+    threads_max: usize,
+    state: Mutex<State>,
+    work_available: Condvar,
+    /// Slots that the device is to fill, by their streams, which no thread has seen yet. Not among the jobs: whoever puts a copy into a
+    /// stream must not wait for the threads, which take job after job.
+    put: Mutex<Vec<(usize, Download)>>,
+    has_put: AtomicBool,
+    /// Threads that look there before they sleep.
+    awake: AtomicUsize,
+    /// Counts what was added to the jobs: threads look at it without the lock.
+    added: AtomicUsize,
+    /// Threads that wait for some copy's end.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    uploads: VecDeque<Upload>,
+    /// Parts of slots to fill.
+    filling: VecDeque<(Arc<Filling>, usize)>,
+    downloads: Downloads,
+    /// Parts of slots that the device has filled.
+    parts: VecDeque<Part>,
+    /// A thread looks for filled slots.
+    looking: bool,
+    /// Until then it looks almost without pause.
+    hot_until: Option<Instant>,
+    threads: usize,
+    closing: bool,
+}
+
+/// What one thread copies of a filled slot.
+struct Part {
+    slot: Arc<Slot>,
+    offset: usize,
+    to: usize,
+    len: usize,
+    tracker: Arc<Tracker>,
+    result: Result<(), DriverError>,
+}
+
+enum Job {
+    SlotRequest(SlotRequest),
+    Upload(Arc<Filling>, usize),
+    Part(Part),
+}
+
+impl CopyPool {
+    pub(crate) fn new(context: Arc<Context>, numa: NumaAffinity) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(numa.count().unwrap_or(usize::MAX));
+        Self {
+            shared: Arc::new(Shared {
+                context,
+                numa,
+                // The program's own thread copies too.
+                threads_max: (cores / 2).clamp(1, THREADS_MAX),
+                state: Mutex::default(),
+                work_available: Condvar::new(),
+                put: Mutex::default(),
+                has_put: AtomicBool::new(false),
+                awake: AtomicUsize::new(0),
+                added: AtomicUsize::new(0),
+                ended: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Copies the program's memory into the stream. On return everything has been read and put into the stream. The
+    /// calling thread helps.
+    pub(crate) fn upload(
+        &self,
+        from: usize,
+        len: usize,
+        to: CUdeviceptr,
+        stream: CUstream,
+        slots: &Arc<PinnedPool>,
+    ) -> Result<(), CopyError> {
+        let upload = Upload::new(from, len, to, stream, slots, self.shared.threads_max);
+        let tracker = Arc::clone(&upload.tracker);
+        let mut state = self.shared.lock();
+        state.uploads.push_back(upload);
+        self.shared.start_threads(&mut state);
+        drop(state);
+        self.shared.work_available.notify_one();
+        self.wait(&tracker)
+    }
+
+    /// For downloads of these lengths.
+    pub(crate) fn tracker(lengths: impl Iterator<Item = usize>) -> Arc<Tracker> {
+        Tracker::new(lengths.map(|len| len.div_ceil(PART_MAX)).sum())
+    }
+
+    /// The device uploads `slot`; when it has, `len` bytes go to the program. `stream` is any number that
+    /// keeps slots of different streams apart.
+    pub(crate) fn download(&self, stream: usize, slot: Slot, to: usize, len: usize, tracker: &Arc<Tracker>) {
+        let download = Download { slot, to, len, tracker: Arc::clone(tracker) };
+        self.shared.put.lock().unwrap_or_else(PoisonError::into_inner).push((stream, download));
+        self.shared.has_put.store(true, Ordering::SeqCst);
+        // A thread that goes to sleep now sees that, or is counted no more.
+        if self.shared.awake.load(Ordering::SeqCst) == 0 {
+            let mut state = self.shared.lock();
+            self.shared.start_threads(&mut state);
+            drop(state);
+            self.shared.work_available.notify_one();
+        }
+    }
+
+    /// Blocks until a copy's jobs are done, and helps meanwhile.
+    pub(crate) fn wait(&self, tracker: &Tracker) -> Result<(), CopyError> {
+        let mut state = self.shared.lock();
+        while !tracker.is_done() {
+            self.shared.collect(&mut state);
+            match self.shared.find(&mut state) {
+                Some((job, wanted)) => {
+                    drop(state);
+                    self.shared.wake(wanted);
+                    self.shared.run(job);
+                    state = self.shared.lock();
+                }
+                None if state.wants_a_look() => state = self.shared.look(state),
+                None if state.has_more() => state = self.shared.spin(state, Some(tracker)),
+                None => {
+                    let waited = self.shared.ended.wait_timeout(state, LOOK_AROUND);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+        tracker.result()
+    }
+
+    /// Ends the threads; jobs left are dropped.
+    pub(crate) fn close(&self) {
+        let mut state = self.shared.lock();
+        state.closing = true;
+        self.shared.collect(&mut state);
+        let (uploads, downloads) = (std::mem::take(&mut state.uploads), state.downloads.take_all());
+        let (parts, filling) = (std::mem::take(&mut state.parts), std::mem::take(&mut state.filling));
+        drop(state);
+        for (slot, _) in filling {
+            slot.tracker.abort(CopyError::ShutDown);
+        }
+        for part in parts {
+            part.tracker.abort(CopyError::ShutDown);
+        }
+        for upload in uploads {
+            upload.tracker.abort(CopyError::ShutDown);
+        }
+        for download in downloads {
+            download.tracker.abort(CopyError::ShutDown);
+        }
+        self.shared.work_available.notify_all();
+        self.shared.ended.notify_all();
+    }
+}
+
+impl Drop for CopyPool {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl State {
+    /// The device has filled a slot just now, and is about to fill another one.
+    fn is_hot(&self) -> bool {
+        self.hot_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Slots are on their way, and nobody looks whether they are there.
+    fn wants_a_look(&self) -> bool {
+        !self.looking && !self.downloads.is_empty()
+    }
+
+    /// Somebody is about to find more to do: a slot for a copy in, or the next one that the device has filled.
+    fn has_more(&self) -> bool {
+        !self.uploads.is_empty() || self.looking && self.is_hot()
+    }
+}
+
+/// While the device is at work.
+fn pause(hot: bool) {
+    if !hot {
+        return std::thread::sleep(LOOK);
+    }
+    std::thread::yield_now();
+    let until = Instant::now() + BREATH;
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_threads(self: &Arc<Self>, state: &mut State) {
+        while state.threads < self.threads_max && !state.closing {
+            let shared = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("accord-copy".to_owned()).spawn(move || shared.serve());
+            if thread.is_err() {
+                // Whoever waits copies.
+                return;
+            }
+            state.threads += 1;
+            self.awake.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn serve(&self) {
+        let Ok(_current) = self.context.enter() else {
+            // Whoever waits copies.
+            self.awake.fetch_sub(1, Ordering::SeqCst);
+            return;
+        };
+        self.numa.bind();
+        // So that LOOK is not stretched to the kernel's default of 50 us more.
+        // SAFETY: changes this thread's timers only.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
+        let mut state = self.lock();
+        while !state.closing {
+            self.collect(&mut state);
+            if let Some((job, wanted)) = self.find(&mut state) {
+                let looks = state.wants_a_look();
+                drop(state);
+                self.wake(wanted);
+                if matches!(job, Job::SlotRequest(_)) {
+                    self.run_away(job, looks);
+                } else {
+                    self.run(job);
+                }
+                state = self.lock();
+            } else if state.wants_a_look() {
+                state = self.look(state);
+            } else if state.has_more() {
+                state = self.spin(state, None);
+            } else {
+                state = self.sleep(state);
+            }
+        }
+    }
+
+    /// Takes what was put into streams.
+    fn collect(&self, state: &mut State) {
+        if self.has_put.swap(false, Ordering::SeqCst) {
+            for (stream, download) in self.put.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                state.downloads.push(stream, download);
+            }
+        }
+    }
+
+    /// Does a job that may take until the device has used a slot. Others look meanwhile.
+    fn run_away(&self, job: Job, looks: bool) {
+        let others = self.awake.fetch_sub(1, Ordering::SeqCst) > 1;
+        if !others && (looks || self.has_put.load(Ordering::SeqCst)) {
+            self.work_available.notify_one();
+        }
+        self.run(job);
+        self.awake.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.awake.fetch_sub(1, Ordering::SeqCst);
+        if !self.has_put.load(Ordering::SeqCst) {
+            state = self.work_available.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.awake.fetch_add(1, Ordering::SeqCst);
+        state
+    }
+
+    /// Wakes so many threads; all of them, which is one call, if they are more than a few.
+    fn wake(&self, threads: usize) {
+        match threads {
+            0..=3 => (0..threads).for_each(|_| self.work_available.notify_one()),
+            _ => self.work_available.notify_all(),
+        }
+    }
+
+    /// More of a copy is to come at once. Sleeps if that takes long; a waiter until its copy's end.
+    fn spin<'a>(&'a self, state: MutexGuard<'a, State>, waiter: Option<&Tracker>) -> MutexGuard<'a, State> {
+        let before = self.added.load(Ordering::Acquire);
+        drop(state);
+        let until = Instant::now() + SPIN;
+        while Instant::now() < until {
+            for _ in 0..32 {
+                std::hint::spin_loop();
+            }
+            if self.added.load(Ordering::Acquire) != before || waiter.is_some_and(Tracker::is_done) {
+                return self.lock();
+            }
+        }
+        let state = self.lock();
+        if self.added.load(Ordering::Acquire) != before || state.closing || waiter.is_some_and(Tracker::is_done) {
+            return state;
+        }
+        match waiter {
+            Some(_) => self.ended.wait_timeout(state, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.sleep(state),
+        }
+    }
+
+    /// Asks the driver which slots it has filled; a pause if it has none.
+    fn look<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.looking = true;
+        let hot = state.is_hot();
+        let questions = state.downloads.questions();
+        // Without the lock: the driver's answers take longer than all else here.
+        drop(state);
+        let answers = ask(questions);
+        if answers.is_empty() {
+            pause(hot);
+        }
+        let mut state = self.lock();
+        state.looking = false;
+        state.downloads.answer(&answers);
+        state
+    }
+
+    /// A job that can be done now, and how many threads are to be woken for others that came with it.
+    fn find(&self, state: &mut State) -> Option<(Job, usize)> {
+        if let Some(part) = state.parts.pop_front() {
+            return Some((Job::Part(part), 0));
+        }
+        // The next slot before this one's parts run out: else all would wait for the thread that gets it.
+        if state.filling.len() < self.threads_max
+            && let Some(take) = state.uploads.iter_mut().find_map(Upload::take)
+        {
+            return Some((Job::SlotRequest(take), 0));
+        }
+        if let Some((slot, offset)) = state.filling.pop_front() {
+            return Some((Job::Upload(slot, offset), 0));
+        }
+        let (Download { slot, to, len, tracker }, result) = state.downloads.take()?;
+        let slot = Arc::new(slot);
+        for offset in (0..len).step_by(PART_MAX) {
+            state.parts.push_back(Part {
+                slot: Arc::clone(&slot),
+                offset,
+                to: to + offset,
+                len: PART_MAX.min(len - offset),
+                tracker: Arc::clone(&tracker),
+                result,
+            });
+        }
+        if tracker.left() > state.parts.len() {
+            state.hot_until = Some(Instant::now() + HOT);
+        }
+        let part = state.parts.pop_front()?;
+        Some((Job::Part(part), self.add(state, state.parts.len())))
+    }
+
+    /// So many jobs are new. Returns how many threads are to be woken for them.
+    fn add(&self, state: &State, jobs: usize) -> usize {
+        if jobs > 0 {
+            self.added.fetch_add(1, Ordering::AcqRel);
+        }
+        let awake = self.awake.load(Ordering::Relaxed);
+        jobs.saturating_sub(awake).min(state.threads.saturating_sub(awake))
+    }
+
+    fn run(&self, job: Job) {
+        let over = match job {
+            Job::SlotRequest(take) => self.take(take),
+            Job::Upload(slot, offset) => {
+                slot.fill(&self.context, offset).is_some_and(|sent| slot.tracker.end(sent.map_err(Into::into)))
+            }
+            Job::Part(Part { slot, offset, to, len, tracker, result }) => {
+                if result.is_ok() {
+                    // SAFETY: the program promised that its memory is writable until it has waited for the copy;
+                    // the device has written the slot, and the part lies inside.
+                    unsafe {
+                        move_past_caches(std::ptr::with_exposed_provenance_mut(to), slot.memory().add(offset), len)
+                    };
+                }
+                drop(slot);
+                tracker.end(result.map_err(Into::into))
+            }
+        };
+        if over {
+            // A waiter that has just looked sleeps by now, or will see it.
+            drop(self.lock());
+            self.ended.notify_all();
+        }
+    }
+
+    /// Gets a slot, whose parts are jobs from then on. True if that was the end of the copy: the driver has failed.
+    fn take(&self, take: SlotRequest) -> bool {
+        let tracker = Arc::clone(&take.tracker);
+        let filling = take.fill();
+        let mut state = self.lock();
+        if let Some(at) = state.uploads.iter().position(|upload| Arc::ptr_eq(&upload.tracker, &tracker)) {
+            state.uploads[at].took();
+            if filling.is_err() || state.uploads[at].is_over() {
+                state.uploads.remove(at);
+            }
+        }
+        match filling {
+            Ok(_) if state.closing => tracker.abort(CopyError::ShutDown),
+            Ok(filling) => {
+                let filling = Arc::new(filling);
+                state.filling.extend(filling.parts().map(|offset| (Arc::clone(&filling), offset)));
+                let wanted = self.add(&state, filling.parts().count());
+                drop(state);
+                self.wake(wanted);
+                return false;
+            }
+            Err(error) => tracker.abort(error.into()),
+        }
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! What must hold for every route, whatever the facts are; and some routes by name.
+
+use super::*;
+
+struct Known {
+    pages: Pages,
+    pinned: bool,
+    unfinished: bool,
+    /// How often the driver was asked.
+    asked: usize,
+}
+
+impl ProgramMemory for Known {
+    fn pages(&mut self) -> Pages {
+        self.pages
+    }
+
+    fn is_unfinished(&mut self) -> bool {
+        self.unfinished
+    }
+
+    fn is_pinned(&mut self) -> bool {
+        self.asked += 1;
+        self.pinned
+    }
+}
+
+const PAGEABLE: Known = Known { pages: Pages::Unregistered, pinned: false, unfinished: false, asked: 0 };
+
+fn facts(direction: Direction, at: At, len: usize, waits: bool) -> Facts {
+    Facts { direction, at, len, end: End::Program, waits, may_take: false, exposed: false, synchronous: false }
+}
+
+/// Calls `check` with all combinations of facts that there can be.
+fn for_all(mut check: impl FnMut(&Facts, &mut Known, Choice)) {
+    let lengths =
+        [0, 1, TAKEN_MAX, TAKEN_MAX + 1, WAITED_IN_MAX, WAITED_IN_MAX + 1, WAITED_OUT_MAX, WAITED_OUT_MAX + 1];
+    let ends = [End::Program, End::Handed { detached: false }, End::Handed { detached: true }, End::Mapped];
+    for bits in 0..1u32 << 8 {
+        let bit = |at: u32| bits >> at & 1 == 1;
+        for (len, end) in lengths.into_iter().flat_map(|len| ends.map(|end| (len, end))) {
+            for pages in [Pages::Unregistered, Pages::Registered, Pages::Mixed] {
+                let direction = if bit(0) { Direction::In } else { Direction::Out };
+                let at = if bit(1) { At::Call } else { At::Turn };
+                let facts = Facts {
+                    end,
+                    may_take: bit(3),
+                    exposed: bit(4),
+                    synchronous: bit(5),
+                    ..facts(direction, at, len, bit(2))
+                };
+                let mut memory = Known { pages, pinned: bit(6), unfinished: bit(7), asked: 0 };
+                let choice = route(&facts, &mut memory);
+                check(&facts, &mut memory, choice);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_caller_may_change_is_not_read_later() {
+    for_all(|facts, _, choice| {
+        let later = matches!(choice.route, Route::Direct | Route::Registered);
+        if facts.direction == Direction::In && facts.end == End::Program && facts.waits && later {
+            // Then whoever waits for the stream waits for the copy too.
+            assert!(facts.at == At::Call && (facts.exposed || facts.synchronous), "{facts:?}: {choice:?}");
+        }
+    });
+}
+
+#[test]
+fn the_driver_sees_no_memory_that_is_page_locked_in_part() {
+    for_all(|facts, memory, choice| {
+        if facts.end == End::Program && memory.pages == Pages::Mixed {
+            let direct =
+                matches!(choice.route, Route::Direct | Route::DirectNow | Route::Registered | Route::RegisteredNow);
+            assert!(!direct, "{facts:?}: {choice:?}");
+        }
+    });
+}
+
+#[test]
+fn pageable_memory_goes_to_the_driver_where_it_takes_the_bytes_at_once_only() {
+    for_all(|facts, memory, choice| {
+        let pageable = memory.pages == Pages::Unregistered && !memory.pinned && facts.end == End::Program;
+        if pageable && facts.direction == Direction::In && choice.route == Route::Direct {
+            assert!(facts.may_take && facts.len <= TAKEN_MAX, "{facts:?}: {choice:?}");
+        }
+        if pageable && facts.direction == Direction::Out && choice.route == Route::Direct {
+            assert!(facts.exposed || facts.waits && facts.len <= WAITED_OUT_MAX, "{facts:?}: {choice:?}");
+        }
+    });
+}
+
+#[test]
+fn a_turn_decides_and_a_stream_of_the_programs_waits_for_no_slot_or_thread() {
+    for_all(|facts, memory, choice| {
+        assert!(facts.at == At::Call || choice.route != Route::InTurn, "{facts:?}: {choice:?}");
+        if facts.at == At::Call && facts.exposed {
+            let waits_for_the_host = matches!(choice.route, Route::SmallSlot | Route::Egress);
+            assert!(!waits_for_the_host, "{facts:?}: {choice:?}");
+        }
+        assert!(memory.asked <= 1, "the driver is asked twice: {facts:?}");
+        assert!(!choice.reason.is_empty() && !choice.route.to_string().is_empty());
+    });
+}
+
+#[test]
+fn older_bytes_come_first() {
+    for_all(|facts, memory, choice| {
+        let small = choice.route == Route::SmallSlot || facts.may_take && facts.waits && facts.len <= TAKEN_MAX;
+        if facts.end == End::Program && facts.at == At::Call && memory.unfinished && !small {
+            assert_eq!(choice.route, Route::InTurn, "{facts:?}");
+        }
+    });
+}
+
+#[test]
+fn the_usual_copies_go_their_usual_ways() {
+    let (into, out, call, turn) = (Direction::In, Direction::Out, At::Call, At::Turn);
+    let pinned = || Known { pinned: true, ..PAGEABLE };
+    let locked = || Known { pages: Pages::Registered, ..PAGEABLE };
+    for (facts, mut memory, wanted) in [
+        (facts(into, call, 1 << 20, true), PAGEABLE, Route::DirectNow),
+        (facts(into, call, 1 << 30, true), PAGEABLE, Route::InTurn),
+        (facts(into, turn, 1 << 30, true), PAGEABLE, Route::Staged),
+        (facts(into, call, 1 << 30, false), pinned(), Route::Direct),
+        (facts(into, call, 1 << 30, false), locked(), Route::Registered),
+        (facts(into, turn, 1 << 30, true), locked(), Route::StagedAfterAll),
+        (Facts { may_take: true, ..facts(into, call, 8, true) }, pinned(), Route::Taken),
+        (Facts { may_take: true, ..facts(into, call, 8, true) }, PAGEABLE, Route::DirectNow),
+        (facts(out, call, 8, true), PAGEABLE, Route::SmallSlot),
+        (facts(out, call, 1 << 20, true), PAGEABLE, Route::Direct),
+        (facts(out, call, 1 << 30, true), PAGEABLE, Route::Staged),
+        (facts(out, call, 1 << 30, true), locked(), Route::Registered),
+        (facts(out, call, 1 << 20, true), locked(), Route::RegisteredNow),
+        (Facts { end: End::Handed { detached: true }, ..facts(out, call, 1 << 30, false) }, PAGEABLE, Route::Egress),
+        (
+            Facts { end: End::Handed { detached: false }, ..facts(into, turn, 1 << 30, false) },
+            PAGEABLE,
+            Route::Piecewise,
+        ),
+        (Facts { end: End::Mapped, ..facts(out, turn, 1 << 30, false) }, PAGEABLE, Route::Mapped),
+    ] {
+        assert_eq!(route(&facts, &mut memory).route, wanted, "{facts:?}");
+    }
+}

@@ -1,0 +1,10 @@
+//! The way of bytes between the program's memory and a GPU: which way they go, and the slots of pinned memory with the threads that
+//! fill and empty them. Each file knows those before it in this list only.
+
+pub(crate) mod copy_pool;
+pub mod copy_route;
+pub(crate) mod download;
+pub(crate) mod past_caches;
+pub(crate) mod pinned_pool;
+pub(crate) mod progress;
+pub(crate) mod upload;

@@ -1,0 +1,233 @@
+//! Memory of the host that the device's copy engines reach.
+
+use crate::cuda::context::Context;
+use crate::cuda::driver::DriverError;
+use crate::cuda::numa::NumaAffinity;
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
+use std::collections::VecDeque;
+use std::ptr::null_mut;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Size of a slot for small copies; larger ones take the large slots.
+pub(crate) const SMALL_SLOT: usize = 64 << 10;
+/// Size of a slot for large copies in, and out.
+pub(crate) const IN_SLOT: usize = 4 << 20;
+pub(crate) const OUT_SLOT: usize = 4 << 20;
+/// Size of a slot for bytes that come from elsewhere.
+pub(crate) const RELAY_SLOT: usize = 2 << 20;
+
+/// Slots in use that are asked about before one is waited for.
+const LOOKS: usize = 3;
+
+/// Slots of one size, made as they are needed up to a number.
+pub(crate) struct PinnedPool {
+    context: Arc<Context>,
+    numa: NumaAffinity,
+    slot_bytes: usize,
+    slots_max: usize,
+    /// Most slots that are made at a time: pinning takes a third of a millisecond a MiB.
+    batch: usize,
+    state: Mutex<State>,
+    given_back: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    blocks: Vec<usize>,
+    made: usize,
+    free: Vec<RawSlot>,
+    /// Slots that a copy to the device still reads, until their events.
+    reading: VecDeque<RawSlot>,
+}
+
+#[derive(Clone, Copy)]
+struct RawSlot {
+    memory: usize,
+    event: CUevent,
+}
+
+// SAFETY: events may be used from any thread.
+unsafe impl Send for RawSlot {}
+// SAFETY: as above.
+unsafe impl Sync for RawSlot {}
+
+/// One slot, the taker's own until it is dropped or given to [`Slot::release_after`].
+pub(crate) struct Slot {
+    raw: RawSlot,
+    home: Arc<PinnedPool>,
+}
+
+impl PinnedPool {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        numa: NumaAffinity,
+        slot_bytes: usize,
+        slots_max: usize,
+        batch: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            context,
+            numa,
+            slot_bytes,
+            slots_max,
+            batch,
+            state: Mutex::default(),
+            given_back: Condvar::new(),
+        })
+    }
+
+    /// A slot, if there is one now.
+    pub(crate) fn try_take(self: &Arc<Self>) -> Result<Option<Slot>, DriverError> {
+        let mut state = self.lock();
+        Ok(self.find(&mut state)?.map(|raw| Slot { raw, home: Arc::clone(self) }))
+    }
+
+    /// A slot, waited for if need be. The device's context is current.
+    pub(crate) fn take(self: &Arc<Self>) -> Result<Slot, DriverError> {
+        let mut state = self.lock();
+        loop {
+            if let Some(raw) = self.find(&mut state)? {
+                return Ok(Slot { raw, home: Arc::clone(self) });
+            }
+            match state.reading.pop_front() {
+                Some(oldest) => {
+                    drop(state);
+                    // SAFETY: the event is the slot's own and recorded.
+                    let waited = unsafe { self.context.driver.cuEventSynchronize(oldest.event) };
+                    state = self.lock();
+                    state.free.push(oldest);
+                    waited?;
+                }
+                None => state = self.given_back.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    fn find(&self, state: &mut State) -> Result<Option<RawSlot>, DriverError> {
+        if let Some(raw) = state.free.pop() {
+            return Ok(Some(raw));
+        }
+        // The oldest are done first; each question costs a microsecond.
+        for at in 0..state.reading.len().min(LOOKS) {
+            // SAFETY: the event is the slot's own and recorded.
+            match unsafe { self.context.driver.cuEventQuery(state.reading[at].event) } {
+                Ok(()) => return Ok(state.reading.remove(at)),
+                Err(DriverError { code: DriverError::NOT_READY, .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if state.made < self.slots_max {
+            self.make(state)?;
+        }
+        Ok(state.free.pop())
+    }
+
+    fn make(&self, state: &mut State) -> Result<(), DriverError> {
+        let _current = self.context.enter()?;
+        let driver = self.context.driver;
+        /// `CU_MEMHOSTALLOC_PORTABLE`: any device of the process may copy from it.
+        const PORTABLE: u32 = 1;
+        const FIRST: usize = 2;
+        let count = state.made.max(FIRST).min(self.batch).min(self.slots_max - state.made);
+        let mut block = null_mut();
+        // SAFETY: `block` is valid for writing.
+        self.numa.visit(|| unsafe { driver.cuMemHostAlloc(&raw mut block, self.slot_bytes * count, PORTABLE) })?;
+        state.blocks.push(block as usize);
+        for index in 0..count {
+            let mut event = null_mut();
+            let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 | CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
+            // SAFETY: `event` is valid for writing.
+            unsafe { driver.cuEventCreate(&raw mut event, flags) }?;
+            state.free.push(RawSlot { memory: block as usize + index * self.slot_bytes, event });
+        }
+        state.made += count;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for PinnedPool {
+    fn drop(&mut self) {
+        let Ok(_current) = self.context.enter() else { return };
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: every slot holds its home alive, so all are back; after a failure the driver refuses, and the
+        // process's end frees them.
+        unsafe {
+            for raw in state.free.iter().chain(&state.reading) {
+                let _ = self.context.driver.cuEventDestroy_v2(raw.event);
+            }
+            for block in &state.blocks {
+                let _ = self.context.driver.cuMemFreeHost(*block as *mut _);
+            }
+        }
+    }
+}
+
+impl Slot {
+    pub(crate) fn memory(&self) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(self.raw.memory)
+    }
+
+    /// The first `len` bytes.
+    pub(crate) fn bytes(&mut self, len: usize) -> &mut [u8] {
+        assert!(len <= self.home.slot_bytes, "a slot holds less");
+        // SAFETY: the slot is the taker's own memory of that size; pinned memory comes zeroed.
+        unsafe { std::slice::from_raw_parts_mut(self.memory(), len) }
+    }
+
+    /// Marks the point in `stream` up to which the device uses the slot.
+    pub(crate) fn record(&self, stream: CUstream) -> Result<(), DriverError> {
+        // SAFETY: both belong to the device's context.
+        unsafe { self.home.context.driver.cuEventRecord(self.raw.event, stream) }
+    }
+
+    /// Asks later, without the slot, whether the device has got to the recorded point. An answer after
+    /// the slot was taken again is about that use.
+    pub(crate) fn probe(&self) -> Probe {
+        Probe { event: self.raw.event, home: Arc::clone(&self.home) }
+    }
+
+    /// Blocks until the device has got to the recorded point.
+    pub(crate) fn wait(&self) -> Result<(), DriverError> {
+        // SAFETY: the event is the slot's own.
+        unsafe { self.home.context.driver.cuEventSynchronize(self.raw.event) }
+    }
+
+    /// Gives the slot back once the device has got to the recorded point.
+    pub(crate) fn release_after(self) {
+        self.home.lock().reading.push_back(self.raw);
+        self.home.given_back.notify_one();
+        // Its owner is the list now.
+        let mut this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: not dropped twice: `this` is never dropped.
+        unsafe { std::ptr::drop_in_place(&raw mut this.home) };
+    }
+}
+
+/// See [`Slot::probe`].
+pub(crate) struct Probe {
+    event: CUevent,
+    /// Keeps the event.
+    home: Arc<PinnedPool>,
+}
+
+impl Probe {
+    pub(crate) fn is_done(&self) -> Result<bool, DriverError> {
+        // SAFETY: a slot's event lives as long as its home.
+        match unsafe { self.home.context.driver.cuEventQuery(self.event) } {
+            Ok(()) => Ok(true),
+            Err(DriverError { code: DriverError::NOT_READY, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.home.lock().free.push(self.raw);
+        self.home.given_back.notify_one();
+    }
+}

@@ -1,0 +1,379 @@
+//! What an operation does when its turn has come: on the stream.s worker, or on the caller's.
+
+use super::completion::Completion;
+use super::direct::{self, Asked};
+use super::driver::DriverError;
+use super::egress::Part;
+use super::launch;
+use super::registrations::RegisteredPart;
+use super::staging::copy_pool::CopyPool;
+use super::staging::copy_route::{self, At, Direction, End, NoMemory, Route, TAKEN_MAX};
+use super::staging::pinned_pool::{OUT_SLOT, RELAY_SLOT, Slot};
+use super::stream::{Op, State, Stream};
+use crate::ipc::MappedRange;
+use crate::{MemoryHandle, Sink, Source};
+use accord_types::{DevicePtr, HostRange, Result, SpanKind};
+use cudarc::driver::sys::CUcontext;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Most slots that a copy takes at once: others need some too.
+const NOW_SLOTS_MAX: usize = 16;
+/// Slots that a copy out to a sink without an address keeps filled ahead.
+const AHEAD: usize = 4;
+
+/// Does the operation at `seq`; everything before it is in the driver's stream or done.
+pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
+    let shared = &stream.shared;
+    let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
+    let _current = shared.context.enter().map_err(failed)?;
+    match op {
+        Op::Store { dst, bytes } => store(stream, dst, &bytes).map_err(failed),
+        Op::CopyIn { dst, len, source } => {
+            let span = shared.tracer.begin(stream.raw);
+            copy_in(stream, seq, dst, len as usize, source)?;
+            shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyIn, len, String::new);
+            Ok(())
+        }
+        Op::CopyOut { src, len, mut sink } => {
+            if let Some(there) = sink.mapped_range()? {
+                push_there(stream, src, there, len).map_err(failed)?;
+                return sink.finish();
+            }
+            let span = shared.tracer.begin(stream.raw);
+            copy_out(stream, seq, src, len as usize, sink)?;
+            shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyOut, len, String::new);
+            Ok(())
+        }
+        Op::Copy { dst, src, len } => copy(stream, dst, src, len).map_err(failed),
+        Op::Peer { dst, to, src, len } => push(stream, dst, to, src, len).map_err(failed),
+        Op::Launch { function, index, dims, block } => {
+            let grid = launch::choose(&function, dims)?;
+            launch::issue(stream, &mut stream.lock(), index, &function, grid, &block.get()).map_err(failed)
+        }
+        Op::Wait { other, seq: other_seq } => {
+            other.wait_issued(other_seq)?;
+            if other.mark(other_seq).map_err(failed)? {
+                let completion = other.is_completing(other_seq);
+                stream.follow(&mut stream.lock(), seq, &other, other_seq, completion).map_err(failed)?;
+            }
+            Ok(())
+        }
+        Op::Unmap { start, len } => {
+            settle(stream, seq)?;
+            shared.memory.unmap(start, len)
+        }
+        Op::Unregister(unlock) => {
+            settle(stream, seq)?;
+            drop(unlock);
+            Ok(())
+        }
+    }
+}
+
+/// Blocks until everything before `seq` is done, here and on the device.
+fn settle(stream: &Stream, seq: u64) -> Result<()> {
+    // What stands before has been issued, so this waits for the device and for bytes on their way only.
+    stream.synchronize(seq - 1)
+}
+
+/// Copies to the device of another context.
+pub(crate) fn push(
+    stream: &Stream,
+    dst: DevicePtr,
+    to: CUcontext,
+    src: DevicePtr,
+    len: u64,
+) -> Result<(), DriverError> {
+    let context = &stream.shared.context;
+    let span = stream.shared.tracer.begin(stream.raw);
+    // SAFETY: the driver checks addresses; both contexts are retained by their devices.
+    unsafe { context.driver.cuMemcpyPeerAsync(dst.0, to, src.0, context.raw, len as usize, stream.raw) }?;
+    stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
+    Ok(())
+}
+
+/// Copies to memory of another process. The bytes are there on return.
+fn push_there(stream: &Stream, src: DevicePtr, there: MappedRange, len: u64) -> Result<(), DriverError> {
+    let shared = &stream.shared;
+    let driver = shared.context.driver;
+    let span = shared.tracer.begin(stream.raw);
+    // SAFETY: the driver checks the source; the target stays mapped until `there` goes, which is after the copy's end.
+    unsafe { driver.cuMemcpyDtoDAsync_v2(there.address().0, src.0, len as usize, stream.raw) }?;
+    shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
+    // SAFETY: the stream is alive. Nothing is put into it meanwhile: it is this operation's turn.
+    unsafe { driver.cuStreamSynchronize(stream.raw) }?;
+    drop(there);
+    Ok(())
+}
+
+pub(crate) fn store(stream: &Stream, dst: DevicePtr, bytes: &[u8]) -> Result<(), DriverError> {
+    let span = stream.shared.tracer.begin(stream.raw);
+    for (index, piece) in bytes.chunks(TAKEN_MAX).enumerate() {
+        let to = dst.0 + (index * TAKEN_MAX) as u64;
+        // SAFETY: the bytes are readable; the driver checks the address and takes so few before it returns.
+        unsafe {
+            stream.shared.context.driver.cuMemcpyHtoDAsync_v2(to, piece.as_ptr().cast(), piece.len(), stream.raw)
+        }?;
+    }
+    stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyIn, bytes.len() as u64, String::new);
+    Ok(())
+}
+
+pub(crate) fn copy(stream: &Stream, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<(), DriverError> {
+    let span = stream.shared.tracer.begin(stream.raw);
+    move_within(stream, dst, src, len)?;
+    stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Copy, len, String::new);
+    Ok(())
+}
+
+fn move_within(stream: &Stream, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<(), DriverError> {
+    let (low, high) = (dst.0.min(src.0), dst.0.max(src.0));
+    if high - low >= len || high == low {
+        // SAFETY: the driver checks the addresses.
+        return unsafe { stream.shared.context.driver.cuMemcpyDtoDAsync_v2(dst.0, src.0, len as usize, stream.raw) };
+    }
+    // The ranges overlap: in pieces that don't, from the end that is overwritten last.
+    let step = high - low;
+    let pieces = len.div_ceil(step);
+    for n in 0..pieces {
+        let offset = if dst.0 < src.0 { n } else { pieces - 1 - n } * step;
+        let bytes = step.min(len - offset) as usize;
+        // SAFETY: as above.
+        unsafe {
+            stream.shared.context.driver.cuMemcpyDtoDAsync_v2(dst.0 + offset, src.0 + offset, bytes, stream.raw)
+        }?;
+    }
+    Ok(())
+}
+
+fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Box<dyn Source>) -> Result<()> {
+    let shared = &stream.shared;
+    let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
+    if let Some(MemoryHandle::Host(range)) = source.memory() {
+        // What is still on its way to the program's memory may be what this reads.
+        if stream.will_write(range) {
+            settle(stream, seq)?;
+        }
+        let facts = direct::facts(stream, Direction::In, At::Turn, len, End::Program, source.immediate());
+        let mut asked = Asked::in_turn(stream, seq, range);
+        match (copy_route::route(&facts, &mut asked).route, asked.middle) {
+            (Route::Staged, _) => {}
+            (Route::Direct, _) => return direct::hand_in(stream, dst, range).map_err(failed),
+            (Route::Registered, Some(middle)) => {
+                return direct::copy_in_registered(stream, dst, range, middle).map_err(failed);
+            }
+            _ => settle(stream, seq)?,
+        }
+        let sent = shared.copy_pool.upload(range.start, len, dst.0, stream.raw, &shared.inward);
+        return sent.map_err(|error| shared.copy_failed(error, Some(stream.queue)));
+    }
+    // Whoever has the bytes may be waiting for those of earlier copies out, which leave here when somebody waits for them.
+    if stream.is_completing(seq - 1) {
+        settle(stream, seq)?;
+    }
+    let mut done = 0;
+    while done < len {
+        let piece = RELAY_SLOT.min(len - done);
+        let mut slot = shared.relayed.take().map_err(failed)?;
+        source.fill(slot.bytes(piece))?;
+        let to = dst.0 + done as u64;
+        // SAFETY: the slot is pinned and not touched until the event.
+        unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(to, slot.memory().cast(), piece, stream.raw) }
+            .and_then(|()| slot.record(stream.raw))
+            .map_err(failed)?;
+        slot.release_after();
+        done += piece;
+    }
+    Ok(())
+}
+
+fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box<dyn Sink>) -> Result<()> {
+    let shared = &stream.shared;
+    let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
+    if let Some(MemoryHandle::Host(range)) = sink.memory() {
+        // Older bytes must not come after these.
+        if stream.will_write(range) {
+            settle(stream, seq)?;
+        }
+        let facts = direct::facts(stream, Direction::Out, At::Turn, len, End::Program, sink.immediate());
+        let mut asked = Asked::in_turn(stream, seq, range);
+        match (copy_route::route(&facts, &mut asked).route, asked.middle) {
+            (Route::Direct, _) => return direct::hand_out(stream, src, range).map_err(failed),
+            (Route::Registered, Some(middle)) => {
+                if let Some(completions) = direct::copy_out_registered(stream, src, range, middle).map_err(failed)? {
+                    completions.into_iter().for_each(|completion| stream.add_completion(seq, completion));
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        let tracker = CopyPool::tracker(pieces(len).map(|(_, bytes)| bytes));
+        stream.add_completion(seq, Completion::Moved(Arc::clone(&tracker), range));
+        for (offset, bytes) in pieces(len) {
+            let from = src.0 + offset as u64;
+            let slot = fetch(stream, from, bytes).map_err(|error| {
+                tracker.abort(error.into());
+                failed(error)
+            })?;
+            shared.copy_pool.download(stream.index as usize, slot, range.start + offset, bytes, &tracker);
+        }
+        return Ok(());
+    }
+    let end = End::Handed { detached: sink.detached() };
+    let facts = direct::facts(stream, Direction::Out, At::Turn, len, end, sink.immediate());
+    if copy_route::route(&facts, &mut NoMemory).route == Route::Egress && stream.egress.is_ready(shared) {
+        stream.egress.put(Part::Begin(sink));
+        let all = pieces(len).try_for_each(|(offset, bytes)| {
+            stream.egress.put(Part::Bytes(fetch(stream, src.0 + offset as u64, bytes)?, bytes));
+            Ok(())
+        });
+        stream.egress.put(if all.is_ok() { Part::End } else { Part::Abort });
+        return all.map_err(failed);
+    }
+    // This thread lands the bytes, so what others have still to land comes first: those may be older bytes of the same memory.
+    if stream.is_completing(seq - 1) {
+        settle(stream, seq)?;
+    }
+    let mut ahead = VecDeque::new();
+    let (mut asked, mut done) = (0, 0);
+    while done < len {
+        while asked < len && ahead.len() < AHEAD {
+            let bytes = OUT_SLOT.min(len - asked);
+            let slot = fetch(stream, src.0 + asked as u64, bytes).map_err(failed)?;
+            ahead.push_back((slot, bytes));
+            asked += bytes;
+        }
+        let Some((mut slot, bytes)) = ahead.pop_front() else { break };
+        slot.wait().map_err(failed)?;
+        if let Err(error) = sink.drain(slot.bytes(bytes)) {
+            // The device writes the others all the same.
+            ahead.into_iter().for_each(|(slot, _)| slot.release_after());
+            return Err(error);
+        }
+        done += bytes;
+    }
+    sink.finish()
+}
+
+/// A copy out at the call, by the route that was chosen for it. `memory` is the program's, with what of it is page-locked. False if
+/// that can't be now; then nothing was done.
+pub(crate) fn copy_out_now(
+    stream: &Stream,
+    state: &mut State,
+    src: DevicePtr,
+    len: usize,
+    (route, memory, middle): (Route, Option<HostRange>, Option<RegisteredPart>),
+    sink: &mut Option<Box<dyn Sink>>,
+) -> Result<bool, DriverError> {
+    match (route, memory, middle) {
+        (Route::SmallSlot, ..) => copy_out_small(stream, state, src, len, sink),
+        (Route::Egress, ..) => copy_out_egress(stream, src, len, sink),
+        (Route::Direct, Some(range), _) => direct::hand_out(stream, src, range).map(|()| true),
+        (Route::RegisteredNow, Some(range), Some(middle)) => {
+            direct::copy_out_registered_waited(stream, src, range, middle).map(|()| true)
+        }
+        (Route::Registered, Some(range), Some(middle)) => {
+            let Some(completions) = direct::copy_out_registered(stream, src, range, middle)? else { return Ok(false) };
+            completions.into_iter().for_each(|completion| state.push_completion(completion));
+            Ok(true)
+        }
+        (Route::Staged, Some(range), _) => copy_out_staged(stream, state, src, range),
+        _ => Ok(false),
+    }
+}
+
+/// Into slots, if enough are free.
+fn copy_out_staged(stream: &Stream, state: &mut State, src: DevicePtr, range: HostRange) -> Result<bool, DriverError> {
+    let shared = &stream.shared;
+    let Some(slots) = slots_now(stream, range.len)? else { return Ok(false) };
+    let tracker = CopyPool::tracker(pieces(range.len).map(|(_, bytes)| bytes));
+    let span = shared.tracer.begin(stream.raw);
+    for ((offset, bytes), slot) in pieces(range.len).zip(slots) {
+        let filled = fill_slot(stream, &slot, src.0 + offset as u64, bytes);
+        if let Err(error) = filled {
+            tracker.abort(error.into());
+            return Err(error);
+        }
+        shared.copy_pool.download(stream.index as usize, slot, range.start + offset, bytes, &tracker);
+    }
+    shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyOut, range.len as u64, String::new);
+    state.push_completion(Completion::Moved(tracker, range));
+    Ok(true)
+}
+
+/// A copy out whose bytes somebody else sends on when they are there. False if there are not enough slots; then nothing was done.
+fn copy_out_egress(
+    stream: &Stream,
+    src: DevicePtr,
+    len: usize,
+    sink: &mut Option<Box<dyn Sink>>,
+) -> Result<bool, DriverError> {
+    let shared = &stream.shared;
+    if !stream.egress.is_ready(shared) {
+        return Ok(false);
+    }
+    let Some(slots) = slots_now(stream, len)? else { return Ok(false) };
+    let span = shared.tracer.begin(stream.raw);
+    let mut places = pieces(len).zip(&slots);
+    let filled = places.try_for_each(|((offset, bytes), slot)| fill_slot(stream, slot, src.0 + offset as u64, bytes));
+    if let Err(error) = filled {
+        // The device writes those that it was given all the same.
+        slots.into_iter().for_each(Slot::release_after);
+        return Err(error);
+    }
+    shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyOut, len as u64, String::new);
+    if let Some(sink) = sink.take() {
+        stream.egress.put(Part::Begin(sink));
+        slots.into_iter().zip(pieces(len)).for_each(|(slot, (_, bytes))| stream.egress.put(Part::Bytes(slot, bytes)));
+        stream.egress.put(Part::End);
+    }
+    Ok(true)
+}
+
+/// Slots for all of a copy out, a piece each, if so many are free and others don't go without.
+fn slots_now(stream: &Stream, len: usize) -> Result<Option<Vec<Slot>>, DriverError> {
+    let count = len.div_ceil(OUT_SLOT);
+    if count > NOW_SLOTS_MAX {
+        return Ok(None);
+    }
+    (0..count).map(|_| stream.shared.outward.try_take()).collect()
+}
+
+/// A slot that the device fills in the stream's order.
+fn fetch(stream: &Stream, from: u64, len: usize) -> Result<Slot, DriverError> {
+    let slot = stream.shared.outward.take()?;
+    fill_slot(stream, &slot, from, len)?;
+    Ok(slot)
+}
+
+fn fill_slot(stream: &Stream, slot: &Slot, from: u64, len: usize) -> Result<(), DriverError> {
+    // SAFETY: the slot is pinned and at least `len` long; its taker waits for the event.
+    unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), from, len, stream.raw) }?;
+    slot.record(stream.raw)
+}
+
+/// A copy out of a few KiB: into a slot now, from there to the sink when somebody waits. False if no slot
+/// is free.
+fn copy_out_small(
+    stream: &Stream,
+    state: &mut State,
+    src: DevicePtr,
+    len: usize,
+    sink: &mut Option<Box<dyn Sink>>,
+) -> Result<bool, DriverError> {
+    let Some(slot) = stream.shared.small.try_take()? else { return Ok(false) };
+    let span = stream.shared.tracer.begin(stream.raw);
+    // SAFETY: the slot is pinned, and read only after the stream has got past this.
+    unsafe { stream.shared.context.driver.cuMemcpyDtoHAsync_v2(slot.memory().cast(), src.0, len, stream.raw) }?;
+    stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyOut, len as u64, String::new);
+    if let Some(sink) = sink.take() {
+        state.push_completion(Completion::Small { slot, len, sink });
+    }
+    Ok(true)
+}
+
+/// Offsets and lengths of a copy out, a slot each: the engines like them long, and the threads divide them.
+fn pieces(len: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
+    (0..len).step_by(OUT_SLOT).map(move |offset| (offset, OUT_SLOT.min(len - offset)))
+}

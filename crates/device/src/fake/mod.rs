@@ -1,0 +1,22 @@
+//! A device in memory, for tests of everything above devices: real order, real bytes, one thread
+//! a stream; regions are Rust closures; it fails when told to. Also the example of docs/design/adding-a-backend.md.
+
+mod device;
+mod memory;
+mod stream;
+
+pub use device::{FakeDevice, FakeLaunch, FakeRegion};
+pub use memory::FakeMemory;
+
+use crate::backend::{Backend, Found};
+
+/// See [`crate::registry`].
+pub(crate) static BACKEND: Backend = Backend {
+    kind: device::KIND,
+    name: "fake",
+    capabilities: &device::CAPABILITIES,
+    // They are made by tests.
+    find: |_, _| Found::default(),
+    addresses: |info| Some(device::addresses(info)),
+    start: |info, _| Ok(FakeDevice::of(info)),
+};

@@ -1,0 +1,129 @@
+//! The program's memory, by its addresses.
+
+use crate::copy_ends::{Sink, Source};
+use crate::memory_handle::MemoryHandle;
+use accord_types::{HostRange, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The program's memory as one end of a copy.
+///
+/// The addresses come from the program's data clauses and routine arguments. As OpenACC asks (3.3, 2.16),
+/// the program keeps that memory alive and lets go of it until the copy is waited for.
+pub struct HostMemory {
+    range: HostRange,
+    done: usize,
+    immediate: bool,
+}
+
+impl HostMemory {
+    /// `immediate`: the copy may run on the calling thread.
+    pub fn new(range: HostRange, immediate: bool) -> Self {
+        Self { range, done: 0, immediate }
+    }
+}
+
+impl Source for HostMemory {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        assert!(self.done + piece.len() <= self.range.len, "a device asked for more than the copy has");
+        // SAFETY: the program promised `range` is readable, and the piece lies inside, as just checked.
+        // A device's memory and the program's don't overlap.
+        unsafe {
+            let from = std::ptr::with_exposed_provenance::<u8>(self.range.start + self.done);
+            piece.as_mut_ptr().copy_from_nonoverlapping(from, piece.len());
+        }
+        self.done += piece.len();
+        Ok(())
+    }
+
+    fn immediate(&self) -> bool {
+        self.immediate
+    }
+
+    fn memory(&self) -> Option<MemoryHandle> {
+        Some(MemoryHandle::Host(self.range))
+    }
+}
+
+impl Sink for HostMemory {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        assert!(self.done + piece.len() <= self.range.len, "a device gave more than the copy has");
+        // SAFETY: the program promised `range` is writable; the rest is as for `fill`.
+        unsafe {
+            let to = std::ptr::with_exposed_provenance_mut::<u8>(self.range.start + self.done);
+            to.copy_from_nonoverlapping(piece.as_ptr(), piece.len());
+        }
+        self.done += piece.len();
+        Ok(())
+    }
+
+    fn immediate(&self) -> bool {
+        self.immediate
+    }
+
+    fn memory(&self) -> Option<MemoryHandle> {
+        Some(MemoryHandle::Host(self.range))
+    }
+}
+
+/// Most bytes that are taken from the program's memory at a time; beyond that a copy is waited for.
+const TAKEN_MAX: usize = 64 << 20;
+/// Those that are taken now.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes that were taken from the program's memory.
+pub(crate) struct TakenBytes {
+    bytes: Vec<u8>,
+    done: usize,
+}
+
+impl TakenBytes {
+    /// Takes `bytes` now; none if too many are taken already.
+    pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
+        if TAKEN.fetch_add(bytes.len(), Ordering::AcqRel) + bytes.len() > TAKEN_MAX {
+            TAKEN.fetch_sub(bytes.len(), Ordering::AcqRel);
+            return None;
+        }
+        Some(Self { bytes: bytes.to_vec(), done: 0 })
+    }
+}
+
+impl Drop for TakenBytes {
+    fn drop(&mut self) {
+        TAKEN.fetch_sub(self.bytes.len(), Ordering::AcqRel);
+    }
+}
+
+impl Source for TakenBytes {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        piece.copy_from_slice(&self.bytes[self.done..][..piece.len()]);
+        self.done += piece.len();
+        Ok(())
+    }
+
+    fn immediate(&self) -> bool {
+        true
+    }
+}
+
+/// The program's memory as bytes, for as long as a call lasts.
+pub fn program_bytes<'a>(range: HostRange) -> &'a [u8] {
+    if range.len == 0 {
+        return &[];
+    }
+    // SAFETY: the program promised that `range` is readable during the call; callers don't keep the slice.
+    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(range.start), range.len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_so_many_bytes_are_taken_at_a_time() {
+        let bytes = vec![0; 1 << 20];
+        let mut taken: Vec<_> = std::iter::from_fn(|| TakenBytes::new(&bytes)).collect();
+        assert_eq!(taken.len(), TAKEN_MAX / bytes.len());
+        taken.pop();
+        assert!(TakenBytes::new(&bytes).is_some());
+    }
+}

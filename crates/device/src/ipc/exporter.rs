@@ -1,0 +1,198 @@
+//! The owner's side: gives pieces of memory to another process, and tells it when they are gone.
+
+use super::socket::{Message, Socket};
+use crate::memory_handle::MemoryHandle;
+use accord_types::DevicePtr;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// Memory of one device that other processes can be given.
+pub trait ExportMemory: Send + Sync {
+    /// A number that this process has given to nothing else.
+    fn id(&self) -> u64;
+
+    /// Where a range is, for the process that `exporter` gives pieces to, which hears of pieces that are dropped from now on. None if
+    /// the range can't be given away, is not mapped as a whole, or is in too many pieces.
+    fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle>;
+
+    /// Calls `give` once with a descriptor of a piece, before anybody can be told that it is gone; with none if it is.
+    fn export(&self, piece: u64, give: &mut dyn FnMut(Option<OwnedFd>));
+
+    /// Pieces that were dropped, and that other processes still have.
+    fn pending_releases(&self) -> &Arc<PendingReleases>;
+}
+
+/// Gives pieces of this process's memory to one other process.
+pub struct Exporter {
+    socket: Socket,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    ended: bool,
+    /// Ranges of which the other process knows.
+    ranges: HashMap<u64, Weak<dyn ExportMemory>>,
+    exported: HashMap<u64, Exported>,
+}
+
+/// A piece that the other process has.
+struct Exported {
+    pending: Arc<PendingReleases>,
+    dropped: bool,
+}
+
+/// Pieces of one device that were dropped and are not released by other processes yet: their memory is still taken.
+#[derive(Default)]
+pub struct PendingReleases {
+    count: Mutex<Count>,
+    fewer: Condvar,
+}
+
+#[derive(Default)]
+struct Count {
+    pending: usize,
+    returned: u64,
+}
+
+impl Exporter {
+    /// Gives pieces to the process at the other end of `socket`, which keeps messages whole (`SOCK_SEQPACKET`), until one of the
+    /// sides closes it. None if there is no thread for that.
+    pub fn start(socket: OwnedFd) -> Option<Arc<Self>> {
+        let exporter = Arc::new(Self { socket: Socket::new(socket), state: Mutex::default() });
+        let serving = exporter.clone();
+        let thread = std::thread::Builder::new().name("accord-export".to_owned());
+        thread.spawn(move || serving.serve()).ok().map(|_| exporter)
+    }
+
+    /// Where `len` bytes at `start` are. None if they can't be exported to another process, or the connection has ended.
+    pub fn handle(
+        self: &Arc<Self>,
+        memory: &Arc<dyn ExportMemory>,
+        start: DevicePtr,
+        len: u64,
+    ) -> Option<MemoryHandle> {
+        let mut state = self.lock();
+        if state.ended {
+            return None;
+        }
+        state.ranges.retain(|_, known| known.strong_count() > 0);
+        state.ranges.entry(memory.id()).or_insert_with(|| Arc::downgrade(memory));
+        drop(state);
+        memory.handle(self, start, len)
+    }
+
+    /// Ends the connection. The other process drops what it has.
+    pub fn close(&self) {
+        self.socket.close();
+    }
+
+    fn serve(&self) {
+        while let Some(message) = self.socket.receive() {
+            match message {
+                Message::Ask { range, piece } => self.give(range, piece),
+                Message::Released { piece } => self.released(piece),
+                // An importer says nothing else.
+                Message::Piece { .. } | Message::Dropped { .. } => break,
+            }
+        }
+        self.socket.close();
+        let mut state = self.lock();
+        state.ended = true;
+        state.ranges.clear();
+        let exported = std::mem::take(&mut state.exported);
+        drop(state);
+        exported.values().filter(|exported| exported.dropped).for_each(|exported| exported.pending.less());
+    }
+
+    fn give(&self, range: u64, piece: u64) {
+        let memory = self.lock().ranges.get(&range).and_then(Weak::upgrade);
+        let Some(memory) = memory else { return self.socket.send(Message::Piece { piece, descriptor: None }) };
+        memory.export(piece, &mut |descriptor| {
+            if descriptor.is_some() {
+                let exported = Exported { pending: memory.pending_releases().clone(), dropped: false };
+                self.lock().exported.insert(piece, exported);
+            }
+            self.socket.send(Message::Piece { piece, descriptor });
+        });
+    }
+
+    fn released(&self, piece: u64) {
+        if let Some(exported) = self.lock().exported.remove(&piece)
+            && exported.dropped
+        {
+            exported.pending.less();
+        }
+    }
+
+    /// The memory's owner does not use a piece any more.
+    pub(crate) fn dropped(&self, piece: u64) {
+        let mut state = self.lock();
+        let Some(exported) = state.exported.get_mut(&piece).filter(|exported| !exported.dropped) else { return };
+        exported.dropped = true;
+        exported.pending.more();
+        drop(state);
+        self.socket.send(Message::Dropped { piece });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PendingReleases {
+    fn more(&self) {
+        self.lock().pending += 1;
+    }
+
+    fn less(&self) {
+        let mut count = self.lock();
+        count.pending -= 1;
+        count.returned += 1;
+        drop(count);
+        self.fewer.notify_all();
+    }
+
+    /// Number of pieces that have come back so far.
+    pub(crate) fn returned(&self) -> u64 {
+        self.lock().returned
+    }
+
+    /// Waits until nothing is pending any more, or for the timeout. Whether something has come back since there were `before`.
+    pub(crate) fn wait(&self, before: u64, timeout: Duration) -> bool {
+        let waited = self.fewer.wait_timeout_while(self.lock(), timeout, |count| count.pending > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.returned != before
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Count> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_owed_is_waited_for_until_it_has_come_back() {
+        let pending = Arc::<PendingReleases>::default();
+        assert!(!pending.wait(pending.returned(), Duration::from_secs(60)), "nothing is pending");
+        pending.more();
+        pending.more();
+        let before = pending.returned();
+        let giving = pending.clone();
+        let thread = std::thread::spawn(move || {
+            giving.less();
+            giving.less();
+        });
+        assert!(pending.wait(before, Duration::from_secs(60)));
+        assert_eq!(pending.lock().pending, 0);
+        thread.join().unwrap();
+        // What came back between a failure and the wait counts.
+        assert!(pending.wait(before, Duration::from_secs(60)));
+        pending.more();
+        assert!(!pending.wait(pending.returned(), Duration::from_millis(1)), "it does not come");
+    }
+}

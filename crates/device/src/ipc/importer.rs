@@ -1,0 +1,258 @@
+//! The other side: takes pieces of another process's memory, and maps them for the devices of this one.
+
+use super::next_id;
+use super::socket::{Message, Socket};
+use crate::memory_handle::IpcHandle;
+use accord_types::{DevicePtr, Error};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// How long a question may go without an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A piece of another process's memory: its offset in the range, number and length.
+pub type Piece = (u64, u64, u64);
+
+/// What one device has of other processes' memory: a mirror of each range, with a piece at the offset that it has there.
+/// `importer` is the number of the importer that brings the pieces.
+pub trait ImportMemory: Send + Sync {
+    /// What the device is called in notes for people.
+    fn device_name(&self) -> String;
+
+    /// The pieces of a memory handle that are not here. Others that are in their way go. None if some can't go yet, there are too
+    /// many, or the device has ended.
+    fn missing(&self, importer: u64, handle: &IpcHandle) -> Option<Vec<Piece>>;
+
+    /// Maps a piece that [`ImportMemory::missing`] has named.
+    ///
+    /// # Errors
+    /// The device has ended; the driver refuses.
+    fn map(&self, importer: u64, handle: &IpcHandle, piece: Piece, descriptor: &OwnedFd) -> Result<(), Error>;
+
+    /// Keeps the pieces of a memory handle until [`ImportMemory::release`]. None if some are not here.
+    fn hold(&self, importer: u64, handle: &IpcHandle) -> Option<Held>;
+
+    /// A copy has ended. Returns the numbers of pieces that were unmapped after it.
+    fn release(&self, held: &Held) -> Vec<u64>;
+
+    /// The owner does not use a piece any more. False if it can't be unmapped yet.
+    fn dropped(&self, importer: u64, id: u64) -> bool;
+
+    /// Whether a piece is mapped.
+    fn has(&self, importer: u64, id: u64) -> bool;
+
+    /// An importer has ended: nothing that it brought is used again.
+    fn forget(&self, importer: u64);
+}
+
+/// Pieces that a copy needs, and where their bytes are on this side.
+pub struct Held {
+    /// First byte, for the device that reaches it.
+    pub address: DevicePtr,
+    /// The importer that brought the range's pieces, and the range.
+    pub range: (u64, u64),
+    /// The pieces, by their offsets in the range.
+    pub offsets: Vec<u64>,
+}
+
+/// Says for people why copies to a process can't go directly: once, if ever.
+type Note = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Takes pieces of one other process's memory.
+pub struct Importer {
+    id: u64,
+    socket: Socket,
+    note: Note,
+    /// Held by whoever brings pieces here.
+    turn: Mutex<()>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    ended: bool,
+    /// Devices that something was mapped for.
+    devices: Vec<Weak<dyn ImportMemory>>,
+    /// Devices whose driver has refused.
+    refused: Vec<Weak<dyn ImportMemory>>,
+    question: Option<Question>,
+}
+
+/// A piece that is being brought.
+struct Question {
+    piece: u64,
+    answer: Option<Option<OwnedFd>>,
+    /// Its owner has given it up meanwhile.
+    dropped: bool,
+}
+
+/// Memory of another process that a device of this one reaches, for one copy.
+pub struct MappedRange {
+    held: Held,
+    imports: Arc<dyn ImportMemory>,
+    importer: Arc<Importer>,
+}
+
+impl Importer {
+    /// Takes pieces from the process at the other end of `socket`, which keeps messages whole (`SOCK_SEQPACKET`), until one of the
+    /// sides closes it. `note` is told, once for each device that can't take part, why not. None if there is no thread for that.
+    pub fn start(socket: OwnedFd, note: impl Fn(&str) + Send + Sync + 'static) -> Option<Arc<Self>> {
+        let importer = Arc::new(Self {
+            id: next_id(),
+            socket: Socket::new(socket),
+            note: Box::new(note),
+            turn: Mutex::default(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let serving = importer.clone();
+        let thread = std::thread::Builder::new().name("accord-import".to_owned());
+        thread.spawn(move || serving.serve()).ok().map(|_| importer)
+    }
+
+    /// Makes a memory handle of the other process reachable for `device`, which brings pieces here that are not yet. None if that can't
+    /// be, now or ever: then the bytes have to go another way.
+    pub fn map(self: &Arc<Self>, imports: &Arc<dyn ImportMemory>, handle: &IpcHandle) -> Option<MappedRange> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut state = self.lock();
+            if state.ended || is_among(imports, &state.refused) {
+                return None;
+            }
+            state.devices.retain(|known| known.strong_count() > 0);
+            if !is_among(imports, &state.devices) {
+                state.devices.push(Arc::downgrade(imports));
+            }
+        }
+        for piece in imports.missing(self.id, handle)? {
+            self.bring(imports, handle, piece)?;
+        }
+        let held = imports.hold(self.id, handle)?;
+        Some(MappedRange { held, imports: imports.clone(), importer: self.clone() })
+    }
+
+    /// Ends the connection; what was taken is unmapped.
+    pub fn close(&self) {
+        self.socket.close();
+    }
+
+    fn bring(&self, imports: &Arc<dyn ImportMemory>, handle: &IpcHandle, piece: Piece) -> Option<()> {
+        let (_, id, _) = piece;
+        let mut state = self.lock();
+        state.question = Some(Question { piece: id, answer: None, dropped: false });
+        drop(state);
+        self.socket.send(Message::Ask { range: handle.range, piece: id });
+        let unanswered = |state: &mut State| {
+            !state.ended && state.question.as_ref().is_some_and(|question| question.answer.is_none())
+        };
+        let waited = self.changed.wait_timeout_while(self.lock(), ANSWER_TIMEOUT, unanswered);
+        let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        let answer = state.question.as_mut().and_then(|question| question.answer.take());
+        drop(state);
+        if timeout.timed_out() {
+            self.socket.close();
+        }
+        let outcome = answer.flatten().map(|descriptor| imports.map(self.id, handle, piece, &descriptor));
+        let mut state = self.lock();
+        let overtaken = state.question.take().is_none_or(|question| question.dropped);
+        if let Some(Err(_)) = outcome {
+            state.refused.push(Arc::downgrade(imports));
+        }
+        let ended = state.ended;
+        drop(state);
+        if ended {
+            imports.forget(self.id);
+        } else if overtaken {
+            self.dropped(id);
+        }
+        match outcome {
+            Some(Ok(())) if !overtaken && !ended => Some(()),
+            Some(Err(error)) => {
+                (self.note)(&format!(
+                    "{} can't reach memory of another process: {}",
+                    imports.device_name(),
+                    error.cause()
+                ));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn serve(&self) {
+        while let Some(message) = self.socket.receive() {
+            match message {
+                Message::Piece { piece, descriptor } => {
+                    let mut state = self.lock();
+                    // The answer to a question that was given up is of no use.
+                    if let Some(question) = state.question.as_mut().filter(|question| question.piece == piece) {
+                        question.answer = Some(descriptor);
+                    }
+                    drop(state);
+                    self.changed.notify_all();
+                }
+                Message::Dropped { piece } => {
+                    let mut state = self.lock();
+                    match state.question.as_mut().filter(|question| question.piece == piece) {
+                        Some(question) => question.dropped = true,
+                        None => {
+                            drop(state);
+                            self.dropped(piece);
+                        }
+                    }
+                }
+                // An exporter says nothing else.
+                Message::Ask { .. } | Message::Released { .. } => break,
+            }
+        }
+        self.socket.close();
+        let mut state = self.lock();
+        state.ended = true;
+        let devices = std::mem::take(&mut state.devices);
+        drop(state);
+        self.changed.notify_all();
+        devices.iter().filter_map(Weak::upgrade).for_each(|imports| imports.forget(self.id));
+    }
+
+    /// The owner does not use a piece any more.
+    fn dropped(&self, piece: u64) {
+        let mut gone = true;
+        for imports in self.devices() {
+            gone &= imports.dropped(self.id, piece);
+        }
+        if gone {
+            self.socket.send(Message::Released { piece });
+        }
+    }
+
+    fn devices(&self) -> Vec<Arc<dyn ImportMemory>> {
+        self.lock().devices.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_among(imports: &Arc<dyn ImportMemory>, known: &[Weak<dyn ImportMemory>]) -> bool {
+    known.iter().any(|known| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(imports)))
+}
+
+impl MappedRange {
+    /// First byte, for the device that reaches it.
+    pub fn address(&self) -> DevicePtr {
+        self.held.address
+    }
+}
+
+impl Drop for MappedRange {
+    fn drop(&mut self) {
+        for piece in self.imports.release(&self.held) {
+            if !self.importer.devices().iter().any(|imports| imports.has(self.importer.id, piece)) {
+                self.importer.socket.send(Message::Released { piece });
+            }
+        }
+    }
+}

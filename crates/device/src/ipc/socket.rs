@@ -1,0 +1,104 @@
+//! What an exporter and an importer say to each other: messages of a fixed size on a socket that keeps them whole, some with a descriptor.
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, Shutdown, recvmsg, sendmsg, shutdown, sockopt,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// How long a message may wait for room: both sides read at once, whatever happens.
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+const MESSAGE_LEN: usize = 24;
+
+/// A message.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Importer: give me this piece of this range.
+    Ask { range: u64, piece: u64 },
+    /// Exporter: here it is; with none, it is gone or can't be given.
+    Piece { piece: u64, descriptor: Option<OwnedFd> },
+    /// Exporter: its owner does not use it any more.
+    Dropped { piece: u64 },
+    /// Importer: it is not mapped here any more.
+    Released { piece: u64 },
+}
+
+/// One end. Messages may be sent by any thread, and are received by one.
+pub(super) struct Socket(OwnedFd);
+
+impl Socket {
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        // Without a limit it is as good as before, as the peer reads at once.
+        let _ = sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(SEND_TIMEOUT));
+        let _ = sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, None);
+        Self(socket)
+    }
+
+    /// Sends a message. If that is not possible the connection ends, which its reader sees.
+    pub(super) fn send(&self, message: Message) {
+        let (kind, first, second, descriptor) = match message {
+            Message::Ask { range, piece } => (1, piece, range, None),
+            Message::Piece { piece, descriptor } => (2, piece, 0, descriptor),
+            Message::Dropped { piece } => (3, piece, 0, None),
+            Message::Released { piece } => (4, piece, 0, None),
+        };
+        let mut bytes = [0; MESSAGE_LEN];
+        for (to, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip([kind, first, second]) {
+            *to = u64::to_le_bytes(number);
+        }
+        let descriptors: Vec<_> = descriptor.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        }
+        loop {
+            match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+                Ok(_) => return,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return self.close(),
+            }
+        }
+    }
+
+    /// The next message; none when the connection has ended, or carries something else.
+    pub(super) fn receive(&self) -> Option<Message> {
+        let mut bytes = [0; MESSAGE_LEN];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let message = loop {
+            let mut parts = [IoSliceMut::new(&mut bytes)];
+            match recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+                Ok(message) => break message,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        };
+        let descriptor = ancillary.drain().find_map(|received| match received {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        // A descriptor that there was no room for is a piece that can't be given.
+        if message.bytes != MESSAGE_LEN || message.flags.contains(ReturnFlags::TRUNC) {
+            return None;
+        }
+        let numbers = bytes.as_chunks::<8>().0;
+        let number = |index: usize| u64::from_le_bytes(numbers[index]);
+        let piece = number(1);
+        Some(match number(0) {
+            1 => Message::Ask { range: number(2), piece },
+            2 => Message::Piece { piece, descriptor },
+            3 => Message::Dropped { piece },
+            4 => Message::Released { piece },
+            _ => return None,
+        })
+    }
+
+    /// Ends the connection, for both sides.
+    pub(super) fn close(&self) {
+        let _ = shutdown(&self.0, Shutdown::Both);
+    }
+}

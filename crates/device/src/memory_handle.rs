@@ -1,0 +1,180 @@
+//! Memory, as it is named to those who may reach it themselves.
+
+use accord_types::{Error, ErrorCode, HostRange, Result};
+
+/// Memory that processes share comes in multiples of this.
+pub(crate) const PAGE: u64 = 2 << 20;
+/// Largest piece of memory that is shared, and taken and given back, as a whole.
+pub(crate) const PIECE_MAX: u64 = 64 << 20;
+
+/// Memory that somebody may reach without being handed the bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MemoryHandle {
+    /// This process's own.
+    Host(HostRange),
+    /// A device's, for other processes of the machine: CUDA has a descriptor for each piece, which goes over the socket that an
+    /// exporter and an importer share. Other kinds of descriptors (dma-buf) would be variants beside it.
+    CudaIpc(IpcHandle),
+}
+
+impl MemoryHandle {
+    /// This process's own memory, if it is that.
+    pub fn host(&self) -> Option<HostRange> {
+        match self {
+            Self::Host(range) => Some(*range),
+            Self::CudaIpc(_) => None,
+        }
+    }
+
+    /// As bytes for another process of the machine, at most [`IpcHandle::BYTES_MAX`]. None for memory that other processes can't reach.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Host(_) => None,
+            Self::CudaIpc(handle) => Some(handle.encode()),
+        }
+    }
+
+    /// What [`MemoryHandle::encode`] wrote, checked as a peer's word.
+    ///
+    /// # Errors
+    /// `acc_error_implementation_defined` if it can't be one.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        IpcHandle::decode(bytes).map(Self::CudaIpc)
+    }
+}
+
+/// Most pieces of one handle.
+pub(crate) const HANDLE_PIECES_MAX: usize = (IpcHandle::BYTES_MAX - HEADER) / PIECE;
+/// Longest range of addresses that is taken from another process.
+const RANGE_MAX: u64 = 16 << 40;
+/// Numbers ahead of the pieces, in bytes.
+const HEADER: usize = 5 * 8;
+/// Number and length of a piece.
+const PIECE: usize = 2 * 8;
+
+/// Where a range of a device's memory is. An offer to a process of the same machine, and good as long as the memory stays mapped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IpcHandle {
+    /// The device's range of addresses, by a number that its process gives to no other.
+    pub(crate) range: u64,
+    pub(crate) range_len: u64,
+    /// First byte, in the range.
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    /// Start of the first piece, in the range.
+    pub(crate) first: u64,
+    /// Numbers and lengths of the pieces, which follow each other without holes.
+    pub(crate) pieces: Vec<(u64, u64)>,
+}
+
+impl IpcHandle {
+    /// Longest encoded handle in bytes.
+    pub const BYTES_MAX: usize = 64 << 10;
+
+    /// As bytes, at most [`IpcHandle::BYTES_MAX`].
+    pub fn encode(&self) -> Vec<u8> {
+        let header = [self.range, self.range_len, self.offset, self.len, self.first];
+        let pieces = self.pieces.iter().flat_map(|&(id, len)| [id, len]);
+        header.into_iter().chain(pieces).flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// What [`IpcHandle::encode`] wrote, checked as a peer's word.
+    ///
+    /// # Errors
+    /// `acc_error_implementation_defined` if it can't be one.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let wrong = |what: &str| {
+            Error::new(ErrorCode::ImplementationDefined, format!("the peer broke the protocol: a memory handle {what}"))
+        };
+        let (numbers, rest) = bytes.as_chunks::<8>();
+        let number = |index: usize| numbers.get(index).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let pieces: Vec<_> = (HEADER / 8..numbers.len()).step_by(2).map(|at| (number(at), number(at + 1))).collect();
+        let fits = bytes.len() > HEADER && (bytes.len() - HEADER).is_multiple_of(PIECE);
+        if !fits || !rest.is_empty() || pieces.len() > HANDLE_PIECES_MAX {
+            return Err(wrong("of impossible length"));
+        }
+        let handle = Self {
+            range: number(0),
+            range_len: number(1),
+            offset: number(2),
+            len: number(3),
+            first: number(4),
+            pieces,
+        };
+        if handle.range_len > RANGE_MAX || !handle.range_len.is_multiple_of(PAGE) || !handle.first.is_multiple_of(PAGE)
+        {
+            return Err(wrong("in an impossible range"));
+        }
+        if handle.pieces.iter().any(|&(_, len)| len == 0 || len > PIECE_MAX || !len.is_multiple_of(PAGE)) {
+            return Err(wrong("with an impossible piece"));
+        }
+        // At most 4093 pieces of 64 MiB each: their sum can't overflow.
+        let bytes: u64 = handle.pieces.iter().map(|(_, len)| len).sum();
+        let end = handle.first.checked_add(bytes).filter(|end| *end <= handle.range_len);
+        let inside = handle.offset.checked_add(handle.len).is_some_and(|until| end.is_some_and(|end| until <= end));
+        if handle.len == 0 || handle.offset < handle.first || !inside {
+            return Err(wrong("outside of its pieces"));
+        }
+        Ok(handle)
+    }
+
+    /// Number of bytes.
+    pub fn bytes(&self) -> u64 {
+        self.len
+    }
+
+    /// Offset in the range, number and length of each piece.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        self.pieces.iter().scan(self.first, |at, &(id, len)| {
+            let offset = *at;
+            *at += len;
+            Some((offset, id, len))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn handle() -> IpcHandle {
+        let pieces = vec![(7, PIECE_MAX), (9, PAGE)];
+        IpcHandle { range: 3, range_len: 1 << 40, offset: 5 * PAGE + 3, len: PIECE_MAX, first: 5 * PAGE, pieces }
+    }
+
+    #[test]
+    fn a_handle_comes_back_as_it_was() {
+        assert_eq!(IpcHandle::decode(&handle().encode()).unwrap(), handle());
+        assert_eq!(handle().pieces().collect::<Vec<_>>(), [(5 * PAGE, 7, PIECE_MAX), (5 * PAGE + PIECE_MAX, 9, PAGE)]);
+    }
+
+    #[test]
+    fn impossible_handles_are_refused() {
+        let wrong: [fn(&mut IpcHandle); 9] = [
+            |handle| handle.pieces.clear(),
+            |handle| handle.range_len = 1 << 60,
+            |handle| handle.first += 1,
+            |handle| handle.pieces[0].1 = PIECE_MAX + PAGE,
+            |handle| handle.pieces[1].1 = 0,
+            |handle| handle.offset = handle.first - 1,
+            |handle| handle.len = PIECE_MAX + PAGE,
+            |handle| handle.len = u64::MAX,
+            |handle| handle.range_len = PIECE_MAX,
+        ];
+        for (index, change) in wrong.iter().enumerate() {
+            let mut handle = handle();
+            change(&mut handle);
+            assert!(IpcHandle::decode(&handle.encode()).is_err(), "{index}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_sound_place_or_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            if let Ok(handle) = IpcHandle::decode(&bytes) {
+                prop_assert_eq!(handle.encode(), bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The program whose regions devices run, where its executable is started for that.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Takes bytes that a worker wrote to its standard output (1) or error (2).
+pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
+
+/// The program whose regions a worker runs.
+#[derive(Clone)]
+pub struct ProgramSpec {
+    /// The executable.
+    pub exe: PathBuf,
+    /// The program's name as it was called (`argv[0]`).
+    pub arg0: OsString,
+    /// The whole environment of the worker; `None` inherits the owner's.
+    pub env: Option<Vec<(OsString, OsString)>>,
+    /// Working directory; `None` inherits the owner's.
+    pub cwd: Option<PathBuf>,
+    /// `libacc.so` to preload; `None` if the environment or the executable brings it.
+    pub libacc: Option<PathBuf>,
+    /// Where the worker's output goes; `None` inherits the owner's.
+    pub output: Option<OutputSink>,
+}
+
+impl ProgramSpec {
+    /// This process's own program: workers inherit everything.
+    pub fn of_this_process() -> Self {
+        Self {
+            exe: PathBuf::from("/proc/self/exe"),
+            arg0: std::env::args_os().next().unwrap_or_default(),
+            env: None,
+            cwd: None,
+            libacc: None,
+            output: None,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The other processes of a session on this machine.
+
+use crate::device::Device;
+use crate::ipc::{Exporter, Importer, MappedRange};
+use crate::memory_handle::MemoryHandle;
+use accord_types::DevicePtr;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most processes of each kind.
+const PARTIES_MAX: usize = 4096;
+
+/// Processes of this machine that give memory to this one or take of its, each by a number that the caller chooses: that of its
+/// node, say.
+pub struct SameHostPeers {
+    note: Arc<dyn Fn(&str) + Send + Sync>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    exporters: HashMap<u32, Arc<Exporter>>,
+    importers: HashMap<u32, Arc<Importer>>,
+}
+
+impl SameHostPeers {
+    /// None yet. `note` is told, once for each device and process, why bytes can't go directly.
+    pub fn new(note: impl Fn(&str) + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { note: Arc::new(note), state: Mutex::default() })
+    }
+
+    /// Gives memory to a process, over a socket as [`Exporter::start`] takes it.
+    pub fn export_to(&self, party: u32, socket: OwnedFd) {
+        let Some(exporter) = Exporter::start(socket) else { return };
+        let mut state = self.lock();
+        if state.closed || state.exporters.len() == PARTIES_MAX && !state.exporters.contains_key(&party) {
+            return exporter.close();
+        }
+        if let Some(old) = state.exporters.insert(party, exporter) {
+            old.close();
+        }
+    }
+
+    /// Takes memory from a process, over a socket as [`Importer::start`] takes it.
+    pub fn import_from(&self, party: u32, socket: OwnedFd) {
+        let note = self.note.clone();
+        let Some(importer) = Importer::start(socket, move |text| note(text)) else { return };
+        let mut state = self.lock();
+        if state.closed || state.importers.len() == PARTIES_MAX && !state.importers.contains_key(&party) {
+            return importer.close();
+        }
+        if let Some(old) = state.importers.insert(party, importer) {
+            old.close();
+        }
+    }
+
+    /// Whether memory can be taken from a process.
+    pub fn imports_from(&self, party: u32) -> bool {
+        self.lock().importers.contains_key(&party)
+    }
+
+    /// Where `len` bytes at `start` are, for a process that takes memory, as [`MemoryHandle::encode`] writes it. Empty if it takes none
+    /// or they can't be given away.
+    pub fn handle(&self, party: u32, device: &dyn Device, start: DevicePtr, len: u64) -> Vec<u8> {
+        let exporter = self.lock().exporters.get(&party).cloned();
+        let handle = exporter.and_then(|exporter| exporter.handle(&device.exports()?, start, len));
+        handle.and_then(|handle| handle.encode()).unwrap_or_default()
+    }
+
+    /// Makes a memory handle of `len` bytes, as a process has encoded it, reachable for a device. None if that can't be.
+    pub fn map(&self, party: u32, device: &dyn Device, handle: &[u8], len: u64) -> Option<MappedRange> {
+        let importer = self.lock().importers.get(&party).cloned()?;
+        let MemoryHandle::CudaIpc(handle) = MemoryHandle::decode(handle).ok()? else { return None };
+        if handle.bytes() != len {
+            return None;
+        }
+        importer.map(&device.imports()?, &handle)
+    }
+
+    /// Ends all connections.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let (exporters, importers) = (std::mem::take(&mut state.exporters), std::mem::take(&mut state.importers));
+        drop(state);
+        exporters.values().for_each(|exporter| exporter.close());
+        importers.values().for_each(|importer| importer.close());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

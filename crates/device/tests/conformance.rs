@@ -1,0 +1,162 @@
+//! What every backend of the registry does alike. A new backend is tested by being in the registry; what only one of them does is
+//! tested in files of its own. This binary is also the program whose regions CPU devices' workers run.
+
+#[path = "conformance/copies.rs"]
+mod copies;
+#[allow(dead_code)]
+#[path = "support/ends.rs"]
+mod ends;
+#[path = "conformance/order.rs"]
+mod order;
+#[path = "conformance/shutdown.rs"]
+mod shutdown;
+#[allow(dead_code)] // What it knows of the driver, others ask.
+mod support;
+
+use accord_device::registry::BACKENDS;
+use accord_device::{Backend, Device, Source, StartConfig, cpu};
+use accord_types::{DeviceId, DeviceInfo, DevicePtr, NodeId, Result, Seq, StreamId};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+type Test = Result<(), Failed>;
+type Case = (&'static str, fn(&Rig) -> Test);
+
+/// What is mapped at the start of each device's range.
+const MAPPED: u64 = 32 << 20;
+/// How long something that has to happen may take.
+const PATIENT: Duration = Duration::from_secs(30);
+
+fn main() {
+    if cpu::is_worker() {
+        std::process::exit(cpu::worker_main());
+    }
+    let args = Arguments::from_args();
+    support::fake::load_unless_real();
+    let tests: &[Case] = &[
+        ("what_is_said_before_the_start_holds_after_it", said_before),
+        ("operations_of_a_stream_happen_in_their_order", order::within_a_stream),
+        ("streams_wait_for_each_other", order::across_streams),
+        ("waits_for_what_is_there_end_at_once", order::for_nothing),
+        ("a_failure_stays_in_its_stream_and_what_follows_is_dropped", order::failures),
+        ("whoever_asked_is_told", order::told),
+        ("memory_is_given_back_in_its_turn", order::unmapping),
+        ("copies_of_all_sizes_come_from_every_kind_of_source", copies::sources),
+        ("copies_of_all_sizes_go_to_every_kind_of_sink", copies::sinks),
+        ("copies_within_a_device_may_overlap", copies::overlapping),
+        ("an_idle_device_ends", shutdown::idle),
+        ("a_device_ends_with_copies_under_way", shutdown::busy),
+        ("a_device_that_has_ended_takes_nothing_more", shutdown::ended),
+    ];
+    let mut trials = Vec::new();
+    for backend in BACKENDS {
+        let Some(info) = a_device_of(backend) else {
+            // Not to standard output, where test runners read the list of tests.
+            eprintln!("skipped: this machine has no device of backend {}", backend.name);
+            continue;
+        };
+        for (name, test) in tests {
+            let (test, info) = (*test, info.clone());
+            trials.push(Trial::test(format!("{}::{name}", backend.name), move || test(&Rig::new(backend, info)?)));
+        }
+    }
+    libtest_mimic::run(&Arguments { test_threads: Some(1), ..args }, trials).exit();
+}
+
+/// A device that there is, or that can be made.
+fn a_device_of(backend: &Backend) -> Option<DeviceInfo> {
+    let config = cpu::CpuConfig { devices: Some(1), memory: Some(256 << 20) };
+    let made = || cpu::inventory(NodeId(0), "here", &config).into_iter().next();
+    match backend.name {
+        "cpu" => made(),
+        "fake" => made().map(|info| DeviceInfo { kind: backend.kind, ..info }),
+        _ => (backend.find)(NodeId(0), "here").devices.into_iter().next(),
+    }
+}
+
+/// A started device with some memory.
+struct Rig {
+    backend: &'static Backend,
+    device: Arc<dyn Device>,
+    /// First byte of the memory.
+    at: DevicePtr,
+}
+
+impl Rig {
+    fn new(backend: &'static Backend, info: DeviceInfo) -> Result<Self> {
+        let device = (backend.start)(info, &StartConfig::default())?;
+        let at = device.addresses().0;
+        device.map(at, MAPPED)?;
+        Ok(Self { backend, device, at })
+    }
+
+    fn read(&self, stream: StreamId, at: DevicePtr, len: usize) -> Result<Vec<u8>> {
+        ends::read(&*self.device, stream, at, len as u64)
+    }
+
+    fn write(&self, stream: StreamId, at: DevicePtr, bytes: &[u8]) -> Result<Seq> {
+        self.device.copy_in(stream, at, bytes.len() as u64, Box::new(ends::Bytes(bytes.to_vec(), 0)))
+    }
+
+    /// A copy in of a byte that comes when the gate opens, or when it goes.
+    fn gate(&self, stream: StreamId, at: DevicePtr, byte: u8) -> Result<(Seq, Sender<()>)> {
+        let (open, gate) = channel();
+        Ok((self.device.copy_in(stream, at, 1, Box::new(Gated { gate, byte }))?, open))
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.device.shutdown();
+    }
+}
+
+struct Gated {
+    gate: Receiver<()>,
+    byte: u8,
+}
+
+impl Source for Gated {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        // A test that has failed closes it.
+        let _ = self.gate.recv();
+        piece.fill(self.byte);
+        Ok(())
+    }
+}
+
+/// Bytes that differ from place to place, and by the seed.
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    let row: Vec<u8> = (0..251usize).map(|i| (i * 7 + seed * 13) as u8).collect();
+    row.iter().copied().cycle().take(len).collect()
+}
+
+/// Waits for something that another thread does.
+fn until(what: &str, mut done: impl FnMut() -> bool) -> Test {
+    let start = Instant::now();
+    while !done() {
+        if start.elapsed() > PATIENT {
+            return Err(format!("not in time: {what}").into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn said_before(rig: &Rig) -> Test {
+    let info = rig.device.info();
+    assert_eq!(info.kind, rig.backend.kind);
+    assert_eq!(info.id, DeviceId { node: NodeId(0), ordinal: info.id.ordinal });
+    assert!(std::ptr::eq(rig.device.capabilities(), rig.backend.capabilities));
+    if let Some(addresses) = (rig.backend.addresses)(info) {
+        assert_eq!(addresses, rig.device.addresses());
+    }
+    assert!(rig.device.addresses().1 >= MAPPED);
+    assert_eq!(rig.device.native().is_some(), rig.backend.capabilities.native_handles);
+    assert_eq!(rig.device.exports().is_some(), rig.backend.capabilities.shares_memory);
+    assert_eq!(rig.device.imports().is_some(), rig.backend.capabilities.shares_memory);
+    assert!(rig.device.memory_free() > 0);
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Bytes from everywhere to everywhere.
+
+use crate::ends::{Bytes, Collect};
+use crate::{PATIENT, Rig, Test, pattern};
+use accord_device::{HostMemory, Sink, Source};
+use accord_types::{HostRange, QueueId, ReadWhen, Result};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// About every size at which something changes in some backend.
+const LENGTHS: [usize; 12] = [
+    0,
+    1,
+    7,
+    4096,
+    (16 << 10) + 1,
+    64 << 10,
+    (64 << 10) + 1,
+    1 << 20,
+    (1 << 20) + 1,
+    (4 << 20) - 1,
+    (4 << 20) + 3,
+    9 << 20,
+];
+
+fn range(bytes: &[u8]) -> HostRange {
+    HostRange { start: bytes.as_ptr().expose_provenance(), len: bytes.len() }
+}
+
+/// Bytes that are ready at once.
+struct Ready(Bytes);
+
+impl Source for Ready {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        self.0.fill(piece)
+    }
+
+    fn immediate(&self) -> bool {
+        true
+    }
+}
+
+pub(crate) fn sources(rig: &Rig) -> Test {
+    let streams = [rig.device.create_stream(QueueId::SYNC)?, rig.device.create_stream(QueueId(1))?];
+    for (round, len) in LENGTHS.into_iter().enumerate() {
+        for kind in 0..6 {
+            let stream = streams[(round + kind) % 2];
+            let at = rig.at.offset((round + kind) as u64);
+            let bytes = pattern(len, round * 10 + kind);
+            let memory = bytes.clone();
+            let size = len as u64;
+            let seq = match kind {
+                0 => rig.device.copy_in(stream, at, size, Box::new(Bytes(memory.clone(), 0)))?,
+                1 => rig.device.copy_in(stream, at, size, Box::new(Ready(Bytes(memory.clone(), 0))))?,
+                2 => rig.device.copy_in(stream, at, size, Box::new(HostMemory::new(range(&memory), false)))?,
+                3 => rig.device.copy_in(stream, at, size, Box::new(HostMemory::new(range(&memory), true)))?,
+                4 => rig.device.copy_in_program(stream, at, range(&memory), ReadWhen::InOrder)?,
+                _ => rig.device.copy_in_program(stream, at, range(&memory), ReadWhen::BeforeReturn)?,
+            };
+            if kind == 5 {
+                // It was read: the program may do with it what it likes.
+                let mut memory = memory;
+                memory.fill(0xee);
+            } else {
+                rig.device.synchronize(stream, seq)?;
+            }
+            assert!(rig.read(stream, at, len)? == bytes, "{len} bytes from source {kind}");
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that somebody takes in his own time.
+struct Detached(Vec<u8>, Sender<Vec<u8>>);
+
+impl Sink for Detached {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.0.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        // A test that has failed does not wait for it.
+        let _ = self.1.send(std::mem::take(&mut self.0));
+        Ok(())
+    }
+
+    fn detached(&self) -> bool {
+        true
+    }
+}
+
+pub(crate) fn sinks(rig: &Rig) -> Test {
+    let streams = [rig.device.create_stream(QueueId::SYNC)?, rig.device.create_stream(QueueId(1))?];
+    for (round, len) in LENGTHS.into_iter().enumerate() {
+        for kind in 0..5 {
+            let stream = streams[(round + kind) % 2];
+            let at = rig.at.offset((round + kind) as u64);
+            let bytes = pattern(len, round * 10 + kind);
+            rig.write(stream, at, &bytes)?;
+            let size = len as u64;
+            let got = if kind < 2 {
+                let collected = Arc::<Mutex<Vec<u8>>>::default();
+                let sink = Collect(Arc::clone(&collected), kind == 0);
+                let seq = rig.device.copy_out(stream, at, size, Box::new(sink))?;
+                rig.device.synchronize(stream, seq)?;
+                collected.lock().expect("test lock").split_off(0)
+            } else if kind < 4 {
+                let memory = vec![0xeeu8; len];
+                let sink = HostMemory::new(range(&memory), kind == 2);
+                let seq = rig.device.copy_out(stream, at, size, Box::new(sink))?;
+                rig.device.synchronize(stream, seq)?;
+                memory
+            } else {
+                let (tell, told) = channel();
+                let seq = rig.device.copy_out(stream, at, size, Box::new(Detached(Vec::new(), tell)))?;
+                rig.device.synchronize(stream, seq)?;
+                told.recv_timeout(PATIENT)?
+            };
+            assert!(got == bytes, "{len} bytes to sink {kind}");
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn overlapping(rig: &Rig) -> Test {
+    let stream = rig.device.create_stream(QueueId(1))?;
+    const LEN: usize = 300_000;
+    let mut model = pattern(LEN, 3);
+    rig.write(stream, rig.at, &model)?;
+    for (from, to, len) in [
+        (0, 1, 2000),
+        (1, 0, 2000),
+        (0, 150_000, 150_000),
+        (5000, 5000, 1000),
+        (100, 3000, 290_000),
+        (3000, 100, 290_000),
+        (200_000, 199_999, 70_000),
+        (7, 7, 0),
+    ] {
+        rig.device.copy(stream, rig.at.offset(to as u64), rig.at.offset(from as u64), len as u64)?;
+        model.copy_within(from..from + len, to);
+        assert!(rig.read(stream, rig.at, LEN)? == model, "{len} bytes from {from} to {to}");
+    }
+    Ok(())
+}

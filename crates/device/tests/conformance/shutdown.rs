@@ -1,0 +1,90 @@
+//! The end of a device, whatever it is doing.
+
+use crate::ends::Bytes;
+use crate::{PATIENT, Rig, Test, until};
+use accord_types::{ErrorCode, QueueId, Seq};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+pub(crate) fn idle(rig: &Rig) -> Test {
+    let stream = rig.device.create_stream(QueueId(1))?;
+    let seq = rig.write(stream, rig.at, &[1; 100])?;
+    rig.device.synchronize(stream, seq)?;
+    rig.device.shutdown();
+    // Once more is no error.
+    rig.device.shutdown();
+    Ok(())
+}
+
+pub(crate) fn busy(rig: &Rig) -> Test {
+    let stream = rig.device.create_stream(QueueId(1))?;
+    let other = rig.device.create_stream(QueueId(2))?;
+    let (seq, open) = rig.gate(stream, rig.at, 1)?;
+    let behind = rig.write(stream, rig.at, &[2; 5000])?;
+    let waits = rig.device.wait_stream(other, stream, seq)?;
+    let (tell, told) = channel();
+    for (stream, seq) in [(stream, behind), (other, waits), (other, Seq(u64::MAX))] {
+        let tell = tell.clone();
+        rig.device.notify(
+            stream,
+            seq,
+            Box::new(move |outcome| {
+                // A test that has failed does not wait for it.
+                let _ = tell.send(outcome);
+            }),
+        );
+    }
+    let threads: Vec<_> = [(stream, behind), (other, waits)]
+        .into_iter()
+        .map(|(stream, seq)| {
+            let device = Arc::clone(&rig.device);
+            std::thread::spawn(move || device.synchronize(stream, seq))
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(20));
+    let ending = {
+        let device = Arc::clone(&rig.device);
+        std::thread::spawn(move || device.shutdown())
+    };
+    std::thread::sleep(Duration::from_millis(20));
+    // Whoever has the bytes of a copy hears of the end elsewhere, and lets go.
+    drop(open);
+    until("the device ends", || ending.is_finished())?;
+    for thread in threads {
+        until("whoever waits is told", || thread.is_finished())?;
+        let error = thread.join().expect("no panic").expect_err("the device has ended");
+        assert_eq!(error.code(), ErrorCode::DeviceShutdown, "{error}");
+    }
+    for _ in 0..3 {
+        let error = told.recv_timeout(PATIENT)?.expect_err("the device has ended");
+        assert_eq!(error.code(), ErrorCode::DeviceShutdown, "{error}");
+    }
+    Ok(())
+}
+
+pub(crate) fn ended(rig: &Rig) -> Test {
+    let stream = rig.device.create_stream(QueueId(1))?;
+    let seq = rig.write(stream, rig.at, &[1])?;
+    rig.device.synchronize(stream, seq)?;
+    let device = &rig.device;
+    device.shutdown();
+    let copy_in = device.copy_in(stream, rig.at, 1, Box::new(Bytes(vec![1], 0)));
+    let copy = device.copy(stream, rig.at, rig.at, 1);
+    for outcome in [copy_in, copy, device.store(stream, rig.at, &[1]), device.unmap(stream, rig.at, 2 << 20)] {
+        assert!(outcome.is_err());
+    }
+    assert!(device.create_stream(QueueId(2)).is_err());
+    assert!(device.synchronize(stream, Seq(seq.0 + 1)).is_err());
+    let (tell, told) = channel();
+    device.notify(
+        stream,
+        Seq(seq.0 + 1),
+        Box::new(move |outcome| {
+            // A test that has failed does not wait for it.
+            let _ = tell.send(outcome.is_err());
+        }),
+    );
+    assert!(told.recv_timeout(PATIENT)?);
+    Ok(())
+}

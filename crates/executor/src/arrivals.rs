@@ -1,0 +1,63 @@
+//! Bytes that other devices push here, from other processes.
+
+use crate::hosted::Hosted;
+use accord_device::Source;
+use accord_fabric::exchange::{Arrival, ArrivalBytes, Exchange};
+use accord_types::{DevicePtr, Result, Seq, StreamId, TransferId};
+use std::sync::Arc;
+
+/// Where a transfer goes.
+pub struct Destination {
+    /// The device.
+    pub hosted: Arc<Hosted>,
+    /// First byte.
+    pub dst: DevicePtr,
+    /// Bytes.
+    pub len: u64,
+}
+
+impl Destination {
+    /// Takes a transfer whose first bytes are there.
+    pub fn start(self, arrival: Arrival) {
+        let Some((bytes, ending)) = arrival.split() else { return };
+        let Self { hosted, dst, len } = self;
+        let put = hosted
+            .incoming()
+            .and_then(|stream| Ok((stream, hosted.device().copy_in(stream, dst, len, Box::new(FromDevice(bytes)))?)));
+        match put {
+            Ok((stream, seq)) => {
+                let of = hosted.clone();
+                let done = move |outcome: Result<()>| {
+                    if outcome.is_err() {
+                        of.incoming_failed(stream);
+                    }
+                    ending.landed(outcome);
+                };
+                hosted.device().notify(stream, seq, Box::new(done));
+            }
+            Err(error) => ending.landed(Err(error)),
+        }
+    }
+}
+
+/// Lets an expected transfer come once the device has got to `after`.
+pub fn due_after(exchange: &Arc<Exchange>, transfer: TransferId, hosted: &Hosted, after: Option<(StreamId, Seq)>) {
+    match after {
+        // Asking is quicker than being told. A failure is told.
+        Some((stream, seq)) if !hosted.device().reached(stream, seq).unwrap_or(false) => {
+            let exchange = exchange.clone();
+            let due = move |outcome| exchange.due(transfer, outcome);
+            hosted.device().notify(stream, seq, Box::new(due));
+        }
+        _ => exchange.due(transfer, Ok(())),
+    }
+}
+
+struct FromDevice(ArrivalBytes);
+
+impl Source for FromDevice {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        self.0.fill(piece);
+        Ok(())
+    }
+}

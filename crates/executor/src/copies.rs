@@ -1,0 +1,165 @@
+//! Copies between a device and its program.
+
+use crate::events::Events;
+use crate::same_host::Local;
+use accord_device::MappedRange;
+use accord_device::{Device, Sink, Source};
+use accord_fabric::bulk::{Inbox, Incoming, Outbox, Outgoing};
+use accord_fabric::exchange::{Pushing, Voice};
+use accord_fabric::frame::PAYLOAD_MAX;
+use accord_fabric::wire::{Event, Party};
+use accord_fabric::words::Speaker;
+use accord_types::{Error, ErrorCode, Result, TransferId};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+/// Copies out up to this size travel inside an event.
+pub(crate) const INLINE_MAX: u64 = PAYLOAD_MAX as u64;
+
+/// The bytes of a copy in: read from a bulk lane by the device's thread itself.
+pub(crate) struct FromLane {
+    inbox: Arc<Inbox>,
+    transfer: TransferId,
+    state: FromState,
+}
+
+enum FromState {
+    /// Must be asked for.
+    Unasked {
+        speaker: Arc<Speaker>,
+        len: u64,
+    },
+    /// Will come.
+    Coming(Receiver<Incoming>),
+    Here(Incoming),
+}
+
+impl FromLane {
+    /// The bytes come unasked.
+    pub(crate) fn eager(inbox: &Arc<Inbox>, transfer: TransferId, len: u64) -> Self {
+        Self { inbox: inbox.clone(), transfer, state: FromState::Coming(post(inbox, transfer, len)) }
+    }
+
+    /// The bytes are asked for when the stream gets there.
+    pub(crate) fn asked(inbox: &Arc<Inbox>, speaker: &Arc<Speaker>, transfer: TransferId, len: u64) -> Self {
+        let state = FromState::Unasked { speaker: speaker.clone(), len };
+        Self { inbox: inbox.clone(), transfer, state }
+    }
+}
+
+fn post(inbox: &Inbox, transfer: TransferId, len: u64) -> Receiver<Incoming> {
+    let (to, from) = channel();
+    // If the copy was dropped meanwhile, so is the transfer, and its bytes are thrown away.
+    inbox.post(transfer, len, Box::new(move |incoming| drop(to.send(incoming))));
+    from
+}
+
+impl Source for FromLane {
+    fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
+        if let FromState::Unasked { speaker, len } = &self.state {
+            let coming = post(&self.inbox, self.transfer, *len);
+            speaker.ready(self.transfer, Vec::new());
+            self.state = FromState::Coming(coming);
+        }
+        if let FromState::Coming(coming) = &self.state {
+            let incoming = coming
+                .recv()
+                .map_err(|_| Error::new(ErrorCode::DeviceShutdown, "the session ended before its bytes came"))?;
+            self.state = FromState::Here(incoming);
+        }
+        match &mut self.state {
+            FromState::Here(incoming) => incoming.fill(piece),
+            _ => Err(Error::new(ErrorCode::ImplementationDefined, "a transfer was lost")),
+        }
+    }
+}
+
+/// Sends a small copy out in an event.
+pub(crate) struct ToEvent {
+    events: Arc<Events>,
+    transfer: TransferId,
+    bytes: Vec<u8>,
+}
+
+impl ToEvent {
+    pub(crate) fn new(events: &Arc<Events>, transfer: TransferId) -> Self {
+        Self { events: events.clone(), transfer, bytes: Vec::new() }
+    }
+}
+
+impl Sink for ToEvent {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.bytes.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.events.send(&Event::Data { transfer: self.transfer.0 }, &self.bytes);
+        Ok(())
+    }
+
+    fn immediate(&self) -> bool {
+        true
+    }
+}
+
+/// Sends a large copy out on a bulk lane, straight from the device's memory.
+pub(crate) struct ToLane {
+    outbox: Arc<Outbox>,
+    transfer: TransferId,
+    len: u64,
+    outgoing: Option<Outgoing>,
+}
+
+impl ToLane {
+    pub(crate) fn new(outbox: &Arc<Outbox>, transfer: TransferId, len: u64) -> Self {
+        Self { outbox: outbox.clone(), transfer, len, outgoing: None }
+    }
+}
+
+impl Sink for ToLane {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        let outgoing = match self.outgoing.take() {
+            Some(outgoing) => outgoing,
+            None => self.outbox.begin(self.transfer, self.len)?,
+        };
+        self.outgoing.insert(outgoing).send(piece)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.outgoing = None;
+        Ok(())
+    }
+
+    /// A program that waits for the queue waits for the transfer, too.
+    fn detached(&self) -> bool {
+        true
+    }
+}
+
+/// Sends bytes to another device.
+pub(crate) struct ToDevice {
+    pub(crate) pushing: Pushing,
+    /// Other processes of this machine, of which `to` may be one.
+    pub(crate) local: Option<Arc<Local>>,
+    pub(crate) to: Party,
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) len: u64,
+}
+
+impl Sink for ToDevice {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.pushing.drain(piece)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.pushing.finish()
+    }
+
+    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
+        match &self.local {
+            Some(local) => local.mapped_range(&mut self.pushing, self.to, &*self.device, self.len),
+            None => Ok(None),
+        }
+    }
+}

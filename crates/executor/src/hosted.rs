@@ -1,0 +1,103 @@
+//! A started device with the queues of one program: the same where libacc drives a device of its own node and where an executor
+//! does for a program elsewhere.
+
+use crate::queue_table::{Carrier, Queue, QueueTable};
+use accord_device::Device;
+use accord_types::{QueueId, Result, Seq, StreamId};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// See the module.
+pub struct Hosted {
+    device: Arc<dyn Device>,
+    queues: RwLock<QueueTable>,
+    /// One thread at a time makes streams, which may take its time; whoever uses a queue that has one does not wait for that.
+    making: Mutex<()>,
+}
+
+impl Hosted {
+    /// A device that was just started; the lease's quota of streams as in [`accord_types::streams_max`].
+    pub fn new(device: Arc<dyn Device>, stream_quota: u32) -> Self {
+        Self { device, queues: RwLock::new(QueueTable::new(stream_quota)), making: Mutex::default() }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// The queues, to look only.
+    pub fn queues(&self) -> RwLockReadGuard<'_, QueueTable> {
+        self.queues.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queues_mut(&self) -> RwLockWriteGuard<'_, QueueTable> {
+        self.queues.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A queue that was used before.
+    pub fn known(&self, queue: QueueId) -> Option<Arc<Queue>> {
+        self.queues().find(queue).cloned()
+    }
+
+    /// A queue, which gets its stream at its first use.
+    ///
+    /// # Errors
+    /// Those of the device; when there are too many queues.
+    pub fn queue(&self, queue: QueueId) -> Result<Arc<Queue>> {
+        self.queue_with(queue, |_| {})
+    }
+
+    /// The same. `made` is told of a stream that was made for it.
+    ///
+    /// # Errors
+    /// As for [`Hosted::queue`].
+    pub fn queue_with(&self, queue: QueueId, made: impl FnOnce(StreamId)) -> Result<Arc<Queue>> {
+        if let Some(known) = self.known(queue) {
+            return Ok(known);
+        }
+        let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let carrier = self.queues().carrier(queue)?;
+        match carrier {
+            Carrier::Known(known) => Ok(known),
+            Carrier::Failed(error) => Err(error),
+            Carrier::Shared(stream) => Ok(self.queues_mut().add(queue, stream)),
+            Carrier::New => {
+                let stream = self.device.create_stream(queue)?;
+                made(stream);
+                Ok(self.queues_mut().add(queue, stream))
+            }
+        }
+    }
+
+    /// See [`QueueTable::add_failed`].
+    pub(crate) fn add_failed(&self, queue: QueueId, error: accord_types::Error) -> Arc<Queue> {
+        self.queues_mut().add_failed(queue, error)
+    }
+
+    /// From now on `queue` is another stream, into which nothing was put.
+    pub fn replace(&self, queue: QueueId, stream: StreamId) {
+        self.queues_mut().add(queue, stream);
+    }
+
+    /// The stream that takes copies from other devices. Made at its first use, and anew should it fail.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn incoming(&self) -> Result<StreamId> {
+        self.queue(QueueId::INCOMING).map(|queue| queue.stream())
+    }
+
+    /// The stream that takes copies has failed: the next copy gets another one.
+    pub(crate) fn incoming_failed(&self, which: StreamId) {
+        let mut queues = self.queues_mut();
+        if queues.find(QueueId::INCOMING).is_some_and(|queue| queue.stream() == which) {
+            queues.remove(QueueId::INCOMING);
+        }
+    }
+
+    /// What was put into the synchronous queue last; none if nothing was.
+    pub fn last_synchronous(&self) -> Option<(StreamId, Seq)> {
+        let queue = self.known(QueueId::SYNC)?;
+        (queue.last() > Seq(0)).then(|| (queue.stream(), queue.last()))
+    }
+}

@@ -1,0 +1,282 @@
+//! Which stream of a device carries which queue of a program, and how far each was filled. Without I/O or clock.
+
+use accord_types::{Error, ErrorCode, QueueId, Result, Seq, StreamId, streams_max};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Queues that a program may have on a device.
+pub const QUEUES_MAX: usize = 1 << 16;
+
+/// The queues of one program on one device.
+pub struct QueueTable {
+    queues: HashMap<QueueId, Arc<Queue>, ByNumber>,
+    /// Streams of the program's own queues, for those that get none of their own; those that could not be made among them, so that
+    /// the program knows which queues share one.
+    shared: Vec<Result<StreamId>>,
+    /// Most of those.
+    streams_max: usize,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub struct Queue {
+    stream: StreamId,
+    /// Operations that the program has put in, as far as they are counted.
+    count: AtomicU64,
+    /// Position of the last one in the stream.
+    last: AtomicU64,
+    /// An operation could not even be put in: the queue takes no more.
+    failed: OnceLock<Error>,
+}
+
+/// Where a queue's operations go.
+#[derive(Clone, Debug)]
+pub enum Carrier {
+    /// Into the stream that the queue has.
+    Known(Arc<Queue>),
+    /// Into a stream that is still to be made, see [`QueueTable::add`].
+    New,
+    /// Into another queue's stream, which only adds order.
+    Shared(StreamId),
+    /// Nowhere: the stream that it would share could not be made.
+    Failed(Error),
+}
+
+impl QueueTable {
+    /// A table without queues; the lease's quota of streams as in [`streams_max`].
+    pub fn new(stream_quota: u32) -> Self {
+        Self { queues: HashMap::default(), shared: Vec::new(), streams_max: streams_max(stream_quota) }
+    }
+
+    /// A queue that was used before.
+    pub fn find(&self, queue: QueueId) -> Option<&Arc<Queue>> {
+        self.queues.get(&queue)
+    }
+
+    /// Where a queue's operations are to go.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` if there are too many queues.
+    pub fn carrier(&self, queue: QueueId) -> Result<Carrier> {
+        if let Some(known) = self.find(queue) {
+            return Ok(Carrier::Known(known.clone()));
+        }
+        if self.is_full() {
+            let cause = format!("a program has more than {QUEUES_MAX} queues on a device");
+            return Err(Error::new(ErrorCode::InvalidArgument, cause));
+        }
+        if is_accords(queue) || self.shared.len() < self.streams_max {
+            return Ok(Carrier::New);
+        }
+        Ok(match &self.shared[queue.0 as usize % self.shared.len()] {
+            Ok(stream) => Carrier::Shared(*stream),
+            Err(error) => Carrier::Failed(error.clone()),
+        })
+    }
+
+    /// A queue's operations go into this stream from now on. Nothing was put in yet.
+    pub fn add(&mut self, queue: QueueId, stream: StreamId) -> Arc<Queue> {
+        if !is_accords(queue) && self.shared.len() < self.streams_max && !self.queues.contains_key(&queue) {
+            self.shared.push(Ok(stream));
+        }
+        let state = Arc::new(Queue::new(stream));
+        self.queues.insert(queue, state.clone());
+        state
+    }
+
+    /// Forgets a queue of Accord's own.
+    pub(crate) fn remove(&mut self, queue: QueueId) {
+        self.queues.remove(&queue);
+    }
+
+    /// Whether there may be one more queue.
+    pub(crate) fn is_full(&self) -> bool {
+        self.queues.len() >= QUEUES_MAX
+    }
+
+    /// A queue that can't be used, for want of a stream.
+    pub fn add_failed(&mut self, queue: QueueId, error: Error) -> Arc<Queue> {
+        if !is_accords(queue) && self.shared.len() < self.streams_max {
+            self.shared.push(Err(error.clone()));
+        }
+        let state = Arc::new(Queue::new(StreamId(u32::MAX)));
+        state.fail(error);
+        self.queues.insert(queue, state.clone());
+        state
+    }
+
+    /// Where a queue is now, in its stream, if `seq` is a count that the program has put in; none if it never put anything in.
+    ///
+    /// # Errors
+    /// When the queue has failed, or the program names a position that it never filled.
+    pub fn position(&self, queue: QueueId, seq: Seq) -> Result<Option<(StreamId, Seq)>> {
+        let unknown = || Error::new(ErrorCode::ImplementationDefined, "a program waits for what it never put in");
+        let Some(state) = self.find(queue) else {
+            return if seq.0 == 0 { Ok(None) } else { Err(unknown()) };
+        };
+        state.check()?;
+        if seq.0 > state.count() {
+            return Err(unknown());
+        }
+        Ok(Some((state.stream, state.last())))
+    }
+}
+
+/// Queues of Accord's own never share a stream.
+fn is_accords(queue: QueueId) -> bool {
+    queue.0 >= QueueId::INCOMING.0
+}
+
+impl Queue {
+    fn new(stream: StreamId) -> Self {
+        Self { stream, count: AtomicU64::new(0), last: AtomicU64::new(0), failed: OnceLock::new() }
+    }
+
+    /// The stream that carries it.
+    pub fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    /// Position in the stream of what was put in last.
+    pub fn last(&self) -> Seq {
+        Seq(self.last.load(Ordering::Acquire))
+    }
+
+    /// Something was put in at this position of the stream.
+    pub fn advance(&self, seq: Seq) {
+        self.last.fetch_max(seq.0, Ordering::AcqRel);
+    }
+
+    /// Counts an operation that the program has put in.
+    pub fn count_one(&self) {
+        self.count.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Operations that were counted.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// The queue takes no more. The first error stays.
+    pub fn fail(&self, error: Error) {
+        let _ = self.failed.set(error);
+    }
+
+    /// Whether the queue takes more.
+    ///
+    /// # Errors
+    /// With what [`Queue::fail`] was told.
+    pub fn check(&self) -> Result<()> {
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+}
+
+/// For keys that are numbers of the program's own, so that nobody else gains by choosing them badly.
+pub type ByNumber = BuildHasherDefault<NumberHasher>;
+
+/// See [`ByNumber`].
+#[derive(Default)]
+pub struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Spreads neighbours over all bits (Fibonacci hashing).
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// As a driver does it.
+    fn queue(table: &mut QueueTable, queue: QueueId, made: &mut u32) -> Result<Arc<Queue>> {
+        Ok(match table.carrier(queue)? {
+            Carrier::Known(queue) => queue,
+            Carrier::New => {
+                *made += 1;
+                table.add(queue, StreamId(*made))
+            }
+            Carrier::Shared(stream) => table.add(queue, stream),
+            Carrier::Failed(error) => table.add_failed(queue, error),
+        })
+    }
+
+    #[test]
+    fn there_is_a_most_of_queues() {
+        let (mut table, mut made) = (QueueTable::new(2), 0);
+        for number in 0..QUEUES_MAX as u32 {
+            queue(&mut table, QueueId(number), &mut made).unwrap();
+        }
+        assert!(queue(&mut table, QueueId(u32::MAX >> 1), &mut made).is_err());
+        assert!(queue(&mut table, QueueId(0), &mut made).is_ok());
+        assert_eq!(made, 2);
+    }
+
+    #[test]
+    fn a_failed_queue_stays_failed_and_leaves_others_alone() {
+        let (mut table, mut made) = (QueueTable::new(0), 0);
+        let [first, other] = [1, 2].map(|number| queue(&mut table, QueueId(number), &mut made).unwrap());
+        for cause in ["first", "second"] {
+            first.fail(Error::new(ErrorCode::Execution, cause));
+        }
+        assert_eq!(table.position(QueueId(1), Seq(0)).unwrap_err().cause(), "first");
+        assert!(other.check().is_ok());
+        table.add_failed(QueueId(3), Error::new(ErrorCode::Execution, "no stream"));
+        assert!(table.position(QueueId(3), Seq(0)).is_err());
+        // It counts among the streams, here as for the program.
+        let mut table = QueueTable::new(2);
+        table.add_failed(QueueId(1), Error::new(ErrorCode::Execution, "no stream"));
+        assert!(matches!(table.carrier(QueueId(2)).unwrap(), Carrier::New));
+        table.add(QueueId(2), StreamId(1));
+        assert!(matches!(table.carrier(QueueId(4)).unwrap(), Carrier::Failed(_)));
+        assert!(matches!(table.carrier(QueueId(5)).unwrap(), Carrier::Shared(StreamId(1))));
+    }
+
+    proptest! {
+        #[test]
+        fn queues_keep_their_streams_and_share_them_beyond_the_quota(
+            quota in 1..8u32,
+            uses in prop::collection::vec((0..40u32, 0..3u64), 1..200),
+        ) {
+            let (mut table, mut made) = (QueueTable::new(quota), 0);
+            let mut counts = HashMap::<u32, (StreamId, u64)>::new();
+            for (number, put) in uses {
+                let id = if number == 39 { QueueId::SYNC } else { QueueId(number) };
+                let state = queue(&mut table, id, &mut made).unwrap();
+                let (stream, count) = counts.entry(id.0).or_insert((state.stream(), 0));
+                prop_assert_eq!(*stream, state.stream());
+                for _ in 0..put {
+                    *count += 1;
+                    state.count_one();
+                    state.advance(Seq(*count));
+                }
+                prop_assert_eq!(state.count(), *count);
+                prop_assert!(table.position(id, Seq(*count + 1)).is_err());
+                prop_assert_eq!(table.position(id, Seq(*count)).unwrap(), Some((state.stream(), Seq(*count))));
+            }
+            let own: BTreeSet<_> = counts.iter().filter(|(id, _)| **id != QueueId::SYNC.0).map(|(_, (s, _))| *s).collect();
+            prop_assert!(own.len() <= quota as usize);
+            let synchronous = counts.get(&QueueId::SYNC.0).map(|(stream, _)| *stream);
+            prop_assert!(synchronous.is_none_or(|stream| !own.contains(&stream)));
+            prop_assert!(table.position(QueueId(77), Seq(0)).unwrap().is_none());
+            prop_assert!(table.position(QueueId(77), Seq(1)).is_err());
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Copies to GPUs that other processes of this machine drive, see docs/design/ipc.md.
+
+use crate::ExecutorConfig;
+use crate::session::spawn;
+use accord_device::Device;
+use accord_device::{MappedRange, SameHostPeers};
+use accord_fabric::Key;
+use accord_fabric::exchange::{Placer, Pushing};
+use accord_fabric::local::{Caller, Listener, Role, connect};
+use accord_fabric::wire::{Party, node_of};
+use accord_types::{DevicePtr, Result, SessionId};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often and after what time it is tried to get the name at which this executor is discovered.
+const BIND_ATTEMPTS: u32 = 10;
+const BIND_PAUSE: Duration = Duration::from_millis(20);
+
+/// This executor's peers on this host, and where it discovers them.
+pub(crate) struct Local {
+    session: SessionId,
+    key: Key,
+    same_host: Arc<SameHostPeers>,
+    /// None if somebody else has the name: then nobody takes memory from here.
+    listener: Option<Arc<Listener>>,
+}
+
+impl Local {
+    /// None if the session's devices here are not reached in this way.
+    pub(crate) fn new(config: &ExecutorConfig) -> Option<Arc<Self>> {
+        if !config.devices.ipc() {
+            return None;
+        }
+        let (name, session) = (config.node_name.clone(), config.session);
+        let same_host = SameHostPeers::new(move |why| {
+            eprintln!("accord-node-agent executor: {name}, session {session}: copies go over the network: {why}");
+        });
+        // The session's executor before this one may still be ending, and have the name.
+        let bind = |attempt| {
+            if attempt > 0 {
+                std::thread::sleep(BIND_PAUSE);
+            }
+            Listener::bind(session, config.node, &config.key).ok().map(Arc::new)
+        };
+        let listener = (0..BIND_ATTEMPTS).find_map(bind);
+        if let Some(listener) = listener.clone() {
+            let same_host = same_host.clone();
+            spawn("accord-local", move || {
+                listener.serve(|caller, socket| match caller.role {
+                    Role::Take => same_host.export_to(caller.from, socket),
+                    Role::Give => same_host.import_from(caller.from, socket),
+                });
+            });
+        }
+        Some(Arc::new(Self { session, key: config.key.clone(), same_host, listener }))
+    }
+
+    /// Looks whether another node's executor is on this machine, before the first copy to it.
+    pub(crate) fn discover(&self, own: Party, other: Party) {
+        let caller = Caller { from: own, role: Role::Take };
+        if let Some(socket) = connect(self.session, node_of(other), caller, &self.key) {
+            self.same_host.import_from(other, socket);
+        }
+    }
+
+    /// Says where a transfer from `party` goes, when it may come.
+    pub(crate) fn placer(&self, party: Party, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Placer {
+        let (same_host, device) = (self.same_host.clone(), device.clone());
+        Box::new(move || same_host.handle(party, &*device, dst, len))
+    }
+
+    /// Where a push from `device` goes, if the target has said so and the device reaches it.
+    pub(crate) fn mapped_range(
+        &self,
+        pushing: &mut Pushing,
+        party: Party,
+        device: &dyn Device,
+        len: u64,
+    ) -> Result<Option<MappedRange>> {
+        let same_host = &self.same_host;
+        pushing.reach(|| same_host.imports_from(party), |handle| same_host.map(party, device, handle, len))
+    }
+
+    pub(crate) fn close(&self) {
+        if let Some(listener) = &self.listener {
+            listener.close();
+        }
+        self.same_host.close();
+    }
+}

@@ -1,0 +1,201 @@
+//! The lanes of a session and what all its threads share.
+
+use crate::ExecutorConfig;
+use crate::commands;
+use crate::events::Events;
+use crate::peers::Peers;
+use crate::same_host::Local;
+use accord_device::Device;
+use accord_fabric::bulk::{Inbox, Outbox};
+use accord_fabric::exchange::{Exchange, tell_abandoned};
+use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::stats::LinkStats;
+use accord_fabric::transport::{Handover, Lane, SharedLane};
+use accord_fabric::words::{self, Speaker, Word};
+use accord_types::{Error, ErrorCode, Result};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Bulk lanes that one program may open.
+const BULK_LANES_MAX: u16 = 16;
+
+/// One session.
+pub(crate) struct Session {
+    pub(crate) config: ExecutorConfig,
+    pub(crate) events: Arc<Events>,
+    /// Counts what goes over the program's lanes.
+    pub(crate) stats: Arc<LinkStats>,
+    /// Transfers from the program.
+    pub(crate) inbox: Arc<Inbox>,
+    /// Transfers to the program.
+    pub(crate) outbox: Arc<Outbox>,
+    /// Words to the program.
+    pub(crate) speaker: Arc<Speaker>,
+    pub(crate) exchange: Arc<Exchange>,
+    pub(crate) peers: Arc<Peers>,
+    /// Other processes of this machine.
+    pub(crate) local: Option<Arc<Local>>,
+    /// Wakes the thread that receives lanes.
+    control: Handover,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    ended: bool,
+    lanes: Vec<SharedLane>,
+    devices: Vec<Arc<dyn Device>>,
+    commands: Option<JoinHandle<()>>,
+}
+
+impl Session {
+    pub(crate) fn new(config: ExecutorConfig, control: Handover) -> Arc<Self> {
+        let stats = Arc::<LinkStats>::default();
+        let events = Events::new(config.node_name.clone(), stats.clone());
+        let inbox = Inbox::new(stats.clone(), true);
+        let exchange = Exchange::new();
+        let speaker = Speaker::new(&config.node_name, stats.clone());
+        exchange.arrived(FROM_PROGRAM, speaker.clone(), inbox.clone());
+        let local = Local::new(&config);
+        Arc::new(Self {
+            peers: Peers::new(&config, exchange.clone(), local.clone()),
+            local,
+            events,
+            inbox,
+            outbox: Outbox::new(stats.clone()),
+            speaker,
+            stats,
+            exchange,
+            config,
+            control,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Takes one of the session's connections. True if it is the command lane.
+    pub(crate) fn take(self: &Arc<Self>, lane: SharedLane, hello: Hello) -> bool {
+        let mut state = self.lock();
+        let fits = hello.session == self.config.session
+            && !state.ended
+            && match hello.purpose {
+                Purpose::Command => state.commands.is_none() && self.peers.set_incarnation(hello.index).is_ok(),
+                Purpose::Bulk => hello.index < BULK_LANES_MAX,
+                Purpose::Peer => self.peers.is_for_this(&hello),
+                Purpose::Words => true,
+                Purpose::Door => false,
+            };
+        if !fits {
+            lane.shutdown();
+            return false;
+        }
+        state.lanes.push(lane.clone());
+        let session = self.clone();
+        match hello.purpose {
+            Purpose::Command => {
+                self.events.connect(lane.clone());
+                state.commands = spawn("accord-commands", move || commands::serve(&session, &*lane));
+                state.commands.is_some()
+            }
+            Purpose::Bulk => {
+                self.outbox.add(lane.clone());
+                spawn("accord-bulk", move || {
+                    // Whatever ends it: without its lanes the session is over.
+                    let _ = session.inbox.serve(&lane);
+                    session.end();
+                });
+                false
+            }
+            Purpose::Words => {
+                self.speaker.connect(lane.clone());
+                spawn("accord-words", move || {
+                    let _ = session.hear(&*lane);
+                    session.end();
+                });
+                false
+            }
+            Purpose::Peer | Purpose::Door => {
+                self.peers.accept(hello.from, lane);
+                false
+            }
+        }
+    }
+
+    /// Hears what the program says of transfers that are pushed to it.
+    fn hear(&self, lane: &dyn Lane) -> Result<()> {
+        words::hear(lane, &self.stats, |word| match word {
+            Word::Ready(transfer, place) => {
+                if self.exchange.on_ready(transfer, place)? {
+                    tell_abandoned(&self.outbox, transfer);
+                }
+                Ok(())
+            }
+            Word::Landed(transfer) => self.exchange.on_landed(transfer),
+            Word::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
+        })
+    }
+
+    /// Passes on what devices have printed, before the program learns that they are done.
+    pub(crate) fn pass_on_printed(&self) {
+        /// Standard output.
+        const DESCRIPTOR: u8 = 1;
+        self.config.devices.printed(&mut |bytes| self.events.output(DESCRIPTOR, bytes));
+    }
+
+    /// Keeps a device so that the end of the session ends it. False if the session is over.
+    pub(crate) fn keep(&self, device: &Arc<dyn Device>) -> bool {
+        let mut state = self.lock();
+        if !state.ended {
+            state.devices.push(device.clone());
+        }
+        !state.ended
+    }
+
+    /// The opposite of [`Session::keep`].
+    pub(crate) fn release(&self, device: &Arc<dyn Device>) {
+        self.lock().devices.retain(|kept| !Arc::ptr_eq(kept, device));
+    }
+
+    /// Ends the session, from any thread: lanes first, so that nothing waits for them, then devices.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.ended, true) {
+            return;
+        }
+        let lanes = std::mem::take(&mut state.lanes);
+        let devices = std::mem::take(&mut state.devices);
+        drop(state);
+        let over = Error::new(ErrorCode::DeviceShutdown, "the session is over");
+        for lane in lanes {
+            lane.shutdown();
+        }
+        self.exchange.close(&over);
+        self.inbox.close();
+        self.outbox.close(&over);
+        self.peers.close(&over);
+        if let Some(local) = &self.local {
+            local.close();
+        }
+        for device in devices {
+            device.shutdown();
+        }
+        self.control.shutdown();
+    }
+
+    /// Waits until no command is worked on any more.
+    pub(crate) fn join(&self) {
+        let commands = self.lock().commands.take();
+        if let Some(commands) = commands {
+            // A panic there has ended the session as well.
+            let _ = commands.join();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts a thread; without one its lane is as good as lost, and dropped with the closure.
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).ok()
+}

@@ -1,0 +1,112 @@
+//! Waits of the program, for one or more queues.
+
+use crate::session::Session;
+use accord_device::Device;
+use accord_fabric::transport::Lane;
+use accord_types::{Error, Result, Seq, StreamId};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long the thread that reads commands looks for the end of a wait itself: most regions are shorter, and waking
+/// another thread, which then looks from time to time, would cost more than they take.
+const PATIENCE: Duration = Duration::from_micros(100);
+
+/// A position in a stream of a device.
+type Place = (Arc<dyn Device>, StreamId, Seq);
+
+/// What a program waits for.
+pub(crate) struct Wait {
+    ticket: u64,
+    places: Vec<Place>,
+    /// A queue of it has failed.
+    failure: Option<Error>,
+}
+
+impl Wait {
+    /// A wait for nothing, to be answered with `ticket`.
+    pub(crate) fn new(ticket: u64) -> Self {
+        Self { ticket, places: Vec::new(), failure: None }
+    }
+
+    /// Adds one of its queues, as far as it has something in it.
+    pub(crate) fn add(&mut self, place: Result<Option<Place>>) {
+        match place {
+            Ok(place) => self.places.extend(place),
+            Err(error) => drop(self.failure.get_or_insert(error)),
+        }
+    }
+
+    /// Whether looking is cheap and quicker than being told.
+    pub(crate) fn is_for_looking(&self) -> bool {
+        self.places.iter().all(|(device, ..)| device.capabilities().quick_to_ask)
+    }
+
+    /// Looks until all queues are there, for a short while and as long as no command comes; then waits as
+    /// [`Wait::be_told`] does.
+    pub(crate) fn look(mut self, session: &Arc<Session>, lane: &dyn Lane) {
+        let start = Instant::now();
+        loop {
+            self.look_once();
+            if self.places.is_empty() {
+                return answer(session, self.ticket, self.failure);
+            }
+            if start.elapsed() > PATIENCE || lane.is_readable() {
+                return self.be_told(session);
+            }
+        }
+    }
+
+    fn look_once(&mut self) {
+        let failure = &mut self.failure;
+        self.places.retain(|(device, stream, seq)| match device.reached(*stream, *seq) {
+            Ok(reached) => !reached,
+            Err(error) => {
+                failure.get_or_insert(error);
+                false
+            }
+        });
+    }
+
+    /// Is answered by whichever thread sees the last queue get there.
+    pub(crate) fn be_told(self, session: &Arc<Session>) {
+        let Self { ticket, places, failure } = self;
+        if places.is_empty() {
+            return answer(session, ticket, failure);
+        }
+        let all = Arc::new(AllOf { left: AtomicUsize::new(places.len()), failure: Mutex::new(failure) });
+        for (device, stream, seq) in places {
+            let (all, session) = (all.clone(), session.clone());
+            let done = move |outcome: Result<()>| {
+                if let Some(failure) = all.one(outcome) {
+                    answer(&session, ticket, failure);
+                }
+            };
+            device.notify(stream, seq, Box::new(done));
+        }
+    }
+}
+
+fn answer(session: &Session, ticket: u64, failure: Option<Error>) {
+    session.pass_on_printed();
+    session.events.reply_done(ticket, failure.map_or(Ok(0), Err));
+}
+
+/// Several queues that are answered for together.
+struct AllOf {
+    left: AtomicUsize,
+    failure: Mutex<Option<Error>>,
+}
+
+impl AllOf {
+    /// One of them is over. Returns the failure of any to the last one.
+    fn one(&self, outcome: Result<()>) -> Option<Option<Error>> {
+        if let Err(error) = outcome {
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+        if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return None;
+        }
+        Some(self.failure.lock().unwrap_or_else(PoisonError::into_inner).take())
+    }
+}

@@ -1,0 +1,271 @@
+//! Programs that lie about their lease or do not keep to the protocol: the executor itself refuses them.
+
+mod support;
+
+use accord_device::Device;
+use accord_device::fake::FakeRegion;
+use accord_executor::Limits;
+use accord_executor::queue_table::QUEUES_MAX;
+use accord_fabric::handshake::Purpose;
+use accord_fabric::wire::{self, Command, Event, STREAM_WINDOW};
+use accord_types::{ErrorCode, QueueId};
+use proptest::prelude::*;
+use std::sync::Arc;
+use support::{Program, SYNC};
+
+const MIB: u64 = 1 << 20;
+
+fn limits() -> Limits {
+    Limits { ordinals: vec![0, 2], memory: 16 * MIB, streams: 4 }
+}
+
+#[test]
+fn a_device_that_the_lease_does_not_name_is_refused() {
+    let mut program = Program::new(limits());
+    program.start().unwrap();
+    for device in [1, 3, u32::MAX] {
+        let error = program.ask(|ticket| Command::Open { device, ticket }).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::DeviceUnavailable);
+        assert!(error.cause().contains(&format!("session s7 does not name device {device}")), "{error}");
+        // Nor may it be used without being opened.
+        assert!(program.ask(|ticket| Command::Memory { device, ticket }).is_err());
+        program.send(&Command::Store { device, queue: SYNC, dst: 0 }, &[1]);
+        assert_eq!(program.failure(SYNC).cause(), "the device is not started");
+    }
+    program.ask(|ticket| Command::Open { device: 2, ticket }).unwrap();
+    assert_eq!(program.devices().len(), 1);
+}
+
+#[test]
+fn no_more_memory_than_the_lease_has_is_mapped_on_a_device() {
+    let (mut program, start) = Program::open(limits(), 0);
+    let map = |start, len| move |ticket| Command::Map { device: 0, ticket, start, len };
+    program.ask(map(start, 4 * MIB)).unwrap();
+    program.ask(map(start + 4 * MIB, 8 * MIB)).unwrap();
+    let error = program.ask(map(start + 12 * MIB, 5 * MIB)).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::OutOfMemory);
+    assert!(error.cause().contains("of the lease's 16777216 on this device 12582912 are in use"), "{error}");
+    assert_eq!(program.ask(|ticket| Command::Memory { device: 0, ticket }).unwrap(), 4 * MIB);
+    for len in [0, 1 << 60, u64::MAX] {
+        assert!(program.ask(map(start + 12 * MIB, len)).is_err(), "{len} bytes");
+    }
+    assert!(program.ask(map(start + 8 * MIB, MIB)).is_err(), "it is mapped already");
+    // Another device has its own share.
+    let other = program.ask(|ticket| Command::Open { device: 2, ticket }).unwrap();
+    program.ask(|ticket| Command::Map { device: 2, ticket, start: other, len: 16 * MIB }).unwrap();
+
+    // What is given back may be mapped again, but only what was there is given back.
+    program.send(&Command::Unmap { device: 0, queue: SYNC, start, len: 4 * MIB }, &[]);
+    program.wait(0, SYNC, 1).unwrap();
+    program.ask(map(start, 4 * MIB)).unwrap();
+    program.ask(map(start + 12 * MIB, 4 * MIB)).unwrap();
+    program.send(&Command::Unmap { device: 0, queue: 5, start: start + 15 * MIB, len: 8 * MIB }, &[]);
+    let error = program.failure(5);
+    assert!(error.cause().contains("were not mapped"), "{error}");
+    assert!(program.ask(map(start + 16 * MIB, 1)).is_err());
+
+    // Without a ticket the failure is the device's.
+    program.send(&Command::Map { device: 0, ticket: 0, start: start + 16 * MIB, len: 1 }, &[]);
+    assert_eq!(program.failure(u32::MAX).code(), ErrorCode::OutOfMemory);
+}
+
+#[test]
+fn many_queues_share_the_streams_of_the_lease() {
+    let (mut program, start) = Program::open(limits(), 0);
+    program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
+    for queue in 0..100 {
+        program.send(&Command::Store { device: 0, queue, dst: start }, &[1]);
+    }
+    for queue in 0..100 {
+        program.wait(0, queue, 1).unwrap();
+    }
+    let streams = program.devices()[0].create_stream(QueueId(0)).unwrap().0;
+    assert_eq!(streams, 4, "the program has {streams} streams");
+    // A queue is not waited for where it never was.
+    assert!(program.wait(0, 3, 2).is_err());
+    assert!(program.wait(0, 101, 1).is_err());
+}
+
+#[test]
+fn too_many_queues_and_queues_of_accords_own_end_the_session() {
+    for queue in [0x8000_0000, QueueId::INCOMING.0, u32::MAX] {
+        let (mut program, start) = Program::open(limits(), 0);
+        program.send(&Command::Store { device: 0, queue, dst: start }, &[1]);
+        assert!(program.failure(u32::MAX).cause().contains("no queue of a program"));
+        program.assert_ended();
+    }
+    let (mut program, start) = Program::open(limits(), 0);
+    program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
+    for queue in 0..=QUEUES_MAX as u32 {
+        program.send(&Command::Store { device: 0, queue, dst: start }, &[1]);
+        if queue % 256 == 255 {
+            // It keeps to the windows of its streams.
+            program.wait(0, queue, 1).unwrap();
+        }
+    }
+    assert!(program.failure(u32::MAX).cause().contains("more than 65536 queues"));
+    program.assert_ended();
+}
+
+#[test]
+fn addresses_and_lengths_beyond_the_device_fail_their_queue_only() {
+    const HUGE: u64 = 1 << 60;
+    let (mut program, start) = Program::open(limits(), 0);
+    program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
+    let commands = |queue| {
+        [
+            Command::CopyIn { device: 0, queue, dst: start, len: HUGE, transfer: 1, eager: true },
+            Command::CopyIn { device: 0, queue, dst: start, len: HUGE, transfer: 2, eager: false },
+            Command::CopyOut { device: 0, queue, src: start, len: HUGE, transfer: 3 },
+            Command::Copy { device: 0, queue, dst: start, src: start, len: HUGE },
+            Command::Push { device: 0, queue, src: start, len: HUGE, transfer: 4 + u64::from(queue), to: u32::MAX },
+            Command::Relay { device: 0, queue, src: start, target: 0, dst: start, len: HUGE, seq: 0 },
+            Command::Unmap { device: 0, queue, start, len: HUGE },
+            Command::Store { device: 0, queue, dst: u64::MAX },
+            Command::Launch { device: 0, queue, function: 9, gangs: 1, workers: 1, vector: 1, slots: 0 },
+            Command::WaitQueue { device: 0, queue, other: 77, seq: 1 },
+        ]
+    };
+    for number in 0..commands(0).len() {
+        let queue = number as u32;
+        program.send(&commands(queue)[number], &[]);
+        let error = program.failure(queue);
+        assert!(!error.cause().is_empty());
+        // The failure stays, and is that queue's alone.
+        assert!(program.wait(0, queue, 1).is_err());
+        program.send(&Command::Store { device: 0, queue: 50 + queue, dst: start }, &[1]);
+        program.wait(0, 50 + queue, 1).unwrap();
+    }
+    program.send(&Command::Expect { device: 0, dst: start, len: HUGE, transfer: 90, from: u32::MAX, seq: 0 }, &[]);
+    program.ask(|ticket| Command::Clock { ticket }).unwrap();
+}
+
+#[test]
+fn commands_out_of_turn_end_the_session() {
+    let mut program = Program::new(limits());
+    assert!(program.ask(|ticket| Command::Open { device: 0, ticket }).is_err(), "a device before the start");
+    program.start().unwrap();
+    assert!(program.start().unwrap_err().cause().contains("a second start"));
+    program.assert_ended();
+
+    let program = Program::new(limits());
+    program.send(&Command::Image { offset: 0, len: 1 << 60 }, &[1]);
+    program.assert_ended();
+
+    // Transfers by the same number twice: an agreement is made once.
+    let (mut program, start) = Program::open(limits(), 0);
+    program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
+    for _ in 0..2 {
+        let expect = Command::Expect { device: 0, dst: start, len: MIB, transfer: 5, from: u32::MAX, seq: 0 };
+        program.send(&expect, &[]);
+    }
+    program.assert_ended();
+}
+
+#[test]
+fn announcements_of_2_to_the_60_bytes_end_the_session() {
+    let huge = (1u64 << 60).to_le_bytes();
+    for purpose in [Purpose::Command, Purpose::Bulk, Purpose::Words] {
+        let (program, _) = Program::open(limits(), 0);
+        let lane = if purpose == Purpose::Command { program.lane.clone() } else { program.lane(purpose) };
+        let kind = if purpose == Purpose::Words { 3 } else { 1 };
+        let mut header = [0; 32];
+        header[..8].copy_from_slice(&huge);
+        header[if purpose == Purpose::Command { 12 } else { 8 }] = kind;
+        lane.send(&header).unwrap();
+        program.assert_ended();
+    }
+}
+
+#[test]
+fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
+    let (go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let region: FakeRegion = Arc::new(move |_| {
+        let _ = gate.lock().unwrap().recv();
+        Ok(())
+    });
+    let mut program = Program::with_regions(limits(), vec![(0x10, region)]);
+    program.start().unwrap();
+    let start = program.ask(|ticket| Command::Open { device: 0, ticket }).unwrap();
+    program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
+    program.function(0, 1, 0x10);
+    program.send(&Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 }, &[]);
+    // What a program may have open is taken, and other queues go on beside it.
+    for _ in 0..STREAM_WINDOW / 1024 - 1 {
+        program.send(&Command::Store { device: 0, queue: 1, dst: start }, &[1]);
+    }
+    program.send(&Command::Store { device: 0, queue: 2, dst: start }, &[1]);
+    program.wait(0, 2, 1).unwrap();
+    go.send(()).unwrap();
+    program.wait(0, 1, STREAM_WINDOW / 1024).unwrap();
+
+    program.send(&Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 }, &[]);
+    for _ in 0..10 * STREAM_WINDOW / 1024 {
+        program.send(&Command::Store { device: 0, queue: 1, dst: start }, &[1]);
+    }
+    // A lane that closes with commands unread may lose the reason.
+    while let Some((event, text)) = program.event() {
+        if let Event::Failed { device: u32::MAX, failure, .. } = event {
+            let error = wire::decode_error(failure, &text);
+            assert!(error.cause().contains("more than 524288 bytes of operations open in one stream"), "{error}");
+        }
+    }
+    let open = program.devices()[0].pending();
+    assert!(open < 4 * (STREAM_WINDOW / 1024) as usize, "{open} operations are open");
+    drop(go);
+    program.assert_ended();
+}
+
+#[test]
+fn a_lane_that_ends_within_a_frame_ends_the_session() {
+    let (program, _) = Program::open(limits(), 0);
+    program.lane.send(&80u64.to_le_bytes()).unwrap();
+    program.lane.finish().unwrap();
+    program.assert_ended();
+}
+
+#[test]
+fn a_second_command_lane_and_lanes_of_others_are_turned_away() {
+    let (mut program, _) = Program::open(limits(), 0);
+    for purpose in [Purpose::Command, Purpose::Door, Purpose::Peer] {
+        let lane = program.lane(purpose);
+        match lane.read(&mut [0]) {
+            Ok(0) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+            other => panic!("{purpose:?} was let in: {other:?}"),
+        }
+        program.ask(|ticket| Command::Clock { ticket }).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// Whatever is written on a lane, in whichever state: the executor ends in order, and does not panic.
+    #[test]
+    fn garbage_never_harms_the_executor(
+        state in 0..3, lane in 0..3, bytes in prop::collection::vec(any::<u8>(), 1..4096), cut in any::<bool>(),
+    ) {
+        let mut program = Program::new(limits());
+        if state > 0 {
+            program.start().unwrap();
+        }
+        if state > 1 {
+            program.ask(|ticket| Command::Open { device: 0, ticket }).unwrap();
+        }
+        let lane = match lane {
+            0 => program.lane.clone(),
+            1 => program.lane(Purpose::Bulk),
+            _ => program.lane(Purpose::Words),
+        };
+        let mut bytes = bytes;
+        if cut && bytes.len() >= 16 {
+            // A right header before it, so that the record is read.
+            bytes.resize(80, 0);
+            bytes[..16].copy_from_slice(&[80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+        }
+        let _ = lane.send(&bytes);
+        let _ = lane.finish();
+        program.assert_ended();
+    }
+}

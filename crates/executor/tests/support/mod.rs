@@ -1,0 +1,200 @@
+//! An executor in a thread, and a program that speaks the protocol by hand.
+#![allow(dead_code)]
+
+use accord_device::Device;
+use accord_device::fake::{FakeDevice, FakeRegion};
+use accord_executor::{DeviceFactory, ExecutorConfig, Limits, OutputSink, Work, run};
+use accord_fabric::frame::{self, FrameReader};
+use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::transport::{self, Handover, SharedLane};
+use accord_fabric::wire::{self, Command, Event, Position};
+use accord_fabric::{Key, ProgramSpec};
+use accord_types::{DeviceId, Error, ErrorCode, FunctionSpec, NodeId, ObjectSpec, QueueId, Result, Seq, SessionId};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub(crate) const SESSION: SessionId = SessionId(7);
+pub(crate) const SYNC: u32 = QueueId::SYNC.0;
+/// More than anything here takes.
+const SOON: Duration = Duration::from_secs(20);
+
+/// An executor and its program's command lane.
+pub(crate) struct Program {
+    pub(crate) lane: SharedLane,
+    reader: FrameReader,
+    control: Handover,
+    executor: Option<JoinHandle<()>>,
+    made: Arc<Mutex<Vec<Arc<FakeDevice>>>>,
+    tickets: u64,
+}
+
+struct Factory {
+    memory: u64,
+    regions: Vec<(u64, FakeRegion)>,
+    made: Arc<Mutex<Vec<Arc<FakeDevice>>>>,
+}
+
+impl DeviceFactory for Factory {
+    fn create(&self, _work: &Work, ordinal: u32, _output: OutputSink) -> Result<Arc<dyn Device>> {
+        let device = FakeDevice::new(DeviceId { node: NodeId(1), ordinal }, "h1", self.memory);
+        for (offset, region) in &self.regions {
+            device.register(*offset, "region", region.clone());
+        }
+        self.made.lock().unwrap().push(device.clone());
+        Ok(device)
+    }
+}
+
+impl Program {
+    /// An executor under these limits, with a command lane and no more.
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self::with_regions(limits, Vec::new())
+    }
+
+    pub(crate) fn with_regions(limits: Limits, regions: Vec<(u64, FakeRegion)>) -> Self {
+        let (control, theirs) = Handover::pair().unwrap();
+        let made = Arc::<Mutex<Vec<_>>>::default();
+        let config = ExecutorConfig {
+            node: NodeId(1),
+            node_name: "h1".to_owned(),
+            session: SESSION,
+            limits,
+            key: Key::random().unwrap(),
+            devices: Box::new(Factory { memory: 1 << 40, regions, made: made.clone() }),
+        };
+        let executor = std::thread::spawn(move || {
+            run(theirs, config);
+        });
+        let lane = connect(&control, Purpose::Command);
+        lane.limit(Some(SOON)).unwrap();
+        Self { lane, reader: FrameReader::default(), control, executor: Some(executor), made, tickets: 0 }
+    }
+
+    /// Started, with this device open. Returns the first address of its range too.
+    pub(crate) fn open(limits: Limits, device: u32) -> (Self, u64) {
+        let mut program = Self::new(limits);
+        program.start().unwrap();
+        let start = program.ask(|ticket| Command::Open { device, ticket }).unwrap();
+        (program, start)
+    }
+
+    pub(crate) fn lane(&self, purpose: Purpose) -> SharedLane {
+        let lane = connect(&self.control, purpose);
+        lane.limit(Some(SOON)).unwrap();
+        lane
+    }
+
+    pub(crate) fn devices(&self) -> Vec<Arc<FakeDevice>> {
+        self.made.lock().unwrap().clone()
+    }
+
+    pub(crate) fn start(&mut self) -> Result<u64> {
+        let mut payload = Vec::new();
+        wire::encode_program(&mut payload, &ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() });
+        self.ask_with(|ticket| Command::Start { ticket, trace: false, emulate_nvidia: false, uid: 0 }, &payload)
+    }
+
+    pub(crate) fn send(&self, command: &Command, payload: &[u8]) {
+        let mut bytes = Vec::new();
+        frame::put(&mut bytes, command, &[payload]).unwrap();
+        // An executor that has had enough closes the lane.
+        let _ = self.lane.send(&bytes);
+    }
+
+    pub(crate) fn ask(&mut self, command: impl FnOnce(u64) -> Command) -> Result<u64> {
+        self.ask_with(command, &[])
+    }
+
+    /// The answer to a command; news of queues that come before it are dropped.
+    pub(crate) fn ask_with(&mut self, command: impl FnOnce(u64) -> Command, payload: &[u8]) -> Result<u64> {
+        self.tickets += 1;
+        let wanted = self.tickets;
+        self.send(&command(wanted), payload);
+        loop {
+            match self.event() {
+                Some((Event::Reply { ticket, value, .. }, _)) if ticket == wanted => return Ok(value),
+                Some((Event::ReplyFailed { ticket, failure }, text)) if ticket == wanted => {
+                    return Err(wire::decode_error(failure, &text));
+                }
+                Some((Event::Failed { device: u32::MAX, failure, .. }, text)) => {
+                    return Err(wire::decode_error(failure, &text));
+                }
+                Some(_) => {}
+                None => return Err(Error::new(ErrorCode::DeviceShutdown, "the executor has closed the lane")),
+            }
+        }
+    }
+
+    /// The next event; none at the lane's end.
+    pub(crate) fn event(&mut self) -> Option<(Event, Vec<u8>)> {
+        loop {
+            if let Some(frame) = self.reader.take::<Event>().unwrap() {
+                return Some((frame.record, frame.payload.to_vec()));
+            }
+            match self.reader.fill(|bytes| self.lane.read(bytes)) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("the executor says nothing: {error}"),
+            }
+        }
+    }
+
+    /// What a queue, or with `u32::MAX` all of them, fails with.
+    pub(crate) fn failure(&mut self, queue: u32) -> Error {
+        loop {
+            let (event, text) = self.event().expect("the executor has closed the lane and not said why");
+            if let Event::Failed { queue: failed, failure, .. } = event
+                && failed == queue
+            {
+                return wire::decode_error(failure, &text);
+            }
+        }
+    }
+
+    /// Waits for a queue's operation.
+    pub(crate) fn wait(&mut self, device: u32, queue: u32, seq: u64) -> Result<u64> {
+        let mut payload = Vec::new();
+        wire::put_position(&mut payload, Position { device, queue: QueueId(queue), seq: Seq(seq) });
+        self.ask_with(|ticket| Command::Wait { ticket }, &payload)
+    }
+
+    /// Names the region at an offset.
+    pub(crate) fn function(&self, device: u32, function: u32, offset: u64) {
+        let spec = FunctionSpec {
+            object: ObjectSpec { path: "/bin/app".to_owned(), build_id: "1".to_owned(), executable: true },
+            offset,
+            name: "region".to_owned(),
+            kernel: None,
+        };
+        let mut payload = Vec::new();
+        wire::encode_function(&mut payload, &spec);
+        self.send(&Command::Function { device, function, offset, executable: true }, &payload);
+    }
+
+    /// The session is over within the time, and the lane with it.
+    pub(crate) fn assert_ended(mut self) {
+        while self.event().is_some() {}
+        self.control.shutdown();
+        self.executor.take().unwrap().join().expect("the executor panicked");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.control.shutdown();
+        if let Some(executor) = self.executor.take() {
+            let ended = executor.join();
+            if !std::thread::panicking() {
+                ended.expect("the executor panicked");
+            }
+        }
+    }
+}
+
+fn connect(control: &Handover, purpose: Purpose) -> SharedLane {
+    let (here, there) = transport::pair().unwrap();
+    control.send(&*there, &Hello::new(purpose, SESSION, 0, FROM_PROGRAM)).unwrap();
+    here
+}

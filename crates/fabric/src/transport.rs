@@ -1,0 +1,24 @@
+//! Lanes and what carries them. Everything that names a socket or an address is below here; all others hold a [`Lane`].
+
+mod address;
+mod connect;
+mod handover;
+mod inproc;
+mod lane;
+mod listener;
+mod local_socket;
+#[allow(unsafe_code)]
+mod shared_memory;
+mod shm;
+mod socket;
+
+pub use address::{ListenAddress, PeerAddress};
+pub use connect::route;
+pub use handover::Handover;
+pub use inproc::inproc_pair;
+pub use lane::{Lane, SharedLane, Transport};
+pub use listener::Listener;
+pub use shm::shm_pair;
+pub use socket::{adopt, pair};
+
+pub(crate) use connect::connect;

@@ -1,0 +1,65 @@
+//! Where peers are. Opaque to all but the drivers.
+
+use accord_types::{Error, ErrorCode, Result};
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// Where a peer takes connections, as the cluster names it (`host:port`).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct PeerAddress(String);
+
+impl PeerAddress {
+    /// As it stands in leases and settings. Whether it is one shows when it is used.
+    pub fn new(text: impl fmt::Display) -> Self {
+        Self(text.to_string())
+    }
+
+    /// The text of [`PeerAddress::new`].
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The port in it.
+    pub fn port(&self) -> Option<u16> {
+        self.0.rsplit_once(':')?.1.parse().ok()
+    }
+
+    /// All that the name stands for.
+    pub(super) fn resolve(&self, server: &str, remedy: &'static str) -> Result<Vec<SocketAddr>> {
+        let unavailable = |cause: String| Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy);
+        let found = self
+            .0
+            .to_socket_addrs()
+            .map_err(|error| unavailable(format!("the {server}'s address {self} is none: {error}")))?;
+        let found: Vec<_> = found.collect();
+        if found.is_empty() {
+            return Err(unavailable(format!("the {server}'s address {self} stands for no host")));
+        }
+        Ok(found)
+    }
+}
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where a listener takes connections: an address of this machine and a port; port 0 takes a free one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ListenAddress(pub(super) SocketAddr);
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        text.parse().map(Self).map_err(|_| "an address and a port such as 0.0.0.0:7700 are needed".to_owned())
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

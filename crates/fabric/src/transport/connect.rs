@@ -1,0 +1,74 @@
+//! Chooses the way to a peer, and goes it.
+
+use super::lane::{Lane, SharedLane, Transport};
+use super::local_socket::{self, LocalName};
+use super::socket;
+use crate::key::Key;
+use crate::route::{Nearness, Peer, Route, Wanted};
+use accord_types::{Error, ErrorCode, Result};
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+/// Looks whether a peer's agent is on this machine.
+fn nearness(peer: &Peer, key: &Key) -> Nearness {
+    let there = peer.address.port().ok_or(ErrorKind::NotFound.into());
+    match there.and_then(|port| LocalName::new(key, peer.node, port)).and_then(|name| name.connect()) {
+        Ok(_) => Nearness::SameMachine,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Nearness::OtherUser,
+        Err(_) => Nearness::Elsewhere,
+    }
+}
+
+/// Chooses the way to a peer's agent.
+pub fn route(peer: &Peer, wanted: Wanted, key: &Key) -> Route {
+    let nearness = match wanted {
+        // Nobody asks.
+        Wanted::Tcp => Nearness::Elsewhere,
+        Wanted::Auto => nearness(peer, key),
+        Wanted::Shm => await_same_machine(peer, key),
+    };
+    Route::choose(peer.clone(), wanted, nearness)
+}
+
+/// An agent that has just been taken in by its coordinator listens a moment later.
+fn await_same_machine(peer: &Peer, key: &Key) -> Nearness {
+    const ATTEMPTS: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(10);
+    let attempt = |_| match nearness(peer, key) {
+        Nearness::Elsewhere => {
+            std::thread::sleep(PAUSE);
+            None
+        }
+        nearness => Some(nearness),
+    };
+    (0..ATTEMPTS).find_map(attempt).unwrap_or(Nearness::Elsewhere)
+}
+
+/// Connects as `route` says, has `introduce` do the handshake, and returns the lane. `server` is who should be there, for messages.
+pub(crate) fn connect(
+    route: &Route,
+    key: &Key,
+    server: &str,
+    remedy: &'static str,
+    timeout: Duration,
+    introduce: impl FnOnce(&dyn Lane) -> Result<()>,
+) -> Result<SharedLane> {
+    let address = &route.peer.address;
+    let failed = |error: io::Error| {
+        Error::new(ErrorCode::DeviceUnavailable, format!("cannot connect to the {server} at {address}: {error}"))
+    };
+    if route.transport != Transport::Shm {
+        let lane = socket::connect(address, server, remedy, timeout)?;
+        introduce(&*lane)?;
+        return Ok(lane);
+    }
+    let absent = |error: io::Error| {
+        let cause = format!("the {server} at {address} does not take shared memory from here: {error}");
+        Error::new(ErrorCode::DeviceUnavailable, cause).remedy("set ACCORD_TRANSPORT to auto")
+    };
+    let port = address.port().ok_or_else(|| absent(ErrorKind::NotFound.into()))?;
+    let name = LocalName::new(key, route.peer.node, port).map_err(absent)?;
+    let socket = local_socket::begin(name.connect().map_err(absent)?);
+    introduce(&socket)?;
+    local_socket::offer(socket).map_err(failed)
+}

@@ -1,0 +1,195 @@
+//! Hands accepted lanes to another process of the same machine, each with its hello.
+
+use super::lane::{Lane, SharedLane};
+use super::{local_socket, socket};
+use crate::handshake::{HELLO_LEN, Hello};
+use accord_types::{Error, ErrorCode, Result};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Most descriptors of one lane.
+const DESCRIPTORS_MAX: usize = 4;
+
+/// One end of the way from the process that takes connections (an agent) to the one that uses them (an executor). Whoever has an
+/// end may first exchange plain bytes over it, by [`Read`] and [`Write`].
+#[derive(Debug)]
+pub struct Handover(UnixStream);
+
+impl Handover {
+    /// Both ends of a way.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (near, far) = UnixStream::pair()?;
+        Ok((Self(near), Self(far)))
+    }
+
+    /// The end that this descriptor is.
+    pub fn from_descriptor(descriptor: OwnedFd) -> Self {
+        Self(descriptor.into())
+    }
+
+    /// Another handle of the same end.
+    ///
+    /// # Errors
+    /// `acc_error_system` when out of descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    /// How long a read or a write may wait; none: for ever.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn limit(&self, time: Option<Duration>) -> io::Result<()> {
+        self.0.set_read_timeout(time)?;
+        self.0.set_write_timeout(time)
+    }
+
+    /// Ends the way, from any thread: the other end sees it.
+    pub fn shutdown(&self) {
+        // It is over already if this fails.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+
+    /// Hands `lane` over, of which nothing was read after its handshake. The caller's should be dropped then.
+    ///
+    /// # Errors
+    /// `acc_error_system` if the other process is gone.
+    pub fn send(&self, lane: &dyn Lane, hello: &Hello) -> Result<()> {
+        let bytes = hello.encode(&[0; 32]);
+        let descriptors = lane.descriptors();
+        if descriptors.is_empty() {
+            return Err(broken(&"this lane can't be handed over"));
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let sent = loop {
+            match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+                Ok(sent) => break sent,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(broken(&error)),
+            }
+        };
+        (&self.0).write_all(&bytes[sent..]).map_err(|error| broken(&error))
+    }
+
+    /// Takes the next lane; none when the other process has ended the way.
+    ///
+    /// # Errors
+    /// `acc_error_system` if the way fails or the message is not one of [`Handover::send`].
+    pub fn receive(&self) -> Result<Option<(SharedLane, Hello)>> {
+        let mut bytes = [0; HELLO_LEN];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let message = loop {
+            let mut parts = [IoSliceMut::new(&mut bytes)];
+            match recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+                Ok(message) => break message,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+                Err(error) => return Err(broken(&error)),
+            }
+        };
+        if message.bytes == 0 {
+            return Ok(None);
+        }
+        let mut descriptors = Vec::new();
+        for received in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = received {
+                descriptors.extend(rights);
+            }
+        }
+        (&self.0).read_exact(&mut bytes[message.bytes..]).map_err(|error| broken(&error))?;
+        let hello = Hello::decode(&bytes)?;
+        if message.flags.contains(ReturnFlags::CTRUNC) {
+            descriptors.clear();
+        }
+        let mut descriptors = descriptors.into_iter();
+        let lane = match (descriptors.next(), descriptors.next(), descriptors.next(), descriptors.next()) {
+            (Some(socket), None, ..) => socket::received(socket),
+            (Some(socket), Some(bell), Some(memory), None) => {
+                local_socket::received(socket, bell, memory).map_err(|error| broken(&error))?
+            }
+            _ => {
+                return Err(Error::new(ErrorCode::System, "a connection was announced but did not come")
+                    .remedy("raise the limit on open files (ulimit -n)"));
+            }
+        };
+        Ok(Some((lane, hello)))
+    }
+}
+
+impl From<Handover> for OwnedFd {
+    fn from(handover: Handover) -> Self {
+        handover.0.into()
+    }
+}
+
+impl Read for &Handover {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        (&self.0).read(bytes)
+    }
+}
+
+impl Write for &Handover {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.0).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorCode::System, format!("the socket between agent and executor: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handshake::Purpose;
+    use crate::transport::pair;
+    use accord_types::SessionId;
+
+    #[test]
+    fn lanes_arrive_with_their_hello_in_order() {
+        let (here, there) = Handover::pair().unwrap();
+        let mut clients = Vec::new();
+        for index in 0..3 {
+            let (client, server) = pair().unwrap();
+            here.send(&*server, &Hello::new(Purpose::Command, SessionId(5), index, 2)).unwrap();
+            client.write_all(&mut [IoSlice::new(&[index.try_into().unwrap()])]).unwrap();
+            clients.push(client);
+        }
+        drop(here);
+        for index in 0..3 {
+            let (lane, hello) = there.receive().unwrap().unwrap();
+            assert_eq!((hello.index, hello.session), (index, SessionId(5)));
+            let mut byte = [0];
+            lane.read_exact(&mut byte).unwrap();
+            assert_eq!(u16::from(byte[0]), index);
+        }
+        assert!(there.receive().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_message_without_a_lane_is_an_error() {
+        let (here, there) = Handover::pair().unwrap();
+        (&here).write_all(&Hello::new(Purpose::Command, SessionId(5), 0, 2).encode(&[0; 32])).unwrap();
+        assert!(there.receive().is_err());
+        (&here).write_all(&[7; HELLO_LEN]).unwrap();
+        assert!(there.receive().is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! Lanes within a process: two bounded buffers. For tests and simulations, and as the plainest form of what a lane promises.
+
+use super::lane::{Lane, SharedLane, Transport};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes that one direction holds; who writes more waits.
+const ROOM: usize = 256 << 10;
+
+/// One end.
+#[derive(Debug)]
+struct Inproc {
+    incoming: Arc<Pipe>,
+    outgoing: Arc<Pipe>,
+    limit: Mutex<Option<Duration>>,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Pipe {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: VecDeque<u8>,
+    /// Nothing more will be written.
+    finished: bool,
+    /// Nobody reads any more.
+    unread: bool,
+}
+
+/// Two ends of one lane.
+pub fn inproc_pair() -> (SharedLane, SharedLane) {
+    let (one, other) = (Arc::<Pipe>::default(), Arc::<Pipe>::default());
+    let near = Inproc { incoming: one.clone(), outgoing: other.clone(), limit: Mutex::default() };
+    (Arc::new(near), Arc::new(Inproc { incoming: other, outgoing: one, limit: Mutex::default() }))
+}
+
+impl Pipe {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Does `work` as soon as it gives something; gives up at `end`.
+    fn wait<T>(&self, end: Option<Instant>, mut work: impl FnMut(&mut State) -> Option<T>) -> io::Result<T> {
+        let mut state = self.lock();
+        loop {
+            if let Some(done) = work(&mut state) {
+                drop(state);
+                self.changed.notify_all();
+                return Ok(done);
+            }
+            state = match end {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(end) => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(ErrorKind::WouldBlock.into());
+                    }
+                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn read(&self, bytes: &mut [u8], end: Option<Instant>) -> io::Result<usize> {
+        self.wait(end, |state| {
+            if state.unread {
+                return Some(Ok(0));
+            }
+            (state.finished || !state.bytes.is_empty()).then(|| state.bytes.read(bytes))
+        })?
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>], end: Option<Instant>) -> io::Result<usize> {
+        self.wait(end, |state| {
+            if state.finished || state.unread {
+                return Some(Err(ErrorKind::BrokenPipe.into()));
+            }
+            let mut room = ROOM - state.bytes.len();
+            let mut written = 0;
+            for part in parts {
+                let now = part.len().min(room - written);
+                state.bytes.extend(&part[..now]);
+                written += now;
+            }
+            room -= written;
+            (written > 0 || room > 0).then_some(Ok(written))
+        })?
+    }
+}
+
+impl Inproc {
+    fn end(&self) -> Option<Instant> {
+        let limit = *self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        limit.map(|limit| Instant::now() + limit)
+    }
+}
+
+impl Lane for Inproc {
+    fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.incoming.read(bytes, self.end())
+    }
+
+    fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.incoming.read(bytes, Some(Instant::now()))
+    }
+
+    fn is_readable(&self) -> bool {
+        let state = self.incoming.lock();
+        state.finished || state.unread || !state.bytes.is_empty()
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.outgoing.write(parts, self.end())
+    }
+
+    fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.outgoing.write(parts, Some(Instant::now()))
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.outgoing.change(|state| state.finished = true);
+        Ok(())
+    }
+
+    fn shutdown(&self) {
+        self.outgoing.change(|state| state.finished = true);
+        self.incoming.change(|state| state.unread = true);
+    }
+
+    fn limit(&self, time: Option<Duration>) -> io::Result<()> {
+        if time.is_some_and(|time| time.is_zero()) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        *self.limit.lock().unwrap_or_else(PoisonError::into_inner) = time;
+        Ok(())
+    }
+
+    fn introduced(&self, _reads_at_once: bool) -> io::Result<()> {
+        self.limit(None)
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Inproc
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+}
+
+impl Drop for Inproc {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}

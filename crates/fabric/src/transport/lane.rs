@@ -1,0 +1,152 @@
+//! What all transports have in common.
+
+use std::fmt;
+use std::io::{self, ErrorKind, IoSlice};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What carries a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Transport {
+    /// Buffers within a process.
+    Inproc,
+    /// Memory that two processes of one machine share.
+    Shm,
+    /// A TCP connection.
+    Tcp,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inproc => "inproc",
+            Self::Shm => "shm",
+            Self::Tcp => "tcp",
+        })
+    }
+}
+
+/// One connection of a link, for one purpose: an ordered stream of bytes in each direction.
+///
+/// Bytes arrive in order and once, or the lane fails; none is lost in between. At most one thread reads at a time, and at most
+/// one writes; both may do so at once. [`Lane::shutdown`] and [`Lane::is_readable`] may come from any thread at any time.
+pub trait Lane: fmt::Debug + Send + Sync {
+    /// Reads what is there, at least a byte, and waits for that. 0 at the end: the other side has finished or gone.
+    ///
+    /// # Errors
+    /// When the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`].
+    fn read(&self, bytes: &mut [u8]) -> io::Result<usize>;
+
+    /// As [`Lane::read`], without waiting.
+    ///
+    /// # Errors
+    /// As for [`Lane::read`]; [`ErrorKind::WouldBlock`] if nothing is there.
+    fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize>;
+
+    /// Fills all of `bytes`.
+    ///
+    /// # Errors
+    /// As for [`Lane::read`]; [`ErrorKind::UnexpectedEof`] if the lane ends before.
+    fn read_exact(&self, mut bytes: &mut [u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.read(bytes) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(n) => bytes = &mut bytes[n..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether [`Lane::read`] would not wait: there is something to read, be it the end.
+    fn is_readable(&self) -> bool;
+
+    /// Writes as much of `parts`, in their order, as there is room for, at least a byte, and waits for that. Never raises a signal:
+    /// a program may not have it ignored.
+    ///
+    /// # Errors
+    /// When the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`].
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// As [`Lane::write`], without waiting.
+    ///
+    /// # Errors
+    /// As for [`Lane::write`]; [`ErrorKind::WouldBlock`] if there is no room.
+    fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Writes all of `parts`.
+    ///
+    /// # Errors
+    /// As for [`Lane::write`].
+    fn write_all(&self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match self.write(parts) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => IoSlice::advance_slices(&mut parts, n),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing more will be written. What was written arrives.
+    ///
+    /// # Errors
+    /// When the lane has failed.
+    fn finish(&self) -> io::Result<()>;
+
+    /// Ends both directions, from any thread: whoever reads or writes returns, here and on the other side.
+    fn shutdown(&self);
+
+    /// How long a read or a write may wait; none: for ever.
+    ///
+    /// # Errors
+    /// If the system refuses; a time of 0 is refused.
+    fn limit(&self, time: Option<Duration>) -> io::Result<()>;
+
+    /// The handshake is over. `reads_at_once` says whether the peer always reads what comes at once, so that one which does not
+    /// is dead; see [`crate::handshake::Purpose::reads_at_once`].
+    ///
+    /// # Errors
+    /// If what the transport does then fails.
+    fn introduced(&self, reads_at_once: bool) -> io::Result<()>;
+
+    /// What carries it.
+    fn transport(&self) -> Transport;
+
+    /// For [`super::Handover`]: the lane's descriptors.
+    #[doc(hidden)]
+    fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
+}
+
+/// A lane that several hold.
+pub type SharedLane = Arc<dyn Lane>;
+
+impl dyn Lane + '_ {
+    /// As [`Lane::write_all`], for bytes that lie together.
+    ///
+    /// # Errors
+    /// As for [`Lane::write`].
+    pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(&mut [IoSlice::new(bytes)])
+    }
+
+    /// Appends all that comes until the lane's end.
+    ///
+    /// # Errors
+    /// As for [`Lane::read`].
+    pub fn read_to_end(&self, to: &mut Vec<u8>) -> io::Result<()> {
+        let mut piece = [0; 4096];
+        loop {
+            match self.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(n) => to.extend_from_slice(&piece[..n]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

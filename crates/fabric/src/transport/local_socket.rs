@@ -1,0 +1,170 @@
+//! How a lane of shared memory comes about: a UNIX socket without a file, whose name only those can know who have the cluster's
+//! key, carries the handshake; then the client sends the memory and a second bell.
+//!
+//! Such names belong to a network namespace: hosts that are made of these do not meet.
+
+use super::lane::{Lane, SharedLane, Transport};
+use super::shared_memory::SharedMemory;
+use super::shm::{Shm, Side};
+use super::socket::{self, Socket};
+use crate::key::Key;
+use accord_types::NodeId;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
+    socket_with, sockopt,
+};
+use rustix::process::geteuid;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 64;
+const NAME: &[u8] = b"accord agent on this machine";
+/// What comes with the memory.
+const OFFER: &[u8] = &[1];
+
+/// Where an agent is met by processes of its machine.
+#[derive(Clone, Debug)]
+pub(super) struct LocalName(SocketAddrUnix);
+
+impl LocalName {
+    /// Of the agent of `node` at `port`: two clusters on one machine may have the same key and the same numbers of nodes.
+    pub(super) fn new(key: &Key, node: NodeId, port: u16) -> io::Result<Self> {
+        let mac = key.prove(&[NAME, &node.0.to_le_bytes(), &port.to_le_bytes()]);
+        let digits: String = mac[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self(SocketAddrUnix::new_abstract_name(format!("accord-agent-{digits}").as_bytes())?))
+    }
+
+    pub(super) fn listen(&self) -> io::Result<OwnedFd> {
+        let socket = new_socket()?;
+        bind(&socket, &self.0)?;
+        listen(&socket, BACKLOG)?;
+        Ok(socket)
+    }
+
+    /// Connects, if the agent is there, and is this user's.
+    pub(super) fn connect(&self) -> io::Result<OwnedFd> {
+        let socket = new_socket()?;
+        connect(&socket, &self.0)?;
+        is_own(&socket)?;
+        Ok(socket)
+    }
+}
+
+fn new_socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Whether the other side is a process of this user.
+fn is_own(socket: &OwnedFd) -> io::Result<()> {
+    let own = sockopt::socket_peercred(socket)?.uid == geteuid();
+    if own { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
+}
+
+/// The next process that connects, if it is this user's; it may not introduce itself else.
+pub(super) fn accept(listener: &OwnedFd) -> io::Result<SharedLane> {
+    let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
+    is_own(&socket)?;
+    Ok(Arc::new(Accepted { socket: socket::plain(socket), offered: OnceLock::new() }))
+}
+
+/// The client's end, for the handshake.
+pub(super) fn begin(socket: OwnedFd) -> Socket {
+    socket::plain(socket)
+}
+
+/// The client's end, after the handshake.
+pub(super) fn offer(socket: Socket) -> io::Result<SharedLane> {
+    let memory = SharedMemory::create()?;
+    let (bell, theirs) = UnixStream::pair()?;
+    let descriptors = [theirs.as_fd(), memory.file().as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    rustix::io::retry_on_intr(|| sendmsg(socket.as_fd(), &[IoSlice::new(OFFER)], &mut ancillary, SendFlags::NOSIGNAL))?;
+    let lane = Shm::new(memory, Side::Client, socket.into_fd(), bell.into());
+    lane.limit(None)?;
+    Ok(Arc::new(lane))
+}
+
+/// The server's end, before it is handed over, and the memory in it.
+#[derive(Debug)]
+struct Accepted {
+    socket: Socket,
+    /// The second bell and the memory.
+    offered: OnceLock<[OwnedFd; 2]>,
+}
+
+/// The lane of an end that was handed over.
+pub(super) fn received(socket: OwnedFd, bell: OwnedFd, memory: OwnedFd) -> io::Result<SharedLane> {
+    Ok(Arc::new(Shm::new(SharedMemory::open(memory)?, Side::Server, socket, bell)))
+}
+
+impl Lane for Accepted {
+    fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.socket.read(bytes)
+    }
+
+    fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.socket.try_read(bytes)
+    }
+
+    fn is_readable(&self) -> bool {
+        self.socket.is_readable()
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket.write(parts)
+    }
+
+    fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.socket.try_write(parts)
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.socket.finish()
+    }
+
+    fn shutdown(&self) {
+        self.socket.shutdown();
+    }
+
+    fn limit(&self, time: Option<Duration>) -> io::Result<()> {
+        self.socket.limit(time)
+    }
+
+    /// Takes the memory, within the time of the limit.
+    fn introduced(&self, _reads_at_once: bool) -> io::Result<()> {
+        let mut byte = [0];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let came = rustix::io::retry_on_intr(|| {
+            recvmsg(self.socket.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+        })?;
+        let mut descriptors = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        let offered = <[OwnedFd; 2]>::try_from(descriptors).ok().filter(|_| came.bytes == OFFER.len() && byte == OFFER);
+        let offered =
+            offered.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "no shared memory came with the lane"))?;
+        let _ = self.offered.set(offered);
+        self.socket.limit(None)
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Shm
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let offered = self.offered.get().into_iter().flatten().map(AsFd::as_fd);
+        std::iter::once(self.socket.as_fd()).chain(offered).collect()
+    }
+}

@@ -1,0 +1,375 @@
+//! Lanes through memory that two processes of one machine share.
+//!
+//! Each direction has a ring of bytes and a bell, which is a socket: whoever waits looks for a moment, then says in the ring that it
+//! sleeps, and sleeps on the bell; the other side writes a byte to the bell only then. A side that dies closes its bells, so that nobody
+//! sleeps on. Both sides keep their positions to themselves, and believe nothing that stands in the ring.
+
+use super::lane::{Lane, SharedLane, Transport};
+use super::shared_memory::{ROOM, Ring, SharedMemory, Word};
+use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes that are copied before the other side learns of them, so that both copy at once.
+const STEP: usize = 64 << 10;
+/// A writer that sleeps is woken for so much room.
+const WAKE_ROOM: usize = ROOM / 4;
+
+/// Which end of a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Side {
+    Client,
+    Server,
+}
+
+/// One end.
+#[derive(Debug)]
+pub(super) struct Shm {
+    memory: SharedMemory,
+    side: Side,
+    incoming: Ring,
+    outgoing: Ring,
+    /// The bell of each ring.
+    in_bell: OwnedFd,
+    out_bell: OwnedFd,
+    reader: Mutex<Position>,
+    writer: Mutex<Position>,
+    /// This side has shut it down.
+    closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Position {
+    /// Bytes read or written so far.
+    at: u64,
+    spin: SpinPolicy,
+    /// The bell says that the other side is gone.
+    alone: bool,
+    /// When that was last asked for by somebody who does not wait.
+    asked: Option<Instant>,
+}
+
+impl Shm {
+    /// An end that has `to_server` and `to_client` as bells of the rings.
+    pub(super) fn new(memory: SharedMemory, side: Side, to_server: OwnedFd, to_client: OwnedFd) -> Self {
+        let position = || Mutex::new(Position { at: 0, spin: SpinPolicy::new(cores()), alone: false, asked: None });
+        let (incoming, outgoing, in_bell, out_bell) = match side {
+            Side::Client => (Ring::ToClient, Ring::ToServer, to_client, to_server),
+            Side::Server => (Ring::ToServer, Ring::ToClient, to_server, to_client),
+        };
+        let (reader, writer) = (position(), position());
+        Self { memory, side, incoming, outgoing, in_bell, out_bell, reader, writer, closed: AtomicBool::new(false) }
+    }
+
+    fn is(&self, ring: Ring, word: Word) -> bool {
+        self.memory.word(ring, word).load(Ordering::Acquire) != 0
+    }
+
+    fn set(&self, ring: Ring, word: Word, value: u64) {
+        self.memory.word(ring, word).store(value, Ordering::SeqCst);
+    }
+
+    /// Bytes to read.
+    fn available(&self, at: u64) -> io::Result<usize> {
+        let written = self.memory.word(self.incoming, Word::Written).load(Ordering::Acquire);
+        within_room(written.wrapping_sub(at))
+    }
+
+    /// Room to write.
+    fn room(&self, at: u64) -> io::Result<usize> {
+        let read = self.memory.word(self.outgoing, Word::Read).load(Ordering::Acquire);
+        Ok(ROOM - within_room(at.wrapping_sub(read))?)
+    }
+
+    /// Reads what is there; 0 at the end, none if something may come.
+    fn take(&self, reader: &mut Position, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.closed.load(Ordering::Acquire) {
+            return Ok(Some(0));
+        }
+        // Asked first: what was written before the end is read.
+        let over = reader.alone || self.is(self.incoming, Word::Finished);
+        let n = self.available(reader.at)?.min(bytes.len()).min(STEP);
+        if n == 0 {
+            return Ok(over.then_some(0));
+        }
+        self.memory.take(self.incoming, reader.at, &mut bytes[..n]);
+        reader.at = reader.at.wrapping_add(n as u64);
+        self.memory.word(self.incoming, Word::Read).store(reader.at, Ordering::Release);
+        // The writer looks for room after it has said that it sleeps.
+        fence(Ordering::SeqCst);
+        if self.is(self.incoming, Word::WriterSleeps) && ROOM - self.available(reader.at)? >= WAKE_ROOM {
+            self.ring(self.incoming, Word::WriterSleeps, &self.in_bell);
+        }
+        Ok(Some(n))
+    }
+
+    /// Writes as much as there is room for; none if there may be later.
+    fn put(&self, writer: &mut Position, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        if self.closed.load(Ordering::Acquire) || writer.alone || self.is(self.outgoing, Word::Unread) {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let room = self.room(writer.at)?.min(STEP);
+        let mut written = 0;
+        for part in parts {
+            let n = part.len().min(room - written);
+            self.memory.put(self.outgoing, writer.at, &part[..n]);
+            writer.at = writer.at.wrapping_add(n as u64);
+            written += n;
+        }
+        if written == 0 {
+            return Ok((room > 0).then_some(0));
+        }
+        self.memory.word(self.outgoing, Word::Written).store(writer.at, Ordering::Release);
+        // The reader looks for bytes after it has said that it sleeps.
+        fence(Ordering::SeqCst);
+        if self.is(self.outgoing, Word::ReaderSleeps) {
+            self.ring(self.outgoing, Word::ReaderSleeps, &self.out_bell);
+        }
+        Ok(Some(written))
+    }
+
+    /// Wakes the other side, once for each time that it sleeps.
+    fn ring(&self, ring: Ring, sleeps: Word, bell: &OwnedFd) {
+        if self.memory.word(ring, sleeps).swap(0, Ordering::SeqCst) != 0 {
+            // If the bell is full it has been heard; if it is broken, whoever waits sees that.
+            let _ = send(bell, &[1], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+    }
+
+    /// Does `step` as soon as it gives something.
+    fn wait<T>(
+        &self,
+        position: &mut Position,
+        (ring, sleeps, bell): (Ring, Word, &OwnedFd),
+        is_news: impl Fn(u64) -> bool,
+        mut step: impl FnMut(&mut Position) -> io::Result<Option<T>>,
+    ) -> io::Result<T> {
+        if let Some(done) = step(position)? {
+            return Ok(done);
+        }
+        let start = Instant::now();
+        if position.spin.limit() > Duration::ZERO {
+            let at = position.at;
+            match look(position.spin.limit(), || is_news(at)) {
+                Looked::Crowded => position.spin.crowded(),
+                Looked::Ready | Looked::Late => {}
+            }
+        }
+        loop {
+            if let Some(done) = step(position)? {
+                position.spin.waited(start.elapsed());
+                return Ok(done);
+            }
+            self.set(ring, sleeps, 1);
+            fence(Ordering::SeqCst);
+            let rung =
+                if is_news(position.at) { Ok((0, 1)) } else { recv(bell, &mut [0u8; 64][..], RecvFlags::empty()) };
+            self.set(ring, sleeps, 0);
+            match rung {
+                Ok((_, 0)) | Err(Errno::CONNRESET) => position.alone = true,
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Something to read, or the end.
+    fn has_news(&self, at: u64) -> bool {
+        !matches!(self.available(at), Ok(0))
+            || self.is(self.incoming, Word::Finished)
+            || self.closed.load(Ordering::Acquire)
+    }
+
+    /// Room for a good piece, or nobody who reads.
+    fn has_room(&self, at: u64) -> bool {
+        !matches!(self.room(at), Ok(room) if room < WAKE_ROOM)
+            || self.is(self.outgoing, Word::Unread)
+            || self.closed.load(Ordering::Acquire)
+    }
+
+    /// Asks the bell whether the other side is there, now and then.
+    fn ask(&self, reader: &mut Position) {
+        /// How often.
+        const PAUSE: Duration = Duration::from_millis(1);
+        if reader.asked.is_some_and(|asked| asked.elapsed() < PAUSE) {
+            return;
+        }
+        reader.asked = Some(Instant::now());
+        let heard = recv(&self.in_bell, &mut [0u8; 64][..], RecvFlags::DONTWAIT);
+        reader.alone |= matches!(heard, Ok((_, 0)) | Err(Errno::CONNRESET));
+    }
+}
+
+/// A difference of positions, if it is one: the other side may say anything.
+fn within_room(difference: u64) -> io::Result<usize> {
+    usize::try_from(difference).ok().filter(|&n| n <= ROOM).ok_or_else(|| {
+        io::Error::new(
+            ErrorKind::InvalidData,
+            format!("the peer says that {difference} bytes are in a ring for {ROOM}"),
+        )
+    })
+}
+
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+fn lock(position: &Mutex<Position>) -> MutexGuard<'_, Position> {
+    position.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Two ends of one lane.
+///
+/// # Errors
+/// If the system refuses.
+pub fn shm_pair() -> io::Result<(SharedLane, SharedLane)> {
+    let memory = SharedMemory::create()?;
+    let same = SharedMemory::open(memory.file().try_clone()?)?;
+    let (up, up_there) = UnixStream::pair()?;
+    let (down, down_there) = UnixStream::pair()?;
+    let near = Shm::new(memory, Side::Client, up.into(), down.into());
+    Ok((Arc::new(near), Arc::new(Shm::new(same, Side::Server, up_there.into(), down_there.into()))))
+}
+
+impl Lane for Shm {
+    fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut reader = lock(&self.reader);
+        let bell = (self.incoming, Word::ReaderSleeps, &self.in_bell);
+        self.wait(&mut reader, bell, |at| self.has_news(at), |reader| self.take(reader, bytes))
+    }
+
+    fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut reader = lock(&self.reader);
+        if let Some(n) = self.take(&mut reader, bytes)? {
+            return Ok(n);
+        }
+        self.ask(&mut reader);
+        self.take(&mut reader, bytes)?.ok_or_else(|| ErrorKind::WouldBlock.into())
+    }
+
+    fn is_readable(&self) -> bool {
+        // Somebody who reads has it: then it is as good as not readable.
+        self.reader.try_lock().is_ok_and(|reader| self.has_news(reader.at) || reader.alone)
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut writer = lock(&self.writer);
+        let bell = (self.outgoing, Word::WriterSleeps, &self.out_bell);
+        self.wait(&mut writer, bell, |at| self.has_room(at), |writer| self.put(writer, parts))
+    }
+
+    fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        // Somebody who writes waits for room, then.
+        let Ok(mut writer) = self.writer.try_lock() else { return Err(ErrorKind::WouldBlock.into()) };
+        self.put(&mut writer, parts)?.ok_or_else(|| ErrorKind::WouldBlock.into())
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.set(self.outgoing, Word::Finished, 1);
+        self.ring(self.outgoing, Word::ReaderSleeps, &self.out_bell);
+        Ok(())
+    }
+
+    fn shutdown(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.set(self.outgoing, Word::Finished, 1);
+        self.set(self.incoming, Word::Unread, 1);
+        for bell in [&self.in_bell, &self.out_bell] {
+            // It is over already if this fails.
+            let _ = shutdown(bell, Shutdown::Both);
+        }
+    }
+
+    fn limit(&self, time: Option<Duration>) -> io::Result<()> {
+        for bell in [&self.in_bell, &self.out_bell] {
+            set_socket_timeout(bell, Timeout::Recv, time)?;
+        }
+        Ok(())
+    }
+
+    fn introduced(&self, _reads_at_once: bool) -> io::Result<()> {
+        self.limit(None)
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Shm
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        match self.side {
+            Side::Client => Vec::new(),
+            Side::Server => vec![self.in_bell.as_fd(), self.out_bell.as_fd(), self.memory.file().as_fd()],
+        }
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        // An end that was handed over lives on elsewhere; its bells tell the rest.
+        if !self.closed.load(Ordering::Acquire) && self.side == Side::Client {
+            self.shutdown();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two() -> (Shm, Shm) {
+        let memory = SharedMemory::create().unwrap();
+        let same = SharedMemory::open(memory.file().try_clone().unwrap()).unwrap();
+        let (up, up_there) = UnixStream::pair().unwrap();
+        let (down, down_there) = UnixStream::pair().unwrap();
+        let near = Shm::new(memory, Side::Client, up.into(), down.into());
+        (near, Shm::new(same, Side::Server, up_there.into(), down_there.into()))
+    }
+
+    #[test]
+    fn a_peer_that_lies_about_its_position_is_found_out() {
+        for lie in [1 << 60, u64::MAX, ROOM as u64 + 1] {
+            let (liar, victim) = two();
+            liar.memory.word(Ring::ToServer, Word::Written).store(lie, Ordering::SeqCst);
+            assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
+            assert!(victim.is_readable());
+            // Short of the writer's position by 1 is no lie: a byte that was not read yet.
+            let lie = if lie == u64::MAX { 1 } else { lie };
+            liar.memory.word(Ring::ToClient, Word::Read).store(lie, Ordering::SeqCst);
+            assert_eq!(victim.write(&[IoSlice::new(b"x")]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_takes_its_words_back_moves_nobody_backwards() {
+        let (liar, victim) = two();
+        liar.write(&[IoSlice::new(b"12345678")]).unwrap();
+        assert_eq!(victim.read(&mut [0; 8]).unwrap(), 8);
+        liar.memory.word(Ring::ToServer, Word::Written).store(3, Ordering::SeqCst);
+        assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_peer_that_rings_without_end_or_not_at_all_hurts_itself() {
+        let (liar, victim) = two();
+        // It says that it sleeps, again and again, and never takes the bytes off its bell.
+        for _ in 0..100_000 {
+            liar.memory.word(Ring::ToClient, Word::ReaderSleeps).store(1, Ordering::SeqCst);
+            if victim.write(&[IoSlice::new(b"1234")]).is_err() || victim.room(lock(&victim.writer).at).unwrap() < 8 {
+                break;
+            }
+        }
+        // It writes, and says to nobody that it has: who waits ends by the limit.
+        victim.limit(Some(Duration::from_millis(20))).unwrap();
+        assert_eq!(victim.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        liar.memory.word(Ring::ToServer, Word::Written).store(8, Ordering::SeqCst);
+        assert_eq!(victim.read(&mut [0; 8]).unwrap(), 8);
+    }
+}

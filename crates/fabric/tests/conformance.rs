@@ -1,0 +1,371 @@
+//! What every transport must do. Each test runs over all of them.
+
+use accord_fabric::bulk::read_chunk;
+use accord_fabric::frame::FrameReader;
+use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::transport::{Handover, Lane, SharedLane, Transport, inproc_pair, pair, shm_pair};
+use accord_fabric::wire::Command;
+use accord_types::SessionId;
+use std::io::{ErrorKind, IoSlice};
+use std::os::fd::AsFd;
+use std::process::{Child, Command as Process, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// More than anything here takes, on a crowded machine too.
+const SOON: Duration = Duration::from_secs(20);
+/// Less than a test may wait, and more than what must not wait takes.
+const SHORT: Duration = Duration::from_millis(50);
+
+const ALL: [Transport; 3] = [Transport::Inproc, Transport::Shm, Transport::Tcp];
+
+fn ends(transport: Transport) -> (SharedLane, SharedLane) {
+    let (near, far) = match transport {
+        Transport::Inproc => inproc_pair(),
+        Transport::Shm => shm_pair().unwrap(),
+        Transport::Tcp => pair().unwrap(),
+    };
+    assert_eq!(near.transport(), transport);
+    for lane in [&near, &far] {
+        // So that a test that waits for ever fails.
+        lane.limit(Some(SOON)).unwrap();
+    }
+    (near, far)
+}
+
+/// Runs a test over every transport, both ways round.
+fn over_all(test: impl Fn(SharedLane, SharedLane)) {
+    for transport in ALL {
+        println!("over {transport}");
+        let (near, far) = ends(transport);
+        test(near, far);
+        let (near, far) = ends(transport);
+        test(far, near);
+    }
+}
+
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 251 + seed) as u8).collect()
+}
+
+/// Reads `n` bytes in pieces of up to `piece`.
+fn read(lane: &dyn Lane, n: usize, piece: usize) -> Vec<u8> {
+    let (mut all, mut buffer) = (Vec::new(), vec![0; piece]);
+    while all.len() < n {
+        let came = lane.read(&mut buffer[..piece.min(n - all.len())]).unwrap();
+        assert!(came > 0, "the end came after {} bytes of {n}", all.len());
+        all.extend_from_slice(&buffer[..came]);
+    }
+    all
+}
+
+#[test]
+fn bytes_arrive_in_order_and_once_however_they_are_cut() {
+    over_all(|here, there| {
+        let bytes = pattern(3 << 20, 1);
+        for (written, taken) in [(1 << 20, 1 << 20), (70_001, 513), (513, 70_001), (3 << 20, 4096)] {
+            std::thread::scope(|scope| {
+                scope.spawn(|| bytes.chunks(written).for_each(|piece| here.send(piece).unwrap()));
+                assert!(read(&*there, bytes.len(), taken) == bytes, "written by {written}, taken by {taken}");
+            });
+        }
+    });
+}
+
+#[test]
+fn parts_arrive_as_one() {
+    over_all(|here, there| {
+        let long = pattern(100_000, 3);
+        let mut parts = [IoSlice::new(b"head"), IoSlice::new(b""), IoSlice::new(&long), IoSlice::new(b"tail")];
+        here.write_all(&mut parts).unwrap();
+        let mut all = vec![0; 100_008];
+        there.read_exact(&mut all).unwrap();
+        assert_eq!((&all[..4], &all[100_004..]), (&b"head"[..], &b"tail"[..]));
+        assert!(all[4..100_004] == long);
+    });
+}
+
+#[test]
+fn both_directions_flow_at_once() {
+    over_all(|here, there| {
+        let (up, down) = (pattern(2 << 20, 1), pattern(2 << 20, 9));
+        std::thread::scope(|scope| {
+            scope.spawn(|| here.send(&up).unwrap());
+            scope.spawn(|| there.send(&down).unwrap());
+            scope.spawn(|| assert!(read(&*here, down.len(), 9999) == down));
+            assert!(read(&*there, up.len(), 9999) == up);
+        });
+    });
+}
+
+#[test]
+fn small_words_go_back_and_forth() {
+    over_all(|here, there| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let word = read(&*there, 8, 8);
+                    there.send(&word).unwrap();
+                }
+            });
+            for i in 0..2000u64 {
+                here.send(&i.to_le_bytes()).unwrap();
+                // Some by those who sleep, some by those who look.
+                let back = if i % 3 == 0 {
+                    let mut back = [0; 8];
+                    while here.try_read(&mut back).is_err() {
+                        std::thread::yield_now();
+                    }
+                    back.to_vec()
+                } else {
+                    read(&*here, 8, 8)
+                };
+                assert_eq!(back, i.to_le_bytes());
+            }
+        });
+    });
+}
+
+#[test]
+fn who_looks_does_not_wait() {
+    over_all(|here, there| {
+        assert!(!there.is_readable());
+        let error = there.try_read(&mut [0; 4]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        here.send(b"x").unwrap();
+        let end = Instant::now() + SOON;
+        while !there.is_readable() {
+            assert!(Instant::now() < end);
+        }
+        let mut bytes = [0; 4];
+        assert_eq!((there.try_read(&mut bytes).unwrap(), bytes[0]), (1, b'x'));
+        here.finish().unwrap();
+        while !there.is_readable() {
+            assert!(Instant::now() < end);
+        }
+        assert_eq!(there.try_read(&mut bytes).unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_limit_ends_a_read_and_the_lane_goes_on() {
+    over_all(|here, there| {
+        there.limit(Some(SHORT)).unwrap();
+        let start = Instant::now();
+        assert_eq!(there.read(&mut [0; 4]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(start.elapsed() >= SHORT / 2 && start.elapsed() < SOON);
+        assert!(there.limit(Some(Duration::ZERO)).is_err());
+        here.send(b"late").unwrap();
+        assert_eq!(read(&*there, 4, 4), b"late");
+    });
+}
+
+#[test]
+fn who_writes_more_than_is_taken_waits() {
+    over_all(|here, there| {
+        here.limit(Some(SHORT)).unwrap();
+        let piece = pattern(64 << 10, 5);
+        let mut written = 0;
+        // Bounded: TCP's buffers are the largest.
+        while written < 64 << 20 {
+            match here.write(&[IoSlice::new(&piece)]) {
+                Ok(n) => written += n,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    break;
+                }
+            }
+        }
+        assert!(written < 64 << 20, "no bound");
+        here.limit(Some(SOON)).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| here.send(b"end").unwrap());
+            let all = read(&*there, written + 3, 1 << 20);
+            assert_eq!(&all[written..], b"end");
+        });
+    });
+}
+
+#[test]
+fn what_was_written_before_the_end_arrives() {
+    over_all(|here, there| {
+        here.send(&pattern(100_000, 2)).unwrap();
+        here.finish().unwrap();
+        let mut all = Vec::new();
+        there.read_to_end(&mut all).unwrap();
+        assert!(all == pattern(100_000, 2));
+        // The other direction is open.
+        there.send(b"still").unwrap();
+        assert_eq!(read(&*here, 5, 5), b"still");
+    });
+}
+
+#[test]
+fn a_dropped_end_is_the_end() {
+    over_all(|here, there| {
+        here.send(b"last words").unwrap();
+        drop(here);
+        let mut all = Vec::new();
+        there.read_to_end(&mut all).unwrap();
+        assert_eq!(all, b"last words");
+        // Nobody reads: at some time writing fails.
+        let piece = vec![0; 64 << 10];
+        assert!((0..4096).any(|_| there.write(&[IoSlice::new(&piece)]).is_err()), "written to nobody");
+    });
+}
+
+#[test]
+fn shutting_down_wakes_whoever_waits_on_either_side() {
+    over_all(|here, there| {
+        let (reads, reading) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for lane in [&here, &there] {
+                let reads = reads.clone();
+                scope.spawn(move || {
+                    let read = lane.read(&mut [0; 4]);
+                    reads.send(matches!(read, Ok(0) | Err(_))).unwrap();
+                });
+            }
+            std::thread::sleep(SHORT);
+            let start = Instant::now();
+            here.shutdown();
+            assert!(reading.recv_timeout(SOON).unwrap() && reading.recv_timeout(SOON).unwrap());
+            assert!(start.elapsed() < SOON / 2, "only the limit has ended it");
+        });
+        assert!(here.send(b"x").is_err());
+    });
+}
+
+#[test]
+fn shutting_down_wakes_whoever_writes() {
+    over_all(|here, there| {
+        std::thread::scope(|scope| {
+            let stuck = scope.spawn(|| {
+                let piece = vec![0; 1 << 20];
+                while here.send(&piece).is_ok() {}
+            });
+            std::thread::sleep(SHORT);
+            let start = Instant::now();
+            there.shutdown();
+            stuck.join().unwrap();
+            assert!(start.elapsed() < SOON / 2, "only the limit has ended it");
+        });
+    });
+}
+
+#[test]
+fn immense_announcements_cost_nothing_and_are_refused() {
+    over_all(|here, there| {
+        let mut chunk = [0; 32];
+        chunk[..8].copy_from_slice(&(1_u64 << 60).to_le_bytes());
+        chunk[8] = 1;
+        here.send(&chunk).unwrap();
+        let error = read_chunk(&*there).unwrap_err();
+        assert!(error.cause().contains("1152921504606846976"), "{error}");
+        let mut frame = [0; 80];
+        frame[..8].copy_from_slice(&(1_u64 << 60).to_le_bytes());
+        frame[12] = 1;
+        here.send(&frame).unwrap();
+        let mut reader = FrameReader::default();
+        let error = loop {
+            match reader.take::<Command>() {
+                Ok(None) => assert!(reader.fill(|bytes| there.read(bytes)).unwrap()),
+                Ok(Some(_)) => panic!("a frame of 2^60 bytes came"),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.cause().contains("1152921504606846976"), "{error}");
+    });
+}
+
+#[test]
+fn many_lanes_do_not_mind_each_other() {
+    for transport in ALL {
+        let lanes: Vec<_> = (0..16).map(|_| ends(transport)).collect();
+        std::thread::scope(|scope| {
+            for (index, (here, there)) in lanes.iter().enumerate() {
+                scope.spawn(move || here.send(&pattern(300_000, index)).unwrap());
+                scope.spawn(move || assert!(read(&**there, 300_000, 7777) == pattern(300_000, index)));
+            }
+        });
+    }
+}
+
+/// What the other process is at when it is killed.
+const STATES: [&str; 4] = ["reads", "writes", "answers", "holds"];
+
+#[test]
+#[ignore = "the other process of a_killed_peer_is_noticed_in_every_state"]
+fn peer_process() {
+    let state = std::env::var("ACCORD_TEST_PEER").expect("it is started by another test");
+    let way = Handover::from_descriptor(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
+    let (lane, _) = way.receive().unwrap().unwrap();
+    lane.send(b"ready").unwrap();
+    match &*state {
+        "reads" => drop(lane.read(&mut [0; 4])),
+        "writes" => while lane.send(&[7; 100_000]).is_ok() {},
+        "answers" => {
+            while let Ok(1..) = lane.read(&mut [0; 1]) {
+                lane.send(b"x").unwrap();
+            }
+        }
+        _ => {}
+    }
+    std::thread::sleep(SOON);
+}
+
+fn peer(transport: Transport, state: &str) -> (SharedLane, Child) {
+    let (here, there) = ends(transport);
+    let (way, theirs) = Handover::pair().unwrap();
+    let child = Process::new(std::env::current_exe().unwrap())
+        .args(["--exact", "peer_process", "--ignored", "--nocapture"])
+        .env("ACCORD_TEST_PEER", state)
+        .stdin(std::os::fd::OwnedFd::from(theirs))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    way.send(&*there, &Hello::new(Purpose::Command, SessionId(1), 0, FROM_PROGRAM)).unwrap();
+    drop(there);
+    assert_eq!(read(&*here, 5, 5), b"ready");
+    (here, child)
+}
+
+#[test]
+fn a_killed_peer_is_noticed_in_every_state() {
+    for transport in [Transport::Shm, Transport::Tcp] {
+        for state in STATES {
+            for here_does in ["reads", "looks", "writes"] {
+                println!("{transport}: the peer {state}, this side {here_does}");
+                let (lane, mut child) = peer(transport, state);
+                if state == "answers" {
+                    for _ in 0..100 {
+                        lane.send(b"x").unwrap();
+                        read(&*lane, 1, 1);
+                    }
+                }
+                std::thread::scope(|scope| {
+                    let watching = scope.spawn(|| {
+                        let mut bytes = vec![0; 1 << 16];
+                        match here_does {
+                            "reads" => while matches!(lane.read(&mut bytes), Ok(1..)) {},
+                            "looks" => loop {
+                                match lane.try_read(&mut bytes) {
+                                    Ok(1..) => {}
+                                    Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
+                                    _ => break,
+                                }
+                            },
+                            _ => while lane.write(&[IoSlice::new(&bytes)]).is_ok() {},
+                        }
+                    });
+                    std::thread::sleep(SHORT);
+                    let start = Instant::now();
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                    watching.join().unwrap();
+                    assert!(start.elapsed() < SOON / 2, "only the limit has ended it");
+                });
+            }
+        }
+    }
+}

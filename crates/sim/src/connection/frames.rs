@@ -1,0 +1,114 @@
+//! What a thread is doing: each step of it is one thing that others may come between.
+
+use super::script::Op;
+use accord_client::connection::{Begun, Bytes, Job, WaitId, Way};
+use accord_fabric::wire::Position;
+use accord_types::TransferId;
+use std::fmt;
+
+pub(super) enum Frame {
+    /// A thread of the program: its next call.
+    Script,
+    Do(Op),
+    Flush,
+    /// Sends as `Connection::flush_without_waiting`.
+    FlushWithoutWaiting,
+    Write {
+        rounds: u32,
+    },
+    Wait(WaitId),
+    /// It has the reading side; with a waiter until that's done.
+    Read {
+        waiter: Option<WaitId>,
+        fill: bool,
+    },
+    HandOver,
+    /// The bytes of a copy out are here.
+    Land {
+        transfer: TransferId,
+        bytes: Vec<u8>,
+        begun: Option<Begun>,
+        half: bool,
+    },
+    /// The reply to a wait or a test has come.
+    Asked {
+        positions: Vec<Position>,
+        test: bool,
+    },
+    /// Waits for the landing of the rest of these.
+    Landed {
+        copies: Vec<TransferId>,
+        at: usize,
+        positions: Vec<Position>,
+    },
+    /// The device is ended: waits for what is being written.
+    Ended {
+        copies: Vec<TransferId>,
+        at: usize,
+    },
+    Over,
+    Flusher,
+    Watcher,
+    /// The watcher has looked.
+    Doze,
+    Control,
+    Bulk(usize),
+    BulkRead {
+        lane: usize,
+        bytes: Vec<u8>,
+    },
+    Copy(Way),
+    CopyLane {
+        way: Way,
+        job: Job,
+    },
+    CopySend {
+        way: Way,
+        job: Job,
+        lane: usize,
+    },
+    CopyEnd {
+        way: Way,
+        job: Job,
+        lane: usize,
+    },
+    Send {
+        lane: usize,
+        transfer: TransferId,
+        bytes: Bytes,
+        at: usize,
+    },
+    /// The lane for a copy that the program's own thread has sent is free again.
+    Return(usize),
+    /// An actor of the executor.
+    Commands,
+    Stream,
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Script => write!(f, "Script"),
+            Self::Do(op) => write!(f, "{op:?}"),
+            Self::Flush | Self::FlushWithoutWaiting | Self::Write { .. } => write!(f, "flushes"),
+            Self::Wait(id) => write!(f, "waits ({id:?})"),
+            Self::Read { waiter, .. } => write!(f, "reads for {waiter:?}"),
+            Self::HandOver => write!(f, "hands over"),
+            Self::Land { transfer, .. } => write!(f, "lands {transfer}"),
+            Self::Asked { positions, .. } => write!(f, "{positions:?}"),
+            Self::Landed { copies, at, .. } | Self::Ended { copies, at } => {
+                write!(f, "landing of {copies:?} from {at}")
+            }
+            Self::Over => write!(f, "Over"),
+            Self::Flusher => write!(f, "Flusher"),
+            Self::Watcher | Self::Doze => write!(f, "Watcher"),
+            Self::Control => write!(f, "Control"),
+            Self::Bulk(lane) | Self::BulkRead { lane, .. } => write!(f, "bulk {lane}"),
+            Self::Copy(way) => write!(f, "copies {way:?}"),
+            Self::CopyLane { job, .. } | Self::CopySend { job, .. } | Self::CopyEnd { job, .. } => write!(f, "{job:?}"),
+            Self::Send { lane, transfer, at, .. } => write!(f, "sends {transfer} on {lane} from {at}"),
+            Self::Return(lane) => write!(f, "returns {lane}"),
+            Self::Commands | Self::Stream => write!(f, "executor"),
+        }
+    }
+}

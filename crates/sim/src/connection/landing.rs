@@ -1,0 +1,92 @@
+//! Bytes of copies out, on their way into the program's memory.
+
+use super::actor::{Actor, Block};
+use super::frames::Frame;
+use super::world::{Task, World};
+use accord_client::connection::{Begin, Begun, Want, pieces};
+use accord_types::{HostRange, TransferId};
+
+impl World {
+    /// One step of landing: asks whether it may, writes one half, writes the other.
+    pub(super) fn land(
+        &mut self,
+        actor: Actor,
+        task: &mut Task,
+        transfer: TransferId,
+        bytes: Vec<u8>,
+        begun: Option<Begun>,
+        half: bool,
+    ) {
+        let Some(begun) = begun else {
+            match self.machine.begin(transfer) {
+                Begin::Cancelled => self.back(actor, task),
+                Begin::Now(begun) => {
+                    let land = Frame::Land { transfer, bytes, begun: Some(begun), half: false };
+                    self.after(actor, task, land, None);
+                }
+                Begin::After(before) => {
+                    let id = self.machine.wait(Want::Landed(before), actor);
+                    self.act();
+                    let land = Frame::Land { transfer, bytes, begun: None, half: false };
+                    self.after(actor, task, land, Some(Frame::Wait(id)));
+                }
+            }
+            return;
+        };
+        // An empty one was given up by its sender.
+        if !bytes.is_empty() {
+            if bytes.len() != begun.dst.len {
+                return self.violation(format!("{transfer} has {} bytes for {}", bytes.len(), begun.dst.len));
+            }
+            let middle = begun.dst.start + begun.dst.len / 2;
+            for piece in pieces(begun.dst, &begun.leave).iter().filter(|piece| piece.write) {
+                let (start, end) = (piece.range.start, piece.range.start + piece.range.len);
+                let (start, end) = if half { (start.max(middle), end) } else { (start, end.min(middle)) };
+                if start < end {
+                    let from = &bytes[start - begun.dst.start..end - begun.dst.start];
+                    self.write_host(HostRange { start, len: end - start }, from);
+                }
+            }
+            if !half {
+                let land = Frame::Land { transfer, bytes, begun: Some(begun), half: true };
+                return self.after(actor, task, land, None);
+            }
+        }
+        self.machine.landed(transfer, Ok(()));
+        self.act();
+        self.back(actor, task);
+    }
+
+    /// The next transfer on a bulk lane.
+    pub(super) fn bulk(&mut self, actor: Actor, task: &mut Task, lane: usize) {
+        if self.from[lane].front(self.queue.now()).is_some() {
+            return self.after(actor, task, Frame::BulkRead { lane, bytes: Vec::new() }, None);
+        }
+        if self.cut {
+            return self.lose("the executor closed the connection");
+        }
+        task.stack.push(Frame::Bulk(lane));
+        self.block(actor, Block::From(lane));
+    }
+
+    /// Reads a transfer. Its bytes are kept until all are here; that it may have to wait with the first shows nothing else.
+    pub(super) fn bulk_read(&mut self, actor: Actor, task: &mut Task, lane: usize, mut bytes: Vec<u8>) {
+        let Some(chunk) = self.from[lane].take(self.queue.now()) else {
+            if self.cut {
+                return self.lose("the executor closed the connection");
+            }
+            task.stack.push(Frame::BulkRead { lane, bytes });
+            return self.block(actor, Block::From(lane));
+        };
+        self.unblock(Block::FromRoom);
+        bytes.extend(&chunk.bytes);
+        if !chunk.last {
+            return self.after(actor, task, Frame::BulkRead { lane, bytes }, None);
+        }
+        if chunk.bytes.is_empty() {
+            bytes.clear();
+        }
+        let land = Frame::Land { transfer: chunk.transfer, bytes, begun: None, half: false };
+        self.after(actor, task, Frame::Bulk(lane), Some(land));
+    }
+}

@@ -1,0 +1,129 @@
+//! How long a waiting thread looks before it sleeps.
+//!
+//! To wake a thread on an idle core costs several times what the rest of a short wait does. So a
+//! thread that reads looks again and again for a while, giving its core to whoever wants it in between,
+//! if recent waits were so short that this is likely to end the wait. It never does where it has only one core, and
+//! not for a while after somebody else has wanted its core for long.
+
+use std::time::{Duration, Instant};
+
+/// Waits longer than this on average are slept through.
+const SHORT: Duration = Duration::from_micros(100);
+/// Weight of the latest wait in the average: 1 / 8.
+const SHIFT: u32 = 3;
+/// Somebody who keeps the core that long has use for it.
+const CROWDED: Duration = Duration::from_micros(30);
+/// So many waits are slept through then.
+const PAUSE: u32 = 16;
+/// Looks before the core is given away once: less than a microsecond.
+const LOOKS: u32 = 16;
+
+/// What is known of recent waits.
+#[derive(Clone, Copy, Debug)]
+pub struct SpinPolicy {
+    average: Duration,
+    cores: usize,
+    pause: u32,
+}
+
+impl SpinPolicy {
+    /// For a process that may use so many cores.
+    pub fn new(cores: usize) -> Self {
+        Self { average: 2 * SHORT, cores, pause: 0 }
+    }
+
+    /// How long to look before sleeping.
+    pub fn limit(&self) -> Duration {
+        if self.cores > 1 && self.pause == 0 && self.average < SHORT { 2 * self.average } else { Duration::ZERO }
+    }
+
+    /// A wait took this long.
+    pub fn waited(&mut self, time: Duration) {
+        self.pause = self.pause.saturating_sub(1);
+        // A single long wait must not outweigh many short ones for long.
+        let time = time.min(8 * SHORT);
+        self.average = self.average - self.average / (1 << SHIFT) + time / (1 << SHIFT);
+    }
+
+    /// Somebody else has wanted the core.
+    pub fn crowded(&mut self) {
+        self.pause = PAUSE;
+    }
+}
+
+/// How looking has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Looked {
+    /// What was waited for is there.
+    Ready,
+    /// It takes longer than that.
+    Late,
+    /// Somebody else has wanted the core.
+    Crowded,
+}
+
+/// Looks for as long as `limit` says.
+pub fn look(limit: Duration, ready: impl Fn() -> bool) -> Looked {
+    let start = Instant::now();
+    loop {
+        for _ in 0..LOOKS {
+            if ready() {
+                return Looked::Ready;
+            }
+            std::hint::spin_loop();
+        }
+        let given = Instant::now();
+        if given - start >= limit {
+            return Looked::Late;
+        }
+        std::thread::yield_now();
+        if given.elapsed() > CROWDED {
+            return if ready() { Looked::Ready } else { Looked::Crowded };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(cores: usize, waits: &[u64]) -> SpinPolicy {
+        let mut spin = SpinPolicy::new(cores);
+        waits.iter().for_each(|&us| spin.waited(Duration::from_micros(us)));
+        spin
+    }
+
+    #[test]
+    fn short_waits_make_patient_and_long_ones_end_it() {
+        assert_eq!(SpinPolicy::new(4).limit(), Duration::ZERO, "nothing is known yet");
+        let short = after(4, &[20; 30]);
+        assert!(short.limit() >= Duration::from_micros(40) && short.limit() < 2 * SHORT);
+        let mut long = short;
+        (0..3).for_each(|_| long.waited(Duration::from_secs(1)));
+        assert_eq!(long.limit(), Duration::ZERO);
+        (0..30).for_each(|_| long.waited(Duration::from_micros(20)));
+        assert!(long.limit() > Duration::ZERO, "and back");
+    }
+
+    #[test]
+    fn one_core_is_left_to_the_others() {
+        assert_eq!(after(1, &[1; 50]).limit(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_core_that_others_want_is_left_to_them_for_a_while() {
+        let mut spin = after(4, &[5; 30]);
+        spin.crowded();
+        for _ in 0..PAUSE {
+            assert_eq!(spin.limit(), Duration::ZERO);
+            spin.waited(Duration::from_micros(5));
+        }
+        assert!(spin.limit() > Duration::ZERO);
+    }
+
+    #[test]
+    fn looking_ends_by_what_is_waited_for_or_in_time() {
+        assert_eq!(look(Duration::from_secs(60), || true), Looked::Ready);
+        assert_ne!(look(Duration::from_micros(50), || false), Looked::Ready);
+    }
+}

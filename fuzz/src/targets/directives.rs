@@ -1,0 +1,80 @@
+//! Directives in source texts, as `accord cc` and `accord lint` read them.
+
+use super::first;
+use crate::{Memory, Target};
+
+/// The command line is a program and no library: this is its module.
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "the command line uses all of it")]
+#[path = "../../../cli/src/directives/mod.rs"]
+mod code;
+
+use code::{Language, findings, rewrite};
+
+/// Sources in C, C++ and Fortran.
+pub(super) const DIRECTIVES: Target = Target {
+    name: "directives",
+    run: directives,
+    seeds,
+    words: &[
+        "#pragma acc ",
+        "_Pragma(\"acc ",
+        "!$acc ",
+        "c$acc ",
+        "!$acc&",
+        "set device_num(1)",
+        "init",
+        "shutdown device_type(nvidia)",
+        "wait(devnum: 1: 2, 3) async(4)",
+        "copy(a[0:n])",
+        "declare create(x)",
+        "update self(x)",
+        "\\\n",
+        "&\n",
+        "/*",
+        "*/",
+        "//",
+        "\"",
+        "R\"(",
+        ")",
+        "'",
+        "\n",
+        "\r\n",
+        "# 7 \"other.c\"\n",
+    ],
+    input_max: 4 << 10,
+    memory: Memory { fixed: 64 << 10, per_byte: 512 },
+    inputs: 3_000,
+};
+
+fn directives(mut bytes: &[u8]) {
+    let language =
+        [Language::C, Language::Cxx, Language::FreeFortran, Language::FixedFortran][usize::from(first(&mut bytes) % 4)];
+    let text = String::from_utf8_lossy(bytes);
+    for gcc in [12, 15] {
+        let (lines, markers) = (text.matches('\n').count() + 1, text.contains('#'));
+        for finding in findings(&text, language, gcc) {
+            assert!(markers || finding.line as usize <= lines, "line {} of {lines}", finding.line);
+        }
+    }
+    if let Some(new) = rewrite(&text, language, "source.i") {
+        assert!(new.calls > 0);
+        // What was rewritten needs it no more.
+        assert!(rewrite(&new.text, language, "source.i").is_none(), "again: {}", new.text);
+    }
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let c = "int main(void)\n{\n#pragma acc set device_num(1) device_type(nvidia)\n    _Pragma(\"acc init\")\n\
+             #pragma acc parallel loop copy(a[0:n]) \\\n    async(1)\n    for (;;) ; /* no */\n\
+             #pragma acc wait(devnum: 1: 2) async\n#pragma acc update self(x) if(n > 1)\n}\n";
+    let free = "program p\n!$acc init\n  !$acc parallel loop copy(a) & ! no\n  !$acc& async(1)\n  x = 'it''s'\n\
+                !$acc wait(devnum: 1: 2) async\n!$acc end parallel\nend program\n";
+    let fixed =
+        "      program p\nc$acc set device_num(1)\n!$acc parallel loop\n!$acc+copy(a)\n*$acc wait(1)\n      end\n";
+    vec![
+        [&[0], c.as_bytes()].concat(),
+        [&[1], c.as_bytes()].concat(),
+        [&[2], free.as_bytes()].concat(),
+        [&[3], fixed.as_bytes()].concat(),
+    ]
+}

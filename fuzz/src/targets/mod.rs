@@ -1,0 +1,33 @@
+//! The targets. Each calls a few public entry points only, so that a decoder that moves costs a line here.
+
+mod debuginfo;
+mod directives;
+mod fabric;
+mod image;
+mod proto;
+mod trace;
+
+use crate::Target;
+
+/// All of them.
+pub static ALL: &[Target] = &[
+    fabric::FRAMES,
+    fabric::PAYLOADS,
+    fabric::HEADERS,
+    fabric::SESSION,
+    image::BLOCKS,
+    image::IMAGES,
+    image::MEMORY_HANDLES,
+    image::PTX,
+    trace::TRACES,
+    debuginfo::OBJECTS,
+    directives::DIRECTIVES,
+    proto::MESSAGES,
+];
+
+/// Takes a number off the front; 0 where there is none.
+fn first(bytes: &mut &[u8]) -> u8 {
+    let Some((first, rest)) = bytes.split_first() else { return 0 };
+    *bytes = rest;
+    *first
+}

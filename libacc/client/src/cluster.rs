@@ -1,0 +1,26 @@
+//! The devices of a session.
+
+use accord_executor::hosted::Hosted;
+use accord_runtime::ports::DeviceClient;
+use accord_types::Result;
+use std::sync::Arc;
+
+/// A device of this machine, driven in-process: what copies between devices need to know of it.
+pub trait LocalDeviceClient: DeviceClient {
+    /// The device behind it, started, with its queues.
+    ///
+    /// # Errors
+    /// When it is not started, or has failed.
+    fn hosted(&self) -> Result<Arc<Hosted>>;
+
+    /// Has `report` called whenever the device starts: the coordinator warns of ranks that crowd
+    /// on one device. Ports that can't tell need not.
+    fn on_start(&self, report: Box<dyn Fn() + Send + Sync>) {
+        let _ = report;
+    }
+
+    /// The lease's quota of streams for the program's queues; 0 is none. Told before the device starts.
+    fn limit_streams(&self, quota: u32) {
+        let _ = quota;
+    }
+}

@@ -1,0 +1,251 @@
+//! Copies out on their way to the program's memory, and what is to be done when they have landed.
+//!
+//! They come by several lanes and land in any order. What has to come after one waits for it here: a copy in that reads what
+//! it brings, and a later copy to the same memory. Of two copies to the same memory the later one writes what both would;
+//! so that it never waits for one that has not begun.
+
+use super::effects::Effects;
+use super::transfers::Job;
+use super::waits::{Waits, Want};
+use crate::host_copy::{Changed, Unchanged};
+use accord_types::{Error, HostRange, Result, TransferId};
+use std::collections::BTreeMap;
+
+/// Copies whose bytes are not here yet.
+#[derive(Default)]
+pub(super) struct CompletionActions {
+    copies: BTreeMap<TransferId, CopyOut>,
+    /// Copies in that the executor has asked for, and the copies out that bring what they read.
+    held: Vec<(Vec<TransferId>, Job)>,
+    /// A lane failed: some bytes will never come.
+    broken: Option<Error>,
+    /// Copies whose bytes have come, but could not be put where they belong. Whoever waits hears of it.
+    failed: BTreeMap<TransferId, Error>,
+}
+
+/// What becomes of a copy's bytes.
+pub enum Landing {
+    /// They are written.
+    Write,
+    /// They come inside an event, and may be what the program has already.
+    Changed(Changed),
+    /// They are to be what the program has.
+    Compare(Unchanged),
+}
+
+/// A copy whose bytes may be put where they belong now. [`super::Machine::landed`] follows.
+pub struct Begun {
+    /// Where to.
+    pub dst: HostRange,
+    /// How.
+    pub landing: Landing,
+    /// Parts of it that a later copy writes, so that this one leaves them as they are.
+    pub leave: Vec<HostRange>,
+}
+
+/// Whether a copy's bytes may be put where they belong.
+pub enum Begin {
+    /// They may.
+    Now(Begun),
+    /// An earlier copy is being written to the same memory: [`Want::Landed`] with this says when to ask again. It hangs on nothing
+    /// but its own lane.
+    After(TransferId),
+    /// They are thrown away: the copy was cancelled, and the program's memory is its own again.
+    Cancelled,
+}
+
+struct CopyOut {
+    dst: HostRange,
+    /// None: its bytes are being written.
+    landing: Option<Landing>,
+    /// Parts of it that a later copy writes anyway.
+    leave: Vec<HostRange>,
+    /// Copies to the same memory that had begun before this one was asked for.
+    after: Vec<TransferId>,
+}
+
+/// Bytes that are written, or left as they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Where they belong.
+    pub range: HostRange,
+    /// Whether they are written.
+    pub write: bool,
+}
+
+impl CompletionActions {
+    /// Expects a copy after `before`, those to the same memory that come first. Returns those of them that write nothing any more.
+    pub(super) fn expect(
+        &mut self,
+        transfer: TransferId,
+        dst: HostRange,
+        landing: Landing,
+        before: &[TransferId],
+    ) -> Vec<TransferId> {
+        let (mut after, mut over) = (Vec::new(), Vec::new());
+        for earlier in before {
+            match self.copies.get_mut(earlier) {
+                Some(copy) if copy.has_begun() => after.push(*earlier),
+                Some(copy) => {
+                    copy.leave_to(dst);
+                    if pieces(copy.dst, &copy.leave).iter().all(|piece| !piece.write) {
+                        over.push(*earlier);
+                    }
+                }
+                None => over.push(*earlier),
+            }
+        }
+        self.copies.insert(transfer, CopyOut { dst, landing: Some(landing), leave: Vec::new(), after });
+        over
+    }
+
+    /// The bytes of a copy are here.
+    pub(super) fn begin(&mut self, transfer: TransferId) -> Begin {
+        let Some(copy) = self.copies.get(&transfer) else { return Begin::Cancelled };
+        if let Some(before) = copy.after.iter().find(|before| self.copies.contains_key(before)) {
+            return Begin::After(*before);
+        }
+        let Some(copy) = self.copies.get_mut(&transfer) else { return Begin::Cancelled };
+        match copy.landing.take() {
+            Some(landing) => Begin::Now(Begun { dst: copy.dst, landing, leave: std::mem::take(&mut copy.leave) }),
+            None => Begin::Cancelled,
+        }
+    }
+
+    /// A copy that had begun is over. Returns the copies in that may be sent now.
+    pub(super) fn landed<W: Clone>(
+        &mut self,
+        transfer: TransferId,
+        outcome: Result<()>,
+        waits: &mut Waits<W>,
+        effects: &mut Effects<W>,
+    ) -> Vec<Job> {
+        self.failed.extend(outcome.err().map(|error| (transfer, error)));
+        self.remove(transfer, waits, effects);
+        self.due()
+    }
+
+    /// The lane of a copy that had begun has failed: some bytes will never come.
+    pub(super) fn broke(&mut self, error: Error) {
+        self.broken.get_or_insert(error);
+    }
+
+    /// How copies that were waited for have ended, of which none is open any more.
+    ///
+    /// # Errors
+    /// When a lane failed, so that their bytes may not be here, or the program's memory could not take them.
+    pub(super) fn outcome(&mut self, transfers: &[TransferId]) -> Result<()> {
+        if transfers.is_empty() {
+            return Ok(());
+        }
+        let failed = transfers.iter().filter_map(|transfer| self.failed.remove(transfer)).next();
+        failed.or_else(|| self.broken.clone()).map_or(Ok(()), Err)
+    }
+
+    /// Whether a copy's bytes are not here yet.
+    pub(super) fn is_open(&self, transfer: TransferId) -> bool {
+        self.copies.contains_key(&transfer)
+    }
+
+    /// Number of copies whose bytes are not here yet, and of those that wait for them.
+    pub(super) fn len(&self) -> usize {
+        self.copies.len() + self.held.len()
+    }
+
+    /// Keeps a copy in until all `after` have landed or never will. Gives it back if that is so already.
+    pub(super) fn hold(&mut self, after: Vec<TransferId>, job: Job) -> Option<Job> {
+        if !after.iter().any(|transfer| self.is_open(*transfer)) {
+            return Some(job);
+        }
+        self.held.push((after, job));
+        None
+    }
+
+    /// Whether something waits for copies to land though no thread may be waiting for events, in which small ones come.
+    pub(super) fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Nothing of `transfers` may touch the program's memory any more, but for those whose bytes are
+    /// being read: they are waited for as ever. Returns the copies in that may be sent now.
+    pub(super) fn cancel<W: Clone>(
+        &mut self,
+        transfers: &[TransferId],
+        waits: &mut Waits<W>,
+        effects: &mut Effects<W>,
+    ) -> Vec<Job> {
+        for &transfer in transfers {
+            if self.copies.get(&transfer).is_some_and(|copy| !copy.has_begun()) {
+                self.remove(transfer, waits, effects);
+            }
+        }
+        self.due()
+    }
+
+    /// The connection is gone: nothing comes any more. What is being read ends by itself. Returns the copies in that were held.
+    pub(super) fn lose<W: Clone>(
+        &mut self,
+        error: &Error,
+        waits: &mut Waits<W>,
+        effects: &mut Effects<W>,
+    ) -> impl Iterator<Item = Job> {
+        self.broken.get_or_insert_with(|| error.clone());
+        let waiting = self.copies.iter().filter(|(_, copy)| !copy.has_begun()).map(|(transfer, _)| *transfer);
+        for transfer in waiting.collect::<Vec<_>>() {
+            self.remove(transfer, waits, effects);
+        }
+        std::mem::take(&mut self.held).into_iter().map(|(_, job)| job)
+    }
+
+    fn remove<W: Clone>(&mut self, transfer: TransferId, waits: &mut Waits<W>, effects: &mut Effects<W>) {
+        self.copies.remove(&transfer);
+        waits.came_for_all(Want::Landed(transfer), effects);
+        waits.came_for_all(Want::Room, effects);
+    }
+
+    /// What has waited for copies that are in the table no more.
+    fn due(&mut self) -> Vec<Job> {
+        let Self { copies, held, .. } = self;
+        let due = held.extract_if(.., |(after, _)| !after.iter().any(|transfer| copies.contains_key(transfer)));
+        due.map(|(_, job)| job).collect()
+    }
+}
+
+impl CopyOut {
+    fn has_begun(&self) -> bool {
+        self.landing.is_none()
+    }
+
+    fn leave_to(&mut self, later: HostRange) {
+        let inside =
+            |known: &HostRange| known.start <= later.start && later.start + later.len <= known.start + known.len;
+        if self.dst.overlaps(later) && !self.leave.iter().any(inside) {
+            self.leave.push(later);
+        }
+    }
+}
+
+/// A copy's bytes in order, of which it leaves those of `leave` as they are.
+pub fn pieces(dst: HostRange, leave: &[HostRange]) -> Vec<Piece> {
+    let end = dst.start + dst.len;
+    // Of variables that come together, a later copy may concern another one only.
+    let inside = leave.iter().filter(|r| dst.overlaps(**r));
+    let mut leave: Vec<_> = inside.map(|r| (r.start.max(dst.start), (r.start + r.len).min(end))).collect();
+    leave.sort_unstable();
+    let (mut pieces, mut at) = (Vec::new(), dst.start);
+    let mut piece = |from: usize, to: usize, write| {
+        if from < to {
+            pieces.push(Piece { range: HostRange { start: from, len: to - from }, write });
+        }
+    };
+    for (from, to) in leave {
+        piece(at, from, true);
+        piece(at.max(from), to, false);
+        at = at.max(to);
+    }
+    piece(at, end, true);
+    pieces
+}
+
+#[cfg(test)]
+mod tests;

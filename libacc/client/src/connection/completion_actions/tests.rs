@@ -1,0 +1,166 @@
+use super::*;
+use crate::connection::effects::Effect;
+use crate::connection::transfers::Bytes;
+use accord_runtime::ports::Part;
+use accord_types::ErrorCode;
+
+fn t(id: u64) -> TransferId {
+    TransferId(id)
+}
+
+fn range(start: usize, len: usize) -> HostRange {
+    HostRange { start, len }
+}
+
+/// Copies to the 64 bytes from 1000 on, and who waits for them.
+#[derive(Default)]
+struct World {
+    copies: CompletionActions,
+    waits: Waits<char>,
+    effects: Effects<char>,
+    memory: Vec<u8>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { memory: vec![0; 64], ..Self::default() }
+    }
+
+    fn expect(&mut self, id: u64, dst: HostRange, before: &[TransferId]) -> Vec<TransferId> {
+        self.copies.expect(t(id), dst, Landing::Write, before)
+    }
+
+    /// The copy's bytes, all of them its number, are here.
+    fn land(&mut self, id: u64) -> Vec<TransferId> {
+        let Begin::Now(begun) = self.copies.begin(t(id)) else { panic!("it may not land") };
+        for piece in pieces(begun.dst, &begun.leave).iter().filter(|piece| piece.write) {
+            self.memory[piece.range.start - 1000..][..piece.range.len].fill(u8::try_from(id).unwrap());
+        }
+        self.landed(id)
+    }
+
+    fn landed(&mut self, id: u64) -> Vec<TransferId> {
+        let due = self.copies.landed(t(id), Ok(()), &mut self.waits, &mut self.effects);
+        due.iter().map(|job| job.transfer).collect()
+    }
+}
+
+fn job(id: u64) -> Job {
+    Job { transfer: t(id), bytes: Bytes::Host(range(1000, 8)), after: Vec::new(), waiter: None }
+}
+
+#[test]
+fn a_copy_is_cut_into_what_it_writes_and_what_later_ones_do() {
+    let dst = HostRange { start: 100, len: 50 };
+    let r = |start, len| HostRange { start, len };
+    let cut = |leave: &[HostRange]| -> Vec<_> {
+        pieces(dst, leave).iter().map(|piece| (piece.range.start, piece.range.len, piece.write)).collect()
+    };
+    assert_eq!(cut(&[]), [(100, 50, true)]);
+    assert_eq!(cut(&[r(0, 1000)]), [(100, 50, false)]);
+    assert_eq!(cut(&[r(140, 20), r(90, 20)]), [(100, 10, false), (110, 30, true), (140, 10, false)]);
+    assert_eq!(
+        cut(&[r(110, 20), r(120, 5), r(125, 10)]),
+        [(100, 10, true), (110, 20, false), (130, 5, false), (135, 15, true)]
+    );
+    assert_eq!(cut(&[r(10, 20), r(160, 5)]), [(100, 50, true)], "those beside it are none of its business");
+    assert!(cut(&[r(110, 20), r(120, 5)]).iter().map(|piece| piece.1).sum::<usize>() == 50);
+}
+
+#[test]
+fn of_two_copies_the_later_one_stays_whichever_lands_first() {
+    for first in [1, 2] {
+        let mut world = World::new();
+        assert!(world.expect(1, range(1000, 8), &[]).is_empty());
+        assert!(world.expect(2, range(1002, 3), &[t(1)]).is_empty(), "the first still writes the rest");
+        world.land(first);
+        world.land(3 - first);
+        assert_eq!(world.memory[..8], [1, 1, 2, 2, 2, 1, 1, 1]);
+    }
+}
+
+#[test]
+fn a_copy_that_writes_nothing_any_more_is_over_for_those_after_it() {
+    let mut world = World::new();
+    let all = range(1000, 8);
+    world.expect(1, all, &[]);
+    assert_eq!(world.expect(2, all, &[t(1)]), [t(1)]);
+    assert_eq!(world.expect(3, all, &[t(1), t(2)]), [t(1), t(2)]);
+    for id in [3, 1, 2] {
+        world.land(id);
+    }
+    assert_eq!(world.memory[..8], [3; 8]);
+    assert_eq!((world.copies.outcome(&[t(1), t(2), t(3)]), world.copies.len()), (Ok(()), 0));
+}
+
+#[test]
+fn a_copy_waits_for_one_that_is_being_written() {
+    let mut world = World::new();
+    world.expect(1, range(1000, 8), &[]);
+    assert!(matches!(world.copies.begin(t(1)), Begin::Now(_)));
+    assert!(world.expect(2, range(1000, 8), &[t(1)]).is_empty(), "it can't be stopped any more");
+    assert!(matches!(world.copies.begin(t(2)), Begin::After(before) if before == t(1)));
+    world.waits.register(Want::Landed(t(1)), 'a');
+    world.landed(1);
+    assert_eq!(world.effects.as_slice(), [Effect::Wake('a')]);
+    assert!(matches!(world.copies.begin(t(2)), Begin::Now(_)));
+}
+
+#[test]
+fn what_waits_for_copies_goes_when_the_last_has_landed_or_was_cancelled() {
+    let mut world = World::new();
+    assert!(world.copies.hold(vec![t(9)], job(1)).is_some(), "it has landed long ago");
+    world.expect(1, range(1000, 8), &[]);
+    world.expect(2, range(1000, 8), &[]);
+    assert!(world.copies.hold(vec![t(1), t(2)], job(11)).is_none() && world.copies.is_holding());
+    assert!(world.land(1).is_empty());
+    let due = world.copies.cancel(&[t(2)], &mut world.waits, &mut world.effects);
+    assert_eq!(due.len(), 1);
+    assert!(!world.copies.is_holding());
+    assert!(matches!(world.copies.begin(t(2)), Begin::Cancelled));
+    world.expect(3, range(1000, 8), &[]);
+    assert!(world.copies.hold(vec![t(3)], job(12)).is_none());
+    let gone = Error::new(ErrorCode::DeviceUnavailable, "gone");
+    let held = world.copies.lose(&gone, &mut world.waits, &mut world.effects);
+    assert_eq!(held.count(), 1, "nobody may wait for ever");
+    assert_eq!(world.copies.outcome(&[t(3)]), Err(gone));
+}
+
+#[test]
+fn what_is_being_written_outlives_the_connection() {
+    let mut world = World::new();
+    world.expect(1, range(1000, 8), &[]);
+    assert!(matches!(world.copies.begin(t(1)), Begin::Now(_)));
+    world.waits.register(Want::Landed(t(1)), 'a');
+    let gone = Error::new(ErrorCode::DeviceUnavailable, "gone");
+    world.waits.lose(&gone, &mut world.effects);
+    assert_eq!(world.copies.lose(&gone, &mut world.waits, &mut world.effects).count(), 0);
+    world.copies.cancel(&[t(1)], &mut world.waits, &mut world.effects);
+    assert!(world.copies.is_open(t(1)) && world.effects.is_empty());
+    world.landed(1);
+    assert_eq!(world.effects.as_slice(), [Effect::Wake('a')]);
+}
+
+#[test]
+fn variables_that_come_together_are_left_to_later_copies_each_for_itself() {
+    let mut bytes = [0; 64];
+    let mut part = |from: usize, len| HostRange { start: bytes[from..].as_mut_ptr().expose_provenance(), len };
+    let (first, last, between) = (part(0, 4), part(60, 4), part(20, 8));
+    let parts = [Part { at: 0, dst: first }, Part { at: 16, dst: last }];
+    let changed = Changed::new(&[0; 20], &parts, None);
+    let mut world = World::new();
+    let all = changed.range();
+    world.copies.expect(t(1), all, Landing::Changed(changed), &[]);
+    assert!(world.expect(2, between, &[t(1)]).is_empty());
+    let Begin::Now(Begun { dst, landing: Landing::Changed(changed), leave }) = world.copies.begin(t(1)) else {
+        panic!("nothing is in its way")
+    };
+    assert_eq!((dst, &leave[..]), (all, &[between][..]));
+    let mut written = Vec::new();
+    let write = |dst: HostRange, new: &[u8]| {
+        let kept = pieces(dst, &leave).into_iter().filter(|piece| piece.write);
+        written.extend(kept.map(|piece| (piece.range, new.to_vec())));
+    };
+    changed.land(&[7; 20], write).unwrap();
+    assert_eq!(written, [(first, vec![7; 4]), (last, vec![7; 4])]);
+}

@@ -1,0 +1,145 @@
+//! Copies to the program's memory that come before what a queue does next: its own, and those of queues that it was
+//! made to wait for. An executor's queue goes on when it has sent their bytes; here they may land later.
+
+use accord_types::{HostRange, TransferId};
+
+/// So many are remembered before those that have landed are looked for.
+const PRUNE_AT: usize = 64;
+
+/// The copies out before one point of a queue.
+pub(super) struct EarlierCopies {
+    list: Vec<Earlier>,
+    prune_at: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Earlier {
+    /// The queue's position from which on it comes first.
+    at: u64,
+    transfer: TransferId,
+    dst: HostRange,
+    /// It is this queue's, not one's that the queue waits for.
+    own: bool,
+    /// Whatever the queue does next comes after its landing anyway, or it writes nothing any more.
+    settled: bool,
+}
+
+impl Default for EarlierCopies {
+    fn default() -> Self {
+        Self { list: Vec::new(), prune_at: PRUNE_AT }
+    }
+}
+
+impl EarlierCopies {
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The queue's operation at `at` brings bytes. `open` says which copies have not landed.
+    pub(super) fn push(&mut self, at: u64, transfer: TransferId, dst: HostRange, open: impl Fn(TransferId) -> bool) {
+        self.list.push(Earlier { at, transfer, dst, own: true, settled: false });
+        self.prune(open);
+    }
+
+    /// From `at` on the queue comes after everything in `other`.
+    pub(super) fn follow(&mut self, at: u64, other: &Self, open: impl Fn(TransferId) -> bool) {
+        for copy in &other.list {
+            match self.list.iter_mut().find(|known| known.transfer == copy.transfer) {
+                Some(known) => known.settled |= copy.settled,
+                None => self.list.push(Earlier { at, own: false, ..*copy }),
+            }
+        }
+        self.prune(open);
+    }
+
+    /// The copies that have to land up to the queue's position `seq`.
+    pub(super) fn until(&self, seq: u64) -> impl Iterator<Item = TransferId> + '_ {
+        self.list.iter().filter(move |copy| copy.at <= seq).map(|copy| copy.transfer)
+    }
+
+    /// Those are here.
+    pub(super) fn landed(&mut self, seq: u64) {
+        self.list.retain(|copy| copy.at > seq);
+    }
+
+    /// The copies that write into `range` and have to come before what the queue does there next.
+    pub(super) fn writing(&self, range: HostRange) -> impl Iterator<Item = TransferId> + '_ {
+        self.list.iter().filter(move |copy| !copy.settled && copy.dst.overlaps(range)).map(|copy| copy.transfer)
+    }
+
+    /// Whether any copy before what the queue does next writes into `range`, be it settled or not: then that can be read in the
+    /// queue's order, but not yet.
+    pub(super) fn any_writing(&self, range: HostRange, open: impl Fn(TransferId) -> bool) -> bool {
+        self.list.iter().any(|copy| copy.dst.overlaps(range) && open(copy.transfer))
+    }
+
+    /// What the queue does next comes after the landing of these, or they write nothing any more.
+    pub(super) fn settle(&mut self, transfers: &[TransferId]) {
+        for copy in self.list.iter_mut().filter(|copy| transfers.contains(&copy.transfer)) {
+            copy.settled = true;
+        }
+    }
+
+    /// The queue's own, which end with it.
+    pub(super) fn take_own(&mut self) -> impl Iterator<Item = TransferId> + use<> {
+        std::mem::take(&mut self.list).into_iter().filter(|copy| copy.own).map(|copy| copy.transfer)
+    }
+
+    fn prune(&mut self, open: impl Fn(TransferId) -> bool) {
+        if self.list.len() >= self.prune_at {
+            self.list.retain(|copy| open(copy.transfer));
+            self.prune_at = PRUNE_AT.max(2 * self.list.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: HostRange = HostRange { start: 1000, len: 100 };
+    const B: HostRange = HostRange { start: 1100, len: 100 };
+
+    fn ids(transfers: impl Iterator<Item = TransferId>) -> Vec<u64> {
+        transfers.map(|transfer| transfer.0).collect()
+    }
+
+    #[test]
+    fn a_queue_that_waits_for_another_comes_after_its_copies_and_ends_only_its_own() {
+        let (mut one, mut two) = (EarlierCopies::default(), EarlierCopies::default());
+        one.push(1, TransferId(1), A, |_| true);
+        one.push(2, TransferId(2), B, |_| true);
+        two.push(5, TransferId(3), A, |_| true);
+        two.follow(6, &one, |_| true);
+        two.follow(9, &one, |_| true);
+        assert_eq!(ids(two.writing(A)), [3, 1]);
+        assert_eq!(ids(two.until(5)), [3]);
+        assert_eq!(ids(two.until(6)), [3, 1, 2], "from the first wait on");
+        two.landed(5);
+        assert_eq!(ids(two.writing(A)), [1]);
+        assert_eq!(ids(two.take_own()), [] as [u64; 0]);
+        assert_eq!(ids(one.take_own()), [1, 2]);
+    }
+
+    #[test]
+    fn what_was_read_in_order_holds_nothing_up_in_this_queue_and_those_that_follow_it() {
+        let (mut one, mut two) = (EarlierCopies::default(), EarlierCopies::default());
+        one.push(1, TransferId(1), A, |_| true);
+        two.follow(1, &one, |_| true);
+        two.settle(&[TransferId(1)]);
+        assert_eq!(ids(two.writing(A)), [] as [u64; 0]);
+        assert!(two.any_writing(A, |_| true), "not before the queue gets there");
+        assert!(!two.any_writing(A, |_| false) && !two.any_writing(B, |_| true));
+        assert_eq!(ids(two.until(1)), [1], "whoever waits up to there waits for it");
+        assert_eq!(ids(one.writing(A)), [1]);
+        one.follow(2, &two, |_| true);
+        assert_eq!(ids(one.writing(A)), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn copies_that_have_landed_are_forgotten_though_nobody_waits() {
+        let mut outs = EarlierCopies::default();
+        (0..10_000).for_each(|i| outs.push(i, TransferId(i), A, |transfer| transfer.0 + 3 > i));
+        assert!(outs.list.len() <= PRUNE_AT);
+    }
+}

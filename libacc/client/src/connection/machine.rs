@@ -1,0 +1,693 @@
+//! The connection as a whole: what its parts decide together.
+
+use super::completion_actions::{Begin, CompletionActions, Landing};
+use super::credit::Credit;
+use super::effects::{Effect, Effects, Way};
+use super::flush_policy::{Flush, FlushPolicy, FlusherStep};
+use super::queues::{DeviceState, Devices, MayStall};
+use super::transfers::{Bytes, Job, Transfers};
+use super::waits::{Reader, Reply, Turn, WaitId, Waits, Want};
+use super::watch::{Situation, Watch, WatchStep};
+use accord_fabric::frame;
+use accord_fabric::wire::{self, Command, Event, Position, operation_cost};
+use accord_types::{DevicePtr, Error, HostRange, QueueId, Result, Seq, TransferId};
+use smallvec::SmallVec;
+use std::time::Duration;
+
+/// Frames that fill the buffer this far are sent by the thread that appended them.
+const FULL: usize = 256 << 10;
+/// Most copies between the program's memory and devices that are under way. Whoever wants one more waits.
+pub const TRANSFERS_MAX: usize = 16 << 10;
+/// Stands for "all devices" or "all queues" in [`Event::Failed`].
+const ALL: u32 = u32::MAX;
+
+/// So many positions need nothing from the heap.
+const POSITIONS_FEW: usize = 4;
+/// Positions of queues.
+pub type Positions = SmallVec<[Position; POSITIONS_FEW]>;
+
+/// Whether something may be appended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// It may.
+    Left,
+    /// When this has come, it is to be asked again.
+    After(Want),
+}
+
+/// A copy in that is longer than a store.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyIn {
+    /// The device.
+    pub device: u32,
+    /// The queue in whose order it is done.
+    pub queue: QueueId,
+    /// Where to.
+    pub dst: DevicePtr,
+    /// From where in the program's memory.
+    pub src: HostRange,
+    /// The program's memory is read before the call returns, not in the queue's order.
+    pub now: bool,
+    /// Its number.
+    pub transfer: TransferId,
+    /// Streams that the device has for queues.
+    pub streams: usize,
+}
+
+/// How the bytes of a copy in travel. Its command is appended; [`Machine::queue_copy`] follows under the same lock, unless the
+/// calling thread sends the bytes.
+#[derive(Debug)]
+pub struct CopyInPlan {
+    /// They are not asked for.
+    pub eager: bool,
+    /// The calling thread may send them, if a lane for eager copies is free.
+    pub direct: bool,
+    after: Vec<TransferId>,
+    device: u32,
+    queue: QueueId,
+    transfer: TransferId,
+}
+
+/// A copy to the program's memory.
+pub struct CopyOut {
+    /// The device.
+    pub device: u32,
+    /// The queue in whose order it is done.
+    pub queue: QueueId,
+    /// From where.
+    pub src: DevicePtr,
+    /// Number of bytes.
+    pub len: u64,
+    /// All places in the program's memory that it may write.
+    pub dst: HostRange,
+    /// Its number.
+    pub transfer: TransferId,
+    /// What becomes of the bytes.
+    pub landing: Landing,
+}
+
+/// What was asked for by a [`accord_fabric::words::Word::Ready`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Requested {
+    /// A copy in of this connection, which goes its way.
+    CopyIn,
+    /// Nothing that is known here.
+    Unknown,
+}
+
+/// The program's side of a connection. `W` names a thread, to be woken. Times count from any moment on.
+pub struct Machine<W> {
+    frames: Vec<u8>,
+    flush: FlushPolicy,
+    credit: Credit,
+    devices: Devices,
+    copies_out: CompletionActions,
+    copies_in: Transfers,
+    waits: Waits<W>,
+    watch: Watch,
+    lost: Option<Error>,
+    effects: Effects<W>,
+    next_ticket: u64,
+}
+
+impl<W> Default for Machine<W> {
+    fn default() -> Self {
+        Self {
+            frames: Vec::new(),
+            flush: FlushPolicy::default(),
+            credit: Credit::default(),
+            devices: Devices::default(),
+            copies_out: CompletionActions::default(),
+            copies_in: Transfers::default(),
+            waits: Waits::default(),
+            watch: Watch::default(),
+            lost: None,
+            effects: Effects::new(),
+            next_ticket: 0,
+        }
+    }
+}
+
+impl<W: Clone> Machine<W> {
+    /// What is to be done since the last call. To be taken after every other call, and done without the machine's lock.
+    pub fn take_effects(&mut self) -> Effects<W> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Whether the connection is there.
+    ///
+    /// # Errors
+    /// Why it is lost.
+    pub fn check(&self) -> Result<()> {
+        self.lost.clone().map_or(Ok(()), Err)
+    }
+
+    /// Whether one more command, and with it a copy, may be appended. `of`: it is an operation of this device's queue.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub fn room(&mut self, of: Option<(u32, QueueId)>) -> Result<Room> {
+        self.check()?;
+        let fits = match of {
+            // A device that can't be used is an error of the operation.
+            Some((device, queue)) => self.devices.get(device).map_or(true, |device| device.has_room(queue)),
+            None => true,
+        };
+        Ok(match () {
+            () if !self.credit.is_left() || !fits => Room::After(Want::Credit),
+            () if self.transfers() >= TRANSFERS_MAX => Room::After(Want::Room),
+            () => Room::Left,
+        })
+    }
+
+    /// Copies between the program's memory and devices that are under way.
+    pub fn transfers(&self) -> usize {
+        self.copies_out.len() + self.copies_in.len()
+    }
+
+    /// Bytes of commands that the executor has not given credit for, and that wait to be sent.
+    pub fn command_bytes(&self) -> (u64, usize) {
+        (self.credit.in_flight(), self.frames.len())
+    }
+
+    /// Bytes of operations that a device has not done, in the stream that has most of them.
+    pub fn open_bytes(&mut self, device: u32) -> u64 {
+        self.devices.get(device).map_or(0, |device| device.most_open())
+    }
+
+    /// A device was started, with so many streams for queues.
+    pub fn open(&mut self, device: u32, streams: u32) {
+        self.devices.open(device, streams);
+    }
+
+    /// A device is shut down: its queues are forgotten, and what they were to bring with them. Returns the copies out that are being
+    /// written to the program's memory: that is its own again when they have landed.
+    pub fn close(&mut self, device: u32, over: &Error) -> Vec<TransferId> {
+        let mut copies = self.devices.close(device);
+        self.waits.came_for_all(Want::Credit, &mut self.effects);
+        self.cancel(&copies, device, None, over);
+        copies.retain(|&copy| self.copies_out.is_open(copy));
+        copies
+    }
+
+    /// A started device.
+    ///
+    /// # Errors
+    /// When the connection or the device has failed, or it is not started.
+    pub fn device(&mut self, device: u32) -> Result<&mut DeviceState> {
+        self.check()?;
+        self.devices.get(device)
+    }
+
+    /// The position of the last operation of a queue.
+    ///
+    /// # Errors
+    /// When the connection, the device or the queue has failed.
+    pub fn last(&mut self, device: u32, queue: QueueId) -> Result<Seq> {
+        Ok(Seq(self.device(device)?.queue(queue)?.last))
+    }
+
+    /// Appends a command.
+    ///
+    /// # Errors
+    /// When its payload is too long.
+    pub fn put(&mut self, command: &Command, payload: &[&[u8]], now: Duration) -> Result<()> {
+        self.flush.append(now);
+        let length = frame::put(&mut self.frames, command, payload)?;
+        self.credit.use_up(length as u64);
+        if let Some((device, queue)) = command.operation()
+            && let Ok(device) = self.devices.get(device)
+        {
+            device.charge(QueueId(queue), operation_cost(length));
+        }
+        Ok(())
+    }
+
+    /// Puts an operation into a queue. [`Machine::flush_after`] follows.
+    ///
+    /// # Errors
+    /// When the connection, the device or the queue has failed.
+    pub fn operate(
+        &mut self,
+        (device, queue): (u32, QueueId),
+        stall: MayStall,
+        command: &Command,
+        payload: &[&[u8]],
+        now: Duration,
+    ) -> Result<()> {
+        self.device(device)?.queue(queue)?.count(stall);
+        self.put(command, payload, now)
+    }
+
+    /// Who sends what was appended last, an operation of `queue`.
+    pub fn flush_after(&mut self, queue: QueueId) -> Flush {
+        if queue == QueueId::SYNC { self.flush_with_wait() } else { self.flush_soon() }
+    }
+
+    /// Who sends what was appended last, and is not waited for.
+    pub fn flush_soon(&mut self) -> Flush {
+        if self.frames.len() >= FULL { Flush::Now } else { self.flush.soon() }
+    }
+
+    /// Who sends what was appended last: most likely a wait follows soon, and does. Should none do so, somebody must see it.
+    pub fn flush_with_wait(&mut self) -> Flush {
+        if self.frames.len() >= FULL {
+            Flush::Now
+        } else if self.watch.is_looking() || self.flush.is_awake() {
+            Flush::Later
+        } else {
+            self.flush.wake()
+        }
+    }
+
+    /// Takes everything that was appended, leaving `buffer` for what comes. False if there is nothing.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub fn take_frames(&mut self, buffer: &mut Vec<u8>) -> Result<bool> {
+        self.check()?;
+        self.flush.sent();
+        if self.frames.is_empty() {
+            return Ok(false);
+        }
+        std::mem::swap(buffer, &mut self.frames);
+        Ok(true)
+    }
+
+    /// A thread that must not wait for the lane could not send all of what was appended: the flusher does.
+    pub fn leave_to_flusher(&mut self, now: Duration) {
+        if self.flush.leave(now) == Flush::WakeFlusher {
+            self.effects.push(Effect::WakeFlusher);
+        }
+    }
+
+    /// What the flusher does now, which is asked by the thread that was woken or started for [`Flush::WakeFlusher`].
+    pub fn flusher(&mut self, now: Duration) -> FlusherStep {
+        if self.lost.is_some() { FlusherStep::End } else { self.flush.flusher(now) }
+    }
+
+    /// What the watcher does now.
+    pub fn watcher(&mut self) -> WatchStep {
+        if self.lost.is_some() {
+            return WatchStep::End;
+        }
+        let urgent = self.is_urgent();
+        let situation = Situation {
+            activity: self.flush.appended() + self.waits.registered(),
+            wanted: self.waits.reader().is_some() || (self.waits.is_wanted() && !urgent),
+            urgent,
+        };
+        let step = self.watch.step(situation);
+        match step {
+            WatchStep::Read => {
+                self.waits.try_read(urgent);
+            }
+            // It sends nothing itself. Were it to wait for an executor that does not read, nobody would read what that waits for.
+            _ if !self.frames.is_empty() && self.flush.wake() == Flush::WakeFlusher => {
+                self.effects.push(Effect::WakeFlusher);
+            }
+            _ => {}
+        }
+        step
+    }
+
+    /// Takes the reading side for the watcher, which looks, if nobody has or wants it. [`Machine::hand_over`] follows.
+    pub fn try_read(&mut self) -> bool {
+        self.waits.try_read(false)
+    }
+
+    /// Whether something hangs on events that nobody may be reading.
+    fn is_urgent(&self) -> bool {
+        self.copies_out.is_holding() || self.waits.is_room_wanted()
+    }
+
+    fn rouse_watcher(&mut self) {
+        if self.watch.rouse(self.is_urgent() && self.waits.reader().is_none()) {
+            self.effects.push(Effect::WakeWatcher);
+        }
+    }
+
+    // Waits.
+
+    /// A number for a command that is answered.
+    pub fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    /// A thread is going to wait. To be called before what it waits for can come; [`Machine::turn`] follows.
+    pub fn wait(&mut self, want: Want, waker: W) -> WaitId {
+        let id = self.waits.register(want, waker);
+        if want == Want::Room {
+            self.rouse_watcher();
+        }
+        id
+    }
+
+    /// What a waiter does now.
+    pub fn turn(&mut self, id: WaitId) -> Turn {
+        self.waits.turn(id)
+    }
+
+    /// Whether what a waiter waits for has come.
+    pub fn is_done(&self, id: WaitId) -> bool {
+        self.waits.is_done(id)
+    }
+
+    /// A waiter waits no more.
+    pub fn give_up(&mut self, id: WaitId) {
+        self.waits.unregister(id, &mut self.effects);
+    }
+
+    /// Whoever has the reading side gives it back.
+    pub fn hand_over(&mut self) {
+        let waiter = matches!(self.waits.reader(), Some(Reader::Waiter(_)));
+        self.waits.hand_over(&mut self.effects);
+        if waiter {
+            self.rouse_watcher();
+        }
+    }
+
+    /// Asks about the positions of queues that the program does not know to be reached, and waits for the reply with `waker`. None
+    /// if it knows of all.
+    ///
+    /// # Errors
+    /// When the connection, the device or a queue has failed.
+    pub fn ask_positions(
+        &mut self,
+        device: u32,
+        queues: &[QueueId],
+        command: impl FnOnce(u64) -> Command,
+        waker: W,
+        now: Duration,
+    ) -> Result<Option<(WaitId, Positions)>> {
+        let state = self.device(device)?;
+        let mut open = Positions::new();
+        for &queue in queues {
+            let known = state.queue(queue)?;
+            if !known.drained() {
+                open.push(Position { device, queue, seq: Seq(known.last) });
+            }
+        }
+        if open.is_empty() {
+            return Ok(None);
+        }
+        let mut payload: SmallVec<[u8; 16 * POSITIONS_FEW]> = SmallVec::new();
+        open.iter().for_each(|&position| wire::put_position(&mut payload, position));
+        self.flush.wait(now);
+        let id = self.ask(command, &[&payload], waker, now)?;
+        Ok(Some((id, open)))
+    }
+
+    /// Appends a command that is answered, and waits for the reply with `waker`.
+    ///
+    /// # Errors
+    /// When its payload is too long.
+    pub fn ask(
+        &mut self,
+        command: impl FnOnce(u64) -> Command,
+        payload: &[&[u8]],
+        waker: W,
+        now: Duration,
+    ) -> Result<WaitId> {
+        let ticket = self.ticket();
+        self.put(&command(ticket), payload, now)?;
+        Ok(self.wait(Want::Reply(ticket), waker))
+    }
+
+    /// The executor has said that all of `positions` are reached. Returns the copies out that have to land before the program may
+    /// know; when they have, [`Machine::landed_until`] follows.
+    ///
+    /// # Errors
+    /// When the connection, the device or a queue has failed.
+    pub fn reach(&mut self, positions: &[Position]) -> Result<Vec<TransferId>> {
+        let mut copies = Vec::new();
+        for position in positions {
+            self.device(position.device)?.queue(position.queue)?.reach(position.seq.0, &mut copies);
+        }
+        Ok(copies)
+    }
+
+    /// All copies out up to `positions` have landed.
+    ///
+    /// # Errors
+    /// When the connection, the device or a queue has failed.
+    pub fn landed_until(&mut self, positions: &[Position]) -> Result<()> {
+        for position in positions {
+            self.device(position.device)?.queue(position.queue)?.copies.landed(position.seq.0);
+        }
+        Ok(())
+    }
+
+    /// Has a queue wait for what was put into another one; none if that is known to be done. [`Machine::flush_after`] follows.
+    ///
+    /// # Errors
+    /// When the connection, the device or a queue has failed.
+    pub fn wait_queue(&mut self, device: u32, queue: QueueId, other: QueueId, now: Duration) -> Result<bool> {
+        self.check()?;
+        let state = self.devices.get(device)?;
+        let before = state.queue(other)?;
+        if before.drained() {
+            return Ok(false);
+        }
+        let (seq, copies) = (before.last, std::mem::take(&mut before.copies));
+        let counted = state.queue(queue).map(|waiting| {
+            let at = waiting.count(MayStall::Yes);
+            waiting.copies.follow(at, &copies, |transfer| self.copies_out.is_open(transfer));
+        });
+        // Back, whatever became of it.
+        if let Ok(other) = state.queue(other) {
+            other.copies = copies;
+        }
+        counted?;
+        self.put(&Command::WaitQueue { device, queue: queue.0, other: other.0, seq }, &[], now)?;
+        Ok(true)
+    }
+
+    // Copies out.
+
+    /// Asks for bytes. [`Machine::flush_after`] follows.
+    ///
+    /// # Errors
+    /// When the connection, the device or the queue has failed.
+    pub fn copy_out(&mut self, copy: CopyOut, now: Duration) -> Result<()> {
+        self.check()?;
+        let CopyOut { device, queue, src, len, dst, transfer, landing } = copy;
+        let state = self.devices.get(device)?.queue(queue)?;
+        // What may write nothing leaves it to those before it.
+        let before: Vec<_> =
+            if matches!(landing, Landing::Write) { state.copies.writing(dst).collect() } else { Vec::new() };
+        let over = self.copies_out.expect(transfer, dst, landing, &before);
+        state.copies.settle(&over);
+        let at = state.count(MayStall::Yes);
+        state.copies.push(at, transfer, dst, |transfer| self.copies_out.is_open(transfer));
+        let command = Command::CopyOut { device, queue: queue.0, src: src.0, len, transfer: transfer.0 };
+        self.put(&command, &[], now)
+    }
+
+    /// The first bytes of a copy out are here.
+    pub fn begin(&mut self, transfer: TransferId) -> Begin {
+        self.copies_out.begin(transfer)
+    }
+
+    /// A copy that had begun is over: its bytes are where they belong, or could not be put there.
+    pub fn landed(&mut self, transfer: TransferId, outcome: Result<()>) {
+        let due = self.copies_out.landed(transfer, outcome, &mut self.waits, &mut self.effects);
+        self.send_asked(due);
+    }
+
+    /// The lane of a copy that had begun has failed: its bytes may not be where they belong.
+    pub fn broke(&mut self, transfer: TransferId, error: Error) {
+        self.copies_out.broke(error);
+        self.landed(transfer, Ok(()));
+    }
+
+    /// Whether a copy out has neither landed nor was cancelled.
+    pub fn is_open(&self, transfer: TransferId) -> bool {
+        self.copies_out.is_open(transfer)
+    }
+
+    /// How copies out have ended that were waited for.
+    ///
+    /// # Errors
+    /// When their bytes may not be where they belong.
+    pub fn outcome(&mut self, transfers: &[TransferId]) -> Result<()> {
+        self.copies_out.outcome(transfers)
+    }
+
+    /// Whether copies before the next operation of the queue will still write a range of the program's memory.
+    ///
+    /// # Errors
+    /// When the connection, the device or the queue has failed.
+    pub fn is_landing(&mut self, device: u32, queue: QueueId, range: HostRange) -> Result<bool> {
+        self.check()?;
+        let open = |transfer| self.copies_out.is_open(transfer);
+        Ok(self.devices.get(device)?.queue(queue)?.copies.any_writing(range, open))
+    }
+
+    // Copies in.
+
+    /// Whether a copy in that is read now could be sent by the calling thread, if a lane is free.
+    ///
+    /// # Errors
+    /// When the connection, the device or the queue has failed.
+    pub fn is_direct(&mut self, copy: &CopyIn) -> Result<bool> {
+        let quiet = self.device(copy.device)?.quiet(copy.queue, copy.streams)?;
+        Ok(quiet && self.copies_in.is_line_empty())
+    }
+
+    /// Appends the command of a copy in.
+    ///
+    /// # Errors
+    /// When the connection, the device or the queue has failed.
+    pub fn copy_in(&mut self, copy: &CopyIn, now: Duration) -> Result<CopyInPlan> {
+        self.check()?;
+        let &CopyIn { device, queue, dst, src, transfer, streams, .. } = copy;
+        let state = self.devices.get(device)?;
+        let quiet = state.quiet(queue, streams)?;
+        let state = state.queue(queue)?;
+        let after: Vec<_> = if copy.now { Vec::new() } else { state.copies.writing(src).collect() };
+        let open = |transfer| self.copies_out.is_open(transfer);
+        let eager = quiet && (copy.now || !state.copies.any_writing(src, open));
+        state.count(if eager { MayStall::No } else { MayStall::Yes });
+        // The queue stops here until they have landed.
+        state.copies.settle(&after);
+        let len = src.len as u64;
+        let command = Command::CopyIn { device, queue: queue.0, dst: dst.0, len, transfer: transfer.0, eager };
+        self.put(&command, &[], now)?;
+        let direct = eager && copy.now && self.copies_in.is_line_empty();
+        Ok(CopyInPlan { eager, direct, after, device, queue, transfer })
+    }
+
+    /// Has the bytes of a copy in sent in their turn. `waiter` waits with [`Want::Sent`] until they were read.
+    pub fn queue_copy(&mut self, plan: CopyInPlan, bytes: Bytes, waiter: Option<WaitId>) {
+        let CopyInPlan { eager, after, device, queue, transfer, .. } = plan;
+        let job = Job { transfer, bytes, after, waiter };
+        if eager {
+            self.copies_in.join(Way::Eager, job, &mut self.effects);
+        } else {
+            self.copies_in.wait_for_request(device, queue, job);
+        }
+    }
+
+    /// The executor asks for the bytes of a transfer.
+    pub fn requested(&mut self, transfer: TransferId) -> Requested {
+        let Some(mut job) = self.copies_in.requested(transfer) else { return Requested::Unknown };
+        let after = std::mem::take(&mut job.after);
+        // Not in the line before they have landed: those behind it may be what they stand behind.
+        match self.copies_out.hold(after, job) {
+            Some(job) => self.send_asked(vec![job]),
+            // Bytes in events may be what it waits for.
+            None => self.rouse_watcher(),
+        }
+        Requested::CopyIn
+    }
+
+    fn send_asked(&mut self, jobs: Vec<Job>) {
+        for job in jobs {
+            self.copies_in.join(Way::Asked, job, &mut self.effects);
+        }
+    }
+
+    /// The next copy of a line, for a thread of it. It gets a lane for the copy and says [`Machine::has_lane`], sends the bytes and
+    /// says [`Machine::sent`]. None: it sleeps until it is woken, or ends if the connection is lost.
+    pub fn take_copy(&mut self, way: Way) -> Option<Job> {
+        self.copies_in.take(way)
+    }
+
+    /// The copy that was taken last has its lane, or will never have one.
+    pub fn has_lane(&mut self, way: Way) {
+        self.copies_in.has_lane(way, &mut self.effects);
+    }
+
+    /// The bytes of a copy are sent.
+    pub fn sent(&mut self, way: Way, job: Job, outcome: Result<()>) {
+        self.copies_in.ended(way);
+        self.finish(job, outcome);
+    }
+
+    fn finish(&mut self, job: Job, outcome: Result<()>) {
+        self.waits.came_for_all(Want::Room, &mut self.effects);
+        if job.waiter.is_some() {
+            let reply = || outcome.map(|()| Reply::default());
+            self.waits.came(Want::Sent(job.transfer), reply, &mut self.effects);
+        }
+    }
+
+    // What comes, and how it ends.
+
+    /// An event has come that concerns the machine: all but [`Event::Data`], [`Event::Output`] and [`Event::Spans`]. `place` adds to an error where it comes
+    /// from.
+    ///
+    /// # Errors
+    /// When it ends the connection.
+    pub fn event(&mut self, event: Event, payload: &[u8], place: impl Fn(Error) -> Error) -> Result<()> {
+        let Self { waits, effects, .. } = self;
+        match event {
+            Event::Reply { ticket, value, extra } => {
+                let reply = || Ok(Reply { value, extra, payload: payload.to_vec() });
+                waits.came(Want::Reply(ticket), reply, effects);
+            }
+            Event::ReplyFailed { ticket, failure } => {
+                let reply = || Err(wire::decode_error(failure, payload));
+                waits.came(Want::Reply(ticket), reply, effects);
+            }
+            Event::Failed { device, queue, failure } => {
+                let error = wire::decode_error(failure, payload);
+                if device == ALL {
+                    return Err(error);
+                }
+                self.fail(device, (queue != ALL).then_some(QueueId(queue)), &place(error));
+            }
+            Event::Credit { bytes } => {
+                self.credit.give_back(bytes);
+                waits.came_for_all(Want::Credit, effects);
+            }
+            Event::Done { device, queue, bytes } => {
+                if let Ok(device) = self.devices.get(device) {
+                    device.done(QueueId(queue), bytes);
+                }
+                waits.came_for_all(Want::Credit, effects);
+            }
+            Event::Data { .. } | Event::Output { .. } | Event::Spans => {}
+        }
+        Ok(())
+    }
+
+    /// A queue, or with none all of a device, has failed.
+    pub fn fail(&mut self, device: u32, queue: Option<QueueId>, error: &Error) {
+        let copies = self.devices.fail(device, queue, error);
+        // Whoever waits for room there hears of it.
+        self.waits.came_for_all(Want::Credit, &mut self.effects);
+        self.cancel(&copies, device, queue, error);
+    }
+
+    fn cancel(&mut self, copies: &[TransferId], device: u32, queue: Option<QueueId>, error: &Error) {
+        let due = self.copies_out.cancel(copies, &mut self.waits, &mut self.effects);
+        self.effects.extend(copies.iter().map(|&transfer| Effect::Discard(transfer)));
+        self.send_asked(due);
+        for job in self.copies_in.cancel(device, queue) {
+            self.finish(job, Err(error.clone()));
+        }
+    }
+
+    /// The connection is gone: everything that uses it fails, now and later. False if it was gone before.
+    pub fn lose(&mut self, error: &Error) -> bool {
+        if self.lost.is_some() {
+            return false;
+        }
+        self.lost = Some(error.clone());
+        self.waits.lose(error, &mut self.effects);
+        let held = self.copies_out.lose(error, &mut self.waits, &mut self.effects);
+        for job in held.collect::<Vec<_>>().into_iter().chain(self.copies_in.lose()) {
+            self.finish(job, Err(error.clone()));
+        }
+        self.effects.push(Effect::WakeWatcher);
+        true
+    }
+
+    /// Waiters that there are.
+    pub fn waiters(&self) -> usize {
+        self.waits.len()
+    }
+}

@@ -1,0 +1,23 @@
+//! The connection of a program to an executor, without I/O, clock or threads: [`Machine`]. docs/design/connection.md says what it
+//! decides. `remote` has the lanes and the threads around it; the simulation in `crates/sim` has others.
+
+mod completion_actions;
+mod credit;
+mod earlier_copies;
+mod effects;
+mod flush_policy;
+mod lane_queue;
+mod machine;
+mod queues;
+mod transfers;
+mod waits;
+mod watch;
+
+pub use completion_actions::{Begin, Begun, Landing, Piece, pieces};
+pub use effects::{Effect, Effects, Way};
+pub use flush_policy::{Flush, FlusherStep};
+pub use machine::{CopyIn, CopyInPlan, CopyOut, Machine, Positions, Requested, Room, TRANSFERS_MAX};
+pub use queues::{DeviceState, MayStall};
+pub use transfers::{ASKED_LANES, Bytes, EAGER_LANES, Job};
+pub use waits::{Reply, Turn, WaitId, Want};
+pub use watch::{LOOK, WatchStep};

@@ -1,0 +1,262 @@
+//! Who waits for what, and who reads: one of the waiting threads at a time takes the events off the command lane, handles them
+//! for all, and hands over when its own has come. So a wait costs no hop from thread to thread.
+
+use super::effects::{Effect, Effects};
+use accord_types::{Error, ErrorCode, Result, TransferId};
+
+/// What came back for a ticket.
+#[derive(Debug, Default)]
+pub struct Reply {
+    /// As the command says.
+    pub value: u64,
+    /// As the command says.
+    pub extra: u64,
+    /// As the command says.
+    pub payload: Vec<u8>,
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// The reply to a ticket.
+    Reply(u64),
+    /// More credit.
+    Credit,
+    /// The bytes of a copy out are where they belong, or will never be.
+    Landed(TransferId),
+    /// The bytes of a copy in were read from the program's memory, or never will be.
+    Sent(TransferId),
+    /// Room for one more copy.
+    Room,
+}
+
+impl Want {
+    /// Whether it comes on the command lane, so that whoever waits for it may read that. What comes by other lanes is seen by their
+    /// threads; a reader that waited for it could not be told, as it waits for the command lane.
+    fn is_read(self) -> bool {
+        matches!(self, Self::Reply(_) | Self::Credit)
+    }
+
+    /// Whether nothing is left to wait for when the connection is lost. The program's memory may still be read or written by a
+    /// thread then, and the program must not have it back before.
+    fn ends_with_the_connection(self) -> bool {
+        !matches!(self, Self::Landed(_) | Self::Sent(_))
+    }
+}
+
+/// Names a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WaitId(u64);
+
+/// What a waiting thread does now.
+#[derive(Debug)]
+pub enum Turn {
+    /// What it waits for has come. It is no waiter any more.
+    Done(Result<Reply>),
+    /// It reads for all.
+    Read,
+    /// It sleeps until it is woken, then asks again.
+    Sleep,
+}
+
+/// Who has the reading side of the command lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reader {
+    Waiter(WaitId),
+    /// Whoever looks for what nobody waits for.
+    Watcher,
+}
+
+struct Waiter<W> {
+    id: WaitId,
+    want: Want,
+    waker: W,
+    outcome: Option<Result<Reply>>,
+}
+
+/// Who waits and who reads. `W` names a thread, to be woken.
+pub(super) struct Waits<W> {
+    waiters: Vec<Waiter<W>>,
+    reader: Option<Reader>,
+    next_id: u64,
+    lost: Option<Error>,
+}
+
+impl<W> Default for Waits<W> {
+    fn default() -> Self {
+        Self { waiters: Vec::new(), reader: None, next_id: 0, lost: None }
+    }
+}
+
+impl<W: Clone> Waits<W> {
+    /// A thread is going to wait. To be called before what it waits for can come.
+    pub(super) fn register(&mut self, want: Want, waker: W) -> WaitId {
+        self.next_id += 1;
+        let id = WaitId(self.next_id);
+        let outcome = self.lost.clone().filter(|_| want.ends_with_the_connection()).map(Err);
+        self.waiters.push(Waiter { id, want, waker, outcome });
+        id
+    }
+
+    /// What the waiter does now. After [`Turn::Done`] it is no waiter any more.
+    pub(super) fn turn(&mut self, id: WaitId) -> Turn {
+        let Some(at) = self.waiters.iter().position(|waiter| waiter.id == id) else {
+            return Turn::Done(Err(Error::new(ErrorCode::ImplementationDefined, "a wait was lost")));
+        };
+        if let Some(outcome) = self.waiters[at].outcome.take() {
+            self.waiters.swap_remove(at);
+            return Turn::Done(outcome);
+        }
+        if self.reader.is_some() || !self.waiters[at].want.is_read() {
+            return Turn::Sleep;
+        }
+        self.reader = Some(Reader::Waiter(id));
+        Turn::Read
+    }
+
+    /// Whether what the waiter waits for has come.
+    pub(super) fn is_done(&self, id: WaitId) -> bool {
+        self.waiters.iter().find(|waiter| waiter.id == id).is_none_or(|waiter| waiter.outcome.is_some())
+    }
+
+    /// The waiter waits no more.
+    pub(super) fn unregister(&mut self, id: WaitId, effects: &mut Effects<W>) {
+        self.waiters.retain(|waiter| waiter.id != id);
+        // It may have been woken to read.
+        self.wake_reader(effects);
+    }
+
+    /// Takes the reading side for the watcher if nobody has it and, unless it is `urgent`, nobody is about to. (Who is about to may
+    /// be sending before, to an executor that reads when somebody here has read.)
+    pub(super) fn try_read(&mut self, urgent: bool) -> bool {
+        let free = self.reader.is_none() && (urgent || !self.is_wanted());
+        if free {
+            self.reader = Some(Reader::Watcher);
+        }
+        free
+    }
+
+    /// Gives the reading side back; the next waiter takes it.
+    pub(super) fn hand_over(&mut self, effects: &mut Effects<W>) {
+        self.reader = None;
+        self.wake_reader(effects);
+    }
+
+    pub(super) fn reader(&self) -> Option<Reader> {
+        self.reader
+    }
+
+    /// Whether somebody wants the reading side.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.waiters.iter().any(|waiter| waiter.want.is_read() && waiter.outcome.is_none())
+    }
+
+    /// Whether somebody waits for room, and nobody may be reading what brings it.
+    pub(super) fn is_room_wanted(&self) -> bool {
+        self.waiters.iter().any(|waiter| waiter.want == Want::Room && waiter.outcome.is_none())
+    }
+
+    /// What some waiters want has come.
+    pub(super) fn came(&mut self, want: Want, outcome: impl FnOnce() -> Result<Reply>, effects: &mut Effects<W>) {
+        // Without a waiter its thread has given up.
+        if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.want == want && waiter.outcome.is_none()) {
+            finish(waiter, self.reader, outcome(), effects);
+        }
+    }
+
+    /// What several may want has come.
+    pub(super) fn came_for_all(&mut self, want: Want, effects: &mut Effects<W>) {
+        for waiter in self.waiters.iter_mut().filter(|waiter| waiter.want == want) {
+            finish(waiter, self.reader, Ok(Reply::default()), effects);
+        }
+    }
+
+    /// The connection is gone: all that waits for the command lane ends, now and later. Waits for the program's memory end when
+    /// nobody reads or writes it any more.
+    pub(super) fn lose(&mut self, error: &Error, effects: &mut Effects<W>) {
+        self.lost.get_or_insert_with(|| error.clone());
+        for waiter in self.waiters.iter_mut().filter(|waiter| waiter.want.ends_with_the_connection()) {
+            finish(waiter, self.reader, Err(error.clone()), effects);
+        }
+    }
+
+    /// Waits so far.
+    pub(super) fn registered(&self) -> u64 {
+        self.next_id
+    }
+
+    /// Number of waiters.
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    fn wake_reader(&self, effects: &mut Effects<W>) {
+        if self.reader.is_none()
+            && let Some(next) = self.waiters.iter().find(|waiter| waiter.outcome.is_none() && waiter.want.is_read())
+        {
+            effects.push(Effect::Wake(next.waker.clone()));
+        }
+    }
+}
+
+fn finish<W: Clone>(waiter: &mut Waiter<W>, reader: Option<Reader>, outcome: Result<Reply>, effects: &mut Effects<W>) {
+    if waiter.outcome.is_none() {
+        waiter.outcome = Some(outcome);
+        // Whoever reads looks after each event.
+        if reader != Some(Reader::Waiter(waiter.id)) {
+            effects.push(Effect::Wake(waiter.waker.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_reads_and_hands_over() {
+        let mut waits = Waits::default();
+        let mut effects = Effects::new();
+        let (first, second) = (waits.register(Want::Reply(1), 'a'), waits.register(Want::Reply(2), 'b'));
+        assert!(matches!(waits.turn(first), Turn::Read));
+        assert!(matches!(waits.turn(second), Turn::Sleep));
+        assert!(!waits.try_read(false));
+        waits.came(Want::Reply(1), || Ok(Reply { value: 7, ..Reply::default() }), &mut effects);
+        assert!(effects.is_empty(), "it reads, and sees it");
+        assert!(waits.is_done(first) && !waits.is_done(second));
+        waits.hand_over(&mut effects);
+        assert_eq!(effects.as_slice(), [Effect::Wake('b')]);
+        assert!(matches!(waits.turn(first), Turn::Done(Ok(Reply { value: 7, .. }))));
+        assert!(matches!(waits.turn(second), Turn::Read));
+        waits.hand_over(&mut effects);
+        waits.unregister(second, &mut effects);
+        assert!(waits.try_read(false));
+    }
+
+    #[test]
+    fn whoever_waits_for_memory_does_not_read() {
+        let mut waits = Waits::default();
+        let mut effects = Effects::new();
+        let landed = waits.register(Want::Landed(TransferId(1)), 'a');
+        assert!(matches!(waits.turn(landed), Turn::Sleep));
+        assert!(waits.try_read(false), "so the watcher may");
+        waits.hand_over(&mut effects);
+        assert!(effects.is_empty());
+        waits.lose(&Error::new(ErrorCode::DeviceUnavailable, "gone"), &mut effects);
+        assert!(!waits.is_done(landed), "its memory may still be written");
+        waits.came_for_all(Want::Landed(TransferId(1)), &mut effects);
+        assert_eq!(effects.as_slice(), [Effect::Wake('a')]);
+        assert!(matches!(waits.turn(landed), Turn::Done(Ok(_))));
+    }
+
+    #[test]
+    fn a_lost_connection_ends_every_wait_for_the_command_lane() {
+        let mut waits = Waits::default();
+        let mut effects = Effects::new();
+        let id = waits.register(Want::Credit, 'a');
+        waits.lose(&Error::new(ErrorCode::DeviceUnavailable, "gone"), &mut effects);
+        assert!(matches!(waits.turn(id), Turn::Done(Err(_))));
+        let late = waits.register(Want::Reply(1), 'a');
+        assert!(matches!(waits.turn(late), Turn::Done(Err(_))));
+    }
+}

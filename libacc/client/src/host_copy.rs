@@ -1,0 +1,134 @@
+//! Copies between the program's memory and a device: the one place here that follows host addresses.
+
+use crate::pages::{self, Writable};
+use accord_device::Sink;
+pub(crate) use accord_device::{HostMemory, program_bytes as bytes};
+use accord_runtime::ports::{Chain, Part};
+use accord_types::{HostRange, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Up to so many bytes are compared by the calling thread.
+const IMMEDIATE_MAX: usize = 64 << 10;
+
+/// Read-only memory of the program, with which a device's bytes are compared.
+pub struct Unchanged {
+    range: HostRange,
+    done: usize,
+}
+
+impl Unchanged {
+    pub(crate) fn new(range: HostRange) -> Self {
+        Self { range, done: 0 }
+    }
+
+    /// The next bytes are here.
+    ///
+    /// # Errors
+    /// When they are others than the program has.
+    pub(crate) fn compare(&mut self, piece: &[u8]) -> Result<()> {
+        let start = self.range.start + self.done;
+        let own = bytes(HostRange { start, len: piece.len() });
+        self.done += piece.len();
+        match own.iter().zip(piece).position(|(own, other)| own != other) {
+            None => Ok(()),
+            Some(at) => Err(pages::changed(self.range, start + at)),
+        }
+    }
+}
+
+impl Sink for Unchanged {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.compare(piece)
+    }
+
+    fn immediate(&self) -> bool {
+        self.range.len <= IMMEDIATE_MAX
+    }
+}
+
+/// Variables of the program that have travelled together, to be written only if they are others than the program had.
+pub struct Changed {
+    sent: Box<[u8]>,
+    parts: Box<[Part]>,
+    chain: Option<Arc<Chain>>,
+}
+
+/// How often such bytes were others.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+/// How often a [`Changed`] copy has written, or is just about to.
+pub(crate) fn changes() -> u64 {
+    CHANGES.load(Ordering::SeqCst)
+}
+
+impl Changed {
+    /// See [`accord_runtime::ports::DeviceClient::copy_out_changed`].
+    pub(crate) fn new(sent: &[u8], parts: &[Part], chain: Option<&Arc<Chain>>) -> Self {
+        Self { sent: sent.into(), parts: parts.into(), chain: chain.cloned() }
+    }
+
+    /// How many bytes come.
+    pub(crate) fn len(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// The smallest range that has all places.
+    pub(crate) fn range(&self) -> HostRange {
+        let start = self.parts.iter().map(|part| part.dst.start).min().unwrap_or(0);
+        let end = self.parts.iter().map(|part| part.dst.start + part.dst.len).max().unwrap_or(0);
+        HostRange { start, len: end - start }
+    }
+
+    /// All bytes are here: gives `write` those that have changed.
+    ///
+    /// # Errors
+    /// When some have and can't be written.
+    pub(crate) fn land(&self, bytes: &[u8], mut write: impl FnMut(HostRange, &[u8])) -> Result<()> {
+        const PAGE: usize = 4096;
+        let mut writable = 0..0;
+        for Part { at, dst } in &self.parts {
+            let (new, sent) = (&bytes[*at..at + dst.len], &self.sent[*at..at + dst.len]);
+            let changed = self.chain.as_ref().map_or_else(|| new != sent, |chain| chain.is_changed(sent, new));
+            if !changed {
+                continue;
+            }
+            let (start, end) = (dst.start, dst.start + dst.len);
+            if !(writable.contains(&start) && end <= writable.end) {
+                if pages::check_writable(*dst)? == Writable::No {
+                    return Err(pages::changed(*dst, start));
+                }
+                writable = start & !(PAGE - 1)..end.next_multiple_of(PAGE);
+            }
+            // Before the bytes are: whoever sees them sees that they may be there.
+            CHANGES.fetch_add(1, Ordering::SeqCst);
+            write(*dst, new);
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Changed {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        // So few bytes come in one piece.
+        self.land(piece, |dst, new| with_bytes_mut(dst, |place| place.copy_from_slice(new)))
+    }
+
+    fn immediate(&self) -> bool {
+        true
+    }
+
+    fn may_write(&self, range: HostRange) -> bool {
+        self.parts.iter().any(|part| part.dst.overlaps(range))
+    }
+}
+
+/// Lets `write` fill the program's memory, for as long as the call lasts.
+pub(crate) fn with_bytes_mut<T>(range: HostRange, write: impl FnOnce(&mut [u8]) -> T) -> T {
+    if range.len == 0 {
+        return write(&mut []);
+    }
+    // SAFETY: the program promised that `range` is writable until the copy is waited for, and leaves it
+    // alone until then; the slice does not outlive the call.
+    write(unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(range.start), range.len) })
+}

@@ -1,0 +1,359 @@
+//! A device of this machine, driven in-process: what is the same for all kinds.
+
+use crate::cluster::LocalDeviceClient;
+use crate::host_copy::{self, Changed, HostMemory, Unchanged};
+use accord_device::{Backend, Device, FunctionHandle, NativeHandles, StartConfig, registry};
+use accord_executor::hosted::Hosted;
+use accord_executor::queue_table::ByNumber;
+use accord_runtime::ports::{Chain, CudaObjects, DeviceClient, Part};
+use accord_types::{
+    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
+    QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
+};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+/// Asynchronous copies out up to this size run on the calling thread when nothing is ahead of them.
+const QUICK_BYTES_MAX: usize = 64 << 10;
+
+/// A device of this machine.
+pub struct InProcess {
+    info: DeviceInfo,
+    device_type: DeviceType,
+    backend: &'static Backend,
+    config: StartConfig,
+    trace: Option<Arc<dyn SpanSink>>,
+    running: RwLock<Option<Arc<Running>>>,
+    on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    stream_quota: AtomicU32,
+}
+
+/// What there is between start and shutdown.
+pub(crate) struct Running {
+    hosted: Arc<Hosted>,
+    functions: RwLock<HashMap<u64, FunctionHandle, ByNumber>>,
+}
+
+impl InProcess {
+    /// The device that `info` describes, seen by the program as `device_type`, or as its kind is; not started yet.
+    ///
+    /// # Errors
+    /// `acc_error_device_init` if this version has no backend for it.
+    pub fn new(
+        info: DeviceInfo,
+        device_type: Option<DeviceType>,
+        config: StartConfig,
+        trace: Option<Arc<dyn SpanSink>>,
+    ) -> Result<Self> {
+        let backend = registry::backend(info.kind)?;
+        Ok(Self {
+            info,
+            device_type: device_type.unwrap_or(backend.capabilities.device_type),
+            backend,
+            config,
+            trace,
+            running: RwLock::default(),
+            on_start: OnceLock::new(),
+            stream_quota: AtomicU32::new(0),
+        })
+    }
+
+    pub(crate) fn running(&self) -> Result<Arc<Running>> {
+        let running = self.running.read().unwrap_or_else(PoisonError::into_inner).clone();
+        running.ok_or_else(|| self.place(Error::new(ErrorCode::DeviceUnavailable, "the device is not started")))
+    }
+
+    pub(crate) fn place(&self, error: Error) -> Error {
+        error.node(&self.info.node_name)
+    }
+
+    /// Runs `put` with the queue's stream and keeps the position that it returns.
+    fn put(&self, queue: QueueId, put: impl FnOnce(&dyn Device, StreamId) -> Result<Seq>) -> Result<()> {
+        self.put_on(&*self.running()?, queue, put)
+    }
+
+    fn put_on(
+        &self,
+        running: &Running,
+        queue: QueueId,
+        put: impl FnOnce(&dyn Device, StreamId) -> Result<Seq>,
+    ) -> Result<()> {
+        let state = running.hosted.queue(queue).map_err(|e| self.place(e))?;
+        state.advance(put(running.device(), state.stream()).map_err(|e| self.place(e).queue(queue))?);
+        Ok(())
+    }
+
+    /// Launches a known function in a known queue. The locks are held meanwhile, which costs less than
+    /// counting references.
+    fn launch_known(&self, queue: QueueId, key: u64, dims: LaunchDims, block: ArgBlock<'_>) -> Option<Result<()>> {
+        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
+        let running = running.as_ref()?;
+        let queues = running.hosted.queues();
+        let functions = running.functions.read().unwrap_or_else(PoisonError::into_inner);
+        let (state, function) = (queues.find(queue)?, *functions.get(&key)?);
+        let put = running.device().launch(state.stream(), function, dims, block);
+        Some(put.map_err(|e| self.place(e).queue(queue)).map(|seq| state.advance(seq)))
+    }
+
+    fn each_queue(
+        &self,
+        queues: &[QueueId],
+        mut f: impl FnMut(&dyn Device, StreamId, Seq) -> Result<bool>,
+    ) -> Result<bool> {
+        let running = self.running()?;
+        for &queue in queues {
+            // A queue never used has nothing to wait for (OpenACC 3.3, 2.16.3).
+            let Some(state) = running.hosted.known(queue) else { continue };
+            if !f(running.device(), state.stream(), state.last()).map_err(|e| self.place(e).queue(queue))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Running {
+    fn device(&self) -> &dyn Device {
+        &**self.hosted.device()
+    }
+
+    /// The stream of a queue, made at its first use.
+    fn stream(&self, queue: QueueId) -> Result<StreamId> {
+        self.hosted.queue(queue).map(|state| state.stream())
+    }
+
+    /// The region with this key, found at its first use.
+    fn function(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>) -> Result<FunctionHandle> {
+        let known = self.functions.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+        if let Some(function) = known {
+            return Ok(function);
+        }
+        let function = self.device().function(&spec()?)?;
+        self.functions.write().unwrap_or_else(PoisonError::into_inner).insert(key, function);
+        Ok(function)
+    }
+}
+
+impl LocalDeviceClient for InProcess {
+    fn hosted(&self) -> Result<Arc<Hosted>> {
+        Ok(self.running()?.hosted.clone())
+    }
+
+    fn on_start(&self, report: Box<dyn Fn() + Send + Sync>) {
+        // One session, one who asks.
+        let _ = self.on_start.set(report);
+    }
+
+    fn limit_streams(&self, quota: u32) {
+        self.stream_quota.store(quota, Ordering::Relaxed);
+    }
+}
+
+impl DeviceClient for InProcess {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn device_type(&self) -> DeviceType {
+        self.device_type
+    }
+
+    fn sees_named_memory_only(&self) -> bool {
+        self.backend.capabilities.sees_named_memory_only
+    }
+
+    fn addresses(&self) -> (DevicePtr, u64) {
+        match self.running() {
+            Ok(running) => running.device().addresses(),
+            Err(_) => (self.backend.addresses)(&self.info).unwrap_or((DevicePtr(0), 0)),
+        }
+    }
+
+    fn start(&self) -> Result<()> {
+        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
+        if running.is_none() {
+            let device = (self.backend.start)(self.info.clone(), &self.config).map_err(|e| self.place(e))?;
+            if let Some(sink) = &self.trace {
+                device.trace(Arc::clone(sink));
+            }
+            let hosted = Arc::new(Hosted::new(device, self.stream_quota.load(Ordering::Relaxed)));
+            *running = Some(Arc::new(Running { hosted, functions: RwLock::default() }));
+            if let Some(report) = self.on_start.get() {
+                report();
+            }
+        }
+        Ok(())
+    }
+
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        self.running()?.device().map(start, len).map_err(|e| self.place(e))
+    }
+
+    fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()> {
+        self.put(queue, |device, stream| device.unmap(stream, start, len))
+    }
+
+    fn store(&self, queue: QueueId, dst: DevicePtr, bytes: &[u8]) -> Result<()> {
+        self.put(queue, |device, stream| device.store(stream, dst, bytes))
+    }
+
+    fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()> {
+        self.put(queue, |device, stream| device.copy_in_program(stream, dst, src, when))
+    }
+
+    fn register_pages(&self, range: HostRange) {
+        if let Ok(running) = self.running() {
+            running.device().register_pages(range);
+        }
+    }
+
+    fn unregister_pages(&self, after: Option<QueueId>, range: HostRange) -> Result<()> {
+        // A device that was shut down holds nothing.
+        let Ok(running) = self.running() else { return Ok(()) };
+        let state = after.map(|queue| running.hosted.queue(queue)).transpose().map_err(|e| self.place(e))?;
+        let stream = state.as_ref().map(|state| state.stream());
+        let seq = running.device().unregister_pages(stream, range).map_err(|e| self.place(e))?;
+        if let (Some(state), Some(seq)) = (state, seq) {
+            state.advance(seq);
+        }
+        Ok(())
+    }
+
+    fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
+        let sink = HostMemory::new(dst, queue == QueueId::SYNC || dst.len <= QUICK_BYTES_MAX);
+        self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, Box::new(sink)))
+    }
+
+    fn copy_out_changed(
+        &self,
+        queue: QueueId,
+        src: DevicePtr,
+        sent: &[u8],
+        parts: &[Part],
+        chain: Option<&Arc<Chain>>,
+    ) -> Result<()> {
+        let sink = Box::new(Changed::new(sent, parts, chain));
+        self.put(queue, |device, stream| device.copy_out(stream, src, sent.len() as u64, sink))
+    }
+
+    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
+        let sink = Box::new(Unchanged::new(with));
+        self.put(queue, |device, stream| device.copy_out(stream, src, with.len as u64, sink))
+    }
+
+    fn changes(&self) -> u64 {
+        host_copy::changes()
+    }
+
+    fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {
+        self.put(queue, |device, stream| device.copy(stream, dst, src, len))
+    }
+
+    fn launch(
+        &self,
+        queue: QueueId,
+        key: u64,
+        spec: &dyn Fn() -> Result<FunctionSpec>,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<()> {
+        if !self.backend.capabilities.launch_may_wait
+            && let Some(launched) = self.launch_known(queue, key, dims, block)
+        {
+            return launched;
+        }
+        let running = self.running()?;
+        let function = running.function(key, spec).map_err(|e| self.place(e))?;
+        self.put_on(&running, queue, |device, stream| device.launch(stream, function, dims, block))
+    }
+
+    fn grid(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>, dims: LaunchDims) -> LaunchDims {
+        // A region that can't be found is the launch's to report.
+        let Ok(running) = self.running() else { return dims };
+        running.function(key, spec).map_or(dims, |function| running.device().grid(function, dims))
+    }
+
+    fn forget_functions(&self, keys: Range<u64>) {
+        if let Ok(running) = self.running() {
+            running.functions.write().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !keys.contains(key));
+        }
+    }
+
+    fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
+        self.running()?.device().global(spec).map_err(|e| self.place(e))
+    }
+
+    fn wait_queue(&self, queue: QueueId, other: QueueId) -> Result<()> {
+        let running = self.running()?;
+        let Some(other) = running.hosted.known(other) else { return Ok(()) };
+        self.put_on(&running, queue, |device, stream| device.wait_stream(stream, other.stream(), other.last()))
+    }
+
+    fn wait(&self, queues: &[QueueId]) -> Result<()> {
+        self.each_queue(queues, |device, stream, last| device.synchronize(stream, last).map(|()| true)).map(drop)
+    }
+
+    fn test(&self, queues: &[QueueId]) -> Result<bool> {
+        self.each_queue(queues, |device, stream, last| device.reached(stream, last))
+    }
+
+    fn memory_free(&self) -> Result<u64> {
+        Ok(self.running()?.device().memory_free())
+    }
+
+    fn reaches_program_memory(&self) -> bool {
+        self.running().is_ok_and(|running| running.device().reaches_program_memory())
+    }
+
+    fn cuda(&self) -> Option<&dyn CudaObjects> {
+        self.backend.capabilities.native_handles.then_some(self as _)
+    }
+
+    fn shutdown(&self) -> Result<()> {
+        let running = self.running.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            running.device().shutdown();
+        }
+        Ok(())
+    }
+}
+
+impl InProcess {
+    /// Calls `ask` with the driver's objects of the started device.
+    fn native<T>(&self, ask: impl FnOnce(&Running, &dyn NativeHandles) -> Result<T>) -> Result<T> {
+        let running = self.running()?;
+        let none =
+            || Error::new(ErrorCode::InvalidArgument, "the device has no driver whose objects a program could use");
+        let native = running.device().native().ok_or_else(none).map_err(|e| self.place(e))?;
+        ask(&running, native)
+    }
+}
+
+impl CudaObjects for InProcess {
+    fn device(&self) -> Result<i32> {
+        self.native(|_, native| Ok(native.device()))
+    }
+
+    fn context(&self) -> Result<usize> {
+        self.native(|_, native| Ok(native.context()))
+    }
+
+    fn stream(&self, queue: QueueId) -> Result<usize> {
+        self.native(|running, native| native.expose_stream(running.stream(queue)?))
+            .map_err(|e| self.place(e).queue(queue))
+    }
+
+    fn stream_of(&self, queue: QueueId) -> usize {
+        self.native(|running, native| native.stream(running.stream(queue)?)).unwrap_or(0)
+    }
+
+    fn set_stream(&self, queue: QueueId, stream: usize) -> Result<()> {
+        self.wait(&[queue])?;
+        self.native(|running, native| {
+            running.hosted.replace(queue, native.adopt_stream(queue, stream).map_err(|e| self.place(e).queue(queue))?);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,16 @@
+//! How the runtime's [`Cluster`] comes about: devices of this machine in-process, all others by
+//! lanes to their executors.
+
+mod cluster;
+mod connect;
+pub mod connection;
+mod host_copy;
+mod in_process;
+pub mod pages;
+mod remote;
+mod session;
+
+pub use cluster::LocalDeviceClient;
+pub use connect::{Coordinator, LocalFactory, Order, SessionSettings, connect, connect_direct};
+pub use in_process::InProcess;
+pub use session::{NodeReport, Session};

@@ -1,0 +1,21 @@
+//! What the kernel says of memory.
+
+/// What a copy does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+pub(super) const PAGE: usize = 4096;
+
+/// A mapping of the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Mapping {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    /// Its pages may be missing: what it maps may have become shorter.
+    pub(super) file: bool,
+}

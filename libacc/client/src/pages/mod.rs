@@ -1,0 +1,191 @@
+//! Whether the program's memory may be read or written, found out before a copy touches it.
+//!
+//! A clause may name memory that is not there, or that is read-only. A copy that just tried would end the program by a
+//! signal, whose handler is the program's own affair. So the kernel is asked, and its answers about whole mappings are kept until
+//! mappings change (`known.rs`): as a rule a copy costs a look at those. Where nothing is known a range of up to [`POPULATED_MAX`]
+//! is asked about by having the kernel make its pages ready for the access, which the copy would do anyway; a larger one by its
+//! mappings, whose number does not grow with the range. Only where there is no better way the process's list of mappings is read.
+
+mod kernel;
+mod known;
+mod mapping;
+
+use accord_types::{Error, ErrorCode, HostRange, Result};
+use kernel::Ready;
+use known::Known;
+pub use known::{forget, forget_after_fork, watch};
+use mapping::{Access, Mapping, PAGE};
+
+/// Largest range whose pages are all looked at as a rule: some 40 ns each.
+const POPULATED_MAX: usize = 128 << 10;
+/// The same where the kernel tells of mappings only by a list of all of them.
+const POPULATED_MAX_OLD: usize = 16 << 20;
+/// One in so many small ranges of which nothing is known is asked about by its mapping, which costs seven times as much.
+const MAPPING_EVERY: u32 = 8;
+/// The same by the list.
+const LIST_EVERY: u32 = 1024;
+
+/// Why a range can't be used, and where it begins that it can't.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Refusal {
+    NotMapped(usize),
+    NoAccess(usize),
+    ReadOnly(usize),
+    Gone(usize),
+}
+
+/// What a copy to the program's memory may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writable {
+    /// Write.
+    Yes,
+    /// Only compare: some of it is read-only.
+    No,
+}
+
+/// Whether the program's memory at `range` can be read.
+///
+/// # Errors
+/// `acc_error_invalid_argument` if it is not mapped, has no access, or its file has become shorter.
+pub fn check_readable(range: HostRange) -> Result<()> {
+    check(range, Access::Read).map_err(|refusal| refusal.error(range, "readable"))
+}
+
+/// Whether the program's memory at `range` can be written.
+///
+/// # Errors
+/// As [`check_readable`].
+pub fn check_writable(range: HostRange) -> Result<Writable> {
+    match check(range, Access::Write) {
+        Ok(()) => Ok(Writable::Yes),
+        Err(Refusal::ReadOnly(_)) => check_readable(range).map(|()| Writable::No),
+        Err(refusal) => Err(refusal.error(range, "writable")),
+    }
+}
+
+/// The error for a copy that would change what is read-only in the program.
+pub(crate) fn changed(range: HostRange, at: usize) -> Error {
+    let more = format!("from {at:#x} on, where the change is on the device only");
+    Error::about(ErrorCode::InvalidArgument, range, "changed by a region, but read-only in the program", more)
+        .remedy("copy a variable in place of the constant, or name it in copyin if the change is not needed")
+}
+
+fn check(range: HostRange, access: Access) -> Result<(), Refusal> {
+    if range.len == 0 {
+        return Ok(());
+    }
+    let moment = known::moment();
+    match moment.map_or(Known::No, |moment| known::find(moment, range, access)) {
+        Known::Yes => Ok(()),
+        Known::ReadOnly => Err(Refusal::ReadOnly(range.start)),
+        Known::IfThere => file_reaches(range, access),
+        Known::No => ask(range, access, moment),
+    }
+}
+
+/// Asks the kernel. Answers about mappings are kept for the moment, if there is one.
+#[cold]
+fn ask(range: HostRange, access: Access, moment: Option<u64>) -> Result<(), Refusal> {
+    let small = range.len <= POPULATED_MAX;
+    let turn = if small && moment.is_some() { known::turn() } else { 0 };
+    let is_turn = |every: u32| small && turn % every == every - 1;
+    if (!small || is_turn(MAPPING_EVERY))
+        && let Some(answer) = walk(range, access, &mut kernel::mapping_by_query(), moment)
+    {
+        return answer.map(|_| ());
+    }
+    let by_list = range.len > POPULATED_MAX_OLD || is_turn(LIST_EVERY);
+    let ready = if by_list { Ready::No(None) } else { kernel::make_ready(range, access) };
+    let Ready::No(at) = ready else { return Ok(()) };
+    let mappings = kernel::mappings();
+    let mut next = |address: usize| Some(mappings.iter().copied().find(|one| one.end > address));
+    match walk(range, access, &mut next, moment) {
+        Some(Err(refusal)) => Err(refusal),
+        // The kernel does not make pages of special mappings ready; only those of files can be missing.
+        Some(Ok(Files::None)) | None => Ok(()),
+        Some(Ok(Files::Some)) => at.map_or(Ok(()), |at| Err(Refusal::Gone(at))),
+    }
+}
+
+/// Whether a range that can be used has pages of files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Files {
+    None,
+    Some,
+}
+
+/// Walks the mappings of a range. `next` gives the first that ends above an address, if there is one; it has no answer at all
+/// where the kernel does not tell.
+fn walk(
+    range: HostRange,
+    access: Access,
+    next: &mut dyn FnMut(usize) -> Option<Option<Mapping>>,
+    moment: Option<u64>,
+) -> Option<Result<Files, Refusal>> {
+    let end = range.start.saturating_add(range.len);
+    let (mut at, mut files) = (range.start, Files::None);
+    while at < end {
+        let Some(mut mapping) = next(at)?.filter(|mapping| mapping.start <= at) else {
+            return Some(Err(Refusal::NotMapped(at)));
+        };
+        mapping.file &= !kernel::is_of_loaded_object(&mapping);
+        if let Some(moment) = moment {
+            known::keep(moment, mapping);
+        }
+        match access {
+            Access::Read if !mapping.readable => return Some(Err(Refusal::NoAccess(at))),
+            Access::Write if !mapping.writable && mapping.readable => return Some(Err(Refusal::ReadOnly(at))),
+            Access::Write if !mapping.writable => return Some(Err(Refusal::NoAccess(at))),
+            _ => {}
+        }
+        if mapping.file {
+            files = Files::Some;
+            let part = HostRange { start: at, len: end.min(mapping.end) - at };
+            if let Err(refusal) = file_reaches(part, access) {
+                return Some(Err(refusal));
+            }
+        }
+        at = mapping.end;
+    }
+    Some(Ok(files))
+}
+
+/// Whether a file still has what a range in one mapping of it shows. A file loses its end, so it is enough to look there.
+fn file_reaches(range: HostRange, access: Access) -> Result<(), Refusal> {
+    let first = range.start / PAGE;
+    let end = range.start.saturating_add(range.len).div_ceil(PAGE);
+    let is_there = |page: usize| {
+        let page = HostRange { start: page * PAGE, len: 1 };
+        !matches!(kernel::make_ready(page, access), Ready::No(Some(_)))
+    };
+    if is_there(end - 1) {
+        return Ok(());
+    }
+    // Pages before `there` are, those from `gone` on are not.
+    let (mut there, mut gone) = (first, end - 1);
+    while there < gone {
+        let middle = there + (gone - there) / 2;
+        if is_there(middle) {
+            there = middle + 1;
+        } else {
+            gone = middle;
+        }
+    }
+    Err(Refusal::Gone((gone * PAGE).max(range.start)))
+}
+
+impl Refusal {
+    fn error(self, range: HostRange, what: &str) -> Error {
+        let (at, why) = match self {
+            Self::NotMapped(at) => (at, "is not mapped in the program"),
+            Self::NoAccess(at) => (at, if what == "readable" { "may not be read" } else { "may not be written" }),
+            Self::ReadOnly(at) => (at, "is read-only"),
+            Self::Gone(at) => (at, "is part of a file that has become shorter, or is guarded"),
+        };
+        Error::about(ErrorCode::InvalidArgument, range, format!("not {what}"), format!("as {at:#x} {why}"))
+            .remedy("check the bounds of the section, and that its memory is still there")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Copies between devices of which at least one is on another node.
+
+use super::connection::Connection;
+use super::device_client::RemoteDeviceClient;
+use super::remote_node::NodeSpec;
+use super::same_host::SameHostPeer;
+use crate::cluster::LocalDeviceClient;
+use crate::connection::MayStall;
+use accord_device::MappedRange;
+use accord_device::{Device, Sink};
+use accord_executor::arrivals::{Destination, due_after};
+use accord_fabric::exchange::{Exchange, Pushing};
+use accord_fabric::handshake::FROM_PROGRAM;
+use accord_fabric::wire::Command;
+use accord_types::{DevicePtr, QueueId, Result, TransferId};
+use std::sync::Arc;
+
+/// One end of a copy.
+pub(crate) struct End<'a, P: ?Sized> {
+    pub(crate) client: &'a P,
+    pub(crate) start: DevicePtr,
+}
+
+/// Between two devices of other nodes: directly from one executor to the other.
+///
+/// # Errors
+/// A failure of either device or connection.
+pub(crate) fn remote_to_remote(
+    queue: QueueId,
+    source: &End<'_, RemoteDeviceClient>,
+    target: &End<'_, RemoteDeviceClient>,
+    len: u64,
+) -> Result<()> {
+    let (from, to) = (source.client.connection()?, target.client.connection()?);
+    if Arc::ptr_eq(&from, &to) {
+        return same_executor(queue, &from, source, target, len);
+    }
+    let transfer = from.spec.transfer();
+    // A queue that can't push must not leave the target waiting.
+    from.machine().last(source.client.device(), queue)?;
+    to.expect(target, transfer, from.party, len)?;
+    from.push(queue, source, transfer, to.party, to.spec.peer.address.as_str(), len)
+}
+
+fn same_executor(
+    queue: QueueId,
+    connection: &Arc<Connection>,
+    source: &End<'_, RemoteDeviceClient>,
+    target: &End<'_, RemoteDeviceClient>,
+    len: u64,
+) -> Result<()> {
+    let mut machine = connection.machine_with_room(Some((source.client.device(), queue)))?;
+    let seq = machine.last(target.client.device(), QueueId::SYNC)?.0;
+    let command = Command::Relay {
+        device: source.client.device(),
+        queue: queue.0,
+        src: source.start.0,
+        target: target.client.device(),
+        dst: target.start.0,
+        len,
+        seq,
+    };
+    machine.operate((source.client.device(), queue), MayStall::Yes, &command, &[], connection.now())?;
+    connection.send(machine, queue)
+}
+
+/// From a device of this machine to one of another node.
+///
+/// # Errors
+/// A failure of either device or of the connection.
+pub(crate) fn local_to_remote(
+    exchange: &Arc<Exchange>,
+    queue: QueueId,
+    source: &End<'_, dyn LocalDeviceClient>,
+    target: &End<'_, RemoteDeviceClient>,
+    len: u64,
+) -> Result<()> {
+    let connection = target.client.connection()?;
+    let transfer = connection.spec.transfer();
+    let pushing = exchange.push(transfer, connection.party, len, connection.outbox.clone())?;
+    connection.expect(target, transfer, FROM_PROGRAM, len)?;
+    let hosted = source.client.hosted()?;
+    let device = hosted.device().clone();
+    let (peer, spec) = (connection.spec.same_host_peer(connection.party), connection.spec.clone());
+    let sink = ToRemote { pushing, peer, spec, device: device.clone(), len };
+    let state = hosted.queue(queue)?;
+    state.advance(device.copy_out(state.stream(), source.start, len, Box::new(sink))?);
+    Ok(())
+}
+
+/// From a device of another node to one of this machine.
+///
+/// # Errors
+/// A failure of either device or of the connection.
+pub(crate) fn remote_to_local(
+    exchange: &Arc<Exchange>,
+    queue: QueueId,
+    source: &End<'_, RemoteDeviceClient>,
+    target: &End<'_, dyn LocalDeviceClient>,
+    len: u64,
+) -> Result<()> {
+    let connection = source.client.connection()?;
+    connection.machine().last(source.client.device(), queue)?;
+    let transfer = connection.spec.transfer();
+    let (hosted, dst) = (target.client.hosted()?, target.start);
+    let destination = Destination { hosted: hosted.clone(), dst, len };
+    let placer = connection.spec.same_host_peer(connection.party);
+    let placer = placer.map(|peer| peer.placer(hosted.device(), dst, len));
+    connection.serve_bulk_lanes();
+    exchange.expect(transfer, connection.party, len, Box::new(|arrival| destination.start(arrival)), placer)?;
+    due_after(exchange, transfer, &hosted, hosted.last_synchronous());
+    connection.push(queue, source, transfer, FROM_PROGRAM, "", len)
+}
+
+impl Connection {
+    /// Has the executor of `target` expect a transfer, after what the program did there synchronously.
+    fn expect(
+        self: &Arc<Self>,
+        target: &End<'_, RemoteDeviceClient>,
+        transfer: TransferId,
+        from: u32,
+        len: u64,
+    ) -> Result<()> {
+        let device = target.client.device();
+        let mut machine = self.machine_with_room(None)?;
+        let seq = machine.last(device, QueueId::SYNC)?.0;
+        let command = Command::Expect { device, dst: target.start.0, len, transfer: transfer.0, from, seq };
+        machine.put(&command, &[], self.now())?;
+        drop(machine);
+        // Another node waits for it.
+        self.flush()
+    }
+
+    /// Has the executor of `source` push a transfer.
+    fn push(
+        self: &Arc<Self>,
+        queue: QueueId,
+        source: &End<'_, RemoteDeviceClient>,
+        transfer: TransferId,
+        to: u32,
+        address: &str,
+        len: u64,
+    ) -> Result<()> {
+        let device = source.client.device();
+        let command = Command::Push { device, queue: queue.0, src: source.start.0, len, transfer: transfer.0, to };
+        self.operate(device, queue, MayStall::Yes, &command, &[address.as_bytes()])
+    }
+}
+
+struct ToRemote {
+    pushing: Pushing,
+    peer: Option<SameHostPeer>,
+    /// Of the target.
+    spec: Arc<NodeSpec>,
+    device: Arc<dyn Device>,
+    len: u64,
+}
+
+impl Sink for ToRemote {
+    fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        // Else it would look like the source's.
+        self.pushing.drain(piece).map_err(|error| error.node(&self.spec.node_name))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.pushing.finish().map_err(|error| error.node(&self.spec.node_name))
+    }
+
+    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
+        match &self.peer {
+            Some(peer) => peer.mapped_range(&mut self.pushing, &*self.device, self.len),
+            None => Ok(None),
+        }
+    }
+}

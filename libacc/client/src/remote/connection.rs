@@ -1,0 +1,401 @@
+//! The lanes and threads of a connection, and how it ends. What it does is decided by [`Machine`].
+
+use super::copy_threads::CopyThreads;
+use super::images::Sent;
+use super::reading::Reading;
+use super::remote_node::NodeSpec;
+use super::unsent::Unsent;
+use crate::connection::{
+    ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Reply, Requested, Room, WaitId,
+};
+use accord_fabric::ProgramSpec;
+use accord_fabric::bulk::{Inbox, Outbox};
+use accord_fabric::clock;
+use accord_fabric::exchange::{Exchange, tell_abandoned};
+use accord_fabric::frame::PAYLOAD_MAX;
+use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::route::Route;
+use accord_fabric::stats::LinkStats;
+use accord_fabric::transport::{self, SharedLane};
+use accord_fabric::wire::{self, Command, Party};
+use accord_fabric::words::{self, Speaker, Word};
+use accord_types::{Error, ErrorCode, QueueId, Result, TransferId};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The same for an executor that takes another one's place, whose end the agent waits for.
+const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Samples of the node's clock: the quickest answer tells best.
+const CLOCK_SAMPLES: u32 = 8;
+
+/// The machine, locked.
+pub(super) type Locked<'a> = MutexGuard<'a, Machine<Thread>>;
+
+/// The connection to an executor.
+///
+/// Locks are taken in this order: reader, write, machine; those of inbox and outboxes come last.
+pub(crate) struct Connection {
+    pub(crate) spec: Arc<NodeSpec>,
+    /// The executor, among all that this session has and has had.
+    pub(crate) party: Party,
+    /// How its lanes go.
+    pub(super) route: Route,
+    pub(super) lane: SharedLane,
+    bulk_lanes: Vec<SharedLane>,
+    control: SharedLane,
+    pub(super) machine: Mutex<Machine<Thread>>,
+    /// The machine's times count from here.
+    begun: Instant,
+    /// Held while sending commands.
+    pub(super) write: Mutex<Unsent>,
+    /// Taken with the reading side.
+    pub(super) reader: Mutex<Reading>,
+    pub(super) copy_threads: CopyThreads,
+    /// Started when first needed.
+    flusher: OnceLock<Option<Thread>>,
+    watcher: OnceLock<Option<Thread>>,
+    bulk_threads: Once,
+    pub(super) sent: Sent,
+    pub(super) inbox: Arc<Inbox>,
+    /// Lanes for eager copies in: their bytes may stand there before anybody takes them.
+    pub(super) eager_outbox: Arc<Outbox>,
+    /// Lanes for what the other side has asked for.
+    pub(crate) outbox: Arc<Outbox>,
+    pub(super) exchange: Arc<Exchange>,
+    pub(crate) stats: Arc<LinkStats>,
+    /// What to add to the node's clock to have this node's.
+    clock_offset: AtomicI64,
+}
+
+impl Connection {
+    /// Connects and starts the program at the other end.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` with the reason.
+    pub(super) fn connect(spec: Arc<NodeSpec>, party: Party, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
+        let route = transport::route(&spec.peer, spec.transport, &spec.key);
+        let lane = |purpose, index| {
+            let hello = Hello::new(purpose, spec.session, index, FROM_PROGRAM);
+            let replaces = purpose == Purpose::Command && index > 0;
+            let timeout = if replaces { REPLACE_TIMEOUT } else { CONNECT_TIMEOUT };
+            handshake::connect_by(&route, &hello, &spec.key, timeout)
+        };
+        // First of all: the agent starts an executor for it, and tells it which one it is.
+        let command = lane(Purpose::Command, wire::incarnation(party))?;
+        let bulk_lanes = (0..).take(EAGER_LANES + ASKED_LANES);
+        let bulk_lanes = bulk_lanes.map(|index| lane(Purpose::Bulk, index)).collect::<Result<Vec<_>>>()?;
+        let control = lane(Purpose::Words, 0)?;
+        let stats = Arc::<LinkStats>::default();
+        let connection = Arc::new(Self {
+            lane: command,
+            route: route.clone(),
+            bulk_lanes,
+            control,
+            machine: Mutex::default(),
+            begun: Instant::now(),
+            write: Mutex::default(),
+            reader: Mutex::new(Reading::new()),
+            copy_threads: CopyThreads::default(),
+            flusher: OnceLock::new(),
+            watcher: OnceLock::new(),
+            bulk_threads: Once::new(),
+            sent: Sent::default(),
+            inbox: Inbox::new(stats.clone(), false),
+            eager_outbox: Outbox::new(stats.clone()),
+            outbox: Outbox::new(stats.clone()),
+            exchange,
+            stats,
+            clock_offset: AtomicI64::new(0),
+            party,
+            spec,
+        });
+        connection.start()?;
+        connection.spec.discover(connection.party);
+        for (index, lane) in connection.bulk_lanes.iter().enumerate() {
+            let outbox = if index < EAGER_LANES { &connection.eager_outbox } else { &connection.outbox };
+            outbox.add(lane.clone());
+        }
+        connection.watcher.get_or_init(|| connection.spawn("accord-events", |connection| connection.watch()));
+        connection.spawn("accord-control", move |connection| {
+            let why = match connection.receive_control() {
+                Ok(()) => "the executor closed the connection".to_owned(),
+                Err(error) => error.cause().to_owned(),
+            };
+            connection.lose(&why);
+        });
+        let speaker = Speaker::new("", connection.stats.clone());
+        speaker.connect(connection.control.clone());
+        connection.exchange.arrived(connection.party, speaker, connection.inbox.clone());
+        Ok(connection)
+    }
+
+    /// Tells the executor what program it works for, and learns its clock.
+    fn start(self: &Arc<Self>) -> Result<()> {
+        let program = &self.spec.program;
+        let payload = program_that_fits(program);
+        let (trace, emulate_nvidia, uid) = (self.spec.trace.is_some(), program.emulate_nvidia, program.uid);
+        self.ask(|ticket| Command::Start { ticket, trace, emulate_nvidia, uid }, &[&payload])?;
+        if !trace {
+            return Ok(());
+        }
+        let mut quickest = u64::MAX;
+        for _ in 0..CLOCK_SAMPLES {
+            let before = clock::monotonic_ns();
+            let there = self.ask(|ticket| Command::Clock { ticket }, &[])?.value;
+            let after = clock::monotonic_ns();
+            if after - before < quickest {
+                quickest = after - before;
+                let here = before + quickest / 2;
+                self.clock_offset.store(here.wrapping_sub(there).cast_signed(), Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// What to add to the node's clock to have this node's.
+    pub(super) fn clock_offset(&self) -> i64 {
+        self.clock_offset.load(Ordering::Relaxed)
+    }
+
+    /// Takes what the executor says of transfers that are to go there. Waits for no other lane.
+    fn receive_control(self: &Arc<Self>) -> Result<()> {
+        words::hear(&*self.control, &self.stats, |word| match word {
+            Word::Ready(transfer, place) => self.ready(transfer, place),
+            Word::Landed(transfer) => self.exchange.on_landed(transfer),
+            Word::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
+        })
+    }
+
+    /// The executor asks for a transfer's bytes.
+    fn ready(self: &Arc<Self>, transfer: TransferId, place: Vec<u8>) -> Result<()> {
+        let mut machine = self.machine();
+        let requested = machine.requested(transfer);
+        self.act(machine);
+        if requested == Requested::Unknown && self.exchange.on_ready(transfer, place)? {
+            tell_abandoned(&self.outbox, transfer);
+        }
+        Ok(())
+    }
+
+    /// Starts a thread of the connection; without it the connection is lost.
+    pub(super) fn spawn(self: &Arc<Self>, name: &str, work: impl FnOnce(Arc<Self>) + Send + 'static) -> Option<Thread> {
+        let connection = self.clone();
+        match std::thread::Builder::new().name(name.to_owned()).spawn(move || work(connection)) {
+            Ok(thread) => Some(thread.thread().clone()),
+            Err(error) => {
+                self.lose(&format!("no thread could be started: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Bytes may come on bulk lanes from now on.
+    pub(super) fn serve_bulk_lanes(self: &Arc<Self>) {
+        self.bulk_threads.call_once(|| {
+            for lane in self.bulk_lanes.clone() {
+                self.spawn("accord-bulk", move |connection| {
+                    let why = match connection.inbox.serve(&lane) {
+                        Ok(()) => "the executor closed the connection".to_owned(),
+                        Err(error) => error.cause().to_owned(),
+                    };
+                    connection.lose(&why);
+                });
+            }
+        });
+    }
+
+    pub(super) fn machine(&self) -> Locked<'_> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The machine's time.
+    pub(super) fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Does what the machine wants done.
+    pub(super) fn act(self: &Arc<Self>, mut machine: Locked<'_>) {
+        let effects = machine.take_effects();
+        drop(machine);
+        self.do_all(effects);
+    }
+
+    fn do_all(self: &Arc<Self>, effects: Effects<Thread>) {
+        for effect in effects {
+            match effect {
+                Effect::Wake(thread) => thread.unpark(),
+                Effect::WakeCopyThread(way) => self.copy_threads.wake(way),
+                Effect::StartCopyThread(way) => {
+                    self.spawn("accord-copy", move |connection| connection.send_copies(way));
+                }
+                Effect::WakeWatcher => {
+                    if let Some(Some(thread)) = self.watcher.get() {
+                        thread.unpark();
+                    }
+                }
+                Effect::WakeFlusher => self.wake_flusher(),
+                Effect::Discard(transfer) => self.inbox.discard(transfer),
+            }
+        }
+    }
+
+    fn wake_flusher(self: &Arc<Self>) {
+        let flusher =
+            self.flusher.get_or_init(|| self.spawn("accord-flush", |connection| connection.send_what_is_old()));
+        if let Some(thread) = flusher {
+            thread.unpark();
+        }
+    }
+
+    /// The machine, when one more command may be appended, an operation of a queue with `of`; waits until then.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub(super) fn machine_with_room(self: &Arc<Self>, of: Option<(u32, QueueId)>) -> Result<Locked<'_>> {
+        loop {
+            let mut machine = self.machine();
+            let Room::After(want) = machine.room(of)? else { return Ok(machine) };
+            let id = machine.wait(want, std::thread::current());
+            self.act(machine);
+            LinkStats::add(&self.stats.credit_stalls, 1);
+            // If that fails the connection is lost, and so is the wait.
+            let _ = self.flush();
+            self.wait(id)?;
+        }
+    }
+
+    /// Puts an operation into a queue.
+    ///
+    /// # Errors
+    /// When the queue, device or connection has failed.
+    pub(super) fn operate(
+        self: &Arc<Self>,
+        device: u32,
+        queue: QueueId,
+        stall: MayStall,
+        command: &Command,
+        payload: &[&[u8]],
+    ) -> Result<()> {
+        let mut machine = self.machine_with_room(Some((device, queue)))?;
+        machine.operate((device, queue), stall, command, payload, self.now())?;
+        self.send(machine, queue)
+    }
+
+    /// An operation of `queue` was appended last: has it sent.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub(super) fn send(self: &Arc<Self>, mut machine: Locked<'_>, queue: QueueId) -> Result<()> {
+        let flush = machine.flush_after(queue);
+        drop(machine);
+        self.flush_as(flush)
+    }
+
+    /// Something was appended last that most likely an operation follows: has it sent by then.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub(super) fn send_later(self: &Arc<Self>, mut machine: Locked<'_>) -> Result<()> {
+        let flush = machine.flush_with_wait();
+        drop(machine);
+        self.flush_as(flush)
+    }
+
+    pub(super) fn flush_as(self: &Arc<Self>, flush: Flush) -> Result<()> {
+        match flush {
+            Flush::Now => self.flush(),
+            Flush::Later => Ok(()),
+            Flush::WakeFlusher => {
+                self.wake_flusher();
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends a command with a ticket, and waits for its reply.
+    ///
+    /// # Errors
+    /// The reply's, or the connection's.
+    pub(super) fn ask(self: &Arc<Self>, command: impl FnOnce(u64) -> Command, payload: &[&[u8]]) -> Result<Reply> {
+        let id = self.machine().ask(command, payload, std::thread::current(), self.now())?;
+        self.wait_for_reply(id).map_err(|error| self.place(error))
+    }
+
+    /// Waits for the reply to a command; sends first.
+    ///
+    /// # Errors
+    /// The reply's, or the connection's.
+    pub(super) fn wait_for_reply(self: &Arc<Self>, id: WaitId) -> Result<Reply> {
+        LinkStats::add(&self.stats.round_trips, 1);
+        // If that fails the connection is lost, and so is the wait.
+        let _ = self.flush();
+        self.wait(id)
+    }
+
+    /// The connection is gone. Everything that uses it fails, now and later. Returns the error, or that of
+    /// the first time.
+    pub(super) fn lose(self: &Arc<Self>, why: &str) -> Error {
+        let spec = &self.spec;
+        let error = unavailable(format!("the link to the executor at {} is lost: {why}", spec.peer.address))
+            .remedy("see the messages of the node's agent; acc_shutdown of the node's devices lets them start again")
+            .node(&spec.node_name);
+        self.end(error)
+    }
+
+    /// Closes the connection in an orderly way.
+    pub(super) fn close(self: &Arc<Self>) {
+        let _ = self.flush();
+        self.end(Error::new(ErrorCode::DeviceShutdown, "the session is over").node(&self.spec.node_name));
+    }
+
+    fn end(self: &Arc<Self>, error: Error) -> Error {
+        let mut machine = self.machine();
+        if let Err(first) = machine.check() {
+            return first;
+        }
+        machine.lose(&error);
+        let effects = machine.take_effects();
+        drop(machine);
+        for lane in self.bulk_lanes.iter().chain([&self.control, &self.lane]) {
+            lane.shutdown();
+        }
+        self.eager_outbox.close(&error);
+        self.outbox.close(&error);
+        self.inbox.close();
+        self.do_all(effects);
+        self.copy_threads.end();
+        self.exchange.push_lost(self.party, &error);
+        self.exchange.party_lost(self.party);
+        if let Some(Some(flusher)) = self.flusher.get() {
+            flusher.unpark();
+        }
+        error
+    }
+
+    pub(super) fn place(&self, error: Error) -> Error {
+        error.node(&self.spec.node_name)
+    }
+}
+
+/// A word for errors of the connection itself.
+fn unavailable(cause: String) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, cause)
+}
+
+/// The program as a payload; the longest variables of an immense environment are left out.
+fn program_that_fits(program: &ProgramSpec) -> Vec<u8> {
+    let mut program = program.clone();
+    let mut payload = Vec::new();
+    loop {
+        payload.clear();
+        wire::encode_program(&mut payload, &program);
+        let longest = (0..program.env.len()).max_by_key(|&i| program.env[i].len());
+        match longest {
+            Some(longest) if payload.len() > PAYLOAD_MAX => drop(program.env.swap_remove(longest)),
+            _ => return payload,
+        }
+    }
+}

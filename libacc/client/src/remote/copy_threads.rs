@@ -1,0 +1,136 @@
+//! Copies in that don't fit into a command: sent by the calling thread where that is possible,
+//! else by threads of the connection, once the executor is ready for them or at once. The machine says in which order.
+
+use super::connection::Connection;
+use crate::connection::{Bytes, CopyIn, Machine, Want, Way};
+use crate::host_copy;
+use accord_fabric::stats::LinkStats;
+use accord_runtime::ports::ReadWhen;
+use accord_types::{DevicePtr, HostRange, QueueId, Result};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::thread::Thread;
+
+/// Copies that must be read before the call returns, but can't be sent yet, are taken along up to
+/// this size; larger ones wait.
+const STAGE_MAX: usize = 64 << 10;
+
+/// Wakes the threads of the two lines.
+#[derive(Default)]
+pub(super) struct CopyThreads {
+    eager: Condvar,
+    asked: Condvar,
+}
+
+impl CopyThreads {
+    fn of(&self, way: Way) -> &Condvar {
+        match way {
+            Way::Eager => &self.eager,
+            Way::Asked => &self.asked,
+        }
+    }
+
+    pub(super) fn wake(&self, way: Way) {
+        self.of(way).notify_one();
+    }
+
+    /// The connection is lost.
+    pub(super) fn end(&self) {
+        self.eager.notify_all();
+        self.asked.notify_all();
+    }
+
+    fn sleep<'a>(&self, way: Way, machine: MutexGuard<'a, Machine<Thread>>) -> MutexGuard<'a, Machine<Thread>> {
+        self.of(way).wait(machine).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connection {
+    /// Copies more than a store's bytes in.
+    ///
+    /// # Errors
+    /// When the queue, device or connection has failed.
+    pub(super) fn copy_in(
+        self: &Arc<Self>,
+        device: u32,
+        queue: QueueId,
+        dst: DevicePtr,
+        src: HostRange,
+        when: ReadWhen,
+    ) -> Result<()> {
+        let now = when == ReadWhen::BeforeReturn;
+        let (transfer, len) = (self.spec.transfer(), src.len as u64);
+        let copy = CopyIn { device, queue, dst, src, now, transfer, streams: self.spec.streams };
+        let stage = now && src.len <= STAGE_MAX;
+        let mut machine = self.machine_with_room(Some((device, queue)))?;
+        let mut staged = None;
+        if stage && !machine.is_direct(&copy)? {
+            drop(machine);
+            staged = Some(host_copy::bytes(src).to_vec());
+            machine = self.machine_with_room(Some((device, queue)))?;
+        }
+        // One lock over the command and the choice of a lane: both have the same order.
+        let plan = machine.copy_in(&copy, self.now())?;
+        let eager = plan.eager;
+        if plan.direct
+            && let Some(mut outgoing) = self.eager_outbox.try_begin(transfer, len)?
+        {
+            drop(machine);
+            self.flush_without_waiting()?;
+            return outgoing.send(host_copy::bytes(src)).map_err(|error| self.lose(error.cause()));
+        }
+        let sent = (now && !stage).then(|| machine.wait(Want::Sent(transfer), std::thread::current()));
+        let bytes = match staged {
+            Some(bytes) => Bytes::Staged(bytes),
+            None if stage => Bytes::Staged(host_copy::bytes(src).to_vec()),
+            None => Bytes::Host(src),
+        };
+        machine.queue_copy(plan, bytes, sent);
+        let Some(sent) = sent else {
+            let flush = machine.flush_soon();
+            self.act(machine);
+            return self.flush_as(flush);
+        };
+        self.act(machine);
+        if !eager {
+            LinkStats::add(&self.stats.round_trips, 1);
+        }
+        // If that fails the connection is lost, and so is the copy.
+        let _ = self.flush();
+        self.wait(sent).map(drop)
+    }
+
+    /// A thread of a line.
+    pub(super) fn send_copies(self: &Arc<Self>, way: Way) {
+        let outbox = match way {
+            Way::Eager => &self.eager_outbox,
+            Way::Asked => &self.outbox,
+        };
+        let mut machine = self.machine();
+        while machine.check().is_ok() {
+            let Some(job) = machine.take_copy(way) else {
+                machine = self.copy_threads.sleep(way, machine);
+                continue;
+            };
+            drop(machine);
+            let bytes = match &job.bytes {
+                Bytes::Host(range) => host_copy::bytes(*range),
+                Bytes::Staged(bytes) => bytes,
+            };
+            let outgoing = outbox.begin(job.transfer, bytes.len() as u64);
+            let mut locked = self.machine();
+            locked.has_lane(way);
+            self.act(locked);
+            // Nothing here may wait for commands that the executor does not read yet: its streams may wait for these bytes.
+            let flushed = match way {
+                Way::Eager => self.flush_without_waiting(),
+                Way::Asked => Ok(()),
+            };
+            let outcome = flushed.and(outgoing).and_then(|mut outgoing| outgoing.send(bytes));
+            let outcome = outcome.map_err(|error| self.lose(error.cause()));
+            let mut locked = self.machine();
+            locked.sent(way, job, outcome);
+            self.act(locked);
+            machine = self.machine();
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! A device of another node.
+
+use super::connection::Connection;
+use super::remote_node::RemoteNode;
+use crate::connection::{CopyOut, Landing, MayStall, Positions, Reply};
+use crate::host_copy::{self, Changed, Unchanged};
+use accord_device::Backend;
+use accord_fabric::frame::PAYLOAD_MAX;
+use accord_fabric::wire::{self, Command, Position};
+use accord_runtime::ports::{Chain, DeviceClient, Part, ReadWhen, Wire};
+use accord_types::{
+    ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
+    ImageRef, LaunchDims, QueueId, Result,
+};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Largest copy inside a command.
+const STORE_MAX: usize = 4096;
+/// Most queues that one command names.
+const POSITIONS_MAX: usize = PAYLOAD_MAX / 16;
+
+/// A device of another node.
+pub(crate) struct RemoteDeviceClient {
+    node: Arc<RemoteNode>,
+    info: DeviceInfo,
+    backend: &'static Backend,
+    device_type: DeviceType,
+    /// As the executor said at the last start.
+    addresses: Mutex<Option<(DevicePtr, u64)>>,
+    /// Bytes that the program may map.
+    memory: u64,
+    /// Between start and shutdown.
+    connection: RwLock<Option<Arc<Connection>>>,
+    /// Launch dimensions that the compiler has fixed, by function, for observers.
+    fixed: Mutex<HashMap<u64, [u32; 3]>>,
+    /// For messages.
+    name: Mutex<String>,
+    /// Told when the device is started.
+    started: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// What people call a device.
+fn name(device_type: DeviceType, num: DeviceNum) -> String {
+    format!("{} {}", device_type.name(), num.0)
+}
+
+impl RemoteDeviceClient {
+    pub(crate) fn new(
+        node: Arc<RemoteNode>,
+        info: DeviceInfo,
+        backend: &'static Backend,
+        device_type: DeviceType,
+        num: DeviceNum,
+        quota: u64,
+        started: Option<Box<dyn Fn() + Send + Sync>>,
+    ) -> Self {
+        let memory = if quota == 0 { info.memory } else { info.memory.min(quota) };
+        let name = Mutex::new(name(device_type, num));
+        let (addresses, fixed) = (Mutex::default(), Mutex::default());
+        Self {
+            node,
+            info,
+            backend,
+            device_type,
+            addresses,
+            memory,
+            connection: RwLock::default(),
+            fixed,
+            name,
+            started,
+        }
+    }
+
+    /// The device's ordinal on its node.
+    pub(crate) fn device(&self) -> u32 {
+        self.info.id.ordinal
+    }
+
+    /// The connection of a started device.
+    ///
+    /// # Errors
+    /// When it is not started.
+    pub(crate) fn connection(&self) -> Result<Arc<Connection>> {
+        let connection = self.connection.read().unwrap_or_else(PoisonError::into_inner).clone();
+        connection.ok_or_else(|| {
+            Error::new(ErrorCode::DeviceUnavailable, "the device is not started").node(&self.info.node_name)
+        })
+    }
+
+    fn set_connection(&self, connection: Option<Arc<Connection>>) -> Option<Arc<Connection>> {
+        std::mem::replace(&mut *self.connection.write().unwrap_or_else(PoisonError::into_inner), connection)
+    }
+
+    fn open(&self, connection: &Arc<Connection>) -> Result<()> {
+        let device = self.device();
+        if self.backend.capabilities.takes_images {
+            connection.send_images()?;
+        }
+        let reply = connection.ask(|ticket| Command::Open { device, ticket }, &[])?;
+        let addresses = (DevicePtr(reply.value), reply.extra);
+        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Some(addresses);
+        connection.machine().open(device, u32::try_from(self.node.spec.streams).unwrap_or(0));
+        self.set_connection(Some(connection.clone()));
+        Ok(())
+    }
+
+    fn send_image_of(&self, connection: &Arc<Connection>, what: Option<ImageRef>) -> Result<()> {
+        if self.backend.capabilities.takes_images { connection.send_image_of(what) } else { Ok(()) }
+    }
+
+    fn operate(&self, queue: QueueId, stall: MayStall, command: &Command, payload: &[&[u8]]) -> Result<()> {
+        self.connection()?.operate(self.device(), queue, stall, command, payload)
+    }
+
+    /// Asks about the positions that the program does not know to be reached; none if it knows of all.
+    fn ask_positions(
+        &self,
+        queues: &[QueueId],
+        command: impl FnOnce(u64) -> Command,
+    ) -> Result<Option<(Reply, Positions)>> {
+        let connection = self.connection()?;
+        let (waker, now) = (std::thread::current(), connection.now());
+        let asked = connection.machine().ask_positions(self.device(), queues, command, waker, now)?;
+        let Some((id, open)) = asked else { return Ok(None) };
+        let reply = connection.wait_for_reply(id).map_err(|error| connection.place(error))?;
+        Ok(Some((reply, open)))
+    }
+
+    /// All of `positions` are reached, as the executor said: waits for the bytes of copies out among them.
+    fn reach(&self, positions: &[Position]) -> Result<()> {
+        let connection = self.connection()?;
+        let copies = connection.machine().reach(positions)?;
+        if copies.is_empty() {
+            return Ok(());
+        }
+        connection.wait_until_landed(&copies).map_err(|error| connection.place(error))?;
+        connection.machine().landed_until(positions)
+    }
+
+    /// Asks for `len` bytes, which go to places in `dst`.
+    fn bring(&self, queue: QueueId, src: DevicePtr, (len, dst): (usize, HostRange), landing: Landing) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let connection = self.connection()?;
+        let transfer = connection.spec.transfer();
+        let large = Connection::is_large(len);
+        if large {
+            connection.serve_bulk_lanes();
+        }
+        let copy = CopyOut { device: self.device(), queue, src, len: len as u64, dst, transfer, landing };
+        let mut machine = connection.machine_with_room(Some((self.device(), queue)))?;
+        machine.copy_out(copy, connection.now())?;
+        if large {
+            // Before the command can be sent.
+            connection.expect_large(transfer, len);
+        }
+        connection.send(machine, queue)
+    }
+}
+
+impl DeviceClient for RemoteDeviceClient {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn device_type(&self) -> DeviceType {
+        self.device_type
+    }
+
+    fn renumber(&self, num: DeviceNum) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name(self.device_type, num);
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn sees_named_memory_only(&self) -> bool {
+        self.backend.capabilities.sees_named_memory_only
+    }
+
+    fn wire(&self) -> Option<Wire> {
+        let counted = self.node.counters();
+        Some(Wire {
+            sent: counted.bulk_sent,
+            sent_ns: counted.bulk_sent_ns,
+            received: counted.bulk_received,
+            received_ns: counted.bulk_received_ns,
+        })
+    }
+
+    fn addresses(&self) -> (DevicePtr, u64) {
+        // Those of a CPU device are known ahead, those of a GPU are the driver's choice.
+        self.addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .unwrap_or_else(|| (self.backend.addresses)(&self.info).unwrap_or((DevicePtr(0), 0)))
+    }
+
+    fn start(&self) -> Result<()> {
+        if let Ok(connection) = self.connection() {
+            // It may have failed: that is reported, and only a shutdown forgets it.
+            return connection.machine().device(self.device()).map(drop);
+        }
+        let name = self.name.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.node.start(self.device(), &name, |connection| self.open(connection))?;
+        if let Some(started) = &self.started {
+            started();
+        }
+        Ok(())
+    }
+
+    fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
+        let connection = self.connection()?;
+        let mut machine = connection.machine_with_room(None)?;
+        let state = machine.device(self.device())?;
+        if state.mapped.saturating_add(len) > self.memory {
+            return Err(connection.place(
+                Error::new(
+                    ErrorCode::OutOfMemory,
+                    format!("{len} bytes are wanted, {} of {} are left", self.memory - state.mapped, self.memory),
+                )
+                .remedy("free data that is no longer needed, or spread it over more devices"),
+            ));
+        }
+        let (device, start) = (self.device(), start.0);
+        if self.backend.capabilities.maps_lazily {
+            // Its memory is there when it is used: nothing to wait for.
+            state.mapped += len;
+            machine.put(&Command::Map { device, ticket: 0, start, len }, &[], connection.now())?;
+            return connection.send_later(machine);
+        }
+        drop(machine);
+        // A GPU's may be somebody else's, which is an error of this allocation and not of the device.
+        connection.ask(|ticket| Command::Map { device, ticket, start, len }, &[])?;
+        connection.machine().device(device)?.mapped += len;
+        Ok(())
+    }
+
+    fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()> {
+        let command = Command::Unmap { device: self.device(), queue: queue.0, start: start.0, len };
+        self.operate(queue, MayStall::No, &command, &[])?;
+        let connection = self.connection()?;
+        let mut machine = connection.machine();
+        let state = machine.device(self.device())?;
+        state.mapped = state.mapped.saturating_sub(len);
+        Ok(())
+    }
+
+    fn store(&self, queue: QueueId, dst: DevicePtr, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let command = Command::Store { device: self.device(), queue: queue.0, dst: dst.0 };
+        self.operate(queue, MayStall::No, &command, &[bytes])
+    }
+
+    fn copy_in(&self, queue: QueueId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<()> {
+        let connection = self.connection()?;
+        if src.len <= STORE_MAX
+            && (when == ReadWhen::BeforeReturn || !connection.machine().is_landing(self.device(), queue, src)?)
+        {
+            return self.store(queue, dst, host_copy::bytes(src));
+        }
+        connection.copy_in(self.device(), queue, dst, src, when)
+    }
+
+    fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
+        self.bring(queue, src, (dst.len, dst), Landing::Write)
+    }
+
+    fn copy_out_changed(
+        &self,
+        queue: QueueId,
+        src: DevicePtr,
+        sent: &[u8],
+        parts: &[Part],
+        chain: Option<&Arc<Chain>>,
+    ) -> Result<()> {
+        let changed = Changed::new(sent, parts, chain);
+        let range = changed.range();
+        self.bring(queue, src, (sent.len(), range), Landing::Changed(changed))
+    }
+
+    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
+        self.bring(queue, src, (with.len, with), Landing::Compare(Unchanged::new(with)))
+    }
+
+    fn changes(&self) -> u64 {
+        host_copy::changes()
+    }
+
+    fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let command = Command::Copy { device: self.device(), queue: queue.0, dst: dst.0, src: src.0, len };
+        self.operate(queue, MayStall::Yes, &command, &[])
+    }
+
+    fn launch(
+        &self,
+        queue: QueueId,
+        key: u64,
+        spec: &dyn Fn() -> Result<FunctionSpec>,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<()> {
+        let connection = self.connection()?;
+        let device = self.device();
+        let mut machine = connection.machine_with_room(Some((self.device(), queue)))?;
+        let function = match machine.device(device)?.function(key) {
+            Some(function) => function,
+            None => {
+                drop(machine);
+                let spec = spec()?;
+                self.send_image_of(&connection, spec.kernel)?;
+                let mut payload = Vec::new();
+                wire::encode_function(&mut payload, &spec);
+                machine = connection.machine_with_room(Some((self.device(), queue)))?;
+                let state = machine.device(device)?;
+                match state.function(key) {
+                    // Another thread was quicker.
+                    Some(function) => function,
+                    None => {
+                        let function = state.name_function(key);
+                        let (offset, executable) = (spec.offset, spec.object.executable);
+                        let command = Command::Function { device, function, offset, executable };
+                        machine.put(&command, &[&payload], connection.now())?;
+                        function
+                    }
+                }
+            }
+        };
+        let mut bits = [0; ArgBlock::RELATIVE_WORDS_MAX * 8];
+        let Some(bits) = bits.get_mut(..block.relative.len() * 8) else {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
+        };
+        for (bytes, word) in bits.chunks_exact_mut(8).zip(block.relative) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let command = Command::Launch {
+            device,
+            queue: queue.0,
+            function,
+            gangs: dims.gangs,
+            workers: dims.workers,
+            vector: dims.vector,
+            slots: block.slots,
+        };
+        machine.operate((device, queue), MayStall::Yes, &command, &[bits, block.bytes], connection.now())?;
+        connection.send(machine, queue)
+    }
+
+    fn grid(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>, dims: LaunchDims) -> LaunchDims {
+        if let Some(dims) = self.backend.capabilities.fixed_dims {
+            return dims;
+        }
+        // What the compiler has fixed is in the program's own image; the rest is chosen where the device is.
+        let find = || {
+            let kernel = spec().ok()?.kernel?;
+            let image = self.connection().ok()?.spec.images.get(kernel.image)?;
+            Some(image.functions.get(kernel.index as usize)?.dims.map(u32::from))
+        };
+        let mut known = self.fixed.lock().unwrap_or_else(PoisonError::into_inner);
+        let [gangs, workers, vector] = *known.entry(key).or_insert_with(|| find().unwrap_or_default());
+        let pick = |fixed: u32, asked: u32| if fixed == 0 { asked } else { fixed };
+        LaunchDims {
+            gangs: pick(gangs, dims.gangs),
+            workers: pick(workers, dims.workers),
+            vector: pick(vector, dims.vector),
+        }
+    }
+
+    fn forget_functions(&self, keys: Range<u64>) {
+        if let Ok(connection) = self.connection()
+            && let Ok(state) = connection.machine().device(self.device())
+        {
+            state.forget_functions(&keys);
+        }
+        self.fixed.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !keys.contains(key));
+    }
+
+    fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
+        let (device, offset, len, executable) = (self.device(), spec.offset, spec.len, spec.object.executable);
+        let connection = self.connection()?;
+        self.send_image_of(&connection, spec.variable)?;
+        let mut payload = Vec::new();
+        wire::encode_global(&mut payload, spec);
+        let command = |ticket| Command::Global { device, ticket, offset, len, executable };
+        Ok(DevicePtr(connection.ask(command, &[&payload])?.value))
+    }
+
+    fn wait_queue(&self, queue: QueueId, other: QueueId) -> Result<()> {
+        let connection = self.connection()?;
+        let mut machine = connection.machine_with_room(Some((self.device(), queue)))?;
+        if !machine.wait_queue(self.device(), queue, other, connection.now())? {
+            return Ok(());
+        }
+        connection.send(machine, queue)
+    }
+
+    fn wait(&self, queues: &[QueueId]) -> Result<()> {
+        queues.chunks(POSITIONS_MAX).try_for_each(|queues| {
+            match self.ask_positions(queues, |ticket| Command::Wait { ticket })? {
+                Some((_, positions)) => self.reach(&positions),
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn test(&self, queues: &[QueueId]) -> Result<bool> {
+        for queues in queues.chunks(POSITIONS_MAX) {
+            match self.ask_positions(queues, |ticket| Command::Test { ticket })? {
+                None => {}
+                Some((Reply { value: 0, .. }, _)) => return Ok(false),
+                // Bytes of copies out are on the way at least, and nothing holds them up.
+                Some((_, positions)) => self.reach(&positions)?,
+            }
+        }
+        Ok(true)
+    }
+
+    fn memory_free(&self) -> Result<u64> {
+        let device = self.device();
+        let free = self.connection()?.ask(|ticket| Command::Memory { device, ticket }, &[])?.value;
+        Ok(free.min(self.memory))
+    }
+
+    fn shutdown(&self) -> Result<()> {
+        let Some(connection) = self.set_connection(None) else { return Ok(()) };
+        let device = self.device();
+        let mut machine = connection.machine();
+        let copies = machine.close(device, &Error::new(ErrorCode::DeviceShutdown, "the device was shut down"));
+        connection.act(machine);
+        let closed = connection.ask(|ticket| Command::Close { device, ticket }, &[]);
+        // The program may free its memory when this returns. How they end is nobody's business any more.
+        let _ = connection.wait_until_landed(&copies);
+        self.node.end(device);
+        match closed {
+            Ok(_) => Ok(()),
+            // A lost device is gone as well.
+            Err(error) if error.code() == ErrorCode::DeviceUnavailable => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}

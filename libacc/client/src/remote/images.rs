@@ -1,0 +1,50 @@
+//! GPU code on its way to an executor: each image once, before anything names it.
+
+use super::connection::Connection;
+use accord_fabric::frame::PAYLOAD_MAX;
+use accord_fabric::wire::Command;
+use accord_types::{ImageId, ImageRef, Result};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The images that an executor has.
+#[derive(Default)]
+pub(super) struct Sent(Mutex<HashSet<ImageId>>);
+
+impl Connection {
+    /// Sends all images that are known by now: the device compiles them when it starts.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub(super) fn send_images(self: &Arc<Self>) -> Result<()> {
+        self.spec.images.ids().into_iter().try_for_each(|id| self.send_image(id))
+    }
+
+    /// Sends the image of a function or variable if the executor doesn't have it.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub(super) fn send_image_of(self: &Arc<Self>, what: Option<ImageRef>) -> Result<()> {
+        what.map_or(Ok(()), |what| self.send_image(what.image))
+    }
+
+    fn send_image(self: &Arc<Self>, id: ImageId) -> Result<()> {
+        // Held until all of it is on its way: pieces of two images must not mix, and whoever finds the image sent
+        // may name it.
+        let mut sent = self.sent.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sent.contains(&id) {
+            return Ok(());
+        }
+        // One that this process doesn't know either is reported by the executor, which names the region.
+        let Some(image) = self.spec.images.get(id) else { return Ok(()) };
+        let bytes = image.encode()?;
+        let len = bytes.len() as u64;
+        for (offset, piece) in (0..).step_by(PAYLOAD_MAX).zip(bytes.chunks(PAYLOAD_MAX)) {
+            let mut machine = self.machine_with_room(None)?;
+            machine.put(&Command::Image { offset, len }, &[piece], self.now())?;
+            self.send_later(machine)?;
+        }
+        sent.insert(id);
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! Bytes of copies out, put where they belong when the machine says so.
+
+use super::connection::Connection;
+use crate::connection::{Begin, Begun, Landing, Want, pieces};
+use crate::host_copy;
+use accord_fabric::bulk::Incoming;
+use accord_fabric::frame::PAYLOAD_MAX;
+use accord_types::{Error, ErrorCode, HostRange, Result, TransferId};
+use std::sync::Arc;
+
+/// Bytes at a time that are read and thrown away, or compared.
+const PIECE_MAX: usize = 64 << 10;
+
+impl Connection {
+    /// A copy of so many bytes is about to be asked for: has a bulk lane's thread read them straight to where they belong. The threads
+    /// are there.
+    pub(super) fn expect_large(self: &Arc<Self>, transfer: TransferId, len: usize) {
+        let connection = self.clone();
+        self.inbox.post(transfer, len as u64, Box::new(move |incoming| connection.land_large(transfer, incoming)));
+    }
+
+    /// Whether so many bytes come on a bulk lane, and not inside an event.
+    pub(super) fn is_large(len: usize) -> bool {
+        len > PAYLOAD_MAX
+    }
+
+    /// Waits until a copy's bytes may be put where they belong. None if it was cancelled.
+    fn begin(self: &Arc<Self>, transfer: TransferId) -> Option<Begun> {
+        loop {
+            let mut machine = self.machine();
+            match machine.begin(transfer) {
+                Begin::Now(begun) => return Some(begun),
+                Begin::Cancelled => return None,
+                Begin::After(before) => {
+                    let id = machine.wait(Want::Landed(before), std::thread::current());
+                    self.act(machine);
+                    let _ = self.wait(id);
+                }
+            }
+        }
+    }
+
+    fn landed(self: &Arc<Self>, transfer: TransferId, outcome: Result<()>) {
+        let mut machine = self.machine();
+        machine.landed(transfer, outcome);
+        self.act(machine);
+    }
+
+    fn land_large(self: &Arc<Self>, transfer: TransferId, mut incoming: Incoming) {
+        let Some(begun) = self.begin(transfer) else { return };
+        let outcome = read(begun, &mut incoming);
+        let aborted = incoming.aborted();
+        drop(incoming);
+        match outcome {
+            Ok(landed) => self.landed(transfer, landed),
+            // If it was the sender that gave up, its queue has failed, and the program learns of it there.
+            Err(_) if aborted => self.landed(transfer, Ok(())),
+            Err(error) => {
+                let mut machine = self.machine();
+                machine.broke(transfer, error);
+                self.act(machine);
+            }
+        }
+    }
+
+    /// The bytes of a small copy are here.
+    ///
+    /// # Errors
+    /// When they are not what was asked for.
+    pub(super) fn land_small(self: &Arc<Self>, transfer: TransferId, bytes: &[u8]) -> Result<()> {
+        // None was cancelled.
+        let Some(Begun { dst, landing, leave }) = self.begin(transfer) else { return Ok(()) };
+        let write = |dst: HostRange, bytes: &[u8]| {
+            for piece in pieces(dst, &leave).iter().filter(|piece| piece.write) {
+                let from = &bytes[piece.range.start - dst.start..][..piece.range.len];
+                host_copy::with_bytes_mut(piece.range, |place| place.copy_from_slice(from));
+            }
+        };
+        let fits = |len: usize| len == bytes.len();
+        let landed = match landing {
+            Landing::Write if fits(dst.len) => {
+                write(dst, bytes);
+                Ok(())
+            }
+            Landing::Changed(changed) if fits(changed.len()) => changed.land(bytes, write),
+            Landing::Compare(mut unchanged) if fits(dst.len) => unchanged.compare(bytes),
+            _ => {
+                let error = unfit();
+                self.landed(transfer, Err(error.clone()));
+                return Err(error);
+            }
+        };
+        self.landed(transfer, landed);
+        Ok(())
+    }
+
+    /// Waits until the bytes of all `transfers` are here.
+    ///
+    /// # Errors
+    /// When a lane failed, so that they may not be, or the program's memory could not take them.
+    pub(super) fn wait_until_landed(self: &Arc<Self>, transfers: &[TransferId]) -> Result<()> {
+        for &transfer in transfers {
+            let mut machine = self.machine();
+            if machine.is_open(transfer) {
+                let id = machine.wait(Want::Landed(transfer), std::thread::current());
+                self.act(machine);
+                self.wait(id)?;
+            }
+        }
+        self.machine().outcome(transfers)
+    }
+}
+
+/// Reads a large copy's bytes. The outer error is the lane's, the inner one the memory's.
+fn read(begun: Begun, incoming: &mut Incoming) -> Result<Result<()>> {
+    let Begun { dst, landing, leave } = begun;
+    match landing {
+        Landing::Write => {
+            let mut waste = Vec::new();
+            for piece in pieces(dst, &leave) {
+                if piece.write {
+                    host_copy::with_bytes_mut(piece.range, |bytes| incoming.fill(bytes))?;
+                    continue;
+                }
+                waste.resize(piece.range.len.min(PIECE_MAX), 0);
+                for at in (0..piece.range.len).step_by(PIECE_MAX) {
+                    incoming.fill(&mut waste[..(piece.range.len - at).min(PIECE_MAX)])?;
+                }
+            }
+            Ok(Ok(()))
+        }
+        Landing::Compare(mut unchanged) => {
+            let mut buffer = vec![0; PIECE_MAX.min(dst.len)];
+            let mut compared = Ok(());
+            for at in (0..dst.len).step_by(PIECE_MAX) {
+                let piece = &mut buffer[..PIECE_MAX.min(dst.len - at)];
+                incoming.fill(piece)?;
+                if compared.is_ok() {
+                    compared = unchanged.compare(piece);
+                }
+            }
+            Ok(compared)
+        }
+        // At most 4 KiB: they come inside an event.
+        Landing::Changed(_) => Err(unfit()),
+    }
+}
+
+fn unfit() -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, "the peer broke the protocol: a copy of another size came")
+}

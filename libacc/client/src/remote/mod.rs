@@ -1,0 +1,25 @@
+//! Devices of other nodes: one [`RemoteNode`] to the executor of each node, one [`RemoteDeviceClient`] for each device.
+//!
+//! ```text
+//! calls ──> connection: a machine decides, frames are gathered ──> sending ──> command lane ──> executor
+//!           copy_threads ────────────────────────────────────────────────────> bulk lanes ───> executor
+//! waits <── reading: whoever waits reads, and handles what comes for all <──── command lane
+//!           landing <───────────────────────────────────────────────────────── bulk lanes
+//! ```
+
+mod between;
+mod connection;
+mod copy_threads;
+mod device_client;
+mod images;
+mod landing;
+mod reading;
+mod remote_node;
+mod reuse_policy;
+mod same_host;
+mod sending;
+mod unsent;
+
+pub(crate) use between::{End, local_to_remote, remote_to_local, remote_to_remote};
+pub(crate) use device_client::RemoteDeviceClient;
+pub(crate) use remote_node::{NodeSpec, RemoteNode};

@@ -1,0 +1,211 @@
+//! The reading side of the command lane: waits, the watcher, and what each event does.
+
+use super::connection::Connection;
+use crate::connection::{LOOK, Reply, Turn, WaitId, WatchStep};
+use accord_device::SpinPolicy;
+use accord_fabric::frame::FrameReader;
+use accord_fabric::stats::LinkStats;
+use accord_fabric::transport::Lane;
+use accord_fabric::wire::{self, Event};
+use accord_types::{DeviceId, Result, Span, TransferId};
+use std::io::ErrorKind;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The reading side of a command lane.
+pub(super) struct Reading {
+    frames: FrameReader,
+    spin: SpinPolicy,
+}
+
+impl Reading {
+    pub(super) fn new() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { frames: FrameReader::default(), spin: SpinPolicy::new(cores) }
+    }
+
+    /// Reads once, whatever comes; looks for a while before it sleeps. False at the stream's end.
+    fn fill(&mut self, lane: &dyn Lane) -> std::io::Result<bool> {
+        let start = Instant::now();
+        let limit = self.spin.limit();
+        while start.elapsed() < limit {
+            match self.frames.fill(|bytes| lane.try_read(bytes)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
+                came => {
+                    self.spin.waited(start.elapsed());
+                    return came;
+                }
+            }
+        }
+        let came = self.frames.fill(|bytes| lane.read(bytes));
+        self.spin.waited(start.elapsed());
+        came
+    }
+}
+
+impl Connection {
+    /// Waits as a waiter of the machine does.
+    ///
+    /// # Errors
+    /// The reply's, or the connection's.
+    pub(super) fn wait(self: &Arc<Self>, id: WaitId) -> Result<Reply> {
+        loop {
+            let turn = self.machine().turn(id);
+            match turn {
+                Turn::Done(outcome) => return outcome,
+                Turn::Read => self.read_until(id),
+                Turn::Sleep => std::thread::park(),
+            }
+        }
+    }
+
+    /// Reads and handles events until the waiter's has come, or the connection is lost. It has the reading side, and hands it over.
+    fn read_until(self: &Arc<Self>, id: WaitId) {
+        let mut reader = self.reader();
+        while !self.handle_buffered(&mut reader.frames, Some(id)) {
+            let filled = reader.fill(&*self.lane);
+            self.came(filled);
+        }
+        drop(reader);
+        self.hand_over();
+    }
+
+    /// The watcher. Ends with the connection.
+    pub(super) fn watch(self: &Arc<Self>) {
+        loop {
+            let mut machine = self.machine();
+            let step = machine.watcher();
+            self.act(machine);
+            match step {
+                WatchStep::Look => {
+                    self.look();
+                    std::thread::park_timeout(LOOK);
+                }
+                WatchStep::Read => {
+                    let mut reader = self.reader();
+                    // What came together with a waiter's event may be here still, and nothing more may come before it is handled.
+                    self.handle_buffered(&mut reader.frames, None);
+                    let filled = reader.frames.fill(|bytes| self.lane.read(bytes));
+                    if self.came(filled) {
+                        self.handle_buffered(&mut reader.frames, None);
+                    }
+                    drop(reader);
+                    self.hand_over();
+                }
+                WatchStep::Park => std::thread::park(),
+                WatchStep::End => return,
+            }
+        }
+    }
+
+    /// Handles what has come, without waiting, if nobody else is about to.
+    fn look(self: &Arc<Self>) {
+        if !self.machine().try_read() {
+            return;
+        }
+        let mut reader = self.reader();
+        self.handle_buffered(&mut reader.frames, None);
+        loop {
+            match reader.frames.fill(|bytes| self.lane.try_read(bytes)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                filled => {
+                    if !self.came(filled) {
+                        break;
+                    }
+                }
+            }
+            self.handle_buffered(&mut reader.frames, None);
+        }
+        drop(reader);
+        self.hand_over();
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Reading> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hand_over(self: &Arc<Self>) {
+        let mut machine = self.machine();
+        machine.hand_over();
+        self.act(machine);
+    }
+
+    /// Something was read, or is not coming: the connection is lost then. Whether it is there.
+    fn came(self: &Arc<Self>, filled: std::io::Result<bool>) -> bool {
+        match filled {
+            Ok(true) => return true,
+            Ok(false) => self.lose("the executor closed the connection"),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return true,
+            Err(error) => self.lose(&format!("the connection was lost: {error}")),
+        };
+        false
+    }
+
+    /// Handles the events that are here already; true once that of the waiter has come, which every waiter's has when the connection
+    /// is lost.
+    fn handle_buffered(self: &Arc<Self>, reader: &mut FrameReader, waiter: Option<WaitId>) -> bool {
+        // A buffer may hold what came with the last one's.
+        let mut done = waiter.is_some_and(|id| self.machine().is_done(id));
+        while !done {
+            let handled = match reader.take::<Event>() {
+                Ok(None) => return false,
+                Ok(Some(frame)) => {
+                    LinkStats::add(&self.stats.command_received, frame.length as u64);
+                    self.handle(frame.record, frame.payload, waiter)
+                }
+                Err(error) => Err(error),
+            };
+            done = handled.unwrap_or_else(|error| {
+                self.lose(error.cause());
+                true
+            });
+        }
+        true
+    }
+
+    /// What an event does. Whether it was that of the waiter.
+    fn handle(self: &Arc<Self>, event: Event, payload: &[u8], waiter: Option<WaitId>) -> Result<bool> {
+        match event {
+            Event::Data { transfer } => self.land_small(TransferId(transfer), payload)?,
+            Event::Output { descriptor } => output(descriptor, payload),
+            Event::Spans => self.spans(payload)?,
+            event => {
+                let mut machine = self.machine();
+                let handled = machine.event(event, payload, |error| self.place(error));
+                let done = waiter.is_some_and(|id| machine.is_done(id));
+                self.act(machine);
+                return handled.map(|()| done);
+            }
+        }
+        Ok(false)
+    }
+
+    fn spans(&self, payload: &[u8]) -> Result<()> {
+        let Some(sink) = &self.spec.trace else { return Ok(()) };
+        for span in wire::decode_spans(payload)? {
+            sink.span(Span {
+                device: DeviceId { node: self.spec.node, ordinal: span.device },
+                queue: span.queue,
+                kind: span.kind,
+                name: span.name,
+                bytes: span.bytes,
+                start_ns: span.start_ns.saturating_add_signed(self.clock_offset()),
+                end_ns: span.end_ns.saturating_add_signed(self.clock_offset()),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Writes a worker's output to the program's own.
+fn output(descriptor: u32, mut bytes: &[u8]) {
+    let to = if descriptor == 2 { rustix::stdio::stderr() } else { rustix::stdio::stdout() };
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(rustix::io::Errno::INTR) => {}
+            // The program has closed it.
+            Err(_) => return,
+        }
+    }
+}

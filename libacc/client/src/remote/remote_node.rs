@@ -1,0 +1,191 @@
+//! The way to one node's executor, connected at its first use, and anew to another one if that is lost.
+
+use super::connection::Connection;
+use super::reuse_policy::{Condition, Reuse, ReusePolicy};
+use accord_device::SameHostPeers;
+use accord_device::image::Images;
+use accord_fabric::exchange::Exchange;
+use accord_fabric::route::{Peer, Route, Wanted};
+use accord_fabric::stats::Counters;
+use accord_fabric::wire::{self, Command};
+use accord_fabric::{Key, ProgramSpec};
+use accord_types::{Error, ErrorCode, NodeId, Result, SessionId, SpanSink, TransferId};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is known of a node before it is connected.
+pub(crate) struct NodeSpec {
+    pub(crate) node: NodeId,
+    pub(crate) node_name: String,
+    /// The node's agent.
+    pub(crate) peer: Peer,
+    /// What is to carry the lanes.
+    pub(crate) transport: Wanted,
+    pub(crate) session: SessionId,
+    /// Streams that the program's queues have on a device; more queues share them.
+    pub(crate) streams: usize,
+    pub(crate) key: Key,
+    pub(crate) program: Arc<ProgramSpec>,
+    /// The program's code for GPUs.
+    pub(crate) images: Arc<Images>,
+    pub(crate) trace: Option<Arc<dyn SpanSink>>,
+    /// Processes of this machine, if GPUs of this one copy to theirs directly.
+    pub(crate) same_host: Option<Arc<SameHostPeers>>,
+    /// Transfers are numbered through the whole session.
+    pub(crate) transfers: Arc<AtomicU64>,
+}
+
+impl NodeSpec {
+    /// The next transfer.
+    pub(crate) fn transfer(&self) -> TransferId {
+        TransferId(self.transfers.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The way to one node's executor.
+pub(crate) struct RemoteNode {
+    pub(crate) spec: Arc<NodeSpec>,
+    exchange: Arc<Exchange>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    connection: Option<Arc<Connection>>,
+    reuse: ReusePolicy,
+    /// Executors that this node has had for the session.
+    executors: u32,
+    /// The session is over.
+    closed: bool,
+}
+
+impl State {
+    fn condition(&self) -> Condition {
+        match &self.connection {
+            None => Condition::Absent,
+            Some(connection) => connection.machine().check().map_or_else(Condition::Lost, |()| Condition::Well),
+        }
+    }
+}
+
+impl RemoteNode {
+    pub(crate) fn new(spec: NodeSpec, exchange: Arc<Exchange>) -> Arc<Self> {
+        Arc::new(Self { spec: Arc::new(spec), exchange, state: Mutex::default() })
+    }
+
+    /// Starts a device by `open`, over the connection that there is, or a new one: the first, or one to a new
+    /// executor if the old one or the device is lost. `name` is the device's for messages.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` if the agent can't be reached or refuses, or if other devices hold on to a lost
+    /// executor; those of `open`.
+    pub(crate) fn start(&self, device: u32, name: &str, open: impl Fn(&Arc<Connection>) -> Result<()>) -> Result<()> {
+        let mut state = self.lock();
+        let condition = state.condition();
+        let with = state.reuse.begin(device, name, &condition)?;
+        let connection = self.connection(&mut state, with).inspect_err(|_| state.reuse.end(device))?;
+        drop(state);
+        let error = match open(&connection) {
+            Ok(()) => return self.opened(device),
+            Err(error) => error,
+        };
+        let mut state = self.lock();
+        let condition = state.condition();
+        let with = state.reuse.failed(device, &condition, error)?;
+        let connection = self.connection(&mut state, with).inspect_err(|_| state.reuse.end(device))?;
+        drop(state);
+        match open(&connection) {
+            Ok(()) => self.opened(device),
+            Err(error) => {
+                self.end(device);
+                Err(error)
+            }
+        }
+    }
+
+    /// A device was shut down.
+    pub(crate) fn end(&self, device: u32) {
+        self.lock().reuse.end(device);
+    }
+
+    fn opened(&self, device: u32) -> Result<()> {
+        self.lock().reuse.opened(device);
+        Ok(())
+    }
+
+    fn connection(&self, state: &mut State, with: Reuse) -> Result<Arc<Connection>> {
+        if state.closed {
+            return Err(Error::new(ErrorCode::DeviceShutdown, "the session is over").node(&self.spec.node_name));
+        }
+        if with == Reuse::Same
+            && let Some(connection) = &state.connection
+        {
+            return Ok(connection.clone());
+        }
+        if let Some(old) = state.connection.take() {
+            old.lose("another executor takes its place");
+        }
+        let party = wire::party(self.spec.node, state.executors).map_err(|error| error.node(&self.spec.node_name))?;
+        state.executors += 1;
+        let connection = Connection::connect(self.spec.clone(), party, self.exchange.clone())
+            .map_err(|error| error.node(&self.spec.node_name))?;
+        Ok(state.connection.insert(connection).clone())
+    }
+
+    /// The connection, if there is one.
+    pub(crate) fn connected(&self) -> Option<Arc<Connection>> {
+        self.lock().connection.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The coordinator says that the node is lost.
+    pub(crate) fn lose(&self, why: &str) {
+        if let Some(connection) = self.connected() {
+            connection.lose(why);
+        }
+    }
+
+    /// Sends what is left and closes the connection, for good.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let connection = state.connection.clone();
+        drop(state);
+        if let Some(connection) = connection {
+            connection.close();
+        }
+    }
+
+    /// What went over this connection, as this side counts it.
+    pub(crate) fn counters(&self) -> Counters {
+        self.connected().map(|connection| connection.stats.read()).unwrap_or_default()
+    }
+
+    /// How the lanes go.
+    ///
+    /// # Errors
+    /// When there is no connection.
+    pub(crate) fn route(&self) -> Result<Route> {
+        Ok(self.connection_or_error()?.route.clone())
+    }
+
+    fn connection_or_error(&self) -> Result<Arc<Connection>> {
+        self.connected().ok_or_else(|| {
+            Error::new(ErrorCode::DeviceUnavailable, "no device of it was started").node(&self.spec.node_name)
+        })
+    }
+
+    /// As the executor counts: its lanes to this program, and its lanes to other executors.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub(crate) fn executor_counters(&self) -> Result<(Counters, Counters)> {
+        let connection = self.connection_or_error()?;
+        let reply = connection.ask(|ticket| Command::Stats { ticket }, &[])?;
+        let (program, rest) = Counters::decode(&reply.payload);
+        Ok((program, Counters::decode(rest).0))
+    }
+}

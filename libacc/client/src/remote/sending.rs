@@ -1,0 +1,99 @@
+//! The sending side of the command lane.
+
+use super::connection::Connection;
+use super::unsent::Unsent;
+use crate::connection::FlusherStep;
+use accord_fabric::stats::LinkStats;
+use accord_types::Result;
+use std::io::{ErrorKind, IoSlice};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+
+impl Connection {
+    /// Sends everything that was appended before.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub(super) fn flush(self: &Arc<Self>) -> Result<()> {
+        let mut unsent = self.write.lock().unwrap_or_else(PoisonError::into_inner);
+        // What somebody has left comes first.
+        let rounds = if unsent.is_empty() { 1 } else { 2 };
+        for _ in 0..rounds {
+            if !self.take_unsent(&mut unsent)? {
+                break;
+            }
+            let sent = self.lane.send(&unsent.bytes[unsent.sent..]);
+            unsent.sent = unsent.bytes.len();
+            if let Err(error) = sent {
+                drop(unsent);
+                return Err(self.lose(&format!("sending commands failed: {error}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what was appended before as far as there is room for it, and leaves the rest to the flusher. Whoever has bytes to send
+    /// for which the executor's streams may be waiting must not wait for its reader of commands.
+    ///
+    /// # Errors
+    /// When the connection is lost.
+    pub(super) fn flush_without_waiting(self: &Arc<Self>) -> Result<()> {
+        let mut unsent = match self.write.try_lock() {
+            Ok(unsent) => unsent,
+            Err(TryLockError::Poisoned(unsent)) => unsent.into_inner(),
+            // Somebody is sending, maybe not all.
+            Err(TryLockError::WouldBlock) => return self.leave_to_flusher(),
+        };
+        while self.take_unsent(&mut unsent)? {
+            match self.lane.try_write(&[IoSlice::new(&unsent.bytes[unsent.sent..])]) {
+                Ok(sent) => unsent.sent += sent,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    drop(unsent);
+                    return self.leave_to_flusher();
+                }
+                Err(error) => {
+                    drop(unsent);
+                    return Err(self.lose(&format!("sending commands failed: {error}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn leave_to_flusher(self: &Arc<Self>) -> Result<()> {
+        let mut machine = self.machine();
+        machine.leave_to_flusher(self.now());
+        self.act(machine);
+        Ok(())
+    }
+
+    /// Sees to it that there is something to send. False if everything is sent.
+    fn take_unsent(&self, unsent: &mut MutexGuard<'_, Unsent>) -> Result<bool> {
+        if !unsent.is_empty() {
+            return Ok(true);
+        }
+        unsent.bytes.clear();
+        unsent.sent = 0;
+        let taken = self.machine().take_frames(&mut unsent.bytes)?;
+        LinkStats::add(&self.stats.command_sent, unsent.bytes.len() as u64);
+        Ok(taken)
+    }
+
+    /// The flusher. Ends with the connection.
+    pub(super) fn send_what_is_old(self: &Arc<Self>) {
+        loop {
+            let step = self.machine().flusher(self.now());
+            match step {
+                FlusherStep::Flush(pause) => {
+                    if self.flush().is_err() {
+                        return;
+                    }
+                    std::thread::sleep(pause);
+                }
+                FlusherStep::Sleep(pause) => std::thread::sleep(pause),
+                FlusherStep::Park => std::thread::park(),
+                FlusherStep::End => return,
+            }
+        }
+    }
+}

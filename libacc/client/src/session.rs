@@ -1,0 +1,267 @@
+//! A session's devices, wherever they are.
+
+use crate::cluster::LocalDeviceClient;
+use crate::connect::SessionSettings;
+use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
+use accord_device::{SameHostPeers, registry};
+use accord_executor::copy;
+use accord_fabric::Key;
+use accord_fabric::door::{DoorConnection, Message};
+use accord_fabric::exchange::Exchange;
+use accord_fabric::route::{Peer, Route};
+use accord_fabric::stats::Counters;
+use accord_fabric::transport::PeerAddress;
+use accord_runtime::ports::{Cluster, DeviceClient};
+use accord_types::{
+    DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, Lease, NodeId, QueueId, Result, streams_max,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// The devices of a session, in the order of their numbers.
+pub struct Session {
+    clients: Vec<Arc<dyn DeviceClient>>,
+    places: Vec<Place>,
+    own_node: Option<NodeId>,
+    exchange: Arc<Exchange>,
+    same_host: Option<Arc<SameHostPeers>>,
+    nodes: Arc<Vec<Arc<RemoteNode>>>,
+    /// Open as long as the session.
+    door: Option<Arc<DoorConnection>>,
+}
+
+/// Where a device is.
+enum Place {
+    Here(Arc<dyn LocalDeviceClient>),
+    There(Arc<RemoteDeviceClient>),
+}
+
+/// What went over the connection to one node.
+#[derive(Clone, Debug)]
+pub struct NodeReport {
+    /// The node at the other end.
+    pub node_name: String,
+    /// How its lanes go, and why.
+    pub route: Route,
+    /// As this program counts.
+    pub program: Counters,
+    /// As the executor counts: its lanes to this program.
+    pub executor: Counters,
+    /// As the executor counts: its lanes to other executors.
+    pub peers: Counters,
+}
+
+impl Session {
+    pub(crate) fn of_this_machine(locals: Vec<Arc<dyn LocalDeviceClient>>) -> Self {
+        Self {
+            clients: locals.iter().map(|client| Arc::clone(client) as Arc<dyn DeviceClient>).collect(),
+            places: locals.into_iter().map(Place::Here).collect(),
+            own_node: None,
+            exchange: Exchange::new(),
+            same_host: None,
+            nodes: Arc::default(),
+            door: None,
+        }
+    }
+
+    pub(crate) fn of_lease(
+        lease: Lease,
+        key: &Key,
+        settings: SessionSettings,
+        door: Option<DoorConnection>,
+    ) -> Result<Self> {
+        let door = door.map(Arc::new);
+        let own = |info: &DeviceInfo| lease.own_node == Some(info.id.node);
+        let here: Vec<_> = lease.devices.iter().map(|device| &device.info).filter(|info| own(info)).cloned().collect();
+        let mut locals = (settings.local)(&here)?.into_iter();
+        let exchange = Exchange::new();
+        let shares = |info: &DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.shares_memory);
+        let same_host = settings.same_host.filter(|_| here.iter().any(shares));
+        let transfers = Arc::new(AtomicU64::new(1));
+        let program = Arc::new(settings.program);
+        let mut nodes = BTreeMap::<NodeId, Arc<RemoteNode>>::new();
+        // As the program counts them: among the devices of their type.
+        let mut numbers = HashMap::<DeviceType, u32>::new();
+        let (mut clients, mut places) = (Vec::<Arc<dyn DeviceClient>>::new(), Vec::new());
+        for (number, device) in (0..).zip(&lease.devices) {
+            let info = device.info.clone();
+            if own(&info)
+                && let Some(local) = locals.next().flatten()
+            {
+                local.limit_streams(lease.stream_quota);
+                if let Some(door) = door.clone() {
+                    local.on_start(Box::new(move || door.report_use(number)));
+                }
+                *numbers.entry(local.device_type()).or_default() += 1;
+                clients.push(local.clone());
+                places.push(Place::Here(local));
+                continue;
+            }
+            let node = nodes.entry(info.id.node).or_insert_with(|| {
+                let spec = NodeSpec {
+                    node: info.id.node,
+                    node_name: info.node_name.clone(),
+                    peer: Peer { node: info.id.node, address: PeerAddress::new(&*device.address) },
+                    transport: settings.transport,
+                    session: lease.session,
+                    streams: streams_max(lease.stream_quota),
+                    key: key.clone(),
+                    program: program.clone(),
+                    images: settings.images.clone(),
+                    trace: settings.trace.clone(),
+                    same_host: same_host.clone(),
+                    transfers: transfers.clone(),
+                };
+                RemoteNode::new(spec, exchange.clone())
+            });
+            let backend = registry::backend(info.kind).map_err(|error| error.node(&info.node_name))?;
+            let emulates = program.emulate_nvidia && backend.capabilities.fallback;
+            let device_type = if emulates { DeviceType::Nvidia } else { backend.capabilities.device_type };
+            let started =
+                door.clone().map(|door| -> Box<dyn Fn() + Send + Sync> { Box::new(move || door.report_use(number)) });
+            let num = numbers.entry(device_type).or_default();
+            let client = RemoteDeviceClient::new(
+                node.clone(),
+                info,
+                backend,
+                device_type,
+                DeviceNum(*num),
+                lease.memory_quota,
+                started,
+            );
+            *num += 1;
+            let client = Arc::new(client);
+            clients.push(client.clone());
+            places.push(Place::There(client));
+        }
+        let nodes = Arc::new(nodes.into_values().collect::<Vec<_>>());
+        if let Some(door) = &door {
+            listen(door.clone(), nodes.clone())?;
+        }
+        Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, door })
+    }
+
+    /// What went over the connections that there are.
+    ///
+    /// # Errors
+    /// When a connection is lost.
+    pub fn report(&self) -> Result<Vec<NodeReport>> {
+        let connected = self.nodes.iter().filter(|node| node.connected().is_some());
+        connected
+            .map(|node| {
+                let (executor, peers) = node.executor_counters()?;
+                let node_name = node.spec.node_name.clone();
+                let route = node.route()?;
+                Ok(NodeReport { node_name, route, program: node.counters(), executor, peers })
+            })
+            .collect()
+    }
+
+    /// What went over all connections so far, as this program counts. Asks nobody.
+    pub fn counters(&self) -> Vec<Counters> {
+        self.nodes.iter().map(|node| node.counters()).collect()
+    }
+
+    fn place(&self, index: usize) -> Result<&Place> {
+        self.places
+            .get(index)
+            .ok_or_else(|| Error::new(ErrorCode::DeviceUnavailable, format!("there is no device {index}")))
+    }
+}
+
+impl Cluster for Session {
+    fn clients(&self) -> &[Arc<dyn DeviceClient>] {
+        &self.clients
+    }
+
+    fn own_node(&self) -> Option<NodeId> {
+        self.own_node
+    }
+
+    fn copy_between(
+        &self,
+        queue: QueueId,
+        source: usize,
+        src: DevicePtr,
+        target: usize,
+        dst: DevicePtr,
+        len: u64,
+    ) -> Result<()> {
+        let (from, to) = (self.place(source)?, self.place(target)?);
+        if source == target {
+            return self.clients[source].copy(queue, dst, src, len);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        match (from, to) {
+            (Place::Here(from), Place::Here(to)) => {
+                let (from, to) = (from.hosted()?, to.hosted()?);
+                let state = from.queue(queue)?;
+                let (source, target) = (copy::End { hosted: &from, start: src }, copy::End { hosted: &to, start: dst });
+                state.advance(copy::copy_here(state.stream(), source, target, len, to.last_synchronous())?);
+                Ok(())
+            }
+            (Place::Here(from), Place::There(to)) => remote::local_to_remote(
+                &self.exchange,
+                queue,
+                &End { client: &**from, start: src },
+                &End { client: &**to, start: dst },
+                len,
+            ),
+            (Place::There(from), Place::Here(to)) => remote::remote_to_local(
+                &self.exchange,
+                queue,
+                &End { client: &**from, start: src },
+                &End { client: &**to, start: dst },
+                len,
+            ),
+            (Place::There(from), Place::There(to)) => remote::remote_to_remote(
+                queue,
+                &End { client: &**from, start: src },
+                &End { client: &**to, start: dst },
+                len,
+            ),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let over = Error::new(ErrorCode::DeviceShutdown, "the session is over");
+        for node in &*self.nodes {
+            node.close();
+        }
+        self.exchange.close(&over);
+        if let Some(same_host) = &self.same_host {
+            same_host.close();
+        }
+        if let Some(door) = &self.door {
+            door.close();
+        }
+    }
+}
+
+/// Hears what the coordinator says while the session is open. Its end is not the session's.
+fn listen(door: Arc<DoorConnection>, nodes: Arc<Vec<Arc<RemoteNode>>>) -> Result<()> {
+    let hear = move || {
+        while let Ok(Some(message)) = door.next() {
+            match message {
+                Message::NodeLost { node, .. } => {
+                    for lost in nodes.iter().filter(|known| known.spec.node == node) {
+                        lost.lose("the coordinator has lost its node");
+                    }
+                }
+                Message::Warning(text) => eprintln!("accord: {text}"),
+                Message::Ended(why) => nodes.iter().for_each(|node| node.lose(&why)),
+                _ => {}
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("accord-door".to_owned())
+        .spawn(hear)
+        .map(drop)
+        .map_err(|error| Error::new(ErrorCode::System, format!("starting a thread: {error}")))
+}

@@ -1,0 +1,113 @@
+//! A stream that does not go on and a program that does: what is open between them is bounded at both ends, and other queues are
+//! not held up.
+
+mod common;
+
+use accord_fabric::wire::{STREAM_WINDOW, operation_cost};
+use accord_runtime::ports::ReadWhen;
+use accord_types::{ErrorCode, QueueId};
+use common::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// More than one stream takes.
+const MANY: usize = 3_000;
+/// Operations that one stream takes.
+const OPEN_MAX: usize = (STREAM_WINDOW / 1024) as usize + 1;
+/// More than anything here takes.
+const SOON: Duration = Duration::from_secs(60);
+
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < SOON, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Puts many launches behind one that does not end. Returns how many have gone in, and the thread.
+fn fill(world: &World, queue: QueueId) -> (Arc<AtomicUsize>, std::thread::JoinHandle<accord_types::Result<()>>) {
+    let client = world.client(0);
+    let count = Arc::<AtomicUsize>::default();
+    let counted = count.clone();
+    launch(&*client, queue, GATE, &[]).unwrap();
+    let thread = std::thread::spawn(move || {
+        (0..MANY).try_for_each(|_| {
+            launch(&*client, queue, EMPTY, &[])?;
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+    });
+    (count, thread)
+}
+
+#[test]
+fn a_stuck_stream_holds_up_the_thread_that_fills_it_and_nobody_else() {
+    let gate = Gate::default();
+    let world = world(1, 1, regions(&gate));
+    let (client, start) = world.mapped(0, MIB);
+    let (count, filling) = fill(&world, Q1);
+    until("the stream never fills", || count.load(Ordering::Relaxed) >= OPEN_MAX - 16);
+    // Others get their answers, any number of times.
+    for round in 0..MANY {
+        let value = [round as u8; 64];
+        copy_in(&*client, Q2, start, &value, ReadWhen::BeforeReturn);
+        if round % 100 == 0 {
+            assert_eq!(read_back(&*client, start, 64).len(), 64);
+            client.wait(&[Q2]).unwrap();
+        }
+    }
+    client.wait(&[Q2]).unwrap();
+    assert!(!client.test(&[Q1]).unwrap());
+    // One frame may go beyond the window.
+    let most = OPEN_MAX + usize::try_from(64 * 1024 / operation_cost(0)).unwrap();
+    assert!(count.load(Ordering::Relaxed) <= most, "{count:?} operations went in");
+    let pending = world.agents[0].devices()[0].pending();
+    assert!(pending <= most, "the executor holds {pending} operations");
+    assert!(!filling.is_finished());
+
+    gate.open();
+    filling.join().unwrap().unwrap();
+    client.wait(&[Q1]).unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), MANY);
+}
+
+#[test]
+fn a_thread_that_waits_for_a_stream_hears_of_its_failure_and_of_the_connections_end() {
+    for kill in [false, true] {
+        let gate = Gate::default();
+        let world = world(1, 1, regions(&gate));
+        world.mapped(0, MIB);
+        let (count, filling) = fill(&world, Q1);
+        until("the stream never fills", || count.load(Ordering::Relaxed) >= OPEN_MAX - 16);
+        if kill {
+            world.agents[0].kill();
+        } else {
+            let error = accord_types::Error::new(ErrorCode::Execution, "the worker has crashed");
+            world.agents[0].devices()[0].fail(error);
+        }
+        let error = filling.join().unwrap().unwrap_err();
+        let expected = if kill { "is lost" } else { "the worker has crashed" };
+        assert!(error.cause().contains(expected), "{error}");
+        gate.open();
+    }
+}
+
+#[test]
+fn many_queues_that_share_streams_never_fill_one_of_them_up() {
+    let gate = Gate::default();
+    let world = world(1, 1, regions(&gate));
+    let (client, _) = world.mapped(0, MIB);
+    // 64 queues in 32 streams, put into by turns.
+    for round in 0..40 {
+        for queue in 0..64 {
+            launch(&*client, QueueId(queue), if round == 0 && queue == 7 { GATE } else { EMPTY }, &[]).unwrap();
+        }
+        if round == 20 {
+            gate.open();
+        }
+    }
+    let all: Vec<_> = (0..64).map(QueueId).collect();
+    client.wait(&all).unwrap();
+}

@@ -1,0 +1,49 @@
+//! The boundary between C and Rust: every exported function goes through it.
+
+use crate::{process, report, settings, thread};
+use accord_runtime::{LocalThread, Runtime};
+use accord_types::Result;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs `body` for the exported function `call`, with the process's runtime and the calling
+/// thread's state. An error or a panic is reported and ends the program: no frame of the
+/// program is ever unwound, and no made-up value returned. Only after the end of the session, when
+/// destructors of the program still run, a call does nothing.
+pub(crate) fn enter<R: Default>(call: &'static str, body: impl FnOnce(&Runtime, &mut LocalThread) -> Result<R>) -> R {
+    enter_without_runtime(call, || {
+        if process::is_closed() {
+            process::warn_closed(call);
+            return Ok(R::default());
+        }
+        let session = process::session()?;
+        let result = thread::with_local(|local| body(session.runtime(), local));
+        // A worker runs the program's constructors, but has no devices to choose from: what they ask
+        // of them must not end it.
+        if settings::is_without_devices() { Ok(result.unwrap_or_default()) } else { result }
+    })
+}
+
+/// As [`enter`], for functions that must not start anything.
+pub(crate) fn enter_without_runtime<R>(call: &'static str, body: impl FnOnce() -> Result<R>) -> R {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => value,
+        Ok(Err(error)) => report::fatal(error.call(call)),
+        Err(_) => report::broken(call),
+    }
+}
+
+/// Defines an exported function: `routine! { acc_free(data: usize) = |runtime, local| ... }`.
+/// Pointers are `usize`: the program's memory is only touched in `host_memory.rs`.
+macro_rules! routine {
+    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? =
+        |$runtime:pat_param, $local:pat_param| $body:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $name($($argument: $type),*) $(-> $result)? {
+                $crate::abi_boundary::enter(stringify!($name), |$runtime, $local| $body)
+            }
+        )*
+    };
+}
+pub(crate) use routine;

@@ -1,0 +1,48 @@
+//! Says once per place that an array of derived types may be something else: a component of more of its elements, which GCC passes alike.
+
+use crate::raw_lock::Locked;
+use crate::source;
+use accord_types::HostRange;
+use std::collections::BTreeSet;
+
+/// Most places that are told.
+const PLACES_MAX: usize = 64;
+
+/// Places that were told: the program's call, and an entry of its construct.
+static TOLD: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
+
+/// What to say of entry `entry` of the construct that this thread is in, `range` of elements of `element` bytes. None if it was said.
+#[cold]
+pub(crate) fn told(range: HostRange, entry: usize, element: usize) -> Option<String> {
+    let call = source::call()?;
+    let new = TOLD.with(|told| told.len() < PLACES_MAX && told.insert((call, entry)));
+    new.then(|| {
+        let place = source::apart(move || source::place(call)).flatten();
+        let place = place.map_or_else(|| format!("the call at {call:#x}"), |place| place.to_string());
+        line(&place, range, entry, element)
+    })
+}
+
+fn line(place: &str, range: HostRange, entry: usize, element: usize) -> String {
+    let count = range.len / element.max(1);
+    format!(
+        "accord: {place}: argument {entry}, {} bytes at {:#x}, is taken for the first {count} elements of an array of derived types; if it \
+         points to a component of all of them (p => cells%value), they are not all copied: write p => cells(:)%value, or compile with \
+         -g, and it can be told",
+        range.len, range.start
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_it_was_taken_for_and_what_to_write() {
+        let line = line("update (a.f90:7, main)", HostRange { start: 0x1000, len: 400 }, 2, 16);
+        assert!(line.starts_with(
+            "accord: update (a.f90:7, main): argument 2, 400 bytes at 0x1000, is taken for the first 25 elements"
+        ));
+        assert!(line.contains("p => cells(:)%value") && line.contains("-g"), "{line}");
+    }
+}

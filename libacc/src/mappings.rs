@@ -1,0 +1,162 @@
+//! Knows when the process's mappings change, so that what the kernel said of the program's memory need not be asked again
+//! (`accord_client::pages`).
+//!
+//! The C library's functions that change mappings are exported: each calls the next library's function, and then says so. What the C
+//! library does inside of itself does not come by: large blocks that `free` and `realloc` unmap are reported by those
+//! (`heap`), and the heap's own end is looked at whenever it matters. Objects that come and go are seen by `objects.rs`.
+//! If functions of the program or of another library come before these, nothing is kept, and the kernel asked each time.
+
+use accord_client::pages;
+use std::ffi::{CStr, c_int, c_long, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+type Pointer = *mut c_void;
+
+/// One function of the family: its name, the slot with the next library's function, what is called before that is found, and
+/// whether a call may have made wrong what is known.
+macro_rules! family {
+    ($($name:ident / $slot:ident / $raw:ident = $number:ident ($($arg:ident: $type:ty),*) -> $result:ty, $changes:expr;)*) => {
+        $(
+            static $slot: AtomicPtr<()> = AtomicPtr::new($raw as *mut ());
+
+            /// The system call, for calls before this library's constructors.
+            unsafe extern "C" fn $raw($($arg: $type),*) -> $result {
+                // SAFETY: the arguments are the program's.
+                from_kernel(unsafe { libc::syscall(libc::$number, $($arg),*) })
+            }
+
+            /// The C library's function of this name.
+            ///
+            /// # Safety
+            /// As that function's.
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            #[cfg_attr(test, allow(dead_code))]
+            unsafe extern "C" fn $name($($arg: $type),*) -> $result {
+                let at = $slot.load(Ordering::Relaxed);
+                // SAFETY: the slot holds a function of this type.
+                let function: unsafe extern "C" fn($($type),*) -> $result = unsafe { std::mem::transmute(at) };
+                // SAFETY: the arguments are the program's.
+                let result = unsafe { function($($arg),*) };
+                if $changes {
+                    // Afterwards: what others ask for meanwhile may be the old state.
+                    pages::forget();
+                }
+                result
+            }
+        )*
+
+        fn resolve() {
+            $(
+                let found = next(concat!(stringify!($name), "\0"));
+                if !found.is_null() {
+                    $slot.store(found.cast(), Ordering::Relaxed);
+                }
+            )*
+        }
+
+        /// Whether the program's calls come here.
+        pub(crate) fn are_in_front() -> bool {
+            [$((concat!(stringify!($name), "\0"), $name as *const ())),*].iter().all(|(name, own)| in_front(name) == *own)
+        }
+    };
+}
+
+// The last argument of `mremap` is there for some flags only; it is handed on as what is in its register.
+family! {
+    munmap / MUNMAP / raw_munmap = SYS_munmap (start: Pointer, len: usize) -> c_int, true;
+    mprotect / MPROTECT / raw_mprotect = SYS_mprotect (start: Pointer, len: usize, access: c_int) -> c_int, true;
+    pkey_mprotect / PKEY_MPROTECT / raw_pkey_mprotect = SYS_pkey_mprotect
+        (start: Pointer, len: usize, access: c_int, key: c_int) -> c_int, true;
+    mremap / MREMAP / raw_mremap = SYS_mremap
+        (start: Pointer, len: usize, new_len: usize, flags: c_int, new_start: Pointer) -> Pointer, true;
+    mmap / MMAP / raw_mmap = SYS_mmap
+        (start: Pointer, len: usize, access: c_int, flags: c_int, file: c_int, offset: libc::off_t) -> Pointer,
+        flags & libc::MAP_FIXED != 0 || !is_open(access);
+    mmap64 / MMAP64 / raw_mmap64 = SYS_mmap
+        (start: Pointer, len: usize, access: c_int, flags: c_int, file: c_int, offset: libc::off_t) -> Pointer,
+        flags & libc::MAP_FIXED != 0 || !is_open(access);
+    shmat / SHMAT / raw_shmat = SYS_shmat (id: c_int, start: Pointer, flags: c_int) -> Pointer, true;
+    shmdt / SHMDT / raw_shmdt = SYS_shmdt (start: Pointer) -> c_int, true;
+}
+
+/// A new mapping with this access makes nothing wrong that is known. One with less may lie where something went away unseen.
+fn is_open(access: c_int) -> bool {
+    let both = libc::PROT_READ | libc::PROT_WRITE;
+    access & both == both
+}
+
+trait Returned {
+    fn returned(value: c_long) -> Self;
+}
+
+impl Returned for c_int {
+    fn returned(value: c_long) -> Self {
+        value as Self
+    }
+}
+
+impl Returned for Pointer {
+    fn returned(value: c_long) -> Self {
+        std::ptr::with_exposed_provenance_mut(value as usize)
+    }
+}
+
+fn from_kernel<T: Returned>(value: c_long) -> T {
+    T::returned(value)
+}
+
+/// The function that the libraries behind this one have.
+fn next(name: &str) -> Pointer {
+    let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+    // SAFETY: the name is terminated.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+/// The function that the program's calls reach.
+pub(crate) fn in_front(name: &str) -> *const () {
+    let name = CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
+    // SAFETY: the name is terminated.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast_const().cast()
+}
+
+#[used]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
+static AT_START: extern "C" fn() = resolve_at_start;
+
+extern "C" fn resolve_at_start() {
+    resolve();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_behave_as_the_kernels_own() {
+        for found in [false, true] {
+            if found {
+                resolve();
+            }
+            let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: new memory, which only this test uses.
+            unsafe {
+                let start = mmap(std::ptr::null_mut(), 8192, access, flags, -1, 0);
+                assert_ne!(start, libc::MAP_FAILED);
+                start.cast::<u8>().write(7);
+                assert_eq!(mprotect(start, 8192, libc::PROT_READ), 0);
+                let moved = mremap(start, 8192, 1 << 20, libc::MREMAP_MAYMOVE, std::ptr::null_mut());
+                assert_eq!(moved.cast::<u8>().read(), 7);
+                assert_eq!(munmap(moved, 1 << 20), 0);
+                assert_eq!(munmap(std::ptr::without_provenance_mut(1), 1), -1);
+                assert_eq!(*libc::__errno_location(), libc::EINVAL);
+                let nowhere = mmap(std::ptr::null_mut(), 4096, access, libc::MAP_PRIVATE, -1, 0);
+                assert_eq!(nowhere, libc::MAP_FAILED, "{found}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_test_program_has_no_functions_in_front() {
+        assert!(!are_in_front());
+    }
+}

@@ -1,0 +1,91 @@
+//! Looking for names on a thread of its own, so that neither a small stack nor debug information that is broken or endless keeps a
+//! message from coming.
+
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longest search for names, in processor time: the message is worth more than they are. A machine that has no time for the search now
+/// does not count against it.
+const LOOK_MAX: Duration = Duration::from_secs(3);
+/// So much longer is waited for a search that gets no processor, or whose file does not come.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked what it has used.
+const PERIOD: Duration = Duration::from_millis(100);
+/// Room for the search: the calling thread may have little left.
+const STACK_BYTES: usize = 4 << 20;
+
+/// Looks on another thread; None where that takes more than anybody waits for.
+pub(crate) fn apart<R: Send + 'static>(look: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+    apart_for(LOOK_MAX, look)
+}
+
+/// The same for as long as `max` of processor time.
+pub(crate) fn apart_for<R: Send + 'static>(max: Duration, look: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+    let (done, found) = mpsc::sync_channel(1);
+    let search = move || {
+        let _ = done.send(look());
+    };
+    let thread = std::thread::Builder::new().name("accord-source".into()).stack_size(STACK_BYTES).spawn(search).ok()?;
+    let begin = Instant::now();
+    loop {
+        match found.recv_timeout(PERIOD) {
+            Ok(found) => return Some(found),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) if is_too_long(max, used(&thread), begin.elapsed()) => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+fn is_too_long(max: Duration, used: Option<Duration>, waited: Duration) -> bool {
+    used.unwrap_or(waited) >= max || waited >= max + PATIENCE
+}
+
+/// The processor time of a thread; None if the system doesn't say.
+fn used<T>(thread: &JoinHandle<T>) -> Option<Duration> {
+    let mut clock = 0;
+    // SAFETY: the thread is neither joined nor detached as long as its handle is there.
+    if unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) } != 0 {
+        return None;
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: valid for writing.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return None;
+    }
+    Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(300);
+
+    #[test]
+    fn who_gets_no_processor_has_time() {
+        let found = apart_for(SHORT, || {
+            std::thread::sleep(SHORT * 2);
+            7
+        });
+        assert_eq!(found, Some(7));
+    }
+
+    #[test]
+    fn an_endless_search_is_left_alone() {
+        let (stop, stopped) = mpsc::channel::<()>();
+        let found = apart_for(SHORT, move || while stopped.try_recv() == Err(mpsc::TryRecvError::Empty) {});
+        assert_eq!(found, None);
+        drop(stop);
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let seconds = Duration::from_secs;
+        assert!(is_too_long(seconds(3), Some(seconds(1)), seconds(33)), "of a file that does not come");
+        assert!(!is_too_long(seconds(3), Some(seconds(2)), seconds(32)));
+        assert!(is_too_long(seconds(3), None, seconds(3)));
+    }
+}

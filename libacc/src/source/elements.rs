@@ -1,0 +1,43 @@
+//! What the elements of a Fortran array are by its declaration.
+
+use super::{apart_for, call, frames, info, with_known};
+use crate::loader;
+use accord_debuginfo::{Elements, Frame, ProcessMemory};
+use std::time::Duration;
+
+/// A result depends on the answer, and it is looked for once a place: longer than for a message.
+const LOOK_MAX: Duration = Duration::from_secs(60);
+/// Most places that are kept.
+const KEPT_MAX: usize = 100_000;
+
+/// The declared elements of the array whose descriptor is at `descriptor`, as entry `entry` of the construct that the program's call is
+/// for. None if the debug information has no such variable. Asked again for the same place it is a look-up.
+pub(crate) fn elements(descriptor: usize, entry: usize) -> Option<Elements> {
+    let key = call().map(|call| (call, entry));
+    let kept = key.and_then(|key| with_known(|known| known.elements.get_or_insert_default().get(&key).copied()));
+    if let Some(kept) = kept {
+        return kept;
+    }
+    let frames = frames();
+    let found = apart_for(LOOK_MAX, move || look(descriptor, &frames)).flatten();
+    if let Some(key) = key {
+        with_known(|known| {
+            let elements = known.elements.get_or_insert_default();
+            if elements.len() < KEPT_MAX {
+                elements.insert(key, found);
+            }
+        });
+    }
+    found
+}
+
+fn look(descriptor: usize, frames: &[Frame]) -> Option<Elements> {
+    let memory = ProcessMemory::open();
+    if let Some(object) = loader::holding(descriptor) {
+        return info(&object)?.global_elements(object.base as u64, descriptor as u64, &memory);
+    }
+    frames.iter().find_map(|frame| {
+        let object = loader::holding(usize::try_from(frame.code).ok()?)?;
+        info(&object)?.local_elements(object.base as u64, frame, descriptor as u64, &memory)
+    })
+}

@@ -1,0 +1,134 @@
+//! Runs sequences on two devices, wherever they are.
+
+use super::op::Op;
+use crate::driver::driver;
+use accord_tests::{
+    Job, Language, Optimize, Program, Result, Tool, Variant, compile, gcc, libacc, repository_file, test_plugin, tool,
+};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// What runs the sequences.
+const DRIVER: &str = "model/driver.c";
+
+/// Where the two devices are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    InProcess,
+    Remote,
+    Mixed,
+    /// As [`Place::Remote`], by links on which everything takes its time.
+    Slow,
+}
+
+/// What they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Cpu,
+    /// By the driver that tests bring along, or this machine's own: [`gpus`].
+    Gpu,
+}
+
+/// How many of this machine's GPUs are for the test (`ACCORD_TEST_GPU`); none if not said.
+pub(crate) fn gpus() -> Option<usize> {
+    std::env::var("ACCORD_TEST_GPU").ok().and_then(|value| value.parse().ok()).filter(|&count| count > 0)
+}
+
+pub(crate) struct Harness {
+    pub(crate) place: Place,
+    kind: Kind,
+    program: PathBuf,
+    folder: tempfile::TempDir,
+    /// In place of the machine's.
+    driver: Option<tempfile::TempDir>,
+}
+
+impl Harness {
+    /// # Errors
+    /// What the compiler says.
+    pub(crate) fn new(place: Place, kind: Kind) -> Result<Self> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let driver = (kind == Kind::Gpu && gpus().is_none()).then(driver);
+        if let Some(driver) = &driver {
+            let kernels = Command::new(gcc("gcc"))
+                .args(["-shared", "-fPIC", "-O1", "-o"])
+                .arg(driver.path().join("kernels.so"))
+                .arg(repository_file("tests/programs/support/model_kernels.c"))
+                .status();
+            kernels
+                .map_err(|error| error.to_string())?
+                .success()
+                .then_some(())
+                .ok_or("gcc can't compile the kernels")?;
+        }
+        // Where there is no compiler, it is brought along.
+        let program = match std::env::var_os("ACCORD_TEST_MODEL") {
+            Some(path) => path.into(),
+            None => {
+                let source = repository_file("tests/programs").join(DRIVER);
+                let variant = Variant { optimize: Optimize::Yes, offload: kind == Kind::Gpu, linked: false };
+                compile(&Program::read(source, Language::C)?, variant)?.program
+            }
+        };
+        Ok(Self { place, kind, program, folder, driver })
+    }
+
+    /// How many devices there are.
+    pub(crate) fn devices(&self) -> usize {
+        match self.kind {
+            Kind::Gpu => gpus().unwrap_or(2).min(2),
+            Kind::Cpu => 2,
+        }
+    }
+
+    fn job(&self, file: &Path, progress: &Path) -> Result<Job> {
+        let devices = self.devices();
+        let cluster = |options: &[&str]| -> Result<Job> {
+            let job = Job::new(tool(Tool::Accord)?).args(["run", "--loopback", "--local-cluster"]);
+            Ok(job.args(options.iter().copied()).arg("--").arg(&self.program))
+        };
+        let local = || -> Result<Job> { Ok(Job::new(&self.program).env("LD_PRELOAD", libacc()?)) };
+        let (first, job) = match (self.kind, self.place) {
+            (Kind::Cpu, Place::InProcess) => ("0", local()?.env("ACCORD_CPU_DEVICES", "2")),
+            (Kind::Cpu, Place::Remote) => ("1", cluster(&["3x1"])?),
+            (Kind::Cpu, Place::Slow) => ("1", cluster(&["3x1"])?.env("LD_PRELOAD", test_plugin(DRIVER)?)),
+            (Kind::Cpu, Place::Mixed) => ("0", cluster(&["2x1"])?),
+            (Kind::Gpu, Place::InProcess) => ("0", local()?),
+            (Kind::Gpu, Place::Mixed) => ("0", cluster(&["2x1gpu"])?),
+            (Kind::Gpu, Place::Remote | Place::Slow) => {
+                ("0", cluster(&[if devices == 1 { "1x1gpu" } else { "2x1gpu" }, "--remote-only"])?)
+            }
+        };
+        let job = job.env("ACCORD_CPU_MEMORY", "512M").env("ACCORD_LIBACC", libacc()?);
+        let job = match &self.driver {
+            Some(driver) => job
+                .env("LD_LIBRARY_PATH", driver.path())
+                .env("FAKE_CUDA_KERNELS", driver.path().join("kernels.so"))
+                .env("ACCORD_CACHE", "off"),
+            None => job,
+        };
+        Ok(job.arg(file).arg(first).arg(progress).timeout(Duration::from_secs(300)))
+    }
+
+    /// Runs sequences in one process. What went wrong, and in which of them.
+    ///
+    /// # Errors
+    /// When they can't be run.
+    pub(crate) fn run<'a>(&self, sequences: impl Iterator<Item = &'a [Op]>) -> Result<Option<(usize, String)>> {
+        let mut text = String::new();
+        for (index, ops) in sequences.enumerate() {
+            let _ = writeln!(text, "N {index}");
+            ops.iter().for_each(|op| text += &(op.line() + "\n"));
+        }
+        let (file, progress) = (self.folder.path().join("ops"), self.folder.path().join("progress"));
+        std::fs::write(&file, text).map_err(|error| error.to_string())?;
+        let finished = self.job(&file, &progress)?.run()?;
+        if finished.status.success() && finished.stdout.contains("PASS") {
+            return Ok(None);
+        }
+        let at = std::fs::read_to_string(&progress).unwrap_or_default().trim().parse();
+        Ok(Some((at.map_err(|_| finished.report())?, finished.report())))
+    }
+}

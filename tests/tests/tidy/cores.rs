@@ -1,0 +1,67 @@
+//! Cores decide and do nothing else: no sockets, threads, files or clocks. Time is an argument, so they can be simulated.
+
+use crate::sources::{code, is_tests, sources, text, without_text};
+use std::path::Path;
+
+/// ARCHITECTURE.md names them ("Cores have no I/O").
+const CORES: &[&str] = &[
+    "libacc/runtime/src",
+    "libacc/client/src/connection",
+    "coordinator/src/cluster",
+    "crates/fabric/src/matching.rs",
+    "crates/fabric/src/exchange.rs",
+    "crates/device/src/image",
+    "crates/device/src/cuda/staging/copy_route.rs",
+    "cli/src/directives",
+];
+
+/// What asks the system, by the words that do.
+const MUST_NOT_NAME: &[&str] = &[
+    "std::net",
+    "std::process",
+    "std::fs",
+    "std::env",
+    "std::os",
+    "TcpStream",
+    "UnixStream",
+    "Instant::now",
+    "SystemTime",
+    ".elapsed()",
+    "thread::spawn",
+    "thread::sleep",
+    "thread::Builder",
+    "tokio",
+    "tonic",
+    "rustix",
+    "nix::",
+    "libc::",
+    "getrandom",
+    "extern \"C\"",
+    "println!",
+];
+
+#[test]
+fn cores_ask_no_system() {
+    let (sources, mut wrong) = (sources(), Vec::new());
+    for core in CORES {
+        let files: Vec<_> = sources.iter().filter(|path| path.starts_with(core) && !is_tests(path)).collect();
+        if files.is_empty() {
+            wrong.push(format!("{core} is not there any more: correct CORES and ARCHITECTURE.md"));
+        }
+        for path in files {
+            for line in code(path).lines().map(without_text) {
+                let named = MUST_NOT_NAME.iter().filter(|name| line.contains(**name));
+                wrong.extend(named.map(|name| format!("{}: {name}", path.display())));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_page_of_the_architecture_names_the_cores() {
+    let page = text(Path::new("ARCHITECTURE.md"));
+    let rule = page.split("* **").find(|rule| rule.starts_with("Cores have no I/O")).expect("the rule");
+    let missing: Vec<_> = CORES.iter().filter(|core| !rule.contains(&format!("`{core}`"))).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md lacks {missing:?}");
+}

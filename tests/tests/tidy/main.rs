@@ -1,0 +1,299 @@
+//! The house rules that a program can check.
+
+mod circles;
+mod cores;
+mod dependencies;
+mod documents;
+mod modules;
+mod sources;
+mod traps;
+
+use accord_tests::{Result, repository_file, root};
+use accord_types::settings;
+use regex_lite::Regex;
+use serde_json::Value;
+use sources::{code, sources, without_text};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// Longest file, in lines that are neither empty nor comment, its tests not counted.
+const LINES_MAX: usize = 500;
+
+/// Longest file of tests: one suite may be one file.
+const TEST_LINES_MAX: usize = 800;
+
+/// Files that are tables or generated, and may be longer.
+const LONG_FILES: &[&str] = &["proto/src/gen/"];
+
+/// Where `unsafe` may be: the C boundary, host memory, worker processes and hardware.
+const UNSAFE: &[&str] = &[
+    "libacc/src/",
+    "crates/device/src/host_memory.rs",
+    "libacc/client/src/host_copy.rs",
+    "libacc/client/src/pages/",
+    "crates/device/src/cpu/",
+    "crates/device/src/cuda/",
+    "crates/device/tests/",
+    "crates/fabric/src/transport/shared_memory.rs",
+    "node-agent/src/topology/ffi.rs",
+    "tests/fake-cuda/src/",
+    "tests/tests/allocations.rs",
+    "fuzz/src/allocations.rs",
+];
+
+/// Who may use whom: imports go down only. Programs, agents and the coordinator meet in the fabric's frames and in
+/// the protocol, nowhere else.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("accord-types", &[]),
+    ("accord-telemetry", &["accord-types"]),
+    ("accord-debuginfo", &[]),
+    ("accord-proto", &["accord-types"]),
+    ("accord-fabric", &["accord-types"]),
+    ("accord-device", &["accord-types"]),
+    ("accord-executor", &["accord-types", "accord-device", "accord-fabric"]),
+    ("accord-runtime", &["accord-types", "accord-device"]),
+    ("accord-client", &["accord-types", "accord-device", "accord-executor", "accord-fabric", "accord-runtime"]),
+    (
+        "libacc",
+        &[
+            "accord-types",
+            "accord-device",
+            "accord-debuginfo",
+            "accord-fabric",
+            "accord-runtime",
+            "accord-client",
+            "accord-telemetry",
+        ],
+    ),
+    (
+        "accord-node-agent",
+        &["accord-types", "accord-device", "accord-executor", "accord-fabric", "accord-proto", "accord-telemetry"],
+    ),
+    ("accord-coordinator", &["accord-types", "accord-fabric", "accord-proto", "accord-telemetry"]),
+    ("accord", &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry"]),
+];
+
+/// Crates that serve the control plane; the program's side and the data plane have none of them.
+const CONTROL_PLANE: &[&str] = &["tokio", "tonic", "hyper", "prost"];
+
+/// What must not contain [`CONTROL_PLANE`], however indirectly.
+const WITHOUT_CONTROL_PLANE: &[&str] =
+    &["accord-types", "accord-fabric", "accord-device", "accord-executor", "accord-runtime", "accord-client", "libacc"];
+
+#[test]
+fn imports_go_down_only() {
+    let metadata = metadata(&["--no-deps"]).unwrap();
+    let allowed: BTreeMap<_, _> = LAYERS.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let name = package["name"].as_str().unwrap();
+        let manifest = package["manifest_path"].as_str().unwrap();
+        let relative = Path::new(manifest).strip_prefix(root()).unwrap();
+        if ["tests", "benches", "crates/sim", "fuzz"].iter().any(|folder| relative.starts_with(folder)) {
+            continue; // they may see everything
+        }
+        let Some(&may_use) = allowed.get(name) else {
+            wrong.push(format!("{name} has no layer; give it one in LAYERS"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let used = dependency["name"].as_str().unwrap();
+            let ours = used.starts_with("accord") || used == "libacc";
+            if dependency["kind"].is_null() && ours && !may_use.contains(&used) {
+                wrong.push(format!("{name} uses {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_data_path_has_no_async_runtime() {
+    let metadata = metadata(&["--filter-platform", "x86_64-unknown-linux-gnu"]).unwrap();
+    let mut wrong = Vec::new();
+    for root in WITHOUT_CONTROL_PLANE {
+        for used in all_dependencies(&metadata, root) {
+            if CONTROL_PLANE.contains(&used.as_str()) {
+                wrong.push(format!("{root} contains {used}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn unsafe_is_where_it_may_be_and_says_why() {
+    let keyword = Regex::new(r"\bunsafe\b\s*(\{|fn|impl|extern|trait|\()").unwrap();
+    let block = Regex::new(r"\bunsafe\b\s*(\{|impl)").unwrap();
+    let mut wrong = Vec::new();
+    for path in sources() {
+        let allowed = UNSAFE.iter().any(|prefix| path.to_string_lossy().starts_with(prefix));
+        let text = std::fs::read_to_string(repository_file(&path.to_string_lossy())).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate().filter(|(_, line)| line.contains("unsafe")) {
+            let line = without_text(line);
+            if !keyword.is_match(&line) {
+                continue;
+            }
+            if !allowed {
+                wrong.push(format!("{}:{}: unsafe is not allowed here", path.display(), index + 1));
+            } else if block.is_match(&line) && !has_reason(&lines, index) {
+                wrong.push(format!("{}:{}: SAFETY is missing", path.display(), index + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Crates that need no unsafe say so, so that the compiler sees to it.
+#[test]
+fn safe_crates_forbid_unsafe() {
+    let roots = [
+        "crates/types/src/lib.rs",
+        "crates/telemetry/src/lib.rs",
+        "crates/debuginfo/src/lib.rs",
+        "crates/executor/src/lib.rs",
+        "proto/src/lib.rs",
+        "libacc/runtime/src/lib.rs",
+        "coordinator/src/lib.rs",
+        "coordinator/src/main.rs",
+        "cli/src/main.rs",
+        "tests/src/lib.rs",
+    ];
+    let wrong: Vec<_> = roots
+        .iter()
+        .filter(|path| {
+            !std::fs::read_to_string(repository_file(path)).unwrap_or_default().contains("#![forbid(unsafe_code)]")
+        })
+        .collect();
+    assert!(wrong.is_empty(), "no #![forbid(unsafe_code)] in {wrong:?}");
+}
+
+#[test]
+fn files_are_short() {
+    let mut long = Vec::new();
+    for path in sources() {
+        if LONG_FILES.iter().any(|prefix| path.to_string_lossy().starts_with(prefix)) {
+            continue;
+        }
+        let lines = code(&path).lines().count();
+        let in_tests = path.components().any(|part| part.as_os_str() == "tests");
+        let max = if in_tests { TEST_LINES_MAX } else { LINES_MAX };
+        if lines >= max {
+            long.push(format!("{}: {lines} lines, {max} are the limit", path.display()));
+        }
+    }
+    assert!(long.is_empty(), "{long:#?}");
+}
+
+#[test]
+fn every_crate_takes_the_workspaces_lints() {
+    let metadata = metadata(&["--no-deps"]).unwrap();
+    let mut wrong = Vec::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let manifest = std::fs::read_to_string(package["manifest_path"].as_str().unwrap()).unwrap();
+        if !manifest.contains("[lints]\nworkspace = true") {
+            wrong.push(package["name"].to_string());
+        }
+    }
+    assert!(wrong.is_empty(), "no workspace lints in {wrong:?}");
+}
+
+#[test]
+fn the_page_of_settings_lists_every_setting() {
+    let page = std::fs::read_to_string(repository_file("docs/reference/env.md")).unwrap();
+    let mut missing = Vec::new();
+    for setting in settings::ALL {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", setting.name)));
+        match row {
+            None => missing.push(setting.name.to_owned()),
+            Some(row) => missing.extend(
+                std::iter::once(&setting.help)
+                    .chain(setting.aliases)
+                    .filter(|text| !row.contains(**text))
+                    .map(|text| format!("{}: {text}", setting.name)),
+            ),
+        }
+    }
+    assert!(missing.is_empty(), "docs/reference/env.md lacks {missing:#?}");
+}
+
+/// Whoever reads one environment variable of ours elsewhere finds it in the table.
+#[test]
+fn settings_are_in_the_table() {
+    let name = Regex::new(r#""(ACCORD_[A-Z_]+)""#).unwrap();
+    let internal = ["ACCORD_TEST", "ACCORD_INTERNAL", "ACCORD_WORKER", "ACCORD_EXECUTOR", "ACCORD_BENCH", "ACCORD_SIM"];
+    let mut wrong = Vec::new();
+    for path in sources() {
+        let text = path.to_string_lossy().into_owned();
+        if text.contains("/tests/") || text.starts_with("tests/") || text.starts_with("benches/") {
+            continue;
+        }
+        for found in name.captures_iter(&code(&path)) {
+            let known = settings::ALL.iter().any(|setting| setting.name == &found[1]);
+            if !known && !internal.iter().any(|prefix| found[1].starts_with(prefix)) {
+                wrong.push(format!("{text}: {}", &found[1]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not in crates/types/src/settings.rs: {wrong:#?}");
+}
+
+#[test]
+fn code_is_formatted() {
+    let cargo = || Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    if !cargo().args(["fmt", "--version"]).output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: no rustfmt here");
+        return;
+    }
+    let output = cargo().current_dir(root()).args(["fmt", "--check", "--", "-l"]).output().unwrap();
+    assert!(output.status.success(), "not formatted (cargo fmt):\n{}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn metadata(arguments: &[&str]) -> Result<Value> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(root())
+        .args(["metadata", "--offline", "--format-version", "1"])
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+}
+
+/// Names of all packages that end up in `package`, build and test dependencies not counted.
+fn all_dependencies(metadata: &Value, package: &str) -> Vec<String> {
+    let packages = metadata["packages"].as_array().unwrap();
+    let name_of = |id: &Value| {
+        let found = packages.iter().find(|package| &package["id"] == id);
+        found.and_then(|package| package["name"].as_str()).unwrap_or_default().to_owned()
+    };
+    let nodes = metadata["resolve"]["nodes"].as_array().unwrap();
+    let start = packages.iter().find(|candidate| candidate["name"] == package).unwrap();
+    let mut open = vec![start["id"].clone()];
+    let mut seen: Vec<Value> = Vec::new();
+    while let Some(id) = open.pop() {
+        if seen.contains(&id) {
+            continue;
+        }
+        if let Some(node) = nodes.iter().find(|node| node["id"] == id) {
+            for dependency in node["deps"].as_array().unwrap() {
+                let normal = dependency["dep_kinds"].as_array().unwrap().iter().any(|kind| kind["kind"].is_null());
+                if normal {
+                    open.push(dependency["pkg"].clone());
+                }
+            }
+        }
+        seen.push(id);
+    }
+    seen.iter().map(name_of).collect()
+}
+
+/// Whether SAFETY is in the comments and attributes right above the statement of a line, or on it.
+fn has_reason(lines: &[&str], index: usize) -> bool {
+    const ABOVE: usize = 12;
+    lines[index.saturating_sub(ABOVE)..=index].iter().any(|line| line.contains("SAFETY"))
+}

@@ -1,0 +1,69 @@
+//! The repository's Rust sources, as the rules look at them.
+
+use accord_tests::{Result, repository_file, root};
+use std::path::{Path, PathBuf};
+
+/// All Rust sources, relative to the root.
+pub(crate) fn sources() -> Vec<PathBuf> {
+    let tops = ["crates", "libacc", "node-agent", "coordinator", "cli", "proto", "tests", "benches", "fuzz"];
+    let found =
+        files_below(&tops.map(|top| root().join(top)).into_iter().filter(|top| top.exists()).collect::<Vec<_>>());
+    let found = found.unwrap();
+    assert!(!found.is_empty(), "no sources");
+    found
+}
+
+/// Those below some folders, relative to the root.
+pub(crate) fn files_below(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let (mut open, mut found) = (folders.to_vec(), Vec::new());
+    while let Some(folder) = open.pop() {
+        let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path.strip_prefix(root()).map_err(|error| error.to_string())?.to_owned());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    std::fs::read_to_string(repository_file(&path.to_string_lossy())).unwrap_or_default()
+}
+
+/// Whether a file has nothing but tests: one of a folder `tests`, or `tests.rs` and the like.
+pub(crate) fn is_tests(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tests")
+        || path.file_stem().is_some_and(|name| {
+            let name = name.to_string_lossy();
+            name.ends_with("tests") || name == "simulation"
+        })
+}
+
+/// A file's lines that are neither empty nor comment, without its tests.
+pub(crate) fn code(path: &Path) -> String {
+    let text = text(path);
+    text.lines()
+        .take_while(|line| !line.trim_start().starts_with("#[cfg(test)]"))
+        .filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// A line without its comment and what is in quotes.
+pub(crate) fn without_text(line: &str) -> String {
+    let (mut kept, mut quoted, mut escaped) = (String::new(), false, false);
+    for letter in line.chars() {
+        match letter {
+            '"' if !escaped => quoted = !quoted,
+            _ if !quoted => kept.push(letter),
+            _ => {}
+        }
+        escaped = quoted && letter == '\\' && !escaped;
+    }
+    kept.split("//").next().unwrap_or_default().to_owned()
+}
