@@ -130,6 +130,22 @@ pub(crate) fn compile_source(source: &Path, flags: &[&str], variant: Variant) ->
     job.output(source, "exe")
 }
 
+/// Compiles `tests/programs/support/NAME.c` into a shared object of that name in a folder.
+///
+/// # Errors
+/// What the compiler says.
+pub fn compile_support(name: &str, folder: &Path) -> Result<PathBuf> {
+    let object = folder.join(format!("{name}.so"));
+    let source = crate::program::folder().join(format!("support/{name}.c"));
+    let mut compiler = Command::new(gcc("gcc"));
+    let made = compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&object).arg(source).output();
+    let made = made.map_err(|error| format!("gcc: {error}"))?;
+    if !made.status.success() {
+        return Err(String::from_utf8_lossy(&made.stderr).into_owned());
+    }
+    Ok(object)
+}
+
 /// The name of the compiler `name` in the version under test: `ACCORD_TEST_GCC=14` makes `gcc` mean `gcc-14`.
 /// MPI's compiler, which has its own, stays.
 pub fn gcc(name: &str) -> String {

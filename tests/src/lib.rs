@@ -13,7 +13,7 @@ mod program;
 mod workspace;
 
 pub use cluster::{Cluster, ClusterBuilder};
-pub use compile::{Compiled, Optimize, Variant, compile, compile_mpi, gcc};
+pub use compile::{Compiled, Optimize, Variant, compile, compile_mpi, compile_support, gcc};
 pub use conformance::{Mode, trials};
 pub use example::{example, repository_file, test_plugin, test_program};
 pub use outcome::Outcome;

@@ -3,7 +3,8 @@
 mod driver;
 
 use accord_tests::{
-    Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, gcc, libacc, repository_file, tool,
+    Finished, Job, Language, Optimize, Program, Result, Tool, Variant, compile, compile_support, libacc,
+    repository_file, tool,
 };
 use driver::driver;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,21 @@ fn a_program_waits_for_a_slow_gpu() {
     assert!(finished.stdout.contains("PASS"), "{}", finished.report());
 }
 
+/// Whoever waits for a copy helps with all; when it stops, somebody goes on.
+#[test]
+fn copies_that_are_only_asked_about_come_to_their_ends() {
+    let program = Program::read(repository_file("tests/programs/c/async_test_of_large_copies.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    let preload = compile_support("no_threads", driver.path()).unwrap();
+    let libacc = libacc().unwrap();
+    // Without threads whoever asks does it.
+    for preloaded in [libacc.display().to_string(), format!("{}:{}", preload.display(), libacc.display())] {
+        let job = job(&program, driver.path()).unwrap().env("ACCORD_PAGE_LOCK", "off").env("LD_PRELOAD", preloaded);
+        let finished = job.run().unwrap().success().unwrap();
+        assert!(finished.stdout.contains("PASS"), "{}", finished.report());
+    }
+}
+
 #[test]
 fn an_error_of_the_driver_is_told_with_its_number() {
     let (program, driver) = (program().unwrap(), driver());
@@ -48,11 +64,7 @@ fn an_error_of_the_driver_is_told_with_its_number() {
 fn memory_that_nothing_maps_is_used_as_it_is_where_that_can_be() {
     let program = Program::read(repository_file("tests/programs/gpu/unmapped.c"), Language::C).unwrap();
     let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
-    let kernels = driver.path().join("kernels.so");
-    let source = repository_file("tests/programs/support/cluster_kernels.c");
-    let mut compiler = std::process::Command::new(gcc("gcc"));
-    let made = compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&kernels).arg(source).status();
-    assert!(made.expect("gcc").success());
+    let kernels = compile_support("cluster_kernels", driver.path()).unwrap();
     for (reaches, said) in [("0", "round 2: a copy"), ("1", "round 2: as it is")] {
         let job =
             job(&program, driver.path()).unwrap().env("ACCORD_UNMAPPED", "map").env("FAKE_CUDA_KERNELS", &kernels);

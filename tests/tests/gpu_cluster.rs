@@ -4,13 +4,12 @@
 mod driver;
 
 use accord_tests::{
-    Cluster, ClusterBuilder, Finished, Job, Language, Optimize, Program, Tool, Variant, compile, gcc, libacc,
-    repository_file, tool,
+    Cluster, ClusterBuilder, Finished, Job, Language, Optimize, Program, Tool, Variant, compile, compile_support,
+    libacc, repository_file, tool,
 };
 use driver::driver;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use tempfile::TempDir;
 
 /// Runs everything, or with this argument only looks.
@@ -25,12 +24,7 @@ struct Setup {
 impl Setup {
     fn new() -> Self {
         let driver = driver();
-        let kernels = Command::new(gcc("gcc"))
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .arg(driver.path().join("kernels.so"))
-            .arg(repository_file("tests/programs/support/cluster_kernels.c"))
-            .status();
-        assert!(kernels.expect("gcc").success());
+        compile_support("cluster_kernels", driver.path()).expect("kernels");
         Self { driver, program: compiled("tests/programs/gpu/cluster.c", true) }
     }
 
@@ -40,7 +34,7 @@ impl Setup {
             .devices(0)
             .gpus(gpus)
             .env("LD_LIBRARY_PATH", self.driver.path())
-            .env("FAKE_CUDA_KERNELS", self.driver.path().join("kernels.so"))
+            .env("FAKE_CUDA_KERNELS", self.driver.path().join("cluster_kernels.so"))
             .env("ACCORD_CACHE", "off")
     }
 }
@@ -212,7 +206,7 @@ fn gpus_of_one_machine_stand_for_those_of_several_nodes() {
             .arg(&setup.program)
             .env("ACCORD_LIBACC", libacc().expect("libacc"))
             .env("LD_LIBRARY_PATH", setup.driver.path())
-            .env("FAKE_CUDA_KERNELS", setup.driver.path().join("kernels.so"))
+            .env("FAKE_CUDA_KERNELS", setup.driver.path().join("cluster_kernels.so"))
             .env("FAKE_CUDA_DEVICES", "5")
             .env("ACCORD_CACHE", "off");
         let finished = passed(job.run().expect("it runs"));

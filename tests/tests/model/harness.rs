@@ -3,11 +3,11 @@
 use super::op::Op;
 use crate::driver::driver;
 use accord_tests::{
-    Job, Language, Optimize, Program, Result, Tool, Variant, compile, gcc, libacc, repository_file, test_plugin, tool,
+    Job, Language, Optimize, Program, Result, Tool, Variant, compile, compile_support, libacc, repository_file,
+    test_plugin, tool,
 };
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 /// What runs the sequences.
@@ -52,16 +52,7 @@ impl Harness {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let driver = (kind == Kind::Gpu && gpus().is_none()).then(driver);
         if let Some(driver) = &driver {
-            let kernels = Command::new(gcc("gcc"))
-                .args(["-shared", "-fPIC", "-O1", "-o"])
-                .arg(driver.path().join("kernels.so"))
-                .arg(repository_file("tests/programs/support/model_kernels.c"))
-                .status();
-            kernels
-                .map_err(|error| error.to_string())?
-                .success()
-                .then_some(())
-                .ok_or("gcc can't compile the kernels")?;
+            compile_support("model_kernels", driver.path())?;
         }
         // Where there is no compiler, it is brought along.
         let program = match std::env::var_os("ACCORD_TEST_MODEL") {
@@ -105,7 +96,7 @@ impl Harness {
         let job = match &self.driver {
             Some(driver) => job
                 .env("LD_LIBRARY_PATH", driver.path())
-                .env("FAKE_CUDA_KERNELS", driver.path().join("kernels.so"))
+                .env("FAKE_CUDA_KERNELS", driver.path().join("model_kernels.so"))
                 .env("ACCORD_CACHE", "off"),
             None => job,
         };

@@ -36,13 +36,11 @@ impl Stream {
                 Completion::Moved(tracker, _) => {
                     let tracker = Arc::clone(tracker);
                     drop(state);
-                    if !wait {
+                    let pool = &self.shared.copy_pool;
+                    if !wait && !pool.test(&tracker) {
                         return Ok(false);
                     }
-                    self.shared
-                        .copy_pool
-                        .wait(&tracker)
-                        .map_err(|error| self.shared.copy_failed(error, Some(self.queue)))
+                    pool.wait(&tracker).map_err(|error| self.shared.copy_failed(error, Some(self.queue)))
                 }
                 Completion::Other(other, other_seq) => {
                     let (other, other_seq) = (Arc::clone(other), *other_seq);

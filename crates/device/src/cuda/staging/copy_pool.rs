@@ -155,7 +155,7 @@ impl CopyPool {
                     self.shared.run(job);
                     state = self.shared.lock();
                 }
-                None if state.wants_a_look() => state = self.shared.look(state),
+                None if state.wants_a_look() => state = self.shared.look(state, true),
                 None if state.has_more() => state = self.shared.spin(state, Some(tracker)),
                 None => {
                     let waited = self.shared.ended.wait_timeout(state, LOOK_AROUND);
@@ -163,7 +163,34 @@ impl CopyPool {
                 }
             }
         }
+        let leaves = state.has_work() && self.shared.awake.load(Ordering::SeqCst) == 0;
+        drop(state);
+        if leaves {
+            // The threads went to sleep because this one was at it.
+            self.shared.work_available.notify_one();
+        }
         tracker.result()
+    }
+
+    /// Whether a copy's jobs are done, without waiting for them.
+    pub(crate) fn test(&self, tracker: &Tracker) -> bool {
+        if tracker.is_done() {
+            return true;
+        }
+        let mut state = self.shared.lock();
+        if state.threads > 0 {
+            return false;
+        }
+        // No thread could be started: whoever asks does what can be done now.
+        self.shared.collect(&mut state);
+        if state.wants_a_look() {
+            state = self.shared.look(state, false);
+        }
+        if let Some((job, _)) = self.shared.find(&mut state) {
+            drop(state);
+            self.shared.run(job);
+        }
+        tracker.is_done()
     }
 
     /// Ends the threads; jobs left are dropped.
@@ -206,6 +233,12 @@ impl State {
     /// Slots are on their way, and nobody looks whether they are there.
     fn wants_a_look(&self) -> bool {
         !self.looking && !self.downloads.is_empty()
+    }
+
+    /// Something is to be done, or to be looked for.
+    fn has_work(&self) -> bool {
+        let here = !self.parts.is_empty() || !self.filling.is_empty() || !self.uploads.is_empty();
+        here || !self.downloads.is_empty()
     }
 
     /// Somebody is about to find more to do: a slot for a copy in, or the next one that the device has filled.
@@ -268,7 +301,7 @@ impl Shared {
                 }
                 state = self.lock();
             } else if state.wants_a_look() {
-                state = self.look(state);
+                state = self.look(state, true);
             } else if state.has_more() {
                 state = self.spin(state, None);
             } else {
@@ -327,7 +360,8 @@ impl Shared {
             }
         }
         let state = self.lock();
-        if self.added.load(Ordering::Acquire) != before || state.closing || waiter.is_some_and(Tracker::is_done) {
+        let more = self.added.load(Ordering::Acquire) != before || state.wants_a_look();
+        if more || state.closing || waiter.is_some_and(Tracker::is_done) {
             return state;
         }
         match waiter {
@@ -336,15 +370,15 @@ impl Shared {
         }
     }
 
-    /// Asks the driver which slots it has filled; a pause if it has none.
-    fn look<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Asks the driver which slots it has filled; a pause, if the caller has time, if it has none.
+    fn look<'a>(&'a self, mut state: MutexGuard<'a, State>, has_time: bool) -> MutexGuard<'a, State> {
         state.looking = true;
         let hot = state.is_hot();
         let questions = state.downloads.questions();
         // Without the lock: the driver's answers take longer than all else here.
         drop(state);
         let answers = ask(questions);
-        if answers.is_empty() {
+        if answers.is_empty() && has_time {
             pause(hot);
         }
         let mut state = self.lock();
