@@ -53,12 +53,13 @@ fn refusal(mut command: Command) -> (Option<i32>, String) {
 fn it_says_where_it_listens_and_ends_on_sigterm() {
     let (dir, key) = with_key();
     let mut process = start(command(&dir));
-    let hello = Hello::new(Purpose::Door, SessionId(0), 0, FROM_PROGRAM);
-    let door = handshake::connect(&PeerAddress::new(process.address), &hello, &key, Duration::from_secs(10)).unwrap();
+    let hello = Hello::new(Purpose::Session, SessionId(0), 0, FROM_PROGRAM);
+    let connection =
+        handshake::connect(&PeerAddress::new(process.address), &hello, &key, Duration::from_secs(10)).unwrap();
     let pid = Pid::from_child(&process.child);
     kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(process.child.wait().unwrap().code(), Some(0));
-    drop(door);
+    drop(connection);
 }
 
 #[test]

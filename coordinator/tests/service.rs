@@ -1,10 +1,11 @@
 //! The service over real sockets: agents, tools, programs, and those who are none of them.
 
 use accord_coordinator::Background;
-use accord_fabric::Key;
-use accord_fabric::door::{self, DoorConnection, HEADER_LEN, Message};
+use accord_fabric::frame::session::{HEADER_LEN, Message};
 use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::session_endpoint::SessionConnection;
 use accord_fabric::transport::PeerAddress;
+use accord_fabric::{Key, session_endpoint};
 use accord_proto::auth::Token;
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
@@ -44,7 +45,7 @@ impl Fixture {
         PeerAddress::new(self.coordinator.address())
     }
 
-    fn open(&self, node_name: &str) -> accord_types::Result<(Lease, DoorConnection)> {
+    fn open(&self, node_name: &str) -> accord_types::Result<(Lease, SessionConnection)> {
         let request = SessionRequest {
             node_name: node_name.into(),
             pid: 1,
@@ -53,7 +54,7 @@ impl Fixture {
             kind: None,
             order: OrderPolicy::Local,
         };
-        door::open(&self.address(), &self.key, SOON, &request)
+        session_endpoint::open(&self.address(), &self.key, SOON, &request)
     }
 
     fn channel(&self, key: &Key) -> (Channel, Token) {
@@ -148,7 +149,7 @@ fn register(name: &str) -> v1::Register {
 fn a_program_gets_a_lease_and_its_end_reaches_the_agent() {
     let fixture = Fixture::new();
     let mut agent = fixture.agent("h1");
-    let (lease, door) = fixture.open("h1").unwrap();
+    let (lease, connection) = fixture.open("h1").unwrap();
     assert_eq!(lease.devices.len(), 2);
     assert_eq!(lease.devices[0].address, "127.0.0.1:77", "the address that the agent came from");
     let Some(coordinator_message::Body::SessionOpened(opened)) = agent.hear() else { panic!() };
@@ -156,7 +157,7 @@ fn a_program_gets_a_lease_and_its_end_reaches_the_agent() {
     let view = fixture.describe();
     assert_eq!((view.nodes.len(), view.sessions.len()), (1, 1));
     assert_eq!(view.sessions[0].program, "app");
-    drop(door);
+    drop(connection);
     let Some(coordinator_message::Body::SessionClosed(closed)) = agent.hear() else { panic!() };
     assert_eq!(closed.session, lease.session.0);
 }
@@ -174,7 +175,7 @@ fn ranks_on_one_device_are_warned_through_the_door() {
             kind: None,
             order: OrderPolicy::Local,
         };
-        door::open(&fixture.address(), &fixture.key, SOON, &request).unwrap()
+        session_endpoint::open(&fixture.address(), &fixture.key, SOON, &request).unwrap()
     };
     let (_, first) = open(0);
     let (_, second) = open(1);
@@ -183,10 +184,10 @@ fn ranks_on_one_device_are_warned_through_the_door() {
     // Whichever came last is told.
     let (heard, warnings) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
-        for door in [&first, &second] {
+        for connection in [&first, &second] {
             let heard = heard.clone();
             scope.spawn(move || {
-                while let Ok(Some(message)) = door.next() {
+                while let Ok(Some(message)) = connection.next() {
                     heard.send(message).unwrap()
                 }
             });
@@ -203,9 +204,9 @@ fn ranks_on_one_device_are_warned_through_the_door() {
 fn a_silent_agent_is_lost_and_the_program_hears_of_it() {
     let fixture = Fixture::new();
     let mut agent = fixture.agent("h1");
-    let (_, door) = fixture.open("elsewhere").unwrap();
+    let (_, connection) = fixture.open("elsewhere").unwrap();
     // No heartbeat from now on.
-    match door.next().unwrap() {
+    match connection.next().unwrap() {
         Some(Message::NodeLost { name, .. }) => assert_eq!(name, "h1"),
         other => panic!("{other:?}"),
     }
@@ -235,9 +236,9 @@ fn nobody_at_the_address_is_an_error_with_a_remedy() {
         kind: None,
         order: OrderPolicy::Local,
     };
-    let error = door::open(&address, &key, SOON, &request).unwrap_err();
+    let error = session_endpoint::open(&address, &key, SOON, &request).unwrap_err();
     assert!(error.cause().contains(address.as_str()) && error.remedy_text().is_some(), "{error}");
-    let error = door::open(&PeerAddress::new("no such host:1"), &key, SOON, &request).unwrap_err();
+    let error = session_endpoint::open(&PeerAddress::new("no such host:1"), &key, SOON, &request).unwrap_err();
     assert!(error.remedy_text().unwrap().contains("ACCORD_COORDINATOR"), "{error}");
 }
 
@@ -265,7 +266,7 @@ fn another_version_is_refused_by_name() {
     let status = fixture.runtime.block_on(fixture.cluster().describe(request)).unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
 
-    let hello = Hello { version: 9, ..Hello::new(Purpose::Door, SessionId(0), 0, FROM_PROGRAM) };
+    let hello = Hello { version: 9, ..Hello::new(Purpose::Session, SessionId(0), 0, FROM_PROGRAM) };
     let error = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap_err();
     assert!(error.cause().contains("protocol 9"), "{error}");
 }
@@ -304,7 +305,7 @@ fn those_who_say_nothing_hold_up_nobody() {
     let fixture = Fixture::new();
     let _agent = fixture.agent("h1");
     let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(fixture.coordinator.address()).unwrap()).collect();
-    let hello = Hello::new(Purpose::Door, SessionId(0), 0, FROM_PROGRAM);
+    let hello = Hello::new(Purpose::Session, SessionId(0), 0, FROM_PROGRAM);
     let half = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap();
     half.send(&[1, 0]).unwrap();
     assert!(fixture.open("h1").is_ok());
@@ -318,7 +319,7 @@ fn bad_messages_at_the_door_end_that_connection_only() {
     let huge = [0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0];
     let grant = Message::Warning("not yours to send".into()).encode();
     for bad in [&huge[..], &grant[..], &[0; HEADER_LEN][..]] {
-        let hello = Hello::new(Purpose::Door, SessionId(0), 0, FROM_PROGRAM);
+        let hello = Hello::new(Purpose::Session, SessionId(0), 0, FROM_PROGRAM);
         let stream = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap();
         stream.send(bad).unwrap();
         let mut answer = Vec::new();
@@ -345,7 +346,7 @@ fn a_newer_agent_of_the_same_node_takes_over() {
 fn an_administrator_drains_closes_and_stops() {
     let fixture = Fixture::new();
     let mut agent = fixture.agent("h1");
-    let (lease, door) = fixture.open("h1").unwrap();
+    let (lease, connection) = fixture.open("h1").unwrap();
     let Some(coordinator_message::Body::SessionOpened(_)) = agent.hear() else { panic!() };
     let (mut admin, run) = (fixture.admin(), &fixture.runtime);
 
@@ -359,8 +360,8 @@ fn an_administrator_drains_closes_and_stops() {
     let session = lease.session.0;
     run.block_on(admin.close_session(v1::CloseSessionRequest { version: VERSION, session })).unwrap();
     assert!(matches!(agent.hear(), Some(coordinator_message::Body::SessionClosed(_))));
-    assert!(matches!(door.next().unwrap(), Some(Message::Ended(_))));
-    assert!(door.next().unwrap().is_none());
+    assert!(matches!(connection.next().unwrap(), Some(Message::Ended(_))));
+    assert!(connection.next().unwrap().is_none());
 
     let stop = v1::ShutdownRequest { version: VERSION, agents: true };
     let answer = std::thread::scope(|scope| {
@@ -409,9 +410,9 @@ fn watchers_see_nodes_come_and_the_viewers_numbers() {
 fn a_dead_coordinator_is_no_error_to_a_program() {
     let fixture = Fixture::new();
     let agent = fixture.agent("h1");
-    let (_, door) = fixture.open("h1").unwrap();
+    let (_, connection) = fixture.open("h1").unwrap();
     drop(agent);
     drop(fixture);
-    assert!(door.next().unwrap().is_none());
-    door.report_use(0);
+    assert!(connection.next().unwrap().is_none());
+    connection.report_use(0);
 }

@@ -57,8 +57,8 @@ fn receive(lane: &dyn Lane, key: &Key, supervisor: &Arc<Supervisor>) -> Result<(
 
 fn check_purpose(hello: &Hello) -> Result<()> {
     match hello.purpose {
-        Purpose::Command | Purpose::Bulk | Purpose::Peer | Purpose::Words => Ok(()),
-        Purpose::Door => Err(Error::new(
+        Purpose::Command | Purpose::Bulk | Purpose::Peer | Purpose::Control => Ok(()),
+        Purpose::Session => Err(Error::new(
             ErrorCode::DeviceUnavailable,
             "this is a node agent, not the coordinator; check the address",
         )),

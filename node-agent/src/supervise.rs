@@ -144,7 +144,9 @@ impl Supervisor {
     pub(crate) fn admit(self: &Arc<Self>, hello: &Hello) -> Result<()> {
         match hello.purpose {
             Purpose::Command => self.begin(hello.session),
-            Purpose::Bulk | Purpose::Peer | Purpose::Door | Purpose::Words => self.executor(hello.session).map(drop),
+            Purpose::Bulk | Purpose::Peer | Purpose::Session | Purpose::Control => {
+                self.executor(hello.session).map(drop)
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use accord_fabric::door::Message;
+use accord_fabric::frame::session::Message;
 use accord_fabric::handshake::Purpose;
 use accord_proto::v1;
 use accord_types::SessionId;
@@ -40,7 +40,7 @@ fn an_agent_registers_its_devices_and_leaves_on_sigterm() {
 fn a_session_has_one_executor_from_its_first_lane_to_its_end() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
-    let (lease, door) = cluster.open("elsewhere");
+    let (lease, connection) = cluster.open("elsewhere");
     assert!(agent.executors().is_empty());
     let _command = cluster.command_lane(&lease).unwrap();
     let _bulk = cluster.lane(&agent.address, Purpose::Bulk, lease.session).unwrap();
@@ -52,7 +52,7 @@ fn a_session_has_one_executor_from_its_first_lane_to_its_end() {
     let _other_lane = cluster.command_lane(&other).unwrap();
     assert_eq!(agent.executors().len(), 2);
 
-    drop(door);
+    drop(connection);
     assert!(ends_within(&executor, GONE), "the executor outlives its session");
     let error = cluster.command_lane(&lease).unwrap_err();
     assert!(error.cause().contains("has ended"), "{error}");
@@ -104,7 +104,7 @@ fn only_a_command_lane_begins_an_executor() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
-    for purpose in [Purpose::Bulk, Purpose::Words, Purpose::Peer] {
+    for purpose in [Purpose::Bulk, Purpose::Control, Purpose::Peer] {
         let error = cluster.lane(&agent.address, purpose, lease.session).unwrap_err();
         assert!(error.cause().contains("has no executor on node h1"), "{error}");
     }
@@ -138,13 +138,13 @@ fn a_crashed_executor_harms_neither_its_agent_nor_others() {
 fn a_killed_agent_takes_its_executors_along_and_is_lost_in_time() {
     let cluster = Cluster::new();
     let mut agent = cluster.agent("h1");
-    let (lease, door) = cluster.open("elsewhere");
+    let (lease, connection) = cluster.open("elsewhere");
     let _lane = cluster.command_lane(&lease).unwrap();
     let (_, executor) = agent.executor();
     agent.signal(Signal::KILL);
     agent.wait();
     assert!(ends_within(&executor, GONE), "the executor outlives its agent");
-    match door.next().unwrap() {
+    match connection.next().unwrap() {
         Some(Message::NodeLost { name, .. }) => assert_eq!(name, "h1"),
         other => panic!("{other:?}"),
     }
@@ -238,7 +238,7 @@ fn garbage_and_wrong_lanes_leave_the_agent_alone() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     let _silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(agent.address.as_str()).unwrap()).collect();
-    let error = cluster.lane(&agent.address, Purpose::Door, SessionId(0)).unwrap_err();
+    let error = cluster.lane(&agent.address, Purpose::Session, SessionId(0)).unwrap_err();
     assert!(error.cause().contains("not the coordinator"), "{error}");
     // Nonsense on a command lane ends that session's executor only.
     let (lease, _door) = cluster.open("elsewhere");

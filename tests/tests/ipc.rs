@@ -7,7 +7,7 @@ use accord_client::{InProcess, LocalDeviceClient, Order, Session, SessionSetting
 use accord_device::{SameHostPeers, StartConfig};
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
-use accord_fabric::{Key, ProgramSpec, door};
+use accord_fabric::{Key, ProgramSpec, session_endpoint};
 use accord_runtime::ports::{Cluster as _, DeviceClient, ReadWhen};
 use accord_tests::{Cluster, Finished, Job};
 use accord_types::{DevicePtr, HostRange, OrderPolicy, QueueId, SessionRequest};
@@ -60,7 +60,7 @@ fn main() {
 // The program.
 
 /// A session over all devices; those of the node `ACCORD_NODE` are driven here as far as `CUDA_VISIBLE_DEVICES` shows them.
-fn session() -> Result<(Session, door::DoorConnection), Failed> {
+fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let (address, node_name) = (variable("ACCORD_COORDINATOR")?, variable("ACCORD_NODE")?);
     let key = Key::read(Path::new(&variable("ACCORD_KEY_FILE")?))?;
@@ -72,7 +72,8 @@ fn session() -> Result<(Session, door::DoorConnection), Failed> {
         kind: None,
         order: OrderPolicy::Global,
     };
-    let (lease, door) = door::open(&PeerAddress::new(address), &key, Duration::from_secs(10), &request)?;
+    let (lease, connection) =
+        session_endpoint::open(&PeerAddress::new(address), &key, Duration::from_secs(10), &request)?;
     let ipc = variable("ACCORD_IPC").as_deref() != Ok("off");
     let shown = variable("CUDA_VISIBLE_DEVICES").map_or(u32::MAX, |list| list.split(',').count() as u32);
     let settings = SessionSettings {
@@ -95,7 +96,7 @@ fn session() -> Result<(Session, door::DoorConnection), Failed> {
         transport: Wanted::Auto,
         trace: None,
     };
-    Ok((connect_direct(lease, &key, settings)?, door))
+    Ok((connect_direct(lease, &key, settings)?, connection))
 }
 
 /// A started device, and where a copy begins in its memory.

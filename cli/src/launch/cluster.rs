@@ -49,15 +49,15 @@ pub(super) fn start(
         key_file.clone().into(),
     ];
     supervisor.start_part("coordinator", None, &line, &[])?;
-    let door = wait_for_door(supervisor, signals)?;
+    let address = wait_for_coordinator(supervisor, signals)?;
     let agent = find_program("accord-node-agent")?;
-    let mut client = Coordinator::new(&door, &key)?;
+    let mut client = Coordinator::new(&address, &key)?;
     for (index, registered) in devices.hosts().zip(1..) {
         let name = Hosts::name(index);
         let line: Vec<OsString> = vec![
             agent.clone().into(),
             "--coordinator".into(),
-            door.clone().into(),
+            address.clone().into(),
             "--listen".into(),
             SocketAddr::new(hosts.address(index).into(), port).to_string().into(),
             "--node".into(),
@@ -83,15 +83,15 @@ pub(super) fn start(
         }
     }
     supervisor.say(format_args!(
-        "a local cluster of {} is up after {} ms; coordinator at {door}",
+        "a local cluster of {} is up after {} ms; coordinator at {address}",
         devices.size(),
         begin.elapsed().as_millis()
     ));
-    Ok(vec![(settings::COORDINATOR.name, door.into()), (settings::KEY_FILE.name, key_file.into())])
+    Ok(vec![(settings::COORDINATOR.name, address.into()), (settings::KEY_FILE.name, key_file.into())])
 }
 
 /// Waits for the address that the coordinator prints once it listens.
-fn wait_for_door(supervisor: &mut Supervisor<'_>, signals: &mut Signals) -> Result<String> {
+fn wait_for_coordinator(supervisor: &mut Supervisor<'_>, signals: &mut Signals) -> Result<String> {
     wait_until(supervisor, signals, |supervisor| {
         let log = supervisor.log("coordinator");
         // A line without its end may be half an address.

@@ -4,7 +4,7 @@
 use super::outbound;
 use crate::cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis};
 use crate::metrics::Metrics;
-use accord_fabric::door::Message;
+use accord_fabric::frame::session::Message;
 use accord_proto::v1;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

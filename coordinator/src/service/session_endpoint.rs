@@ -2,7 +2,7 @@
 
 use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use crate::cluster::Input;
-use accord_fabric::door::{HEADER_LEN, Message, REQUEST_MAX};
+use accord_fabric::frame::session::{HEADER_LEN, Message, REQUEST_MAX};
 use accord_fabric::{Key, handshake, transport};
 use accord_types::{Error, ErrorCode, Result};
 use handshake::Purpose;
@@ -82,7 +82,7 @@ impl SessionEndpoint {
             stream.set_nonblocking(false).map_err(broken)?;
             let lane = transport::adopt(OwnedFd::from(stream.try_clone().map_err(broken)?)).map_err(broken)?;
             handshake::accept_if(&*lane, &key, HANDSHAKE_TIMEOUT, |hello| match hello.purpose {
-                Purpose::Door => Ok(()),
+                Purpose::Session => Ok(()),
                 _ => Err(refused("this is the coordinator's session endpoint, not an agent; check the address")),
             })?;
             stream.set_nonblocking(true).map_err(broken)?;

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most processes of each kind.
-const PARTIES_MAX: usize = 4096;
+const PEERS_MAX: usize = 4096;
 
 /// Processes of this machine that give memory to this one or take of its, each by a number that the caller chooses: that of its
 /// node, say.
@@ -32,46 +32,46 @@ impl SameHostPeers {
     }
 
     /// Gives memory to a process, over a socket as [`Exporter::start`] takes it.
-    pub fn export_to(&self, party: u32, socket: OwnedFd) {
+    pub fn export_to(&self, peer: u32, socket: OwnedFd) {
         let Some(exporter) = Exporter::start(socket) else { return };
         let mut state = self.lock();
-        if state.closed || state.exporters.len() == PARTIES_MAX && !state.exporters.contains_key(&party) {
+        if state.closed || state.exporters.len() == PEERS_MAX && !state.exporters.contains_key(&peer) {
             return exporter.close();
         }
-        if let Some(old) = state.exporters.insert(party, exporter) {
+        if let Some(old) = state.exporters.insert(peer, exporter) {
             old.close();
         }
     }
 
     /// Takes memory from a process, over a socket as [`Importer::start`] takes it.
-    pub fn import_from(&self, party: u32, socket: OwnedFd) {
+    pub fn import_from(&self, peer: u32, socket: OwnedFd) {
         let note = self.note.clone();
         let Some(importer) = Importer::start(socket, move |text| note(text)) else { return };
         let mut state = self.lock();
-        if state.closed || state.importers.len() == PARTIES_MAX && !state.importers.contains_key(&party) {
+        if state.closed || state.importers.len() == PEERS_MAX && !state.importers.contains_key(&peer) {
             return importer.close();
         }
-        if let Some(old) = state.importers.insert(party, importer) {
+        if let Some(old) = state.importers.insert(peer, importer) {
             old.close();
         }
     }
 
     /// Whether memory can be taken from a process.
-    pub fn imports_from(&self, party: u32) -> bool {
-        self.lock().importers.contains_key(&party)
+    pub fn imports_from(&self, peer: u32) -> bool {
+        self.lock().importers.contains_key(&peer)
     }
 
     /// Where `len` bytes at `start` are, for a process that takes memory, as [`MemoryHandle::encode`] writes it. Empty if it takes none
     /// or they can't be given away.
-    pub fn handle(&self, party: u32, device: &dyn Device, start: DevicePtr, len: u64) -> Vec<u8> {
-        let exporter = self.lock().exporters.get(&party).cloned();
+    pub fn handle(&self, peer: u32, device: &dyn Device, start: DevicePtr, len: u64) -> Vec<u8> {
+        let exporter = self.lock().exporters.get(&peer).cloned();
         let handle = exporter.and_then(|exporter| exporter.handle(&device.exports()?, start, len));
         handle.and_then(|handle| handle.encode()).unwrap_or_default()
     }
 
     /// Makes a memory handle of `len` bytes, as a process has encoded it, reachable for a device. None if that can't be.
-    pub fn map(&self, party: u32, device: &dyn Device, handle: &[u8], len: u64) -> Option<MappedRange> {
-        let importer = self.lock().importers.get(&party).cloned()?;
+    pub fn map(&self, peer: u32, device: &dyn Device, handle: &[u8], len: u64) -> Option<MappedRange> {
+        let importer = self.lock().importers.get(&peer).cloned()?;
         let MemoryHandle::CudaIpc(handle) = MemoryHandle::decode(handle).ok()? else { return None };
         if handle.bytes() != len {
             return None;

@@ -2,7 +2,7 @@
 
 use crate::hosted::Hosted;
 use accord_device::Source;
-use accord_fabric::exchange::{Arrival, ArrivalBytes, Exchange};
+use accord_fabric::transfer::{Arrival, ArrivalBytes, Exchange};
 use accord_types::{DevicePtr, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
 

@@ -13,13 +13,11 @@ use crate::images::Arriving;
 use crate::session::Session;
 use crate::slot::Slot;
 use crate::waits::Wait;
-use accord_fabric::bulk::Outbox;
-use accord_fabric::frame::FrameReader;
+use accord_fabric::frame::{self, CREDIT_STEP, Command, Event, FrameReader, operation_cost};
 use accord_fabric::handshake::FROM_PROGRAM;
-use accord_fabric::matching::TRANSFERS_MAX;
 use accord_fabric::stats::LinkStats;
+use accord_fabric::transfer::{Outbox, TRANSFERS_MAX};
 use accord_fabric::transport::{Lane, PeerAddress};
-use accord_fabric::wire::{self, CREDIT_STEP, Command, Event, operation_cost};
 use accord_fabric::{ProgramSpec, clock};
 use accord_types::{ArgBlock, DevicePtr, Error, ErrorCode, LaunchDims, QueueId, Result, Seq, StreamId, TransferId};
 use std::collections::HashMap;
@@ -88,7 +86,7 @@ impl Commands<'_> {
                 if self.work.is_some() {
                     return Err(broken("a second start"));
                 }
-                let program = wire::decode_program(payload)?;
+                let program = frame::decode_program(payload)?;
                 let program = ProgramSpec { uid, emulate_nvidia, trace, ..program };
                 self.work = Some(Work { program, images: Arc::default() });
                 events.reply(ticket, clock::monotonic_ns(), 0);
@@ -124,7 +122,7 @@ impl Commands<'_> {
                 }
             }
             Command::Function { device, function, offset, executable } => {
-                let spec = wire::decode_function(payload, offset, executable)?;
+                let spec = frame::decode_function(payload, offset, executable)?;
                 if let Some(slot) = self.slots.get_mut(&device) {
                     let handle = slot.device().function(&spec);
                     slot.name_function(function, handle)?;
@@ -179,7 +177,7 @@ impl Commands<'_> {
                 let source = if eager {
                     FromLane::eager(&session.inbox, transfer, len)
                 } else {
-                    FromLane::asked(&session.inbox, &session.speaker, transfer, len)
+                    FromLane::asked(&session.inbox, &session.control_sender, transfer, len)
                 };
                 // If the copy can't be put in, dropping the source throws the bytes away.
                 self.operate(device, (queue, cost), |slot, stream| {
@@ -276,7 +274,7 @@ impl Commands<'_> {
     }
 
     fn global(&mut self, device: u32, payload: &[u8], offset: u64, len: u64, executable: bool) -> Result<Result<u64>> {
-        let spec = wire::decode_global(payload, offset, len, executable)?;
+        let spec = frame::decode_global(payload, offset, len, executable)?;
         let Some(slot) = self.slots.get_mut(&device) else { return Ok(Err(not_open())) };
         Ok(slot.global(&spec).map(|address| address.0))
     }
@@ -284,7 +282,7 @@ impl Commands<'_> {
     /// Answers once all positions are reached.
     fn wait(&mut self, ticket: u64, payload: &[u8]) -> Result<()> {
         let mut wait = Wait::new(ticket);
-        for position in wire::positions(payload)? {
+        for position in frame::positions(payload)? {
             let place = self.position(position);
             wait.add(place.map(|found| found.map(|(slot, stream, last)| (slot.device().clone(), stream, last))));
         }
@@ -302,7 +300,7 @@ impl Commands<'_> {
 
     fn test(&self, payload: &[u8]) -> Result<Result<bool>> {
         let mut all = true;
-        for position in wire::positions(payload)? {
+        for position in frame::positions(payload)? {
             let reached = match self.position(position) {
                 Ok(Some((slot, stream, last))) => slot.device().reached(stream, last),
                 Ok(None) => Ok(true),
@@ -316,13 +314,13 @@ impl Commands<'_> {
         Ok(Ok(all))
     }
 
-    fn position(&self, position: wire::Position) -> Result<Option<(&Slot, StreamId, Seq)>> {
+    fn position(&self, position: frame::Position) -> Result<Option<(&Slot, StreamId, Seq)>> {
         let slot = self.slots.get(&position.device).ok_or_else(not_open)?;
         let found = slot.position(position.queue.0, position.seq).map_err(|error| error.queue(position.queue))?;
         Ok(found.map(|(stream, last)| (slot, stream, last)))
     }
 
-    /// The lanes to another party of a copy.
+    /// The lanes to another peer of a copy.
     fn way_to(&self, to: u32, payload: &[u8]) -> Result<Arc<Outbox>> {
         if to == FROM_PROGRAM {
             return Ok(self.session.outbox.clone());

@@ -4,11 +4,9 @@ use crate::events::Events;
 use crate::same_host::Local;
 use accord_device::MappedRange;
 use accord_device::{Device, Sink, Source};
-use accord_fabric::bulk::{Inbox, Incoming, Outbox, Outgoing};
-use accord_fabric::exchange::{Pushing, Voice};
-use accord_fabric::frame::PAYLOAD_MAX;
-use accord_fabric::wire::{Event, Party};
-use accord_fabric::words::Speaker;
+use accord_fabric::frame::{Event, PAYLOAD_MAX};
+use accord_fabric::peer::PeerId;
+use accord_fabric::transfer::{ControlSender, Inbox, Incoming, Outbox, Outgoing, Pushing, TransferControl};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -26,7 +24,7 @@ pub(crate) struct FromLane {
 enum FromState {
     /// Must be asked for.
     Unasked {
-        speaker: Arc<Speaker>,
+        sender: Arc<ControlSender>,
         len: u64,
     },
     /// Will come.
@@ -41,8 +39,8 @@ impl FromLane {
     }
 
     /// The bytes are asked for when the stream gets there.
-    pub(crate) fn asked(inbox: &Arc<Inbox>, speaker: &Arc<Speaker>, transfer: TransferId, len: u64) -> Self {
-        let state = FromState::Unasked { speaker: speaker.clone(), len };
+    pub(crate) fn asked(inbox: &Arc<Inbox>, sender: &Arc<ControlSender>, transfer: TransferId, len: u64) -> Self {
+        let state = FromState::Unasked { sender: sender.clone(), len };
         Self { inbox: inbox.clone(), transfer, state }
     }
 }
@@ -56,9 +54,9 @@ fn post(inbox: &Inbox, transfer: TransferId, len: u64) -> Receiver<Incoming> {
 
 impl Source for FromLane {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        if let FromState::Unasked { speaker, len } = &self.state {
+        if let FromState::Unasked { sender, len } = &self.state {
             let coming = post(&self.inbox, self.transfer, *len);
-            speaker.ready(self.transfer, Vec::new());
+            sender.ready(self.transfer, Vec::new());
             self.state = FromState::Coming(coming);
         }
         if let FromState::Coming(coming) = &self.state {
@@ -142,7 +140,7 @@ pub(crate) struct ToDevice {
     pub(crate) pushing: Pushing,
     /// Other processes of this machine, of which `to` may be one.
     pub(crate) local: Option<Arc<Local>>,
-    pub(crate) to: Party,
+    pub(crate) to: PeerId,
     pub(crate) device: Arc<dyn Device>,
     pub(crate) len: u64,
 }

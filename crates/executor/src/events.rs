@@ -1,9 +1,8 @@
 //! What goes back to the program. Written by whichever thread has the news, at once.
 
-use accord_fabric::frame::{self, PAYLOAD_MAX};
+use accord_fabric::frame::{self, Event, PAYLOAD_MAX};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transport::SharedLane;
-use accord_fabric::wire::{self, Event};
 use accord_types::{Error, QueueId, Span, SpanSink};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -90,10 +89,10 @@ impl Events {
         self.flush(&mut state);
     }
 
-    fn put_failure(&self, state: &mut State, error: Error, event: impl FnOnce(wire::Failure) -> Event) {
+    fn put_failure(&self, state: &mut State, error: Error, event: impl FnOnce(frame::Failure) -> Event) {
         let mut text = std::mem::take(&mut state.text);
         text.clear();
-        let failure = wire::encode_error(&error.node(&self.node_name), &mut text);
+        let failure = frame::encode_error(&error.node(&self.node_name), &mut text);
         state.put(&event(failure), &text);
         state.text = text;
     }
@@ -131,7 +130,7 @@ impl State {
 impl SpanSink for Events {
     fn span(&self, span: Span) {
         let mut state = self.lock();
-        wire::encode_span(&mut state.spans, &span);
+        frame::encode_span(&mut state.spans, &span);
         if state.spans.len() > PAYLOAD_MAX {
             // A single immense name: the timeline can do without.
             state.spans.clear();

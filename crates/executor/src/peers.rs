@@ -1,18 +1,16 @@
 //! Lanes between the executors of a session, through the agents' ports.
 //!
-//! The pusher of a copy connects: its bytes go out on that lane, the target's words come back on it.
+//! The pusher of a copy connects: its bytes go out on that lane, the target's control messages come back on it.
 
 use crate::ExecutorConfig;
 use crate::same_host::Local;
 use crate::session::spawn;
 use accord_fabric::Key;
-use accord_fabric::bulk::{Inbox, Outbox};
-use accord_fabric::exchange::{Exchange, tell_abandoned};
 use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::peer::{self, PeerId};
 use accord_fabric::stats::LinkStats;
+use accord_fabric::transfer::{self, ControlMessage, ControlSender, Exchange, Inbox, Outbox, tell_abandoned};
 use accord_fabric::transport::{Lane, PeerAddress, SharedLane};
-use accord_fabric::wire::{self, Party};
-use accord_fabric::words::{self, Speaker, Word};
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +22,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) struct Peers {
     node: NodeId,
     /// This executor among all of the session's, once it has its command lane.
-    party: OnceLock<Party>,
+    own: OnceLock<PeerId>,
     node_name: String,
     session: SessionId,
     key: Key,
@@ -38,7 +36,7 @@ pub(crate) struct Peers {
 #[derive(Default)]
 struct State {
     /// Lanes on which we push.
-    out: HashMap<Party, Arc<Outbox>>,
+    out: HashMap<PeerId, Arc<Outbox>>,
     /// Lanes on which others push.
     incoming: Vec<SharedLane>,
     closed: Option<Error>,
@@ -48,7 +46,7 @@ impl Peers {
     pub(crate) fn new(config: &ExecutorConfig, exchange: Arc<Exchange>, local: Option<Arc<Local>>) -> Arc<Self> {
         Arc::new(Self {
             node: config.node,
-            party: OnceLock::new(),
+            own: OnceLock::new(),
             node_name: config.node_name.clone(),
             session: config.session,
             key: config.key.clone(),
@@ -64,19 +62,19 @@ impl Peers {
     /// # Errors
     /// If that is none.
     pub(crate) fn set_incarnation(&self, number: u16) -> Result<()> {
-        let party = wire::party(self.node, number.into())?;
-        let _ = self.party.set(party);
+        let own = peer::peer_id(self.node, number.into())?;
+        let _ = self.own.set(own);
         Ok(())
     }
 
     /// Whether a peer lane is for this executor, and not for one that had its place, and comes from another executor.
     pub(crate) fn is_for_this(&self, hello: &Hello) -> bool {
-        let of_other = |own: Party| hello.from != FROM_PROGRAM && hello.from != own;
-        self.party.get().is_some_and(|&party| wire::incarnation(party) == hello.index && of_other(party))
+        let of_other = |own: PeerId| hello.from != FROM_PROGRAM && hello.from != own;
+        self.own.get().is_some_and(|&own| peer::incarnation(own) == hello.index && of_other(own))
     }
 
     /// The lanes to another node's executor. The first use connects, in the background.
-    pub(crate) fn outbox(self: &Arc<Self>, to: Party, address: &PeerAddress) -> Result<Arc<Outbox>> {
+    pub(crate) fn outbox(self: &Arc<Self>, to: PeerId, address: &PeerAddress) -> Result<Arc<Outbox>> {
         let mut state = self.lock();
         if let Some(error) = &state.closed {
             return Err(error.clone());
@@ -92,18 +90,18 @@ impl Peers {
         Ok(outbox)
     }
 
-    /// Connects, then hears what the target says until the lane ends.
-    fn push_to(self: &Arc<Self>, to: Party, address: &PeerAddress, outbox: &Arc<Outbox>) {
+    /// Connects, then takes what the target says until the lane ends.
+    fn push_to(self: &Arc<Self>, to: PeerId, address: &PeerAddress, outbox: &Arc<Outbox>) {
         // The push came on the command lane, so that it is known.
-        let own = self.party.get().copied().unwrap_or_default();
+        let own = self.own.get().copied().unwrap_or_default();
         // First of all: what the target says on the lane depends on it.
         if let Some(local) = &self.local {
             local.discover(own, to);
         }
-        let hello = Hello::new(Purpose::Peer, self.session, wire::incarnation(to), own);
+        let hello = Hello::new(Purpose::Peer, self.session, peer::incarnation(to), own);
         let outcome = handshake::connect(address, &hello, &self.key, CONNECT_TIMEOUT).and_then(|lane| {
             outbox.add(lane.clone());
-            self.hear(&*lane, outbox)
+            self.receive_control(&*lane, outbox)
         });
         let gone = |why: &str| Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {address}: {why}"));
         let error = match outcome {
@@ -119,21 +117,21 @@ impl Peers {
         self.exchange.push_lost(to, &error);
     }
 
-    fn hear(&self, lane: &dyn Lane, outbox: &Arc<Outbox>) -> Result<()> {
-        words::hear(lane, &self.stats, |word| match word {
-            Word::Ready(transfer, place) => {
+    fn receive_control(&self, lane: &dyn Lane, outbox: &Arc<Outbox>) -> Result<()> {
+        transfer::receive_control(lane, &self.stats, |message| match message {
+            ControlMessage::Ready(transfer, place) => {
                 if self.exchange.on_ready(transfer, place)? {
                     tell_abandoned(outbox, transfer);
                 }
                 Ok(())
             }
-            Word::Landed(transfer) => self.exchange.on_landed(transfer),
-            Word::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
+            ControlMessage::Landed(transfer) => self.exchange.on_landed(transfer),
+            ControlMessage::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
         })
     }
 
     /// Takes a lane on which another executor pushes.
-    pub(crate) fn accept(self: &Arc<Self>, from: Party, lane: SharedLane) {
+    pub(crate) fn accept(self: &Arc<Self>, from: PeerId, lane: SharedLane) {
         let mut state = self.lock();
         if state.closed.is_some() {
             lane.shutdown();
@@ -144,14 +142,14 @@ impl Peers {
         let peers = self.clone();
         spawn("accord-peer", move || {
             let inbox = Inbox::new(peers.stats.clone(), false);
-            let speaker = Speaker::new(&peers.node_name, peers.stats.clone());
-            speaker.connect(lane.clone());
-            peers.exchange.arrived(from, speaker, inbox.clone());
+            let sender = ControlSender::new(&peers.node_name, peers.stats.clone());
+            sender.connect(lane.clone());
+            peers.exchange.arrived(from, sender, inbox.clone());
             // However it ends, the pusher is gone.
             let _ = inbox.serve(&lane);
             lane.shutdown();
             inbox.close();
-            peers.exchange.party_lost(from);
+            peers.exchange.peer_lost(from);
             peers.lock().incoming.retain(|other| !Arc::ptr_eq(other, &lane));
         });
     }

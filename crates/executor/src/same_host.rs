@@ -5,9 +5,9 @@ use crate::session::spawn;
 use accord_device::Device;
 use accord_device::{MappedRange, SameHostPeers};
 use accord_fabric::Key;
-use accord_fabric::exchange::{Placer, Pushing};
-use accord_fabric::local::{Caller, Listener, Role, connect};
-use accord_fabric::wire::{Party, node_of};
+use accord_fabric::peer::{PeerId, node_of};
+use accord_fabric::transfer::{Placer, Pushing};
+use accord_fabric::transport::same_host::{Caller, Listener, Role, connect};
 use accord_types::{DevicePtr, Result, SessionId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +47,8 @@ impl Local {
             let same_host = same_host.clone();
             spawn("accord-local", move || {
                 listener.serve(|caller, socket| match caller.role {
-                    Role::Take => same_host.export_to(caller.from, socket),
-                    Role::Give => same_host.import_from(caller.from, socket),
+                    Role::Import => same_host.export_to(caller.from, socket),
+                    Role::Export => same_host.import_from(caller.from, socket),
                 });
             });
         }
@@ -56,29 +56,29 @@ impl Local {
     }
 
     /// Looks whether another node's executor is on this machine, before the first copy to it.
-    pub(crate) fn discover(&self, own: Party, other: Party) {
-        let caller = Caller { from: own, role: Role::Take };
+    pub(crate) fn discover(&self, own: PeerId, other: PeerId) {
+        let caller = Caller { from: own, role: Role::Import };
         if let Some(socket) = connect(self.session, node_of(other), caller, &self.key) {
             self.same_host.import_from(other, socket);
         }
     }
 
-    /// Says where a transfer from `party` goes, when it may come.
-    pub(crate) fn placer(&self, party: Party, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Placer {
+    /// Says where a transfer from `peer` goes, when it may come.
+    pub(crate) fn placer(&self, peer: PeerId, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Placer {
         let (same_host, device) = (self.same_host.clone(), device.clone());
-        Box::new(move || same_host.handle(party, &*device, dst, len))
+        Box::new(move || same_host.handle(peer, &*device, dst, len))
     }
 
     /// Where a push from `device` goes, if the target has said so and the device reaches it.
     pub(crate) fn mapped_range(
         &self,
         pushing: &mut Pushing,
-        party: Party,
+        peer: PeerId,
         device: &dyn Device,
         len: u64,
     ) -> Result<Option<MappedRange>> {
         let same_host = &self.same_host;
-        pushing.reach(|| same_host.imports_from(party), |handle| same_host.map(party, device, handle, len))
+        pushing.reach(|| same_host.imports_from(peer), |handle| same_host.map(peer, device, handle, len))
     }
 
     pub(crate) fn close(&self) {

@@ -6,12 +6,10 @@ use crate::events::Events;
 use crate::peers::Peers;
 use crate::same_host::Local;
 use accord_device::Device;
-use accord_fabric::bulk::{Inbox, Outbox};
-use accord_fabric::exchange::{Exchange, tell_abandoned};
 use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
 use accord_fabric::stats::LinkStats;
+use accord_fabric::transfer::{self, ControlMessage, ControlSender, Exchange, Inbox, Outbox, tell_abandoned};
 use accord_fabric::transport::{Handover, Lane, SharedLane};
-use accord_fabric::words::{self, Speaker, Word};
 use accord_types::{Error, ErrorCode, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -29,8 +27,8 @@ pub(crate) struct Session {
     pub(crate) inbox: Arc<Inbox>,
     /// Transfers to the program.
     pub(crate) outbox: Arc<Outbox>,
-    /// Words to the program.
-    pub(crate) speaker: Arc<Speaker>,
+    /// Control messages to the program.
+    pub(crate) control_sender: Arc<ControlSender>,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) peers: Arc<Peers>,
     /// Other processes of this machine.
@@ -54,8 +52,8 @@ impl Session {
         let events = Events::new(config.node_name.clone(), stats.clone());
         let inbox = Inbox::new(stats.clone(), true);
         let exchange = Exchange::new();
-        let speaker = Speaker::new(&config.node_name, stats.clone());
-        exchange.arrived(FROM_PROGRAM, speaker.clone(), inbox.clone());
+        let control_sender = ControlSender::new(&config.node_name, stats.clone());
+        exchange.arrived(FROM_PROGRAM, control_sender.clone(), inbox.clone());
         let local = Local::new(&config);
         Arc::new(Self {
             peers: Peers::new(&config, exchange.clone(), local.clone()),
@@ -63,7 +61,7 @@ impl Session {
             events,
             inbox,
             outbox: Outbox::new(stats.clone()),
-            speaker,
+            control_sender,
             stats,
             exchange,
             config,
@@ -81,8 +79,8 @@ impl Session {
                 Purpose::Command => state.commands.is_none() && self.peers.set_incarnation(hello.index).is_ok(),
                 Purpose::Bulk => hello.index < BULK_LANES_MAX,
                 Purpose::Peer => self.peers.is_for_this(&hello),
-                Purpose::Words => true,
-                Purpose::Door => false,
+                Purpose::Control => true,
+                Purpose::Session => false,
             };
         if !fits {
             lane.shutdown();
@@ -105,32 +103,32 @@ impl Session {
                 });
                 false
             }
-            Purpose::Words => {
-                self.speaker.connect(lane.clone());
-                spawn("accord-words", move || {
-                    let _ = session.hear(&*lane);
+            Purpose::Control => {
+                self.control_sender.connect(lane.clone());
+                spawn("accord-control", move || {
+                    let _ = session.receive_control(&*lane);
                     session.end();
                 });
                 false
             }
-            Purpose::Peer | Purpose::Door => {
+            Purpose::Peer | Purpose::Session => {
                 self.peers.accept(hello.from, lane);
                 false
             }
         }
     }
 
-    /// Hears what the program says of transfers that are pushed to it.
-    fn hear(&self, lane: &dyn Lane) -> Result<()> {
-        words::hear(lane, &self.stats, |word| match word {
-            Word::Ready(transfer, place) => {
+    /// Takes what the program says of transfers that are pushed to it.
+    fn receive_control(&self, lane: &dyn Lane) -> Result<()> {
+        transfer::receive_control(lane, &self.stats, |message| match message {
+            ControlMessage::Ready(transfer, place) => {
                 if self.exchange.on_ready(transfer, place)? {
                     tell_abandoned(&self.outbox, transfer);
                 }
                 Ok(())
             }
-            Word::Landed(transfer) => self.exchange.on_landed(transfer),
-            Word::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
+            ControlMessage::Landed(transfer) => self.exchange.on_landed(transfer),
+            ControlMessage::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
         })
     }
 

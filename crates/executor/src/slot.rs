@@ -6,7 +6,7 @@ use crate::limits::{Limits, MappedRanges};
 use crate::queue_table::{QUEUES_MAX, Queue};
 use crate::window::Window;
 use accord_device::{Device, FunctionHandle};
-use accord_fabric::wire::Event;
+use accord_fabric::frame::Event;
 use accord_types::{DevicePtr, Error, ErrorCode, GlobalSpec, QueueId, Result, Seq, StreamId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

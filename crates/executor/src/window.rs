@@ -1,7 +1,6 @@
 //! How much of what a program has put into a stream is not done. Without I/O or clock.
 
-use accord_fabric::frame::FRAME_MAX;
-use accord_fabric::wire::{STREAM_STEP, STREAM_WINDOW};
+use accord_fabric::frame::{FRAME_MAX, STREAM_STEP, STREAM_WINDOW};
 use accord_types::{Error, ErrorCode, QueueId, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +60,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use accord_fabric::wire::operation_cost;
+    use accord_fabric::frame::operation_cost;
     use proptest::prelude::*;
     use std::collections::{HashMap, VecDeque};
 

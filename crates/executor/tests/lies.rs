@@ -6,8 +6,8 @@ use accord_device::Device;
 use accord_device::fake::FakeRegion;
 use accord_executor::Limits;
 use accord_executor::queue_table::QUEUES_MAX;
+use accord_fabric::frame::{self, Command, Event, STREAM_WINDOW};
 use accord_fabric::handshake::Purpose;
-use accord_fabric::wire::{self, Command, Event, STREAM_WINDOW};
 use accord_types::{ErrorCode, QueueId};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -165,10 +165,10 @@ fn commands_out_of_turn_end_the_session() {
 #[test]
 fn announcements_of_2_to_the_60_bytes_end_the_session() {
     let huge = (1u64 << 60).to_le_bytes();
-    for purpose in [Purpose::Command, Purpose::Bulk, Purpose::Words] {
+    for purpose in [Purpose::Command, Purpose::Bulk, Purpose::Control] {
         let (program, _) = Program::open(limits(), 0);
         let lane = if purpose == Purpose::Command { program.lane.clone() } else { program.lane(purpose) };
-        let kind = if purpose == Purpose::Words { 3 } else { 1 };
+        let kind = if purpose == Purpose::Control { 3 } else { 1 };
         let mut header = [0; 32];
         header[..8].copy_from_slice(&huge);
         header[if purpose == Purpose::Command { 12 } else { 8 }] = kind;
@@ -207,7 +207,7 @@ fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
     // A lane that closes with commands unread may lose the reason.
     while let Some((event, text)) = program.event() {
         if let Event::Failed { device: u32::MAX, failure, .. } = event {
-            let error = wire::decode_error(failure, &text);
+            let error = frame::decode_error(failure, &text);
             assert!(error.cause().contains("more than 524288 bytes of operations open in one stream"), "{error}");
         }
     }
@@ -228,7 +228,7 @@ fn a_lane_that_ends_within_a_frame_ends_the_session() {
 #[test]
 fn a_second_command_lane_and_lanes_of_others_are_turned_away() {
     let (mut program, _) = Program::open(limits(), 0);
-    for purpose in [Purpose::Command, Purpose::Door, Purpose::Peer] {
+    for purpose in [Purpose::Command, Purpose::Session, Purpose::Peer] {
         let lane = program.lane(purpose);
         match lane.read(&mut [0]) {
             Ok(0) => {}
@@ -256,7 +256,7 @@ proptest! {
         let lane = match lane {
             0 => program.lane.clone(),
             1 => program.lane(Purpose::Bulk),
-            _ => program.lane(Purpose::Words),
+            _ => program.lane(Purpose::Control),
         };
         let mut bytes = bytes;
         if cut && bytes.len() >= 16 {

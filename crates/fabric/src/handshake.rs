@@ -51,10 +51,10 @@ pub enum Purpose {
     Bulk = 2,
     /// Chunks of transfers from one executor to another.
     Peer = 3,
-    /// A program at the coordinator's door.
-    Door = 4,
-    /// Words about transfers between a program and an executor.
-    Words = 5,
+    /// A program at the coordinator's session endpoint.
+    Session = 4,
+    /// Control messages about transfers between a program and an executor.
+    Control = 5,
 }
 
 impl Purpose {
@@ -63,21 +63,21 @@ impl Purpose {
             1 => Self::Command,
             2 => Self::Bulk,
             3 => Self::Peer,
-            4 => Self::Door,
-            5 => Self::Words,
+            4 => Self::Session,
+            5 => Self::Control,
             _ => return None,
         })
     }
 
     /// Whether both sides of such a lane always read at once. Programs may sit in a debugger, and executors behind a full stream.
     pub fn reads_at_once(self) -> bool {
-        matches!(self, Self::Peer | Self::Door)
+        matches!(self, Self::Peer | Self::Session)
     }
 
     /// Who serves such connections, for messages.
     fn server(self) -> &'static str {
         match self {
-            Self::Door => "coordinator",
+            Self::Session => "coordinator",
             _ => "agent",
         }
     }
@@ -90,12 +90,12 @@ pub struct Hello {
     pub version: u32,
     /// What the connection is for.
     pub purpose: Purpose,
-    /// The session that it belongs to; 0 at the door.
+    /// The session that it belongs to; 0 at the session endpoint.
     pub session: SessionId,
     /// Number among the session's lanes of its kind, from 0. Of a command lane and a peer lane the number of the executor that
-    /// it is for, see [`crate::wire::incarnation`].
+    /// it is for, see [`crate::peer::incarnation`].
     pub index: u16,
-    /// The executor that connects (a [`crate::wire::Party`]), or [`FROM_PROGRAM`].
+    /// The executor that connects (a [`crate::peer::PeerId`]), or [`FROM_PROGRAM`].
     pub from: u32,
 }
 
@@ -160,7 +160,7 @@ pub fn connect_by(route: &Route, hello: &Hello, key: &Key, timeout: Duration) ->
     let deadline = Deadline::after(timeout);
     let name = hello.purpose.server();
     let remedy = match hello.purpose {
-        Purpose::Door => "set ACCORD_COORDINATOR to host:port",
+        Purpose::Session => "set ACCORD_COORDINATOR to host:port",
         _ => "check the name; it must be host:port",
     };
     let server = format!("the {name} at {}", route.peer.address);

@@ -7,6 +7,7 @@ mod inproc;
 mod lane;
 mod listener;
 mod local_socket;
+pub mod same_host;
 #[allow(unsafe_code)]
 mod shared_memory;
 mod shm;

@@ -1,10 +1,9 @@
 //! What every transport must do. Each test runs over all of them.
 
-use accord_fabric::bulk::read_chunk;
-use accord_fabric::frame::FrameReader;
+use accord_fabric::frame::{Command, FrameReader};
 use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::transfer::read_chunk;
 use accord_fabric::transport::{Handover, Lane, SharedLane, Transport, inproc_pair, pair, shm_pair};
-use accord_fabric::wire::Command;
 use accord_types::SessionId;
 use std::io::{ErrorKind, IoSlice};
 use std::os::fd::AsFd;

@@ -2,13 +2,12 @@
 
 use super::first;
 use crate::{Memory, Target};
-use accord_fabric::bulk::Chunk;
-use accord_fabric::door::{self, Message};
-use accord_fabric::frame::{self, FRAME_MAX, FrameReader, Record};
+use accord_fabric::ProgramSpec;
+use accord_fabric::frame::session::{self, Message};
+use accord_fabric::frame::transfer::{CHUNK_MAX, Chunk};
+use accord_fabric::frame::{self, Command, Event, FRAME_MAX, Failure, FrameReader, Record};
 use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
 use accord_fabric::stats::Counters;
-use accord_fabric::wire::{self, Command, Event, Failure};
-use accord_fabric::{ProgramSpec, bulk};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, FunctionSpec, ImageId, ImageRef, Lease, LeasedDevice,
     NodeId, ObjectSpec, OrderPolicy, QueueId, Rank, Seq, SessionId, SessionRequest, Span, SpanKind,
@@ -138,47 +137,47 @@ fn payloads(mut bytes: &[u8]) {
 }
 
 fn program(bytes: &[u8]) {
-    if let Ok(program) = wire::decode_program(bytes) {
+    if let Ok(program) = frame::decode_program(bytes) {
         let mut again = Vec::new();
-        wire::encode_program(&mut again, &program);
-        assert_eq!(wire::decode_program(&again).unwrap(), program);
+        frame::encode_program(&mut again, &program);
+        assert_eq!(frame::decode_program(&again).unwrap(), program);
     }
 }
 
 fn function(bytes: &[u8], offset: u64, executable: bool) {
-    if let Ok(function) = wire::decode_function(bytes, offset, executable) {
+    if let Ok(function) = frame::decode_function(bytes, offset, executable) {
         let mut again = Vec::new();
-        wire::encode_function(&mut again, &function);
-        assert_eq!(wire::decode_function(&again, offset, executable).unwrap(), function);
+        frame::encode_function(&mut again, &function);
+        assert_eq!(frame::decode_function(&again, offset, executable).unwrap(), function);
     }
 }
 
 fn global(bytes: &[u8], offset: u64, len: u64, executable: bool) {
-    if let Ok(global) = wire::decode_global(bytes, offset, len, executable) {
+    if let Ok(global) = frame::decode_global(bytes, offset, len, executable) {
         let mut again = Vec::new();
-        wire::encode_global(&mut again, &global);
-        assert_eq!(wire::decode_global(&again, offset, len, executable).unwrap(), global);
+        frame::encode_global(&mut again, &global);
+        assert_eq!(frame::decode_global(&again, offset, len, executable).unwrap(), global);
     }
 }
 
 fn positions(bytes: &[u8]) {
-    if let Ok(positions) = wire::positions(bytes) {
+    if let Ok(positions) = frame::positions(bytes) {
         let mut again = Vec::new();
-        positions.for_each(|position| wire::put_position(&mut again, position));
+        positions.for_each(|position| frame::put_position(&mut again, position));
         assert_eq!(again, bytes);
     }
 }
 
 fn spans(bytes: &[u8]) {
-    if let Ok(spans) = wire::decode_spans(bytes) {
+    if let Ok(spans) = frame::decode_spans(bytes) {
         let mut again = Vec::new();
         for span in &spans {
             let device = DeviceId { node: NodeId(0), ordinal: span.device };
             let (queue, kind, name, bytes) = (span.queue, span.kind, span.name.clone(), span.bytes);
             let span = Span { device, queue, kind, name, bytes, start_ns: span.start_ns, end_ns: span.end_ns };
-            wire::encode_span(&mut again, &span);
+            frame::encode_span(&mut again, &span);
         }
-        assert_eq!(wire::decode_spans(&again).unwrap(), spans);
+        assert_eq!(frame::decode_spans(&again).unwrap(), spans);
     }
 }
 
@@ -186,10 +185,10 @@ fn spans(bytes: &[u8]) {
 fn error(failure: Failure, bytes: &[u8]) {
     let round = |error: &Error| {
         let mut text = Vec::new();
-        let failure = wire::encode_error(error, &mut text);
-        wire::decode_error(failure, &text)
+        let failure = frame::encode_error(error, &mut text);
+        frame::decode_error(failure, &text)
     };
-    let error = wire::decode_error(failure, bytes);
+    let error = frame::decode_error(failure, bytes);
     let _ = error.to_string();
     let cut = round(&error);
     assert_eq!(round(&cut), cut);
@@ -205,13 +204,13 @@ fn headers(bytes: &[u8]) {
     if let Some(header) = bytes.first_chunk()
         && let Ok(chunk) = Chunk::decode(header)
     {
-        assert!(chunk.len <= bulk::CHUNK_MAX);
+        assert!(chunk.len <= CHUNK_MAX);
         assert_eq!(Chunk::decode(&chunk.encode()).unwrap(), chunk);
     }
     if let Some(header) = bytes.first_chunk()
-        && let Ok((_, len)) = Message::header(header, door::REQUEST_MAX)
+        && let Ok((_, len)) = Message::header(header, session::REQUEST_MAX)
     {
-        assert!(len <= door::REQUEST_MAX);
+        assert!(len <= session::REQUEST_MAX);
     }
 }
 
@@ -249,7 +248,7 @@ fn the_spans() -> Vec<u8> {
         let device = DeviceId { node: NodeId(0), ordinal: 1 };
         let name = "main._omp_fn.0".to_owned();
         let span = Span { device, queue: QueueId(2), kind, name, bytes: 4096, start_ns: 5, end_ns: 9 };
-        wire::encode_span(&mut bytes, &span);
+        frame::encode_span(&mut bytes, &span);
     }
     bytes
 }
@@ -257,7 +256,7 @@ fn the_spans() -> Vec<u8> {
 fn the_error() -> (Failure, Vec<u8>) {
     let error = Error::new(ErrorCode::OutOfMemory, "4 GiB wanted").remedy("ask for less").node("h2").call("launch");
     let mut text = Vec::new();
-    (wire::encode_error(&error.queue(QueueId(1)), &mut text), text)
+    (frame::encode_error(&error.queue(QueueId(1)), &mut text), text)
 }
 
 fn payload(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
@@ -267,15 +266,15 @@ fn payload(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 fn the_positions() -> Vec<u8> {
-    let position = wire::Position { device: 1, queue: QueueId::SYNC, seq: Seq(99) };
-    payload(|bytes| (0..3).for_each(|_| wire::put_position(bytes, position)))
+    let position = frame::Position { device: 1, queue: QueueId::SYNC, seq: Seq(99) };
+    payload(|bytes| (0..3).for_each(|_| frame::put_position(bytes, position)))
 }
 
 fn payload_seeds() -> Vec<Vec<u8>> {
     let bodies = [
-        payload(|bytes| wire::encode_program(bytes, &the_program())),
-        payload(|bytes| wire::encode_function(bytes, &the_function())),
-        payload(|bytes| wire::encode_function(bytes, &the_function())),
+        payload(|bytes| frame::encode_program(bytes, &the_program())),
+        payload(|bytes| frame::encode_function(bytes, &the_function())),
+        payload(|bytes| frame::encode_function(bytes, &the_function())),
         the_positions(),
         the_spans(),
         [&[3], &the_error().1[..]].concat(),
@@ -285,8 +284,8 @@ fn payload_seeds() -> Vec<Vec<u8>> {
 }
 
 fn frame_seeds() -> Vec<Vec<u8>> {
-    let program = payload(|bytes| wire::encode_program(bytes, &the_program()));
-    let function = payload(|bytes| wire::encode_function(bytes, &the_function()));
+    let program = payload(|bytes| frame::encode_program(bytes, &the_program()));
+    let function = payload(|bytes| frame::encode_function(bytes, &the_function()));
     let block: Vec<u8> = [0b1u64, 16, 0x7000, 42, 43].iter().flat_map(|word| word.to_le_bytes()).collect();
     let commands = [
         (Command::Start { ticket: 1, trace: true, emulate_nvidia: false, uid: 1000 }, program),
@@ -373,5 +372,5 @@ fn session_seeds() -> Vec<Vec<u8>> {
         Message::Ended("over".into()),
     ];
     // The kind, without the rest of the header.
-    messages.iter().map(Message::encode).map(|bytes| [&bytes[4..5], &bytes[door::HEADER_LEN..]].concat()).collect()
+    messages.iter().map(Message::encode).map(|bytes| [&bytes[4..5], &bytes[session::HEADER_LEN..]].concat()).collect()
 }

@@ -6,20 +6,20 @@ use accord_device::SameHostPeers;
 use accord_device::image::Images;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
-use accord_fabric::{Key, ProgramSpec, door};
+use accord_fabric::{Key, ProgramSpec, session_endpoint};
 use accord_runtime::ports::Cluster;
 use accord_types::{DeviceInfo, DeviceKind, Lease, OrderPolicy, Rank, Result, SessionRequest, SpanSink};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the coordinator may take to open a session.
-const DOOR_TIMEOUT: Duration = Duration::from_secs(10);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Makes the in-process clients for devices of this machine, in the given order; none for a device that this process
 /// can't drive, which the node's executor does then. They start when [`accord_runtime::ports::DeviceClient::start`] is called.
 pub type LocalFactory = Box<dyn Fn(&[DeviceInfo]) -> Result<Vec<Option<Arc<dyn LocalDeviceClient>>>> + Send + Sync>;
 
-/// A cluster's door.
+/// A cluster's coordinator.
 pub struct Coordinator {
     /// Where it is.
     pub address: PeerAddress,
@@ -89,11 +89,11 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         kind: settings.kind,
         order,
     };
-    let (lease, door) = door::open(&address, &key, DOOR_TIMEOUT, &request)?;
-    Ok(Box::new(Session::of_lease(lease, &key, settings, Some(door))?))
+    let (lease, connection) = session_endpoint::open(&address, &key, SESSION_TIMEOUT, &request)?;
+    Ok(Box::new(Session::of_lease(lease, &key, settings, Some(connection))?))
 }
 
-/// Opens a session by a lease that did not come from a coordinator's door.
+/// Opens a session by a lease that did not come from a coordinator.
 ///
 /// # Errors
 /// When a device of this machine can't be driven.

@@ -6,10 +6,11 @@ use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use accord_device::{SameHostPeers, registry};
 use accord_executor::copy;
 use accord_fabric::Key;
-use accord_fabric::door::{DoorConnection, Message};
-use accord_fabric::exchange::Exchange;
+use accord_fabric::frame::session::Message;
 use accord_fabric::route::{Peer, Route};
+use accord_fabric::session_endpoint::SessionConnection;
 use accord_fabric::stats::Counters;
+use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_types::{
@@ -28,7 +29,7 @@ pub struct Session {
     same_host: Option<Arc<SameHostPeers>>,
     nodes: Arc<Vec<Arc<RemoteNode>>>,
     /// Open as long as the session.
-    door: Option<Arc<DoorConnection>>,
+    coordinator: Option<Arc<SessionConnection>>,
 }
 
 /// Where a device is.
@@ -61,7 +62,7 @@ impl Session {
             exchange: Exchange::new(),
             same_host: None,
             nodes: Arc::default(),
-            door: None,
+            coordinator: None,
         }
     }
 
@@ -69,9 +70,9 @@ impl Session {
         lease: Lease,
         key: &Key,
         settings: SessionSettings,
-        door: Option<DoorConnection>,
+        coordinator: Option<SessionConnection>,
     ) -> Result<Self> {
-        let door = door.map(Arc::new);
+        let coordinator = coordinator.map(Arc::new);
         let own = |info: &DeviceInfo| lease.own_node == Some(info.id.node);
         let here: Vec<_> = lease.devices.iter().map(|device| &device.info).filter(|info| own(info)).cloned().collect();
         let mut locals = (settings.local)(&here)?.into_iter();
@@ -90,8 +91,8 @@ impl Session {
                 && let Some(local) = locals.next().flatten()
             {
                 local.limit_streams(lease.stream_quota);
-                if let Some(door) = door.clone() {
-                    local.on_start(Box::new(move || door.report_use(number)));
+                if let Some(coordinator) = coordinator.clone() {
+                    local.on_start(Box::new(move || coordinator.report_use(number)));
                 }
                 *numbers.entry(local.device_type()).or_default() += 1;
                 clients.push(local.clone());
@@ -118,8 +119,9 @@ impl Session {
             let backend = registry::backend(info.kind).map_err(|error| error.node(&info.node_name))?;
             let emulates = program.emulate_nvidia && backend.capabilities.fallback;
             let device_type = if emulates { DeviceType::Nvidia } else { backend.capabilities.device_type };
-            let started =
-                door.clone().map(|door| -> Box<dyn Fn() + Send + Sync> { Box::new(move || door.report_use(number)) });
+            let started = coordinator
+                .clone()
+                .map(|coordinator| -> Box<dyn Fn() + Send + Sync> { Box::new(move || coordinator.report_use(number)) });
             let num = numbers.entry(device_type).or_default();
             let client = RemoteDeviceClient::new(
                 node.clone(),
@@ -136,10 +138,10 @@ impl Session {
             places.push(Place::There(client));
         }
         let nodes = Arc::new(nodes.into_values().collect::<Vec<_>>());
-        if let Some(door) = &door {
-            listen(door.clone(), nodes.clone())?;
+        if let Some(coordinator) = &coordinator {
+            listen(coordinator.clone(), nodes.clone())?;
         }
-        Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, door })
+        Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, coordinator })
     }
 
     /// What went over the connections that there are.
@@ -237,16 +239,16 @@ impl Drop for Session {
         if let Some(same_host) = &self.same_host {
             same_host.close();
         }
-        if let Some(door) = &self.door {
-            door.close();
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.close();
         }
     }
 }
 
-/// Hears what the coordinator says while the session is open. Its end is not the session's.
-fn listen(door: Arc<DoorConnection>, nodes: Arc<Vec<Arc<RemoteNode>>>) -> Result<()> {
-    let hear = move || {
-        while let Ok(Some(message)) = door.next() {
+/// Takes what the coordinator says while the session is open. Its end is not the session's.
+fn listen(coordinator: Arc<SessionConnection>, nodes: Arc<Vec<Arc<RemoteNode>>>) -> Result<()> {
+    let receive = move || {
+        while let Ok(Some(message)) = coordinator.next() {
             match message {
                 Message::NodeLost { node, .. } => {
                     for lost in nodes.iter().filter(|known| known.spec.node == node) {
@@ -260,8 +262,8 @@ fn listen(door: Arc<DoorConnection>, nodes: Arc<Vec<Arc<RemoteNode>>>) -> Result
         }
     };
     std::thread::Builder::new()
-        .name("accord-door".to_owned())
-        .spawn(hear)
+        .name("accord-session".to_owned())
+        .spawn(receive)
         .map(drop)
         .map_err(|error| Error::new(ErrorCode::System, format!("starting a thread: {error}")))
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use accord_fabric::wire::{STREAM_WINDOW, operation_cost};
+use accord_fabric::frame::{STREAM_WINDOW, operation_cost};
 use accord_runtime::ports::ReadWhen;
 use accord_types::{ErrorCode, QueueId};
 use common::*;

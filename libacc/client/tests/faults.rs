@@ -3,12 +3,11 @@
 mod common;
 
 use accord_client::connect_direct;
-use accord_fabric::bulk::CHUNK_MAX;
-use accord_fabric::frame::{self, FrameReader, HEADER_LEN};
+use accord_fabric::frame::transfer::CHUNK_MAX;
+use accord_fabric::frame::{self, Command, Event, FrameReader, HEADER_LEN};
 use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
 use accord_fabric::transport::{Lane, Listener, SharedLane};
-use accord_fabric::wire::{Command, Event};
-use accord_fabric::{Key, ProgramSpec, wire};
+use accord_fabric::{Key, ProgramSpec};
 use accord_runtime::ports::{Cluster, ReadWhen};
 use accord_types::{Error, ErrorCode, QueueId, SessionId};
 use common::*;
@@ -184,7 +183,7 @@ fn a_program_that_dies_leaves_nothing() {
 fn start(client: &dyn Lane) {
     let mut payload = Vec::new();
     let program = ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() };
-    wire::encode_program(&mut payload, &program);
+    frame::encode_program(&mut payload, &program);
     let mut bytes = Vec::new();
     let command = Command::Start { ticket: 1, trace: false, emulate_nvidia: false, uid: 0 };
     frame::put(&mut bytes, &command, &[&payload]).unwrap();

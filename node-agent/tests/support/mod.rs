@@ -1,10 +1,10 @@
 //! A coordinator in this process, agents as processes of their own.
 
 use accord_coordinator::Background;
-use accord_fabric::Key;
-use accord_fabric::door::{self, DoorConnection};
 use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::session_endpoint::SessionConnection;
 use accord_fabric::transport::{PeerAddress, SharedLane};
+use accord_fabric::{Key, session_endpoint};
 use accord_proto::auth::Token;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::{VERSION, v1};
@@ -99,7 +99,7 @@ impl Cluster {
         })
     }
 
-    pub(crate) fn open(&self, node_name: &str) -> (Lease, DoorConnection) {
+    pub(crate) fn open(&self, node_name: &str) -> (Lease, SessionConnection) {
         let request = SessionRequest {
             node_name: node_name.into(),
             pid: std::process::id(),
@@ -108,7 +108,8 @@ impl Cluster {
             kind: None,
             order: OrderPolicy::Local,
         };
-        door::open(&PeerAddress::new(self.coordinator.address().to_string()), &self.key, SOON, &request).unwrap()
+        session_endpoint::open(&PeerAddress::new(self.coordinator.address().to_string()), &self.key, SOON, &request)
+            .unwrap()
     }
 
     /// A command lane to the agent of the lease's first device.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
 /// Operations that wait in an owner queue. Whoever puts one more in waits for the first of them. Copies from other devices are
-/// bounded by their number, see `accord_fabric::matching`; more than an executor lets into a stream.
+/// bounded by their number, see `accord_fabric::transfer`; more than an executor lets into a stream.
 const OWNER_OPS_MAX: usize = 1_024;
 
 /// What the streams of one device share.

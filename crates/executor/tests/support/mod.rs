@@ -4,10 +4,9 @@
 use accord_device::Device;
 use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_executor::{DeviceFactory, ExecutorConfig, Limits, OutputSink, Work, run};
-use accord_fabric::frame::{self, FrameReader};
+use accord_fabric::frame::{self, Command, Event, FrameReader, Position};
 use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
 use accord_fabric::transport::{self, Handover, SharedLane};
-use accord_fabric::wire::{self, Command, Event, Position};
 use accord_fabric::{Key, ProgramSpec};
 use accord_types::{DeviceId, Error, ErrorCode, FunctionSpec, NodeId, ObjectSpec, QueueId, Result, Seq, SessionId};
 use std::sync::{Arc, Mutex};
@@ -91,7 +90,7 @@ impl Program {
 
     pub(crate) fn start(&mut self) -> Result<u64> {
         let mut payload = Vec::new();
-        wire::encode_program(&mut payload, &ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() });
+        frame::encode_program(&mut payload, &ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() });
         self.ask_with(|ticket| Command::Start { ticket, trace: false, emulate_nvidia: false, uid: 0 }, &payload)
     }
 
@@ -115,10 +114,10 @@ impl Program {
             match self.event() {
                 Some((Event::Reply { ticket, value, .. }, _)) if ticket == wanted => return Ok(value),
                 Some((Event::ReplyFailed { ticket, failure }, text)) if ticket == wanted => {
-                    return Err(wire::decode_error(failure, &text));
+                    return Err(frame::decode_error(failure, &text));
                 }
                 Some((Event::Failed { device: u32::MAX, failure, .. }, text)) => {
-                    return Err(wire::decode_error(failure, &text));
+                    return Err(frame::decode_error(failure, &text));
                 }
                 Some(_) => {}
                 None => return Err(Error::new(ErrorCode::DeviceShutdown, "the executor has closed the lane")),
@@ -148,7 +147,7 @@ impl Program {
             if let Event::Failed { queue: failed, failure, .. } = event
                 && failed == queue
             {
-                return wire::decode_error(failure, &text);
+                return frame::decode_error(failure, &text);
             }
         }
     }
@@ -156,7 +155,7 @@ impl Program {
     /// Waits for a queue's operation.
     pub(crate) fn wait(&mut self, device: u32, queue: u32, seq: u64) -> Result<u64> {
         let mut payload = Vec::new();
-        wire::put_position(&mut payload, Position { device, queue: QueueId(queue), seq: Seq(seq) });
+        frame::put_position(&mut payload, Position { device, queue: QueueId(queue), seq: Seq(seq) });
         self.ask_with(|ticket| Command::Wait { ticket }, &payload)
     }
 
@@ -169,7 +168,7 @@ impl Program {
             kernel: None,
         };
         let mut payload = Vec::new();
-        wire::encode_function(&mut payload, &spec);
+        frame::encode_function(&mut payload, &spec);
         self.send(&Command::Function { device, function, offset, executable: true }, &payload);
     }
 

@@ -6,7 +6,7 @@ use super::world::{Task, World};
 use accord_client::connection::{
     Bytes, EAGER_LANES, Effect, Flush, FlusherStep, LOOK, Requested, Turn, WaitId, WatchStep, Way,
 };
-use accord_fabric::wire::Event;
+use accord_fabric::frame::Event;
 use accord_types::TransferId;
 use std::ops::Range;
 use std::time::Duration;

@@ -7,8 +7,7 @@ use super::program::{DEVICE_BASE, SMALL};
 use super::script::{CELL, mix};
 use super::streams::Work;
 use super::world::World;
-use accord_fabric::frame;
-use accord_fabric::wire::{self, CREDIT_STEP, Command, Event, Position, STREAM_STEP, operation_cost};
+use accord_fabric::frame::{self, CREDIT_STEP, Command, Event, Position, STREAM_STEP, operation_cost};
 use accord_types::{Error, ErrorCode, QueueId, TransferId};
 
 fn at(address: u64) -> usize {
@@ -68,7 +67,7 @@ impl World {
             Some(value) => self.send_event(&Event::Reply { ticket, value, extra: 0 }, &[]),
             None => {
                 let mut text = Vec::new();
-                let failure = wire::encode_error(&crashed(), &mut text);
+                let failure = frame::encode_error(&crashed(), &mut text);
                 self.send_event(&Event::ReplyFailed { ticket, failure }, &text);
             }
         }
@@ -98,13 +97,13 @@ impl World {
                 (device, queue, Work::WaitQueue { other: QueueId(other), seq })
             }
             Command::Wait { ticket } => {
-                let positions = wire::positions(payload).map(Iterator::collect).unwrap_or_default();
+                let positions = frame::positions(payload).map(Iterator::collect).unwrap_or_default();
                 self.executor.waits.push((ticket, positions));
                 self.answer_waits();
                 return None;
             }
             Command::Test { ticket } => {
-                let positions: Vec<_> = wire::positions(payload).map(Iterator::collect).unwrap_or_default();
+                let positions: Vec<_> = frame::positions(payload).map(Iterator::collect).unwrap_or_default();
                 let reached = self.reached(&positions).map(u64::from);
                 self.reply(ticket, reached);
                 return None;
@@ -266,7 +265,7 @@ impl World {
         dropped.iter().for_each(|(_, work, _)| self.throw_away(work));
         for queue in queues {
             let mut text = Vec::new();
-            let failure = wire::encode_error(&crashed(), &mut text);
+            let failure = frame::encode_error(&crashed(), &mut text);
             self.send_event(&Event::Failed { device, queue: queue.0, failure }, &text);
         }
         self.unblock(Block::Progress);

@@ -2,7 +2,7 @@
 
 use super::script::Op;
 use accord_client::connection::{Begun, Bytes, Job, WaitId, Way};
-use accord_fabric::wire::Position;
+use accord_fabric::frame::Position;
 use accord_types::TransferId;
 use std::fmt;
 

@@ -5,7 +5,7 @@ use super::frames::Frame;
 use super::script::{CELL, Op};
 use super::world::{Task, World};
 use accord_client::connection::{Bytes, CopyIn, CopyOut, Flush, Landing, MayStall, Room, Want, Way};
-use accord_fabric::wire::{Command, Position};
+use accord_fabric::frame::{Command, Position};
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId, Result, TransferId};
 
 /// Bytes that travel inside a command or an event.

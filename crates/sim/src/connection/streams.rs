@@ -1,8 +1,7 @@
 //! What the model of an executor has: devices, their streams, and what is in them.
 
 use super::script::{CELL, HOST_CELLS};
-use accord_fabric::frame::FrameReader;
-use accord_fabric::wire::{Command, Position};
+use accord_fabric::frame::{Command, FrameReader, Position};
 use accord_types::{QueueId, TransferId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -9,8 +9,7 @@ use super::thread::Thread;
 use crate::queue::Queue;
 use crate::random::Random;
 use accord_client::connection::{Machine, Reply, TRANSFERS_MAX};
-use accord_fabric::frame::{FRAME_MAX, FrameReader};
-use accord_fabric::wire::{CREDIT_WINDOW, STREAM_WINDOW};
+use accord_fabric::frame::{CREDIT_WINDOW, FRAME_MAX, FrameReader, STREAM_WINDOW};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::{BTreeMap, BTreeSet};
 

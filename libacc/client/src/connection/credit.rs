@@ -1,6 +1,6 @@
 //! How many bytes of commands may be on their way: the executor gives credit back as it takes them.
 
-use accord_fabric::wire::CREDIT_WINDOW;
+use accord_fabric::frame::CREDIT_WINDOW;
 
 /// Bytes of commands for which no credit has come back.
 #[derive(Default)]

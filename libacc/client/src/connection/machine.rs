@@ -8,8 +8,7 @@ use super::queues::{DeviceState, Devices, MayStall};
 use super::transfers::{Bytes, Job, Transfers};
 use super::waits::{Reader, Reply, Turn, WaitId, Waits, Want};
 use super::watch::{Situation, Watch, WatchStep};
-use accord_fabric::frame;
-use accord_fabric::wire::{self, Command, Event, Position, operation_cost};
+use accord_fabric::frame::{self, Command, Event, Position, operation_cost};
 use accord_types::{DevicePtr, Error, HostRange, QueueId, Result, Seq, TransferId};
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -86,7 +85,7 @@ pub struct CopyOut {
     pub landing: Landing,
 }
 
-/// What was asked for by a [`accord_fabric::words::Word::Ready`].
+/// What was asked for by a [`accord_fabric::ControlMessage::Ready`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Requested {
     /// A copy in of this connection, which goes its way.
@@ -393,7 +392,7 @@ impl<W: Clone> Machine<W> {
             return Ok(None);
         }
         let mut payload: SmallVec<[u8; 16 * POSITIONS_FEW]> = SmallVec::new();
-        open.iter().for_each(|&position| wire::put_position(&mut payload, position));
+        open.iter().for_each(|&position| frame::put_position(&mut payload, position));
         self.flush.wait(now);
         let id = self.ask(command, &[&payload], waker, now)?;
         Ok(Some((id, open)))
@@ -629,11 +628,11 @@ impl<W: Clone> Machine<W> {
                 waits.came(Want::Reply(ticket), reply, effects);
             }
             Event::ReplyFailed { ticket, failure } => {
-                let reply = || Err(wire::decode_error(failure, payload));
+                let reply = || Err(frame::decode_error(failure, payload));
                 waits.came(Want::Reply(ticket), reply, effects);
             }
             Event::Failed { device, queue, failure } => {
-                let error = wire::decode_error(failure, payload);
+                let error = frame::decode_error(failure, payload);
                 if device == ALL {
                     return Err(error);
                 }

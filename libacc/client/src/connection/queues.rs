@@ -2,7 +2,7 @@
 
 use super::earlier_copies::EarlierCopies;
 use accord_executor::queue_table::{ByNumber, Carrier, QueueTable};
-use accord_fabric::wire::STREAM_WINDOW;
+use accord_fabric::frame::STREAM_WINDOW;
 use accord_types::{Error, ErrorCode, QueueId, Result, StreamId, TransferId};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;

@@ -9,9 +9,9 @@ use crate::connection::MayStall;
 use accord_device::MappedRange;
 use accord_device::{Device, Sink};
 use accord_executor::arrivals::{Destination, due_after};
-use accord_fabric::exchange::{Exchange, Pushing};
+use accord_fabric::frame::Command;
 use accord_fabric::handshake::FROM_PROGRAM;
-use accord_fabric::wire::Command;
+use accord_fabric::transfer::{Exchange, Pushing};
 use accord_types::{DevicePtr, QueueId, Result, TransferId};
 use std::sync::Arc;
 
@@ -38,8 +38,8 @@ pub(crate) fn remote_to_remote(
     let transfer = from.spec.transfer();
     // A queue that can't push must not leave the target waiting.
     from.machine().last(source.client.device(), queue)?;
-    to.expect(target, transfer, from.party, len)?;
-    from.push(queue, source, transfer, to.party, to.spec.peer.address.as_str(), len)
+    to.expect(target, transfer, from.peer, len)?;
+    from.push(queue, source, transfer, to.peer, to.spec.peer.address.as_str(), len)
 }
 
 fn same_executor(
@@ -77,11 +77,11 @@ pub(crate) fn local_to_remote(
 ) -> Result<()> {
     let connection = target.client.connection()?;
     let transfer = connection.spec.transfer();
-    let pushing = exchange.push(transfer, connection.party, len, connection.outbox.clone())?;
+    let pushing = exchange.push(transfer, connection.peer, len, connection.outbox.clone())?;
     connection.expect(target, transfer, FROM_PROGRAM, len)?;
     let hosted = source.client.hosted()?;
     let device = hosted.device().clone();
-    let (peer, spec) = (connection.spec.same_host_peer(connection.party), connection.spec.clone());
+    let (peer, spec) = (connection.spec.same_host_peer(connection.peer), connection.spec.clone());
     let sink = ToRemote { pushing, peer, spec, device: device.clone(), len };
     let state = hosted.queue(queue)?;
     state.advance(device.copy_out(state.stream(), source.start, len, Box::new(sink))?);
@@ -104,10 +104,10 @@ pub(crate) fn remote_to_local(
     let transfer = connection.spec.transfer();
     let (hosted, dst) = (target.client.hosted()?, target.start);
     let destination = Destination { hosted: hosted.clone(), dst, len };
-    let placer = connection.spec.same_host_peer(connection.party);
+    let placer = connection.spec.same_host_peer(connection.peer);
     let placer = placer.map(|peer| peer.placer(hosted.device(), dst, len));
     connection.serve_bulk_lanes();
-    exchange.expect(transfer, connection.party, len, Box::new(|arrival| destination.start(arrival)), placer)?;
+    exchange.expect(transfer, connection.peer, len, Box::new(|arrival| destination.start(arrival)), placer)?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous());
     connection.push(queue, source, transfer, FROM_PROGRAM, "", len)
 }

@@ -8,17 +8,14 @@ use super::unsent::Unsent;
 use crate::connection::{
     ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Reply, Requested, Room, WaitId,
 };
-use accord_fabric::ProgramSpec;
-use accord_fabric::bulk::{Inbox, Outbox};
-use accord_fabric::clock;
-use accord_fabric::exchange::{Exchange, tell_abandoned};
-use accord_fabric::frame::PAYLOAD_MAX;
+use accord_fabric::frame::{self, Command, PAYLOAD_MAX};
 use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::peer::{self, PeerId};
 use accord_fabric::route::Route;
 use accord_fabric::stats::LinkStats;
+use accord_fabric::transfer::{self, ControlMessage, ControlSender, Exchange, Inbox, Outbox, tell_abandoned};
 use accord_fabric::transport::{self, SharedLane};
-use accord_fabric::wire::{self, Command, Party};
-use accord_fabric::words::{self, Speaker, Word};
+use accord_fabric::{ProgramSpec, clock};
 use accord_types::{Error, ErrorCode, QueueId, Result, TransferId};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
@@ -40,7 +37,7 @@ pub(super) type Locked<'a> = MutexGuard<'a, Machine<Thread>>;
 pub(crate) struct Connection {
     pub(crate) spec: Arc<NodeSpec>,
     /// The executor, among all that this session has and has had.
-    pub(crate) party: Party,
+    pub(crate) peer: PeerId,
     /// How its lanes go.
     pub(super) route: Route,
     pub(super) lane: SharedLane,
@@ -75,7 +72,7 @@ impl Connection {
     ///
     /// # Errors
     /// `acc_error_device_unavailable` with the reason.
-    pub(super) fn connect(spec: Arc<NodeSpec>, party: Party, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
+    pub(super) fn connect(spec: Arc<NodeSpec>, peer: PeerId, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
         let route = transport::route(&spec.peer, spec.transport, &spec.key);
         let lane = |purpose, index| {
             let hello = Hello::new(purpose, spec.session, index, FROM_PROGRAM);
@@ -84,10 +81,10 @@ impl Connection {
             handshake::connect_by(&route, &hello, &spec.key, timeout)
         };
         // First of all: the agent starts an executor for it, and tells it which one it is.
-        let command = lane(Purpose::Command, wire::incarnation(party))?;
+        let command = lane(Purpose::Command, peer::incarnation(peer))?;
         let bulk_lanes = (0..).take(EAGER_LANES + ASKED_LANES);
         let bulk_lanes = bulk_lanes.map(|index| lane(Purpose::Bulk, index)).collect::<Result<Vec<_>>>()?;
-        let control = lane(Purpose::Words, 0)?;
+        let control = lane(Purpose::Control, 0)?;
         let stats = Arc::<LinkStats>::default();
         let connection = Arc::new(Self {
             lane: command,
@@ -109,11 +106,11 @@ impl Connection {
             exchange,
             stats,
             clock_offset: AtomicI64::new(0),
-            party,
+            peer,
             spec,
         });
         connection.start()?;
-        connection.spec.discover(connection.party);
+        connection.spec.discover(connection.peer);
         for (index, lane) in connection.bulk_lanes.iter().enumerate() {
             let outbox = if index < EAGER_LANES { &connection.eager_outbox } else { &connection.outbox };
             outbox.add(lane.clone());
@@ -126,9 +123,9 @@ impl Connection {
             };
             connection.lose(&why);
         });
-        let speaker = Speaker::new("", connection.stats.clone());
-        speaker.connect(connection.control.clone());
-        connection.exchange.arrived(connection.party, speaker, connection.inbox.clone());
+        let sender = ControlSender::new("", connection.stats.clone());
+        sender.connect(connection.control.clone());
+        connection.exchange.arrived(connection.peer, sender, connection.inbox.clone());
         Ok(connection)
     }
 
@@ -162,10 +159,10 @@ impl Connection {
 
     /// Takes what the executor says of transfers that are to go there. Waits for no other lane.
     fn receive_control(self: &Arc<Self>) -> Result<()> {
-        words::hear(&*self.control, &self.stats, |word| match word {
-            Word::Ready(transfer, place) => self.ready(transfer, place),
-            Word::Landed(transfer) => self.exchange.on_landed(transfer),
-            Word::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
+        transfer::receive_control(&*self.control, &self.stats, |message| match message {
+            ControlMessage::Ready(transfer, place) => self.ready(transfer, place),
+            ControlMessage::Landed(transfer) => self.exchange.on_landed(transfer),
+            ControlMessage::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
         })
     }
 
@@ -367,8 +364,8 @@ impl Connection {
         self.inbox.close();
         self.do_all(effects);
         self.copy_threads.end();
-        self.exchange.push_lost(self.party, &error);
-        self.exchange.party_lost(self.party);
+        self.exchange.push_lost(self.peer, &error);
+        self.exchange.peer_lost(self.peer);
         if let Some(Some(flusher)) = self.flusher.get() {
             flusher.unpark();
         }
@@ -391,7 +388,7 @@ fn program_that_fits(program: &ProgramSpec) -> Vec<u8> {
     let mut payload = Vec::new();
     loop {
         payload.clear();
-        wire::encode_program(&mut payload, &program);
+        frame::encode_program(&mut payload, &program);
         let longest = (0..program.env.len()).max_by_key(|&i| program.env[i].len());
         match longest {
             Some(longest) if payload.len() > PAYLOAD_MAX => drop(program.env.swap_remove(longest)),

@@ -5,8 +5,7 @@ use super::remote_node::RemoteNode;
 use crate::connection::{CopyOut, Landing, MayStall, Positions, Reply};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::Backend;
-use accord_fabric::frame::PAYLOAD_MAX;
-use accord_fabric::wire::{self, Command, Position};
+use accord_fabric::frame::{self, Command, PAYLOAD_MAX, Position};
 use accord_runtime::ports::{Chain, DeviceClient, Part, ReadWhen, Wire};
 use accord_types::{
     ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
@@ -319,7 +318,7 @@ impl DeviceClient for RemoteDeviceClient {
                 let spec = spec()?;
                 self.send_image_of(&connection, spec.kernel)?;
                 let mut payload = Vec::new();
-                wire::encode_function(&mut payload, &spec);
+                frame::encode_function(&mut payload, &spec);
                 machine = connection.machine_with_room(Some((self.device(), queue)))?;
                 let state = machine.device(device)?;
                 match state.function(key) {
@@ -389,7 +388,7 @@ impl DeviceClient for RemoteDeviceClient {
         let connection = self.connection()?;
         self.send_image_of(&connection, spec.variable)?;
         let mut payload = Vec::new();
-        wire::encode_global(&mut payload, spec);
+        frame::encode_global(&mut payload, spec);
         let command = |ticket| Command::Global { device, ticket, offset, len, executable };
         Ok(DevicePtr(connection.ask(command, &[&payload])?.value))
     }

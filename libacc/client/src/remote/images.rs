@@ -1,8 +1,7 @@
 //! GPU code on its way to an executor: each image once, before anything names it.
 
 use super::connection::Connection;
-use accord_fabric::frame::PAYLOAD_MAX;
-use accord_fabric::wire::Command;
+use accord_fabric::frame::{Command, PAYLOAD_MAX};
 use accord_types::{ImageId, ImageRef, Result};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -3,8 +3,8 @@
 use super::connection::Connection;
 use crate::connection::{Begin, Begun, Landing, Want, pieces};
 use crate::host_copy;
-use accord_fabric::bulk::Incoming;
 use accord_fabric::frame::PAYLOAD_MAX;
+use accord_fabric::transfer::Incoming;
 use accord_types::{Error, ErrorCode, HostRange, Result, TransferId};
 use std::sync::Arc;
 

@@ -3,10 +3,9 @@
 use super::connection::Connection;
 use crate::connection::{LOOK, Reply, Turn, WaitId, WatchStep};
 use accord_device::SpinPolicy;
-use accord_fabric::frame::FrameReader;
+use accord_fabric::frame::{self, Event, FrameReader};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transport::Lane;
-use accord_fabric::wire::{self, Event};
 use accord_types::{DeviceId, Result, Span, TransferId};
 use std::io::ErrorKind;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -182,7 +181,7 @@ impl Connection {
 
     fn spans(&self, payload: &[u8]) -> Result<()> {
         let Some(sink) = &self.spec.trace else { return Ok(()) };
-        for span in wire::decode_spans(payload)? {
+        for span in frame::decode_spans(payload)? {
             sink.span(Span {
                 device: DeviceId { node: self.spec.node, ordinal: span.device },
                 queue: span.queue,

@@ -4,10 +4,11 @@ use super::connection::Connection;
 use super::reuse_policy::{Condition, Reuse, ReusePolicy};
 use accord_device::SameHostPeers;
 use accord_device::image::Images;
-use accord_fabric::exchange::Exchange;
+use accord_fabric::frame::Command;
+use accord_fabric::peer;
 use accord_fabric::route::{Peer, Route, Wanted};
 use accord_fabric::stats::Counters;
-use accord_fabric::wire::{self, Command};
+use accord_fabric::transfer::Exchange;
 use accord_fabric::{Key, ProgramSpec};
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId, SpanSink, TransferId};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,9 +126,9 @@ impl RemoteNode {
         if let Some(old) = state.connection.take() {
             old.lose("another executor takes its place");
         }
-        let party = wire::party(self.spec.node, state.executors).map_err(|error| error.node(&self.spec.node_name))?;
+        let peer = peer::peer_id(self.spec.node, state.executors).map_err(|error| error.node(&self.spec.node_name))?;
         state.executors += 1;
-        let connection = Connection::connect(self.spec.clone(), party, self.exchange.clone())
+        let connection = Connection::connect(self.spec.clone(), peer, self.exchange.clone())
             .map_err(|error| error.node(&self.spec.node_name))?;
         Ok(state.connection.insert(connection).clone())
     }

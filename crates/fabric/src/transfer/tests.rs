@@ -1,6 +1,9 @@
+use super::chunk_io::{broken, write_chunk};
 use super::*;
+use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind};
 use crate::stats::LinkStats;
 use crate::transport::{self, SharedLane};
+use accord_types::{Result, TransferId};
 use proptest::prelude::*;
 use std::sync::{Arc, mpsc};
 

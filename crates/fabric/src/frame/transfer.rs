@@ -1,19 +1,7 @@
-//! Transfers: their bytes travel in chunks on bulk lanes (program and executor) and peer lanes
-//! (executor and executor). One transfer has a lane for itself from its first chunk to its last,
-//! so that a lane never carries bytes that wait for bytes behind them.
-//!
-//! A chunk is a header of 32 bytes and the bytes: length (u64), kind (u8, then 7 bytes of 0),
-//! transfer (u64), offset in the transfer (u64); all little-endian.
+//! Chunks: a header of 32 bytes and the bytes. Length (u64), kind (u8, then 7 bytes of 0), transfer (u64), offset in the
+//! transfer (u64); all little-endian.
 
-mod inbox;
-mod outbox;
-
-pub use inbox::{Inbox, Incoming, Taker};
-pub use outbox::{Outbox, Outgoing};
-
-use crate::transport::Lane;
 use accord_types::{Error, ErrorCode, Result, TransferId};
-use std::io::{ErrorKind, IoSlice};
 
 /// Most bytes of one chunk.
 pub const CHUNK_MAX: usize = 1 << 20;
@@ -96,52 +84,6 @@ impl Chunk {
     }
 }
 
-/// Reads the next header; none at the lane's end.
-///
-/// # Errors
-/// `acc_error_device_unavailable` if the lane fails or carries something else.
-pub fn read_chunk(lane: &dyn Lane) -> Result<Option<Chunk>> {
-    let mut bytes = [0; HEADER_LEN];
-    let mut have = 0;
-    while have < HEADER_LEN {
-        match lane.read(&mut bytes[have..]) {
-            Ok(0) if have == 0 => return Ok(None),
-            Ok(0) => return Err(broken("a lane ended within a chunk")),
-            Ok(n) => have += n,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(lost(&error)),
-        }
-    }
-    Chunk::decode(&bytes).map(Some)
-}
-
-/// Reads exactly `bytes.len()` bytes that follow a header.
-///
-/// # Errors
-/// `acc_error_device_unavailable` if the lane fails or ends.
-pub fn read_bytes(lane: &dyn Lane, bytes: &mut [u8]) -> Result<()> {
-    lane.read_exact(bytes).map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => broken("a lane ended within a chunk"),
-        _ => lost(&error),
-    })
-}
-
-/// Writes a header and its bytes, never raising a signal.
-///
-/// # Errors
-/// `acc_error_device_unavailable` if the lane fails.
-pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8]) -> Result<()> {
-    let header = chunk.encode();
-    lane.write_all(&mut [IoSlice::new(&header), IoSlice::new(bytes)]).map_err(|error| lost(&error))
-}
-
 fn broken(cause: &str) -> Error {
     Error::new(ErrorCode::DeviceUnavailable, format!("the peer broke the protocol: {cause}"))
 }
-
-fn lost(error: &std::io::Error) -> Error {
-    Error::new(ErrorCode::DeviceUnavailable, format!("the connection was lost: {error}"))
-}
-
-#[cfg(test)]
-mod tests;

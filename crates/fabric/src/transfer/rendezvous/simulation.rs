@@ -27,7 +27,7 @@ enum Told {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-enum Word {
+enum Message {
     Arrived,
     Bytes(TransferId),
     Abort(TransferId),
@@ -64,31 +64,31 @@ struct World {
     program: [VecDeque<Told>; NODES],
     /// Lanes by who opened them, to whom, and direction (true: from the opener). A lane exists once
     /// its opener has a push for the other.
-    lanes: BTreeMap<(usize, usize, bool), VecDeque<Word>>,
+    lanes: BTreeMap<(usize, usize, bool), VecDeque<Message>>,
     landed: usize,
     failed: usize,
 }
 
-fn party(node: usize) -> Party {
-    Party::try_from(node).unwrap()
+fn peer(node: usize) -> PeerId {
+    PeerId::try_from(node).unwrap()
 }
 
 impl World {
     /// Bytes and their end go with the lane of the pusher, all else against that of the other.
-    fn say(&mut self, from: usize, to: usize, word: Word) {
-        let lane = match word {
-            Word::Arrived | Word::Bytes(_) | Word::Abort(_) => (from, to, true),
-            Word::Ready(_) | Word::Landed(_) | Word::Refused(_) => (to, from, false),
+    fn send(&mut self, from: usize, to: usize, message: Message) {
+        let lane = match message {
+            Message::Arrived | Message::Bytes(_) | Message::Abort(_) => (from, to, true),
+            Message::Ready(_) | Message::Landed(_) | Message::Refused(_) => (to, from, false),
         };
-        self.lanes.entry(lane).or_default().push_back(word);
+        self.lanes.entry(lane).or_default().push_back(message);
     }
 
     fn tell(&mut self, node: usize, told: Told) {
         match told {
             Told::Push { queue, transfer, to } => {
-                self.nodes[node].pushes.push(transfer, party(to)).unwrap();
+                self.nodes[node].pushes.push(transfer, peer(to)).unwrap();
                 if !self.lanes.contains_key(&(node, to, true)) {
-                    self.say(node, to, Word::Arrived);
+                    self.send(node, to, Message::Arrived);
                 }
                 if self.nodes[node].queues[queue].failed {
                     self.abandon(node, transfer, to);
@@ -98,7 +98,7 @@ impl World {
             }
             Told::Expect { transfer, from } => {
                 let node = &mut self.nodes[node];
-                node.expects.expect(transfer, party(from)).unwrap();
+                node.expects.expect(transfer, peer(from)).unwrap();
                 node.early.push(transfer);
                 node.expected.push(transfer);
             }
@@ -108,42 +108,42 @@ impl World {
     fn abandon(&mut self, node: usize, transfer: TransferId, to: usize) {
         self.failed += 1;
         if self.nodes[node].pushes.finish(transfer) {
-            self.say(node, to, Word::Abort(transfer));
+            self.send(node, to, Message::Abort(transfer));
         }
     }
 
-    fn hear(&mut self, from: usize, to: usize, word: Word) {
-        match word {
-            Word::Arrived => {
-                for say in self.nodes[to].expects.arrived(party(from)) {
-                    self.say_back(to, from, say);
+    fn receive(&mut self, from: usize, to: usize, message: Message) {
+        match message {
+            Message::Arrived => {
+                for answer in self.nodes[to].expects.arrived(peer(from)) {
+                    self.answer(to, from, answer);
                 }
             }
-            Word::Bytes(transfer) => {
+            Message::Bytes(transfer) => {
                 assert!(self.nodes[to].expected.contains(&transfer), "bytes before their expect");
-                self.nodes[to].expects.begin(transfer, party(from)).unwrap();
+                self.nodes[to].expects.begin(transfer, peer(from)).unwrap();
                 self.nodes[to].incoming.push_back((transfer, from));
             }
-            Word::Abort(transfer) => {
-                self.nodes[to].expects.begin(transfer, party(from)).unwrap();
+            Message::Abort(transfer) => {
+                self.nodes[to].expects.begin(transfer, peer(from)).unwrap();
                 self.nodes[to].expects.end(transfer);
             }
-            Word::Ready(transfer) => {
+            Message::Ready(transfer) => {
                 if self.nodes[to].pushes.ready(transfer).unwrap() {
-                    self.say(to, from, Word::Abort(transfer));
+                    self.send(to, from, Message::Abort(transfer));
                 }
             }
-            Word::Landed(transfer) => self.nodes[to].pushes.landed(transfer).unwrap(),
-            Word::Refused(transfer) => self.nodes[to].pushes.refused(transfer, unknown(transfer)).unwrap(),
+            Message::Landed(transfer) => self.nodes[to].pushes.landed(transfer).unwrap(),
+            Message::Refused(transfer) => self.nodes[to].pushes.refused(transfer, unknown(transfer)).unwrap(),
         }
     }
 
-    fn say_back(&mut self, from: usize, to: usize, say: Say) {
-        let word = match say {
-            Say::Ready(transfer) => Word::Ready(transfer),
-            Say::Refused(transfer, _) => Word::Refused(transfer),
+    fn answer(&mut self, from: usize, to: usize, answer: Answer) {
+        let message = match answer {
+            Answer::Ready(transfer) => Message::Ready(transfer),
+            Answer::Refused(transfer, _) => Message::Refused(transfer),
         };
-        self.say(from, to, word);
+        self.send(from, to, message);
     }
 
     /// One queue does its next step; false if there is none.
@@ -155,7 +155,7 @@ impl World {
             PushStep::Send if sent => false,
             PushStep::Send => {
                 self.nodes[node].queues[queue].sent = true;
-                self.say(node, to, Word::Bytes(transfer));
+                self.send(node, to, Message::Bytes(transfer));
                 true
             }
             PushStep::End(outcome) => {
@@ -203,9 +203,9 @@ impl World {
             if at < 2 * NODES * NODES {
                 let (opener, other, forward) = (at / 2 / NODES, at / 2 % NODES, at.is_multiple_of(2));
                 let lane = self.lanes.get_mut(&(opener, other, forward));
-                let Some(word) = lane.and_then(VecDeque::pop_front) else { return false };
+                let Some(message) = lane.and_then(VecDeque::pop_front) else { return false };
                 let (from, to) = if forward { (opener, other) } else { (other, opener) };
-                self.hear(from, to, word);
+                self.receive(from, to, message);
                 return true;
             }
             at -= 2 * NODES * NODES;
@@ -221,14 +221,14 @@ impl World {
                 let nth = random.below(self.nodes[node].early.len());
                 let transfer = self.nodes[node].early.swap_remove(nth);
                 let outcome = if refuse && random.below(10) == 0 { Err(too_many()) } else { Ok(()) };
-                if let Some((to, say)) = self.nodes[node].expects.due(transfer, outcome) {
-                    self.say_back(node, usize::try_from(to).unwrap(), say);
+                if let Some((to, answer)) = self.nodes[node].expects.due(transfer, outcome) {
+                    self.answer(node, usize::try_from(to).unwrap(), answer);
                 }
                 return true;
             }
             let Some((transfer, from)) = self.nodes[node].incoming.pop_front() else { return false };
             if self.nodes[node].expects.end(transfer) {
-                self.say(node, from, Word::Landed(transfer));
+                self.send(node, from, Message::Landed(transfer));
             }
             true
         })
@@ -290,7 +290,7 @@ fn a_lost_party_ends_its_transfers_only() {
         expects.expect(TransferId(id), from).unwrap();
     }
     expects.arrived(7);
-    assert_eq!(expects.due(TransferId(3), Ok(())), Some((7, Say::Ready(TransferId(3)))));
+    assert_eq!(expects.due(TransferId(3), Ok(())), Some((7, Answer::Ready(TransferId(3)))));
     expects.begin(TransferId(3), 7).unwrap();
     assert_eq!(expects.lost(7), [TransferId(1)]);
     assert!(!expects.end(TransferId(3)));

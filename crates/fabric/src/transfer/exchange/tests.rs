@@ -1,23 +1,23 @@
 use super::*;
 use std::sync::mpsc;
 
-enum Word {
+enum ControlMessage {
     Ready(TransferId, Vec<u8>),
     Landed(TransferId),
     Refused(TransferId, Error),
 }
 
-struct Line(mpsc::Sender<Word>);
+struct Line(mpsc::Sender<ControlMessage>);
 
-impl Voice for Line {
+impl TransferControl for Line {
     fn ready(&self, transfer: TransferId, place: Vec<u8>) {
-        self.0.send(Word::Ready(transfer, place)).unwrap();
+        self.0.send(ControlMessage::Ready(transfer, place)).unwrap();
     }
     fn landed(&self, transfer: TransferId) {
-        self.0.send(Word::Landed(transfer)).unwrap();
+        self.0.send(ControlMessage::Landed(transfer)).unwrap();
     }
     fn refused(&self, transfer: TransferId, error: &Error) {
-        self.0.send(Word::Refused(transfer, error.clone())).unwrap();
+        self.0.send(ControlMessage::Refused(transfer, error.clone())).unwrap();
     }
 }
 
@@ -27,27 +27,27 @@ struct Two {
     outbox: Arc<Outbox>,
 }
 
-/// Two exchanges in one process: party 1 pushes to party 2 over a real lane.
+/// Two exchanges in one process: peer 1 pushes to peer 2 over a real lane.
 fn two() -> Two {
     let (near, far) = crate::transport::pair().unwrap();
     let (pusher, target) = (Exchange::new(), Exchange::new());
     let outbox = Outbox::new(Arc::default());
     outbox.add(near);
     let inbox = Inbox::new(Arc::default(), false);
-    let (line, words) = mpsc::channel();
+    let (line, messages) = mpsc::channel();
     target.arrived(1, Arc::new(Line(line)), inbox.clone());
     std::thread::spawn(move || inbox.serve(&far));
     let (listening, lanes) = (pusher.clone(), outbox.clone());
     std::thread::spawn(move || {
-        for word in words {
-            match word {
-                Word::Ready(transfer, place) => {
+        for message in messages {
+            match message {
+                ControlMessage::Ready(transfer, place) => {
                     if listening.on_ready(transfer, place).unwrap() {
                         tell_abandoned(&lanes, transfer);
                     }
                 }
-                Word::Landed(transfer) => listening.on_landed(transfer).unwrap(),
-                Word::Refused(transfer, error) => listening.on_refused(transfer, error).unwrap(),
+                ControlMessage::Landed(transfer) => listening.on_landed(transfer).unwrap(),
+                ControlMessage::Refused(transfer, error) => listening.on_refused(transfer, error).unwrap(),
             }
         }
     });

@@ -1,10 +1,63 @@
-//! Messages of the door as bytes: little-endian numbers, texts and lists with their length before them.
+//! Messages between a program and the coordinator's session endpoint as bytes: little-endian numbers, texts and lists with their length before them.
 
-use super::{HEADER_LEN, Message};
 use accord_types::{
     DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, Lease, LeasedDevice, NodeId, OrderPolicy, Rank, Result,
     SessionId, SessionRequest,
 };
+
+/// Bytes before each message: length of the rest (u32), kind (u8), zeros.
+pub const HEADER_LEN: usize = 8;
+/// Longest message from a program, in bytes.
+pub const REQUEST_MAX: usize = 64 << 10;
+/// Longest message to a program, in bytes: a lease of some 10,000 devices.
+pub const REPLY_MAX: usize = 8 << 20;
+
+/// What is said there after the handshake.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// Program: open a session.
+    Open(SessionRequest),
+    /// Program: this device number is now in use.
+    Uses(u32),
+    /// Coordinator: the session is open.
+    Granted(Lease),
+    /// Coordinator: there is no session.
+    Refused(Error),
+    /// Coordinator: the devices of a node are lost.
+    NodeLost {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: String,
+    },
+    /// Coordinator: for the program's standard error.
+    Warning(String),
+    /// Coordinator: an administrator ended the session.
+    Ended(String),
+}
+
+impl Message {
+    /// The message as bytes, header included.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// Reads the header: kind and length of the rest.
+    ///
+    /// # Errors
+    /// When the message would be longer than `max`, or the header is none.
+    pub fn header(bytes: &[u8; HEADER_LEN], max: usize) -> Result<(u8, usize)> {
+        header(bytes, max)
+    }
+
+    /// Reads what comes after the header.
+    ///
+    /// # Errors
+    /// When the bytes are not exactly one message of this kind.
+    pub fn decode(kind: u8, body: &[u8]) -> Result<Self> {
+        decode(kind, body)
+    }
+}
 
 const OPEN: u8 = 1;
 const USES: u8 = 2;
@@ -14,7 +67,7 @@ const NODE_LOST: u8 = 18;
 const WARNING: u8 = 19;
 const ENDED: u8 = 20;
 
-pub(super) fn encode(message: &Message) -> Vec<u8> {
+fn encode(message: &Message) -> Vec<u8> {
     let mut out = Writer(vec![0; HEADER_LEN]);
     let kind = match message {
         Message::Open(request) => {
@@ -54,7 +107,7 @@ pub(super) fn encode(message: &Message) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn header(bytes: &[u8; HEADER_LEN], max: usize) -> Result<(u8, usize)> {
+fn header(bytes: &[u8; HEADER_LEN], max: usize) -> Result<(u8, usize)> {
     let [a, b, c, d, kind, zeros @ ..] = *bytes;
     let length = usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX);
     if zeros != [0; 3] {
@@ -66,7 +119,7 @@ pub(super) fn header(bytes: &[u8; HEADER_LEN], max: usize) -> Result<(u8, usize)
     Ok((kind, length))
 }
 
-pub(super) fn decode(kind: u8, body: &[u8]) -> Result<Message> {
+fn decode(kind: u8, body: &[u8]) -> Result<Message> {
     let mut reader = Reader(body);
     let message = match kind {
         OPEN => Message::Open(reader.request()?),
@@ -389,7 +442,7 @@ mod tests {
     #[test]
     fn announced_lengths_are_bounded() {
         let huge = [0xff, 0xff, 0xff, 0xff, OPEN, 0, 0, 0];
-        assert!(header(&huge, super::super::REQUEST_MAX).is_err());
+        assert!(header(&huge, super::REQUEST_MAX).is_err());
         assert!(decode(WARNING, &[0xff; 4]).is_err());
         let mut lease = encode(&Message::Granted(lease(0)))[HEADER_LEN..].to_vec();
         let count = lease.len() - 4;

@@ -1,6 +1,7 @@
 //! The sending side of lanes.
 
-use super::{CHUNK_MAX, Chunk, ChunkKind, write_chunk};
+use super::chunk_io::write_chunk;
+use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::SharedLane;
 use accord_types::{Error, ErrorCode, Result, TransferId};
@@ -144,7 +145,7 @@ impl Outgoing {
                 return Err(error);
             }
             self.sent += piece.len() as u64;
-            LinkStats::add(&self.outbox.stats.bulk_sent, (piece.len() + super::HEADER_LEN) as u64);
+            LinkStats::add(&self.outbox.stats.bulk_sent, (piece.len() + HEADER_LEN) as u64);
         }
         Ok(())
     }

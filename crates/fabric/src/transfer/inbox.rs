@@ -1,7 +1,8 @@
 //! The receiving side of lanes: a thread per lane reads headers; whoever takes a transfer reads
 //! its bytes from the socket straight to where they belong, while the lane's thread waits.
 
-use super::{Chunk, ChunkKind, broken, read_bytes, read_chunk};
+use super::chunk_io::{broken, read_bytes, read_chunk};
+use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::{Error, ErrorCode, Result, TransferId};
@@ -160,7 +161,7 @@ impl Progress {
             }
             waste.resize(self.chunk_left, 0);
             read_bytes(lane, &mut waste)?;
-            LinkStats::add(&stats.bulk_received, (self.chunk_left + super::HEADER_LEN) as u64);
+            LinkStats::add(&stats.bulk_received, (self.chunk_left + HEADER_LEN) as u64);
             self.received += self.chunk_left as u64;
             self.chunk_left = 0;
         }
@@ -245,7 +246,7 @@ impl Incoming {
     }
 
     fn begin(&mut self, chunk: Chunk) -> Result<()> {
-        LinkStats::add(&self.stats.bulk_received, super::HEADER_LEN as u64);
+        LinkStats::add(&self.stats.bulk_received, HEADER_LEN as u64);
         self.progress.next(chunk)
     }
 }

@@ -1,6 +1,6 @@
 //! Who waits for whom in a copy between two devices: decisions only, no I/O.
 //!
-//! A transfer is pushed by one party and expected by another; the program told each on a link of
+//! A transfer is pushed by one peer and expected by another; the program told each on a link of
 //! its own, and the two talk on a third. So everything may come in any order:
 //!
 //! ```text
@@ -16,7 +16,7 @@
 //! program's `expect`: that is what keeps the copy behind everything that the program asked of the
 //! target before, however late the links are.
 
-use crate::wire::Party;
+use crate::peer::PeerId;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub struct Pushes {
 
 struct Push {
     /// None until the program's command has come.
-    to: Option<Party>,
+    to: Option<PeerId>,
     state: PushState,
 }
 
@@ -39,7 +39,7 @@ struct Push {
 enum PushState {
     Waiting,
     Ready,
-    /// The stream failed before it got there; the target has to be told once it says ready.
+    /// The stream failed before it got there; the target has to be told once it is ready.
     Abandoned,
     Ended(Result<()>),
 }
@@ -60,7 +60,7 @@ impl Pushes {
     ///
     /// # Errors
     /// When the transfer is known already, or there are too many.
-    pub fn push(&mut self, transfer: TransferId, to: Party) -> Result<()> {
+    pub fn push(&mut self, transfer: TransferId, to: PeerId) -> Result<()> {
         self.admit(transfer)?;
         let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
         if push.to.replace(to).is_some() {
@@ -111,7 +111,7 @@ impl Pushes {
                 Ok(())
             }
             Some(_) => Err(unknown(transfer)),
-            // It was abandoned in the middle: the target's word may have crossed ours.
+            // It was abandoned in the middle: the target's message may have crossed ours.
             None => Ok(()),
         }
     }
@@ -154,10 +154,10 @@ impl Pushes {
         }
     }
 
-    /// The lane to a party is gone: what was pushed to it ends.
-    pub fn lost(&mut self, party: Party, error: &Error) {
+    /// The lane to a peer is gone: what was pushed to it ends.
+    pub fn lost(&mut self, peer: PeerId, error: &Error) {
         self.table.retain(|_, push| {
-            if push.to != Some(party) {
+            if push.to != Some(peer) {
                 return true;
             }
             if matches!(push.state, PushState::Waiting | PushState::Ready) {
@@ -189,12 +189,12 @@ impl Pushes {
 #[derive(Default)]
 pub struct Expects {
     table: HashMap<TransferId, Expect>,
-    /// Parties with a lane to us.
-    present: Vec<Party>,
+    /// Peers with a lane to us.
+    present: Vec<PeerId>,
 }
 
 struct Expect {
-    from: Party,
+    from: PeerId,
     state: ExpectState,
 }
 
@@ -207,14 +207,14 @@ enum ExpectState {
     /// It can't be taken, and the pusher has no lane to us yet.
     Doomed(Error),
     /// The pusher was told.
-    Said,
+    Answered,
     /// Bytes come or have come.
     Coming,
 }
 
-/// What the target has to say to a pusher.
+/// What the target answers a pusher.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Say {
+pub enum Answer {
     /// The bytes may come.
     Ready(TransferId),
     /// They can't be taken.
@@ -226,7 +226,7 @@ impl Expects {
     ///
     /// # Errors
     /// When it is known already, or there are too many.
-    pub fn expect(&mut self, transfer: TransferId, from: Party) -> Result<()> {
+    pub fn expect(&mut self, transfer: TransferId, from: PeerId) -> Result<()> {
         if self.table.len() >= TRANSFERS_MAX {
             return Err(too_many());
         }
@@ -236,8 +236,8 @@ impl Expects {
         }
     }
 
-    /// What stood before it on the target is done, or failed. Returns what to say to its pusher.
-    pub fn due(&mut self, transfer: TransferId, outcome: Result<()>) -> Option<(Party, Say)> {
+    /// What stood before it on the target is done, or failed. Returns the answer to its pusher.
+    pub fn due(&mut self, transfer: TransferId, outcome: Result<()>) -> Option<(PeerId, Answer)> {
         let expect = self.table.get_mut(&transfer)?;
         if expect.state != ExpectState::Early {
             return None;
@@ -247,43 +247,43 @@ impl Expects {
             Err(error) => ExpectState::Doomed(error),
         };
         let from = expect.from;
-        if self.present.contains(&from) { Some((from, self.say(transfer)?)) } else { None }
+        if self.present.contains(&from) { Some((from, self.answer(transfer)?)) } else { None }
     }
 
-    /// A party has a lane to us now. Returns what to say to it.
-    pub fn arrived(&mut self, party: Party) -> Vec<Say> {
-        if !self.present.contains(&party) {
-            self.present.push(party);
+    /// A peer has a lane to us now. Returns the answers to it.
+    pub fn arrived(&mut self, peer: PeerId) -> Vec<Answer> {
+        if !self.present.contains(&peer) {
+            self.present.push(peer);
         }
         let mut waiting: Vec<_> =
-            self.table.iter().filter(|(_, expect)| expect.from == party).map(|(&transfer, _)| transfer).collect();
+            self.table.iter().filter(|(_, expect)| expect.from == peer).map(|(&transfer, _)| transfer).collect();
         waiting.sort_unstable();
-        waiting.into_iter().filter_map(|transfer| self.say(transfer)).collect()
+        waiting.into_iter().filter_map(|transfer| self.answer(transfer)).collect()
     }
 
-    fn say(&mut self, transfer: TransferId) -> Option<Say> {
+    fn answer(&mut self, transfer: TransferId) -> Option<Answer> {
         let expect = self.table.get_mut(&transfer)?;
         match &expect.state {
             ExpectState::Due => {
-                expect.state = ExpectState::Said;
-                Some(Say::Ready(transfer))
+                expect.state = ExpectState::Answered;
+                Some(Answer::Ready(transfer))
             }
             ExpectState::Doomed(error) => {
-                let say = Say::Refused(transfer, error.clone());
+                let answer = Answer::Refused(transfer, error.clone());
                 self.table.remove(&transfer);
-                Some(say)
+                Some(answer)
             }
             _ => None,
         }
     }
 
-    /// The first bytes of a transfer, or the word that none will come, are here.
+    /// The first bytes of a transfer, or the message that none will come, are here.
     ///
     /// # Errors
-    /// When the party was not told that they may come.
-    pub fn begin(&mut self, transfer: TransferId, from: Party) -> Result<()> {
+    /// When the peer was not told that they may come.
+    pub fn begin(&mut self, transfer: TransferId, from: PeerId) -> Result<()> {
         match self.table.get_mut(&transfer) {
-            Some(expect) if expect.from == from && expect.state == ExpectState::Said => {
+            Some(expect) if expect.from == from && expect.state == ExpectState::Answered => {
                 expect.state = ExpectState::Coming;
                 Ok(())
             }
@@ -296,12 +296,12 @@ impl Expects {
         self.table.remove(&transfer).is_some_and(|expect| self.present.contains(&expect.from))
     }
 
-    /// A party is gone. Returns its transfers of which nothing has come; they are forgotten.
-    pub fn lost(&mut self, party: Party) -> Vec<TransferId> {
-        self.present.retain(|&present| present != party);
+    /// A peer is gone. Returns its transfers of which nothing has come; they are forgotten.
+    pub fn lost(&mut self, peer: PeerId) -> Vec<TransferId> {
+        self.present.retain(|&present| present != peer);
         let mut lost = Vec::new();
         self.table.retain(|&transfer, expect| {
-            let keep = expect.from != party || expect.state == ExpectState::Coming;
+            let keep = expect.from != peer || expect.state == ExpectState::Coming;
             if !keep {
                 lost.push(transfer);
             }

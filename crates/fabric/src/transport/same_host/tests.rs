@@ -21,20 +21,20 @@ fn serving(key: &Key) -> (Arc<Listener>, mpsc::Receiver<(Caller, OwnedFd)>) {
 fn processes_with_the_key_meet_and_talk_in_messages() {
     let key = Key::random().unwrap();
     let (listener, from) = serving(&key);
-    for role in [Role::Take, Role::Give] {
+    for role in [Role::Import, Role::Export] {
         let near = connect(SESSION, NODE, caller(role), &key).unwrap();
         let (seen, far) = from.recv().unwrap();
         assert_eq!(seen, caller(role));
         for message in [&b"one"[..], b"three"] {
-            say(&near, message).unwrap();
+            send_message(&near, message).unwrap();
         }
-        assert_eq!(hear::<3>(&far), Some(*b"one"));
-        assert_eq!(hear::<3>(&far), None, "it is not cut");
+        assert_eq!(receive_message::<3>(&far), Some(*b"one"));
+        assert_eq!(receive_message::<3>(&far), None, "it is not cut");
     }
     listener.close();
     assert!(from.recv().is_err(), "it has ended");
     drop(listener);
-    assert!(connect(SESSION, NODE, caller(Role::Take), &key).is_none());
+    assert!(connect(SESSION, NODE, caller(Role::Import), &key).is_none());
     Listener::bind(SESSION, NODE, &key).unwrap();
 }
 
@@ -42,9 +42,9 @@ fn processes_with_the_key_meet_and_talk_in_messages() {
 fn others_meet_nobody() {
     let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
     let (_listener, _from) = serving(&key);
-    assert!(connect(SESSION, NODE, caller(Role::Take), &other).is_none());
-    assert!(connect(SessionId(78), NODE, caller(Role::Take), &key).is_none());
-    assert!(connect(SESSION, NodeId(4), caller(Role::Take), &key).is_none());
+    assert!(connect(SESSION, NODE, caller(Role::Import), &other).is_none());
+    assert!(connect(SessionId(78), NODE, caller(Role::Import), &key).is_none());
+    assert!(connect(SESSION, NodeId(4), caller(Role::Import), &key).is_none());
     assert!(Listener::bind(SESSION, NODE, &key).is_err(), "there is one already");
 }
 
@@ -59,24 +59,24 @@ fn intruder(key: &Key) -> OwnedFd {
 fn a_process_that_knows_the_name_but_not_the_key_is_thrown_out() {
     let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
     let (_listener, from) = serving(&key);
-    let hello = encode(SESSION, caller(Role::Take), &[5; NONCE_LEN]);
+    let hello = encode(SESSION, caller(Role::Import), &[5; NONCE_LEN]);
     let socket = intruder(&key);
-    say(&socket, &hello).unwrap();
-    let challenge: [u8; NONCE_LEN + MAC_LEN] = hear(&socket).unwrap();
-    say(&socket, &other.prove(&[CLIENT, &hello, &challenge[..NONCE_LEN]])).unwrap();
-    assert_eq!(hear::<1>(&socket), None);
+    send_message(&socket, &hello).unwrap();
+    let challenge: [u8; NONCE_LEN + MAC_LEN] = receive_message(&socket).unwrap();
+    send_message(&socket, &other.prove(&[CLIENT, &hello, &challenge[..NONCE_LEN]])).unwrap();
+    assert_eq!(receive_message::<1>(&socket), None);
     // Hellos of another session, with no role, and of another length.
     let mut without_role = hello;
     without_role[12] = 0;
-    let of_another = encode(SessionId(1), caller(Role::Take), &[5; NONCE_LEN]);
+    let of_another = encode(SessionId(1), caller(Role::Import), &[5; NONCE_LEN]);
     for wrong in [&without_role[..], &of_another, &hello[..63], &[0; 65]] {
         let socket = intruder(&key);
-        say(&socket, wrong).unwrap();
-        assert_eq!(hear::<64>(&socket), None);
+        send_message(&socket, wrong).unwrap();
+        assert_eq!(receive_message::<64>(&socket), None);
     }
     // It still serves others.
-    connect(SESSION, NODE, caller(Role::Give), &key).unwrap();
-    assert_eq!(from.recv().unwrap().0, caller(Role::Give));
+    connect(SESSION, NODE, caller(Role::Export), &key).unwrap();
+    assert_eq!(from.recv().unwrap().0, caller(Role::Export));
 }
 
 #[test]
@@ -87,5 +87,5 @@ fn a_listener_that_does_not_have_the_key_is_not_believed() {
     listen(&socket, 1).unwrap();
     let squatter = Listener { socket, session: SESSION, key: other };
     std::thread::spawn(move || squatter.serve(|_, _| ()));
-    assert!(connect(SESSION, NODE, caller(Role::Take), &key).is_none());
+    assert!(connect(SESSION, NODE, caller(Role::Import), &key).is_none());
 }

@@ -1,8 +1,8 @@
-//! The coordinator's door: how a program gets its session.
+//! The coordinator's session endpoint: how a program gets its session.
 //!
 //! ```text
 //! program                                  coordinator
-//!   handshake (lane: door)           <->
+//!   handshake (lane: session)           <->
 //!   Open(request)                    ->
 //!                                    <-    Granted(lease), or Refused(error) and the end
 //!   Uses(device number)              ->                       any time later
@@ -12,76 +12,21 @@
 //! The program keeps the connection: its end ends the session. The coordinator's end ends
 //! nothing: what the program has it keeps.
 
-mod codec;
-
+use crate::frame::session::{HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use crate::handshake::{self, FROM_PROGRAM, Hello, Purpose};
 use crate::key::Key;
 use crate::transport::{Lane, PeerAddress, SharedLane};
-use accord_types::{Error, ErrorCode, Lease, NodeId, Result, SessionId, SessionRequest};
+use accord_types::{Error, ErrorCode, Lease, Result, SessionId, SessionRequest};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// Bytes before each message: length of the rest (u32), kind (u8), zeros.
-pub const HEADER_LEN: usize = 8;
-/// Longest message from a program, in bytes.
-pub const REQUEST_MAX: usize = 64 << 10;
-/// Longest message to a program, in bytes: a lease of some 10,000 devices.
-pub const REPLY_MAX: usize = 8 << 20;
-
-/// What is said at the door after the handshake.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Message {
-    /// Program: open a session.
-    Open(SessionRequest),
-    /// Program: this device number is now in use.
-    Uses(u32),
-    /// Coordinator: the session is open.
-    Granted(Lease),
-    /// Coordinator: there is no session.
-    Refused(Error),
-    /// Coordinator: the devices of a node are lost.
-    NodeLost {
-        /// The node.
-        node: NodeId,
-        /// Its name.
-        name: String,
-    },
-    /// Coordinator: for the program's standard error.
-    Warning(String),
-    /// Coordinator: an administrator ended the session.
-    Ended(String),
-}
-
-impl Message {
-    /// The message as bytes, header included.
-    pub fn encode(&self) -> Vec<u8> {
-        codec::encode(self)
-    }
-
-    /// Reads the header: kind and length of the rest.
-    ///
-    /// # Errors
-    /// When the message would be longer than `max`, or the header is none.
-    pub fn header(bytes: &[u8; HEADER_LEN], max: usize) -> Result<(u8, usize)> {
-        codec::header(bytes, max)
-    }
-
-    /// Reads what comes after the header.
-    ///
-    /// # Errors
-    /// When the bytes are not exactly one message of this kind.
-    pub fn decode(kind: u8, body: &[u8]) -> Result<Self> {
-        codec::decode(kind, body)
-    }
-}
-
 /// An open session's connection to the coordinator. Dropping it ends the session.
 #[derive(Debug)]
-pub struct DoorConnection {
+pub struct SessionConnection {
     lane: SharedLane,
 }
 
-/// Opens a session at the door of the coordinator at `address` (`host:port`).
+/// Opens a session at the coordinator's session endpoint at `address` (`host:port`).
 ///
 /// # Errors
 /// `acc_error_device_unavailable` if there is no coordinator, it has another key or version, or
@@ -91,8 +36,8 @@ pub fn open(
     key: &Key,
     timeout: Duration,
     request: &SessionRequest,
-) -> Result<(Lease, DoorConnection)> {
-    let hello = Hello::new(Purpose::Door, SessionId(0), 0, FROM_PROGRAM);
+) -> Result<(Lease, SessionConnection)> {
+    let hello = Hello::new(Purpose::Session, SessionId(0), 0, FROM_PROGRAM);
     let lane = handshake::connect(address, &hello, key, timeout)?;
     let broken = |error: std::io::Error| {
         unavailable(format!("the coordinator at {address} broke off while opening a session: {error}"))
@@ -111,13 +56,13 @@ pub fn open(
     };
     lane.limit(None).map_err(broken)?;
     match reply {
-        Message::Granted(lease) => Ok((lease, DoorConnection { lane })),
+        Message::Granted(lease) => Ok((lease, SessionConnection { lane })),
         Message::Refused(error) => Err(error),
         other => Err(unavailable(format!("the coordinator at {address} answered {other:?}"))),
     }
 }
 
-impl DoorConnection {
+impl SessionConnection {
     /// Waits for what the coordinator says next; none when the connection is gone, which the
     /// program outlives.
     ///
@@ -135,7 +80,7 @@ impl DoorConnection {
         let _ = self.lane.send(&Message::Uses(device).encode());
     }
 
-    /// Makes [`DoorConnection::next`] return none, from any thread, and ends the session.
+    /// Makes [`SessionConnection::next`] return none, from any thread, and ends the session.
     pub fn close(&self) {
         self.lane.shutdown();
     }

@@ -1,17 +1,16 @@
-//! Copies between devices of different processes: the [`matching`] decisions with
+//! Copies between devices of different processes: the decisions of [`super::rendezvous`] with
 //! threads that wait for them and lanes that carry them.
-//!
-//! [`matching`]: crate::matching
 
-use crate::bulk::{Inbox, Incoming, Outbox, Outgoing};
-use crate::matching::{Expects, PushStep, Pushes, Say};
-use crate::wire::Party;
+use super::inbox::{Inbox, Incoming};
+use super::outbox::{Outbox, Outgoing};
+use super::rendezvous::{Answer, Expects, PushStep, Pushes};
+use crate::peer::PeerId;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How a target talks to a pusher. Called without locks; must not wait for the pusher.
-pub trait Voice: Send + Sync {
+pub trait TransferControl: Send + Sync {
     /// The bytes may come, to this place if the pusher reaches it; an empty one is none.
     fn ready(&self, transfer: TransferId, place: Vec<u8>);
     /// The bytes have landed.
@@ -24,7 +23,7 @@ pub trait Voice: Send + Sync {
 pub type Starter = Box<dyn FnOnce(Arrival) + Send>;
 
 /// Says where a transfer goes, for a pusher that may reach the target's memory; empty if there is no such way. At most
-/// [`crate::bulk::PLACE_MAX`] bytes. Called without locks, when the bytes may come.
+/// [`crate::frame::transfer::PLACE_MAX`] bytes. Called without locks, when the bytes may come.
 pub type Placer = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
 /// Most bytes of places that wait for their streams: beyond that bytes go over lanes.
@@ -47,13 +46,13 @@ struct State {
     places: HashMap<TransferId, Vec<u8>>,
     /// Bytes of them, at most [`PLACES_BYTES_MAX`].
     places_bytes: usize,
-    parties: HashMap<Party, Present>,
+    peers: HashMap<PeerId, Present>,
     closed: Option<Error>,
 }
 
 #[derive(Clone)]
 struct Present {
-    voice: Arc<dyn Voice>,
+    control: Arc<dyn TransferControl>,
     inbox: Arc<Inbox>,
 }
 
@@ -79,7 +78,7 @@ impl State {
 }
 
 impl Exchange {
-    /// An exchange without parties.
+    /// An exchange without peers.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -94,14 +93,14 @@ impl Exchange {
     ///
     /// # Errors
     /// When the transfer is known already, there are too many, or the exchange is closed.
-    pub fn push(self: &Arc<Self>, transfer: TransferId, to: Party, len: u64, outbox: Arc<Outbox>) -> Result<Pushing> {
+    pub fn push(self: &Arc<Self>, transfer: TransferId, to: PeerId, len: u64, outbox: Arc<Outbox>) -> Result<Pushing> {
         let mut state = self.lock();
         if let Some(error) = &state.closed {
             return Err(error.clone());
         }
         state.pushes.push(transfer, to)?;
         drop(state);
-        // Whoever loses the way to a party closes its outbox first, and then ends the pushes it finds here.
+        // Whoever loses the way to a peer closes its outbox first, and then ends the pushes it finds here.
         if let Some(error) = outbox.closed() {
             self.push_lost(to, &error);
         }
@@ -144,9 +143,9 @@ impl Exchange {
         Ok(())
     }
 
-    /// The way to a party is gone: pushes to it end with `error`.
-    pub fn push_lost(&self, party: Party, error: &Error) {
-        self.lock().pushes.lost(party, error);
+    /// The way to a peer is gone: pushes to it end with `error`.
+    pub fn push_lost(&self, peer: PeerId, error: &Error) {
+        self.lock().pushes.lost(peer, error);
         self.changed.notify_all();
     }
 
@@ -159,7 +158,7 @@ impl Exchange {
     pub fn expect(
         &self,
         transfer: TransferId,
-        from: Party,
+        from: PeerId,
         len: u64,
         starter: Starter,
         placer: Option<Placer>,
@@ -176,60 +175,62 @@ impl Exchange {
     /// What stood before the transfer on its target is done, or failed.
     pub fn due(self: &Arc<Self>, transfer: TransferId, outcome: Result<()>) {
         let mut state = self.lock();
-        let say = state.expects.due(transfer, outcome);
-        if let Some((party, say)) = say {
-            self.say(state, party, vec![say]);
+        let answer = state.expects.due(transfer, outcome);
+        if let Some((peer, answer)) = answer {
+            self.answer(state, peer, vec![answer]);
         }
     }
 
-    /// A party can be talked to, and its bytes come in through `inbox`.
-    pub fn arrived(self: &Arc<Self>, party: Party, voice: Arc<dyn Voice>, inbox: Arc<Inbox>) {
+    /// A peer can be talked to, and its bytes come in through `inbox`.
+    pub fn arrived(self: &Arc<Self>, peer: PeerId, control: Arc<dyn TransferControl>, inbox: Arc<Inbox>) {
         let mut state = self.lock();
-        state.parties.insert(party, Present { voice, inbox });
-        let says = state.expects.arrived(party);
-        self.say(state, party, says);
+        state.peers.insert(peer, Present { control, inbox });
+        let answers = state.expects.arrived(peer);
+        self.answer(state, peer, answers);
     }
 
-    fn say(self: &Arc<Self>, mut state: MutexGuard<'_, State>, party: Party, says: Vec<Say>) {
-        let Some(present) = state.parties.get(&party).cloned() else { return };
+    fn answer(self: &Arc<Self>, mut state: MutexGuard<'_, State>, peer: PeerId, answers: Vec<Answer>) {
+        let Some(present) = state.peers.get(&peer).cloned() else { return };
         let mut placers = Vec::new();
-        for say in &says {
-            let (Say::Ready(transfer) | Say::Refused(transfer, _)) = *say;
+        for answer in &answers {
+            let (Answer::Ready(transfer) | Answer::Refused(transfer, _)) = *answer;
             let (len, starter, placer) = match state.starters.remove(&transfer) {
                 Some((len, starter, placer)) => (len, Some(starter), placer),
                 None => (0, None, None),
             };
             placers.push(placer);
-            if let (Say::Ready(_), Some(starter)) = (say, starter) {
+            if let (Answer::Ready(_), Some(starter)) = (answer, starter) {
                 let exchange = self.clone();
-                let begin = move |incoming| exchange.begin(transfer, party, incoming, starter);
+                let begin = move |incoming| exchange.begin(transfer, peer, incoming, starter);
                 present.inbox.post(transfer, len, Box::new(begin));
             }
         }
         drop(state);
-        for (say, placer) in says.into_iter().zip(placers) {
-            match say {
-                Say::Ready(transfer) => present.voice.ready(transfer, placer.map_or_else(Vec::new, |place| place())),
-                Say::Refused(transfer, error) => present.voice.refused(transfer, &error),
+        for (answer, placer) in answers.into_iter().zip(placers) {
+            match answer {
+                Answer::Ready(transfer) => {
+                    present.control.ready(transfer, placer.map_or_else(Vec::new, |place| place()))
+                }
+                Answer::Refused(transfer, error) => present.control.refused(transfer, &error),
             }
         }
     }
 
-    fn begin(self: &Arc<Self>, transfer: TransferId, party: Party, incoming: Incoming, starter: Starter) {
-        let begun = self.lock().expects.begin(transfer, party);
+    fn begin(self: &Arc<Self>, transfer: TransferId, peer: PeerId, incoming: Incoming, starter: Starter) {
+        let begun = self.lock().expects.begin(transfer, peer);
         if begun.is_err() || incoming.aborted() {
             self.lock().expects.end(transfer);
             return;
         }
-        let arrival = Arrival { exchange: self.clone(), party, incoming: Some(incoming), transfer, failed: None };
+        let arrival = Arrival { exchange: self.clone(), peer, incoming: Some(incoming), transfer, failed: None };
         starter(arrival);
     }
 
-    /// A party is gone: what it was to push is forgotten.
-    pub fn party_lost(&self, party: Party) {
+    /// A peer is gone: what it was to push is forgotten.
+    pub fn peer_lost(&self, peer: PeerId) {
         let mut state = self.lock();
-        let present = state.parties.remove(&party);
-        let lost = state.expects.lost(party);
+        let present = state.peers.remove(&peer);
+        let lost = state.expects.lost(peer);
         let dropped: Vec<_> = lost.iter().filter_map(|transfer| state.starters.remove(transfer)).collect();
         drop(state);
         drop(dropped);
@@ -245,21 +246,21 @@ impl Exchange {
         let starters = std::mem::take(&mut state.starters);
         state.places.clear();
         state.places_bytes = 0;
-        state.parties.clear();
+        state.peers.clear();
         drop(state);
         drop(starters);
         self.changed.notify_all();
     }
 
-    fn end(&self, transfer: TransferId, party: Party, outcome: &Result<()>) {
+    fn end(&self, transfer: TransferId, peer: PeerId, outcome: &Result<()>) {
         let mut state = self.lock();
         let tell = state.expects.end(transfer);
-        let present = state.parties.get(&party).cloned();
+        let present = state.peers.get(&peer).cloned();
         drop(state);
         if let (true, Some(present)) = (tell, present) {
             match outcome {
-                Ok(()) => present.voice.landed(transfer),
-                Err(error) => present.voice.refused(transfer, error),
+                Ok(()) => present.control.landed(transfer),
+                Err(error) => present.control.refused(transfer, error),
             }
         }
     }
@@ -394,7 +395,7 @@ impl Drop for Pushing {
 /// A transfer that arrives: gives the bytes to the device. [`Arrival::landed`] has to be told how it ended.
 pub struct Arrival {
     exchange: Arc<Exchange>,
-    party: Party,
+    peer: PeerId,
     incoming: Option<Incoming>,
     transfer: TransferId,
     failed: Option<Error>,
@@ -403,7 +404,7 @@ pub struct Arrival {
 /// Says how a transfer ended.
 pub struct Ending {
     exchange: Arc<Exchange>,
-    party: Party,
+    peer: PeerId,
     transfer: TransferId,
     failure: Arc<Mutex<Option<Error>>>,
 }
@@ -420,7 +421,7 @@ impl Arrival {
         let failure = Arc::new(Mutex::new(self.failed.take()));
         let ending = Ending {
             exchange: self.exchange.clone(),
-            party: self.party,
+            peer: self.peer,
             transfer: self.transfer,
             failure: failure.clone(),
         };
@@ -446,7 +447,7 @@ impl Ending {
     pub fn landed(self, outcome: Result<()>) {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         let outcome = failure.map_or(outcome, Err);
-        self.exchange.end(self.transfer, self.party, &outcome);
+        self.exchange.end(self.transfer, self.peer, &outcome);
     }
 }
 

@@ -1,20 +1,10 @@
-//! What travels on a command lane: commands to an executor, events back.
+//! Commands of a command lane, and how many of them may be under way.
 //!
 //! A record has a fixed size and holds numbers only; bytes and text are the frame's payload.
 //! Devices are named by their ordinal on the executor's node. Nothing here is trusted:
 //! whoever takes a record checks devices, addresses and lengths against what it owns.
 
-mod failure;
-mod party;
-mod payload;
-
-pub use failure::{Failure, decode_error, encode_error};
-pub use party::{Party, incarnation, node_of, party};
-pub use payload::{
-    Position, SpanRecord, decode_function, decode_global, decode_program, decode_spans, encode_function, encode_global,
-    encode_program, encode_span, positions, put_position,
-};
-
+use crate::peer::PeerId;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// Bytes of commands that a program may have in flight.
@@ -38,7 +28,7 @@ pub fn operation_cost(frame: usize) -> u64 {
 /// What a program asks of an executor. Operations that name a queue are counted there, from 1.
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// First of all. Payload: the program, see [`encode_program`].
+    /// First of all. Payload: the program, see [`super::encode_program`].
     Start {
         /// Sends a reply.
         ticket: u64,
@@ -67,10 +57,10 @@ pub enum Command {
         dst: u64,
         len: u64,
         transfer: u64,
-        /// The bytes come without being asked for by [`crate::words::Word::Ready`].
+        /// The bytes come without being asked for by [`crate::ControlMessage::Ready`].
         eager: bool,
     },
-    /// Operation: sends bytes, in [`Event::Data`] or as a transfer on a bulk lane.
+    /// Operation: sends bytes, in [`super::Event::Data`] or as a transfer on a bulk lane.
     CopyOut { device: u32, queue: u32, src: u64, len: u64, transfer: u64 },
     /// Operation: copies within the device.
     Copy { device: u32, queue: u32, dst: u64, src: u64, len: u64 },
@@ -78,11 +68,11 @@ pub enum Command {
     /// before the device that is to run it is opened, or before its first function or variable is named. Payload: the
     /// bytes from `offset`.
     Image { offset: u64, len: u64 },
-    /// Names a function for later launches. Payload: its texts, see [`encode_function`].
+    /// Names a function for later launches. Payload: its texts, see [`super::encode_function`].
     Function { device: u32, function: u32, offset: u64, executable: bool },
     /// Operation: runs a region. Payload: one bit per slot in 64-bit words, then the argument block.
     Launch { device: u32, queue: u32, function: u32, gangs: u32, workers: u32, vector: u32, slots: u32 },
-    /// Reply: address of a global variable. Payload: its texts, see [`encode_global`].
+    /// Reply: address of a global variable. Payload: its texts, see [`super::encode_global`].
     Global { device: u32, ticket: u64, offset: u64, len: u64, executable: bool },
     /// Operation: waits for another queue of the device.
     WaitQueue { device: u32, queue: u32, other: u32, seq: u64 },
@@ -98,9 +88,9 @@ pub enum Command {
     Stats { ticket: u64 },
     /// Operation: sends bytes to another device of the session once the other side is ready, and
     /// is done when they have landed. Payload: address of the other agent, empty for the program.
-    Push { device: u32, queue: u32, src: u64, len: u64, transfer: u64, to: Party },
+    Push { device: u32, queue: u32, src: u64, len: u64, transfer: u64, to: PeerId },
     /// Takes a pushed transfer after what stands in the synchronous queue up to `seq`.
-    Expect { device: u32, dst: u64, len: u64, transfer: u64, from: Party, seq: u64 },
+    Expect { device: u32, dst: u64, len: u64, transfer: u64, from: PeerId, seq: u64 },
     /// Operation of the source: copies to another device of the same executor, in the order of
     /// [`Command::Push`] and [`Command::Expect`] with target's synchronous queue at `seq`.
     Relay { device: u32, queue: u32, src: u64, target: u32, dst: u64, len: u64, seq: u64 },
@@ -122,31 +112,4 @@ impl Command {
             _ => None,
         }
     }
-}
-
-/// What an executor tells its program.
-#[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// Answers the command with this ticket.
-    Reply {
-        ticket: u64,
-        /// As the command says.
-        value: u64,
-        /// As the command says.
-        extra: u64,
-    },
-    /// The command with this ticket failed. Payload: the error.
-    ReplyFailed { ticket: u64, failure: Failure },
-    /// A queue failed and skips what is left in it. Payload: the error.
-    Failed { device: u32, queue: u32, failure: Failure },
-    /// This many more bytes of commands may be sent.
-    Credit { bytes: u64 },
-    /// This many bytes of a queue's operations are done, see [`STREAM_WINDOW`].
-    Done { device: u32, queue: u32, bytes: u64 },
-    /// All of a small [`Command::CopyOut`] is the payload.
-    Data { transfer: u64 },
-    /// A worker wrote the payload to its descriptor 1 or 2.
-    Output { descriptor: u32 },
-    /// Spans of a traced program, see [`encode_span`].
-    Spans,
 }

@@ -14,7 +14,7 @@
 
 use crate::handshake::{MAGIC, VERSION};
 use crate::key::{self, Key, MAC_LEN};
-use crate::wire::Party;
+use crate::peer::PeerId;
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
@@ -41,17 +41,17 @@ const SERVER: &[u8] = b"accord local server";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Role {
-    /// Whoever connects takes memory of the other side.
-    Take = 1,
-    /// Whoever connects gives memory to the other side.
-    Give = 2,
+    /// Whoever connects imports memory of the other side.
+    Import = 1,
+    /// Whoever connects exports memory to the other side.
+    Export = 2,
 }
 
 /// Who connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// A node's executor, or the program ([`crate::handshake::FROM_PROGRAM`]).
-    pub from: Party,
+    pub from: PeerId,
     /// What for.
     pub role: Role,
 }
@@ -87,7 +87,7 @@ impl Listener {
                     let Some(caller) = examine(&socket, self.session, &self.key) else { continue };
                     let Ok(welcome) = socket.try_clone() else { continue };
                     take(caller, socket);
-                    // If nobody hears it, whoever has the connection sees that it has ended.
+                    // If nobody receives it, whoever has the connection sees that it has ended.
                     let _ = send(&welcome, WELCOME, SendFlags::NOSIGNAL);
                 }
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {}
@@ -115,14 +115,14 @@ pub fn connect(session: SessionId, node: NodeId, caller: Caller, key: &Key) -> O
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce).ok()?;
     let hello = encode(session, caller, &nonce);
-    say(&socket, &hello)?;
-    let challenge: [u8; NONCE_LEN + MAC_LEN] = hear(&socket)?;
+    send_message(&socket, &hello)?;
+    let challenge: [u8; NONCE_LEN + MAC_LEN] = receive_message(&socket)?;
     let (theirs, proof) = challenge.split_first_chunk::<NONCE_LEN>()?;
     if !key.proves(&[SERVER, &hello, theirs], proof.first_chunk()?) {
         return None;
     }
-    say(&socket, &key.prove(&[CLIENT, &hello, theirs]))?;
-    let welcome: [u8; 1] = hear(&socket)?;
+    send_message(&socket, &key.prove(&[CLIENT, &hello, theirs]))?;
+    let welcome: [u8; 1] = receive_message(&socket)?;
     (welcome == WELCOME).then_some(socket)
 }
 
@@ -130,12 +130,12 @@ pub fn connect(session: SessionId, node: NodeId, caller: Caller, key: &Key) -> O
 fn examine(socket: &OwnedFd, session: SessionId, key: &Key) -> Option<Caller> {
     limit(socket)?;
     is_own(socket)?;
-    let hello: [u8; HELLO_LEN] = hear(socket)?;
+    let hello: [u8; HELLO_LEN] = receive_message(socket)?;
     let caller = decode(&hello, session)?;
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce).ok()?;
-    say(socket, &[nonce, key.prove(&[SERVER, &hello, &nonce])].concat())?;
-    let proof: [u8; MAC_LEN] = hear(socket)?;
+    send_message(socket, &[nonce, key.prove(&[SERVER, &hello, &nonce])].concat())?;
+    let proof: [u8; MAC_LEN] = receive_message(socket)?;
     key.proves(&[CLIENT, &hello, &nonce], &proof).then_some(caller)
 }
 
@@ -158,11 +158,11 @@ fn encode(session: SessionId, caller: Caller, nonce: &[u8; NONCE_LEN]) -> [u8; H
 
 fn decode(bytes: &[u8; HELLO_LEN], session: SessionId) -> Option<Caller> {
     let role = match bytes[12] {
-        1 => Role::Take,
-        2 => Role::Give,
+        1 => Role::Import,
+        2 => Role::Export,
         _ => return None,
     };
-    let from = Party::from_le_bytes(*bytes[24..].first_chunk()?);
+    let from = PeerId::from_le_bytes(*bytes[24..].first_chunk()?);
     // All that is not the caller and the nonce has to be as it would be here.
     let expected = encode(session, Caller { from, role }, bytes.last_chunk()?);
     (*bytes == expected).then_some(Caller { from, role })
@@ -178,12 +178,12 @@ fn limit(socket: &OwnedFd) -> Option<()> {
     sockopt::set_socket_timeout(socket, Timeout::Send, Some(STEP_TIMEOUT)).ok()
 }
 
-fn say(socket: impl AsFd, message: &[u8]) -> Option<()> {
+fn send_message(socket: impl AsFd, message: &[u8]) -> Option<()> {
     let sent = rustix::io::retry_on_intr(|| send(&socket, message, SendFlags::NOSIGNAL)).ok()?;
     (sent == message.len()).then_some(())
 }
 
-fn hear<const LEN: usize>(socket: &OwnedFd) -> Option<[u8; LEN]> {
+fn receive_message<const LEN: usize>(socket: &OwnedFd) -> Option<[u8; LEN]> {
     let mut message = [0; LEN];
     // The length of the message, not of what there was room for.
     let (_, len) = rustix::io::retry_on_intr(|| recv(socket, &mut message[..], RecvFlags::TRUNC)).ok()?;

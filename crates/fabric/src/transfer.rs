@@ -1,0 +1,27 @@
+//! Transfers: their bytes travel in chunks on bulk lanes (program and executor) and peer lanes
+//! (executor and executor). One transfer has a lane for itself from its first chunk to its last,
+//! so that a lane never carries bytes that wait for bytes behind them.
+//!
+//! * [`Outbox`], [`Inbox`]: both sides of lanes that carry bytes. Receives are posted before their bytes come.
+//! * [`ControlSender`], [`receive_control`]: what a target says to whoever has the bytes.
+//! * [`Pushes`], [`Expects`]: who waits for whom in a copy between devices. Decisions without I/O.
+//! * [`Exchange`]: these decisions with threads that wait for them and lanes that carry them.
+
+mod chunk_io;
+mod control;
+mod exchange;
+mod inbox;
+mod outbox;
+mod rendezvous;
+
+pub use chunk_io::{read_bytes, read_chunk, write_chunk};
+pub use control::{ControlMessage, ControlSender, receive_control};
+pub use exchange::{
+    Arrival, ArrivalBytes, Ending, Exchange, Placer, Pushing, Starter, TransferControl, tell_abandoned,
+};
+pub use inbox::{Inbox, Incoming, Taker};
+pub use outbox::{Outbox, Outgoing};
+pub use rendezvous::{Answer, Expects, PushStep, Pushes, TRANSFERS_MAX};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! Transfer control: what the target of a copy tells whoever has the bytes. Messages are small, rare, and never behind anything
+//! else. So they have a lane for themselves between a program and an executor, and the way back of a peer lane between
+//! executors.
+
+use super::chunk_io::{read_bytes, read_chunk, write_chunk};
+use super::exchange::TransferControl;
+use crate::frame;
+use crate::frame::transfer::{Chunk, ChunkKind, PLACE_MAX, TEXT_MAX};
+use crate::stats::LinkStats;
+use crate::transport::{Lane, SharedLane};
+use accord_types::{Error, ErrorCode, Result, TransferId};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What was said of a transfer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ControlMessage {
+    /// The bytes may come, to this place if the other side reaches it; see [`super::Placer`].
+    Ready(TransferId, Vec<u8>),
+    /// They have landed.
+    Landed(TransferId),
+    /// They can't be taken.
+    Refused(TransferId, Error),
+}
+
+/// Sends control messages on a lane, and keeps them until there is one.
+pub struct ControlSender {
+    /// This side's node, for errors; empty for a program.
+    node_name: String,
+    stats: Arc<LinkStats>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    lane: Option<SharedLane>,
+    waiting: Vec<ControlMessage>,
+}
+
+impl ControlSender {
+    /// A sender without a lane.
+    pub fn new(node_name: &str, stats: Arc<LinkStats>) -> Arc<Self> {
+        Arc::new(Self { node_name: node_name.to_owned(), stats, state: Mutex::default() })
+    }
+
+    /// Sends on `lane` from now on.
+    pub fn connect(&self, lane: SharedLane) {
+        let mut state = self.lock();
+        for message in std::mem::take(&mut state.waiting) {
+            self.write(&*lane, message);
+        }
+        state.lane = Some(lane);
+    }
+
+    fn send(&self, message: ControlMessage) {
+        let mut state = self.lock();
+        match &state.lane {
+            Some(lane) => self.write(&**lane, message),
+            None => state.waiting.push(message),
+        }
+    }
+
+    fn write(&self, lane: &dyn Lane, message: ControlMessage) {
+        let (kind, transfer, text) = match message {
+            ControlMessage::Ready(transfer, place) => (ChunkKind::Ready, transfer, place),
+            ControlMessage::Landed(transfer) => (ChunkKind::Landed, transfer, Vec::new()),
+            ControlMessage::Refused(transfer, error) => (ChunkKind::Refused, transfer, self.encode(error)),
+        };
+        LinkStats::add(&self.stats.command_sent, text.len() as u64);
+        // If nobody receives it, whoever reads the lane sees that it has ended.
+        let _ = write_chunk(lane, Chunk { kind, transfer, offset: 0, len: text.len() }, &text);
+    }
+
+    fn encode(&self, error: Error) -> Vec<u8> {
+        let error = if self.node_name.is_empty() { error } else { error.node(&self.node_name) };
+        let mut text = error.code().to_wire().to_le_bytes().to_vec();
+        let _ = frame::encode_error(&error, &mut text);
+        text.truncate(TEXT_MAX);
+        text
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TransferControl for ControlSender {
+    fn ready(&self, transfer: TransferId, mut place: Vec<u8>) {
+        if place.len() > PLACE_MAX {
+            place.clear();
+        }
+        self.send(ControlMessage::Ready(transfer, place));
+    }
+
+    fn landed(&self, transfer: TransferId) {
+        self.send(ControlMessage::Landed(transfer));
+    }
+
+    fn refused(&self, transfer: TransferId, error: &Error) {
+        self.send(ControlMessage::Refused(transfer, error.clone()));
+    }
+}
+
+/// Gives every control message that comes on a lane to `take`, until the lane ends.
+///
+/// # Errors
+/// When the lane fails or carries something else, and those of `take`.
+pub fn receive_control(
+    lane: &dyn Lane,
+    stats: &LinkStats,
+    mut take: impl FnMut(ControlMessage) -> Result<()>,
+) -> Result<()> {
+    let mut text = Vec::new();
+    while let Some(chunk) = read_chunk(lane)? {
+        text.resize(chunk.len, 0);
+        take(match chunk.kind {
+            ChunkKind::Ready => {
+                read_bytes(lane, &mut text)?;
+                ControlMessage::Ready(chunk.transfer, text.clone())
+            }
+            ChunkKind::Landed => ControlMessage::Landed(chunk.transfer),
+            ChunkKind::Refused => {
+                read_bytes(lane, &mut text)?;
+                ControlMessage::Refused(chunk.transfer, decode(&text))
+            }
+            ChunkKind::Data | ChunkKind::Abort => {
+                return Err(Error::new(
+                    ErrorCode::DeviceUnavailable,
+                    "the peer broke the protocol: bytes came unasked",
+                ));
+            }
+        })?;
+        LinkStats::add(&stats.command_received, chunk.len as u64);
+    }
+    Ok(())
+}
+
+fn decode(text: &[u8]) -> Error {
+    let (code, text) = text.split_first_chunk::<2>().unwrap_or((&[0; 2], &[]));
+    frame::decode_error(frame::Failure::new(u16::from_le_bytes(*code)), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::pair;
+
+    #[test]
+    fn messages_arrive_in_order_also_those_from_before_the_lane() {
+        let (near, far) = pair().unwrap();
+        let sender = ControlSender::new("h2", Arc::default());
+        let error = Error::new(ErrorCode::OutOfMemory, "full").remedy("free some");
+        sender.ready(TransferId(1), Vec::new());
+        sender.ready(TransferId(3), b"there".to_vec());
+        sender.ready(TransferId(4), vec![0; PLACE_MAX + 1]);
+        sender.connect(near);
+        sender.refused(TransferId(2), &error);
+        sender.landed(TransferId(1));
+        drop(sender);
+        let mut messages = Vec::new();
+        receive_control(&*far, &LinkStats::default(), |message| {
+            messages.push(message);
+            Ok(())
+        })
+        .unwrap();
+        let refused = ControlMessage::Refused(TransferId(2), error.node("h2"));
+        let ready = |transfer, place: &[u8]| ControlMessage::Ready(TransferId(transfer), place.to_vec());
+        let readies = [ready(1, b""), ready(3, b"there"), ready(4, b"")];
+        assert_eq!(messages[..3], readies);
+        assert_eq!(messages[3..], [refused, ControlMessage::Landed(TransferId(1))]);
+    }
+
+    #[test]
+    fn bytes_are_no_control_messages() {
+        let (near, far) = pair().unwrap();
+        let chunk = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: 1 };
+        write_chunk(&*near, chunk, b"x").unwrap();
+        assert!(receive_control(&*far, &LinkStats::default(), |_| Ok(())).is_err());
+    }
+}
