@@ -4,15 +4,12 @@ use crate::events::Events;
 use crate::same_host::Local;
 use accord_device::MappedRange;
 use accord_device::{Device, Sink, Source};
-use accord_fabric::frame::{Event, PAYLOAD_MAX};
+use accord_fabric::frame::Event;
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlSender, Inbox, Incoming, Outbox, Outgoing, Pushing, TransferControl};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-
-/// Copies out up to this size travel inside an event.
-pub(crate) const INLINE_MAX: u64 = PAYLOAD_MAX as u64;
 
 /// The bytes of a copy in: read from a bulk lane by the device's thread itself.
 pub(crate) struct FromLane {

@@ -1,5 +1,6 @@
 //! What goes back to the program. Written by whichever thread has the news, at once.
 
+use crate::executor::ALL;
 use accord_fabric::frame::{self, Event, PAYLOAD_MAX};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transport::SharedLane;
@@ -8,8 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of spans that are gathered before they are sent unasked.
 const SPANS_BATCH: usize = 32 << 10;
-/// Stands for "all devices" or "all queues" in [`Event::Failed`].
-pub(crate) const ALL: u32 = u32::MAX;
 
 /// The writing side of the command lane.
 pub(crate) struct Events {

@@ -44,14 +44,6 @@ impl Hosted {
     /// # Errors
     /// Those of the device; when there are too many queues.
     pub fn queue(&self, queue: QueueId) -> Result<Arc<Queue>> {
-        self.queue_with(queue, |_| {})
-    }
-
-    /// The same. `made` is told of a stream that was made for it.
-    ///
-    /// # Errors
-    /// As for [`Hosted::queue`].
-    pub fn queue_with(&self, queue: QueueId, made: impl FnOnce(StreamId)) -> Result<Arc<Queue>> {
         if let Some(known) = self.known(queue) {
             return Ok(known);
         }
@@ -63,15 +55,9 @@ impl Hosted {
             Carrier::Shared(stream) => Ok(self.queues_mut().add(queue, stream)),
             Carrier::New => {
                 let stream = self.device.create_stream(queue)?;
-                made(stream);
                 Ok(self.queues_mut().add(queue, stream))
             }
         }
-    }
-
-    /// See [`QueueTable::add_failed`].
-    pub(crate) fn add_failed(&self, queue: QueueId, error: accord_types::Error) -> Arc<Queue> {
-        self.queues_mut().add_failed(queue, error)
     }
 
     /// From now on `queue` is another stream, into which nothing was put.

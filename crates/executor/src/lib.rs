@@ -9,10 +9,12 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
-mod commands;
+
 mod copies;
 pub mod copy;
+mod driver;
 mod events;
+pub mod executor;
 pub mod hosted;
 mod images;
 mod limits;
@@ -20,9 +22,8 @@ mod peers;
 pub mod queue_table;
 mod same_host;
 mod session;
-mod slot;
 mod waits;
-mod window;
+pub mod window;
 
 use accord_device::Device;
 use accord_device::image::Images;

@@ -1,7 +1,7 @@
 //! The lanes of a session and what all its threads share.
 
 use crate::ExecutorConfig;
-use crate::commands;
+use crate::driver;
 use crate::events::Events;
 use crate::peers::Peers;
 use crate::same_host::Local;
@@ -91,7 +91,7 @@ impl Session {
         match hello.purpose {
             Purpose::Command => {
                 self.events.connect(lane.clone());
-                state.commands = spawn("accord-commands", move || commands::serve(&session, &*lane));
+                state.commands = spawn("accord-commands", move || driver::serve(&session, &*lane));
                 state.commands.is_some()
             }
             Purpose::Bulk => {

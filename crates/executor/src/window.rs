@@ -17,7 +17,7 @@ pub(crate) struct Window {
 
 /// Credit to be given when the stream has got to where it is now.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub struct Step {
     open: Arc<AtomicU64>,
     queues: Vec<(QueueId, u64)>,
 }
@@ -50,7 +50,7 @@ impl Window {
 
 impl Step {
     /// The stream has got there: gives credit for each queue.
-    pub(crate) fn done(self, mut give: impl FnMut(QueueId, u64)) {
+    pub fn done(self, mut give: impl FnMut(QueueId, u64)) {
         // First: the program may use the credit as soon as it is told.
         self.open.fetch_sub(self.queues.iter().map(|(_, bytes)| bytes).sum(), Ordering::AcqRel);
         self.queues.into_iter().for_each(|(queue, bytes)| give(queue, bytes));

@@ -1,0 +1,363 @@
+//! The command lane: reads commands, and does what the core asks for on the session's devices and lanes.
+
+use crate::Work;
+use crate::arrivals::{Destination, due_after};
+use crate::copies::{FromLane, ToDevice, ToEvent, ToLane};
+use crate::copy::{End, copy_here};
+use crate::executor::{ALL, Effect, ExecutorCore, Facts, Landing, Operation, Push, Request, Words};
+use crate::hosted::Hosted;
+use crate::session::Session;
+use crate::waits::Wait;
+use crate::window::Step;
+use accord_device::Device;
+use accord_fabric::ProgramSpec;
+use accord_fabric::clock;
+use accord_fabric::frame::{Command, Event, FrameReader};
+use accord_fabric::peer::PeerId;
+use accord_fabric::stats::LinkStats;
+use accord_fabric::transfer::{Outbox, Pushing};
+use accord_fabric::transport::{Lane, PeerAddress};
+use accord_types::{ArgBlock, Error, ErrorCode, Result, Seq, StreamId, TransferId};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Serves the command lane until it ends, and the session with it.
+pub(crate) fn serve(session: &Arc<Session>, lane: &dyn Lane) {
+    let mut driver = Driver {
+        core: ExecutorCore::new(session.config.session, session.config.limits.clone()),
+        world: World { session, devices: HashMap::new() },
+        work: None,
+        waiting: None,
+    };
+    if let Err(error) = driver.run(lane) {
+        // The program is told why, if it still listens.
+        session.events.failed(ALL, ALL, error);
+    }
+    // What happens to streams from here on is no news; lanes end before devices do.
+    driver.world.devices.values().for_each(Started::forget);
+    session.end();
+}
+
+struct Driver<'a> {
+    core: ExecutorCore,
+    world: World<'a>,
+    work: Option<Work>,
+    /// The wait that came last; nothing has come after it.
+    waiting: Option<Wait>,
+}
+
+/// What the core decides about.
+struct World<'a> {
+    session: &'a Arc<Session>,
+    devices: HashMap<u32, Started>,
+}
+
+/// A started device.
+struct Started {
+    hosted: Arc<Hosted>,
+    /// The program ends the device: its streams' failures are no news.
+    ended: Arc<AtomicBool>,
+}
+
+impl Started {
+    /// Says nothing more about its streams.
+    fn forget(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+}
+
+impl Facts for World<'_> {
+    fn reached(&self, device: u32, stream: StreamId, seq: Seq) -> bool {
+        self.device(device).and_then(|device| device.reached(stream, seq)).unwrap_or(false)
+    }
+
+    fn incoming(&self) -> usize {
+        self.session.inbox.len()
+    }
+}
+
+impl Driver<'_> {
+    fn run(&mut self, lane: &dyn Lane) -> Result<()> {
+        let mut reader = FrameReader::default();
+        let mut words = [0; ArgBlock::RELATIVE_WORDS_MAX];
+        loop {
+            while let Some(frame) = reader.take::<Command>()? {
+                while !self.step(frame.record, frame.payload, frame.length, &mut words)? {}
+                LinkStats::add(&self.world.session.stats.command_received, frame.length as u64);
+                self.core.handled(frame.length);
+                for effect in self.core.effects() {
+                    self.world.act(effect);
+                }
+            }
+            if let Some(wait) = self.waiting.take() {
+                wait.look(self.world.session, lane);
+            }
+            match reader.fill(|bytes| lane.read(bytes)) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::new(ErrorCode::DeviceUnavailable, error.to_string())),
+            }
+        }
+    }
+
+    /// Does what the core asks for. False if it is to be given the command again.
+    fn step(&mut self, command: Command, payload: &[u8], frame: usize, words: &mut Words) -> Result<bool> {
+        let (core, world) = (&mut self.core, &self.world);
+        let events = &world.session.events;
+        match core.handle(command, payload, frame, words, world)? {
+            Request::Done => {}
+            Request::MakeStream { device, queue } => {
+                let made = world.device(device).and_then(|device| device.create_stream(queue));
+                core.stream_made(device, queue, made);
+                return Ok(false);
+            }
+            Request::Put { device, stream, operation } => core.put(world.put(device, stream, operation)?)?,
+            // Dropping it throws the bytes away.
+            Request::Discard { transfer, len } => drop(FromLane::eager(&world.session.inbox, transfer, len)),
+            // Dropping it tells the other side.
+            Request::Abandon { push } => drop(world.push(push)?),
+            Request::Start { ticket, program } => {
+                self.work = Some(Work { program: *program, images: Arc::default() });
+                events.reply(ticket, clock::monotonic_ns(), 0);
+            }
+            Request::Open { device, ticket } => {
+                let opened = self.open(device);
+                self.core.opened(device, ticket, opened);
+            }
+            Request::Close { device, ticket } => {
+                self.close(device);
+                events.reply(ticket, 0, 0);
+            }
+            Request::Map { device, ticket, start, len } => {
+                let done = world.device(device).and_then(|device| device.map(start, len));
+                core.mapped((device, ticket), start, len, done);
+            }
+            Request::Image(image) => {
+                if let Some(work) = &self.work {
+                    work.images.add(image);
+                }
+            }
+            Request::Function { device, function, spec } => {
+                let handle = world.device(device).and_then(|device| device.function(&spec));
+                core.named(device, function, handle);
+            }
+            Request::Global { device, ticket, spec } => {
+                let address = world.device(device).and_then(|device| device.global(&spec));
+                core.found(device, ticket, spec.len, address);
+            }
+            Request::Wait { ticket } => self.wait(ticket, payload)?,
+            Request::Test { ticket } => {
+                let done = self.test(payload)?;
+                self.world.session.pass_on_printed();
+                events.reply_done(ticket, done.map(u64::from));
+            }
+            Request::Memory { device, ticket, left } => {
+                let free = world.device(device).map(|device| left.min(device.memory_free()));
+                events.reply_done(ticket, free);
+            }
+            Request::Clock { ticket } => events.reply(ticket, clock::monotonic_ns(), 0),
+            Request::Stats { ticket } => {
+                let mut counters = Vec::new();
+                world.session.stats.read().encode(&mut counters);
+                world.session.peers.stats.read().encode(&mut counters);
+                events.send(&Event::Reply { ticket, value: 0, extra: 0 }, &counters);
+            }
+            Request::Expect { transfer, from, len, place } => world.expect(transfer, from, len, place)?,
+        }
+        Ok(true)
+    }
+
+    fn open(&mut self, device: u32) -> Result<(accord_types::DevicePtr, u64)> {
+        let session = self.world.session;
+        let work = self.work.as_ref().ok_or_else(gone)?;
+        let ProgramSpec { trace, .. } = work.program;
+        let events = session.events.clone();
+        let output = Arc::new(move |descriptor, bytes: &[u8]| events.output(descriptor, bytes));
+        let started = session.config.devices.create(work, device, output)?;
+        if trace {
+            started.trace(session.events.clone());
+        }
+        let addresses = started.addresses();
+        if !session.keep(&started) {
+            started.shutdown();
+            return Err(Error::new(ErrorCode::DeviceShutdown, "the session is over"));
+        }
+        // The core has the program's queues; what is here is the stream for copies from elsewhere.
+        let hosted = Arc::new(Hosted::new(started, 0));
+        self.world.devices.insert(device, Started { hosted, ended: Arc::default() });
+        Ok(addresses)
+    }
+
+    fn close(&mut self, device: u32) {
+        let session = self.world.session;
+        if let Some(started) = self.world.devices.remove(&device) {
+            started.forget();
+            started.hosted.device().shutdown();
+            session.release(started.hosted.device());
+        }
+        session.pass_on_printed();
+        session.events.flush_spans();
+    }
+
+    /// Answers once all positions are reached.
+    fn wait(&mut self, ticket: u64, payload: &[u8]) -> Result<()> {
+        let (mut wait, world) = (Wait::new(ticket), &self.world);
+        for place in self.core.places(payload)? {
+            wait.add(place.and_then(|place| {
+                place.map(|place| Ok((world.device(place.device)?.clone(), place.stream, place.seq))).transpose()
+            }));
+        }
+        // One at a time is looked for.
+        if let Some(before) = self.waiting.take() {
+            before.be_told(world.session);
+        }
+        if wait.is_for_looking() {
+            self.waiting = Some(wait);
+        } else {
+            wait.be_told(world.session);
+        }
+        Ok(())
+    }
+
+    fn test(&self, payload: &[u8]) -> Result<Result<bool>> {
+        let reached = |place: Result<Option<crate::executor::Place>>| match place? {
+            Some(place) => self.world.device(place.device)?.reached(place.stream, place.seq),
+            None => Ok(true),
+        };
+        let all = self.core.places(payload)?.try_fold(true, |all, place| Ok(all & reached(place)?));
+        Ok(all)
+    }
+}
+
+impl World<'_> {
+    fn hosted(&self, device: u32) -> Result<&Arc<Hosted>> {
+        self.devices.get(&device).map(|started| &started.hosted).ok_or_else(gone)
+    }
+
+    fn device(&self, device: u32) -> Result<&Arc<dyn Device>> {
+        self.hosted(device).map(|hosted| hosted.device())
+    }
+
+    /// Puts an operation into its stream.
+    ///
+    /// # Errors
+    /// When the program breaks the protocol; within, what fails the queue.
+    fn put(&self, device: u32, stream: StreamId, operation: Operation<'_>) -> Result<Result<Seq>> {
+        let session = self.session;
+        let hosted = match self.hosted(device) {
+            Ok(hosted) => hosted,
+            Err(error) => return Ok(Err(error)),
+        };
+        let device = hosted.device();
+        Ok(match operation {
+            Operation::Unmap { start, len } => device.unmap(stream, start, len),
+            Operation::Store { dst, bytes } => device.store(stream, dst, bytes),
+            Operation::CopyIn { dst, len, transfer, eager } => {
+                let source = if eager {
+                    FromLane::eager(&session.inbox, transfer, len)
+                } else {
+                    FromLane::asked(&session.inbox, &session.control_sender, transfer, len)
+                };
+                device.copy_in(stream, dst, len, Box::new(source))
+            }
+            Operation::CopyOut { src, len, transfer, in_event: true } => {
+                device.copy_out(stream, src, len, Box::new(ToEvent::new(&session.events, transfer)))
+            }
+            Operation::CopyOut { src, len, transfer, in_event: false } => {
+                device.copy_out(stream, src, len, Box::new(ToLane::new(&session.outbox, transfer, len)))
+            }
+            Operation::Copy { dst, src, len } => device.copy(stream, dst, src, len),
+            Operation::Launch { function, dims, block } => device.launch(stream, function, dims, block),
+            Operation::WaitStream { other, seq } => device.wait_stream(stream, other, seq),
+            Operation::Push { src, push } => {
+                let (pushing, local) = (self.push(push)?, session.local.clone());
+                let sink = ToDevice { pushing, local, to: push.to, device: device.clone(), len: push.len };
+                device.copy_out(stream, src, push.len, Box::new(sink))
+            }
+            Operation::Relay { src, len, target } => self.hosted(target.device).and_then(|to| {
+                let (source, target_end) = (End { hosted, start: src }, End { hosted: to, start: target.dst });
+                copy_here(stream, source, target_end, len, target.after)
+            }),
+        })
+    }
+
+    /// A push to another device of the session.
+    fn push(&self, push: Push<'_>) -> Result<Pushing> {
+        let outbox = self.way_to(push.to, push.address)?;
+        self.session.exchange.push(push.transfer, push.to, push.len, outbox)
+    }
+
+    /// The lanes to another peer of a copy.
+    fn way_to(&self, to: PeerId, address: Option<&str>) -> Result<Arc<Outbox>> {
+        match address {
+            None => Ok(self.session.outbox.clone()),
+            Some(address) => self.session.peers.outbox(to, &PeerAddress::new(address)),
+        }
+    }
+
+    fn expect(&self, transfer: TransferId, from: PeerId, len: u64, place: Result<Landing>) -> Result<()> {
+        let exchange = &self.session.exchange;
+        let place = place.and_then(|place| Ok((self.hosted(place.device)?, place)));
+        match place {
+            Ok((hosted, Landing { dst, after, .. })) => {
+                let destination = Destination { hosted: hosted.clone(), dst, len };
+                let placer = self.session.local.as_ref().map(|local| local.placer(from, hosted.device(), dst, len));
+                exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)), placer)?;
+                due_after(exchange, transfer, hosted, after);
+            }
+            Err(error) => {
+                exchange.expect(transfer, from, len, Box::new(drop), None)?;
+                exchange.due(transfer, Err(error.node(&self.session.config.node_name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what the core wants said.
+    fn act(&self, effect: Effect) {
+        let events = &self.session.events;
+        match effect {
+            Effect::Reply { ticket, value, extra } => events.reply(ticket, value, extra),
+            Effect::ReplyFailed { ticket, error } => events.reply_failed(ticket, error),
+            Effect::Failed { device, queue, error } => events.failed(device, queue, error),
+            Effect::Credit { bytes } => events.send(&Event::Credit { bytes }, &[]),
+            Effect::GiveBack { device, after, step } => self.give_back(device, after, step),
+            Effect::Watch { device, queue, stream } => {
+                let Some(started) = self.devices.get(&device) else { return };
+                let (events, ended) = (events.clone(), started.ended.clone());
+                let failed = move |outcome: Result<()>| {
+                    if let Err(error) = outcome
+                        && !ended.load(Ordering::Acquire)
+                    {
+                        events.failed(device, queue.0, error);
+                    }
+                };
+                // No stream gets there: the call comes when it fails, or ends.
+                started.hosted.device().notify(stream, Seq(u64::MAX), Box::new(failed));
+            }
+        }
+    }
+
+    fn give_back(&self, device: u32, after: Option<(StreamId, Seq)>, step: Step) {
+        let Some(started) = self.devices.get(&device) else { return };
+        let (events, ended) = (self.session.events.clone(), started.ended.clone());
+        let done = move |_| {
+            step.done(|queue, bytes| {
+                if !ended.load(Ordering::Acquire) {
+                    events.send(&Event::Done { device, queue: queue.0, bytes }, &[]);
+                }
+            });
+        };
+        match after {
+            Some((stream, seq)) => started.hosted.device().notify(stream, seq, Box::new(done)),
+            None => done(Ok(())),
+        }
+    }
+}
+
+/// The core knows which devices there are.
+fn gone() -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, "the device is not started")
+}
