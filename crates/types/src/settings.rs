@@ -127,7 +127,7 @@ settings! {
     IPC = "ACCORD_IPC", "on", "on|off", [],
         "Lets GPUs that different processes of one machine drive copy to each other directly; read by programs and agents.";
     /// What carries bytes to executors.
-    TRANSPORT = "ACCORD_TRANSPORT", "tcp", "auto|tcp|shm", [],
+    TRANSPORT = "ACCORD_TRANSPORT", "auto", "auto|tcp|shm", [],
         "What carries a program's commands and bytes to the executors of other nodes: shared memory where the node's agent is on this machine and of this user, else TCP (auto); or one of them always.";
     /// Folder for GPU code compiled before.
     CACHE = "ACCORD_CACHE", "(accord in ~/.cache)", "path|off", [],

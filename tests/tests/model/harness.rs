@@ -92,7 +92,10 @@ impl Harness {
                 ("0", cluster(&[if devices == 1 { "1x1gpu" } else { "2x1gpu" }, "--remote-only"])?)
             }
         };
-        let job = job.env("ACCORD_CPU_MEMORY", "512M").env("ACCORD_LIBACC", libacc()?);
+        // Links that are slowed down are sockets. Mixed devices try shared memory.
+        let transport = if self.place == Place::Mixed { "auto" } else { "tcp" };
+        let job =
+            job.env("ACCORD_CPU_MEMORY", "512M").env("ACCORD_LIBACC", libacc()?).env("ACCORD_TRANSPORT", transport);
         let job = match &self.driver {
             Some(driver) => job
                 .env("LD_LIBRARY_PATH", driver.path())
