@@ -1,7 +1,9 @@
 //! The coordinator as a process: how it starts, says where it is, and ends.
 
+use accord_fabric::peer::PeerId;
+
 use accord_fabric::Key;
-use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::transport::PeerAddress;
 use accord_types::SessionId;
 use rustix::process::{Pid, Signal, kill_process};
@@ -53,7 +55,7 @@ fn refusal(mut command: Command) -> (Option<i32>, String) {
 fn it_says_where_it_listens_and_ends_on_sigterm() {
     let (dir, key) = with_key();
     let mut process = start(command(&dir));
-    let hello = Hello::new(Purpose::Session, SessionId(0), 0, FROM_PROGRAM);
+    let hello = Hello::new(Purpose::Session, SessionId(0), 0, PeerId::PROGRAM);
     let connection =
         handshake::connect(&PeerAddress::new(process.address), &hello, &key, Duration::from_secs(10)).unwrap();
     let pid = Pid::from_child(&process.child);

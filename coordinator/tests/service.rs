@@ -2,7 +2,8 @@
 
 use accord_coordinator::Background;
 use accord_fabric::frame::session::{HEADER_LEN, Message};
-use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::peer::PeerId;
 use accord_fabric::session_endpoint::SessionConnection;
 use accord_fabric::transport::PeerAddress;
 use accord_fabric::{Key, session_endpoint};
@@ -266,7 +267,7 @@ fn another_version_is_refused_by_name() {
     let status = fixture.runtime.block_on(fixture.cluster().describe(request)).unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
 
-    let hello = Hello { version: 9, ..Hello::new(Purpose::Session, SessionId(0), 0, FROM_PROGRAM) };
+    let hello = Hello { version: 9, ..Hello::new(Purpose::Session, SessionId(0), 0, PeerId::PROGRAM) };
     let error = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap_err();
     assert!(error.cause().contains("protocol 9"), "{error}");
 }
@@ -274,7 +275,7 @@ fn another_version_is_refused_by_name() {
 #[test]
 fn the_wrong_lane_is_told_where_it_is() {
     let fixture = Fixture::new();
-    let hello = Hello::new(Purpose::Command, SessionId(1), 0, FROM_PROGRAM);
+    let hello = Hello::new(Purpose::Command, SessionId(1), 0, PeerId::PROGRAM);
     let error = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap_err();
     assert!(error.cause().contains("not an agent"), "{error}");
 }
@@ -305,7 +306,7 @@ fn those_who_say_nothing_hold_up_nobody() {
     let fixture = Fixture::new();
     let _agent = fixture.agent("h1");
     let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(fixture.coordinator.address()).unwrap()).collect();
-    let hello = Hello::new(Purpose::Session, SessionId(0), 0, FROM_PROGRAM);
+    let hello = Hello::new(Purpose::Session, SessionId(0), 0, PeerId::PROGRAM);
     let half = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap();
     half.send(&[1, 0]).unwrap();
     assert!(fixture.open("h1").is_ok());
@@ -319,7 +320,7 @@ fn bad_messages_at_the_door_end_that_connection_only() {
     let huge = [0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0];
     let grant = Message::Warning("not yours to send".into()).encode();
     for bad in [&huge[..], &grant[..], &[0; HEADER_LEN][..]] {
-        let hello = Hello::new(Purpose::Session, SessionId(0), 0, FROM_PROGRAM);
+        let hello = Hello::new(Purpose::Session, SessionId(0), 0, PeerId::PROGRAM);
         let stream = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap();
         stream.send(bad).unwrap();
         let mut answer = Vec::new();

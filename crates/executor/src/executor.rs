@@ -14,7 +14,6 @@ use crate::queue_table::{ByNumber, Queue};
 use accord_device::FunctionHandle;
 use accord_fabric::ProgramSpec;
 use accord_fabric::frame::{self, CREDIT_STEP, Command, PAYLOAD_MAX, operation_cost};
-use accord_fabric::handshake::FROM_PROGRAM;
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::TRANSFERS_MAX;
 use accord_types::{
@@ -396,7 +395,7 @@ fn build<'a>(
 
 fn push(transfer: u64, to: PeerId, len: u64, payload: &[u8]) -> Result<Push<'_>> {
     let address = match to {
-        FROM_PROGRAM => None,
+        PeerId::PROGRAM => None,
         _ => Some(std::str::from_utf8(payload).map_err(|_| broken("a push without an address"))?),
     };
     Ok(Push { transfer: TransferId(transfer), to, len, address })

@@ -6,8 +6,8 @@ use crate::ExecutorConfig;
 use crate::same_host::Local;
 use crate::session::spawn;
 use accord_fabric::Key;
-use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
-use accord_fabric::peer::{self, PeerId};
+use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{self, ControlMessage, ControlSender, Exchange, Inbox, Outbox, tell_abandoned};
 use accord_fabric::transport::{Lane, PeerAddress, SharedLane};
@@ -62,15 +62,15 @@ impl Peers {
     /// # Errors
     /// If that is none.
     pub(crate) fn set_incarnation(&self, number: u16) -> Result<()> {
-        let own = peer::peer_id(self.node, number.into())?;
+        let own = PeerId::executor(self.node, number.into())?;
         let _ = self.own.set(own);
         Ok(())
     }
 
     /// Whether a peer lane is for this executor, and not for one that had its place, and comes from another executor.
     pub(crate) fn is_for_this(&self, hello: &Hello) -> bool {
-        let of_other = |own: PeerId| hello.from != FROM_PROGRAM && hello.from != own;
-        self.own.get().is_some_and(|&own| peer::incarnation(own) == hello.index && of_other(own))
+        let of_other = |own: PeerId| hello.from != PeerId::PROGRAM && hello.from != own;
+        self.own.get().is_some_and(|&own| own.incarnation() == hello.index && of_other(own))
     }
 
     /// The lanes to another node's executor. The first use connects, in the background.
@@ -82,23 +82,24 @@ impl Peers {
         if let Some(outbox) = state.out.get(&to) {
             return Ok(outbox.clone());
         }
+        // The push came on the command lane, which has said it.
+        let unnamed = || Error::new(ErrorCode::ImplementationDefined, "an executor without a command lane pushes");
+        let own = self.own.get().copied().ok_or_else(unnamed)?;
         let outbox = Outbox::new(self.stats.clone());
         let (peers, lanes, address) = (self.clone(), outbox.clone(), address.clone());
-        spawn("accord-peer", move || peers.push_to(to, &address, &lanes))
+        spawn("accord-peer", move || peers.push_to(own, to, &address, &lanes))
             .ok_or_else(|| Error::new(ErrorCode::System, "no thread for a connection to another node"))?;
         state.out.insert(to, outbox.clone());
         Ok(outbox)
     }
 
     /// Connects, then takes what the target says until the lane ends.
-    fn push_to(self: &Arc<Self>, to: PeerId, address: &PeerAddress, outbox: &Arc<Outbox>) {
-        // The push came on the command lane, so that it is known.
-        let own = self.own.get().copied().unwrap_or_default();
+    fn push_to(self: &Arc<Self>, own: PeerId, to: PeerId, address: &PeerAddress, outbox: &Arc<Outbox>) {
         // First of all: what the target says on the lane depends on it.
         if let Some(local) = &self.local {
             local.discover(own, to);
         }
-        let hello = Hello::new(Purpose::Peer, self.session, peer::incarnation(to), own);
+        let hello = Hello::new(Purpose::Peer, self.session, to.incarnation(), own);
         let outcome = handshake::connect(address, &hello, &self.key, CONNECT_TIMEOUT).and_then(|lane| {
             outbox.add(lane.clone());
             self.receive_control(&*lane, outbox)

@@ -5,7 +5,7 @@ use crate::session::spawn;
 use accord_device::Device;
 use accord_device::{MappedRange, SameHostPeers};
 use accord_fabric::Key;
-use accord_fabric::peer::{PeerId, node_of};
+use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{Placer, Pushing};
 use accord_fabric::transport::same_host::{Caller, Listener, Role, connect};
 use accord_types::{DevicePtr, Result, SessionId};
@@ -47,8 +47,8 @@ impl Local {
             let same_host = same_host.clone();
             spawn("accord-local", move || {
                 listener.serve(|caller, socket| match caller.role {
-                    Role::Import => same_host.export_to(caller.from, socket),
-                    Role::Export => same_host.import_from(caller.from, socket),
+                    Role::Import => same_host.export_to(caller.from.raw(), socket),
+                    Role::Export => same_host.import_from(caller.from.raw(), socket),
                 });
             });
         }
@@ -58,15 +58,15 @@ impl Local {
     /// Looks whether another node's executor is on this machine, before the first copy to it.
     pub(crate) fn discover(&self, own: PeerId, other: PeerId) {
         let caller = Caller { from: own, role: Role::Import };
-        if let Some(socket) = connect(self.session, node_of(other), caller, &self.key) {
-            self.same_host.import_from(other, socket);
+        if let Some(socket) = connect(self.session, other.node(), caller, &self.key) {
+            self.same_host.import_from(other.raw(), socket);
         }
     }
 
     /// Says where a transfer from `peer` goes, when it may come.
     pub(crate) fn placer(&self, peer: PeerId, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Placer {
         let (same_host, device) = (self.same_host.clone(), device.clone());
-        Box::new(move || same_host.handle(peer, &*device, dst, len))
+        Box::new(move || same_host.handle(peer.raw(), &*device, dst, len))
     }
 
     /// Where a push from `device` goes, if the target has said so and the device reaches it.
@@ -78,7 +78,7 @@ impl Local {
         len: u64,
     ) -> Result<Option<MappedRange>> {
         let same_host = &self.same_host;
-        pushing.reach(|| same_host.imports_from(peer), |handle| same_host.map(peer, device, handle, len))
+        pushing.reach(|| same_host.imports_from(peer.raw()), |handle| same_host.map(peer.raw(), device, handle, len))
     }
 
     pub(crate) fn close(&self) {

@@ -6,7 +6,8 @@ use crate::events::Events;
 use crate::peers::Peers;
 use crate::same_host::Local;
 use accord_device::Device;
-use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{self, ControlMessage, ControlSender, Exchange, Inbox, Outbox, tell_abandoned};
 use accord_fabric::transport::{Handover, Lane, SharedLane};
@@ -53,7 +54,7 @@ impl Session {
         let inbox = Inbox::new(stats.clone(), true);
         let exchange = Exchange::new();
         let control_sender = ControlSender::new(&config.node_name, stats.clone());
-        exchange.arrived(FROM_PROGRAM, control_sender.clone(), inbox.clone());
+        exchange.arrived(PeerId::PROGRAM, control_sender.clone(), inbox.clone());
         let local = Local::new(&config);
         Arc::new(Self {
             peers: Peers::new(&config, exchange.clone(), local.clone()),

@@ -8,6 +8,7 @@ use accord_executor::Limits;
 use accord_executor::queue_table::QUEUES_MAX;
 use accord_fabric::frame::{self, Command, Event, STREAM_WINDOW};
 use accord_fabric::handshake::Purpose;
+use accord_fabric::peer::PeerId;
 use accord_types::{ErrorCode, QueueId};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -118,7 +119,14 @@ fn addresses_and_lengths_beyond_the_device_fail_their_queue_only() {
             Command::CopyIn { device: 0, queue, dst: start, len: HUGE, transfer: 2, eager: false },
             Command::CopyOut { device: 0, queue, src: start, len: HUGE, transfer: 3 },
             Command::Copy { device: 0, queue, dst: start, src: start, len: HUGE },
-            Command::Push { device: 0, queue, src: start, len: HUGE, transfer: 4 + u64::from(queue), to: u32::MAX },
+            Command::Push {
+                device: 0,
+                queue,
+                src: start,
+                len: HUGE,
+                transfer: 4 + u64::from(queue),
+                to: PeerId::PROGRAM,
+            },
             Command::Relay { device: 0, queue, src: start, target: 0, dst: start, len: HUGE, seq: 0 },
             Command::Unmap { device: 0, queue, start, len: HUGE },
             Command::Store { device: 0, queue, dst: u64::MAX },
@@ -136,7 +144,8 @@ fn addresses_and_lengths_beyond_the_device_fail_their_queue_only() {
         program.send(&Command::Store { device: 0, queue: 50 + queue, dst: start }, &[1]);
         program.wait(0, 50 + queue, 1).unwrap();
     }
-    program.send(&Command::Expect { device: 0, dst: start, len: HUGE, transfer: 90, from: u32::MAX, seq: 0 }, &[]);
+    program
+        .send(&Command::Expect { device: 0, dst: start, len: HUGE, transfer: 90, from: PeerId::PROGRAM, seq: 0 }, &[]);
     program.ask(|ticket| Command::Clock { ticket }).unwrap();
 }
 
@@ -156,7 +165,7 @@ fn commands_out_of_turn_end_the_session() {
     let (mut program, start) = Program::open(limits(), 0);
     program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
     for _ in 0..2 {
-        let expect = Command::Expect { device: 0, dst: start, len: MIB, transfer: 5, from: u32::MAX, seq: 0 };
+        let expect = Command::Expect { device: 0, dst: start, len: MIB, transfer: 5, from: PeerId::PROGRAM, seq: 0 };
         program.send(&expect, &[]);
     }
     program.assert_ended();

@@ -16,6 +16,7 @@
 mod io;
 
 use crate::key::{self, Key, MAC_LEN};
+use crate::peer::PeerId;
 use crate::route::Route;
 use crate::transport::{self, Lane, PeerAddress, SharedLane};
 use accord_types::{Error, ErrorCode, Result, SessionId};
@@ -29,8 +30,6 @@ pub const MAGIC: [u8; 8] = *b"ACCORD\r\n";
 pub const VERSION: u32 = 2;
 /// Bytes of a [`Hello`] on the wire.
 pub const HELLO_LEN: usize = 64;
-/// `from` of a program, which is no executor.
-pub const FROM_PROGRAM: u32 = u32::MAX;
 
 const NONCE_LEN: usize = 32;
 const ANSWER_LEN: usize = 16;
@@ -93,15 +92,15 @@ pub struct Hello {
     /// The session that it belongs to; 0 at the session endpoint.
     pub session: SessionId,
     /// Number among the session's lanes of its kind, from 0. Of a command lane and a peer lane the number of the executor that
-    /// it is for, see [`crate::peer::incarnation`].
+    /// it is for, see [`PeerId::incarnation`].
     pub index: u16,
-    /// The executor that connects (a [`crate::peer::PeerId`]), or [`FROM_PROGRAM`].
-    pub from: u32,
+    /// Who connects.
+    pub from: PeerId,
 }
 
 impl Hello {
     /// A hello in this program's version.
-    pub fn new(purpose: Purpose, session: SessionId, index: u16, from: u32) -> Self {
+    pub fn new(purpose: Purpose, session: SessionId, index: u16, from: PeerId) -> Self {
         Self { version: VERSION, purpose, session, index, from }
     }
 
@@ -113,7 +112,7 @@ impl Hello {
         bytes[12] = self.purpose as u8;
         bytes[14..16].copy_from_slice(&self.index.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.session.0.to_le_bytes());
-        bytes[24..28].copy_from_slice(&self.from.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.from.raw().to_le_bytes());
         bytes[32..].copy_from_slice(nonce);
         bytes
     }
@@ -139,7 +138,7 @@ impl Hello {
             purpose,
             session: SessionId(u64::from_le_bytes(io::take(bytes, 16))),
             index: u16::from_le_bytes(io::take(bytes, 14)),
-            from: u32::from_le_bytes(io::take(bytes, 24)),
+            from: PeerId::from_raw(u32::from_le_bytes(io::take(bytes, 24))),
         })
     }
 }

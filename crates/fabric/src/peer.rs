@@ -1,55 +1,85 @@
 //! Names of the processes of a session.
 
 use accord_types::{Error, ErrorCode, NodeId, Result};
+use rkyv::{Archive, Deserialize, Serialize};
+use std::fmt;
 
-/// The other end of a transfer: an executor of this session, or the program ([`FROM_PROGRAM`]). A node that lost its executor
-/// gets another one, which is another peer: [`peer_id`] makes its number of the node's and of its own.
-///
-/// [`FROM_PROGRAM`]: crate::handshake::FROM_PROGRAM
-pub type PeerId = u32;
+/// A process of a session: one of its executors, or the program. A node that lost its executor gets another one, which is another
+/// peer: its number is made of the node's and of its own among those that the session has had there.
+#[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PeerId(u32);
 
 /// Bits of a [`PeerId`] that are the node's number.
 const NODE_BITS: u32 = 20;
-/// Executors that a session may have on a node, one after the other. The last number would make a program's [`PeerId`].
+/// Executors that a session may have on a node, one after the other. The last number would make [`PeerId::PROGRAM`].
 const INCARNATIONS_MAX: u32 = (1 << (u32::BITS - NODE_BITS)) - 1;
 
-/// The executor with this number, from 0, among those that the session has and has had on a node.
-///
-/// # Errors
-/// `acc_error_device_unavailable` if there are too many.
-pub fn peer_id(node: NodeId, incarnation: u32) -> Result<PeerId> {
-    if incarnation >= INCARNATIONS_MAX || node.0 >> NODE_BITS != 0 {
-        let cause = format!("executor {incarnation} on node number {} is one too many for a session", node.0);
-        return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy("start the program again"));
+impl PeerId {
+    /// The session's program.
+    pub const PROGRAM: Self = Self(u32::MAX);
+
+    /// The executor with this number, from 0, among those that the session has and has had on a node.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` if there are too many.
+    pub fn executor(node: NodeId, incarnation: u32) -> Result<Self> {
+        if incarnation >= INCARNATIONS_MAX || node.0 >> NODE_BITS != 0 {
+            let cause = format!("executor {incarnation} on node number {} is one too many for a session", node.0);
+            return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy("start the program again"));
+        }
+        Ok(Self(node.0 | incarnation << NODE_BITS))
     }
-    Ok(node.0 | incarnation << NODE_BITS)
+
+    /// What [`PeerId::raw`] gave. Whether there is such a peer shows when it is used.
+    pub const fn from_raw(raw: u32) -> Self {
+        Self(raw)
+    }
+
+    /// As it is on the wire.
+    pub const fn raw(self) -> u32 {
+        self.0
+    }
+
+    /// Which of its node's executors it is.
+    pub const fn incarnation(self) -> u16 {
+        // 12 bits are left.
+        (self.0 >> NODE_BITS) as u16
+    }
+
+    /// The node of an executor.
+    pub const fn node(self) -> NodeId {
+        NodeId(self.0 & ((1 << NODE_BITS) - 1))
+    }
 }
 
-/// Which of its node's executors a peer is.
-pub fn incarnation(peer: PeerId) -> u16 {
-    // 12 bits are left.
-    (peer >> NODE_BITS) as u16
-}
-
-/// The node of a peer that is an executor.
-pub fn node_of(peer: PeerId) -> NodeId {
-    NodeId(peer & ((1 << NODE_BITS) - 1))
+impl fmt::Display for PeerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::PROGRAM => f.write_str("the program"),
+            executor => write!(f, "executor {} of node {}", executor.incarnation(), executor.node().0),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handshake::FROM_PROGRAM;
 
     #[test]
     fn the_first_executor_has_its_nodes_number_and_later_ones_others() {
-        assert_eq!(peer_id(NodeId(7), 0).unwrap(), 7);
-        let later = peer_id(NodeId(7), 3).unwrap();
-        assert_eq!((node_of(later), incarnation(later)), (NodeId(7), 3));
-        let last = peer_id(NodeId((1 << NODE_BITS) - 1), INCARNATIONS_MAX - 1).unwrap();
-        assert_ne!(last, FROM_PROGRAM);
-        assert_eq!(incarnation(last), 4094);
-        assert!(peer_id(NodeId(7), INCARNATIONS_MAX).is_err());
-        assert!(peer_id(NodeId(1 << NODE_BITS), 0).is_err());
+        assert_eq!(PeerId::executor(NodeId(7), 0).unwrap().raw(), 7);
+        let later = PeerId::executor(NodeId(7), 3).unwrap();
+        assert_eq!((later.node(), later.incarnation()), (NodeId(7), 3));
+        let last = PeerId::executor(NodeId((1 << NODE_BITS) - 1), INCARNATIONS_MAX - 1).unwrap();
+        assert_ne!(last, PeerId::PROGRAM);
+        assert_eq!(last.incarnation(), 4094);
+        assert!(PeerId::executor(NodeId(7), INCARNATIONS_MAX).is_err());
+        assert!(PeerId::executor(NodeId(1 << NODE_BITS), 0).is_err());
+    }
+
+    #[test]
+    fn messages_say_who_it_is() {
+        assert_eq!(PeerId::PROGRAM.to_string(), "the program");
+        assert_eq!(PeerId::from_raw(7).to_string(), "executor 0 of node 7");
     }
 }

@@ -12,8 +12,10 @@
 //! The program keeps the connection: its end ends the session. The coordinator's end ends
 //! nothing: what the program has it keeps.
 
+use crate::peer::PeerId;
+
 use crate::frame::session::{HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
-use crate::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use crate::handshake::{self, Hello, Purpose};
 use crate::key::Key;
 use crate::transport::{Lane, PeerAddress, SharedLane};
 use accord_types::{Error, ErrorCode, Lease, Result, SessionId, SessionRequest};
@@ -37,7 +39,7 @@ pub fn open(
     timeout: Duration,
     request: &SessionRequest,
 ) -> Result<(Lease, SessionConnection)> {
-    let hello = Hello::new(Purpose::Session, SessionId(0), 0, FROM_PROGRAM);
+    let hello = Hello::new(Purpose::Session, SessionId(0), 0, PeerId::PROGRAM);
     let lane = handshake::connect(address, &hello, key, timeout)?;
     let broken = |error: std::io::Error| {
         unavailable(format!("the coordinator at {address} broke off while opening a session: {error}"))

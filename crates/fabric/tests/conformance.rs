@@ -1,7 +1,9 @@
 //! What every transport must do. Each test runs over all of them.
 
+use accord_fabric::peer::PeerId;
+
 use accord_fabric::frame::{Command, FrameReader};
-use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::transfer::read_chunk;
 use accord_fabric::transport::{Handover, Lane, SharedLane, Transport, inproc_pair, pair, shm_pair};
 use accord_types::SessionId;
@@ -323,7 +325,7 @@ fn peer(transport: Transport, state: &str) -> (SharedLane, Child) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    way.send(&*there, &Hello::new(Purpose::Command, SessionId(1), 0, FROM_PROGRAM)).unwrap();
+    way.send(&*there, &Hello::new(Purpose::Command, SessionId(1), 0, PeerId::PROGRAM)).unwrap();
     drop(there);
     assert_eq!(read(&*here, 5, 5), b"ready");
     (here, child)

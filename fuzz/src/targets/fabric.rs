@@ -6,7 +6,8 @@ use accord_fabric::ProgramSpec;
 use accord_fabric::frame::session::{self, Message};
 use accord_fabric::frame::transfer::{CHUNK_MAX, Chunk};
 use accord_fabric::frame::{self, Command, Event, FRAME_MAX, Failure, FrameReader, Record};
-use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::peer::PeerId;
 use accord_fabric::stats::Counters;
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, FunctionSpec, ImageId, ImageRef, Lease, LeasedDevice,
@@ -321,7 +322,7 @@ fn frame_seeds() -> Vec<Vec<u8>> {
 }
 
 fn header_seeds() -> Vec<Vec<u8>> {
-    let hello = Hello::new(Purpose::Command, SessionId(5), 1, FROM_PROGRAM).encode(&[9; 32]);
+    let hello = Hello::new(Purpose::Command, SessionId(5), 1, PeerId::PROGRAM).encode(&[9; 32]);
     let chunk = payload(|bytes| {
         bytes.extend(100u64.to_le_bytes());
         bytes.extend(1u64.to_le_bytes());

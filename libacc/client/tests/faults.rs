@@ -5,7 +5,8 @@ mod common;
 use accord_client::connect_direct;
 use accord_fabric::frame::transfer::CHUNK_MAX;
 use accord_fabric::frame::{self, Command, Event, FrameReader, HEADER_LEN};
-use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::peer::PeerId;
 use accord_fabric::transport::{Lane, Listener, SharedLane};
 use accord_fabric::{Key, ProgramSpec};
 use accord_runtime::ports::{Cluster, ReadWhen};
@@ -24,7 +25,7 @@ fn assert_lost(error: &Error, node: &str) {
 
 /// A client that speaks for itself, in a session of its own.
 fn raw_client(agent: &Agent, key: &Key, session: u64, purpose: Purpose) -> SharedLane {
-    let hello = Hello::new(purpose, SessionId(session), 0, FROM_PROGRAM);
+    let hello = Hello::new(purpose, SessionId(session), 0, PeerId::PROGRAM);
     handshake::connect(&agent.address, &hello, key, SOON).unwrap()
 }
 

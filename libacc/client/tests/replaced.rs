@@ -3,6 +3,7 @@
 mod common;
 
 use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::peer::PeerId;
 use accord_runtime::ports::{Cluster, DeviceClient, ReadWhen};
 use accord_types::{DevicePtr, Error, ErrorCode, QueueId};
 use common::*;
@@ -137,7 +138,7 @@ fn a_lane_for_the_executor_before_is_turned_away() {
     shut_down(&[&client]);
     client.start().unwrap();
     // Of another node, for the first executor of this one.
-    let hello = Hello::new(Purpose::Peer, SESSION, 0, 2);
+    let hello = Hello::new(Purpose::Peer, SESSION, 0, PeerId::from_raw(2));
     let lane = handshake::connect(&world.agents[0].address, &hello, &world.key, Duration::from_secs(3)).unwrap();
     lane.limit(Some(Duration::from_secs(10))).unwrap();
     match lane.read(&mut [0; 1]) {

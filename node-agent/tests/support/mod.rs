@@ -1,7 +1,8 @@
 //! A coordinator in this process, agents as processes of their own.
 
 use accord_coordinator::Background;
-use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::peer::PeerId;
 use accord_fabric::session_endpoint::SessionConnection;
 use accord_fabric::transport::{PeerAddress, SharedLane};
 use accord_fabric::{Key, session_endpoint};
@@ -118,7 +119,7 @@ impl Cluster {
     }
 
     pub(crate) fn lane(&self, address: &PeerAddress, purpose: Purpose, session: SessionId) -> Result<SharedLane> {
-        handshake::connect(address, &Hello::new(purpose, session, 0, FROM_PROGRAM), &self.key, SOON)
+        handshake::connect(address, &Hello::new(purpose, session, 0, PeerId::PROGRAM), &self.key, SOON)
     }
 }
 

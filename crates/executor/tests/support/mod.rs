@@ -5,7 +5,8 @@ use accord_device::Device;
 use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_executor::{DeviceFactory, ExecutorConfig, Limits, OutputSink, Work, run};
 use accord_fabric::frame::{self, Command, Event, FrameReader, Position};
-use accord_fabric::handshake::{FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::peer::PeerId;
 use accord_fabric::transport::{self, Handover, SharedLane};
 use accord_fabric::{Key, ProgramSpec};
 use accord_types::{DeviceId, Error, ErrorCode, FunctionSpec, NodeId, ObjectSpec, QueueId, Result, Seq, SessionId};
@@ -194,6 +195,6 @@ impl Drop for Program {
 
 fn connect(control: &Handover, purpose: Purpose) -> SharedLane {
     let (here, there) = transport::pair().unwrap();
-    control.send(&*there, &Hello::new(purpose, SESSION, 0, FROM_PROGRAM)).unwrap();
+    control.send(&*there, &Hello::new(purpose, SESSION, 0, PeerId::PROGRAM)).unwrap();
     here
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::peer::PeerId;
 use crate::transport::Listener;
 
 const SOON: Duration = Duration::from_secs(5);
@@ -27,7 +28,7 @@ fn meet<T: Send>(key: &Key, timeout: Duration, client: impl FnOnce(PeerAddress) 
 }
 
 fn hello() -> Hello {
-    Hello::new(Purpose::Bulk, SessionId(77), 3, FROM_PROGRAM)
+    Hello::new(Purpose::Bulk, SessionId(77), 3, PeerId::PROGRAM)
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn a_condition_refuses_with_its_cause_and_remedy() {
 fn every_hello_comes_back_and_no_garbage_is_taken() {
     use proptest::prelude::*;
     proptest!(|(bytes in proptest::array::uniform32(any::<u8>()), index: u16, session: u64, from: u32)| {
-        let hello = Hello::new(Purpose::Peer, SessionId(session), index, from);
+        let hello = Hello::new(Purpose::Peer, SessionId(session), index, PeerId::from_raw(from));
         prop_assert_eq!(Hello::decode(&hello.encode(&bytes)).unwrap(), hello);
         let mut garbage = [0; HELLO_LEN];
         garbage[..32].copy_from_slice(&bytes);

@@ -160,6 +160,7 @@ fn broken(error: &dyn std::fmt::Display) -> Error {
 mod tests {
     use super::*;
     use crate::handshake::Purpose;
+    use crate::peer::PeerId;
     use crate::transport::pair;
     use accord_types::SessionId;
 
@@ -169,7 +170,7 @@ mod tests {
         let mut clients = Vec::new();
         for index in 0..3 {
             let (client, server) = pair().unwrap();
-            here.send(&*server, &Hello::new(Purpose::Command, SessionId(5), index, 2)).unwrap();
+            here.send(&*server, &Hello::new(Purpose::Command, SessionId(5), index, PeerId::from_raw(2))).unwrap();
             client.write_all(&mut [IoSlice::new(&[index.try_into().unwrap()])]).unwrap();
             clients.push(client);
         }
@@ -187,7 +188,9 @@ mod tests {
     #[test]
     fn a_message_without_a_lane_is_an_error() {
         let (here, there) = Handover::pair().unwrap();
-        (&here).write_all(&Hello::new(Purpose::Command, SessionId(5), 0, 2).encode(&[0; 32])).unwrap();
+        (&here)
+            .write_all(&Hello::new(Purpose::Command, SessionId(5), 0, PeerId::from_raw(2)).encode(&[0; 32]))
+            .unwrap();
         assert!(there.receive().is_err());
         (&here).write_all(&[7; HELLO_LEN]).unwrap();
         assert!(there.receive().is_err());

@@ -50,7 +50,7 @@ pub enum Role {
 /// Who connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
-    /// A node's executor, or the program ([`crate::handshake::FROM_PROGRAM`]).
+    /// A node's executor, or the program ([`PeerId::PROGRAM`]).
     pub from: PeerId,
     /// What for.
     pub role: Role,
@@ -151,7 +151,7 @@ fn encode(session: SessionId, caller: Caller, nonce: &[u8; NONCE_LEN]) -> [u8; H
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
     bytes[12] = caller.role as u8;
     bytes[16..24].copy_from_slice(&session.0.to_le_bytes());
-    bytes[24..28].copy_from_slice(&caller.from.to_le_bytes());
+    bytes[24..28].copy_from_slice(&caller.from.raw().to_le_bytes());
     bytes[32..].copy_from_slice(nonce);
     bytes
 }
@@ -162,7 +162,7 @@ fn decode(bytes: &[u8; HELLO_LEN], session: SessionId) -> Option<Caller> {
         2 => Role::Export,
         _ => return None,
     };
-    let from = PeerId::from_le_bytes(*bytes[24..].first_chunk()?);
+    let from = PeerId::from_raw(u32::from_le_bytes(*bytes[24..].first_chunk()?));
     // All that is not the caller and the nonce has to be as it would be here.
     let expected = encode(session, Caller { from, role }, bytes.last_chunk()?);
     (*bytes == expected).then_some(Caller { from, role })

@@ -10,7 +10,7 @@ use accord_device::MappedRange;
 use accord_device::{Device, Sink};
 use accord_executor::arrivals::{Destination, due_after};
 use accord_fabric::frame::Command;
-use accord_fabric::handshake::FROM_PROGRAM;
+use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{Exchange, Pushing};
 use accord_types::{DevicePtr, QueueId, Result, TransferId};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub(crate) fn local_to_remote(
     let connection = target.client.connection()?;
     let transfer = connection.spec.transfer();
     let pushing = exchange.push(transfer, connection.peer, len, connection.outbox.clone())?;
-    connection.expect(target, transfer, FROM_PROGRAM, len)?;
+    connection.expect(target, transfer, PeerId::PROGRAM, len)?;
     let hosted = source.client.hosted()?;
     let device = hosted.device().clone();
     let (peer, spec) = (connection.spec.same_host_peer(connection.peer), connection.spec.clone());
@@ -109,7 +109,7 @@ pub(crate) fn remote_to_local(
     connection.serve_bulk_lanes();
     exchange.expect(transfer, connection.peer, len, Box::new(|arrival| destination.start(arrival)), placer)?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous());
-    connection.push(queue, source, transfer, FROM_PROGRAM, "", len)
+    connection.push(queue, source, transfer, PeerId::PROGRAM, "", len)
 }
 
 impl Connection {
@@ -118,7 +118,7 @@ impl Connection {
         self: &Arc<Self>,
         target: &End<'_, RemoteDeviceClient>,
         transfer: TransferId,
-        from: u32,
+        from: PeerId,
         len: u64,
     ) -> Result<()> {
         let device = target.client.device();
@@ -137,7 +137,7 @@ impl Connection {
         queue: QueueId,
         source: &End<'_, RemoteDeviceClient>,
         transfer: TransferId,
-        to: u32,
+        to: PeerId,
         address: &str,
         len: u64,
     ) -> Result<()> {

@@ -9,8 +9,8 @@ use crate::connection::{
     ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Reply, Requested, Room, WaitId,
 };
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX};
-use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
-use accord_fabric::peer::{self, PeerId};
+use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::peer::PeerId;
 use accord_fabric::route::Route;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{self, ControlMessage, ControlSender, Exchange, Inbox, Outbox, tell_abandoned};
@@ -75,13 +75,13 @@ impl Connection {
     pub(super) fn connect(spec: Arc<NodeSpec>, peer: PeerId, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
         let route = transport::route(&spec.peer, spec.transport, &spec.key);
         let lane = |purpose, index| {
-            let hello = Hello::new(purpose, spec.session, index, FROM_PROGRAM);
+            let hello = Hello::new(purpose, spec.session, index, PeerId::PROGRAM);
             let replaces = purpose == Purpose::Command && index > 0;
             let timeout = if replaces { REPLACE_TIMEOUT } else { CONNECT_TIMEOUT };
             handshake::connect_by(&route, &hello, &spec.key, timeout)
         };
         // First of all: the agent starts an executor for it, and tells it which one it is.
-        let command = lane(Purpose::Command, peer::incarnation(peer))?;
+        let command = lane(Purpose::Command, peer.incarnation())?;
         let bulk_lanes = (0..).take(EAGER_LANES + ASKED_LANES);
         let bulk_lanes = bulk_lanes.map(|index| lane(Purpose::Bulk, index)).collect::<Result<Vec<_>>>()?;
         let control = lane(Purpose::Control, 0)?;

@@ -5,7 +5,7 @@ use super::reuse_policy::{Condition, Reuse, ReusePolicy};
 use accord_device::SameHostPeers;
 use accord_device::image::Images;
 use accord_fabric::frame::Command;
-use accord_fabric::peer;
+use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Peer, Route, Wanted};
 use accord_fabric::stats::Counters;
 use accord_fabric::transfer::Exchange;
@@ -126,7 +126,8 @@ impl RemoteNode {
         if let Some(old) = state.connection.take() {
             old.lose("another executor takes its place");
         }
-        let peer = peer::peer_id(self.spec.node, state.executors).map_err(|error| error.node(&self.spec.node_name))?;
+        let peer =
+            PeerId::executor(self.spec.node, state.executors).map_err(|error| error.node(&self.spec.node_name))?;
         state.executors += 1;
         let connection = Connection::connect(self.spec.clone(), peer, self.exchange.clone())
             .map_err(|error| error.node(&self.spec.node_name))?;

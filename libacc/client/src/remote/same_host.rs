@@ -3,7 +3,6 @@
 use super::remote_node::NodeSpec;
 use accord_device::Device;
 use accord_device::{MappedRange, SameHostPeers};
-use accord_fabric::handshake::FROM_PROGRAM;
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{Placer, Pushing};
 use accord_fabric::transport::same_host::{Caller, Role, connect};
@@ -26,11 +25,11 @@ impl NodeSpec {
     /// Looks whether the executor is on this machine. It is known to listen.
     pub(super) fn discover(&self, peer: PeerId) {
         let Some(SameHostPeer { same_host, peer }) = self.same_host_peer(peer) else { return };
-        let discover = |role| connect(self.session, self.node, Caller { from: FROM_PROGRAM, role }, &self.key);
+        let discover = |role| connect(self.session, self.node, Caller { from: PeerId::PROGRAM, role }, &self.key);
         if let Some(socket) = discover(Role::Import) {
-            same_host.import_from(peer, socket);
+            same_host.import_from(peer.raw(), socket);
             if let Some(socket) = discover(Role::Export) {
-                same_host.export_to(peer, socket);
+                same_host.export_to(peer.raw(), socket);
             }
         }
     }
@@ -40,7 +39,7 @@ impl SameHostPeer {
     /// Says where a transfer goes, when it may come.
     pub(super) fn placer(&self, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Placer {
         let (peer, device) = (self.clone(), device.clone());
-        Box::new(move || peer.same_host.handle(peer.peer, &*device, dst, len))
+        Box::new(move || peer.same_host.handle(peer.peer.raw(), &*device, dst, len))
     }
 
     /// Where a push from `device` goes, if the target has said so and the device reaches it.
@@ -51,6 +50,6 @@ impl SameHostPeer {
         len: u64,
     ) -> Result<Option<MappedRange>> {
         let Self { same_host, peer, .. } = self;
-        pushing.reach(|| same_host.imports_from(*peer), |handle| same_host.map(*peer, device, handle, len))
+        pushing.reach(|| same_host.imports_from(peer.raw()), |handle| same_host.map(peer.raw(), device, handle, len))
     }
 }

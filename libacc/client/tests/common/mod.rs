@@ -7,7 +7,8 @@ use accord_device::Device;
 use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_device::image::Images;
 use accord_executor::{self as executor, DeviceFactory, ExecutorConfig, Limits, OutputSink, Work};
-use accord_fabric::handshake::{self, FROM_PROGRAM, Hello, Purpose};
+use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Peer, Wanted};
 use accord_fabric::transport::{self, Handover, Lane, Listener, PeerAddress};
 use accord_fabric::{Key, ProgramSpec};
@@ -197,7 +198,7 @@ impl Drop for Agent {
             .lock()
             .unwrap()
             .insert(SessionId(u64::MAX), (Handover::pair().unwrap().0, std::thread::spawn(|| ())));
-        let hello = Hello::new(Purpose::Bulk, SessionId(0), 0, FROM_PROGRAM);
+        let hello = Hello::new(Purpose::Bulk, SessionId(0), 0, PeerId::PROGRAM);
         let _ = handshake::connect(&self.address, &hello, &self.shared.key, Duration::from_secs(1));
         let peer = Peer { node: self.node, address: self.address.clone() };
         let _ = transport::route(&peer, Wanted::Auto, &self.shared.key);

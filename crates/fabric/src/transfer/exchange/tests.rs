@@ -1,6 +1,9 @@
 use super::*;
 use std::sync::mpsc;
 
+const PUSHER: PeerId = PeerId::from_raw(1);
+const TARGET: PeerId = PeerId::from_raw(2);
+
 enum ControlMessage {
     Ready(TransferId, Vec<u8>),
     Landed(TransferId),
@@ -35,7 +38,7 @@ fn two() -> Two {
     outbox.add(near);
     let inbox = Inbox::new(Arc::default(), false);
     let (line, messages) = mpsc::channel();
-    target.arrived(1, Arc::new(Line(line)), inbox.clone());
+    target.arrived(PUSHER, Arc::new(Line(line)), inbox.clone());
     std::thread::spawn(move || inbox.serve(&far));
     let (listening, lanes) = (pusher.clone(), outbox.clone());
     std::thread::spawn(move || {
@@ -70,9 +73,9 @@ fn taker(len: usize, to: mpsc::Sender<Vec<u8>>) -> Starter {
 fn a_push_waits_for_ready_and_ends_with_landed() {
     let two = two();
     let (to, from) = mpsc::channel();
-    let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
+    let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
     let thread = std::thread::spawn(move || pushing.drain(b"abcd").and_then(|()| pushing.finish()));
-    two.target.expect(TransferId(1), 1, 4, taker(4, to), None).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), None).unwrap();
     assert!(from.try_recv().is_err());
     two.target.due(TransferId(1), Ok(()));
     thread.join().unwrap().unwrap();
@@ -84,8 +87,8 @@ fn a_push_waits_for_ready_and_ends_with_landed() {
 fn a_refusal_reaches_the_pusher() {
     let two = two();
     let (to, _from) = mpsc::channel();
-    let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), 1, 4, taker(4, to), None).unwrap();
+    let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), None).unwrap();
     two.target.due(TransferId(1), Err(Error::new(ErrorCode::Execution, "crashed")));
     assert_eq!(pushing.drain(b"abcd").unwrap_err().cause(), "crashed");
     drop(pushing);
@@ -96,11 +99,11 @@ fn a_refusal_reaches_the_pusher() {
 fn an_abandoned_push_frees_the_target_and_the_next_one_lands() {
     let two = two();
     let (to, from) = mpsc::channel();
-    drop(two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap());
-    two.target.expect(TransferId(1), 1, 4, taker(4, to.clone()), None).unwrap();
+    drop(two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap());
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to.clone()), None).unwrap();
     two.target.due(TransferId(1), Ok(()));
-    let mut pushing = two.pusher.push(TransferId(2), 2, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(2), 1, 4, taker(4, to), None).unwrap();
+    let mut pushing = two.pusher.push(TransferId(2), TARGET, 4, two.outbox.clone()).unwrap();
+    two.target.expect(TransferId(2), PUSHER, 4, taker(4, to), None).unwrap();
     two.target.due(TransferId(2), Ok(()));
     pushing.drain(b"ef").unwrap();
     pushing.drain(b"gh").unwrap();
@@ -113,9 +116,9 @@ fn an_abandoned_push_frees_the_target_and_the_next_one_lands() {
 #[test]
 fn losing_the_target_ends_a_push() {
     let two = two();
-    let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
+    let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
     let thread = std::thread::spawn(move || pushing.drain(b"abcd"));
-    two.pusher.push_lost(2, &Error::new(ErrorCode::DeviceUnavailable, "h2 is gone"));
+    two.pusher.push_lost(TARGET, &Error::new(ErrorCode::DeviceUnavailable, "h2 is gone"));
     assert_eq!(thread.join().unwrap().unwrap_err().cause(), "h2 is gone");
 }
 
@@ -129,8 +132,8 @@ fn bytes_may_go_another_way_if_the_target_says_where() {
     let (to, from) = mpsc::channel();
     for (number, place) in [(1, &b"there"[..]), (2, b"")] {
         let transfer = TransferId(number);
-        let mut pushing = two.pusher.push(transfer, 2, 4, two.outbox.clone()).unwrap();
-        two.target.expect(transfer, 1, 4, taker(4, to.clone()), placer(place)).unwrap();
+        let mut pushing = two.pusher.push(transfer, TARGET, 4, two.outbox.clone()).unwrap();
+        two.target.expect(transfer, PUSHER, 4, taker(4, to.clone()), placer(place)).unwrap();
         two.target.due(transfer, Ok(()));
         let reached = pushing.reach(|| true, |offered| Some(offered.to_vec())).unwrap();
         assert_eq!(reached.as_deref(), Some(place).filter(|place| !place.is_empty()));
@@ -148,8 +151,8 @@ fn bytes_may_go_another_way_if_the_target_says_where() {
 fn a_place_that_is_not_used_is_forgotten() {
     let two = two();
     let (to, from) = mpsc::channel();
-    let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), 1, 4, taker(4, to.clone()), placer(b"there")).unwrap();
+    let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to.clone()), placer(b"there")).unwrap();
     two.target.due(TransferId(1), Ok(()));
     pushing.drain(b"abcd").unwrap();
     pushing.finish().unwrap();
@@ -169,13 +172,13 @@ fn a_place_that_is_not_used_is_forgotten() {
 fn a_direct_copy_to_a_lost_target_fails() {
     let two = two();
     let (to, _from) = mpsc::channel();
-    let mut pushing = two.pusher.push(TransferId(1), 2, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), 1, 4, taker(4, to), placer(b"there")).unwrap();
+    let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), placer(b"there")).unwrap();
     two.target.due(TransferId(1), Ok(()));
     // One that is no neighbour is not waited for.
     assert!(pushing.reach(|| false, |_| Some(())).unwrap().is_none());
     assert!(pushing.reach(|| true, |_| Some(())).unwrap().is_some());
-    two.pusher.push_lost(2, &Error::new(ErrorCode::DeviceUnavailable, "gone"));
+    two.pusher.push_lost(TARGET, &Error::new(ErrorCode::DeviceUnavailable, "gone"));
     assert_eq!(pushing.finish().unwrap_err().cause(), "gone");
     drop(pushing);
     assert!(two.pusher.lock().pushes.is_empty());

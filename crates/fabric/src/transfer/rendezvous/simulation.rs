@@ -1,6 +1,8 @@
 //! A program and three executors whose links are late and overtake each other, by seed.
 //! Within a link messages keep their order; between links anything goes.
 
+use crate::peer::PeerId;
+
 use super::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -70,7 +72,7 @@ struct World {
 }
 
 fn peer(node: usize) -> PeerId {
-    PeerId::try_from(node).unwrap()
+    PeerId::from_raw(u32::try_from(node).unwrap())
 }
 
 impl World {
@@ -222,7 +224,7 @@ impl World {
                 let transfer = self.nodes[node].early.swap_remove(nth);
                 let outcome = if refuse && random.below(10) == 0 { Err(too_many()) } else { Ok(()) };
                 if let Some((to, answer)) = self.nodes[node].expects.due(transfer, outcome) {
-                    self.answer(node, usize::try_from(to).unwrap(), answer);
+                    self.answer(node, usize::try_from(to.raw()).unwrap(), answer);
                 }
                 return true;
             }
@@ -273,26 +275,26 @@ fn every_transfer_ends_when_streams_fail_and_targets_refuse() {
 }
 
 #[test]
-fn a_lost_party_ends_its_transfers_only() {
+fn a_lost_peer_ends_its_transfers_only() {
     let mut pushes = Pushes::default();
     let lost = Error::new(ErrorCode::DeviceUnavailable, "gone");
     for (id, to) in [(1, 7), (2, 8), (3, 7)] {
-        pushes.push(TransferId(id), to).unwrap();
+        pushes.push(TransferId(id), peer(to)).unwrap();
     }
     assert!(!pushes.ready(TransferId(1)).unwrap());
-    pushes.lost(7, &lost);
+    pushes.lost(peer(7), &lost);
     assert_eq!(pushes.step(TransferId(1)), PushStep::End(Err(lost.clone())));
     assert_eq!(pushes.step(TransferId(2)), PushStep::Wait);
     assert_eq!(pushes.step(TransferId(3)), PushStep::End(Err(lost)));
 
     let mut expects = Expects::default();
     for (id, from) in [(1, 7), (2, 8), (3, 7)] {
-        expects.expect(TransferId(id), from).unwrap();
+        expects.expect(TransferId(id), peer(from)).unwrap();
     }
-    expects.arrived(7);
-    assert_eq!(expects.due(TransferId(3), Ok(())), Some((7, Answer::Ready(TransferId(3)))));
-    expects.begin(TransferId(3), 7).unwrap();
-    assert_eq!(expects.lost(7), [TransferId(1)]);
+    expects.arrived(peer(7));
+    assert_eq!(expects.due(TransferId(3), Ok(())), Some((peer(7), Answer::Ready(TransferId(3)))));
+    expects.begin(TransferId(3), peer(7)).unwrap();
+    assert_eq!(expects.lost(peer(7)), [TransferId(1)]);
     assert!(!expects.end(TransferId(3)));
     assert_eq!(expects.len(), 1);
 }
@@ -300,12 +302,12 @@ fn a_lost_party_ends_its_transfers_only() {
 #[test]
 fn bytes_that_nobody_asked_for_are_refused() {
     let mut expects = Expects::default();
-    expects.expect(TransferId(1), 7).unwrap();
-    assert!(expects.begin(TransferId(1), 7).is_err(), "before ready was said");
-    expects.arrived(7);
+    expects.expect(TransferId(1), peer(7)).unwrap();
+    assert!(expects.begin(TransferId(1), peer(7)).is_err(), "before ready was said");
+    expects.arrived(peer(7));
     expects.due(TransferId(1), Ok(()));
-    assert!(expects.begin(TransferId(1), 8).is_err(), "from somebody else");
-    assert!(expects.begin(TransferId(1), 7).is_ok());
-    assert!(expects.begin(TransferId(1), 7).is_err(), "twice");
-    assert!(expects.expect(TransferId(1), 7).is_err(), "announced twice");
+    assert!(expects.begin(TransferId(1), peer(8)).is_err(), "from somebody else");
+    assert!(expects.begin(TransferId(1), peer(7)).is_ok());
+    assert!(expects.begin(TransferId(1), peer(7)).is_err(), "twice");
+    assert!(expects.expect(TransferId(1), peer(7)).is_err(), "announced twice");
 }

@@ -5,7 +5,7 @@ const SESSION: SessionId = SessionId(77);
 const NODE: NodeId = NodeId(3);
 
 fn caller(role: Role) -> Caller {
-    Caller { from: 9, role }
+    Caller { from: PeerId::from_raw(9), role }
 }
 
 /// A listener in a thread, and what it gets.
