@@ -360,12 +360,13 @@ pub(crate) fn give_back(state: &mut State, blocks: &[DevicePtr], after: After, q
     }
 }
 
+/// The largest frame of the caller that is treated as one.
+pub(crate) const FRAME_MAX: usize = 1 << 20;
+
 /// When a copy of `src` has to have read it, in an asynchronous construct whose arrays of entries lie at
 /// `near`: what lies close to them is in the caller's frame, and may be a compiler temporary that its next construct
 /// uses again. What queued copies will still write can only be read in order.
 pub(crate) fn read_when(src: HostRange, near: usize, arriving: bool) -> ReadWhen {
-    /// The largest frame that is treated as one.
-    const FRAME_MAX: usize = 1 << 20;
     /// GCC passes large `firstprivate` aggregates by their own address, like `copyin`; the program may change them
     /// at once. Up to this size taking them along costs less than most launches.
     const VALUE_MAX: usize = 128 << 10;

@@ -1,7 +1,7 @@
 //! Leaving a construct: gives up what it held, copies out and frees what nobody holds any more.
 
 use super::map::translate;
-use super::{Region, Spaced};
+use super::{Mapped, Region, Spaced};
 use crate::device::State;
 use crate::plan::{Happened, Plan, Step, give_back};
 use crate::ports::HostMemory;
@@ -26,9 +26,7 @@ impl Leaving<'_> {
             self.unhold_pointer(*id, *offset);
         }
         let before = self.plan.before.len();
-        for mapped in &region.mapped {
-            self.give_up(mapped.id, mapped.out.map(|range| (range, mapped.spaced)), mapped.always, false);
-        }
+        self.give_up_all(&region.mapped);
         for (id, offset) in &region.by_clause {
             if self.is_unheld(*id, *offset) {
                 self.restore_pointer(*id, *offset, host);
@@ -44,12 +42,41 @@ impl Leaving<'_> {
     pub(crate) fn region(&mut self, region: &Region, host: &dyn HostMemory) {
         let detached: Vec<_> =
             region.attached.iter().copied().filter(|(id, offset)| self.unhold_pointer(*id, *offset)).collect();
-        for mapped in &region.mapped {
-            self.give_up(mapped.id, mapped.out.map(|range| (range, mapped.spaced)), mapped.always, false);
-        }
+        self.give_up_all(&region.mapped);
         for (id, offset) in detached {
             self.restore_pointer(id, offset, host);
         }
+    }
+
+    /// Gives up all that a construct holds. An entry that several of its clauses mean is there until the last of them: then all is
+    /// copied out that any of them is to copy out.
+    fn give_up_all(&mut self, mapped: &[Mapped]) {
+        for (k, one) in mapped.iter().enumerate() {
+            self.release(one, &mapped[..k], false);
+        }
+    }
+
+    /// Copies out what the clauses before the last one of an entry name and that one does not. Whether there is any.
+    fn copy_out_earlier(&mut self, earlier: &[Mapped], last: &Mapped) -> bool {
+        let mut any = false;
+        let contains = |outer: &Mapped, inner: &Mapped| match (outer.out, inner.out) {
+            (Some(all), Some(part)) => {
+                outer.spaced.is_none() && all.start <= part.start && part.start + part.len <= all.start + all.len
+            }
+            _ => false,
+        };
+        let of_entry = |one: &&Mapped| one.id == last.id && !one.always;
+        for (k, one) in earlier.iter().enumerate() {
+            let Some(range) = one.out.filter(|_| of_entry(&one)) else { continue };
+            let before =
+                earlier[..k].iter().filter(of_entry).any(|other| contains(other, one) && !contains(one, other));
+            let after = earlier[k + 1..].iter().filter(of_entry).any(|other| contains(other, one));
+            if !before && !after && !contains(last, one) {
+                self.copy_out_elements(one.id, range, one.spaced);
+                any = true;
+            }
+        }
+        any
     }
 
     /// Gives up one reference, or all dynamic ones. The last one removes the entry after copying `out`.
@@ -60,15 +87,23 @@ impl Leaving<'_> {
         always: bool,
         finalize: bool,
     ) {
+        let (out, spaced) = out.map_or((None, None), |(range, spaced)| (Some(range), spaced));
+        self.release(&Mapped { id, out, spaced, always }, &[], finalize);
+    }
+
+    /// The same; `earlier` are references that the construct has given up before.
+    fn release(&mut self, mapped: &Mapped, earlier: &[Mapped], finalize: bool) {
+        let id = mapped.id;
         // Gone already: `acc_shutdown` or `acc_unmap_data` inside the region.
         let Some(entry) = self.state.table.get_mut(id) else { return };
         let ended = entry.release(self.counter, finalize);
-        let out = out.filter(|_| ended || always);
-        if let Some((range, spaced)) = out {
-            self.copy_out_elements(id, range, spaced);
+        let out = mapped.out.filter(|_| ended || mapped.always);
+        if let Some(range) = out {
+            self.copy_out_elements(id, range, mapped.spaced);
         }
         if ended {
-            self.remove(id, out.is_some());
+            let copied = self.copy_out_earlier(earlier, mapped);
+            self.remove(id, copied || out.is_some());
         }
     }
 

@@ -133,6 +133,8 @@ impl Mapping<'_, '_> {
                     self.somewhere(i, within, data)?;
                 } else if let Some(spaced) = self.entries.spaced(i) {
                     self.spaced(i, spaced, data)?;
+                } else if i == 0 && self.is_frame(HostRange { start: host, len: size }, data) {
+                    self.frame(HostRange { start: host, len: size }, data)?;
                 } else {
                     self.data(i, HostRange { start: host, len: size }, data)?;
                 }

@@ -10,6 +10,7 @@ mod descriptor;
 mod echo;
 mod enter;
 mod exit_data;
+mod frame;
 mod kind;
 mod leave;
 mod map;

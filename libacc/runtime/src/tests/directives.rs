@@ -313,3 +313,23 @@ fn the_same_data_twice_in_one_construct_is_one_copy() {
     assert_eq!(error.code(), ErrorCode::PartlyPresent);
     w.assert_empty();
 }
+
+#[test]
+fn what_any_clause_is_to_copy_out_is_copied_at_the_last_of_them() {
+    let mut w = World::new();
+    // One entry by three clauses, of which the last copies nothing out. By a region, and by a data construct.
+    let list = [(TOFROM, 400, 0x1000), (TOFROM, 40, 0x1010), (TO, 8, 0x1040)];
+    let filled = |w: &World| (w.get(0x1000, 0x10), w.get(0x1010, 40), w.get(0x1040, 8));
+    w.put(0x1000, &[1; 400]);
+    w.look(&list, |k| k.write(k.slots[0], &[2; 400]));
+    assert_eq!(filled(&w), (vec![2; 0x10], vec![2; 40], vec![2; 8]));
+    w.data_start(&list).unwrap();
+    w.look(&[(FORCE_PRESENT, 400, 0x1000)], |k| k.write(k.slots[0], &[3; 400]));
+    assert_eq!(w.get(0x1000, 1), [2]);
+    w.data_end();
+    assert_eq!(filled(&w), (vec![3; 0x10], vec![3; 40], vec![3; 8]));
+    // What no clause names for it stays the program's.
+    w.look(&[(TO, 400, 0x1000), (FROM, 40, 0x1010), (TO, 8, 0x1040)], |k| k.write(k.slots[0], &[4; 400]));
+    assert_eq!(filled(&w), (vec![3; 0x10], vec![4; 40], vec![3; 8]));
+    w.assert_empty();
+}
