@@ -1,6 +1,6 @@
 //! The runtime's state of each thread of the program.
 
-use crate::prof::Open;
+use crate::prof::{Open, OpenRegion};
 use accord_client::pages;
 use accord_runtime::LocalThread;
 use std::cell::Cell;
@@ -20,8 +20,8 @@ struct Slot {
     host_regions: Vec<Option<Open>>,
     /// Pairs of device events whose end has not come.
     open_events: Vec<Open>,
-    /// `host_data` regions, by how many regions were around them; only while a tool listens.
-    host_data: Vec<usize>,
+    /// `data` and `host_data` regions, innermost last; only those that began while a tool listened.
+    open_regions: Vec<OpenRegion>,
 }
 
 thread_local! {
@@ -69,10 +69,10 @@ pub(crate) fn with_open_events<R>(body: impl FnOnce(&mut Vec<Open>) -> R) -> R {
     body(unsafe { &mut (*slot()).open_events })
 }
 
-/// Runs `body` with this thread's `host_data` regions. `body` must not raise events.
-pub(crate) fn with_host_data<R>(body: impl FnOnce(&mut Vec<usize>) -> R) -> R {
+/// Runs `body` with this thread's regions that a tool has seen begin. `body` must not raise events.
+pub(crate) fn with_open_regions<R>(body: impl FnOnce(&mut Vec<OpenRegion>) -> R) -> R {
     // SAFETY: as above.
-    body(unsafe { &mut (*slot()).host_data })
+    body(unsafe { &mut (*slot()).open_regions })
 }
 
 /// What earlier calls left in threads' states is a forked child's no more.
@@ -110,7 +110,7 @@ fn slot() -> *mut Slot {
         local: LocalThread::default(),
         host_regions: Vec::new(),
         open_events: Vec::new(),
-        host_data: Vec::new(),
+        open_regions: Vec::new(),
     }));
     SLOT.set(slot);
     if let Some(key) = slot_key() {

@@ -291,6 +291,18 @@ impl Device {
         waited.map_err(|error| error.queue(queue))
     }
 
+    /// [`Device::wait_told`] for several queues.
+    pub(crate) fn wait_told_each(&self, queues: &[QueueId]) -> Result<()> {
+        if !self.watch.is_active() {
+            return self.wait(queues);
+        }
+        let mut first = Ok(());
+        for queue in queues {
+            first = first.and(self.wait_told(*queue));
+        }
+        first
+    }
+
     /// [`Device::wait`] because the program asks for it. An observer is told of each queue, and a watched
     /// program waits for one after the other, so that each has a time of its own.
     pub(crate) fn wait_asked(&self, queues: &[QueueId]) -> Result<()> {

@@ -199,7 +199,7 @@ impl Issue<'_> {
                 }
                 if self.queue == QueueId::SYNC {
                     // By the host: a queue that has failed must not take the synchronous one along.
-                    self.device.wait(&[one.queue])?;
+                    self.device.wait_told(one.queue)?;
                 } else {
                     self.device.queue_follows(self.queue, one.queue, true).map_err(|error| error.queue(self.queue))?;
                 }

@@ -2,8 +2,8 @@
 
 use super::SYNC;
 use crate::abi_boundary::{enter, routine};
-use crate::prof::{self, Construct};
-use accord_runtime::AnyDone;
+use crate::prof::{self, About, Construct, Extent};
+use accord_runtime::{AnyDone, LocalThread};
 use accord_types::Result;
 use std::time::Duration;
 
@@ -47,7 +47,17 @@ pub(crate) extern "C" fn acc_wait_any_device(count: i32, list: usize, num: i32) 
 fn wait_any(call: &'static str, count: i32, list: usize, num: Option<i32>) -> i32 {
     enter(call, |runtime, local| {
         let mut done = -1;
-        prof::around(prof::WAIT, Construct::RuntimeApi, SYNC, runtime, local, |local| -> Result<()> {
+        let about = |local: &mut LocalThread| About {
+            pair: prof::WAIT,
+            construct: Construct::RuntimeApi,
+            async_: SYNC,
+            subject: match num {
+                Some(num) => runtime.subject_numbered(local, num, SYNC),
+                None => runtime.subject(local, SYNC),
+            },
+            extent: Extent::Call,
+        };
+        prof::around(local, about, |local| -> Result<()> {
             let [mut pause, longest] = PAUSES;
             loop {
                 match runtime.wait_any(local, count, list, num)? {

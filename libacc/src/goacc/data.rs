@@ -12,7 +12,7 @@ unsafe extern "C" fn GOACC_data_start(dev: i32, n: usize, hosts: *mut usize, siz
     abi_boundary::enter("data", |runtime, local| {
         // SAFETY: the caller's promise.
         let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
-        prof::data_start(&mut entries, runtime, local, |entries, local| runtime.data_start(local, dev, entries))
+        prof::data_start(dev, &mut entries, runtime, local, |entries, local| runtime.data_start(local, dev, entries))
     });
 }
 

@@ -12,6 +12,6 @@ unsafe extern "C" fn GOACC_declare(dev: i32, n: usize, hosts: *mut usize, sizes:
     abi_boundary::enter("declare", |runtime, local| {
         // SAFETY: the caller's promise.
         let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
-        prof::declare(&mut entries, runtime, local, |entries, local| runtime.declare(local, dev, entries))
+        prof::declare(dev, &mut entries, runtime, local, |entries, local| runtime.declare(local, dev, entries))
     });
 }

@@ -3,12 +3,15 @@
 
 use super::{dropped, entries, list};
 use crate::abi_boundary;
-use crate::prof::{self, Construct, Pair};
+use crate::prof::{self, About, Construct, Extent, Pair};
 use accord_runtime::{Entries, LocalThread, Runtime};
 use accord_types::Result;
 
 /// The runtime's part of one of these calls.
 type Rule = fn(&Runtime, &mut LocalThread, i32, &mut Entries<'_>, i32, &[i32]) -> Result<()>;
+
+/// Which events it has, and which construct it is, by the kinds of its entries.
+type Events = fn(&[u16]) -> (Pair, Construct);
 
 /// The arguments, with the waits that the shim has gathered.
 struct Arguments {
@@ -23,20 +26,28 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn apply(self, call: &'static str, pair: Pair, construct: Construct, rule: Rule) {
+    fn apply(self, call: &'static str, events: Events, rule: Rule) {
         abi_boundary::enter(call, |runtime, local| {
             // SAFETY: GCC passes n elements of each array, and the shim a list of that length.
             let (mut entries, waits) =
                 unsafe { (entries(self.n, self.hosts, self.sizes, self.kinds), list(self.wait_count, self.waits)) };
-            prof::around(pair, construct, self.async_, runtime, local, |local| {
-                rule(runtime, local, self.dev, &mut entries, self.async_, waits)
-            })
+            let about = |kinds: &[u16], local: &mut LocalThread| {
+                let (pair, construct) = events(kinds);
+                let subject = prof::subject(runtime, local, self.dev, self.async_);
+                About { pair, construct, async_: self.async_, subject, extent: Extent::Call }
+            };
+            let kinds = entries.kinds;
+            prof::around(
+                local,
+                |local| about(kinds, local),
+                |local| rule(runtime, local, self.dev, &mut entries, self.async_, waits),
+            )
         });
     }
 }
 
 macro_rules! called_by_shim {
-    ($($(#[$doc:meta])* $name:ident, $call:literal, $pair:expr, $construct:expr, $rule:path;)*) => {
+    ($($(#[$doc:meta])* $name:ident, $call:literal, $events:expr, $rule:path;)*) => {
         $(
             $(#[$doc])*
             pub(super) extern "C" fn $name(
@@ -50,7 +61,7 @@ macro_rules! called_by_shim {
                 waits: *const i32,
             ) {
                 Arguments { dev, n, hosts, sizes, kinds, async_, wait_count, waits }
-                    .apply($call, $pair, $construct, $rule);
+                    .apply($call, $events, $rule);
             }
         )*
     };
@@ -74,12 +85,11 @@ fn update_or_tell(
 
 called_by_shim! {
     /// `enter data`.
-    enter_data, "enter data", prof::ENTER_DATA, Construct::EnterData, Runtime::enter_data;
+    enter_data, "enter data", |_| (prof::ENTER_DATA, Construct::EnterData), Runtime::enter_data;
     /// `exit data`.
-    exit_data, "exit data", prof::EXIT_DATA, Construct::ExitData, Runtime::exit_data;
+    exit_data, "exit data", |_| (prof::EXIT_DATA, Construct::ExitData), Runtime::exit_data;
     /// Either of the two, of compilers before GCC 12.
-    enter_exit_data, "enter or exit data", prof::ENTER_DATA, Construct::EnterData,
-        Runtime::enter_exit_data;
+    enter_exit_data, "enter or exit data", prof::enter_or_exit, Runtime::enter_exit_data;
     /// `update`.
-    update, "update", prof::UPDATE, Construct::Update, update_or_tell;
+    update, "update", |_| (prof::UPDATE, Construct::Update), update_or_tell;
 }

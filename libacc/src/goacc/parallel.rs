@@ -2,9 +2,9 @@
 
 use super::{entries, list};
 use crate::api::SYNC;
-use crate::prof::{self, Construct};
+use crate::prof::{self, About, Construct, Extent};
 use crate::{abi_boundary, process, settings, thread};
-use accord_runtime::{Placement, on_host};
+use accord_runtime::Placement;
 
 /// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it
 /// calls [`end_host_region`].
@@ -26,8 +26,9 @@ pub(super) extern "C" fn parallel(
         let (mut entries, tags) = unsafe { (entries(n, hosts, sizes, kinds), list(tag_count, tags)) };
         let open = prof::active().then(|| {
             let async_ = async_of(tags);
-            let subject = if on_host(dev) { Some(prof::host(async_)) } else { runtime.subject(local, async_) };
-            prof::start_region(prof::COMPUTE, Construct::Parallel, async_, subject, function)
+            let subject = prof::subject(runtime, local, dev, async_);
+            let extent = Extent::Region(function);
+            prof::start(About { pair: prof::COMPUTE, construct: Construct::Parallel, async_, subject, extent })
         });
         match runtime.parallel(local, dev, function, &mut entries, tags)? {
             Placement::Device => {

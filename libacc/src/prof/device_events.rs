@@ -1,7 +1,7 @@
 //! Events of what constructs do on devices: the runtime's notices as callbacks (OpenACC 3.3, 5.1).
 
 use super::info::{Event, EventInfo, Records};
-use super::site::{self, Site};
+use super::site::{self, Extent, Spot};
 use super::{Open, asked_for, callbacks, kernels, parent};
 use crate::thread;
 use accord_runtime::prof::{Happening, Notice, Observer, Subject};
@@ -36,22 +36,21 @@ impl Observer for Tools {
             handles: notice.handles,
             queue: notice.queue,
         };
-        let async_ = notice.queue.0.cast_signed();
-        let open = super::site();
-        let site = open.or_else(site::current);
-        let mut records = Records::new(event, event_info(event, notice, site), Some(&subject), async_, site);
-        if notice.function != 0 {
-            records = records.ends_at(site::end_of_region(notice.function));
-        }
+        let construct = super::construct();
+        let spot = construct.map_or_else(|| site::spot(Extent::Call), |construct| construct.spot);
+        // The queue that the construct's async-argument means is told with this argument.
+        let asked = construct.filter(|construct| construct.queue == notice.queue);
+        let async_ = asked.map_or(notice.queue.0.cast_signed(), |construct| construct.async_);
+        let mut records = Records::new(event, event_info(event, notice, spot), Some(&subject), async_, spot);
         callbacks::call(event, &mut records);
         if let Some(end) = end {
-            let outer = (parent(), open);
+            let outer = (parent(), construct);
             thread::with_open_events(|open| open.push(Open { end, records, outer }));
         }
     }
 }
 
-fn event_info(event: Event, notice: &Notice, site: Option<&'static Site>) -> EventInfo {
+fn event_info(event: Event, notice: &Notice, spot: Option<Spot>) -> EventInfo {
     let info = EventInfo::new(event, parent());
     match notice.what {
         Happening::LaunchStart => {
@@ -64,8 +63,8 @@ fn event_info(event: Event, notice: &Notice, site: Option<&'static Site>) -> Eve
         | Happening::Free
         | Happening::UploadStart
         | Happening::DownloadStart => {
-            let named = site.filter(|_| callbacks::wants_variables());
-            let name = named.and_then(|site| site.variable(notice.host, notice.bytes));
+            let named = spot.filter(|_| callbacks::wants_variables());
+            let name = named.and_then(|spot| spot.site.variable(notice.host, notice.bytes));
             info.data(name, notice.bytes, notice.host, notice.address)
         }
         Happening::DeviceInitStart | Happening::DeviceShutdownStart if asked_for() => info,

@@ -167,7 +167,11 @@ pub(crate) fn records(error: &Error, place: Option<&crate::source::Place>, messa
             src_file: place.and_then(|place| place.file.as_deref()).map_or(null(), text),
             func_name: place.and_then(|place| place.function.as_deref()).map_or(null(), text),
             line_no: line(place.and_then(|place| place.line)),
-            end_line_no: UNKNOWN,
+            // The call's own, unless it is one that a construct with more lines begins with.
+            end_line_no: match error.place().call.as_deref() {
+                Some("parallel" | "data") => UNKNOWN,
+                _ => line(place.and_then(|place| place.line)),
+            },
             func_line_no: line(lines.map(|lines| lines.0)),
             func_end_line_no: line(lines.map(|lines| lines.1)),
         },

@@ -1,7 +1,7 @@
 //! The records that callbacks get (OpenACC 3.3, 5.2), as GCC lays them out.
 
 use super::place::Place;
-use super::site::Site;
+use super::site::Spot;
 use crate::thread;
 use accord_runtime::prof::{Handles, Subject};
 use std::ffi::{CStr, c_char, c_void};
@@ -142,7 +142,8 @@ impl ProfInfo {
         is_data(self.event_type)
     }
 
-    fn new(event: Event, kind: i32, num: i32, async_: i32, queue: i32, site: Option<&'static Site>) -> Self {
+    fn new(event: Event, kind: i32, num: i32, async_: i32, queue: i32, spot: Option<Spot>) -> Self {
+        let site = spot.map(|spot| spot.site);
         Self {
             event_type: event as i32,
             valid_bytes: size_of::<Self>() as i32,
@@ -154,8 +155,8 @@ impl ProfInfo {
             async_queue: i64::from(queue),
             src_file: site.and_then(|site| site.file.as_ref()).map_or(null(), |file| file.as_ptr()),
             func_name: site.and_then(|site| site.function.as_ref()).map_or(null(), |name| name.as_ptr()),
-            line_no: site.map_or(UNKNOWN, |site| site.line),
-            end_line_no: UNKNOWN,
+            line_no: spot.map_or(UNKNOWN, |spot| spot.line),
+            end_line_no: spot.map_or(UNKNOWN, |spot| spot.end_line),
             func_line_no: site.map_or(UNKNOWN, |site| site.function_lines[0]),
             func_end_line_no: site.map_or(UNKNOWN, |site| site.function_lines[1]),
         }
@@ -254,20 +255,20 @@ pub(crate) struct Records {
 
 impl Records {
     /// Of an event about `subject`; none is no device at all. `async_` is the construct's argument.
-    /// `site` is where the program asks for it.
+    /// `spot` is where the program asks for it.
     pub(super) fn new(
         event: Event,
         info: EventInfo,
         subject: Option<&Subject>,
         async_: i32,
-        site: Option<&'static Site>,
+        spot: Option<Spot>,
     ) -> Self {
         let kind = subject.map_or(0, |subject| subject.device_type as i32);
         let num = subject.and_then(|subject| i32::try_from(subject.device.0).ok()).unwrap_or(UNKNOWN);
         // The queues of GCC's negative async values have the same bits.
         let queue = subject.map_or(async_, |subject| subject.queue.0.cast_signed());
         Self {
-            prof: ProfInfo::new(event, kind, num, async_, queue, site),
+            prof: ProfInfo::new(event, kind, num, async_, queue, spot),
             event: info,
             api: ApiInfo::new(kind),
             place: Place::new(subject.and_then(|subject| subject.index), queue),
@@ -291,12 +292,6 @@ impl Records {
     pub(super) fn set_event(&mut self, event: Event) {
         self.prof.event_type = event as i32;
         self.event.event_type = event as i32;
-    }
-
-    /// Says on which line the construct ends.
-    pub(super) fn ends_at(mut self, line: i32) -> Self {
-        self.prof.end_line_no = line;
-        self
     }
 
     /// Lets the records point to each other, where they are now and stay during the callbacks.

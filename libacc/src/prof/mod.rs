@@ -20,14 +20,15 @@ pub(crate) use callbacks::{Kind, active, register, unregister};
 pub(crate) use info::{Construct, Event};
 pub(crate) use library::{load_libraries, load_program_libraries};
 pub(crate) use place::{Place, here};
-pub(crate) use regions::{data_end, data_start, declare};
+pub(crate) use regions::{data_end, data_start, declare, enter_or_exit};
+pub(crate) use site::Extent;
 
 use accord_runtime::ports::{DeviceClient, HostMemory};
 use accord_runtime::prof::Subject;
-use accord_runtime::{LocalThread, Runtime};
+use accord_runtime::{LocalThread, Runtime, on_host};
 use accord_types::{DeviceNum, DeviceType, QueueId, Result};
 use info::{EventInfo, Records};
-use site::Site;
+use site::Spot;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -37,15 +38,34 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Open {
     end: Event,
     records: Records,
-    /// The construct around it, and where that is.
-    outer: (Construct, Option<&'static Site>),
+    /// The construct around it.
+    outer: (Construct, Option<Within>),
+}
+
+/// A `data` or `host_data` region of a thread, as its end has to tell it.
+pub(crate) struct OpenRegion {
+    /// How many regions are around it.
+    depth: usize,
+    construct: Construct,
+    /// Where it started.
+    line: i32,
+    subject: Option<Subject>,
+}
+
+/// The construct that a thread is in, as events of devices tell it.
+#[derive(Clone, Copy)]
+struct Within {
+    spot: Option<Spot>,
+    /// Its async-argument, and the queue that this means.
+    async_: i32,
+    queue: QueueId,
 }
 
 thread_local! {
     /// The construct that this thread is in: the parent of what happens on devices.
     static PARENT: Cell<Construct> = const { Cell::new(Construct::RuntimeApi) };
-    /// Where that construct is, if it was looked for.
-    static SITE: Cell<Option<&'static Site>> = const { Cell::new(None) };
+    /// More of that construct, if it has events.
+    static WITHIN: Cell<Option<Within>> = const { Cell::new(None) };
     /// This thread is in a routine that is there to start or end devices.
     static ASKED_FOR: Cell<bool> = const { Cell::new(false) };
 }
@@ -77,9 +97,9 @@ fn parent() -> Construct {
     PARENT.get()
 }
 
-/// Where the construct is that this thread is in; none outside of those that are told.
-fn site() -> Option<&'static Site> {
-    SITE.get()
+/// More of it; none outside of those that have events.
+fn construct() -> Option<Within> {
+    WITHIN.get()
 }
 
 /// The object with these addresses is gone.
@@ -119,49 +139,52 @@ pub(crate) const WAIT: Pair = (Event::WaitStart, Event::WaitEnd);
 /// Start and end.
 pub(crate) type Pair = (Event, Event);
 
-/// Runs `body` between the events of `pair`.
+/// What the events of a construct tell.
+#[derive(Clone, Copy)]
+pub(crate) struct About {
+    pub(crate) pair: Pair,
+    pub(crate) construct: Construct,
+    /// Its async-argument.
+    pub(crate) async_: i32,
+    /// None where the device can't be named, which is not the profiler's to report.
+    pub(crate) subject: Option<Subject>,
+    pub(crate) extent: Extent,
+}
+
+/// Runs `body` between the events of a pair, which are told while [`active`].
 pub(crate) fn around<R>(
-    pair: Pair,
-    construct: Construct,
-    async_: i32,
-    runtime: &Runtime,
     local: &mut LocalThread,
+    about: impl FnOnce(&mut LocalThread) -> About,
     body: impl FnOnce(&mut LocalThread) -> Result<R>,
 ) -> Result<R> {
     if !active() {
         return body(local);
     }
-    let open = start(pair, construct, async_, runtime.subject(local, async_));
+    let open = start(about(local));
     let result = body(local);
     open.end();
     result
 }
 
 /// Raises the start of an event pair. To be called while [`active`].
-/// A device that can't be named is not the profiler's to report.
-pub(crate) fn start(pair: Pair, construct: Construct, async_: i32, subject: Option<Subject>) -> Open {
-    start_region(pair, construct, async_, subject, 0)
-}
-
-/// The same for a compute construct, whose region has its host version at `function`.
-pub(crate) fn start_region(
-    pair: Pair,
-    construct: Construct,
-    async_: i32,
-    subject: Option<Subject>,
-    function: usize,
-) -> Open {
-    let site = site::current();
-    let info = EventInfo::new(pair.0, construct);
-    let end_line = if function == 0 { info::UNKNOWN } else { site::end_of_region(function) };
-    let records = Records::new(pair.0, info, subject.as_ref(), async_, site).ends_at(end_line);
-    let mut open = Open { end: pair.1, records, outer: (PARENT.replace(construct), SITE.replace(site)) };
+pub(crate) fn start(about: About) -> Open {
+    let About { pair, construct, async_, subject, extent } = about;
+    let spot = site::spot(extent);
+    let records = Records::new(pair.0, EventInfo::new(pair.0, construct), subject.as_ref(), async_, spot);
+    let queue = subject.map_or(QueueId::SYNC, |subject| subject.queue);
+    let within = WITHIN.replace(Some(Within { spot, async_, queue }));
+    let mut open = Open { end: pair.1, records, outer: (PARENT.replace(construct), within) };
     callbacks::call(pair.0, &mut open.records);
     open
 }
 
+/// The device of a construct whose call has this argument, which says where it runs.
+pub(crate) fn subject(runtime: &Runtime, local: &mut LocalThread, dev: i32, async_: i32) -> Option<Subject> {
+    if on_host(dev) { Some(host(async_)) } else { runtime.subject(local, async_) }
+}
+
 /// The host, where a construct runs whose condition says so.
-pub(crate) fn host(async_: i32) -> Subject {
+fn host(async_: i32) -> Subject {
     let queue = QueueId(async_.cast_unsigned());
     Subject { device_type: DeviceType::Host, device: DeviceNum(0), index: None, handles: None, queue }
 }
@@ -180,6 +203,6 @@ impl Open {
         self.records.set_event(self.end);
         callbacks::call(self.end, &mut self.records);
         PARENT.set(self.outer.0);
-        SITE.set(self.outer.1);
+        WITHIN.set(self.outer.1);
     }
 }

@@ -1,6 +1,6 @@
 //! Events of `data`, `host_data` and `declare`, whose calls don't say which they are (OpenACC 3.3, 5.1.3).
 
-use super::{Construct, ENTER_DATA, EXIT_DATA, Pair, active, around};
+use super::{About, Construct, ENTER_DATA, EXIT_DATA, Extent, OpenRegion, Pair, active, around, site, subject};
 use crate::api::SYNC;
 use crate::thread;
 use accord_runtime::{Entries, LocalThread, Runtime};
@@ -8,6 +8,7 @@ use accord_types::Result;
 
 /// Runs `body`, the start of a `data` or `host_data` region, between its events.
 pub(crate) fn data_start(
+    dev: i32,
     entries: &mut Entries<'_>,
     runtime: &Runtime,
     local: &mut LocalThread,
@@ -18,14 +19,17 @@ pub(crate) fn data_start(
     }
     let construct = if uses_device(entries.kinds) { Construct::HostData } else { Construct::Data };
     let depth = local.regions();
-    thread::with_host_data(|regions| {
-        // Those that ended while nobody looked.
-        regions.retain(|region| *region < depth);
-        if construct == Construct::HostData {
-            regions.push(depth);
-        }
-    });
-    around(ENTER_DATA, construct, SYNC, runtime, local, |local| body(entries, local))
+    let about = |local: &mut LocalThread| {
+        let subject = subject(runtime, local, dev, SYNC);
+        let line = site::spot(Extent::Start).map_or(super::info::UNKNOWN, |spot| spot.line);
+        thread::with_open_regions(|regions| {
+            // Those that ended while nobody looked.
+            regions.retain(|region| region.depth < depth);
+            regions.push(OpenRegion { depth, construct, line, subject });
+        });
+        About { pair: ENTER_DATA, construct, async_: SYNC, subject, extent: Extent::Start }
+    };
+    around(local, about, |local| body(entries, local))
 }
 
 /// Runs `body`, the end of this thread's innermost region, between its events.
@@ -34,26 +38,42 @@ pub(crate) fn data_end(
     local: &mut LocalThread,
     body: impl FnOnce(&mut LocalThread) -> Result<()>,
 ) -> Result<()> {
-    if !active() {
-        return body(local);
-    }
-    let depth = local.regions().saturating_sub(1);
-    let found = thread::with_host_data(|regions| regions.pop_if(|region| *region == depth));
-    let construct = if found.is_some() { Construct::HostData } else { Construct::Data };
-    around(EXIT_DATA, construct, SYNC, runtime, local, body)
+    let about = |local: &mut LocalThread| {
+        let depth = local.regions().saturating_sub(1);
+        let found = thread::with_open_regions(|regions| regions.pop_if(|region| region.depth == depth));
+        // Nobody has seen the start of one that is not there.
+        let region = found.unwrap_or_else(|| OpenRegion {
+            depth,
+            construct: Construct::Data,
+            line: super::info::UNKNOWN,
+            subject: runtime.subject(local, SYNC),
+        });
+        let OpenRegion { construct, line, subject, .. } = region;
+        About { pair: EXIT_DATA, construct, async_: SYNC, subject, extent: Extent::EndOf(line) }
+    };
+    around(local, about, body)
 }
 
 /// Runs `body`, the start or end of a scope with `declare`d variables, between its events.
 pub(crate) fn declare(
+    dev: i32,
     entries: &mut Entries<'_>,
     runtime: &Runtime,
     local: &mut LocalThread,
     body: impl FnOnce(&mut Entries<'_>, &mut LocalThread) -> Result<()>,
 ) -> Result<()> {
-    if !active() {
-        return body(entries, local);
-    }
-    around(pair_of(entries.kinds), Construct::Declare, SYNC, runtime, local, |local| body(entries, local))
+    let (pair, construct) = (pair_of(entries.kinds), Construct::Declare);
+    let about = |local: &mut LocalThread| {
+        let subject = subject(runtime, local, dev, SYNC);
+        About { pair, construct, async_: SYNC, subject, extent: Extent::Call }
+    };
+    around(local, about, |local| body(entries, local))
+}
+
+/// The events of a call that means `enter data` or `exit data`, as its entries tell.
+pub(crate) fn enter_or_exit(kinds: &[u16]) -> (Pair, Construct) {
+    let pair = pair_of(kinds);
+    (pair, if pair == EXIT_DATA { Construct::ExitData } else { Construct::EnterData })
 }
 
 /// Device addresses for `use_device` are asked for, with and without `if_present`.

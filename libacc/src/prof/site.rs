@@ -30,13 +30,48 @@ pub(super) struct Site {
     variables: Locked<BTreeMap<(usize, u64), Option<&'static CStr>>>,
 }
 
+/// Which lines a call stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extent {
+    /// Its own: `update`, `enter data`, `exit data`, `declare`, `wait`, a routine.
+    Call,
+    /// From its own to where nobody knows yet: the start of `data` and `host_data`.
+    Start,
+    /// From this one, where the construct started, to its own.
+    EndOf(i32),
+    /// From its own to the last one of the region whose host version is at this address.
+    Region(usize),
+}
+
+/// A place in the program, and the lines of what is there.
+#[derive(Clone, Copy)]
+pub(super) struct Spot {
+    pub(super) site: &'static Site,
+    pub(super) line: i32,
+    pub(super) end_line: i32,
+}
+
 /// By the address in the call.
 static SITES: Locked<BTreeMap<usize, &'static Site>> = Locked::new(BTreeMap::new());
 /// Last lines of regions, by the address of their function.
 static ENDS: Locked<BTreeMap<usize, i32>> = Locked::new(BTreeMap::new());
 
+/// The call that this thread is in, with the lines that it stands for.
+pub(super) fn spot(extent: Extent) -> Option<Spot> {
+    let site = current()?;
+    let (line, end_line) = match extent {
+        Extent::Call => (site.line, site.line),
+        Extent::Start => (site.line, UNKNOWN),
+        // Its start may have come before the tool did.
+        Extent::EndOf(UNKNOWN) => (site.line, site.line),
+        Extent::EndOf(start) => (start, site.line),
+        Extent::Region(function) => (site.line, end_of_region(function)),
+    };
+    Some(Spot { site, line, end_line })
+}
+
 /// The place of the call that this thread is in.
-pub(super) fn current() -> Option<&'static Site> {
+fn current() -> Option<&'static Site> {
     let code = source::call()?;
     if let Some(site) = SITES.with(|sites| sites.get(&code).copied()) {
         return Some(site);
@@ -82,7 +117,7 @@ impl Site {
 }
 
 /// The last line of a region.
-pub(super) fn end_of_region(function: usize) -> i32 {
+fn end_of_region(function: usize) -> i32 {
     if let Some(line) = ENDS.with(|ends| ends.get(&function).copied()) {
         return line;
     }

@@ -42,8 +42,9 @@ const EVENTS: [Event; 16] = [
     Event::RuntimeShutdown,
 ];
 
-/// One place on one device: file, function (as addresses, which stay), line, construct, device.
-type Key = (usize, usize, i32, i32, Option<usize>);
+/// One place on one device: file, function (as addresses, which stay), first and last line, construct, device. The end of
+/// a data construct, which knows its last line, is another place than its start.
+type Key = (usize, usize, [i32; 2], i32, Option<usize>);
 
 /// What events have told. In a forked child it goes on from the parent's.
 static PLACES: Locked<BTreeMap<Key, PlaceTimes>> = Locked::new(BTreeMap::new());
@@ -176,7 +177,8 @@ fn add(place: &mut PlaceTimes, told: Told<'_>) {
 
 fn key(told: Told<'_>) -> Key {
     let prof = told.prof;
-    (prof.src_file.addr(), prof.func_name.addr(), prof.line_no, told.event.parent_construct, told.device())
+    let lines = [prof.line_no, prof.end_line_no];
+    (prof.src_file.addr(), prof.func_name.addr(), lines, told.event.parent_construct, told.device())
 }
 
 fn place(told: Told<'_>) -> PlaceTimes {

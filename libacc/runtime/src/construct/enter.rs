@@ -88,7 +88,7 @@ impl Entering<'_> {
                 }
                 Stop::Wait(queues) => {
                     drop(state);
-                    self.device.wait(&queues)?;
+                    self.device.wait_told_each(&queues)?;
                     waited.extend(queues);
                     refused = None;
                     self.device.lock()
@@ -101,13 +101,13 @@ impl Entering<'_> {
                 Stop::Shrink(ranges) => {
                     drop(state);
                     self.device.shrink(&ranges)?;
-                    self.device.wait(&[QueueId::SYNC])?;
+                    self.device.wait_told(QueueId::SYNC)?;
                     refused = None;
                     self.device.lock()
                 }
                 Stop::WaitElsewhere(queues) => {
                     drop(state);
-                    queues.iter().try_for_each(|(device, queue)| self.all[*device].wait(&[*queue]))?;
+                    queues.iter().try_for_each(|(device, queue)| self.all[*device].wait_told(*queue))?;
                     waited_elsewhere = true;
                     self.device.lock()
                 }

@@ -55,8 +55,20 @@ impl Runtime {
 
     /// What an observer of this thread's next construct is to know, with the construct's async-argument. Starts nothing.
     pub fn subject(&self, t: &mut LocalThread, async_: i32) -> Option<Subject> {
+        let on = self.current(t).ok()?;
+        Some(self.subject_on(t, on, async_))
+    }
+
+    /// The same for a routine that names the device by its number.
+    pub fn subject_numbered(&self, t: &mut LocalThread, num: i32, async_: i32) -> Option<Subject> {
+        let current_type = self.current_type(t).ok()?;
+        let on = self.nth(i64::from(num), current_type).ok()?;
+        Some(self.subject_on(t, on, async_))
+    }
+
+    fn subject_on(&self, t: &LocalThread, on: Current, async_: i32) -> Subject {
         let queue = AsyncArg::from_raw(async_).map_or(QueueId::SYNC, |arg| t.queue(arg));
-        Some(match self.current(t).ok()? {
+        match on {
             Current::Host => {
                 Subject { device_type: DeviceType::Host, device: DeviceNum(0), index: None, handles: None, queue }
             }
@@ -65,7 +77,7 @@ impl Runtime {
                 let (device_type, num) = (device.device_type, device.num());
                 Subject { device_type, device: num, index: Some(index), handles: device.handles(queue), queue }
             }
-        })
+        }
     }
 
     fn with_cuda<R>(

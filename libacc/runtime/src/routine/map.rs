@@ -4,6 +4,7 @@ use super::data::{no_entries, null};
 use crate::construct::{Mode, not_present, translate};
 use crate::device::State;
 use crate::present::{Backing, Entry, Found, Lifetime, Place};
+use crate::prof::Happening;
 use crate::{LocalThread, Runtime};
 use accord_types::{Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
@@ -97,6 +98,10 @@ impl Runtime {
         let mut entry = Entry::new(range, place, Backing::Foreign, Lifetime::Mapped);
         entry.dynamic = 1;
         state.table.insert(entry);
+        drop(state);
+        on.tell(Happening::Create, |notice| {
+            (notice.host, notice.address, notice.bytes) = (host, to.0, bytes as u64);
+        });
         Ok(())
     }
 
@@ -123,8 +128,15 @@ impl Runtime {
             );
             return Err(on.place(Error::new(ErrorCode::Present, cause).remedy("unmap it after the end of the regions")));
         }
-        let locked = state.table.remove(id).filter(|entry| entry.locked);
+        let removed = state.table.remove(id);
         drop(state);
+        if let Some(entry) = &removed {
+            on.tell(Happening::Delete, |notice| {
+                (notice.host, notice.bytes) = (entry.start, entry.len() as u64);
+                notice.address = entry.device().unwrap_or_default().0;
+            });
+        }
+        let locked = removed.filter(|entry| entry.locked);
         let range = locked.map(|entry| HostRange { start: entry.start, len: entry.len() });
         range.map_or(Ok(()), |range| on.client().unregister_pages(None, range).map_err(|error| on.place(error)))
     }

@@ -161,7 +161,7 @@ impl Runtime {
             let arriving =
                 self.devices.first().map(|any| any.arrivals.elsewhere(None, HostRange { start, len: bytes }));
             let arriving = arriving.unwrap_or_default();
-            arriving.iter().try_for_each(|(device, queue)| self.devices[*device].wait(&[*queue]))?;
+            arriving.iter().try_for_each(|(device, queue)| self.devices[*device].wait_told(*queue))?;
         }
         self.host.copy(dst, src, bytes);
         Ok(())
