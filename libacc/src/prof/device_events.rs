@@ -37,7 +37,11 @@ impl Observer for Tools {
             queue: notice.queue,
         };
         let construct = super::construct();
-        let spot = construct.map_or_else(|| site::spot(Extent::Call), |construct| construct.spot);
+        let spot = match construct {
+            Some(construct) => construct.spot,
+            None if notice.function != 0 => site::spot(Extent::Region(notice.function)),
+            None => site::spot(Extent::Call),
+        };
         // The queue that the construct's async-argument means is told with this argument.
         let asked = construct.filter(|construct| construct.queue == notice.queue);
         let async_ = asked.map_or(notice.queue.0.cast_signed(), |construct| construct.async_);

@@ -18,9 +18,9 @@ const VARIABLES_MAX: usize = 64;
 /// Longest time that one name is looked for: somebody listens who may want it.
 const LOOK_MAX: Duration = Duration::from_secs(30);
 
-/// A place in the program that calls this library.
+/// A place in the program: a call of this library, or the start of a region.
 pub(super) struct Site {
-    /// An address in the call.
+    /// An address in the call, or the region's.
     code: usize,
     pub(super) file: Option<CString>,
     pub(super) function: Option<CString>,
@@ -51,30 +51,39 @@ pub(super) struct Spot {
     pub(super) end_line: i32,
 }
 
-/// By the address in the call.
+/// By that address.
 static SITES: Locked<BTreeMap<usize, &'static Site>> = Locked::new(BTreeMap::new());
-/// Last lines of regions, by the address of their function.
-static ENDS: Locked<BTreeMap<usize, i32>> = Locked::new(BTreeMap::new());
 
 /// The call that this thread is in, with the lines that it stands for.
 pub(super) fn spot(extent: Extent) -> Option<Spot> {
-    let site = current()?;
+    let call = site(source::call()?);
     let (line, end_line) = match extent {
-        Extent::Call => (site.line, site.line),
-        Extent::Start => (site.line, UNKNOWN),
+        Extent::Call => (call.line, call.line),
+        Extent::Start => (call.line, UNKNOWN),
         // Its start may have come before the tool did.
-        Extent::EndOf(UNKNOWN) => (site.line, site.line),
-        Extent::EndOf(start) => (start, site.line),
-        Extent::Region(function) => (site.line, end_of_region(function)),
+        Extent::EndOf(UNKNOWN) => (call.line, call.line),
+        Extent::EndOf(start) => (start, call.line),
+        Extent::Region(function) => return Some(spot_of_region(call, site(function))),
     };
-    Some(Spot { site, line, end_line })
+    Some(Spot { site: call, line, end_line })
 }
 
-/// The place of the call that this thread is in.
-fn current() -> Option<&'static Site> {
-    let code = source::call()?;
+/// A compute construct. In optimized code one call may stand for several of them, with the line of another one; but each has its
+/// region.
+fn spot_of_region(call: &'static Site, region: &'static Site) -> Spot {
+    let [first, last] = region.function_lines;
+    let ([around, end], known) = (call.function_lines, first != UNKNOWN && call.line != UNKNOWN);
+    if known && around != UNKNOWN && !(around..=end).contains(&first) {
+        return Spot { site: region, line: first, end_line: last };
+    }
+    let line = if known && call.line > last { first } else { call.line };
+    Spot { site: call, line, end_line: last }
+}
+
+/// The place with this address.
+fn site(code: usize) -> &'static Site {
     if let Some(site) = SITES.with(|sites| sites.get(&code).copied()) {
-        return Some(site);
+        return site;
     }
     let place = source::apart_for(LOOK_MAX, move || source::place(code)).flatten();
     let text = |text: Option<&String>| text.and_then(|text| CString::new(text.as_str()).ok());
@@ -89,7 +98,7 @@ fn current() -> Option<&'static Site> {
         variables: Locked::new(BTreeMap::new()),
     };
     let site: &'static Site = Box::leak(Box::new(site));
-    Some(SITES.with(|sites| *sites.entry(code).or_insert(site)))
+    SITES.with(|sites| *sites.entry(code).or_insert(site))
 }
 
 impl Site {
@@ -116,18 +125,7 @@ impl Site {
     }
 }
 
-/// The last line of a region.
-fn end_of_region(function: usize) -> i32 {
-    if let Some(line) = ENDS.with(|ends| ends.get(&function).copied()) {
-        return line;
-    }
-    let place = source::apart_for(LOOK_MAX, move || source::place(function)).flatten();
-    let last = place.and_then(|place| i32::try_from(place.function_lines?.1).ok()).unwrap_or(UNKNOWN);
-    ENDS.with(|ends| *ends.entry(function).or_insert(last))
-}
-
 /// The object with these addresses is gone: others may come there.
 pub(super) fn forget(span: &Range<usize>) {
     SITES.with(|sites| sites.retain(|_, site| !span.contains(&site.code)));
-    ENDS.with(|ends| ends.retain(|function, _| !span.contains(function)));
 }

@@ -43,6 +43,8 @@ pub(crate) struct Harness {
     folder: tempfile::TempDir,
     /// In place of the machine's.
     driver: Option<tempfile::TempDir>,
+    /// A profiling library that looks on.
+    tool: Option<PathBuf>,
 }
 
 impl Harness {
@@ -63,7 +65,17 @@ impl Harness {
                 compile(&Program::read(source, Language::C)?, variant)?.program
             }
         };
-        Ok(Self { place, kind, program, folder, driver })
+        Ok(Self { place, kind, program, folder, driver, tool: None })
+    }
+
+    /// The same, watched by the profiling library that checks the grammar of events.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub(crate) fn watched(mut self) -> Result<Self> {
+        compile_support("prof_grammar", self.folder.path())?;
+        self.tool = Some(self.folder.path().join("prof_grammar.so"));
+        Ok(self)
     }
 
     /// How many devices there are.
@@ -96,6 +108,10 @@ impl Harness {
         let transport = if self.place == Place::Mixed { "auto" } else { "tcp" };
         let job =
             job.env("ACCORD_CPU_MEMORY", "512M").env("ACCORD_LIBACC", libacc()?).env("ACCORD_TRANSPORT", transport);
+        let job = match &self.tool {
+            Some(tool) => job.env("ACC_PROFLIB", tool),
+            None => job,
+        };
         let job = match &self.driver {
             Some(driver) => job
                 .env("LD_LIBRARY_PATH", driver.path())
@@ -120,6 +136,9 @@ impl Harness {
         std::fs::write(&file, text).map_err(|error| error.to_string())?;
         let finished = self.job(&file, &progress)?.run()?;
         if finished.status.success() && finished.stdout.contains("PASS") {
+            if self.tool.is_some() && !finished.stdout.contains("prof_grammar: ") {
+                return Err(format!("nobody looked on\n{}", finished.report()));
+            }
             return Ok(None);
         }
         let at = std::fs::read_to_string(&progress).unwrap_or_default().trim().parse();

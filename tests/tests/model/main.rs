@@ -35,7 +35,11 @@ fn number(name: &str, default: u64) -> u64 {
 
 /// Runs so many operations; a failure ends it.
 fn check(kind: Kind, place: Place, operations: u64) {
-    let harness = Harness::new(place, kind).expect("the driver");
+    check_by(&Harness::new(place, kind).expect("the driver"), operations);
+}
+
+fn check_by(harness: &Harness, operations: u64) {
+    let place = harness.place;
     let abilities = Abilities { devices: harness.devices(), across: harness.devices() > 1 };
     let operations = number("ACCORD_TEST_OPERATIONS", operations);
     let mut seed = number("ACCORD_TEST_SEED", FIRST_SEED);
@@ -56,7 +60,7 @@ fn check(kind: Kind, place: Place, operations: u64) {
         done += count;
         sequences += some;
         if let Some((index, report)) = outcome {
-            fail(&harness, abilities, seed + index as u64, &all[index], &report, begin.elapsed(), sequences);
+            fail(harness, abilities, seed + index as u64, &all[index], &report, begin.elapsed(), sequences);
         }
         seed += SEQUENCES as u64;
     }
@@ -111,6 +115,16 @@ fn a_device_of_each_kind() {
 #[test]
 fn devices_behind_slow_links() {
     check(Kind::Cpu, Place::Slow, 100_000);
+}
+
+/// A tool looks on, which ends the program at the first event that is not as the specification says.
+#[test]
+fn events_keep_their_grammar() {
+    let (cpu, gpu) = (Kind::Cpu, Kind::Gpu);
+    for (kind, place) in [(cpu, Place::InProcess), (cpu, Place::Remote), (cpu, Place::Mixed), (gpu, Place::InProcess)] {
+        let harness = Harness::new(place, kind).expect("the driver");
+        check_by(&harness.watched().expect("the tool"), 15_000);
+    }
 }
 
 #[test]

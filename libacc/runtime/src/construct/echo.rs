@@ -72,7 +72,8 @@ impl Mapping<'_, '_> {
         let known = self.state.echoes.iter().find(|e| e.queue == self.queue && e.range == range).map(|e| e.device);
         let device = match known {
             Some(device) => device,
-            None => self.allocate(range.len, Purpose::Arguments)?,
+            // It is the queue's until that has no work left: no construct gives it back.
+            None => self.allocate_untold(range.len, Purpose::Arguments)?,
         };
         self.region.echoes.push(Use { range, device, value, changes, fresh: known.is_none() });
         self.slot(i, device.0);

@@ -367,15 +367,19 @@ impl Mapping<'_, '_> {
     }
 
     pub(crate) fn allocate(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
-        let State { memory, .. } = &mut *self.state;
-        let address = memory
-            .take(bytes as u64, purpose, self.queue, self.queues, self.refused, &mut self.plan.waits)
-            .map_err(Stop::from)?;
+        let address = self.allocate_untold(bytes, purpose)?;
         if self.plan.watched {
             let happened = Happened { what: Happening::Alloc, host: 0, address, bytes: bytes as u64 };
             self.plan.begins.push(happened);
         }
         Ok(address)
+    }
+
+    /// Memory that no observer is told of, neither now nor when it is given back.
+    pub(super) fn allocate_untold(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
+        let State { memory, .. } = &mut *self.state;
+        let taken = memory.take(bytes as u64, purpose, self.queue, self.queues, self.refused, &mut self.plan.waits);
+        taken.map_err(Stop::from)
     }
 
     /// A private copy of the program's bytes, for this launch only.
