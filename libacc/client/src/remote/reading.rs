@@ -103,17 +103,13 @@ impl Connection {
             return;
         }
         let mut reader = self.reader();
-        self.handle_buffered(&mut reader.frames, None);
         loop {
-            match reader.frames.fill(|bytes| self.lane.try_read(bytes)) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                filled => {
-                    if !self.came(filled) {
-                        break;
-                    }
-                }
-            }
             self.handle_buffered(&mut reader.frames, None);
+            let filled = reader.frames.fill(|bytes| self.lane.try_read(bytes));
+            let nothing = filled.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+            if nothing || !self.came(filled) {
+                break;
+            }
         }
         drop(reader);
         self.hand_over();
