@@ -5,7 +5,7 @@ use super::{place, times};
 use crate::raw_lock::Locked;
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A tool's routine, as an address: comparing is all that is done with it besides calling.
 type Callback = usize;
@@ -61,6 +61,9 @@ static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// Whether somebody listens to events of data who may want the names of variables, which cost time to find.
 static WANTS_VARIABLES: AtomicBool = AtomicBool::new(false);
 
+/// Counts changes of the list, with its lock held.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+
 thread_local! {
     static THREAD_ENABLED: Cell<bool> = const { Cell::new(true) };
 }
@@ -83,6 +86,7 @@ pub(super) fn wants_variables() -> bool {
 impl Listeners {
     /// To be called after a change.
     fn note(&self) {
+        CHANGES.fetch_add(1, Ordering::Release);
         let any = self.events.iter().any(|entries| !entries.is_empty());
         ACTIVE.store(any, Ordering::Relaxed);
         let data = (1..).zip(self.events.iter().skip(1)).filter(|(number, _)| is_data(*number));
@@ -137,21 +141,17 @@ pub(crate) fn unregister(event: i32, callback: Callback, kind: Kind) {
 
 /// One callback of an event; without a callback the event; without an event everything.
 fn toggle(event: i32, callback: Callback, enabled: bool) {
-    LISTENERS.with(|listeners| match (event, callback) {
-        (0, 0) => listeners.enabled = [enabled; Event::COUNT as usize],
-        (_, 0) => {
-            if let Some(event) = index(event) {
-                listeners.enabled[event] = enabled;
+    LISTENERS.with(|listeners| {
+        match (event, callback, index(event)) {
+            (0, 0, _) => listeners.enabled = [enabled; Event::COUNT as usize],
+            (_, 0, Some(event)) => listeners.enabled[event] = enabled,
+            (_, _, Some(event)) => {
+                let entries = listeners.events[event].iter_mut();
+                entries.filter(|entry| entry.callback == callback).for_each(|entry| entry.enabled = enabled);
             }
+            (_, _, None) => {}
         }
-        _ => {
-            let Some(event) = index(event) else { return };
-            for entry in &mut listeners.events[event] {
-                if entry.callback == callback {
-                    entry.enabled = enabled;
-                }
-            }
-        }
+        listeners.note();
     });
 }
 
@@ -165,18 +165,38 @@ pub(super) fn call(event: Event, records: &mut Records) {
     records.point();
     let Records { prof, event: info, api, place } = records;
     let mut last = None;
-    while let Some((serial, callback)) = next(event, last) {
-        last = Some(serial);
+    while let Some(next) = next(event, last) {
         // SAFETY: a tool registered this address as a routine of this type.
-        let routine: Routine = unsafe { std::mem::transmute::<usize, Routine>(callback) };
+        let routine: Routine = unsafe { std::mem::transmute::<usize, Routine>(next.callback) };
         let _here = place::enter(place);
         // SAFETY: the records are valid during the call, in the layouts of acc_prof.h.
         unsafe { routine((&raw mut *prof).cast(), (&raw mut *info).cast(), (&raw mut *api).cast()) };
+        if next.is_final() {
+            return;
+        }
+        last = Some(next.serial);
+    }
+}
+
+/// A callback of an event.
+struct Next {
+    serial: u64,
+    callback: Callback,
+    /// No other one came after it.
+    is_last: bool,
+    /// See [`CHANGES`].
+    changes: u64,
+}
+
+impl Next {
+    /// No other one comes after it, as nothing has changed since: one look, and one lock, do for an event with one callback.
+    fn is_final(&self) -> bool {
+        self.is_last && CHANGES.load(Ordering::Acquire) == self.changes
     }
 }
 
 /// The enabled callback after the one with serial `last`; the first one without.
-fn next(event: Event, last: Option<u64>) -> Option<(u64, Callback)> {
+fn next(event: Event, last: Option<u64>) -> Option<Next> {
     if !active() {
         return None;
     }
@@ -185,13 +205,18 @@ fn next(event: Event, last: Option<u64>) -> Option<(u64, Callback)> {
         if !listeners.enabled[number] {
             return None;
         }
-        let mut entries = listeners.events[number].iter().filter(|entry| entry.enabled);
-        let found = if event.is_end() {
-            entries.rfind(|entry| last.is_none_or(|last| entry.serial < last))
+        let enabled = || listeners.events[number].iter().filter(|entry| entry.enabled);
+        let (found, end) = if event.is_end() {
+            (enabled().rfind(|entry| last.is_none_or(|last| entry.serial < last)), enabled().next())
         } else {
-            entries.find(|entry| last.is_none_or(|last| entry.serial > last))
+            (enabled().find(|entry| last.is_none_or(|last| entry.serial > last)), enabled().next_back())
         };
-        found.map(|entry| (entry.serial, entry.callback))
+        found.map(|entry| Next {
+            serial: entry.serial,
+            callback: entry.callback,
+            is_last: end.is_some_and(|end| end.serial == entry.serial),
+            changes: CHANGES.load(Ordering::Relaxed),
+        })
     })
 }
 
@@ -202,9 +227,9 @@ mod tests {
     fn listening(event: Event) -> Vec<Callback> {
         let mut last = None;
         std::iter::from_fn(|| {
-            let (serial, callback) = next(event, last)?;
-            last = Some(serial);
-            Some(callback)
+            let next = next(event, last)?;
+            last = Some(next.serial);
+            Some(next.callback)
         })
         .collect()
     }
@@ -229,17 +254,23 @@ mod tests {
         assert_eq!(listening(start), [2]);
 
         // While an event is under way: at its start the new one comes last, at its end not at all.
-        let (first, _) = next(start, None).unwrap();
+        let after = |event, first: &Next| next(event, Some(first.serial)).map(|next| next.callback);
+        let first = next(start, None).unwrap();
+        assert!(first.is_final());
         register(start as i32, 7, Kind::Register);
-        assert_eq!(next(start, Some(first)).map(|next| next.1), Some(7));
+        assert!(!first.is_final(), "another one has come");
+        assert_eq!(after(start, &first), Some(7));
+        assert!(!next(start, None).unwrap().is_final());
         unregister(start as i32, 7, Kind::Register);
-        assert_eq!(next(start, Some(first)), None);
-        let (first, _) = next(end, None).unwrap();
+        assert_eq!(after(start, &first), None);
+        let first = next(end, None).unwrap();
+        assert!(!first.is_final());
         register(end as i32, 7, Kind::Register);
-        assert_eq!(next(end, Some(first)).map(|next| next.1), Some(1));
+        assert_eq!(after(end, &first), Some(1));
+        assert!(next(end, Some(first.serial)).unwrap().is_final());
         unregister(end as i32, 1, Kind::Register);
         unregister(end as i32, 1, Kind::Register);
-        assert_eq!(next(end, Some(first)), None, "it was removed before its turn");
+        assert_eq!(after(end, &first), None, "it was removed before its turn");
         unregister(end as i32, 7, Kind::Register);
         register(end as i32, 1, Kind::Register);
 

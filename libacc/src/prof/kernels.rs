@@ -1,6 +1,7 @@
 //! Names of regions, as events and reports need them: terminated, and found fast.
 
 use super::HOST;
+use super::recent::Recent;
 use crate::raw_lock::Locked;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -11,6 +12,13 @@ static NAMES: Locked<BTreeMap<usize, &'static CStr>> = Locked::new(BTreeMap::new
 
 /// The name of the region at this address.
 pub(super) fn name(function: usize) -> &'static CStr {
+    thread_local! {
+        static RECENT: Recent<usize, &'static CStr, 8> = const { Recent::new() };
+    }
+    RECENT.with(|recent| recent.get_or(function, function, || look_up(function)))
+}
+
+fn look_up(function: usize) -> &'static CStr {
     if let Some(name) = NAMES.with(|names| names.get(&function).copied()) {
         return name;
     }

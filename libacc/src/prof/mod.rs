@@ -11,6 +11,7 @@ mod kernels;
 mod library;
 mod notify;
 mod place;
+mod recent;
 mod regions;
 mod site;
 pub(crate) mod times;
@@ -106,6 +107,7 @@ fn construct() -> Option<Within> {
 pub(crate) fn forget(span: &Range<usize>) {
     kernels::forget(span);
     site::forget(span);
+    recent::forget();
 }
 
 /// Whether the program asks for the start or end of a device.

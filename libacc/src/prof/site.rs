@@ -3,6 +3,7 @@
 //! Looked up once for each place in the program, and only while a tool listens. Nothing is ever freed: tools keep the strings.
 
 use super::info::UNKNOWN;
+use super::recent::Recent;
 use crate::raw_lock::Locked;
 use crate::source;
 use accord_types::HostRange;
@@ -82,6 +83,13 @@ fn spot_of_region(call: &'static Site, region: &'static Site) -> Spot {
 
 /// The place with this address.
 fn site(code: usize) -> &'static Site {
+    thread_local! {
+        static RECENT: Recent<usize, &'static Site, 32> = const { Recent::new() };
+    }
+    RECENT.with(|recent| recent.get_or(code, code, || look_up(code)))
+}
+
+fn look_up(code: usize) -> &'static Site {
     if let Some(site) = SITES.with(|sites| sites.get(&code).copied()) {
         return site;
     }
@@ -104,9 +112,17 @@ fn site(code: usize) -> &'static Site {
 impl Site {
     /// The name of the variable that this memory belongs to, as this place knows it.
     pub(super) fn variable(&'static self, host: usize, bytes: u64) -> Option<&'static CStr> {
+        thread_local! {
+            static RECENT: Recent<(usize, usize, u64), Option<&'static CStr>, 32> = const { Recent::new() };
+        }
         if host == 0 {
             return None;
         }
+        let find = || self.look_up_variable(host, bytes);
+        RECENT.with(|recent| recent.get_or((self.code, host, bytes), self.code ^ host, find))
+    }
+
+    fn look_up_variable(&'static self, host: usize, bytes: u64) -> Option<&'static CStr> {
         let key = (host, bytes);
         let known = self.variables.with(|variables| match variables.get(&key) {
             Some(name) => Some(*name),
