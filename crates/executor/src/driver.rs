@@ -12,7 +12,7 @@ use crate::window::Step;
 use accord_device::Device;
 use accord_fabric::ProgramSpec;
 use accord_fabric::clock;
-use accord_fabric::frame::{Command, Event, FrameReader};
+use accord_fabric::frame::{Command, Event, FrameReader, PAYLOAD_MAX};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{Outbox, Pushing};
@@ -22,10 +22,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Copies out up to this size travel inside an event.
+const IN_EVENT_MAX: u64 = PAYLOAD_MAX as u64;
+
 /// Serves the command lane until it ends, and the session with it.
 pub(crate) fn serve(session: &Arc<Session>, lane: &dyn Lane) {
     let mut driver = Driver {
-        core: ExecutorCore::new(session.config.session, session.config.limits.clone()),
+        core: ExecutorCore::new(session.config.session, session.config.limits.clone(), IN_EVENT_MAX),
         world: World { session, devices: HashMap::new() },
         work: None,
         waiting: None,

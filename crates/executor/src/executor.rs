@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::queue_table::{ByNumber, Queue};
 use accord_device::FunctionHandle;
 use accord_fabric::ProgramSpec;
-use accord_fabric::frame::{self, CREDIT_STEP, Command, PAYLOAD_MAX, operation_cost};
+use accord_fabric::frame::{self, CREDIT_STEP, Command, operation_cost};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::TRANSFERS_MAX;
 use accord_types::{
@@ -25,8 +25,6 @@ use std::sync::Arc;
 
 /// Stands for "all devices" or "all queues" in [`Effect::Failed`].
 pub const ALL: u32 = u32::MAX;
-/// Copies out up to this size travel inside an event.
-const IN_EVENT_MAX: u64 = PAYLOAD_MAX as u64;
 
 /// Space for [`ArgBlock::relative`].
 pub type Words = [u64; ArgBlock::RELATIVE_WORDS_MAX];
@@ -35,6 +33,8 @@ pub type Words = [u64; ArgBlock::RELATIVE_WORDS_MAX];
 pub struct ExecutorCore {
     session: SessionId,
     limits: Limits,
+    /// Copies out up to this size travel inside an event.
+    in_event_max: u64,
     started: bool,
     arriving: Arriving,
     slots: HashMap<u32, Slot, ByNumber>,
@@ -56,11 +56,12 @@ struct Putting {
 }
 
 impl ExecutorCore {
-    /// For a session whose lease gives it so much here.
-    pub fn new(session: SessionId, limits: Limits) -> Self {
+    /// For a session whose lease gives it so much here. Copies out up to `in_event_max` bytes travel inside an event.
+    pub fn new(session: SessionId, limits: Limits, in_event_max: u64) -> Self {
         Self {
             session,
             limits,
+            in_event_max,
             started: false,
             arriving: Arriving::default(),
             slots: HashMap::default(),
@@ -293,6 +294,7 @@ impl ExecutorCore {
         (device, id, cost): (u32, QueueId, u64),
         facts: &impl Facts,
     ) -> Result<Request<'a>> {
+        let in_event_max = self.in_event_max;
         // Bytes come, or another executor waits, whatever becomes of the operation.
         let otherwise = self.otherwise(&command, payload, facts)?;
         let relayed = match command {
@@ -307,6 +309,10 @@ impl ExecutorCore {
             return Ok(Request::MakeStream { device, queue: id });
         };
         let built = queue.check().and_then(|()| match command {
+            Command::CopyOut { src, len, transfer, .. } => {
+                let (src, transfer) = (slot.check(src, len)?, TransferId(transfer));
+                Ok(Some(Operation::CopyOut { src, len, transfer, in_event: len <= in_event_max }))
+            }
             // There may be nothing to wait for: the queue stays where it is.
             Command::WaitQueue { other, seq, .. } => {
                 Ok(slot.position(QueueId(other), Seq(seq))?.map(|(other, seq)| Operation::WaitStream { other, seq }))
@@ -368,10 +374,6 @@ fn build<'a>(
         }
         Command::CopyIn { dst, len, transfer, eager, .. } => {
             Ok(Operation::CopyIn { dst: slot.check(dst, len)?, len, transfer: TransferId(transfer), eager })
-        }
-        Command::CopyOut { src, len, transfer, .. } => {
-            let src = slot.check(src, len)?;
-            Ok(Operation::CopyOut { src, len, transfer: TransferId(transfer), in_event: len <= IN_EVENT_MAX })
         }
         Command::Copy { dst, src, len, .. } => {
             Ok(Operation::Copy { dst: slot.check(dst, len)?, src: slot.check(src, len)?, len })

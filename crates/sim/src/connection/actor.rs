@@ -16,6 +16,8 @@ pub(super) enum Actor {
     Copy(usize),
     /// Of the executor.
     Commands,
+    /// Throws away what nobody wants.
+    Discards,
     Stream(u32, usize),
 }
 

@@ -179,7 +179,7 @@ impl World {
                 self.give_back(lane);
                 self.back(actor, task);
             }
-            Frame::Commands | Frame::Stream => {}
+            Frame::Commands | Frame::Discards | Frame::Stream => {}
         }
     }
 

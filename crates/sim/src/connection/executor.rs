@@ -1,44 +1,90 @@
-//! A model of an executor, as docs/design/data-path.md describes it: whoever reads commands only puts them into streams, and
-//! waits where one is full. A stream does one operation after the other.
+//! An executor: the real core of it, over devices whose streams do one operation after the other and take their time.
 
 use super::actor::{Actor, Block, Chunk, Happening, LANES};
 use super::driver::PIECE;
-use super::program::{DEVICE_BASE, SMALL};
+use super::frames::Frame;
+use super::program::DEVICE_BASE;
 use super::script::{CELL, mix};
-use super::streams::Work;
+use super::streams::{Device, Notice, Wait, Work, crashed};
 use super::world::World;
-use accord_fabric::frame::{self, CREDIT_STEP, Command, Event, Position, STREAM_STEP, operation_cost};
-use accord_types::{Error, ErrorCode, QueueId, TransferId};
+use accord_device::FunctionHandle;
+use accord_executor::executor::{Effect, Operation, Place, Request};
+use accord_fabric::frame::{self, Command, Event};
+use accord_types::{ArgBlock, DevicePtr, Error, Result, Seq, StreamId, TransferId};
 
-fn at(address: u64) -> usize {
-    usize::try_from(address - DEVICE_BASE).unwrap_or(0)
+/// Bytes of a device's range.
+const ADDRESSES: u64 = 1 << 20;
+
+fn at(address: DevicePtr) -> usize {
+    usize::try_from(address.0 - DEVICE_BASE).unwrap_or(0)
 }
 
 fn size(len: u64) -> usize {
     usize::try_from(len).unwrap_or(0)
 }
 
+/// What came of a command.
+enum Step {
+    Handled,
+    /// Is to be given again now.
+    Again,
+    /// Its stream is full.
+    Full,
+}
+
 impl World {
+    /// What a program does before anything else, as if it had come on the lane.
+    pub(super) fn open_devices(&mut self, devices: u32) {
+        let mut program = Vec::new();
+        frame::encode_program(&mut program, &accord_fabric::ProgramSpec::default());
+        let mut commands = vec![(Command::Start { ticket: 0, trace: false, emulate_nvidia: false, uid: 0 }, program)];
+        for device in 0..devices {
+            let mut function = Vec::new();
+            let spec = accord_types::FunctionSpec {
+                object: accord_types::ObjectSpec { path: String::new(), build_id: String::new(), executable: true },
+                offset: 0,
+                name: "region".to_owned(),
+                kernel: None,
+            };
+            frame::encode_function(&mut function, &spec);
+            commands.push((Command::Open { device, ticket: 0 }, Vec::new()));
+            commands.push((Command::Function { device, function: 1, offset: 0, executable: true }, function));
+        }
+        for (command, payload) in commands {
+            let done = self.command(command, &payload, 0);
+            if !matches!(done, Ok(Step::Handled)) {
+                self.violation(format!("{command:?} is not done"));
+            }
+        }
+        // Nobody has asked for answers.
+        self.executor.core.effects().for_each(drop);
+    }
+
     /// One step of the reader of commands.
     pub(super) fn run_commands(&mut self) {
         if self.cut {
             return;
         }
-        if let Some((command, payload, cost)) = self.executor.pending.take() {
-            if let Some(command) = self.command(command, &payload, cost) {
-                self.executor.pending = Some((command, payload, cost));
-                return self.block(Actor::Commands, Block::Progress);
+        if let Some((command, payload, frame)) = self.executor.pending.take() {
+            let done = self.command(command, &payload, frame);
+            match done {
+                Ok(Step::Handled) => {
+                    self.executor.core.handled(frame);
+                    self.act_for_executor();
+                }
+                Ok(again) => {
+                    self.executor.pending = Some((command, payload, frame));
+                    if let Step::Full = again {
+                        return self.block(Actor::Commands, Block::Progress);
+                    }
+                }
+                Err(error) => return self.end_session(&error),
             }
             return self.schedule(Actor::Commands);
         }
         match self.executor.reader.take::<Command>() {
             Ok(Some(frame)) => {
-                self.executor.pending = Some((frame.record, frame.payload.to_vec(), operation_cost(frame.length)));
-                self.executor.uncredited += frame.length as u64;
-                if self.executor.uncredited >= CREDIT_STEP {
-                    let bytes = std::mem::take(&mut self.executor.uncredited);
-                    self.send_event(&Event::Credit { bytes }, &[]);
-                }
+                self.executor.pending = Some((frame.record, frame.payload.to_vec(), frame.length));
                 self.schedule(Actor::Commands);
             }
             Ok(None) => {
@@ -48,8 +94,13 @@ impl World {
                 self.unblock(Block::CommandRoom);
                 self.schedule(Actor::Commands);
             }
-            Err(error) => self.violation(format!("a command can't be read: {error:?}")),
+            Err(error) => self.end_session(&error),
         }
+    }
+
+    /// The program does not keep to the protocol.
+    fn end_session(&mut self, error: &Error) {
+        self.violation(format!("the executor ends the session: {error:?}"));
     }
 
     fn send_event(&mut self, event: &Event, payload: &[u8]) {
@@ -62,108 +113,155 @@ impl World {
         self.queue.add(arrives, Happening::Arrive(Block::Events));
     }
 
-    fn reply(&mut self, ticket: u64, outcome: Option<u64>) {
+    fn send_error(&mut self, error: &Error, event: impl FnOnce(frame::Failure) -> Event) {
+        let mut text = Vec::new();
+        let failure = frame::encode_error(error, &mut text);
+        self.send_event(&event(failure), &text);
+    }
+
+    fn reply(&mut self, ticket: u64, outcome: Result<u64>) {
         match outcome {
-            Some(value) => self.send_event(&Event::Reply { ticket, value, extra: 0 }, &[]),
-            None => {
-                let mut text = Vec::new();
-                let failure = frame::encode_error(&crashed(), &mut text);
-                self.send_event(&Event::ReplyFailed { ticket, failure }, &text);
-            }
+            Ok(value) => self.send_event(&Event::Reply { ticket, value, extra: 0 }, &[]),
+            Err(error) => self.send_error(&error, |failure| Event::ReplyFailed { ticket, failure }),
         }
     }
 
-    /// Does a command. Given back if its stream is full.
-    fn command(&mut self, command: Command, payload: &[u8], cost: u64) -> Option<Command> {
-        let (device, queue, work) = match command {
-            Command::Launch { device, queue, gangs, workers, vector, .. } => {
-                let salt = vector.to_le_bytes()[0];
-                (device, queue, Work::Kernel { cell: gangs as usize, from: workers as usize, salt, until: None })
+    /// Does what the core asks for.
+    fn command(&mut self, command: Command, payload: &[u8], frame: usize) -> Result<Step> {
+        let mut words = [0; ArgBlock::RELATIVE_WORDS_MAX];
+        let executor = &mut self.executor;
+        match executor.core.handle(command, payload, frame, &mut words, &executor.devices)? {
+            Request::MakeStream { device, queue } => {
+                let made = executor.devices.0.get_mut(&device).map(|place| {
+                    place.streams.push(super::streams::Stream::default());
+                    place.streams.len() - 1
+                });
+                let number = made.unwrap_or(0);
+                let stream = StreamId(u32::try_from(number).unwrap_or(0));
+                executor.core.stream_made(device, queue, Ok(stream));
+                self.begin(Actor::Stream(device, number), Frame::Stream);
+                return Ok(Step::Again);
             }
-            Command::Store { device, queue, dst } => {
-                (device, queue, Work::Store { dst: at(dst), bytes: payload.to_vec() })
+            Request::Put { device, stream, operation } => {
+                let room = executor.room;
+                let number = stream.0 as usize;
+                let Some(place) = executor.devices.stream_mut(device, number) else {
+                    self.violation(format!("an operation for {stream:?} of device {device}, which is not there"));
+                    return Ok(Step::Handled);
+                };
+                if place.failed {
+                    let gone = work(operation);
+                    executor.core.put(Err(crashed()))?;
+                    self.throw_away(&gone);
+                    return Ok(Step::Handled);
+                }
+                if place.ops.len() >= room {
+                    return Ok(Step::Full);
+                }
+                let seq = place.put(work(operation));
+                executor.core.put(Ok(seq))?;
+                self.schedule(Actor::Stream(device, number));
             }
-            Command::CopyIn { device, queue, dst, len, transfer, eager } => {
-                let transfer = TransferId(transfer);
-                let work =
-                    Work::CopyIn { dst: at(dst), len: size(len), transfer, eager, asked: false, bytes: Vec::new() };
-                (device, queue, work)
-            }
-            Command::CopyOut { device, queue, src, len, transfer } => {
-                let transfer = TransferId(transfer);
-                (device, queue, Work::CopyOut { src: at(src), len: size(len), transfer, lane: None, at: 0 })
-            }
-            Command::WaitQueue { device, queue, other, seq } => {
-                (device, queue, Work::WaitQueue { other: QueueId(other), seq })
-            }
-            Command::Wait { ticket } => {
-                let positions = frame::positions(payload).map(Iterator::collect).unwrap_or_default();
-                self.executor.waits.push((ticket, positions));
+            Request::Discard { transfer, .. } => self.discard(transfer),
+            Request::Wait { ticket } => {
+                let mut wait = Wait { ticket, places: Vec::new(), failure: None };
+                for place in executor.core.places(payload)? {
+                    match place {
+                        Ok(place) => wait.places.extend(place),
+                        Err(error) => drop(wait.failure.get_or_insert(error)),
+                    }
+                }
+                executor.waits.push(wait);
                 self.answer_waits();
-                return None;
             }
-            Command::Test { ticket } => {
-                let positions: Vec<_> = frame::positions(payload).map(Iterator::collect).unwrap_or_default();
-                let reached = self.reached(&positions).map(u64::from);
-                self.reply(ticket, reached);
-                return None;
+            Request::Test { ticket } => {
+                let devices = &executor.devices;
+                let reached = |place: Result<Option<Place>>| place?.map_or(Ok(true), |place| devices.reached(place));
+                let all = executor.core.places(payload)?.try_fold(true, |all, place| Ok(all & reached(place)?));
+                self.reply(ticket, all.map(u64::from));
             }
-            Command::Close { device, ticket } => {
+            Request::Open { device, ticket } => {
+                executor.devices.0.insert(device, Device::default());
+                executor.core.opened(device, ticket, Ok((DevicePtr(DEVICE_BASE), ADDRESSES)));
+            }
+            Request::Close { device, ticket } => {
                 self.close(device);
-                self.reply(ticket, Some(0));
-                return None;
+                self.reply(ticket, Ok(0));
             }
-            _ => return None,
-        };
-        let room = self.executor.room;
-        let open = self.executor.devices.get_mut(&device).filter(|device| !device.closed);
-        let Some(place) = open else {
-            self.throw_away(&work);
-            return None;
-        };
-        let queue = QueueId(queue);
-        let number = place.queue(queue).stream;
-        let stream = &mut place.streams[number];
-        if stream.failed {
-            place.queue(queue).last += 1;
-            self.throw_away(&work);
-            return None;
+            Request::Function { device, function, .. } => {
+                executor.core.named(device, function, Ok(FunctionHandle(function)));
+            }
+            Request::Done | Request::Start { .. } | Request::Image(_) => {}
+            other => self.violation(format!("nobody has asked for {other:?}")),
         }
-        if stream.ops.len() >= room {
-            return Some(command);
-        }
-        stream.ops.push_back((queue, work, cost));
-        place.queue(queue).last += 1;
-        self.schedule(Actor::Stream(device, number));
-        None
+        Ok(Step::Handled)
     }
 
-    /// Whether all positions are reached; none if a queue has failed.
-    fn reached(&self, positions: &[Position]) -> Option<bool> {
-        let mut all = true;
-        for &position in positions {
-            all &= self.executor.devices.get(&position.device)?.reached(position)?;
+    /// Says what the core wants said.
+    fn act_for_executor(&mut self) {
+        let effects: Vec<_> = self.executor.core.effects().collect();
+        for effect in effects {
+            match effect {
+                Effect::Reply { ticket, value, extra } => self.send_event(&Event::Reply { ticket, value, extra }, &[]),
+                Effect::ReplyFailed { ticket, error } => self.reply(ticket, Err(error)),
+                Effect::Failed { device, queue, error } => {
+                    self.send_error(&error, |failure| Event::Failed { device, queue, failure });
+                }
+                Effect::Credit { bytes } => self.send_event(&Event::Credit { bytes }, &[]),
+                Effect::GiveBack { device, after, step } => match after {
+                    Some((stream, seq)) => self.notify(device, stream, seq, Notice::GiveBack(step)),
+                    None => self.tell(device, Notice::GiveBack(step)),
+                },
+                Effect::Watch { device, queue, stream } => {
+                    self.notify(device, stream, Seq(u64::MAX), Notice::Watch(queue));
+                }
+            }
         }
-        Some(all)
+    }
+
+    fn notify(&mut self, device: u32, stream: StreamId, seq: Seq, notice: Notice) {
+        let Some(place) = self.executor.devices.stream_mut(device, stream.0 as usize) else { return };
+        place.notices.push((seq, notice));
+        self.tell_due(device, stream.0 as usize);
+    }
+
+    fn tell_due(&mut self, device: u32, stream: usize) {
+        let due = self.executor.devices.stream_mut(device, stream).map(super::streams::Stream::due);
+        due.into_iter().flatten().for_each(|notice| self.tell(device, notice));
+    }
+
+    fn tell(&mut self, device: u32, notice: Notice) {
+        match notice {
+            Notice::GiveBack(step) => {
+                step.done(|queue, bytes| self.send_event(&Event::Done { device, queue: queue.0, bytes }, &[]));
+            }
+            Notice::Watch(queue) => {
+                self.send_error(&crashed(), |failure| Event::Failed { device, queue: queue.0, failure });
+            }
+        }
     }
 
     fn answer_waits(&mut self) {
-        for (ticket, positions) in std::mem::take(&mut self.executor.waits) {
-            match self.reached(&positions) {
-                Some(false) => self.executor.waits.push((ticket, positions)),
-                Some(true) => self.reply(ticket, Some(0)),
-                None => self.reply(ticket, None),
+        for mut wait in std::mem::take(&mut self.executor.waits) {
+            let (devices, failure) = (&self.executor.devices, &mut wait.failure);
+            wait.places.retain(|place| match devices.reached(*place) {
+                Ok(reached) => !reached,
+                Err(error) => {
+                    failure.get_or_insert(error);
+                    false
+                }
+            });
+            if wait.places.is_empty() {
+                self.reply(wait.ticket, wait.failure.map_or(Ok(0), Err));
+            } else {
+                self.executor.waits.push(wait);
             }
         }
     }
 
     fn throw_away(&mut self, work: &Work) {
         match work {
-            Work::CopyIn { transfer, .. } => {
-                self.executor.unwanted.insert(*transfer);
-                // Somebody has to take what stands on the lanes.
-                self.schedule(Actor::Stream(0, 0));
-            }
+            Work::CopyIn { transfer, eager, asked, .. } if *eager || *asked => self.discard(*transfer),
             Work::CopyOut { lane: Some(lane), transfer, .. } => {
                 let gone = Chunk { transfer: *transfer, bytes: Vec::new(), last: true };
                 self.put_from(*lane, gone);
@@ -173,16 +271,22 @@ impl World {
         }
     }
 
+    /// The bytes of a transfer are thrown away when they come.
+    fn discard(&mut self, transfer: TransferId) {
+        self.executor.unwanted.insert(transfer);
+        self.schedule(Actor::Discards);
+    }
+
     fn close(&mut self, device: u32) {
-        let Some(place) = self.executor.devices.get_mut(&device) else { return };
-        place.closed = true;
-        let dropped: Vec<_> = place.streams.iter_mut().flat_map(|stream| stream.ops.drain(..)).collect();
-        dropped.iter().for_each(|(_, work, _)| self.throw_away(work));
+        let Some(place) = self.executor.devices.0.remove(&device) else { return };
+        let dropped = place.streams.into_iter().flat_map(|stream| stream.ops);
+        dropped.for_each(|work| self.throw_away(&work));
         self.unblock(Block::Progress);
+        self.answer_waits();
     }
 
     /// Bytes that nobody wants leave their lanes.
-    fn take_unwanted(&mut self) {
+    pub(super) fn run_discards(&mut self) {
         let mut taken = true;
         while std::mem::take(&mut taken) {
             for lane in 0..LANES {
@@ -195,6 +299,7 @@ impl World {
                 }
             }
         }
+        self.block(Actor::Discards, Block::To);
     }
 
     fn put_from(&mut self, lane: usize, chunk: Chunk) {
@@ -209,17 +314,13 @@ impl World {
         if self.cut {
             return;
         }
-        self.take_unwanted();
-        // Whoever is stepped looks at the lanes: somebody is, when bytes come.
-        let Some(place) = self.executor.devices.get_mut(&device) else { return };
-        let Some((queue, mut work, cost)) = place.streams[stream].ops.pop_front() else {
-            return self.block(actor, Block::To);
-        };
+        let Some(place) = self.executor.devices.stream_mut(device, stream) else { return };
+        let Some(mut work) = place.ops.pop_front() else { return };
         match self.work(device, &mut work) {
-            Ok(true) => self.done(device, stream, queue, cost),
+            Ok(true) => self.done(device, stream),
             Ok(false) => {
-                if let Some(place) = self.executor.devices.get_mut(&device) {
-                    place.streams[stream].ops.push_front((queue, work, cost));
+                if let Some(place) = self.executor.devices.stream_mut(device, stream) {
+                    place.ops.push_front(work);
                 }
                 self.await_progress(actor, device, stream);
             }
@@ -229,27 +330,21 @@ impl World {
 
     /// The stream goes on when something has changed on which its first operation hangs.
     fn await_progress(&mut self, actor: Actor, device: u32, stream: usize) {
-        let place = self.executor.devices.get(&device);
-        match place.and_then(|place| place.streams[stream].ops.front()) {
-            Some((_, Work::Kernel { until: Some(until), .. }, _)) => self.schedule_at(actor, *until),
-            Some((_, Work::CopyIn { .. }, _)) => self.block(actor, Block::To),
-            Some((_, Work::CopyOut { .. }, _)) => self.block(actor, Block::FromRoom),
-            Some((_, Work::WaitQueue { .. }, _)) => self.block(actor, Block::Progress),
+        let place = self.executor.devices.stream_mut(device, stream);
+        match place.and_then(|place| place.ops.front()) {
+            Some(&Work::Kernel { until: Some(until), .. }) => self.schedule_at(actor, until),
+            Some(Work::CopyIn { .. }) => self.block(actor, Block::To),
+            Some(Work::CopyOut { .. }) => self.block(actor, Block::FromRoom),
+            Some(Work::WaitStream { .. }) => self.block(actor, Block::Progress),
             _ => self.schedule(actor),
         }
     }
 
-    fn done(&mut self, device: u32, stream: usize, queue: QueueId, cost: u64) {
-        if let Some(place) = self.executor.devices.get_mut(&device) {
-            place.queue(queue).done += 1;
-            let done = &mut place.streams[stream].done;
-            *done.entry(queue).or_default() += cost;
-            if done.values().sum::<u64>() >= STREAM_STEP {
-                for (queue, bytes) in std::mem::take(done) {
-                    self.send_event(&Event::Done { device, queue: queue.0, bytes }, &[]);
-                }
-            }
+    fn done(&mut self, device: u32, stream: usize) {
+        if let Some(place) = self.executor.devices.stream_mut(device, stream) {
+            place.done += 1;
         }
+        self.tell_due(device, stream);
         self.unblock(Block::Progress);
         self.answer_waits();
         self.schedule(Actor::Stream(device, stream));
@@ -257,24 +352,17 @@ impl World {
 
     fn fail(&mut self, device: u32, stream: usize) {
         self.executor.crashed.insert(device);
-        let Some(place) = self.executor.devices.get_mut(&device) else { return };
-        place.streams[stream].failed = true;
-        let dropped: Vec<_> = place.streams[stream].ops.drain(..).collect();
-        let queues = place.queues.iter().filter(|(_, queue)| queue.stream == stream).map(|(id, _)| *id);
-        let queues: Vec<_> = queues.collect();
-        dropped.iter().for_each(|(_, work, _)| self.throw_away(work));
-        for queue in queues {
-            let mut text = Vec::new();
-            let failure = frame::encode_error(&crashed(), &mut text);
-            self.send_event(&Event::Failed { device, queue: queue.0, failure }, &text);
-        }
+        let Some(place) = self.executor.devices.stream_mut(device, stream) else { return };
+        place.failed = true;
+        let dropped: Vec<_> = place.ops.drain(..).collect();
+        dropped.iter().for_each(|work| self.throw_away(work));
+        self.tell_due(device, stream);
         self.unblock(Block::Progress);
         self.answer_waits();
-        self.schedule(Actor::Stream(device, stream));
     }
 
     /// One step of an operation. Whether it is done; an error if it crashes.
-    fn work(&mut self, device: u32, work: &mut Work) -> Result<bool, ()> {
+    fn work(&mut self, device: u32, work: &mut Work) -> std::result::Result<bool, ()> {
         let now = self.queue.now();
         match work {
             Work::Kernel { cell, from, salt, until } => {
@@ -290,13 +378,13 @@ impl World {
                 if self.executor.crash == Some(self.executor.kernels) {
                     return Err(());
                 }
-                let Some(place) = self.executor.devices.get_mut(&device) else { return Ok(true) };
+                let Some(place) = self.executor.devices.0.get_mut(&device) else { return Ok(true) };
                 let value = mix(place.memory[*cell * CELL], place.memory[*from * CELL], *salt);
                 place.memory[*cell * CELL..][..CELL].fill(value);
                 Ok(true)
             }
             Work::Store { dst, bytes } => {
-                if let Some(place) = self.executor.devices.get_mut(&device) {
+                if let Some(place) = self.executor.devices.0.get_mut(&device) {
                     place.memory[*dst..][..bytes.len()].copy_from_slice(bytes);
                 }
                 Ok(true)
@@ -316,15 +404,15 @@ impl World {
                 if bytes.len() < *len {
                     return Ok(false);
                 }
-                if let Some(place) = self.executor.devices.get_mut(&device) {
+                if let Some(place) = self.executor.devices.0.get_mut(&device) {
                     place.memory[*dst..][..*len].copy_from_slice(bytes);
                 }
                 Ok(true)
             }
-            Work::CopyOut { src, len, transfer, lane, at } => {
-                let Some(place) = self.executor.devices.get(&device) else { return Ok(true) };
+            Work::CopyOut { src, len, transfer, lane, at, in_event } => {
+                let Some(place) = self.executor.devices.0.get(&device) else { return Ok(true) };
                 let bytes = place.memory[*src..][..*len].to_vec();
-                if *len <= SMALL {
+                if *in_event {
                     self.send_event(&Event::Data { transfer: transfer.0 }, &bytes);
                     return Ok(true);
                 }
@@ -345,15 +433,31 @@ impl World {
                 }
                 Ok(false)
             }
-            Work::WaitQueue { other, seq } => {
-                let place = self.executor.devices.get(&device);
-                let position = Position { device, queue: *other, seq: accord_types::Seq(*seq) };
-                Ok(place.and_then(|place| place.reached(position)).unwrap_or(true))
+            Work::WaitStream { other, seq } => {
+                let place = Place { device, stream: *other, seq: *seq };
+                // The real one fails too, if the other does.
+                self.executor.devices.reached(place).map_err(drop)
             }
         }
     }
 }
 
-fn crashed() -> Error {
-    Error::new(ErrorCode::Execution, "a region has crashed")
+/// A stream's operation.
+fn work(operation: Operation<'_>) -> Work {
+    match operation {
+        Operation::Store { dst, bytes } => Work::Store { dst: at(dst), bytes: bytes.to_vec() },
+        Operation::CopyIn { dst, len, transfer, eager } => {
+            Work::CopyIn { dst: at(dst), len: size(len), transfer, eager, asked: false, bytes: Vec::new() }
+        }
+        Operation::CopyOut { src, len, transfer, in_event } => {
+            Work::CopyOut { src: at(src), len: size(len), transfer, lane: None, at: 0, in_event }
+        }
+        Operation::Launch { dims, .. } => {
+            let salt = dims.vector.to_le_bytes()[0];
+            Work::Kernel { cell: dims.gangs as usize, from: dims.workers as usize, salt, until: None }
+        }
+        Operation::WaitStream { other, seq } => Work::WaitStream { other, seq },
+        // The programs here ask for no other.
+        _ => Work::Store { dst: 0, bytes: Vec::new() },
+    }
 }

@@ -82,6 +82,7 @@ pub(super) enum Frame {
     Return(usize),
     /// An actor of the executor.
     Commands,
+    Discards,
     Stream,
 }
 
@@ -108,7 +109,7 @@ impl fmt::Debug for Frame {
             Self::CopyLane { job, .. } | Self::CopySend { job, .. } | Self::CopyEnd { job, .. } => write!(f, "{job:?}"),
             Self::Send { lane, transfer, at, .. } => write!(f, "sends {transfer} on {lane} from {at}"),
             Self::Return(lane) => write!(f, "returns {lane}"),
-            Self::Commands | Self::Stream => write!(f, "executor"),
+            Self::Commands | Self::Discards | Self::Stream => write!(f, "executor"),
         }
     }
 }

@@ -2,14 +2,13 @@
 
 use super::actor::Actor;
 use super::frames::Frame;
-use super::script::{CELL, Op};
+use super::script::{CELL, Op, SMALL};
 use super::world::{Task, World};
 use accord_client::connection::{Bytes, CopyIn, CopyOut, Flush, Landing, MayStall, Room, Want, Way};
+use accord_device::image::Image;
 use accord_fabric::frame::{Command, Position};
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId, Result, TransferId};
 
-/// Bytes that travel inside a command or an event.
-pub(super) const SMALL: usize = 2 * CELL;
 /// Where a device's memory begins.
 pub(super) const DEVICE_BASE: u64 = 1 << 32;
 /// Bytes of GPU code.
@@ -29,6 +28,13 @@ fn cells(thread: usize, cell: usize, count: usize) -> HostRange {
 
 fn device_cells(cell: usize) -> DevicePtr {
     DevicePtr(DEVICE_BASE + (cell * CELL) as u64)
+}
+
+/// As it is on the way.
+fn image() -> Result<Vec<u8>> {
+    let mut text = b".version 6.0 //".to_vec();
+    text.resize(IMAGE, b'.');
+    Image { objects: vec![text], functions: Vec::new(), variables: Vec::new() }.encode()
 }
 
 impl World {
@@ -171,8 +177,9 @@ impl World {
                 }
             }
             Op::Image => {
-                let command = Command::Image { offset: 0, len: IMAGE as u64 };
-                self.machine.put(&command, &[&[0; IMAGE]], now)?;
+                let image = image()?;
+                let command = Command::Image { offset: 0, len: image.len() as u64 };
+                self.machine.put(&command, &[&image], now)?;
                 self.machine.flush_with_wait()
             }
             _ => Flush::Later,

@@ -8,6 +8,8 @@ use accord_types::QueueId;
 
 /// Bytes of a cell, all of which have its value.
 pub(super) const CELL: usize = 16;
+/// Bytes that travel inside a command or an event.
+pub(super) const SMALL: usize = 2 * CELL;
 /// Cells that copies and regions touch, in the program's memory and on the device.
 const CELLS: usize = 10;
 /// Cells of the program's memory: what the device has at the end is copied behind the others.

@@ -1,19 +1,22 @@
-//! What the model of an executor has: devices, their streams, and what is in them.
+//! The devices of a simulated executor: their streams, and what is in them.
 
 use super::script::{CELL, HOST_CELLS};
-use accord_fabric::frame::{Command, FrameReader, Position};
-use accord_types::{QueueId, TransferId};
+use accord_executor::executor::{ExecutorCore, Facts, Place};
+use accord_executor::window::Step;
+use accord_fabric::frame::{Command, FrameReader};
+use accord_types::{Error, ErrorCode, QueueId, Result, Seq, StreamId, TransferId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(super) struct Executor {
+    /// Decides, as in the real one.
+    pub(super) core: ExecutorCore,
     pub(super) reader: FrameReader,
-    /// A command that waits for room in its stream.
-    pub(super) pending: Option<(Command, Vec<u8>, u64)>,
-    pub(super) uncredited: u64,
-    pub(super) devices: BTreeMap<u32, Device>,
+    /// A command that waits for room in its stream: itself, its payload, the length of its frame.
+    pub(super) pending: Option<(Command, Vec<u8>, usize)>,
+    pub(super) devices: Devices,
     /// Operations that a stream holds.
     pub(super) room: usize,
-    pub(super) waits: Vec<(u64, Vec<Position>)>,
+    pub(super) waits: Vec<Wait>,
     /// Transfers whose bytes nobody wants.
     pub(super) unwanted: BTreeSet<TransferId>,
     /// The kernel that crashes, counted from the first.
@@ -22,27 +25,38 @@ pub(super) struct Executor {
     pub(super) crashed: BTreeSet<u32>,
 }
 
+/// Those that are open.
+#[derive(Default)]
+pub(super) struct Devices(pub(super) BTreeMap<u32, Device>);
+
+/// A wait of the program.
+#[derive(Debug)]
+pub(super) struct Wait {
+    pub(super) ticket: u64,
+    pub(super) places: Vec<Place>,
+    pub(super) failure: Option<Error>,
+}
+
 pub(super) struct Device {
     pub(super) memory: Vec<u8>,
     pub(super) streams: Vec<Stream>,
-    pub(super) queues: BTreeMap<QueueId, Queue>,
-    pub(super) numbered: usize,
-    pub(super) closed: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Stream {
-    pub(super) ops: VecDeque<(QueueId, Work, u64)>,
+    pub(super) ops: VecDeque<Work>,
     pub(super) failed: bool,
-    /// Bytes of operations that are done, of which the program was not told.
-    pub(super) done: BTreeMap<QueueId, u64>,
+    put: u64,
+    pub(super) done: u64,
+    /// What is called when it gets somewhere, or fails.
+    pub(super) notices: Vec<(Seq, Notice)>,
 }
 
-#[derive(Default)]
-pub(super) struct Queue {
-    pub(super) stream: usize,
-    pub(super) last: u64,
-    pub(super) done: u64,
+#[derive(Debug)]
+pub(super) enum Notice {
+    GiveBack(Step),
+    /// Of a queue that hears of failures only.
+    Watch(QueueId),
 }
 
 #[derive(Debug)]
@@ -50,25 +64,22 @@ pub(super) enum Work {
     Kernel { cell: usize, from: usize, salt: u8, until: Option<u64> },
     Store { dst: usize, bytes: Vec<u8> },
     CopyIn { dst: usize, len: usize, transfer: TransferId, eager: bool, asked: bool, bytes: Vec<u8> },
-    CopyOut { src: usize, len: usize, transfer: TransferId, lane: Option<usize>, at: usize },
-    WaitQueue { other: QueueId, seq: u64 },
+    CopyOut { src: usize, len: usize, transfer: TransferId, lane: Option<usize>, at: usize, in_event: bool },
+    WaitStream { other: StreamId, seq: Seq },
+}
+
+/// What a region that crashes leaves.
+pub(super) fn crashed() -> Error {
+    Error::new(ErrorCode::Execution, "a region has crashed")
 }
 
 impl Executor {
-    pub(super) fn new(streams: usize, room: usize, crash: Option<u64>, devices: usize) -> Self {
-        let device = || Device {
-            memory: vec![0; HOST_CELLS * CELL],
-            // One more for the synchronous queue.
-            streams: (0..=streams).map(|_| Stream::default()).collect(),
-            queues: BTreeMap::new(),
-            numbered: 0,
-            closed: false,
-        };
+    pub(super) fn new(core: ExecutorCore, room: usize, crash: Option<u64>) -> Self {
         Self {
+            core,
             reader: FrameReader::default(),
             pending: None,
-            uncredited: 0,
-            devices: (0..).take(devices).map(|ordinal| (ordinal, device())).collect(),
+            devices: Devices::default(),
             room,
             waits: Vec::new(),
             unwanted: BTreeSet::new(),
@@ -78,14 +89,9 @@ impl Executor {
         }
     }
 
-    pub(super) fn streams(&self) -> Vec<(u32, usize)> {
-        let all = self.devices.iter();
-        all.flat_map(|(ordinal, device)| (0..device.streams.len()).map(|stream| (*ordinal, stream))).collect()
-    }
-
     /// What streams are at.
     pub(super) fn fronts(&self) -> String {
-        let streams = self.devices.values().flat_map(|device| &device.streams);
+        let streams = self.devices.0.values().flat_map(|device| &device.streams);
         let fronts: Vec<_> = streams.map(|stream| (stream.failed, stream.ops.len(), stream.ops.front())).collect();
         format!("{fronts:?}, waits: {:?}", self.waits)
     }
@@ -96,29 +102,56 @@ impl Executor {
 
     /// Operations that are not done.
     pub(super) fn left(&self) -> usize {
-        let streams = self.devices.values().flat_map(|device| &device.streams);
+        let streams = self.devices.0.values().flat_map(|device| &device.streams);
         streams.map(|stream| stream.ops.len()).sum::<usize>() + self.waits.len()
     }
 }
 
-impl Device {
-    pub(super) fn queue(&mut self, queue: QueueId) -> &mut Queue {
-        let last = self.streams.len() - 1;
-        let numbered = &mut self.numbered;
-        self.queues.entry(queue).or_insert_with(|| {
-            let stream = if queue == QueueId::SYNC {
-                last
-            } else {
-                *numbered += 1;
-                if *numbered <= last { *numbered - 1 } else { queue.0 as usize % last }
-            };
-            Queue { stream, ..Queue::default() }
-        })
+impl Devices {
+    pub(super) fn stream(&self, device: u32, stream: StreamId) -> Result<&Stream> {
+        let stream = self.0.get(&device).and_then(|device| device.streams.get(stream.0 as usize));
+        stream.ok_or_else(|| Error::new(ErrorCode::DeviceShutdown, "the device is gone"))
     }
 
-    /// None if the position's queue has failed.
-    pub(super) fn reached(&self, position: Position) -> Option<bool> {
-        let Some(queue) = self.queues.get(&position.queue) else { return Some(position.seq.0 == 0) };
-        (!self.streams[queue.stream].failed).then_some(queue.done >= position.seq.0)
+    pub(super) fn stream_mut(&mut self, device: u32, stream: usize) -> Option<&mut Stream> {
+        self.0.get_mut(&device)?.streams.get_mut(stream)
+    }
+
+    /// Whether a stream has got to a position.
+    pub(super) fn reached(&self, place: Place) -> Result<bool> {
+        let stream = self.stream(place.device, place.stream)?;
+        if stream.failed { Err(crashed()) } else { Ok(stream.done >= place.seq.0) }
+    }
+}
+
+impl Facts for Devices {
+    fn reached(&self, device: u32, stream: StreamId, seq: Seq) -> bool {
+        Self::reached(self, Place { device, stream, seq }).unwrap_or(false)
+    }
+
+    fn incoming(&self) -> usize {
+        let works = self.0.values().flat_map(|device| &device.streams).flat_map(|stream| &stream.ops);
+        works.filter(|work| matches!(work, Work::CopyIn { .. })).count()
+    }
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        Self { memory: vec![0; HOST_CELLS * CELL], streams: Vec::new() }
+    }
+}
+
+impl Stream {
+    /// Puts an operation in.
+    pub(super) fn put(&mut self, work: Work) -> Seq {
+        self.ops.push_back(work);
+        self.put += 1;
+        Seq(self.put)
+    }
+
+    /// Takes the notices that are due.
+    pub(super) fn due(&mut self) -> Vec<Notice> {
+        let (failed, done) = (self.failed, self.done);
+        self.notices.extract_if(.., |(seq, _)| failed || seq.0 <= done).map(|(_, notice)| notice).collect()
     }
 }

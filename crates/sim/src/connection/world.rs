@@ -9,8 +9,10 @@ use super::thread::Thread;
 use crate::queue::Queue;
 use crate::random::Random;
 use accord_client::connection::{Machine, Reply, TRANSFERS_MAX};
+use accord_executor::Limits;
+use accord_executor::executor::ExecutorCore;
 use accord_fabric::frame::{CREDIT_WINDOW, FRAME_MAX, FrameReader, STREAM_WINDOW};
-use accord_types::{Error, ErrorCode, Result, TransferId};
+use accord_types::{Error, ErrorCode, Result, SessionId, TransferId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Microseconds after which everything must have come to an end.
@@ -102,7 +104,7 @@ pub fn run(seed: u64) -> std::result::Result<(), String> {
     let room = if early || random.chance(50) { usize::MAX } else { 1 + random.index(8) };
     let crash = random.chance(5).then(|| random.within(1..20));
     let mut world = World {
-        executor: Executor::new(streams, room, crash, count),
+        executor: Executor::new(core(count, streams), room, crash),
         queue: Queue::default(),
         machine: Machine::default(),
         command,
@@ -135,6 +137,13 @@ pub fn run(seed: u64) -> std::result::Result<(), String> {
     world.judge()
 }
 
+/// For a lease of so many devices.
+fn core(devices: usize, streams: usize) -> ExecutorCore {
+    let limits =
+        Limits { ordinals: (0..).take(devices).collect(), memory: 0, streams: u32::try_from(streams).unwrap_or(1) };
+    ExecutorCore::new(SessionId(1), limits, script::SMALL as u64)
+}
+
 impl World {
     fn start(&mut self) {
         for thread in 0..self.threads.len() {
@@ -147,9 +156,8 @@ impl World {
         for lane in 0..LANES {
             self.begin(Actor::Bulk(lane), Frame::Bulk(lane));
         }
-        for (device, stream) in self.executor.streams() {
-            self.begin(Actor::Stream(device, stream), Frame::Stream);
-        }
+        self.begin(Actor::Discards, Frame::Discards);
+        self.open_devices(u32::try_from(self.threads.len()).unwrap_or(1));
         let at = self.random.within(0..30_000);
         match self.random.within(0..100) {
             0..8 => self.queue.add(at, Happening::Cut),
@@ -350,6 +358,9 @@ impl World {
             task.stack.push(frame);
         } else if actor == Actor::Commands {
             self.run_commands();
+            task.stack.push(frame);
+        } else if actor == Actor::Discards {
+            self.run_discards();
             task.stack.push(frame);
         } else {
             self.run(actor, &mut task, frame);
