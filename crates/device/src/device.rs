@@ -175,6 +175,13 @@ pub trait Device: Any + Send + Sync {
     /// When the device has failed.
     fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq>;
 
+    /// Whether a launch into `stream` may have to wait for room, so that nothing may be locked. Asked where
+    /// [`Capabilities::launch_may_wait`] says that it never has to as long as the stream gets on.
+    fn may_wait(&self, stream: StreamId) -> bool {
+        let _ = stream;
+        false
+    }
+
     /// Makes `stream` wait until `other` has reached `seq`; the host doesn't.
     ///
     /// # Errors

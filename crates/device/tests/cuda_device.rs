@@ -1,6 +1,8 @@
 //! A GPU: the real one where there is a driver, else one that the tests bring along, whose memory is the
 //! host's and whose kernels are functions of this file.
 
+#[path = "support/bounds.rs"]
+mod bounds;
 #[path = "support/egress.rs"]
 mod egress;
 #[path = "support/ends.rs"]
@@ -57,6 +59,9 @@ fn main() {
         ("many_small_copies_out_need_no_wait", many_small_copies),
         ("copies_out_land_though_nobody_waits", copies_land_alone),
         ("a_stream_goes_on_while_a_network_takes_its_bytes", egress::goes_on),
+        ("whoever_puts_too_much_behind_the_host_is_held", bounds::held),
+        ("whoever_puts_too_much_behind_a_network_is_held", bounds::held_by_network),
+        ("whoever_is_held_hears_of_the_end", bounds::ended),
         ("a_variable_has_its_initial_value", variables),
         ("a_second_start_compiles_nothing", second_start),
         ("regions_without_gpu_code_say_so", without_code),

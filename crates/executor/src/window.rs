@@ -60,6 +60,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use accord_device::cuda;
     use accord_fabric::frame::operation_cost;
     use proptest::prelude::*;
     use std::collections::{HashMap, VecDeque};
@@ -73,6 +74,14 @@ mod tests {
             assert!(put < 4_000, "there is no bound");
         }
         assert!(put >= STREAM_WINDOW / operation_cost(100));
+    }
+
+    /// An operation of a program is two of the stream at most: copies to another device wait for that first.
+    #[test]
+    fn what_a_program_may_have_open_fits_into_a_gpus_stream() {
+        let most = 2 * STREAM_WINDOW + 2 * FRAME_MAX as u64;
+        assert!(2 * most / operation_cost(0) < cuda::PENDING_MAX as u64);
+        assert!(most < cuda::PENDING_BYTES_MAX as u64);
     }
 
     proptest! {

@@ -7,6 +7,10 @@ use crate::Sink;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+/// Parts that wait for the thread, beyond which a copy out waits for room. Those of a copy that had room may be more: they are as
+/// many as the slots that it has taken.
+const PARTS_MAX: usize = 256;
+
 /// Part of a copy out; copies come one after the other.
 pub(crate) enum Part {
     /// One begins.
@@ -27,6 +31,8 @@ pub(crate) struct Egress(Arc<Inner>);
 struct Inner {
     state: Mutex<State>,
     changed: Condvar,
+    /// There is room again.
+    taken: Condvar,
 }
 
 #[derive(Default)]
@@ -48,6 +54,19 @@ impl Egress {
         state.started && !state.closed
     }
 
+    /// Whether a copy out has to wait for room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.lock().is_full()
+    }
+
+    /// Waits for room for a copy out. Only for the stream's worker, without a lock.
+    pub(crate) fn wait_for_room(&self) {
+        let mut state = self.0.lock();
+        while state.is_full() {
+            state = self.0.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// Takes the next part of what the device is to do. It is dropped after the end.
     pub(crate) fn put(&self, part: Part) {
         let mut state = self.0.lock();
@@ -66,6 +85,13 @@ impl Egress {
         drop(state);
         drop(dropped);
         self.0.changed.notify_one();
+        self.0.taken.notify_all();
+    }
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        self.parts.len() >= PARTS_MAX && !self.closed
     }
 }
 
@@ -81,6 +107,7 @@ impl Inner {
                 continue;
             };
             drop(state);
+            self.taken.notify_all();
             give(part, &mut sink, shared);
             state = self.lock();
         }

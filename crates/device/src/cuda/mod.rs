@@ -24,6 +24,7 @@ mod operations;
 mod output;
 mod page_registration;
 mod peers;
+mod pending;
 mod probe;
 mod registrations;
 mod shared;
@@ -36,6 +37,7 @@ mod trace;
 pub use cache::cache_folder;
 pub use device::{CudaConfig, CudaDevice};
 pub use output::Printed;
+pub use pending::{PENDING_BYTES_MAX, PENDING_MAX};
 pub use probe::inventory;
 pub use staging::copy_route;
 

@@ -217,6 +217,10 @@ impl Device for CudaDevice {
         )
     }
 
+    fn may_wait(&self, stream: StreamId) -> bool {
+        self.stream(stream).is_ok_and(|stream| stream.is_crowded())
+    }
+
     fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq> {
         self.wait_for(self.stream(stream)?, self.stream(other)?, seq)
     }

@@ -9,12 +9,10 @@
 use super::completion::Completion;
 use super::driver::DriverError;
 use super::egress::Egress;
-use super::function::{Function, OwnedBlock};
-use super::page_registration::Unregistration;
+use super::pending::{self, Pending};
 use super::shared::{DeviceStream, Shared};
-use crate::copy_ends::{Sink, Source};
-use accord_types::{ArgBlock, DevicePtr, Error, LaunchDims, QueueId, Result, Seq};
-use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
+use accord_types::{ArgBlock, Error, QueueId, Result, Seq};
+use cudarc::driver::sys::{CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +43,8 @@ pub(crate) struct Stream {
     state: Mutex<State>,
     moved: Condvar,
     pub(super) failed: AtomicBool,
+    /// One more operation may have to wait for room.
+    crowded: AtomicBool,
     pub(crate) egress: Egress,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct State {
     /// Everything up to here is known to be done on the device.
     reached: u64,
     /// What comes after `issued`.
-    pending: VecDeque<(u64, Op)>,
+    pending: Pending<Stream>,
     /// Somebody works on the operation after `issued`, without the lock.
     busy: bool,
     worker_started: bool,
@@ -74,24 +74,10 @@ pub(crate) struct State {
     pub(crate) parameter: Vec<u8>,
 }
 
+pub(crate) type Op = pending::Op<Stream>;
+
 /// Does the operation at a position of a stream.
 pub(crate) type Perform = fn(&Stream, u64, Op) -> Result<()>;
-
-/// An operation that waits for its turn.
-pub(crate) enum Op {
-    Store { dst: DevicePtr, bytes: Vec<u8> },
-    CopyIn { dst: DevicePtr, len: u64, source: Box<dyn Source> },
-    CopyOut { src: DevicePtr, len: u64, sink: Box<dyn Sink> },
-    Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
-    Peer { dst: DevicePtr, to: CUcontext, src: DevicePtr, len: u64 },
-    Launch { function: Arc<Function>, index: u32, dims: LaunchDims, block: OwnedBlock },
-    Wait { other: Arc<Stream>, seq: u64 },
-    Unmap { start: DevicePtr, len: u64 },
-    Unregister(Unregistration),
-}
-
-// SAFETY: contexts may be used from any thread.
-unsafe impl Send for Op {}
 
 impl Stream {
     /// A stream of the driver's own, or one that the program has made. The context is current.
@@ -124,6 +110,7 @@ impl Stream {
             state: Mutex::default(),
             moved: Condvar::new(),
             failed: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
             egress: Egress::default(),
         })
     }
@@ -171,7 +158,7 @@ impl Stream {
             return Ok(Seq(state.last));
         }
         let op = later()?;
-        Ok(self.push(state, op))
+        self.push(state, op)
     }
 
     /// Puts an operation into the driver's stream by `now`, unless others wait in the list, or `now` says that it can't.
@@ -201,7 +188,7 @@ impl Stream {
         self.check()?;
         let mut state = self.lock();
         if !here || !state.is_idle() {
-            return Ok(self.push(state, op));
+            return self.push(state, op);
         }
         state.last += 1;
         state.busy = true;
@@ -212,10 +199,18 @@ impl Stream {
         Ok(Seq(seq))
     }
 
-    fn push(self: &Arc<Self>, mut state: MutexGuard<'_, State>, op: Op) -> Seq {
+    /// Puts an operation into the list, and waits for room if there is none. Copies from elsewhere have room: there is one a lane,
+    /// and whoever brings them may have to bring the bytes that the stream waits for.
+    fn push<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, op: Op) -> Result<Seq> {
+        while state.pending.is_full() && !state.closing && self.queue != QueueId::INCOMING {
+            drop(self.sleep(state));
+            self.check()?;
+            state = self.lock();
+        }
         state.last += 1;
         let seq = state.last;
-        state.pending.push_back((seq, op));
+        state.pending.push(seq, op);
+        self.crowded.store(state.pending.is_crowded(), Ordering::Relaxed);
         if !state.worker_started && !state.closing {
             state.worker_started = true;
             let stream = Arc::clone(self);
@@ -228,7 +223,12 @@ impl Stream {
         }
         drop(state);
         self.moved.notify_all();
-        Seq(seq)
+        Ok(Seq(seq))
+    }
+
+    /// Whether putting one more operation in may have to wait for room.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed)
     }
 
     /// The worker.
@@ -239,6 +239,7 @@ impl Stream {
             if state.closing || self.failed.load(Ordering::Acquire) || self.shared.failure.check().is_err() {
                 // Operations are dropped without the lock that they may need.
                 let dropped = std::mem::take(&mut state.pending);
+                self.crowded.store(false, Ordering::Relaxed);
                 drop(state);
                 drop(dropped);
                 self.moved.notify_all();
@@ -248,8 +249,9 @@ impl Stream {
                 }
             }
             if !state.busy
-                && let Some((seq, op)) = state.pending.pop_front()
+                && let Some((seq, op)) = state.pending.pop()
             {
+                self.crowded.store(state.pending.is_crowded(), Ordering::Relaxed);
                 state.busy = true;
                 drop(state);
                 self.run(seq, op);

@@ -223,6 +223,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
     let end = End::Handed { detached: sink.detached() };
     let facts = direct::facts(stream, Direction::Out, At::Turn, len, end, sink.immediate());
     if copy_route::route(&facts, &mut NoMemory).route == Route::Egress && stream.egress.is_ready(shared) {
+        stream.egress.wait_for_room();
         stream.egress.put(Part::Begin(sink));
         let all = pieces(len).try_for_each(|(offset, bytes)| {
             stream.egress.put(Part::Bytes(fetch(stream, src.0 + offset as u64, bytes)?, bytes));
@@ -310,7 +311,7 @@ fn copy_out_egress(
     sink: &mut Option<Box<dyn Sink>>,
 ) -> Result<bool, DriverError> {
     let shared = &stream.shared;
-    if !stream.egress.is_ready(shared) {
+    if !stream.egress.is_ready(shared) || stream.egress.is_full() {
         return Ok(false);
     }
     let Some(slots) = slots_now(stream, len)? else { return Ok(false) };

@@ -1,0 +1,85 @@
+//! Operations of a stream that wait for their turn because the host has something to do before them. There is room for so many;
+//! whoever wants to put more in waits, so that a program that is quicker than a network does not fill the memory.
+
+use super::function::{Function, OwnedBlock};
+use super::page_registration::Unregistration;
+use crate::copy_ends::{Sink, Source};
+use accord_types::{DevicePtr, LaunchDims};
+use cudarc::driver::sys::CUcontext;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Operations that wait in a stream. An executor's reader of commands never has to wait for room: what a program may have open in a
+/// stream is less.
+pub const PENDING_MAX: usize = 4096;
+/// Bytes that they hold.
+pub const PENDING_BYTES_MAX: usize = 16 << 20;
+/// From so many on whoever must not wait asks no more, though there is room: others may take it meanwhile.
+const CROWDED: usize = PENDING_MAX / 4 * 3;
+const CROWDED_BYTES: usize = PENDING_BYTES_MAX / 4 * 3;
+
+/// An operation that waits for its turn, in a stream that is an `S`.
+pub(crate) enum Op<S> {
+    Store { dst: DevicePtr, bytes: Vec<u8> },
+    CopyIn { dst: DevicePtr, len: u64, source: Box<dyn Source> },
+    CopyOut { src: DevicePtr, len: u64, sink: Box<dyn Sink> },
+    Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
+    Peer { dst: DevicePtr, to: CUcontext, src: DevicePtr, len: u64 },
+    Launch { function: Arc<Function>, index: u32, dims: LaunchDims, block: OwnedBlock },
+    Wait { other: Arc<S>, seq: u64 },
+    Unmap { start: DevicePtr, len: u64 },
+    Unregister(Unregistration),
+}
+
+// SAFETY: contexts may be used from any thread.
+unsafe impl<S: Send + Sync> Send for Op<S> {}
+
+impl<S> Op<S> {
+    /// Bytes that it holds.
+    fn held(&self) -> usize {
+        match self {
+            Self::Store { bytes, .. } => bytes.len(),
+            Self::Launch { block, .. } => block.get().bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// The operations of a stream, with their positions.
+pub(crate) struct Pending<S> {
+    ops: VecDeque<(u64, Op<S>)>,
+    bytes: usize,
+}
+
+impl<S> Default for Pending<S> {
+    fn default() -> Self {
+        Self { ops: VecDeque::new(), bytes: 0 }
+    }
+}
+
+impl<S> Pending<S> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Whether one more has to wait for room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.ops.len() >= PENDING_MAX || self.bytes >= PENDING_BYTES_MAX
+    }
+
+    /// Whether one more may have to.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.ops.len() >= CROWDED || self.bytes >= CROWDED_BYTES
+    }
+
+    pub(crate) fn push(&mut self, seq: u64, op: Op<S>) {
+        self.bytes += op.held();
+        self.ops.push_back((seq, op));
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(u64, Op<S>)> {
+        let (seq, op) = self.ops.pop_front()?;
+        self.bytes -= op.held();
+        Some((seq, op))
+    }
+}

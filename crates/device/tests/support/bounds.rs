@@ -1,0 +1,145 @@
+//! A program that is quicker than the host operation before its work: it is held, and its memory is not filled.
+
+use super::{Test, device};
+use crate::then::then;
+use accord_device::cuda::{PENDING_BYTES_MAX, PENDING_MAX};
+use accord_device::{Device, Sink};
+use accord_types::{DevicePtr, ErrorCode, QueueId, Result, Seq, StreamId};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long something that has to happen may take.
+const PATIENT: Duration = Duration::from_secs(30);
+
+/// Holds a stream until it is let go.
+fn hold(device: &dyn Device, stream: StreamId) -> Result<Sender<()>> {
+    let (go, wait) = channel::<()>();
+    let held = move || {
+        let _ = wait.recv();
+        Ok(())
+    };
+    then(device, stream, (device.addresses().0, 1), held)?;
+    Ok(go)
+}
+
+/// How far a counter gets before it stands still.
+fn stands_at(count: &AtomicUsize) -> usize {
+    let start = Instant::now();
+    let mut last = count.load(Ordering::Relaxed);
+    loop {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = count.load(Ordering::Relaxed);
+        if (now == last && now > 0) || start.elapsed() > PATIENT {
+            return now;
+        }
+        last = now;
+    }
+}
+
+/// Puts `many` operations in by `put`, in a thread of its own.
+fn putting(
+    many: usize,
+    mut put: impl FnMut(usize) -> Result<Seq> + Send + 'static,
+) -> (Arc<AtomicUsize>, std::thread::JoinHandle<Result<Seq>>) {
+    let count = Arc::<AtomicUsize>::default();
+    let counted = count.clone();
+    let thread = std::thread::spawn(move || {
+        let mut last = Seq(0);
+        for index in 0..many {
+            last = put(index)?;
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(last)
+    });
+    (count, thread)
+}
+
+pub(crate) fn held() -> Test {
+    let device = device()?;
+    let at = device.addresses().0;
+    for (len, most) in [(8, PENDING_MAX), (32 << 10, PENDING_BYTES_MAX / (32 << 10))] {
+        let (stream, other) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
+        let go = hold(&*device, stream)?;
+        let many = 2 * most + 7;
+        let (count, thread) = putting(many, {
+            let device = device.clone();
+            move |index| device.store(stream, at, &vec![index as u8; len])
+        });
+        let stood = stands_at(&count);
+        assert!(stood <= most, "{stood} operations of {len} bytes wait, of {most}");
+        assert!(stood > most / 2, "{stood} operations of {len} bytes wait, of {most}");
+        assert!(device.may_wait(stream));
+        // Others get on.
+        assert!(!device.may_wait(other));
+        let seq = device.store(other, DevicePtr(at.0 + 65536), &[1; 8])?;
+        device.synchronize(other, seq)?;
+
+        go.send(()).map_err(|_| "nobody waits")?;
+        let last = thread.join().map_err(|_| "the thread has panicked")??;
+        device.synchronize(stream, last)?;
+        assert_eq!(super::read(&*device, stream, at, 8)?, [(many - 1) as u8; 8]);
+        assert!(!device.may_wait(stream));
+    }
+    Ok(())
+}
+
+/// A network that takes nothing until it is let.
+struct Slow(Arc<Mutex<Receiver<()>>>);
+
+impl Sink for Slow {
+    fn drain(&mut self, _: &[u8]) -> Result<()> {
+        // Its other end is gone then.
+        let _ = self.0.lock().map(|open| open.recv());
+        Ok(())
+    }
+
+    fn detached(&self) -> bool {
+        true
+    }
+}
+
+/// Copies out whose bytes wait for a network, and empty ones, which need no memory for bytes.
+pub(crate) fn held_by_network() -> Test {
+    for empty in [false, true] {
+        let device = device()?;
+        let at = device.addresses().0;
+        let stream = device.create_stream(QueueId(1))?;
+        let (close, open) = channel::<()>();
+        let open = Arc::new(Mutex::new(open));
+        let (count, thread) = putting(3 * PENDING_MAX, {
+            let device = device.clone();
+            move |index| {
+                let len = if empty && index > 0 { 0 } else { 64 };
+                device.copy_out(stream, at, len, Box::new(Slow(open.clone())))
+            }
+        });
+        let stood = stands_at(&count);
+        assert!(stood <= PENDING_MAX + 512, "empty: {empty}: {stood} copies wait");
+        drop(close);
+        let last = thread.join().map_err(|_| "the thread has panicked")??;
+        device.synchronize(stream, last)?;
+    }
+    Ok(())
+}
+
+/// Whoever waits for room hears that there will be none.
+pub(crate) fn ended() -> Test {
+    let device = device()?;
+    let at = device.addresses().0;
+    let stream = device.create_stream(QueueId(1))?;
+    let go = hold(&*device, stream)?;
+    let (count, thread) = putting(usize::MAX, {
+        let device = device.clone();
+        move |_| device.store(stream, at, &[1; 8])
+    });
+    stands_at(&count);
+    let ending = std::thread::spawn(move || device.shutdown());
+    std::thread::sleep(Duration::from_millis(50));
+    drop(go);
+    let error = thread.join().map_err(|_| "the thread has panicked")?.expect_err("the device has ended");
+    assert_eq!(error.code(), ErrorCode::DeviceShutdown);
+    ending.join().map_err(|_| "the thread has panicked")?;
+    Ok(())
+}
