@@ -52,7 +52,7 @@ impl Objects {
         }
     }
 
-    /// Brings the runtime up to date. Costs some ten nanoseconds if nothing has changed.
+    /// Brings the runtime up to date. Costs little if nothing has changed.
     pub(crate) fn refresh(&self, runtime: &Runtime) {
         if self.stamp.load(Ordering::Acquire) != current_stamp() {
             self.compare(runtime);

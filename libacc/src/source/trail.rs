@@ -2,7 +2,7 @@
 //!
 //! Ways through this library to one of its functions are few, and each has its return addresses at the same
 //! distances on the stack. A way is learned once, by the unwinder. After that it is recognised by its return addresses, and the
-//! program's own is read from where it must be: some ten nanoseconds, nothing from the heap, no lock.
+//! program's own is read from where it must be: nothing from the heap, no lock.
 
 use super::stack;
 use std::ffi::{c_int, c_void};

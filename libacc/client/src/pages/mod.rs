@@ -16,11 +16,11 @@ use known::Known;
 pub use known::{forget, forget_after_fork, watch};
 use mapping::{Access, Mapping, PAGE};
 
-/// Largest range whose pages are all looked at as a rule: some 40 ns each.
+/// Largest range whose pages are all looked at as a rule.
 const POPULATED_MAX: usize = 128 << 10;
 /// The same where the kernel tells of mappings only by a list of all of them.
 const POPULATED_MAX_OLD: usize = 16 << 20;
-/// One in so many small ranges of which nothing is known is asked about by its mapping, which costs seven times as much.
+/// One in so many small ranges of which nothing is known is asked about by its mapping, which costs several times as much.
 const MAPPING_EVERY: u32 = 8;
 /// The same by the list.
 const LIST_EVERY: u32 = 1024;
