@@ -9,7 +9,7 @@ use crate::topology::topology;
 use crate::{accept, gpus};
 use accord_device::cache_folder;
 use accord_fabric::Key;
-use accord_fabric::route::Peer;
+use accord_fabric::route::Endpoint;
 use accord_fabric::transport::{Listener, PeerAddress};
 use accord_proto::auth::Token;
 use std::io::Write;
@@ -101,7 +101,7 @@ pub fn run(config: &Config) -> Result<(), String> {
 /// Takes connections of processes of this machine that share memory, once the node has its number.
 fn accept_near(address: PeerAddress, key: &Key, supervisor: &Arc<Supervisor>) {
     let Some(node) = supervisor.await_node() else { return };
-    match Listener::bind_local(&Peer { node, address }, key) {
+    match Listener::bind_local(&Endpoint { node, address }, key) {
         Ok(listener) => accept::accept(&listener, key, supervisor),
         Err(error) => tracing::warn!("programs of this machine connect by TCP: cannot listen for them: {error}"),
     }

@@ -5,8 +5,9 @@ use crate::same_host::Local;
 use accord_device::MappedRange;
 use accord_device::{Device, Sink, Source};
 use accord_fabric::frame::Event;
+use accord_fabric::link::Link;
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{ControlSender, Inbox, Incoming, Outbox, Outgoing, Pushing, TransferControl};
+use accord_fabric::transfer::{Inbox, Incoming, Outbox, Outgoing, Pushing, TransferControl};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -21,7 +22,7 @@ pub(crate) struct FromLane {
 enum FromState {
     /// Must be asked for.
     Unasked {
-        sender: Arc<ControlSender>,
+        link: Arc<Link>,
         len: u64,
     },
     /// Will come.
@@ -36,9 +37,9 @@ impl FromLane {
     }
 
     /// The bytes are asked for when the stream gets there.
-    pub(crate) fn asked(inbox: &Arc<Inbox>, sender: &Arc<ControlSender>, transfer: TransferId, len: u64) -> Self {
-        let state = FromState::Unasked { sender: sender.clone(), len };
-        Self { inbox: inbox.clone(), transfer, state }
+    pub(crate) fn asked(link: &Arc<Link>, transfer: TransferId, len: u64) -> Self {
+        let state = FromState::Unasked { link: link.clone(), len };
+        Self { inbox: link.inbox().clone(), transfer, state }
     }
 }
 
@@ -51,9 +52,9 @@ fn post(inbox: &Inbox, transfer: TransferId, len: u64) -> Receiver<Incoming> {
 
 impl Source for FromLane {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        if let FromState::Unasked { sender, len } = &self.state {
+        if let FromState::Unasked { link, len } = &self.state {
             let coming = post(&self.inbox, self.transfer, *len);
-            sender.ready(self.transfer, Vec::new());
+            link.control().ready(self.transfer, Vec::new());
             self.state = FromState::Coming(coming);
         }
         if let FromState::Coming(coming) = &self.state {

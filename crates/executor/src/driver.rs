@@ -15,8 +15,8 @@ use accord_fabric::clock;
 use accord_fabric::frame::{Command, Event, FrameReader, PAYLOAD_MAX};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
-use accord_fabric::transfer::{Outbox, Pushing};
-use accord_fabric::transport::{Lane, PeerAddress};
+use accord_fabric::transfer::Pushing;
+use accord_fabric::transport::Lane;
 use accord_types::{ArgBlock, Error, ErrorCode, Result, Seq, StreamId, TransferId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const IN_EVENT_MAX: u64 = PAYLOAD_MAX as u64;
 
 /// Serves the command lane until it ends, and the session with it.
-pub(crate) fn serve(session: &Arc<Session>, lane: &dyn Lane) {
+pub(crate) fn serve(session: &Arc<Session>) {
+    let Some(lane) = session.link.records() else { return };
     let mut driver = Driver {
         core: ExecutorCore::new(session.config.session, session.config.limits.clone(), IN_EVENT_MAX),
         world: World { session, devices: HashMap::new() },
@@ -76,7 +77,7 @@ impl Facts for World<'_> {
     }
 
     fn incoming(&self) -> usize {
-        self.session.inbox.len()
+        self.session.link.inbox().len()
     }
 }
 
@@ -87,7 +88,7 @@ impl Driver<'_> {
         loop {
             while let Some(frame) = reader.take::<Command>()? {
                 while !self.step(frame.record, frame.payload, frame.length, &mut words)? {}
-                LinkStats::add(&self.world.session.stats.command_received, frame.length as u64);
+                LinkStats::add(&self.world.session.link.stats().command_received, frame.length as u64);
                 self.core.handled(frame.length);
                 for effect in self.core.effects() {
                     self.world.act(effect);
@@ -118,7 +119,7 @@ impl Driver<'_> {
             }
             Request::Put { device, stream, operation } => core.put(world.put(device, stream, operation)?)?,
             // Dropping it throws the bytes away.
-            Request::Discard { transfer, len } => drop(FromLane::eager(&world.session.inbox, transfer, len)),
+            Request::Discard { transfer, len } => drop(FromLane::eager(world.session.link.inbox(), transfer, len)),
             // Dropping it tells the other side.
             Request::Abandon { push } => drop(world.push(push)?),
             Request::Start { ticket, program } => {
@@ -163,7 +164,7 @@ impl Driver<'_> {
             Request::Clock { ticket } => events.reply(ticket, clock::monotonic_ns(), 0),
             Request::Stats { ticket } => {
                 let mut counters = Vec::new();
-                world.session.stats.read().encode(&mut counters);
+                world.session.link.stats().read().encode(&mut counters);
                 world.session.peers.stats.read().encode(&mut counters);
                 events.send(&Event::Reply { ticket, value: 0, extra: 0 }, &counters);
             }
@@ -259,9 +260,9 @@ impl World<'_> {
             Operation::Store { dst, bytes } => device.store(stream, dst, bytes),
             Operation::CopyIn { dst, len, transfer, eager } => {
                 let source = if eager {
-                    FromLane::eager(&session.inbox, transfer, len)
+                    FromLane::eager(session.link.inbox(), transfer, len)
                 } else {
-                    FromLane::asked(&session.inbox, &session.control_sender, transfer, len)
+                    FromLane::asked(&session.link, transfer, len)
                 };
                 device.copy_in(stream, dst, len, Box::new(source))
             }
@@ -269,7 +270,7 @@ impl World<'_> {
                 device.copy_out(stream, src, len, Box::new(ToEvent::new(&session.events, transfer)))
             }
             Operation::CopyOut { src, len, transfer, in_event: false } => {
-                device.copy_out(stream, src, len, Box::new(ToLane::new(&session.outbox, transfer, len)))
+                device.copy_out(stream, src, len, Box::new(ToLane::new(session.link.outbox(), transfer, len)))
             }
             Operation::Copy { dst, src, len } => device.copy(stream, dst, src, len),
             Operation::Launch { function, dims, block } => device.launch(stream, function, dims, block),
@@ -288,15 +289,10 @@ impl World<'_> {
 
     /// A push to another device of the session.
     fn push(&self, push: Push<'_>) -> Result<Pushing> {
-        let outbox = self.way_to(push.to, push.address)?;
-        self.session.exchange.push(push.transfer, push.to, push.len, outbox)
-    }
-
-    /// The lanes to another peer of a copy.
-    fn way_to(&self, to: PeerId, address: Option<&str>) -> Result<Arc<Outbox>> {
-        match address {
-            None => Ok(self.session.outbox.clone()),
-            Some(address) => self.session.peers.outbox(to, &PeerAddress::new(address)),
+        let (session, exchange) = (self.session, &self.session.exchange);
+        match push.address {
+            None => session.link.push(exchange, push.transfer, push.len),
+            Some(address) => session.peers.link(push.to, address)?.push(exchange, push.transfer, push.len),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use crate::executor::ALL;
 use accord_fabric::frame::{self, Event, PAYLOAD_MAX};
+use accord_fabric::link::Link;
 use accord_fabric::stats::LinkStats;
-use accord_fabric::transport::SharedLane;
 use accord_types::{Error, QueueId, Span, SpanSink};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,13 +13,12 @@ const SPANS_BATCH: usize = 32 << 10;
 /// The writing side of the command lane.
 pub(crate) struct Events {
     node_name: String,
-    stats: Arc<LinkStats>,
+    link: Arc<Link>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    lane: Option<SharedLane>,
     /// Frames on their way out; kept for its space.
     frames: Vec<u8>,
     text: Vec<u8>,
@@ -27,12 +26,8 @@ struct State {
 }
 
 impl Events {
-    pub(crate) fn new(node_name: String, stats: Arc<LinkStats>) -> Arc<Self> {
-        Arc::new(Self { node_name, stats, state: Mutex::default() })
-    }
-
-    pub(crate) fn connect(&self, lane: SharedLane) {
-        self.lock().lane = Some(lane);
+    pub(crate) fn new(node_name: String, link: Arc<Link>) -> Arc<Self> {
+        Arc::new(Self { node_name, link, state: Mutex::default() })
     }
 
     /// Sends one event. If the lane is gone nobody wants it: the reading side ends the session.
@@ -97,10 +92,10 @@ impl Events {
     }
 
     fn flush(&self, state: &mut State) {
-        if let Some(lane) = &state.lane
+        if let Some(lane) = self.link.records()
             && lane.send(&state.frames).is_ok()
         {
-            LinkStats::add(&self.stats.command_sent, state.frames.len() as u64);
+            LinkStats::add(&self.link.stats().command_sent, state.frames.len() as u64);
         }
         state.frames.clear();
     }

@@ -1,4 +1,4 @@
-//! Lanes between the executors of a session, through the agents' ports.
+//! Links between the executors of a session, through the agents' ports.
 //!
 //! The pusher of a copy connects: its bytes go out on that lane, the target's control messages come back on it.
 
@@ -6,17 +6,16 @@ use crate::ExecutorConfig;
 use crate::same_host::Local;
 use crate::session::spawn;
 use accord_fabric::Key;
-use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::link::{Identity, Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
+use accord_fabric::route::{Endpoint, Route};
 use accord_fabric::stats::LinkStats;
-use accord_fabric::transfer::{self, ControlMessage, ControlSender, Exchange, Inbox, Outbox, tell_abandoned};
-use accord_fabric::transport::{Lane, PeerAddress, SharedLane};
+use accord_fabric::transfer::Exchange;
+use accord_fabric::transport::SharedLane;
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// All other executors of the session.
 pub(crate) struct Peers {
@@ -35,10 +34,10 @@ pub(crate) struct Peers {
 
 #[derive(Default)]
 struct State {
-    /// Lanes on which we push.
-    out: HashMap<PeerId, Arc<Outbox>>,
-    /// Lanes on which others push.
-    incoming: Vec<SharedLane>,
+    /// Links on which we push.
+    out: HashMap<PeerId, Arc<Link>>,
+    /// Links on which others push.
+    incoming: Vec<Arc<Link>>,
     closed: Option<Error>,
 }
 
@@ -73,98 +72,82 @@ impl Peers {
         self.own.get().is_some_and(|&own| own.incarnation() == hello.index && of_other(own))
     }
 
-    /// The lanes to another node's executor. The first use connects, in the background.
-    pub(crate) fn outbox(self: &Arc<Self>, to: PeerId, address: &PeerAddress) -> Result<Arc<Outbox>> {
+    /// The link to another node's executor, for pushes. The first use connects, in the background.
+    pub(crate) fn link(self: &Arc<Self>, to: PeerId, address: &str) -> Result<Arc<Link>> {
         let mut state = self.lock();
         if let Some(error) = &state.closed {
             return Err(error.clone());
         }
-        if let Some(outbox) = state.out.get(&to) {
-            return Ok(outbox.clone());
+        if let Some(link) = state.out.get(&to) {
+            return Ok(link.clone());
         }
         // The push came on the command lane, which has said it.
         let unnamed = || Error::new(ErrorCode::ImplementationDefined, "an executor without a command lane pushes");
         let own = self.own.get().copied().ok_or_else(unnamed)?;
-        let outbox = Outbox::new(self.stats.clone());
-        let (peers, lanes, address) = (self.clone(), outbox.clone(), address.clone());
-        spawn("accord-peer", move || peers.push_to(own, to, &address, &lanes))
+        let route = Route::between_executors(Endpoint::new(to.node(), address));
+        let link = Link::new(&self.node_name, to, Some(route), self.stats.clone(), Unposted::Refuse);
+        let (peers, pushing) = (self.clone(), link.clone());
+        spawn("accord-peer", move || peers.push_over(own, &pushing))
             .ok_or_else(|| Error::new(ErrorCode::System, "no thread for a connection to another node"))?;
-        state.out.insert(to, outbox.clone());
-        Ok(outbox)
+        state.out.insert(to, link.clone());
+        Ok(link)
     }
 
-    /// Connects, then takes what the target says until the lane ends.
-    fn push_to(self: &Arc<Self>, own: PeerId, to: PeerId, address: &PeerAddress, outbox: &Arc<Outbox>) {
-        // First of all: what the target says on the lane depends on it.
+    /// Connects, then takes what the target says until the link ends.
+    fn push_over(self: &Arc<Self>, own: PeerId, link: &Arc<Link>) {
+        let to = link.peer();
+        // First of all: what the target says depends on it.
         if let Some(local) = &self.local {
             local.discover(own, to);
         }
-        let hello = Hello::new(Purpose::Peer, self.session, to.incarnation(), own);
-        let outcome = handshake::connect(address, &hello, &self.key, CONNECT_TIMEOUT).and_then(|lane| {
-            outbox.add(lane.clone());
-            self.receive_control(&*lane, outbox)
-        });
-        let gone = |why: &str| Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {address}: {why}"));
+        let identity = Identity { session: self.session, peer: own, key: self.key.clone() };
+        let outcome = link
+            .connect_to_push(&identity)
+            .and_then(|reader| reader.run(|message| self.exchange.on_control(message, link.outbox())));
+        let at = link.route().map_or_else(String::new, |route| route.endpoint.to_string());
+        let gone = |why: &str| Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {at}: {why}"));
         let error = match outcome {
             Ok(()) => gone("it closed the connection"),
             Err(error) => gone(error.cause()),
         };
         let mut state = self.lock();
-        if state.out.get(&to).is_some_and(|current| Arc::ptr_eq(current, outbox)) {
+        if state.out.get(&to).is_some_and(|current| Arc::ptr_eq(current, link)) {
             state.out.remove(&to);
         }
         drop(state);
-        outbox.close(&error);
+        link.close(&error);
         self.exchange.push_lost(to, &error);
-    }
-
-    fn receive_control(&self, lane: &dyn Lane, outbox: &Arc<Outbox>) -> Result<()> {
-        transfer::receive_control(lane, &self.stats, |message| match message {
-            ControlMessage::Ready(transfer, place) => {
-                if self.exchange.on_ready(transfer, place)? {
-                    tell_abandoned(outbox, transfer);
-                }
-                Ok(())
-            }
-            ControlMessage::Landed(transfer) => self.exchange.on_landed(transfer),
-            ControlMessage::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
-        })
     }
 
     /// Takes a lane on which another executor pushes.
     pub(crate) fn accept(self: &Arc<Self>, from: PeerId, lane: SharedLane) {
+        let link = Link::new(&self.node_name, from, None, self.stats.clone(), Unposted::Refuse);
+        let Ok(Reader::Transfers(reader)) = link.accept(lane, Purpose::Peer) else { return };
         let mut state = self.lock();
-        if state.closed.is_some() {
-            lane.shutdown();
+        if let Some(error) = &state.closed {
+            link.close(error);
             return;
         }
-        state.incoming.push(lane.clone());
+        state.incoming.push(link.clone());
         drop(state);
         let peers = self.clone();
         spawn("accord-peer", move || {
-            let inbox = Inbox::new(peers.stats.clone(), false);
-            let sender = ControlSender::new(&peers.node_name, peers.stats.clone());
-            sender.connect(lane.clone());
-            peers.exchange.arrived(from, sender, inbox.clone());
+            link.join(&peers.exchange);
             // However it ends, the pusher is gone.
-            let _ = inbox.serve(&lane);
-            lane.shutdown();
-            inbox.close();
+            let _ = reader.run();
+            link.close(&Error::new(ErrorCode::DeviceUnavailable, "the pusher is gone"));
             peers.exchange.peer_lost(from);
-            peers.lock().incoming.retain(|other| !Arc::ptr_eq(other, &lane));
+            peers.lock().incoming.retain(|other| !Arc::ptr_eq(other, &link));
         });
     }
 
     pub(crate) fn close(&self, error: &Error) {
         let mut state = self.lock();
         state.closed.get_or_insert_with(|| error.clone());
-        let out: Vec<_> = state.out.drain().map(|(_, outbox)| outbox).collect();
-        let incoming = std::mem::take(&mut state.incoming);
+        let mut links = std::mem::take(&mut state.incoming);
+        links.extend(state.out.drain().map(|(_, link)| link));
         drop(state);
-        out.iter().for_each(|outbox| outbox.close(error));
-        for lane in incoming {
-            lane.shutdown();
-        }
+        links.iter().for_each(|link| link.close(error));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

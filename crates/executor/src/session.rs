@@ -7,11 +7,11 @@ use crate::peers::Peers;
 use crate::same_host::Local;
 use accord_device::Device;
 use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
-use accord_fabric::stats::LinkStats;
-use accord_fabric::transfer::{self, ControlMessage, ControlSender, Exchange, Inbox, Outbox, tell_abandoned};
-use accord_fabric::transport::{Handover, Lane, SharedLane};
-use accord_types::{Error, ErrorCode, Result};
+use accord_fabric::transfer::Exchange;
+use accord_fabric::transport::{Handover, SharedLane};
+use accord_types::{Error, ErrorCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -22,14 +22,8 @@ const BULK_LANES_MAX: u16 = 16;
 pub(crate) struct Session {
     pub(crate) config: ExecutorConfig,
     pub(crate) events: Arc<Events>,
-    /// Counts what goes over the program's lanes.
-    pub(crate) stats: Arc<LinkStats>,
-    /// Transfers from the program.
-    pub(crate) inbox: Arc<Inbox>,
-    /// Transfers to the program.
-    pub(crate) outbox: Arc<Outbox>,
-    /// Control messages to the program.
-    pub(crate) control_sender: Arc<ControlSender>,
+    /// To the program.
+    pub(crate) link: Arc<Link>,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) peers: Arc<Peers>,
     /// Other processes of this machine.
@@ -42,28 +36,22 @@ pub(crate) struct Session {
 #[derive(Default)]
 struct State {
     ended: bool,
-    lanes: Vec<SharedLane>,
     devices: Vec<Arc<dyn Device>>,
     commands: Option<JoinHandle<()>>,
 }
 
 impl Session {
     pub(crate) fn new(config: ExecutorConfig, control: Handover) -> Arc<Self> {
-        let stats = Arc::<LinkStats>::default();
-        let events = Events::new(config.node_name.clone(), stats.clone());
-        let inbox = Inbox::new(stats.clone(), true);
+        let link = Link::new(&config.node_name, PeerId::PROGRAM, None, Arc::default(), Unposted::Wait);
+        let events = Events::new(config.node_name.clone(), link.clone());
         let exchange = Exchange::new();
-        let control_sender = ControlSender::new(&config.node_name, stats.clone());
-        exchange.arrived(PeerId::PROGRAM, control_sender.clone(), inbox.clone());
+        link.join(&exchange);
         let local = Local::new(&config);
         Arc::new(Self {
             peers: Peers::new(&config, exchange.clone(), local.clone()),
             local,
             events,
-            inbox,
-            outbox: Outbox::new(stats.clone()),
-            control_sender,
-            stats,
+            link,
             exchange,
             config,
             control,
@@ -87,50 +75,28 @@ impl Session {
             lane.shutdown();
             return false;
         }
-        state.lanes.push(lane.clone());
-        let session = self.clone();
-        match hello.purpose {
-            Purpose::Command => {
-                self.events.connect(lane.clone());
-                state.commands = spawn("accord-commands", move || driver::serve(&session, &*lane));
-                state.commands.is_some()
-            }
-            Purpose::Bulk => {
-                self.outbox.add(lane.clone());
-                spawn("accord-bulk", move || {
-                    // Whatever ends it: without its lanes the session is over.
-                    let _ = session.inbox.serve(&lane);
-                    session.end();
-                });
-                false
-            }
-            Purpose::Control => {
-                self.control_sender.connect(lane.clone());
-                spawn("accord-control", move || {
-                    let _ = session.receive_control(&*lane);
-                    session.end();
-                });
-                false
-            }
-            Purpose::Peer | Purpose::Session => {
-                self.peers.accept(hello.from, lane);
-                false
-            }
+        if hello.purpose == Purpose::Peer {
+            self.peers.accept(hello.from, lane);
+            return false;
         }
-    }
-
-    /// Takes what the program says of transfers that are pushed to it.
-    fn receive_control(&self, lane: &dyn Lane) -> Result<()> {
-        transfer::receive_control(lane, &self.stats, |message| match message {
-            ControlMessage::Ready(transfer, place) => {
-                if self.exchange.on_ready(transfer, place)? {
-                    tell_abandoned(&self.outbox, transfer);
-                }
-                Ok(())
+        let Ok(reader) = self.link.accept(lane, hello.purpose) else { return false };
+        let session = self.clone();
+        match reader {
+            Reader::Records => {
+                state.commands = spawn("accord-commands", move || driver::serve(&session));
+                return state.commands.is_some();
             }
-            ControlMessage::Landed(transfer) => self.exchange.on_landed(transfer),
-            ControlMessage::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
-        })
+            Reader::Transfers(reader) => spawn("accord-bulk", move || {
+                // Whatever ends it: without its lanes the session is over.
+                let _ = reader.run();
+                session.end();
+            }),
+            Reader::Control(reader) => spawn("accord-control", move || {
+                let _ = reader.run(|message| session.exchange.on_control(message, session.link.outbox()));
+                session.end();
+            }),
+        };
+        false
     }
 
     /// Passes on what devices have printed, before the program learns that they are done.
@@ -160,16 +126,11 @@ impl Session {
         if std::mem::replace(&mut state.ended, true) {
             return;
         }
-        let lanes = std::mem::take(&mut state.lanes);
         let devices = std::mem::take(&mut state.devices);
         drop(state);
         let over = Error::new(ErrorCode::DeviceShutdown, "the session is over");
-        for lane in lanes {
-            lane.shutdown();
-        }
+        self.link.close(&over);
         self.exchange.close(&over);
-        self.inbox.close();
-        self.outbox.close(&over);
         self.peers.close(&over);
         if let Some(local) = &self.local {
             local.close();

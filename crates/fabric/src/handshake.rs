@@ -162,7 +162,7 @@ pub fn connect_by(route: &Route, hello: &Hello, key: &Key, timeout: Duration) ->
         Purpose::Session => "set ACCORD_COORDINATOR to host:port",
         _ => "check the name; it must be host:port",
     };
-    let server = format!("the {name} at {}", route.peer.address);
+    let server = format!("the {name} at {}", route.endpoint);
     transport::connect(route, key, name, remedy, timeout, |lane| {
         introduce(lane, hello, key, deadline, &server)?;
         lane.introduced(hello.purpose.reads_at_once()).map_err(|error| unavailable(format!("{server}: {error}")))

@@ -3,6 +3,7 @@
 //! * [`session_endpoint`]: how a program opens a session at the coordinator.
 //! * [`handshake`]: who is there, with the same version and the same key. [`peer`]: what its name is.
 //! * [`frame`]: what is on the wire, and its bounds.
+//! * [`link`]: all that two processes of a session have with each other, over whatever carries it.
 //! * [`transfer`]: bytes of copies, and who waits for whom.
 //! * [`transport`]: what carries lanes, and where peers are. [`route`]: which of them to take.
 // One file shares memory with other processes.
@@ -12,6 +13,7 @@ pub mod clock;
 pub mod frame;
 pub mod handshake;
 mod key;
+pub mod link;
 pub mod peer;
 mod program;
 pub mod route;

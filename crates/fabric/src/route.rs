@@ -41,20 +41,38 @@ pub enum Nearness {
     Elsewhere,
 }
 
-/// A peer's agent.
+/// Where a peer takes connections: its node's agent, which passes them on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Peer {
+pub struct Endpoint {
     /// Its node.
     pub node: NodeId,
     /// Where it takes connections from everywhere.
     pub address: PeerAddress,
 }
 
+impl Endpoint {
+    /// As the cluster names it, in leases and commands (`host:port`).
+    pub fn new(node: NodeId, address: impl fmt::Display) -> Self {
+        Self { node, address: PeerAddress::new(address) }
+    }
+
+    /// The text of [`Endpoint::new`].
+    pub fn as_str(&self) -> &str {
+        self.address.as_str()
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address.fmt(f)
+    }
+}
+
 /// How to reach it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
     /// Where.
-    pub peer: Peer,
+    pub endpoint: Endpoint,
     /// What carries the lanes.
     pub transport: Transport,
     /// Why.
@@ -64,12 +82,17 @@ pub struct Route {
 impl Route {
     /// To somebody who takes TCP connections only, as coordinators do.
     pub fn tcp(address: PeerAddress) -> Self {
-        let peer = Peer { node: NodeId(0), address };
-        Self { peer, transport: Transport::Tcp, why: "it is reached by TCP only" }
+        let endpoint = Endpoint { node: NodeId(0), address };
+        Self { endpoint, transport: Transport::Tcp, why: "it is reached by TCP only" }
+    }
+
+    /// From one executor of a session to another.
+    pub fn between_executors(endpoint: Endpoint) -> Self {
+        Self { endpoint, transport: Transport::Tcp, why: "executors meet by TCP" }
     }
 
     /// Decides.
-    pub fn choose(peer: Peer, wanted: Wanted, nearness: Nearness) -> Self {
+    pub fn choose(endpoint: Endpoint, wanted: Wanted, nearness: Nearness) -> Self {
         let (transport, why) = match (wanted, nearness) {
             (Wanted::Tcp, _) => (Transport::Tcp, "ACCORD_TRANSPORT=tcp"),
             (Wanted::Shm, _) => (Transport::Shm, "ACCORD_TRANSPORT=shm"),
@@ -77,13 +100,13 @@ impl Route {
             (Wanted::Auto, Nearness::OtherUser) => (Transport::Tcp, "same machine, but another user's agent"),
             (Wanted::Auto, Nearness::Elsewhere) => (Transport::Tcp, "another machine"),
         };
-        Self { peer, transport, why }
+        Self { endpoint, transport, why }
     }
 }
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} to {} ({})", self.transport, self.peer.address, self.why)
+        write!(f, "{} to {} ({})", self.transport, self.endpoint, self.why)
     }
 }
 
@@ -92,8 +115,8 @@ mod tests {
     use super::*;
 
     fn choose(wanted: &str, nearness: Nearness) -> String {
-        let peer = Peer { node: NodeId(3), address: PeerAddress::new("h3:7700") };
-        Route::choose(peer, wanted.parse().unwrap(), nearness).to_string()
+        let endpoint = Endpoint { node: NodeId(3), address: PeerAddress::new("h3:7700") };
+        Route::choose(endpoint, wanted.parse().unwrap(), nearness).to_string()
     }
 
     #[test]

@@ -1,38 +1,20 @@
 //! What every transport must do. Each test runs over all of them.
 
+mod common;
+
 use accord_fabric::peer::PeerId;
 
 use accord_fabric::frame::{Command, FrameReader};
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::transfer::read_chunk;
-use accord_fabric::transport::{Handover, Lane, SharedLane, Transport, inproc_pair, pair, shm_pair};
+use accord_fabric::transport::{Handover, Lane, SharedLane, Transport};
 use accord_types::SessionId;
+use common::{ALL, SHORT, SOON, ends, pattern};
 use std::io::{ErrorKind, IoSlice};
 use std::os::fd::AsFd;
 use std::process::{Child, Command as Process, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-
-/// More than anything here takes, on a crowded machine too.
-const SOON: Duration = Duration::from_secs(20);
-/// Less than a test may wait, and more than what must not wait takes.
-const SHORT: Duration = Duration::from_millis(50);
-
-const ALL: [Transport; 3] = [Transport::Inproc, Transport::Shm, Transport::Tcp];
-
-fn ends(transport: Transport) -> (SharedLane, SharedLane) {
-    let (near, far) = match transport {
-        Transport::Inproc => inproc_pair(),
-        Transport::Shm => shm_pair().unwrap(),
-        Transport::Tcp => pair().unwrap(),
-    };
-    assert_eq!(near.transport(), transport);
-    for lane in [&near, &far] {
-        // So that a test that waits for ever fails.
-        lane.limit(Some(SOON)).unwrap();
-    }
-    (near, far)
-}
 
 /// Runs a test over every transport, both ways round.
 fn over_all(test: impl Fn(SharedLane, SharedLane)) {
@@ -43,10 +25,6 @@ fn over_all(test: impl Fn(SharedLane, SharedLane)) {
         let (near, far) = ends(transport);
         test(far, near);
     }
-}
-
-fn pattern(len: usize, seed: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 7 + i / 251 + seed) as u8).collect()
 }
 
 /// Reads `n` bytes in pieces of up to `piece`.

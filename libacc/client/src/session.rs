@@ -7,7 +7,7 @@ use accord_device::{SameHostPeers, registry};
 use accord_executor::copy;
 use accord_fabric::Key;
 use accord_fabric::frame::session::Message;
-use accord_fabric::route::{Peer, Route};
+use accord_fabric::route::{Endpoint, Route};
 use accord_fabric::session_endpoint::SessionConnection;
 use accord_fabric::stats::Counters;
 use accord_fabric::transfer::Exchange;
@@ -103,7 +103,7 @@ impl Session {
                 let spec = NodeSpec {
                     node: info.id.node,
                     node_name: info.node_name.clone(),
-                    peer: Peer { node: info.id.node, address: PeerAddress::new(&*device.address) },
+                    endpoint: Endpoint { node: info.id.node, address: PeerAddress::new(&*device.address) },
                     transport: settings.transport,
                     session: lease.session,
                     streams: streams_max(lease.stream_quota),

@@ -3,7 +3,6 @@
 //! executors.
 
 use super::chunk_io::{read_bytes, read_chunk, write_chunk};
-use super::exchange::TransferControl;
 use crate::frame;
 use crate::frame::transfer::{Chunk, ChunkKind, PLACE_MAX, TEXT_MAX};
 use crate::stats::LinkStats;
@@ -20,6 +19,16 @@ pub enum ControlMessage {
     Landed(TransferId),
     /// They can't be taken.
     Refused(TransferId, Error),
+}
+
+/// How a target talks to a pusher. Called without locks; must not wait for the pusher.
+pub trait TransferControl: Send + Sync {
+    /// The bytes may come, to this place if the pusher reaches it; an empty one is none.
+    fn ready(&self, transfer: TransferId, place: Vec<u8>);
+    /// The bytes have landed.
+    fn landed(&self, transfer: TransferId);
+    /// They can't be taken.
+    fn refused(&self, transfer: TransferId, error: &Error);
 }
 
 /// Sends control messages on a lane, and keeps them until there is one.

@@ -1,6 +1,7 @@
 //! Copies between devices of different processes: the decisions of [`super::rendezvous`] with
 //! threads that wait for them and lanes that carry them.
 
+use super::control::{ControlMessage, TransferControl};
 use super::inbox::{Inbox, Incoming};
 use super::outbox::{Outbox, Outgoing};
 use super::rendezvous::{Answer, Expects, PushStep, Pushes};
@@ -8,16 +9,6 @@ use crate::peer::PeerId;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-/// How a target talks to a pusher. Called without locks; must not wait for the pusher.
-pub trait TransferControl: Send + Sync {
-    /// The bytes may come, to this place if the pusher reaches it; an empty one is none.
-    fn ready(&self, transfer: TransferId, place: Vec<u8>);
-    /// The bytes have landed.
-    fn landed(&self, transfer: TransferId);
-    /// They can't be taken.
-    fn refused(&self, transfer: TransferId, error: &Error);
-}
 
 /// Begins to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
 pub type Starter = Box<dyn FnOnce(Arrival) + Send>;
@@ -112,7 +103,7 @@ impl Exchange {
     ///
     /// # Errors
     /// When that breaks the protocol.
-    pub fn on_ready(&self, transfer: TransferId, place: Vec<u8>) -> Result<bool> {
+    fn on_ready(&self, transfer: TransferId, place: Vec<u8>) -> Result<bool> {
         let mut state = self.lock();
         let abandoned = state.pushes.ready(transfer)?;
         if !abandoned {
@@ -127,7 +118,7 @@ impl Exchange {
     ///
     /// # Errors
     /// When that breaks the protocol.
-    pub fn on_landed(&self, transfer: TransferId) -> Result<()> {
+    fn on_landed(&self, transfer: TransferId) -> Result<()> {
         self.lock().pushes.landed(transfer)?;
         self.changed.notify_all();
         Ok(())
@@ -137,10 +128,27 @@ impl Exchange {
     ///
     /// # Errors
     /// When that breaks the protocol.
-    pub fn on_refused(&self, transfer: TransferId, error: Error) -> Result<()> {
+    fn on_refused(&self, transfer: TransferId, error: Error) -> Result<()> {
         self.lock().pushes.refused(transfer, error)?;
         self.changed.notify_all();
         Ok(())
+    }
+
+    /// A control message of a target came; what it has to be told goes over `outbox`.
+    ///
+    /// # Errors
+    /// When that breaks the protocol.
+    pub fn on_control(&self, message: ControlMessage, outbox: &Arc<Outbox>) -> Result<()> {
+        match message {
+            ControlMessage::Ready(transfer, place) => {
+                if self.on_ready(transfer, place)? {
+                    tell_abandoned(outbox, transfer);
+                }
+                Ok(())
+            }
+            ControlMessage::Landed(transfer) => self.on_landed(transfer),
+            ControlMessage::Refused(transfer, error) => self.on_refused(transfer, error),
+        }
     }
 
     /// The way to a peer is gone: pushes to it end with `error`.
@@ -267,7 +275,7 @@ impl Exchange {
 }
 
 /// Tells a target that the bytes for which it is ready will not come over a lane. Waits for one.
-pub fn tell_abandoned(outbox: &Arc<Outbox>, transfer: TransferId) {
+fn tell_abandoned(outbox: &Arc<Outbox>, transfer: TransferId) {
     // Dropped before its only byte, the transfer is aborted. The target is gone if that fails.
     drop(outbox.begin(transfer, 1));
 }

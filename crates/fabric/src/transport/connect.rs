@@ -4,13 +4,13 @@ use super::lane::{Lane, SharedLane, Transport};
 use super::local_socket::{self, LocalName};
 use super::socket;
 use crate::key::Key;
-use crate::route::{Nearness, Peer, Route, Wanted};
+use crate::route::{Endpoint, Nearness, Route, Wanted};
 use accord_types::{Error, ErrorCode, Result};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 /// Looks whether a peer's agent is on this machine.
-fn nearness(peer: &Peer, key: &Key) -> Nearness {
+fn nearness(peer: &Endpoint, key: &Key) -> Nearness {
     let there = peer.address.port().ok_or(ErrorKind::NotFound.into());
     match there.and_then(|port| LocalName::new(key, peer.node, port)).and_then(|name| name.connect()) {
         Ok(_) => Nearness::SameMachine,
@@ -20,7 +20,7 @@ fn nearness(peer: &Peer, key: &Key) -> Nearness {
 }
 
 /// Chooses the way to a peer's agent.
-pub fn route(peer: &Peer, wanted: Wanted, key: &Key) -> Route {
+pub fn route(peer: &Endpoint, wanted: Wanted, key: &Key) -> Route {
     let nearness = match wanted {
         // Nobody asks.
         Wanted::Tcp => Nearness::Elsewhere,
@@ -31,7 +31,7 @@ pub fn route(peer: &Peer, wanted: Wanted, key: &Key) -> Route {
 }
 
 /// An agent that has just been taken in by its coordinator listens a moment later.
-fn await_same_machine(peer: &Peer, key: &Key) -> Nearness {
+fn await_same_machine(peer: &Endpoint, key: &Key) -> Nearness {
     const ATTEMPTS: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);
     let attempt = |_| match nearness(peer, key) {
@@ -53,7 +53,7 @@ pub(crate) fn connect(
     timeout: Duration,
     introduce: impl FnOnce(&dyn Lane) -> Result<()>,
 ) -> Result<SharedLane> {
-    let address = &route.peer.address;
+    let address = &route.endpoint.address;
     let failed = |error: io::Error| {
         Error::new(ErrorCode::DeviceUnavailable, format!("cannot connect to the {server} at {address}: {error}"))
     };
@@ -67,7 +67,7 @@ pub(crate) fn connect(
         Error::new(ErrorCode::DeviceUnavailable, cause).remedy("set ACCORD_TRANSPORT to auto")
     };
     let port = address.port().ok_or_else(|| absent(ErrorKind::NotFound.into()))?;
-    let name = LocalName::new(key, route.peer.node, port).map_err(absent)?;
+    let name = LocalName::new(key, route.endpoint.node, port).map_err(absent)?;
     let socket = local_socket::begin(name.connect().map_err(absent)?);
     introduce(&socket)?;
     local_socket::offer(socket).map_err(failed)

@@ -5,7 +5,7 @@ use super::lane::SharedLane;
 use super::local_socket::{self, LocalName};
 use super::socket::adopt;
 use crate::key::Key;
-use crate::route::Peer;
+use crate::route::Endpoint;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -33,7 +33,7 @@ impl Listener {
     ///
     /// # Errors
     /// If somebody else has its name.
-    pub fn bind_local(peer: &Peer, key: &Key) -> io::Result<Self> {
+    pub fn bind_local(peer: &Endpoint, key: &Key) -> io::Result<Self> {
         let port = peer.address.port().ok_or(ErrorKind::AddrNotAvailable)?;
         Ok(Self(From::ThisMachine(LocalName::new(key, peer.node, port)?.listen()?)))
     }

@@ -38,8 +38,8 @@ pub(crate) fn remote_to_remote(
     let transfer = from.spec.transfer();
     // A queue that can't push must not leave the target waiting.
     from.machine().last(source.client.device(), queue)?;
-    to.expect(target, transfer, from.peer, len)?;
-    from.push(queue, source, transfer, to.peer, to.spec.peer.address.as_str(), len)
+    to.expect(target, transfer, from.link.peer(), len)?;
+    from.push(queue, source, transfer, to.link.peer(), to.spec.endpoint.as_str(), len)
 }
 
 fn same_executor(
@@ -77,11 +77,11 @@ pub(crate) fn local_to_remote(
 ) -> Result<()> {
     let connection = target.client.connection()?;
     let transfer = connection.spec.transfer();
-    let pushing = exchange.push(transfer, connection.peer, len, connection.outbox.clone())?;
+    let pushing = connection.link.push(exchange, transfer, len)?;
     connection.expect(target, transfer, PeerId::PROGRAM, len)?;
     let hosted = source.client.hosted()?;
     let device = hosted.device().clone();
-    let (peer, spec) = (connection.spec.same_host_peer(connection.peer), connection.spec.clone());
+    let (peer, spec) = (connection.spec.same_host_peer(connection.link.peer()), connection.spec.clone());
     let sink = ToRemote { pushing, peer, spec, device: device.clone(), len };
     let state = hosted.queue(queue)?;
     state.advance(device.copy_out(state.stream(), source.start, len, Box::new(sink))?);
@@ -104,10 +104,10 @@ pub(crate) fn remote_to_local(
     let transfer = connection.spec.transfer();
     let (hosted, dst) = (target.client.hosted()?, target.start);
     let destination = Destination { hosted: hosted.clone(), dst, len };
-    let placer = connection.spec.same_host_peer(connection.peer);
+    let placer = connection.spec.same_host_peer(connection.link.peer());
     let placer = placer.map(|peer| peer.placer(hosted.device(), dst, len));
     connection.serve_bulk_lanes();
-    exchange.expect(transfer, connection.peer, len, Box::new(|arrival| destination.start(arrival)), placer)?;
+    exchange.expect(transfer, connection.link.peer(), len, Box::new(|arrival| destination.start(arrival)), placer)?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous());
     connection.push(queue, source, transfer, PeerId::PROGRAM, "", len)
 }

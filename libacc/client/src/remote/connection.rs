@@ -9,22 +9,20 @@ use crate::connection::{
     ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Reply, Requested, Room, WaitId,
 };
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX};
-use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::link::{BulkLanes, Connected, Identity, Link, TransferReader};
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::Route;
 use accord_fabric::stats::LinkStats;
-use accord_fabric::transfer::{self, ControlMessage, ControlSender, Exchange, Inbox, Outbox, tell_abandoned};
+use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::{self, SharedLane};
 use accord_fabric::{ProgramSpec, clock};
-use accord_types::{Error, ErrorCode, QueueId, Result, TransferId};
+use accord_types::{Error, ErrorCode, QueueId, Result};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The same for an executor that takes another one's place, whose end the agent waits for.
-const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// As the machine gives them to transfers.
+const BULK_LANES: BulkLanes = BulkLanes { eager: EAGER_LANES, asked: ASKED_LANES };
 /// Samples of the node's clock: the quickest answer tells best.
 const CLOCK_SAMPLES: u32 = 8;
 
@@ -36,13 +34,13 @@ pub(super) type Locked<'a> = MutexGuard<'a, Machine<Thread>>;
 /// Locks are taken in this order: reader, write, machine; those of inbox and outboxes come last.
 pub(crate) struct Connection {
     pub(crate) spec: Arc<NodeSpec>,
-    /// The executor, among all that this session has and has had.
-    pub(crate) peer: PeerId,
-    /// How its lanes go.
-    pub(super) route: Route,
-    pub(super) lane: SharedLane,
-    bulk_lanes: Vec<SharedLane>,
-    control: SharedLane,
+    /// To the executor, one of all that this session has and has had there.
+    pub(crate) link: Arc<Link>,
+    /// The link's commands and events.
+    pub(super) records: SharedLane,
+    /// Run when first needed.
+    transfers: Mutex<Vec<TransferReader>>,
+    bulk_threads: Once,
     pub(super) machine: Mutex<Machine<Thread>>,
     /// The machine's times count from here.
     begun: Instant,
@@ -54,15 +52,8 @@ pub(crate) struct Connection {
     /// Started when first needed.
     flusher: OnceLock<Option<Thread>>,
     watcher: OnceLock<Option<Thread>>,
-    bulk_threads: Once,
     pub(super) sent: Sent,
-    pub(super) inbox: Arc<Inbox>,
-    /// Lanes for eager copies in: their bytes may stand there before anybody takes them.
-    pub(super) eager_outbox: Arc<Outbox>,
-    /// Lanes for what the other side has asked for.
-    pub(crate) outbox: Arc<Outbox>,
     pub(super) exchange: Arc<Exchange>,
-    pub(crate) stats: Arc<LinkStats>,
     /// What to add to the node's clock to have this node's.
     clock_offset: AtomicI64,
 }
@@ -73,24 +64,14 @@ impl Connection {
     /// # Errors
     /// `acc_error_device_unavailable` with the reason.
     pub(super) fn connect(spec: Arc<NodeSpec>, peer: PeerId, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
-        let route = transport::route(&spec.peer, spec.transport, &spec.key);
-        let lane = |purpose, index| {
-            let hello = Hello::new(purpose, spec.session, index, PeerId::PROGRAM);
-            let replaces = purpose == Purpose::Command && index > 0;
-            let timeout = if replaces { REPLACE_TIMEOUT } else { CONNECT_TIMEOUT };
-            handshake::connect_by(&route, &hello, &spec.key, timeout)
-        };
-        // First of all: the agent starts an executor for it, and tells it which one it is.
-        let command = lane(Purpose::Command, peer.incarnation())?;
-        let bulk_lanes = (0..).take(EAGER_LANES + ASKED_LANES);
-        let bulk_lanes = bulk_lanes.map(|index| lane(Purpose::Bulk, index)).collect::<Result<Vec<_>>>()?;
-        let control = lane(Purpose::Control, 0)?;
-        let stats = Arc::<LinkStats>::default();
+        let route = transport::route(&spec.endpoint, spec.transport, &spec.key);
+        let identity = Identity { session: spec.session, peer: PeerId::PROGRAM, key: spec.key.clone() };
+        let Connected { link, records, transfers, control } = Link::connect(&identity, peer, route, BULK_LANES)?;
         let connection = Arc::new(Self {
-            lane: command,
-            route: route.clone(),
-            bulk_lanes,
-            control,
+            link,
+            records,
+            transfers: Mutex::new(transfers),
+            bulk_threads: Once::new(),
             machine: Mutex::default(),
             begun: Instant::now(),
             write: Mutex::default(),
@@ -98,34 +79,20 @@ impl Connection {
             copy_threads: CopyThreads::default(),
             flusher: OnceLock::new(),
             watcher: OnceLock::new(),
-            bulk_threads: Once::new(),
             sent: Sent::default(),
-            inbox: Inbox::new(stats.clone(), false),
-            eager_outbox: Outbox::new(stats.clone()),
-            outbox: Outbox::new(stats.clone()),
             exchange,
-            stats,
             clock_offset: AtomicI64::new(0),
-            peer,
             spec,
         });
         connection.start()?;
-        connection.spec.discover(connection.peer);
-        for (index, lane) in connection.bulk_lanes.iter().enumerate() {
-            let outbox = if index < EAGER_LANES { &connection.eager_outbox } else { &connection.outbox };
-            outbox.add(lane.clone());
-        }
+        connection.spec.discover(peer);
         connection.watcher.get_or_init(|| connection.spawn("accord-events", |connection| connection.watch()));
         connection.spawn("accord-control", move |connection| {
-            let why = match connection.receive_control() {
-                Ok(()) => "the executor closed the connection".to_owned(),
-                Err(error) => error.cause().to_owned(),
-            };
-            connection.lose(&why);
+            // Waits for no other lane.
+            let outcome = control.run(|message| connection.control(message));
+            connection.reader_ended(outcome);
         });
-        let sender = ControlSender::new("", connection.stats.clone());
-        sender.connect(connection.control.clone());
-        connection.exchange.arrived(connection.peer, sender, connection.inbox.clone());
+        connection.link.join(&connection.exchange);
         Ok(connection)
     }
 
@@ -157,24 +124,25 @@ impl Connection {
         self.clock_offset.load(Ordering::Relaxed)
     }
 
-    /// Takes what the executor says of transfers that are to go there. Waits for no other lane.
-    fn receive_control(self: &Arc<Self>) -> Result<()> {
-        transfer::receive_control(&*self.control, &self.stats, |message| match message {
-            ControlMessage::Ready(transfer, place) => self.ready(transfer, place),
-            ControlMessage::Landed(transfer) => self.exchange.on_landed(transfer),
-            ControlMessage::Refused(transfer, error) => self.exchange.on_refused(transfer, error),
-        })
+    /// Takes what the executor says of transfers that are to go there.
+    fn control(self: &Arc<Self>, message: ControlMessage) -> Result<()> {
+        if let ControlMessage::Ready(transfer, _) = message {
+            let mut machine = self.machine();
+            let requested = machine.requested(transfer);
+            self.act(machine);
+            if requested != Requested::Unknown {
+                return Ok(());
+            }
+        }
+        self.exchange.on_control(message, self.link.outbox())
     }
 
-    /// The executor asks for a transfer's bytes.
-    fn ready(self: &Arc<Self>, transfer: TransferId, place: Vec<u8>) -> Result<()> {
-        let mut machine = self.machine();
-        let requested = machine.requested(transfer);
-        self.act(machine);
-        if requested == Requested::Unknown && self.exchange.on_ready(transfer, place)? {
-            tell_abandoned(&self.outbox, transfer);
-        }
-        Ok(())
+    /// The executor has ended a lane: without all of them the connection is lost.
+    fn reader_ended(self: &Arc<Self>, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => self.lose("the executor closed the connection"),
+            Err(error) => self.lose(error.cause()),
+        };
     }
 
     /// Starts a thread of the connection; without it the connection is lost.
@@ -192,14 +160,9 @@ impl Connection {
     /// Bytes may come on bulk lanes from now on.
     pub(super) fn serve_bulk_lanes(self: &Arc<Self>) {
         self.bulk_threads.call_once(|| {
-            for lane in self.bulk_lanes.clone() {
-                self.spawn("accord-bulk", move |connection| {
-                    let why = match connection.inbox.serve(&lane) {
-                        Ok(()) => "the executor closed the connection".to_owned(),
-                        Err(error) => error.cause().to_owned(),
-                    };
-                    connection.lose(&why);
-                });
+            let readers = std::mem::take(&mut *self.transfers.lock().unwrap_or_else(PoisonError::into_inner));
+            for reader in readers {
+                self.spawn("accord-bulk", move |connection| connection.reader_ended(reader.run()));
             }
         });
     }
@@ -234,7 +197,7 @@ impl Connection {
                     }
                 }
                 Effect::WakeFlusher => self.wake_flusher(),
-                Effect::Discard(transfer) => self.inbox.discard(transfer),
+                Effect::Discard(transfer) => self.link.inbox().discard(transfer),
             }
         }
     }
@@ -257,7 +220,7 @@ impl Connection {
             let Room::After(want) = machine.room(of)? else { return Ok(machine) };
             let id = machine.wait(want, std::thread::current());
             self.act(machine);
-            LinkStats::add(&self.stats.credit_stalls, 1);
+            LinkStats::add(&self.link.stats().credit_stalls, 1);
             // If that fails the connection is lost, and so is the wait.
             let _ = self.flush();
             self.wait(id)?;
@@ -326,7 +289,7 @@ impl Connection {
     /// # Errors
     /// The reply's, or the connection's.
     pub(super) fn wait_for_reply(self: &Arc<Self>, id: WaitId) -> Result<Reply> {
-        LinkStats::add(&self.stats.round_trips, 1);
+        LinkStats::add(&self.link.stats().round_trips, 1);
         // If that fails the connection is lost, and so is the wait.
         let _ = self.flush();
         self.wait(id)
@@ -336,7 +299,7 @@ impl Connection {
     /// the first time.
     pub(super) fn lose(self: &Arc<Self>, why: &str) -> Error {
         let spec = &self.spec;
-        let error = unavailable(format!("the link to the executor at {} is lost: {why}", spec.peer.address))
+        let error = unavailable(format!("the link to the executor at {} is lost: {why}", spec.endpoint))
             .remedy("see the messages of the node's agent; acc_shutdown of the node's devices lets them start again")
             .node(&spec.node_name);
         self.end(error)
@@ -356,16 +319,11 @@ impl Connection {
         machine.lose(&error);
         let effects = machine.take_effects();
         drop(machine);
-        for lane in self.bulk_lanes.iter().chain([&self.control, &self.lane]) {
-            lane.shutdown();
-        }
-        self.eager_outbox.close(&error);
-        self.outbox.close(&error);
-        self.inbox.close();
+        self.link.close(&error);
         self.do_all(effects);
         self.copy_threads.end();
-        self.exchange.push_lost(self.peer, &error);
-        self.exchange.peer_lost(self.peer);
+        self.exchange.push_lost(self.link.peer(), &error);
+        self.exchange.peer_lost(self.link.peer());
         if let Some(Some(flusher)) = self.flusher.get() {
             flusher.unpark();
         }

@@ -72,7 +72,7 @@ impl Connection {
         let plan = machine.copy_in(&copy, self.now())?;
         let eager = plan.eager;
         if plan.direct
-            && let Some(mut outgoing) = self.eager_outbox.try_begin(transfer, len)?
+            && let Some(mut outgoing) = self.link.eager_outbox().try_begin(transfer, len)?
         {
             drop(machine);
             self.flush_without_waiting()?;
@@ -92,7 +92,7 @@ impl Connection {
         };
         self.act(machine);
         if !eager {
-            LinkStats::add(&self.stats.round_trips, 1);
+            LinkStats::add(&self.link.stats().round_trips, 1);
         }
         // If that fails the connection is lost, and so is the copy.
         let _ = self.flush();
@@ -102,8 +102,8 @@ impl Connection {
     /// A thread of a line.
     pub(super) fn send_copies(self: &Arc<Self>, way: Way) {
         let outbox = match way {
-            Way::Eager => &self.eager_outbox,
-            Way::Asked => &self.outbox,
+            Way::Eager => self.link.eager_outbox(),
+            Way::Asked => self.link.outbox(),
         };
         let mut machine = self.machine();
         while machine.check().is_ok() {

@@ -16,7 +16,11 @@ impl Connection {
     /// are there.
     pub(super) fn expect_large(self: &Arc<Self>, transfer: TransferId, len: usize) {
         let connection = self.clone();
-        self.inbox.post(transfer, len as u64, Box::new(move |incoming| connection.land_large(transfer, incoming)));
+        self.link.inbox().post(
+            transfer,
+            len as u64,
+            Box::new(move |incoming| connection.land_large(transfer, incoming)),
+        );
     }
 
     /// Whether so many bytes come on a bulk lane, and not inside an event.

@@ -62,7 +62,7 @@ impl Connection {
     fn read_until(self: &Arc<Self>, id: WaitId) {
         let mut reader = self.reader();
         while !self.handle_buffered(&mut reader.frames, Some(id)) {
-            let filled = reader.fill(&*self.lane);
+            let filled = reader.fill(&*self.records);
             self.came(filled);
         }
         drop(reader);
@@ -84,7 +84,7 @@ impl Connection {
                     let mut reader = self.reader();
                     // What came together with a waiter's event may be here still, and nothing more may come before it is handled.
                     self.handle_buffered(&mut reader.frames, None);
-                    let filled = reader.frames.fill(|bytes| self.lane.read(bytes));
+                    let filled = reader.frames.fill(|bytes| self.records.read(bytes));
                     if self.came(filled) {
                         self.handle_buffered(&mut reader.frames, None);
                     }
@@ -105,7 +105,7 @@ impl Connection {
         let mut reader = self.reader();
         loop {
             self.handle_buffered(&mut reader.frames, None);
-            let filled = reader.frames.fill(|bytes| self.lane.try_read(bytes));
+            let filled = reader.frames.fill(|bytes| self.records.try_read(bytes));
             let nothing = filled.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
             if nothing || !self.came(filled) {
                 break;
@@ -145,7 +145,7 @@ impl Connection {
             let handled = match reader.take::<Event>() {
                 Ok(None) => return false,
                 Ok(Some(frame)) => {
-                    LinkStats::add(&self.stats.command_received, frame.length as u64);
+                    LinkStats::add(&self.link.stats().command_received, frame.length as u64);
                     self.handle(frame.record, frame.payload, waiter)
                 }
                 Err(error) => Err(error),

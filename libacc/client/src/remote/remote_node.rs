@@ -6,7 +6,7 @@ use accord_device::SameHostPeers;
 use accord_device::image::Images;
 use accord_fabric::frame::Command;
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Peer, Route, Wanted};
+use accord_fabric::route::{Endpoint, Route, Wanted};
 use accord_fabric::stats::Counters;
 use accord_fabric::transfer::Exchange;
 use accord_fabric::{Key, ProgramSpec};
@@ -19,7 +19,7 @@ pub(crate) struct NodeSpec {
     pub(crate) node: NodeId,
     pub(crate) node_name: String,
     /// The node's agent.
-    pub(crate) peer: Peer,
+    pub(crate) endpoint: Endpoint,
     /// What is to carry the lanes.
     pub(crate) transport: Wanted,
     pub(crate) session: SessionId,
@@ -163,7 +163,7 @@ impl RemoteNode {
 
     /// What went over this connection, as this side counts it.
     pub(crate) fn counters(&self) -> Counters {
-        self.connected().map(|connection| connection.stats.read()).unwrap_or_default()
+        self.connected().map(|connection| connection.link.stats().read()).unwrap_or_default()
     }
 
     /// How the lanes go.
@@ -171,7 +171,8 @@ impl RemoteNode {
     /// # Errors
     /// When there is no connection.
     pub(crate) fn route(&self) -> Result<Route> {
-        Ok(self.connection_or_error()?.route.clone())
+        let connection = self.connection_or_error()?;
+        connection.link.route().cloned().ok_or_else(|| Error::new(ErrorCode::DeviceUnavailable, "it has no route"))
     }
 
     fn connection_or_error(&self) -> Result<Arc<Connection>> {

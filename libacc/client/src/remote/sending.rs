@@ -21,7 +21,7 @@ impl Connection {
             if !self.take_unsent(&mut unsent)? {
                 break;
             }
-            let sent = self.lane.send(&unsent.bytes[unsent.sent..]);
+            let sent = self.records.send(&unsent.bytes[unsent.sent..]);
             unsent.sent = unsent.bytes.len();
             if let Err(error) = sent {
                 drop(unsent);
@@ -44,7 +44,7 @@ impl Connection {
             Err(TryLockError::WouldBlock) => return self.leave_to_flusher(),
         };
         while self.take_unsent(&mut unsent)? {
-            match self.lane.try_write(&[IoSlice::new(&unsent.bytes[unsent.sent..])]) {
+            match self.records.try_write(&[IoSlice::new(&unsent.bytes[unsent.sent..])]) {
                 Ok(sent) => unsent.sent += sent,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -75,7 +75,7 @@ impl Connection {
         unsent.bytes.clear();
         unsent.sent = 0;
         let taken = self.machine().take_frames(&mut unsent.bytes)?;
-        LinkStats::add(&self.stats.command_sent, unsent.bytes.len() as u64);
+        LinkStats::add(&self.link.stats().command_sent, unsent.bytes.len() as u64);
         Ok(taken)
     }
 

@@ -9,7 +9,7 @@ use accord_device::image::Images;
 use accord_executor::{self as executor, DeviceFactory, ExecutorConfig, Limits, OutputSink, Work};
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Peer, Wanted};
+use accord_fabric::route::{Endpoint, Wanted};
 use accord_fabric::transport::{self, Handover, Lane, Listener, PeerAddress};
 use accord_fabric::{Key, ProgramSpec};
 use accord_runtime::ports::{Cluster, DeviceClient, ReadWhen};
@@ -69,7 +69,7 @@ impl Agent {
             stream_quota: AtomicU32::new(0),
             executors: AtomicU32::new(0),
         });
-        let peer = Peer { node: NodeId(node), address: address.clone() };
+        let peer = Endpoint { node: NodeId(node), address: address.clone() };
         let near = Listener::bind_local(&peer, key).unwrap();
         let of_threads = [shared.clone(), shared.clone()];
         let threads = [listener, near].into_iter().zip(of_threads).map(|(listener, of_thread)| {
@@ -200,7 +200,7 @@ impl Drop for Agent {
             .insert(SessionId(u64::MAX), (Handover::pair().unwrap().0, std::thread::spawn(|| ())));
         let hello = Hello::new(Purpose::Bulk, SessionId(0), 0, PeerId::PROGRAM);
         let _ = handshake::connect(&self.address, &hello, &self.shared.key, Duration::from_secs(1));
-        let peer = Peer { node: self.node, address: self.address.clone() };
+        let peer = Endpoint { node: self.node, address: self.address.clone() };
         let _ = transport::route(&peer, Wanted::Auto, &self.shared.key);
         for thread in self.threads.drain(..) {
             let _ = thread.join();

@@ -4,12 +4,6 @@ use std::sync::mpsc;
 const PUSHER: PeerId = PeerId::from_raw(1);
 const TARGET: PeerId = PeerId::from_raw(2);
 
-enum ControlMessage {
-    Ready(TransferId, Vec<u8>),
-    Landed(TransferId),
-    Refused(TransferId, Error),
-}
-
 struct Line(mpsc::Sender<ControlMessage>);
 
 impl TransferControl for Line {
@@ -43,15 +37,7 @@ fn two() -> Two {
     let (listening, lanes) = (pusher.clone(), outbox.clone());
     std::thread::spawn(move || {
         for message in messages {
-            match message {
-                ControlMessage::Ready(transfer, place) => {
-                    if listening.on_ready(transfer, place).unwrap() {
-                        tell_abandoned(&lanes, transfer);
-                    }
-                }
-                ControlMessage::Landed(transfer) => listening.on_landed(transfer).unwrap(),
-                ControlMessage::Refused(transfer, error) => listening.on_refused(transfer, error).unwrap(),
-            }
+            listening.on_control(message, &lanes).unwrap();
         }
     });
     Two { pusher, target, outbox }

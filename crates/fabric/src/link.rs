@@ -1,0 +1,341 @@
+//! What one process of a session has with another: ordered commands and events, transfers whose receives are posted, control
+//! messages about them, and the certainty that it learns of the other's end.
+//!
+//! ```text
+//! program                                      executor
+//!   records    commands -> <- events             1 command lane
+//!   transfers  bytes in chunks, both ways        bulk lanes
+//!   control    ready, landed, refused, both ways 1 control lane
+//!
+//! executor that pushes                         executor that is the target
+//!   transfers  bytes ->    <- control            1 peer lane
+//! ```
+//!
+//! A link knows its peer by name ([`PeerId`]) and how it goes there by its [`Route`]. Which transport that is shows nowhere else:
+//! a driver carries a [`Lane`], and a link is made of these. So it is a type and no trait: a launch costs one dynamic call, that
+//! of its lane. It has no threads: whoever has a link runs a [`Reader`] for each lane.
+//!
+//! What a link promises: each lane keeps its order, or the link is lost, never a part of it. A link that is lost, by either end or
+//! by what lies between, ends all its readers; [`Link::close`] then ends whoever waits to send.
+
+use crate::handshake::{self, Hello, Purpose};
+use crate::key::Key;
+use crate::peer::PeerId;
+use crate::route::Route;
+use crate::stats::LinkStats;
+use crate::transfer::{ControlMessage, ControlSender, Exchange, Inbox, Outbox, Pushing, receive_control};
+use crate::transport::{Lane, SharedLane};
+use accord_types::{Error, ErrorCode, Result, SessionId, TransferId};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How long a lane may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The same for the first lane to an executor that takes another one's place, whose end the agent waits for.
+const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A process of a session, as it introduces itself to its peers.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The session.
+    pub session: SessionId,
+    /// Which of its processes this is.
+    pub peer: PeerId,
+    /// What proves that it belongs to the cluster.
+    pub key: Key,
+}
+
+/// Bulk lanes of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BulkLanes {
+    /// To the executor these carry bytes that may stand there before anybody takes them. They are the first ones.
+    pub eager: usize,
+    /// To the executor these carry what it has asked for.
+    pub asked: usize,
+}
+
+/// When bytes may come of which no receive is posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unposted {
+    /// Their lane waits for it.
+    Wait,
+    /// They break the protocol.
+    Refuse,
+}
+
+/// See the module.
+pub struct Link {
+    peer: PeerId,
+    /// None where the peer has connected.
+    route: Option<Route>,
+    stats: Arc<LinkStats>,
+    records: OnceLock<SharedLane>,
+    inbox: Arc<Inbox>,
+    eager_outbox: Arc<Outbox>,
+    outbox: Arc<Outbox>,
+    control: Arc<ControlSender>,
+    lanes: Mutex<Lanes>,
+}
+
+#[derive(Default)]
+struct Lanes {
+    all: Vec<SharedLane>,
+    closed: Option<Error>,
+}
+
+/// Which end of a lane this is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opened {
+    /// This side has connected; to send eager bytes on it or not.
+    Here {
+        eager: bool,
+    },
+    ByPeer,
+}
+
+/// What has to be read from a lane, by a thread of its own for as long as the link lasts.
+pub enum Reader {
+    /// The records, see [`Link::records`].
+    Records,
+    /// Bytes of transfers.
+    Transfers(TransferReader),
+    /// Control messages.
+    Control(ControlReader),
+}
+
+/// Reads a lane with bytes of transfers.
+pub struct TransferReader {
+    link: Arc<Link>,
+    lane: SharedLane,
+}
+
+/// Reads a lane with control messages.
+pub struct ControlReader {
+    link: Arc<Link>,
+    lane: SharedLane,
+}
+
+/// A program's link, and what has to be read from it besides the records.
+pub struct Connected {
+    /// The link.
+    pub link: Arc<Link>,
+    /// Its lane of commands and events, see [`Link::records`].
+    pub records: SharedLane,
+    /// The readers of its bulk lanes. Nothing comes on these before a receive is posted.
+    pub transfers: Vec<TransferReader>,
+    /// The reader of its control lane.
+    pub control: ControlReader,
+}
+
+impl Link {
+    /// A link without lanes; what is sent waits for them. `node_name` is this side's for errors, empty for a program. `route` is
+    /// none where the peer connects.
+    pub fn new(
+        node_name: &str,
+        to: PeerId,
+        route: Option<Route>,
+        stats: Arc<LinkStats>,
+        unposted: Unposted,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            peer: to,
+            route,
+            records: OnceLock::new(),
+            inbox: Inbox::new(stats.clone(), unposted == Unposted::Wait),
+            eager_outbox: Outbox::new(stats.clone()),
+            outbox: Outbox::new(stats.clone()),
+            control: ControlSender::new(node_name, stats.clone()),
+            stats,
+            lanes: Mutex::default(),
+        })
+    }
+
+    /// Connects a program with an executor.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` with the reason.
+    pub fn connect(of: &Identity, to: PeerId, route: Route, bulk: BulkLanes) -> Result<Connected> {
+        let link = Self::new("", to, Some(route), Arc::default(), Unposted::Refuse);
+        // First of all: the agent starts an executor for it, and tells it which one it is.
+        let (records, _) = link.open(of, Purpose::Command, to.incarnation(), bulk)?;
+        let mut transfers = Vec::new();
+        for index in (0..).take(bulk.eager + bulk.asked) {
+            if let (_, Reader::Transfers(reader)) = link.open(of, Purpose::Bulk, index, bulk)? {
+                transfers.push(reader);
+            }
+        }
+        match link.open(of, Purpose::Control, 0, bulk)? {
+            (_, Reader::Control(control)) => Ok(Connected { link, records, transfers, control }),
+            _ => Err(Error::new(ErrorCode::ImplementationDefined, "a control lane that is none")),
+        }
+    }
+
+    /// Connects an executor with another one, to push to it. The link is of [`Link::new`], with a route.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` with the reason.
+    pub fn connect_to_push(self: &Arc<Self>, of: &Identity) -> Result<ControlReader> {
+        match self.open(of, Purpose::Peer, self.peer.incarnation(), BulkLanes { eager: 0, asked: 1 })? {
+            (_, Reader::Control(control)) => Ok(control),
+            _ => Err(Error::new(ErrorCode::ImplementationDefined, "a peer lane that is none")),
+        }
+    }
+
+    fn open(
+        self: &Arc<Self>,
+        of: &Identity,
+        purpose: Purpose,
+        index: u16,
+        bulk: BulkLanes,
+    ) -> Result<(SharedLane, Reader)> {
+        let Some(route) = &self.route else {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "a link without a route was to be connected"));
+        };
+        let replaces = purpose == Purpose::Command && index > 0;
+        let timeout = if replaces { REPLACE_TIMEOUT } else { CONNECT_TIMEOUT };
+        let hello = Hello::new(purpose, of.session, index, of.peer);
+        let lane = handshake::connect_by(route, &hello, &of.key, timeout)?;
+        let reader = self.add(lane.clone(), purpose, Opened::Here { eager: usize::from(index) < bulk.eager })?;
+        Ok((lane, reader))
+    }
+
+    /// Takes a lane that the peer has opened. Returns what has to be read from it.
+    ///
+    /// # Errors
+    /// When it is none of a link's, or a second one for records; it is ended then.
+    pub fn accept(self: &Arc<Self>, lane: SharedLane, purpose: Purpose) -> Result<Reader> {
+        self.add(lane, purpose, Opened::ByPeer)
+    }
+
+    fn add(self: &Arc<Self>, lane: SharedLane, purpose: Purpose, opened: Opened) -> Result<Reader> {
+        let mut lanes = self.lanes();
+        if let Some(error) = &lanes.closed {
+            lane.shutdown();
+            return Err(error.clone());
+        }
+        let second = purpose == Purpose::Command && self.records.set(lane.clone()).is_err();
+        if second || purpose == Purpose::Session {
+            lane.shutdown();
+            return Err(Error::new(ErrorCode::DeviceUnavailable, "the peer broke the protocol: a lane too many"));
+        }
+        lanes.all.push(lane.clone());
+        drop(lanes);
+        let (link, read) = (self.clone(), lane.clone());
+        let control = |link| Reader::Control(ControlReader { link, lane: read.clone() });
+        let transfers = |link| Reader::Transfers(TransferReader { link, lane: read.clone() });
+        Ok(match (purpose, opened) {
+            (Purpose::Command | Purpose::Session, _) => Reader::Records,
+            (Purpose::Bulk, Opened::Here { eager: true }) => {
+                self.eager_outbox.add(lane);
+                transfers(link)
+            }
+            (Purpose::Bulk, _) => {
+                self.outbox.add(lane);
+                transfers(link)
+            }
+            (Purpose::Control, _) => {
+                self.control.connect(lane);
+                control(link)
+            }
+            (Purpose::Peer, Opened::Here { .. }) => {
+                self.outbox.add(lane);
+                control(link)
+            }
+            (Purpose::Peer, Opened::ByPeer) => {
+                self.control.connect(lane);
+                transfers(link)
+            }
+        })
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> PeerId {
+        self.peer
+    }
+
+    /// How the lanes go; none where the peer has connected.
+    pub fn route(&self) -> Option<&Route> {
+        self.route.as_ref()
+    }
+
+    /// What went over the link.
+    pub fn stats(&self) -> &Arc<LinkStats> {
+        &self.stats
+    }
+
+    /// The lane of commands and events, once there is one. One thread reads at a time, and one writes.
+    pub fn records(&self) -> Option<&dyn Lane> {
+        self.records.get().map(|lane| &**lane)
+    }
+
+    /// Receives of transfers are posted here.
+    pub fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    /// Transfers that the peer has asked for are sent from here.
+    pub fn outbox(&self) -> &Arc<Outbox> {
+        &self.outbox
+    }
+
+    /// Transfers that the peer does not ask for are sent from here.
+    pub fn eager_outbox(&self) -> &Arc<Outbox> {
+        &self.eager_outbox
+    }
+
+    /// Tells the peer of transfers that it sends.
+    pub fn control(&self) -> &Arc<ControlSender> {
+        &self.control
+    }
+
+    /// Begins a push of `len` bytes, more than 0, to the peer.
+    ///
+    /// # Errors
+    /// When the transfer is known already, there are too many, or the exchange is closed.
+    pub fn push(&self, exchange: &Arc<Exchange>, transfer: TransferId, len: u64) -> Result<Pushing> {
+        exchange.push(transfer, self.peer, len, self.outbox.clone())
+    }
+
+    /// The peer may push to this process from now on.
+    pub fn join(&self, exchange: &Arc<Exchange>) {
+        exchange.arrived(self.peer, self.control.clone(), self.inbox.clone());
+    }
+
+    /// Ends all lanes, from any thread; what is sent later fails with `error`, the first one that was given.
+    pub fn close(&self, error: &Error) {
+        let mut lanes = self.lanes();
+        lanes.closed.get_or_insert_with(|| error.clone());
+        let all = std::mem::take(&mut lanes.all);
+        drop(lanes);
+        for lane in all {
+            lane.shutdown();
+        }
+        self.eager_outbox.close(error);
+        self.outbox.close(error);
+        self.inbox.close();
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TransferReader {
+    /// Gives bytes to whoever has posted receives for them, until the lane ends.
+    ///
+    /// # Errors
+    /// When the lane fails or the peer breaks the protocol.
+    pub fn run(self) -> Result<()> {
+        self.link.inbox.serve(&self.lane)
+    }
+}
+
+impl ControlReader {
+    /// Gives what comes to `take`, until the lane ends.
+    ///
+    /// # Errors
+    /// When the lane fails or the peer breaks the protocol, and those of `take`.
+    pub fn run(self, take: impl FnMut(ControlMessage) -> Result<()>) -> Result<()> {
+        receive_control(&*self.lane, &self.link.stats, take)
+    }
+}

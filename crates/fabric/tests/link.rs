@@ -1,0 +1,277 @@
+//! What a link must do, over every transport: carry records, transfers and control messages, and lose nothing but itself.
+
+mod common;
+
+use accord_fabric::frame::{self, Command, FrameReader};
+use accord_fabric::handshake::Purpose;
+use accord_fabric::link::{Link, Reader, Unposted};
+use accord_fabric::peer::PeerId;
+use accord_fabric::transfer::{Ending, Exchange, Pushing};
+use accord_fabric::transport::{SharedLane, Transport};
+use accord_types::{Error, ErrorCode, NodeId, Result, TransferId};
+use common::{ALL, SHORT, SOON, ends, pattern};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+const T: TransferId = TransferId(1);
+/// More than all buffers of a lane hold.
+const LARGE: usize = 64 << 20;
+const LANES: [Purpose; 4] = [Purpose::Command, Purpose::Bulk, Purpose::Bulk, Purpose::Control];
+
+/// One process's end, with a thread for each lane as programs and executors have them.
+struct End {
+    link: Arc<Link>,
+    exchange: Arc<Exchange>,
+    readers: Vec<JoinHandle<()>>,
+    commands: Mutex<mpsc::Receiver<u64>>,
+}
+
+/// What every user of a link does when a reader has ended.
+fn lose(link: &Link, exchange: &Exchange) {
+    let error = Error::new(ErrorCode::DeviceUnavailable, "the link is lost");
+    link.close(&error);
+    exchange.push_lost(link.peer(), &error);
+    exchange.peer_lost(link.peer());
+}
+
+/// Gives the tickets of commands to `to` until the lane ends.
+fn read_commands(link: &Link, to: &mpsc::Sender<u64>) {
+    let lane = link.records().unwrap();
+    let mut reader = FrameReader::default();
+    loop {
+        while let Some(frame) = reader.take::<Command>().unwrap() {
+            let Command::Clock { ticket } = frame.record else { panic!("{:?}", frame.record) };
+            let _ = to.send(ticket);
+        }
+        if !matches!(reader.fill(|bytes| lane.read(bytes)), Ok(true)) {
+            return;
+        }
+    }
+}
+
+impl End {
+    fn new(to: PeerId, lanes: impl Iterator<Item = (Purpose, SharedLane)>) -> Self {
+        let link = Link::new("", to, None, Arc::default(), Unposted::Wait);
+        let exchange = Exchange::new();
+        let (tickets, commands) = mpsc::channel();
+        let mut readers = Vec::new();
+        for (purpose, lane) in lanes {
+            let reader = link.accept(lane, purpose).unwrap();
+            let (link, exchange, tickets) = (link.clone(), exchange.clone(), tickets.clone());
+            readers.push(std::thread::spawn(move || {
+                match reader {
+                    Reader::Records => read_commands(&link, &tickets),
+                    Reader::Transfers(reader) => drop(reader.run()),
+                    Reader::Control(reader) => {
+                        drop(reader.run(|message| exchange.on_control(message, link.outbox())));
+                    }
+                }
+                lose(&link, &exchange);
+            }));
+        }
+        link.join(&exchange);
+        Self { link, exchange, readers, commands: Mutex::new(commands) }
+    }
+
+    fn command(&self, ticket: u64) -> bool {
+        let mut bytes = Vec::new();
+        frame::put(&mut bytes, &Command::Clock { ticket }, &[]).unwrap();
+        self.link.records().unwrap().send(&bytes).is_ok()
+    }
+
+    fn push(&self, len: usize) -> Pushing {
+        self.link.push(&self.exchange, T, len as u64).unwrap()
+    }
+
+    /// Takes a transfer; what has come, and what says that it has landed.
+    fn expect(&self, len: usize) -> mpsc::Receiver<(Vec<u8>, Ending)> {
+        let (to, came) = mpsc::channel();
+        let starter = move |arrival: accord_fabric::transfer::Arrival| {
+            let (mut bytes, ending) = arrival.split().unwrap();
+            std::thread::spawn(move || {
+                let mut all = vec![0; len];
+                all.chunks_mut(1 << 20).for_each(|piece| bytes.fill(piece));
+                drop(bytes);
+                let _ = to.send((all, ending));
+            });
+        };
+        self.exchange.expect(T, self.link.peer(), len as u64, Box::new(starter), None).unwrap();
+        self.exchange.due(T, Ok(()));
+        came
+    }
+
+    /// All threads have ended.
+    fn wait(self) {
+        for reader in self.readers {
+            reader.join().unwrap();
+        }
+    }
+}
+
+/// Both ends, and the lanes between them.
+fn two(transport: Transport) -> (End, End, Vec<SharedLane>) {
+    let lanes: Vec<_> = LANES.iter().map(|&purpose| (purpose, ends(transport))).collect();
+    for (_, (near, far)) in &lanes {
+        near.limit(None).unwrap();
+        far.limit(None).unwrap();
+    }
+    let (executor, program) = (PeerId::executor(NodeId(1), 0).unwrap(), PeerId::PROGRAM);
+    let near = End::new(executor, lanes.iter().map(|(purpose, (near, _))| (*purpose, near.clone())));
+    let far = End::new(program, lanes.iter().map(|(purpose, (_, far))| (*purpose, far.clone())));
+    (near, far, lanes.into_iter().map(|(_, (near, _))| near).collect())
+}
+
+fn over() -> Error {
+    Error::new(ErrorCode::DeviceShutdown, "over")
+}
+
+#[test]
+fn commands_keep_their_order_while_transfers_go_both_ways() {
+    for transport in ALL {
+        let (near, far, _) = two(transport);
+        let (up, down) = (pattern(5 << 20, 1), pattern(5 << 20, 2));
+        std::thread::scope(|scope| {
+            for (from, to, bytes) in [(&near, &far, &up), (&far, &near, &down)] {
+                scope.spawn(move || {
+                    let mut pushing = from.push(bytes.len());
+                    bytes.chunks(300_000).for_each(|piece| pushing.drain(piece).unwrap());
+                    pushing.finish().unwrap();
+                });
+                scope.spawn(move || {
+                    let (came, ending) = to.expect(bytes.len()).recv_timeout(SOON).unwrap();
+                    assert!(came == *bytes);
+                    ending.landed(Ok(()));
+                });
+            }
+            for (from, to) in [(&near, &far), (&far, &near)] {
+                scope.spawn(move || (0..2000).for_each(|ticket| assert!(from.command(ticket))));
+                scope.spawn(move || {
+                    let commands = to.commands.lock().unwrap();
+                    (0..2000).for_each(|ticket| assert_eq!(commands.recv_timeout(SOON).unwrap(), ticket));
+                });
+            }
+        });
+        assert!(near.link.stats().read().bulk_sent > up.len() as u64);
+        near.link.close(&over());
+        near.wait();
+        far.wait();
+    }
+}
+
+#[test]
+fn a_refusal_comes_to_the_pusher_with_its_cause() {
+    for transport in ALL {
+        let (near, far, _) = two(transport);
+        let mut pushing = near.push(4);
+        far.exchange.expect(T, far.link.peer(), 4, Box::new(drop), None).unwrap();
+        far.exchange.due(T, Err(Error::new(ErrorCode::OutOfMemory, "the device is full")));
+        assert_eq!(pushing.drain(b"abcd").unwrap_err().code(), ErrorCode::OutOfMemory);
+        far.link.close(&over());
+        near.wait();
+        far.wait();
+    }
+}
+
+#[test]
+fn a_second_command_lane_and_a_late_lane_are_ended() {
+    for transport in ALL {
+        let (near, far, _) = two(transport);
+        let (second, other) = ends(transport);
+        assert!(near.link.accept(second, Purpose::Command).is_err());
+        assert!(matches!(other.read(&mut [0; 1]), Ok(0) | Err(_)));
+        near.link.close(&over());
+        let (late, other) = ends(transport);
+        assert!(near.link.accept(late, Purpose::Bulk).is_err());
+        assert!(matches!(other.read(&mut [0; 1]), Ok(0) | Err(_)));
+        near.wait();
+        far.wait();
+    }
+}
+
+/// What one side is at when the link is cut. Each ends, and says so as an error.
+type State = (&'static str, fn(&End, &End) -> Result<()>);
+
+fn failed(what: &str) -> Result<()> {
+    Err(Error::new(ErrorCode::DeviceUnavailable, what.to_owned()))
+}
+
+const STATES: &[State] = &[
+    ("writes commands", |near, _| {
+        while near.command(1) {}
+        failed("not written")
+    }),
+    ("waits until its push may begin", |near, _| near.push(4).drain(b"abcd")),
+    ("pushes what nobody takes", |near, far| {
+        // Only its first bytes fit.
+        let (hold, held) = mpsc::channel();
+        let keep = Box::new(move |arrival| drop(hold.send(arrival)));
+        far.exchange.expect(T, far.link.peer(), LARGE as u64, keep, None).unwrap();
+        far.exchange.due(T, Ok(()));
+        let mut pushing = near.push(LARGE);
+        let piece = vec![7; 1 << 20];
+        let outcome = (0..LARGE >> 20).try_for_each(|_| pushing.drain(&piece));
+        drop(held);
+        outcome
+    }),
+    ("waits for its push to land", |near, far| {
+        let came = far.expect(4);
+        let mut pushing = near.push(4);
+        pushing.drain(b"abcd")?;
+        let landing = came.recv_timeout(SOON);
+        let outcome = pushing.finish();
+        drop(landing);
+        outcome
+    }),
+    ("expects a push that is never made", |near, _| match near.expect(4).recv_timeout(SOON) {
+        Err(mpsc::RecvTimeoutError::Disconnected) => failed("it is not coming"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("nobody was told"),
+        Ok(_) => Ok(()),
+    }),
+    ("receives half a push", |near, far| {
+        let came = near.expect(8);
+        let mut pushing = far.push(8);
+        pushing.drain(b"half")?;
+        let (all, ending) = came.recv_timeout(SOON).unwrap();
+        assert_ne!(all, b"halfhalf");
+        // It says to nobody that the bytes have landed.
+        ending.landed(Ok(()));
+        drop(pushing);
+        failed("half of it came")
+    }),
+];
+
+/// Who cuts, and what.
+const CUTS: [&str; 4] = ["this side ends it", "the other side ends it", "its command lane ends", "a bulk lane ends"];
+
+#[test]
+fn a_link_cut_in_any_state_ends_whoever_waits() {
+    for transport in ALL {
+        for (state, run) in STATES {
+            for (number, cut) in CUTS.iter().enumerate() {
+                println!("{transport}: {state}, {cut}");
+                let (near, far, lanes) = two(transport);
+                std::thread::scope(|scope| {
+                    let waiting = scope.spawn(|| run(&near, &far));
+                    std::thread::sleep(SHORT);
+                    assert!(!waiting.is_finished(), "it does not wait");
+                    let start = Instant::now();
+                    match number {
+                        0 => lose(&near.link, &near.exchange),
+                        1 => lose(&far.link, &far.exchange),
+                        2 => lanes[0].shutdown(),
+                        _ => lanes[1].shutdown(),
+                    }
+                    assert!(waiting.join().unwrap().is_err());
+                    assert!(start.elapsed() < SOON / 2, "only a limit has ended it");
+                });
+                assert!(
+                    near.link.push(&near.exchange, TransferId(9), 1).and_then(|mut push| push.drain(b"x")).is_err()
+                );
+                drop(lanes);
+                near.wait();
+                far.wait();
+            }
+        }
+    }
+}
