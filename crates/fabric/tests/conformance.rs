@@ -2,13 +2,13 @@
 
 mod common;
 
-use accord_fabric::peer::PeerId;
-
-use accord_fabric::frame::{Command, FrameReader};
+use accord_fabric::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
+use accord_fabric::frame::{self, Command, FrameReader};
 use accord_fabric::handshake::{Hello, Purpose};
-use accord_fabric::transfer::read_chunk;
+use accord_fabric::peer::PeerId;
+use accord_fabric::transfer::{read_bytes, read_chunk};
 use accord_fabric::transport::{Handover, Lane, SharedLane, Transport};
-use accord_types::SessionId;
+use accord_types::{SessionId, TransferId};
 use common::{ALL, SHORT, SOON, ends, pattern};
 use std::io::{ErrorKind, IoSlice};
 use std::os::fd::AsFd;
@@ -230,6 +230,121 @@ fn shutting_down_wakes_whoever_writes() {
             assert!(start.elapsed() < SOON / 2, "only the limit has ended it");
         });
     });
+}
+
+#[test]
+fn a_chunk_leaves_the_hands_of_its_sender_at_once() {
+    over_all(|here, there| {
+        // Nobody reads: a small copy must not wait until somebody does, see docs/design/transports.md.
+        let (header, bytes) = (pattern(HEADER_LEN, 4), pattern(CHUNK_MAX, 5));
+        let mut parts = [IoSlice::new(&header), IoSlice::new(&bytes)];
+        let mut left = &mut parts[..];
+        let mut written = 0;
+        // TCP takes it in pieces while the other side's system makes room, without its reader.
+        let end = Instant::now() + SOON;
+        while written < HEADER_LEN + CHUNK_MAX {
+            match here.try_write(left) {
+                Ok(n) => {
+                    written += n;
+                    IoSlice::advance_slices(&mut left, n);
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    assert!(Instant::now() < end, "{written} bytes of a chunk were taken");
+                    std::thread::yield_now();
+                }
+            }
+        }
+        assert!(read(&*there, HEADER_LEN, 16) == header);
+        assert!(read(&*there, CHUNK_MAX, 1 << 20) == bytes);
+    });
+}
+
+#[test]
+fn who_tries_to_write_does_not_wait_and_nothing_is_lost() {
+    over_all(|here, there| {
+        let piece = pattern(70_001, 6);
+        let mut written = Vec::new();
+        loop {
+            match here.try_write(&[IoSlice::new(&piece[..1]), IoSlice::new(&piece[1..])]) {
+                Ok(n) => {
+                    assert!((1..=piece.len()).contains(&n));
+                    written.extend_from_slice(&piece[..n]);
+                    assert!(written.len() < 64 << 20, "no bound");
+                }
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                    break;
+                }
+            }
+        }
+        assert!(read(&*there, written.len(), 1 << 20) == written);
+        // There is room again, at the latest when the other side's system has said so.
+        let end = Instant::now() + SOON;
+        while let Err(error) = here.try_write(&[IoSlice::new(b"more")]) {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            assert!(Instant::now() < end, "there is no room again");
+        }
+        assert_eq!(read(&*there, 4, 4), b"more");
+        there.shutdown();
+        let piece = vec![0; 64 << 10];
+        let fails = |_| match here.try_write(&[IoSlice::new(&piece)]) {
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+            Ok(_) => false,
+        };
+        assert!((0..4096).any(fails), "written to nobody");
+    });
+}
+
+/// Loss: of a lane that is cut anywhere the beginning arrives, and never half of anything.
+#[test]
+fn a_lane_that_is_cut_gives_whole_frames_and_chunks_or_none() {
+    let payload = pattern(1000, 7);
+    let mut frames = Vec::new();
+    let frame = frame::put(&mut frames, &Command::Clock { ticket: 1 }, &[&payload]).unwrap();
+    frame::put(&mut frames, &Command::Clock { ticket: 2 }, &[&payload]).unwrap();
+    let chunk = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: payload.len() };
+    let chunk = [&chunk.encode()[..], &payload].concat();
+    // Within headers, at borders, within records and payloads.
+    let cuts = [0, 1, 15, 16, 50, frame - 1, frame, frame + 1, frame + 16, frame + 700, 2 * frame - 1, 2 * frame];
+    for (cut, by_dropping) in cuts.into_iter().flat_map(|cut| [(cut, false), (cut, true)]) {
+        over_all(|here, there| {
+            here.send(&frames[..cut]).unwrap();
+            if by_dropping {
+                drop(here)
+            } else {
+                here.finish().unwrap()
+            }
+            let (mut reader, mut tickets) = (FrameReader::default(), Vec::new());
+            loop {
+                while let Some(frame) = reader.take::<Command>().unwrap() {
+                    assert!(frame.payload == payload);
+                    tickets.push(frame.record);
+                }
+                if !matches!(reader.fill(|bytes| there.read(bytes)), Ok(true)) {
+                    break;
+                }
+            }
+            let whole: Vec<_> = (1..=(cut / frame) as u64).map(|ticket| Command::Clock { ticket }).collect();
+            assert_eq!(tickets, whole, "cut after {cut} bytes");
+        });
+    }
+    for cut in [0, 1, HEADER_LEN - 1, HEADER_LEN, HEADER_LEN + 1, chunk.len() - 1, chunk.len()] {
+        over_all(|here, there| {
+            here.send(&chunk[..cut]).unwrap();
+            drop(here);
+            let mut bytes = vec![0; payload.len()];
+            match (read_chunk(&*there), cut) {
+                (Ok(None), 0) => {}
+                (Err(_), 1..HEADER_LEN) => {}
+                (Ok(Some(header)), HEADER_LEN..) => {
+                    assert_eq!(header.len, payload.len());
+                    assert_eq!(read_bytes(&*there, &mut bytes).is_ok(), cut == chunk.len());
+                }
+                (came, _) => panic!("cut after {cut} bytes: {came:?}"),
+            }
+        });
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Lanes within a process: two bounded buffers. For tests and simulations, and as the plainest form of what a lane promises.
 
 use super::lane::{Lane, SharedLane, Transport};
+use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::os::fd::BorrowedFd;
@@ -8,7 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes that one direction holds; who writes more waits.
-const ROOM: usize = 256 << 10;
+const ROOM: usize = 2 << 20;
+/// A small copy leaves the hands of its sender at once.
+const _: () = assert!(ROOM > HEADER_LEN + CHUNK_MAX);
 
 /// One end.
 #[derive(Debug)]
