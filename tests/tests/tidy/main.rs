@@ -1,5 +1,6 @@
 //! The house rules that a program can check.
 
+mod addresses;
 mod circles;
 mod cores;
 mod dependencies;

@@ -1,0 +1,45 @@
+//! Peers are named by `PeerId`, and how to reach them is a `Route`: sockets and addresses are the transports' business.
+
+use crate::sources::{code, is_tests, sources, without_text};
+
+/// What names a socket or an address of one.
+const WORDS: &[&str] =
+    &["TcpStream", "TcpListener", "UnixStream", "UnixListener", "UnixDatagram", "UdpSocket", "SocketAddr"];
+
+/// Where they may be named, and why.
+const MAY: &[(&str, &str)] = &[
+    ("crates/fabric/src/transport/", "the drivers"),
+    ("coordinator/src/background.rs", "the coordinator's port is given to it"),
+    ("coordinator/src/config.rs", "the coordinator's port is a setting"),
+    ("coordinator/src/main.rs", "opens the coordinator's port"),
+    ("coordinator/src/service/mod.rs", "serves the coordinator's port"),
+    ("coordinator/src/service/port.rs", "tells gRPC's connections from programs' by their first bytes"),
+    ("coordinator/src/service/session_endpoint.rs", "takes programs' connections from that port"),
+    ("coordinator/src/service/registry.rs", "completes an agent's address by where it calls from"),
+    ("crates/device/src/cpu/", "an owner and its worker process pass memory over a pair of sockets"),
+    ("cli/src/launch/cluster.rs", "gives addresses to the hosts of a local cluster"),
+];
+
+#[test]
+fn only_transports_name_sockets() {
+    let (mut wrong, mut used) = (Vec::new(), vec![false; MAY.len()]);
+    for path in sources().iter().filter(|path| !is_tests(path)) {
+        let name = path.to_string_lossy();
+        let named: Vec<_> = code(path)
+            .lines()
+            .map(without_text)
+            .flat_map(|line| WORDS.iter().filter(move |word| line.contains(**word)))
+            .copied()
+            .collect();
+        if named.is_empty() {
+            continue;
+        }
+        match MAY.iter().position(|(may, _)| name.starts_with(may)) {
+            Some(at) => used[at] = true,
+            None => wrong.push(format!("{name}: {}", named[0])),
+        }
+    }
+    let idle = MAY.iter().zip(used).filter(|(_, used)| !used);
+    wrong.extend(idle.map(|((path, _), _)| format!("{path} names none any more: take it off MAY")));
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
