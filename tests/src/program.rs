@@ -4,6 +4,7 @@
 //! // What it shows, in words.
 //! // BUILD core            compile in every variant, not only in some
 //! // BUILD gcc=14          only with this version of GCC or a later one
+//! // BUILD gcc-before=15   only with an earlier version than this
 //! // BUILD offload=no      only without (or `yes`: only with) code for nvptx
 //! // BUILD linked          only linked with libacc: it calls what libgomp hasn't
 //! // BUILD headers         with Accord's headers and module instead of GCC's
@@ -95,6 +96,8 @@ pub struct Program {
     pub core: bool,
     /// Oldest version of GCC that compiles it.
     pub gcc: Option<u32>,
+    /// Oldest version of GCC for which it means something else.
+    pub gcc_before: Option<u32>,
     /// Only with or only without code for nvptx.
     pub offload: Option<bool>,
     /// Only linked with libacc.
@@ -134,9 +137,13 @@ pub fn programs() -> Result<Vec<Program>> {
         paths.sort();
         for path in paths {
             let program = Program::read(path, language)?;
-            match program.gcc.filter(|oldest| *oldest > gcc_version()) {
-                Some(oldest) => eprintln!("skipped: {}: it needs GCC {oldest}", program.path.display()),
-                None => found.push(program),
+            let version = gcc_version();
+            if let Some(oldest) = program.gcc.filter(|oldest| *oldest > version) {
+                eprintln!("skipped: {}: it needs GCC {oldest}", program.path.display());
+            } else if let Some(newer) = program.gcc_before.filter(|newer| *newer <= version) {
+                eprintln!("skipped: {}: it is about GCC before {newer}", program.path.display());
+            } else {
+                found.push(program);
             }
         }
     }
@@ -158,6 +165,7 @@ impl Program {
             expect: Expect::default(),
             core: false,
             gcc: None,
+            gcc_before: None,
             offload: None,
             linked: false,
             headers: false,
@@ -182,6 +190,7 @@ impl Program {
         match (word, key) {
             ("BUILD", "core") => self.core = true,
             ("BUILD", "gcc") => self.gcc = Some(value.parse().map_err(|_| "not a number")?),
+            ("BUILD", "gcc-before") => self.gcc_before = Some(value.parse().map_err(|_| "not a number")?),
             ("BUILD", "offload") => self.offload = Some(value == "yes"),
             ("BUILD", "linked") => self.linked = true,
             ("BUILD", "headers") => self.headers = true,

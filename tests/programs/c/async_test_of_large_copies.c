@@ -6,13 +6,15 @@ static int a[QUEUES][N];
 
 int main(void)
 {
+    int is_separate = separate();
 #pragma acc enter data create(a)
     for (int round = 1; round <= ROUNDS; round++) {
         for (int q = 0; q < QUEUES; q++)
             a[q][0] = a[q][N - 1] = round + q;
 #pragma acc update device(a)
         for (int q = 0; q < QUEUES; q++) {
-            a[q][0] = a[q][N - 1] = -1;
+            if (is_separate)
+                a[q][0] = a[q][N - 1] = -1;
 #pragma acc update host(a[q][0:N]) async(q)
         }
 #pragma acc wait(1)

@@ -18,11 +18,11 @@ int main(void)
     struct s t = {10, x};
 #pragma acc enter data copyin(t, x)
     for (int round = 1; round <= 3; round++) {
-#pragma acc parallel loop attach(t.p) present(t)
+#pragma acc parallel loop attach(t.p)
         for (int i = 0; i < 10; i++)
             t.p[i] += 1;
         CHECK(on_device(&t) == (uintptr_t)x);
-#pragma acc parallel loop attach(t.p) present(t) copyin(y) async(1)
+#pragma acc parallel loop attach(t.p) copyin(y) async(1)
         for (int i = 0; i < 4; i++)
             t.p[i] += y[i];
 #pragma acc wait(1)
@@ -30,7 +30,7 @@ int main(void)
     }
     /* Held by others, it stays. */
 #pragma acc enter data attach(t.p)
-#pragma acc parallel loop attach(t.p) present(t)
+#pragma acc parallel loop attach(t.p)
     for (int i = 0; i < 10; i++)
         t.p[i] += 1;
 #pragma acc parallel loop present(t)
@@ -42,7 +42,7 @@ int main(void)
     CHECK(on_device(&t) == (uintptr_t)x);
     /* Brought along with a copy out of what holds it. */
 #pragma acc data copy(t)
-#pragma acc parallel loop attach(t.p) present(t)
+#pragma acc parallel loop attach(t.p)
     for (int i = 0; i < 10; i++)
         t.p[i] += 1;
     CHECK(t.p == x);

@@ -4,6 +4,7 @@
 
 enum { N = 1000 };
 static float table[N];
+float *volatile kept;
 
 __attribute__((noinline)) static int scale(float *rows, float *heap)
 {
@@ -17,6 +18,8 @@ __attribute__((noinline)) static int scale(float *rows, float *heap)
 int main(void)
 {
     float local[N];
+    /* Else GCC 15 knows that no event can have its address. */
+    kept = local;
     float *from = malloc(N * sizeof *from);
     for (int i = 0; i < N; i++)
         local[i] = 0, from[i] = i, table[i] = 1;

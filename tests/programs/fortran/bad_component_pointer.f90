@@ -1,6 +1,7 @@
 ! Without debug information nobody knows how large the components are that a pointer into an allocatable array points to. Where the
 ! length shows that they are not whole cells, there is an error, unless all of the array is present.
 ! BUILD flags=-g0
+! BUILD gcc-before=15
 ! EXPECT exit=1
 ! EXPECT stderr=/described as whole elements of an array of derived types.*cells\(:\)%value, or compile with -g/
 ! EXPECT device-memory

@@ -48,7 +48,9 @@ contains
   end subroutine
 end module
 program main
-  use check
+  ! GCC 15's module has the others by itself.
+  use check, only: equal, pass, separate
+  use openacc, only: acc_is_present
   use routines
   implicit none
   type(c_ptr) :: p
