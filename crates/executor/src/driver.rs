@@ -37,6 +37,7 @@ pub(crate) fn serve(session: &Arc<Session>) {
     if let Err(error) = driver.run(lane) {
         // The program is told why, if it still listens.
         session.events.failed(ALL, ALL, error);
+        session.events.finish();
     }
     // What happens to streams from here on is no news; lanes end before devices do.
     driver.world.devices.values().for_each(Started::forget);

@@ -1,40 +1,49 @@
-//! What goes back to the program. Written by whichever thread has the news, at once.
+//! What goes back to the program. Whichever thread has the news writes it at once, unless another one is writing: that takes it along.
 
 use crate::executor::ALL;
 use accord_fabric::frame::{self, Event, PAYLOAD_MAX};
 use accord_fabric::link::Link;
 use accord_fabric::stats::LinkStats;
+use accord_types::short_lock::{ShortGuard, ShortLock, assert_none_held};
 use accord_types::{Error, QueueId, Span, SpanSink};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 
 /// Bytes of spans that are gathered before they are sent unasked.
 const SPANS_BATCH: usize = 32 << 10;
+/// Bytes of events that wait for the thread that writes. Whoever has more news waits for room.
+const WAITING_MAX: usize = 1 << 20;
 
 /// The writing side of the command lane.
 pub(crate) struct Events {
     node_name: String,
     link: Arc<Link>,
-    state: Mutex<State>,
+    state: ShortLock<State>,
+    /// What has waited is written.
+    written: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// Frames on their way out; kept for its space.
+    /// Frames that wait for whoever writes.
     frames: Vec<u8>,
+    /// Somebody writes, without the lock.
+    writing: bool,
+    /// Frames that were written; kept for its space.
+    spare: Vec<u8>,
     text: Vec<u8>,
     spans: Vec<u8>,
 }
 
 impl Events {
     pub(crate) fn new(node_name: String, link: Arc<Link>) -> Arc<Self> {
-        Arc::new(Self { node_name, link, state: Mutex::default() })
+        Arc::new(Self { node_name, link, state: ShortLock::default(), written: Condvar::new() })
     }
 
     /// Sends one event. If the lane is gone nobody wants it: the reading side ends the session.
     pub(crate) fn send(&self, event: &Event, payload: &[u8]) {
-        let mut state = self.lock();
+        let mut state = self.room();
         state.put(event, payload);
-        self.flush(&mut state);
+        self.flush(state);
     }
 
     /// Answers a command.
@@ -44,29 +53,29 @@ impl Events {
 
     /// Answers a command that waits for queues. What they did is told first.
     pub(crate) fn reply_done(&self, ticket: u64, outcome: Result<u64, Error>) {
-        let mut state = self.lock();
+        let mut state = self.room();
         state.put_spans();
         match outcome {
             Ok(value) => state.put(&Event::Reply { ticket, value, extra: 0 }, &[]),
             Err(error) => self.put_failure(&mut state, error, |failure| Event::ReplyFailed { ticket, failure }),
         }
-        self.flush(&mut state);
+        self.flush(state);
     }
 
     /// Says that a command could not be done.
     pub(crate) fn reply_failed(&self, ticket: u64, error: Error) {
-        let mut state = self.lock();
+        let mut state = self.room();
         self.put_failure(&mut state, error, |failure| Event::ReplyFailed { ticket, failure });
-        self.flush(&mut state);
+        self.flush(state);
     }
 
     /// Says that a queue, or more with [`ALL`], has failed.
     pub(crate) fn failed(&self, device: u32, queue: u32, error: Error) {
         let error = if queue == ALL { error } else { error.queue(QueueId(queue)) };
-        let mut state = self.lock();
+        let mut state = self.room();
         state.put_spans();
         self.put_failure(&mut state, error, |failure| Event::Failed { device, queue, failure });
-        self.flush(&mut state);
+        self.flush(state);
     }
 
     /// Passes a worker's output on.
@@ -78,9 +87,9 @@ impl Events {
 
     /// Sends the spans gathered so far.
     pub(crate) fn flush_spans(&self) {
-        let mut state = self.lock();
+        let mut state = self.room();
         state.put_spans();
-        self.flush(&mut state);
+        self.flush(state);
     }
 
     fn put_failure(&self, state: &mut State, error: Error, event: impl FnOnce(frame::Failure) -> Event) {
@@ -91,17 +100,45 @@ impl Events {
         state.text = text;
     }
 
-    fn flush(&self, state: &mut State) {
-        if let Some(lane) = self.link.records()
-            && lane.send(&state.frames).is_ok()
-        {
-            LinkStats::add(&self.link.stats().command_sent, state.frames.len() as u64);
+    /// Waits until there is room for more.
+    fn room(&self) -> ShortGuard<'_, State> {
+        let mut state = self.state.lock();
+        while state.frames.len() >= WAITING_MAX {
+            state = state.wait(&self.written);
         }
-        state.frames.clear();
+        state
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Writes what waits, and what others put there meanwhile, unless somebody is about to.
+    fn flush<'a>(&'a self, mut state: ShortGuard<'a, State>) {
+        if state.writing {
+            return;
+        }
+        let Some(lane) = self.link.records() else { return state.frames.clear() };
+        while !state.frames.is_empty() {
+            let spare = std::mem::take(&mut state.spare);
+            let mut frames = std::mem::replace(&mut state.frames, spare);
+            state.writing = true;
+            drop(state);
+            assert_none_held();
+            // If the lane is gone nobody wants it: the reading side ends the session.
+            if lane.send(&frames).is_ok() {
+                LinkStats::add(&self.link.stats().command_sent, frames.len() as u64);
+            }
+            frames.clear();
+            state = self.state.lock();
+            state.writing = false;
+            state.spare = frames;
+            self.written.notify_all();
+        }
+    }
+
+    /// Waits until everything is written that was said, or nobody wants it any more.
+    pub(crate) fn finish(&self) {
+        let mut state = self.state.lock();
+        while state.writing {
+            state = state.wait(&self.written);
+        }
     }
 }
 
@@ -123,7 +160,7 @@ impl State {
 
 impl SpanSink for Events {
     fn span(&self, span: Span) {
-        let mut state = self.lock();
+        let mut state = self.room();
         frame::encode_span(&mut state.spans, &span);
         if state.spans.len() > PAYLOAD_MAX {
             // A single immense name: the timeline can do without.
@@ -131,7 +168,10 @@ impl SpanSink for Events {
         }
         if state.spans.len() >= SPANS_BATCH {
             state.put_spans();
-            self.flush(&mut state);
+            self.flush(state);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

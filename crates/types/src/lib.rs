@@ -17,6 +17,7 @@ mod pointer;
 mod queue;
 mod session;
 pub mod settings;
+pub mod short_lock;
 pub mod spin_policy;
 mod trace;
 

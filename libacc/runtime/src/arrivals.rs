@@ -2,7 +2,7 @@
 //! the program has forgotten to say so.
 
 use crate::queues::Moment;
-use crate::short_lock::{ShortGuard, ShortLock};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{HostRange, QueueId};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

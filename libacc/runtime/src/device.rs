@@ -9,7 +9,7 @@ use crate::present::{Backing, Entry, Lifetime, Place, Table};
 use crate::prof::{Handles, Happening, Notice, Watch};
 use crate::queues::{After, Moment, QueueList, Queues};
 use crate::runtime::{Global, Settings};
-use crate::short_lock::{self, ShortGuard, ShortLock};
+use accord_types::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::{
     DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange, LaunchDims, QueueId, Result,
 };

@@ -2,7 +2,7 @@
 
 use crate::Runtime;
 use crate::construct::Stray;
-use crate::short_lock::ShortLock;
+use accord_types::short_lock::ShortLock;
 use accord_types::{Error, ErrorCode, HostRange};
 
 /// Regions that are remembered; the last ones.

@@ -22,7 +22,6 @@ pub mod prof;
 mod queues;
 mod routine;
 mod runtime;
-mod short_lock;
 #[cfg(test)]
 mod tests;
 

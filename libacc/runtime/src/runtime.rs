@@ -5,7 +5,7 @@ use crate::construct::{Entering, Mode};
 use crate::device::Device;
 use crate::ports::{Cluster, DeviceClient, HostMemory};
 use crate::prof::{Observer, Watch};
-use crate::short_lock::{ShortGuard, ShortLock};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{DeviceNum, DeviceType, GlobalSpec, QueueId, Rank};
 use std::collections::HashMap;
 use std::ops::Range;

@@ -7,7 +7,8 @@ use crate::icv::Current;
 use crate::memory::Purpose;
 use crate::plan::{Happened, Step};
 use crate::prof::Happening;
-use crate::{LocalThread, Runtime, short_lock};
+use crate::{LocalThread, Runtime};
+use accord_types::short_lock;
 use accord_types::{Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {

@@ -6,24 +6,25 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A mutex that no thread holds over a call that may wait. A panic of its holder leaves it usable.
 #[derive(Default, Debug)]
-pub(crate) struct ShortLock<T>(Mutex<T>);
+pub struct ShortLock<T>(Mutex<T>);
 
 /// What [`ShortLock::lock`] gives.
-pub(crate) struct ShortGuard<'a, T> {
+pub struct ShortGuard<'a, T> {
     guard: MutexGuard<'a, T>,
     #[allow(dead_code, reason = "it counts until it is dropped")]
     mark: Mark,
 }
 
 impl<T> ShortLock<T> {
-    pub(crate) fn lock(&self) -> ShortGuard<'_, T> {
+    /// Locks it.
+    pub fn lock(&self) -> ShortGuard<'_, T> {
         ShortGuard { guard: self.0.lock().unwrap_or_else(PoisonError::into_inner), mark: Mark::new() }
     }
 }
 
 impl<'a, T> ShortGuard<'a, T> {
     /// Waits for `condition` with the lock given up.
-    pub(crate) fn wait(self, condition: &Condvar) -> Self {
+    pub fn wait(self, condition: &Condvar) -> Self {
         let Self { guard, mark } = self;
         drop(mark);
         assert_none_held();
@@ -51,7 +52,7 @@ impl<T> DerefMut for ShortGuard<'_, T> {
 /// # Panics
 /// In debug builds, if this thread holds a [`ShortLock`].
 #[inline]
-pub(crate) fn assert_none_held() {
+pub fn assert_none_held() {
     #[cfg(debug_assertions)]
     HELD.with(|held| assert_eq!(held.get(), 0, "a lock is held over a call that may wait"));
 }
