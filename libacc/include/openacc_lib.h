@@ -315,7 +315,7 @@
         integer(8) :: bytes
       end subroutine acc_copyin_64_h
       subroutine acc_copyin_array_h(data_arg)
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end subroutine acc_copyin_array_h
       end interface
 
@@ -329,7 +329,7 @@
         integer(8) :: bytes
       end subroutine acc_present_or_copyin_64_h
       subroutine acc_present_or_copyin_array_h(data_arg)
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end subroutine acc_present_or_copyin_array_h
       end interface
 
@@ -349,7 +349,7 @@
         integer(8) :: bytes
       end subroutine acc_create_64_h
       subroutine acc_create_array_h(data_arg)
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end subroutine acc_create_array_h
       end interface
 
@@ -363,7 +363,7 @@
         integer(8) :: bytes
       end subroutine acc_present_or_create_64_h
       subroutine acc_present_or_create_array_h(data_arg)
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end subroutine acc_present_or_create_array_h
       end interface
 
@@ -388,7 +388,7 @@
       end subroutine acc_copyin_async_64_h
       subroutine acc_copyin_async_array_h(data_arg, async_arg)
         import :: acc_handle_kind
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
         integer(acc_handle_kind) :: async_arg
       end subroutine acc_copyin_async_array_h
       end interface
@@ -408,7 +408,7 @@
       end subroutine acc_create_async_64_h
       subroutine acc_create_async_array_h(data_arg, async_arg)
         import :: acc_handle_kind
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
         integer(acc_handle_kind) :: async_arg
       end subroutine acc_create_async_array_h
       end interface
@@ -425,7 +425,7 @@
         integer(8) :: bytes
       end subroutine acc_copyout_64_h
       subroutine acc_copyout_array_h(data_arg)
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end subroutine acc_copyout_array_h
       end interface
 
@@ -444,7 +444,7 @@
       end subroutine acc_copyout_async_64_h
       subroutine acc_copyout_async_array_h(data_arg, async_arg)
         import :: acc_handle_kind
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
         integer(acc_handle_kind) :: async_arg
       end subroutine acc_copyout_async_array_h
       end interface
@@ -459,7 +459,7 @@
         integer(8) :: bytes
       end subroutine acc_copyout_finalize_64_h
       subroutine acc_copyout_finalize_array_h(data_arg)
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end subroutine acc_copyout_finalize_array_h
       end interface
 
@@ -478,7 +478,7 @@
       end subroutine acc_copyout_finalize_async_64_h
       subroutine acc_copyout_finalize_async_array_h(data_arg, async_arg)
         import :: acc_handle_kind
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
         integer(acc_handle_kind) :: async_arg
       end subroutine acc_copyout_finalize_async_array_h
       end interface
@@ -493,7 +493,7 @@
         integer(8) :: bytes
       end subroutine acc_delete_64_h
       subroutine acc_delete_array_h(data_arg)
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end subroutine acc_delete_array_h
       end interface
 
@@ -512,7 +512,7 @@
       end subroutine acc_delete_async_64_h
       subroutine acc_delete_async_array_h(data_arg, async_arg)
         import :: acc_handle_kind
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
         integer(acc_handle_kind) :: async_arg
       end subroutine acc_delete_async_array_h
       end interface
@@ -527,7 +527,7 @@
         integer(8) :: bytes
       end subroutine acc_delete_finalize_64_h
       subroutine acc_delete_finalize_array_h(data_arg)
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end subroutine acc_delete_finalize_array_h
       end interface
 
@@ -546,7 +546,7 @@
       end subroutine acc_delete_finalize_async_64_h
       subroutine acc_delete_finalize_async_array_h(data_arg, async_arg)
         import :: acc_handle_kind
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
         integer(acc_handle_kind) :: async_arg
       end subroutine acc_delete_finalize_async_array_h
       end interface
@@ -562,7 +562,7 @@
         integer(8) :: bytes
       end subroutine acc_update_device_64_h
       subroutine acc_update_device_array_h(data_arg)
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end subroutine acc_update_device_array_h
       end interface
 
@@ -581,7 +581,7 @@
       end subroutine acc_update_device_async_64_h
       subroutine acc_update_device_async_array_h(data_arg, async_arg)
         import :: acc_handle_kind
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
         integer(acc_handle_kind) :: async_arg
       end subroutine acc_update_device_async_array_h
       end interface
@@ -596,7 +596,7 @@
         integer(8) :: bytes
       end subroutine acc_update_self_64_h
       subroutine acc_update_self_array_h(data_arg)
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end subroutine acc_update_self_array_h
       end interface
 
@@ -615,7 +615,7 @@
       end subroutine acc_update_self_async_64_h
       subroutine acc_update_self_async_array_h(data_arg, async_arg)
         import :: acc_handle_kind
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
         integer(acc_handle_kind) :: async_arg
       end subroutine acc_update_self_async_array_h
       end interface
@@ -666,7 +666,7 @@
       end function acc_is_present_64_h
       function acc_is_present_array_h(data_arg)
         logical :: acc_is_present_array_h
-        type(*), dimension(..), contiguous :: data_arg
+        type(*), dimension(..) :: data_arg
       end function acc_is_present_array_h
       end interface
 

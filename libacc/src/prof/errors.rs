@@ -222,9 +222,10 @@ fn construct(call: &str) -> i32 {
     const RUNTIME_API: i32 = 15;
     match call {
         "parallel" => 0,
-        "data" | "end of data" => 3,
+        "data" | "end data" | "end of data" => 3,
         "enter data" => 4,
         "exit data" => 5,
+        "host_data" => 6,
         "declare" => 8,
         "update" => 12,
         "wait" => 14,

@@ -14,7 +14,8 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::parallel`]. The region is not on this thread's stack then.
     pub fn data_start(&self, t: &mut LocalThread, flags: i32, entries: &mut Entries<'_>) -> Result<()> {
-        self.start_region(t, flags, entries).map_err(|error| error.call("data"))
+        let started = self.start_region(t, flags, entries);
+        started.map_err(|error| error.call(if entries.use_devices() { "host_data" } else { "data" }))
     }
 
     /// End of the innermost `data` region of this thread.

@@ -58,6 +58,11 @@ impl<'a> Entries<'a> {
         Self { hosts, sizes, kinds, special: component::Special::default() }
     }
 
+    /// Whether they are those of a `host_data` construct.
+    fn use_devices(&self) -> bool {
+        self.kinds.iter().any(|kind| matches!(kind::Kind::decode(*kind), Ok(kind::Kind::UseDevice { .. })))
+    }
+
     /// Bytes of entry `i`, which is a section. GCC computes a Fortran section's length from its bounds: `a(4:0)`, which has no
     /// elements, comes with a negative one.
     pub(crate) fn len_of(&self, i: usize) -> usize {
