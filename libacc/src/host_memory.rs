@@ -21,7 +21,13 @@ pub(crate) struct ProgramMemory {
 
 impl HostMemory for ProgramMemory {
     fn read(&self, address: usize, buf: &mut [u8]) {
-        // SAFETY: the program passed the address as readable for this length.
+        // Most of what is read are pointers and scalars of their size: no function call for those.
+        if let Ok(word) = <&mut [u8; size_of::<usize>()]>::try_from(&mut *buf) {
+            // SAFETY: the program passed the address as readable for this length.
+            *word = unsafe { std::ptr::read_unaligned(address as *const [u8; size_of::<usize>()]) };
+            return;
+        }
+        // SAFETY: as above.
         unsafe {
             std::ptr::copy_nonoverlapping(address as *const u8, buf.as_mut_ptr(), buf.len());
         }

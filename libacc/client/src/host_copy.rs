@@ -86,6 +86,10 @@ impl Changed {
     /// When some have and can't be written.
     pub(crate) fn land(&self, bytes: &[u8], mut write: impl FnMut(HostRange, &[u8])) -> Result<()> {
         const PAGE: usize = 4096;
+        // Most regions leave all of them as they were.
+        if self.chain.is_none() && bytes == &*self.sent {
+            return Ok(());
+        }
         let mut writable = 0..0;
         for Part { at, dst } in &self.parts {
             let (new, sent) = (&bytes[*at..at + dst.len], &self.sent[*at..at + dst.len]);

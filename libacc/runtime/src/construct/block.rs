@@ -39,8 +39,15 @@ impl Block {
     }
 
     /// Sets a slot to a device address or a value.
+    #[inline]
     pub(crate) fn set(&mut self, slot: usize, value: u64) {
         self.bytes[slot * SLOT..][..SLOT].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    /// Whether a slot was set, to other than null.
+    #[inline]
+    pub(crate) fn is_set(&self, slot: usize) -> bool {
+        self.bytes.get(slot * SLOT..(slot + 1) * SLOT).is_some_and(|slot| slot != [0; SLOT])
     }
 
     /// Points a slot at a private value in the block.

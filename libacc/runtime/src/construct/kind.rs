@@ -93,7 +93,7 @@ impl Kind {
             0x00 | 0x80 => data(false, false, false, Absent::Create),
             0x01 | 0x81 => data(true, false, false, Absent::Create),
             0x02 | 0x82 => data(false, true, false, Absent::Create),
-            0x03 | 0x83 => data(true, true, false, Absent::Create),
+            0x03 | 0x83 => Self::Data(Data::BOTH_WAYS),
             0x06 => data(false, false, false, Absent::Fail),
             0x0b => data(false, false, false, Absent::Skip),
             0x11 => data(true, false, true, Absent::Create),
@@ -122,6 +122,14 @@ impl Kind {
         })
     }
 
+    /// Whether an entry is [`Data::BOTH_WAYS`], forced or not, and aligned to 8 bytes or less: what scalars of a `kernels` construct are.
+    #[inline]
+    pub(crate) fn is_plain_both_ways(word: u16) -> bool {
+        const FORCED: u16 = 0x80;
+        const ALIGNMENTS: u16 = 0x300;
+        word & !(FORCED | ALIGNMENTS) == 0x03
+    }
+
     /// `finalize` forms of `copyout` and `delete`: GCC forces them.
     pub(crate) fn is_forced(word: u16) -> bool {
         word & 0x80 != 0
@@ -132,6 +140,7 @@ impl Kind {
         matches!(self, Self::Pointer | Self::Descriptor | Self::Attach | Self::AlwaysPointer)
     }
 }
+
 /// All kinds, by their numbers.
 const fn known() -> [Option<Kind>; 256] {
     let mut all = [None; 256];
@@ -147,4 +156,20 @@ const fn known() -> [Option<Kind>; 256] {
 fn unknown(word: u16) -> Error {
     let cause = format!("the program maps an entry of kind {:#x}, which has no known meaning", word & 0xff);
     Error::new(ErrorCode::InvalidArgument, cause).remedy("compile with a released version of GCC, 12 or later")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_copied_both_ways_is_seen_without_decoding() {
+        for word in 0..=u16::from(u8::MAX) {
+            let decoded = Kind::decode(word).is_ok_and(|kind| kind == Kind::Data(Data::BOTH_WAYS));
+            for alignment in 0..8 {
+                let plain = Kind::is_plain_both_ways(word | alignment << 8);
+                assert_eq!(plain, decoded && alignment <= 3, "{word:#x}, 2^{alignment}");
+            }
+        }
+    }
 }

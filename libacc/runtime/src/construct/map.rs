@@ -80,8 +80,13 @@ impl Mapping<'_, '_> {
             self.block.begin(count)?;
         }
         self.names.clear();
+        let taken = self.take_scalars_along()?;
         let (mut i, mut pointers) = (0, false);
         while i < count {
+            if taken && self.block.is_set(i) {
+                i += 1;
+                continue;
+            }
             let kind = self.kind(i)?;
             pointers |= kind.follows_data() || kind == Kind::Struct;
             i = self.data_entry(i, kind)?;
@@ -94,7 +99,7 @@ impl Mapping<'_, '_> {
             i = self.pointer_entry(i, self.kind(i)?)?;
         }
         self.use_device()?;
-        self.send_together()?;
+        self.send_together();
         self.send_echoes();
         self.settle_if_silent();
         Ok(())
@@ -125,7 +130,6 @@ impl Mapping<'_, '_> {
             // What is not there and not said to be, is nothing: absent Fortran arguments come so.
             Kind::Value if self.mode == Mode::Launch => self.block.set(i, host as u64),
             _ if is_nothing(host) => {}
-            Kind::Data(Data::BOTH_WAYS) if size <= PRIVATE_MAX && self.goes_along_at_once(i, host, size)? => {}
             Kind::Data(_) if self.entries.len_of(i) == 0 => self.zero(i, host)?,
             Kind::Zero => self.zero(i, host)?,
             Kind::Data(data) => {
@@ -186,7 +190,7 @@ impl Mapping<'_, '_> {
                     if let Some(found) = self.kernels_pointee(i, range)? {
                         return self.point(i, found);
                     }
-                    if self.goes_along(range.len) {
+                    if self.goes_along(i, range.len) {
                         return self.take_along(i, range);
                     }
                     if self.echoes(range.len) {

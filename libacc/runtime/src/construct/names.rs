@@ -15,6 +15,46 @@ pub(crate) struct Names {
     apart: bool,
     /// There are pointers, or members of objects.
     pointers: bool,
+    /// First byte and end of the range that has all scalars, and maybe other memory between them.
+    scalars: (usize, usize),
+    marks: Marks,
+    /// What a block takes that has all small variables that are copied both ways.
+    room: usize,
+}
+
+/// Largest variable that is taken for a scalar.
+pub(super) const SCALAR_MAX: usize = 64;
+
+/// Which bytes scalars have, by the low bits of their addresses: to see without sorting that they are apart.
+#[derive(Default)]
+struct Marks {
+    bytes: [u64; Marks::WORDS],
+    /// Those that two of them may have.
+    twice: u64,
+}
+
+impl Marks {
+    const WORDS: usize = 32;
+    const BITS: usize = u64::BITS as usize;
+
+    /// `len` is from 1 to [`SCALAR_MAX`].
+    #[inline]
+    fn add(&mut self, start: usize, len: usize) {
+        const { assert!(SCALAR_MAX <= Self::BITS) };
+        let (word, bit) = (start / Self::BITS, start % Self::BITS);
+        let ones = u64::MAX >> (Self::BITS - len);
+        self.set(word, ones << bit);
+        if bit + len > Self::BITS {
+            self.set(word + 1, ones >> (Self::BITS - bit));
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, word: usize, ones: u64) {
+        let marks = &mut self.bytes[word % Self::WORDS];
+        self.twice |= *marks & ones;
+        *marks |= ones;
+    }
 }
 
 impl Names {
@@ -23,6 +63,9 @@ impl Names {
         self.pointers = false;
         self.references.clear();
         self.sections.clear();
+        self.scalars = (usize::MAX, 0);
+        self.marks = Marks::default();
+        self.room = 0;
     }
 
     pub(super) fn are_gathered(&self) -> bool {
@@ -33,11 +76,38 @@ impl Names {
     pub(super) fn add(&mut self, kind: Kind, host: usize, len: usize, pointed: impl FnOnce() -> usize) {
         self.pointers |= kind.follows_data() || matches!(kind, Kind::Zero | Kind::Struct);
         match kind {
-            Kind::Data(_) => self.sections.push((host, host.saturating_add(len))),
+            Kind::Data(_) => self.add_section(host, len),
             Kind::Zero | Kind::AlwaysPointer => self.references.push(host),
             Kind::Pointer | Kind::Attach => self.references.extend([host, pointed()]),
             _ => {}
         }
+    }
+
+    /// Adds a section of 1 to [`SCALAR_MAX`] bytes that is copied both ways. Whoever has added all asks
+    /// [`Names::scalars_may_meet`], and adds them by [`Names::add_section`] too if that is so.
+    #[inline]
+    pub(super) fn add_scalar(&mut self, start: usize, len: usize) {
+        self.scalars = (self.scalars.0.min(start), self.scalars.1.max(start.saturating_add(len)));
+        self.marks.add(start, len);
+        self.add_room(len, 8);
+    }
+
+    /// One more small variable is copied both ways. `align` is 8 or more.
+    #[inline]
+    pub(super) fn add_room(&mut self, len: usize, align: usize) {
+        // At most so much is lost before one.
+        self.room += len.next_multiple_of(8) + align - 8;
+    }
+
+    /// Whether a byte of a scalar may be in another section too, so that a closer look is needed.
+    pub(super) fn scalars_may_meet(&self) -> bool {
+        let (start, end) = self.scalars;
+        self.marks.twice != 0 || self.sections.iter().any(|section| section.0 < end && start < section.1)
+    }
+
+    /// Adds a section.
+    pub(super) fn add_section(&mut self, start: usize, len: usize) {
+        self.sections.push((start, start.saturating_add(len)));
     }
 
     /// Adds an entry that is not there: an absent argument, or a null pointer.
@@ -60,6 +130,17 @@ impl Names {
     /// Whether no byte is in two sections.
     pub(super) fn are_apart(&self) -> bool {
         self.apart
+    }
+
+    /// The range that has all scalars, and maybe other memory between them.
+    pub(super) fn scalars(&self) -> HostRange {
+        let (start, end) = self.scalars;
+        HostRange { start, len: end.saturating_sub(start) }
+    }
+
+    /// What a block takes that has all small variables that are copied both ways.
+    pub(super) fn room(&self) -> usize {
+        self.room
     }
 
     /// Whether no byte is in two sections, and there is nothing but sections and values.
@@ -89,6 +170,65 @@ mod tests {
         assert!(!names(&[(6000, 8), (5000, 2000), (7000, 4)]).are_apart());
         assert!(!names(&[(5000, 8), (5000, 8)]).are_apart());
         assert!(!names(&[(5000, 5000), (5100, 8), (9999, 8)]).are_apart());
+    }
+
+    /// The names of scalars and other sections, as those who gather them do it.
+    fn gathered(scalars: &[(usize, usize)], sections: &[(usize, usize)]) -> Names {
+        let mut names = Names::default();
+        names.clear();
+        scalars.iter().for_each(|(start, len)| names.add_scalar(*start, *len));
+        sections.iter().for_each(|(start, len)| names.add_section(*start, *len));
+        if names.scalars_may_meet() {
+            scalars.iter().for_each(|(start, len)| names.add_section(*start, *len));
+        }
+        names.finish();
+        names
+    }
+
+    #[test]
+    fn scalars_are_apart_in_whatever_order_they_come() {
+        // Of those that lie whole windows of marks apart each has the same marks.
+        for (stride, len) in [(8, 8), (60, 60), (100, 64), (2048, 4)] {
+            let up: Vec<_> = (0..9).map(|nth| (5001 + stride * nth, len)).collect();
+            let down: Vec<_> = up.iter().rev().copied().collect();
+            let mixed: Vec<_> = (0..9).map(|nth| up[nth * 4 % 9]).collect();
+            for order in [up, down, mixed] {
+                assert!(gathered(&order, &[]).are_plain(), "{order:?}");
+                for (start, len) in order.clone() {
+                    let twice = [&order[..], &[(start + len - 1, 2)]].concat();
+                    assert!(!gathered(&twice, &[]).are_plain(), "{twice:?}");
+                }
+            }
+        }
+        assert_eq!(gathered(&[], &[]).scalars().len, 0);
+    }
+
+    #[test]
+    fn marks_see_all_that_meet_without_a_second_look() {
+        let mut names = Names::default();
+        names.clear();
+        (0..200).for_each(|nth| names.add_scalar(5003 + 10 * nth, 10));
+        assert!(!names.scalars_may_meet());
+        names.add_scalar(7002, 1);
+        assert!(names.scalars_may_meet());
+    }
+
+    #[test]
+    fn sections_may_lie_between_scalars() {
+        let scalars = [(6000, 4), (5000, 4), (5500, 4)];
+        for (section, apart) in [((5400, 100), true), ((5400, 101), false), ((5003, 1), false), ((6004, 9), true)] {
+            let names = gathered(&scalars, &[section]);
+            assert_eq!(names.are_plain(), apart, "{section:?}");
+            assert_eq!(names.scalars(), HostRange { start: 5000, len: 1004 });
+        }
+    }
+
+    #[test]
+    fn a_block_has_room_for_all_variables() {
+        let mut names = gathered(&[(5000, 1), (5100, 9)], &[]);
+        assert_eq!(names.room(), 24);
+        names.add_room(4, 64);
+        assert_eq!(names.room(), 24 + 64);
     }
 
     #[test]

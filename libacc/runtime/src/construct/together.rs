@@ -4,70 +4,107 @@
 //! GCC maps every scalar of a `kernels` construct so. One by one their copies would cost many times what the region does.
 
 use super::by_value::may_be_pointer;
-use super::kind::Kind;
+use super::kind::{Data, Kind};
 use super::map::{Mapping, Mode, PRIVATE_MAX, Stop, is_nothing};
+use super::names::SCALAR_MAX;
 use crate::memory::Purpose;
 use crate::plan::{STORE_MAX, Step};
 use crate::ports::Part;
 use crate::present::Found;
-use accord_types::{HostRange, QueueId};
+use accord_types::{DevicePtr, HostRange, QueueId};
 
-/// Alignment of a variable that asks for less.
-const ALIGN_MIN: usize = 16;
+/// Alignment of a variable that asks for less. GCC says what each needs; close together they take fewer cache lines, which go from
+/// core to core and back in each region.
+const ALIGN_MIN: usize = 8;
 /// What the strictest types ask for.
 const ALIGN_MAX: usize = 64;
+/// Bytes of all of them.
+const BYTES_MAX: usize = STORE_MAX;
 
 /// The variables of one construct that travel together.
 #[derive(Default)]
 pub(crate) struct Together {
-    /// What the program had when the construct began.
+    /// The block on the device, once there is one.
+    device: Option<DevicePtr>,
+    /// What the program had when the construct began, in the first `len` bytes. Between them is what an earlier construct has left.
     values: Vec<u8>,
-    /// Their places, and which entries they are.
-    parts: Vec<(Part, usize)>,
+    len: usize,
+    /// Their places.
+    parts: Vec<Part>,
 }
 
 impl Together {
     pub(super) fn clear(&mut self) {
-        self.values.clear();
+        self.device = None;
+        self.len = 0;
         self.parts.clear();
+    }
+
+    /// Where the next one begins.
+    #[inline]
+    fn next(&self, align: usize) -> usize {
+        (self.len + align - 1) & !(align - 1)
     }
 }
 
 impl Mapping<'_, '_> {
-    /// Whether an absent variable of `len` bytes that stands alone may travel with others.
-    pub(super) fn goes_along(&self, len: usize) -> bool {
-        let room = STORE_MAX - ALIGN_MAX;
+    /// Whether an absent variable of `len` bytes that stands alone, which is entry `i`, may travel with others.
+    pub(super) fn goes_along(&self, i: usize, len: usize) -> bool {
         self.mode == Mode::Launch
             && self.queue == QueueId::SYNC
             && len <= PRIVATE_MAX
-            && self.region.together.values.len() + len <= room
+            && self.region.together.next(alignment(self.entries.kinds[i])) + len <= self.room()
     }
 
-    /// The same, at little cost, for entry `i` of a synchronous compute construct if nothing about it or the construct is out of the
-    /// ordinary: true if it goes along now. Most scalars are such.
-    #[inline]
-    pub(super) fn goes_along_at_once(&mut self, i: usize, start: usize, len: usize) -> Result<bool, Stop> {
-        if self.mode != Mode::Launch || self.queue != QueueId::SYNC || self.device.maps_unmapped {
-            return Ok(false);
-        }
-        self.know_names()?;
-        let is_plain = self.names.are_plain()
-            && len > 0
-            && self.goes_along(len)
-            && self.device.arrivals.is_empty()
-            && self.state.links.is_empty()
-            && self.state.table.find(start, len) == Found::Absent;
-        if !is_plain {
-            return Ok(false);
-        }
-        let range = HostRange { start, len };
-        if len == size_of::<usize>()
-            && Kind::is_forced(self.entries.kinds[i])
-            && may_be_pointer(self.read_pointer(start))
+    /// Bytes for all variables that may go along.
+    fn room(&self) -> usize {
+        self.names.room().min(BYTES_MAX)
+    }
+
+    /// Takes all absent scalars along and sets their slots, if nothing about the construct is out of the ordinary. What is left is
+    /// looked at entry by entry, which costs much more. False if nothing was done.
+    pub(super) fn take_scalars_along(&mut self) -> Result<bool, Stop> {
+        if self.mode != Mode::Launch
+            || self.queue != QueueId::SYNC
+            || self.device.maps_unmapped
+            || !self.entries.kinds.iter().any(|kind| Kind::is_plain_both_ways(*kind))
         {
             return Ok(false);
         }
-        self.put_along(i, range);
+        self.know_names()?;
+        let scalars = self.names.scalars();
+        if scalars.len == 0
+            || !self.names.are_plain()
+            || !self.device.arrivals.is_empty()
+            || !self.state.links.is_empty()
+        {
+            return Ok(false);
+        }
+        let device = self.open_block()?;
+        let room = self.room();
+        let Self { entries, state, region, block, host, .. } = self;
+        let is_absent = |start, len| state.table.find(start, len) == Found::Absent;
+        let are_absent = is_absent(scalars.start, scalars.len);
+        let Together { values, len: used, parts, .. } = &mut region.together;
+        let values = &mut values[..room];
+        let all = entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);
+        for (i, ((&start, &len), &kind)) in all.enumerate() {
+            if !is_scalar(start, len, kind) || !(are_absent || is_absent(start, len)) {
+                continue;
+            }
+            let at = used.next_multiple_of(ALIGN_MIN);
+            let Some(place) = values.get_mut(at..at + len) else { break };
+            host.read(start, place);
+            if Kind::is_forced(kind)
+                && let Ok(value) = <[u8; size_of::<u64>()]>::try_from(&*place)
+                && may_be_pointer(u64::from_ne_bytes(value))
+            {
+                continue;
+            }
+            *used = at + len;
+            parts.push(Part { at, dst: HostRange { start, len } });
+            block.set(i, device.0 + at as u64);
+        }
         Ok(true)
     }
 
@@ -79,58 +116,86 @@ impl Mapping<'_, '_> {
 
     #[inline(never)]
     fn gather_names(&mut self) -> Result<(), Stop> {
-        for i in 0..self.entries.hosts.len() {
-            let (host, bias) = (self.entries.hosts[i], self.entries.sizes[i]);
-            let (kind, len) = (self.kind(i)?, self.entries.len_of(i));
-            if is_nothing(host) {
-                self.names.add_nothing(kind);
+        let Self { entries, names, host: memory, .. } = self;
+        let all = || entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);
+        for (i, ((&host, &size), &word)) in all().enumerate() {
+            if is_scalar(host, size, word) {
+                names.add_scalar(host, size);
                 continue;
             }
-            let memory = self.host;
+            let kind = Kind::decode(word)?;
+            if is_nothing(host) {
+                names.add_nothing(kind);
+                continue;
+            }
             let pointed = || {
                 let mut value = [0; size_of::<usize>()];
                 memory.read(host, &mut value);
-                usize::from_ne_bytes(value).wrapping_add(bias)
+                usize::from_ne_bytes(value).wrapping_add(size)
             };
-            self.names.add(kind, host, len, pointed);
+            let len = entries.len_of(i);
+            if kind == Kind::Data(Data::BOTH_WAYS) && len <= PRIVATE_MAX {
+                names.add_room(len, alignment(word));
+            }
+            names.add(kind, host, len, pointed);
         }
-        self.names.finish();
+        if names.scalars_may_meet() {
+            for ((&host, &size), _) in all().filter(|((host, size), word)| is_scalar(**host, **size, **word)) {
+                names.add_section(host, size);
+            }
+        }
+        names.finish();
         Ok(())
     }
 
     /// Entry `i` does.
     pub(super) fn take_along(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
         self.before_reading(range)?;
-        self.put_along(i, range);
-        Ok(())
-    }
-
-    fn put_along(&mut self, i: usize, range: HostRange) {
+        let device = self.open_block()?;
         let together = &mut self.region.together;
-        let align = 1usize << (self.entries.kinds[i] >> 8).min(8);
-        let at = together.values.len().next_multiple_of(align.clamp(ALIGN_MIN, ALIGN_MAX));
-        together.values.resize(at + range.len, 0);
-        self.host.read(range.start, &mut together.values[at..]);
-        together.parts.push((Part { at, dst: range }, i));
-    }
-
-    /// All entries were looked at: makes room for those that travel together, and says how they come back.
-    pub(super) fn send_together(&mut self) -> Result<(), Stop> {
-        let (len, count) = (self.region.together.values.len(), self.region.together.parts.len());
-        if count == 0 {
-            return Ok(());
-        }
-        let device = self.allocate(len, Purpose::Arguments)?;
-        self.region.temporaries.push(device);
-        let at = self.plan.bytes.len();
-        self.plan.bytes.extend_from_slice(&self.region.together.values);
-        self.plan.before.push(Step::Bytes { dst: device, at, len });
-        for k in 0..count {
-            let (part, entry) = self.region.together.parts[k];
-            self.plan.parts.push(part);
-            self.slot(entry, device.offset(part.at as u64).0);
-        }
-        self.plan.brings_back(device, at, count, None);
+        let at = together.next(alignment(self.entries.kinds[i]));
+        self.host.read(range.start, &mut together.values[at..at + range.len]);
+        together.len = at + range.len;
+        together.parts.push(Part { at, dst: range });
+        self.slot(i, device.0 + at as u64);
         Ok(())
     }
+
+    /// The block, which is made for the first of them.
+    fn open_block(&mut self) -> Result<DevicePtr, Stop> {
+        if let Some(device) = self.region.together.device {
+            return Ok(device);
+        }
+        let room = self.room();
+        let device = self.allocate(room, Purpose::Arguments)?;
+        self.region.temporaries.push(device);
+        let together = &mut self.region.together;
+        together.device = Some(device);
+        if together.values.len() < room {
+            together.values.resize(room, 0);
+        }
+        Ok(device)
+    }
+
+    /// All entries were looked at: says what is in the block, and how it comes back.
+    pub(super) fn send_together(&mut self) {
+        let Together { device, values, len, parts } = &self.region.together;
+        let Some(device) = device.filter(|_| !parts.is_empty()) else { return };
+        let at = self.plan.bytes.len();
+        self.plan.bytes.extend_from_slice(&values[..*len]);
+        self.plan.before.push(Step::Bytes { dst: device, at, len: *len });
+        self.plan.parts.extend_from_slice(parts);
+        self.plan.brings_back(device, at, parts.len(), None);
+    }
+}
+
+/// Whether an entry is a scalar, or as small, that is copied both ways.
+#[inline]
+fn is_scalar(start: usize, len: usize, kind: u16) -> bool {
+    Kind::is_plain_both_ways(kind) && len.wrapping_sub(1) < SCALAR_MAX && !is_nothing(start)
+}
+
+/// The alignment of a place for an entry, by its kind.
+fn alignment(kind: u16) -> usize {
+    (1 << (kind >> 8).min(8)).clamp(ALIGN_MIN, ALIGN_MAX)
 }

@@ -207,7 +207,8 @@ fn scalars_of_a_synchronous_region_travel_together() {
 #[test]
 fn what_does_not_fit_travels_by_itself_and_all_come_back() {
     let mut w = world();
-    let list: Vec<One> = (0..40).map(|n| (TOFROM, 250, A + 256 * n)).collect();
+    // Aligned to 16 bytes, as the upper half of the kind says.
+    let list: Vec<One> = (0..40).map(|n| (TOFROM | 0x400, 250, A + 256 * n)).collect();
     w.kernel(REGION, |k| {
         for (n, slot) in (0..).zip(k.slots.clone()) {
             assert_eq!(slot % 16, 0);
@@ -236,6 +237,54 @@ fn overlapping_variables_are_one_in_the_region() {
     });
     launch(&mut w, &[(TOFROM, 16, A), (TOFROM, 4, A + 4)], NO_TAGS);
     assert_eq!(w.get(A, 16), [1, 1, 1, 1, 9, 9, 9, 9, 1, 1, 1, 1, 1, 1, 1, 1]);
+}
+
+#[test]
+fn a_variable_that_is_named_twice_is_one_in_the_region() {
+    let mut w = world();
+    let list: Vec<One> = scalars(7).into_iter().chain(scalars(1)).collect();
+    w.kernel(REGION, |k| {
+        assert_eq!(k.slots[7], k.slots[0]);
+        k.write(k.slots[7], &[5; 4]);
+    });
+    launch(&mut w, &list, NO_TAGS);
+    assert_eq!(w.get(A, 4), [5; 4]);
+}
+
+#[test]
+fn a_present_scalar_stays_so_between_absent_ones() {
+    let mut w = world();
+    let list = scalars(15);
+    let (_, len, address) = list[7];
+    w.enter(&[(TO, len, address)]).unwrap();
+    for round in 1..4 {
+        w.put(address, &vec![100; len]);
+        w.kernel(REGION, move |k| {
+            for (slot, (_, len, _)) in k.slots.clone().into_iter().zip(scalars(15)) {
+                let old = k.read(slot, 1)[0];
+                k.write(slot, &vec![old + 1; len]);
+            }
+        });
+        launch(&mut w, &list, NO_TAGS);
+        for (n, (_, len, address)) in list.iter().enumerate() {
+            let expected = if n == 7 { 100 } else { round };
+            assert_eq!(w.get(*address, *len), vec![expected; *len], "{n} in round {round}");
+        }
+    }
+    w.exit(&[(FORCE_FROM, len, address)]).unwrap();
+    assert_eq!(w.get(address, len), vec![3; len]);
+}
+
+#[test]
+fn variables_that_travel_together_are_aligned_as_they_ask() {
+    let mut w = world();
+    let list: Vec<One> = (0..21u16).map(|n| (TOFROM | (n % 7) << 8, 1 << (n % 5), A + 64 * usize::from(n))).collect();
+    w.kernel(REGION, |k| {
+        for (n, slot) in k.slots.iter().enumerate() {
+            assert_eq!(slot % (1 << (n % 7)), 0, "{n}");
+        }
+    });
+    launch(&mut w, &list, NO_TAGS);
 }
 
 #[test]
