@@ -39,6 +39,11 @@ impl Hosted {
         self.queues().find(queue).cloned()
     }
 
+    /// The stream of a queue that was used before, and what was put in last.
+    pub fn last(&self, queue: QueueId) -> Option<(StreamId, Seq)> {
+        self.queues().find(queue).map(|queue| (queue.stream(), queue.last()))
+    }
+
     /// A queue, which gets its stream at its first use.
     ///
     /// # Errors
@@ -83,7 +88,6 @@ impl Hosted {
 
     /// What was put into the synchronous queue last; none if nothing was.
     pub fn last_synchronous(&self) -> Option<(StreamId, Seq)> {
-        let queue = self.known(QueueId::SYNC)?;
-        (queue.last() > Seq(0)).then(|| (queue.stream(), queue.last()))
+        self.last(QueueId::SYNC).filter(|(_, last)| *last > Seq(0))
     }
 }

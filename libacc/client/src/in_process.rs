@@ -108,8 +108,8 @@ impl InProcess {
         let running = self.running()?;
         for &queue in queues {
             // A queue never used has nothing to wait for (OpenACC 3.3, 2.16.3).
-            let Some(state) = running.hosted.known(queue) else { continue };
-            if !f(running.device(), state.stream(), state.last()).map_err(|e| self.place(e).queue(queue))? {
+            let Some((stream, last)) = running.hosted.last(queue) else { continue };
+            if !f(running.device(), stream, last).map_err(|e| self.place(e).queue(queue))? {
                 return Ok(false);
             }
         }
@@ -290,8 +290,8 @@ impl DeviceClient for InProcess {
 
     fn wait_queue(&self, queue: QueueId, other: QueueId) -> Result<()> {
         let running = self.running()?;
-        let Some(other) = running.hosted.known(other) else { return Ok(()) };
-        self.put_on(&running, queue, |device, stream| device.wait_stream(stream, other.stream(), other.last()))
+        let Some((other, last)) = running.hosted.last(other) else { return Ok(()) };
+        self.put_on(&running, queue, |device, stream| device.wait_stream(stream, other, last))
     }
 
     fn wait(&self, queues: &[QueueId]) -> Result<()> {

@@ -250,6 +250,11 @@ impl Device {
             return Ok(());
         }
         let moment = self.queues().now();
+        self.wait_since(queues, moment)
+    }
+
+    /// The same for everything that was in `queues` at `moment`.
+    fn wait_since(&self, queues: &[QueueId], moment: Moment) -> Result<()> {
         self.client().wait(queues).map_err(|error| self.place(error))?;
         self.forget_done(queues, moment);
         Ok(())
@@ -282,11 +287,17 @@ impl Device {
 
     /// [`Device::wait`] for the end of a synchronous construct, which an observer is told.
     pub(crate) fn wait_told(&self, queue: QueueId) -> Result<()> {
+        let moment = self.queues().now();
+        self.wait_told_since(queue, moment)
+    }
+
+    /// The same for everything that was in the queue at `moment`.
+    pub(crate) fn wait_told_since(&self, queue: QueueId, moment: Moment) -> Result<()> {
         let told = |notice: &mut Notice| {
             (notice.queue, notice.implicit) = (queue, true);
         };
         self.tell(Happening::WaitStart, told);
-        let waited = self.wait(&[queue]);
+        let waited = self.wait_since(&[queue], moment);
         self.tell(Happening::WaitEnd, told);
         waited.map_err(|error| error.queue(queue))
     }
@@ -425,10 +436,15 @@ impl Device {
     }
 
     /// Tells the observer, if there is one that wants to know. Not to be called with a lock held.
+    #[inline]
     pub(crate) fn tell(&self, what: Happening, fill: impl FnOnce(&mut Notice)) {
-        if !self.watch.is_active() {
-            return;
+        if self.watch.is_active() {
+            self.tell_observer(what, fill);
         }
+    }
+
+    #[cold]
+    fn tell_observer(&self, what: Happening, fill: impl FnOnce(&mut Notice)) {
         short_lock::assert_none_held();
         let mut notice = Notice {
             what,

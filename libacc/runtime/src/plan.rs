@@ -5,12 +5,14 @@ use crate::device::{Device, State};
 use crate::ports::{Chain, HostMemory, Landing, Part, ReadWhen};
 use crate::present::EntryId;
 use crate::prof::Happening;
-use crate::queues::{After, QueueSet, Queues};
+use crate::queues::{After, Moment, QueueSet, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
 use std::sync::Arc;
 
 /// Most bytes that travel inside a command.
 pub(crate) const STORE_MAX: usize = 4096;
+/// Copies of single variables have a buffer of their own.
+const SMALL_STORE_MAX: usize = 64;
 
 /// Largest constant of the program that is looked at when it would be copied out: a region can change one only behind the
 /// compiler's back, and a large one is not worth the way.
@@ -175,7 +177,8 @@ impl Issue<'_> {
 
     /// Makes the queue come after what has to be done first.
     pub(crate) fn join(&self, waits: &[QueueId]) -> Result<()> {
-        let due = self.device.queues().due(self.queue);
+        // The synchronous queue has nothing to join: itself comes first anyway.
+        let due = if self.queue == QueueId::SYNC { None } else { self.device.queues().due(self.queue) };
         if let Some(due) = due {
             // Noted when it is done: another thread that finds this noted must find it done.
             self.device.client().wait_queue(self.queue, QueueId::SYNC).map_err(|e| self.place(e))?;
@@ -228,8 +231,8 @@ impl Issue<'_> {
         steps.iter().try_for_each(put).map_err(|e| self.place(e))
     }
 
-    /// Notes that commands went in. `left_behind`: the caller does not wait for them.
-    pub(crate) fn filled(&self, steps: &[Step], left_behind: bool) {
+    /// Notes that commands went in, at the moment that is returned. `left_behind`: the caller does not wait for them.
+    pub(crate) fn filled(&self, steps: &[Step], left_behind: bool) -> Moment {
         let mut queues = self.device.queues();
         queues.filled(self.queue, left_behind);
         // Those of the synchronous queue are waited for at once.
@@ -240,6 +243,7 @@ impl Issue<'_> {
                 }
             }
         }
+        queues.now()
     }
 
     /// Everything after the commands went in, or failed to: others may use what arrived, blocks become free.
@@ -318,10 +322,16 @@ impl Issue<'_> {
                 if src.len > STORE_MAX || when == ReadWhen::InOrder {
                     return client.copy_in(self.queue, dst, src, when);
                 }
-                let mut buffer = [0; STORE_MAX];
-                let piece = &mut buffer[..src.len];
-                self.host.read(src.start, piece);
-                client.store(self.queue, dst, piece)
+                let store = |piece: &mut [u8]| {
+                    self.host.read(src.start, piece);
+                    client.store(self.queue, dst, piece)
+                };
+                // To clear the large one costs more than the rest of a small copy.
+                if src.len <= SMALL_STORE_MAX {
+                    store(&mut [0; SMALL_STORE_MAX][..src.len])
+                } else {
+                    store(&mut [0; STORE_MAX][..src.len])
+                }
             }
             Step::Out { src, dst } => match self.host.check_target(dst)? {
                 Landing::Writable => client.copy_out(self.queue, src, dst),

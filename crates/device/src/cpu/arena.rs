@@ -173,7 +173,7 @@ impl Arena {
 
     /// Where `[start, start + len)` of the device is in this process.
     pub(crate) fn translate(&self, start: DevicePtr, len: u64) -> Result<*mut u8> {
-        if self.check_inside(start.0, len).is_ok() {
+        if self.is_inside(start.0, len) {
             // SAFETY: inside the mapping, as just checked.
             return Ok(unsafe { self.base.add((ARENA_OFFSET + (start.0 - self.start)) as usize) });
         }
@@ -249,9 +249,14 @@ impl Arena {
         Ok(reserved)
     }
 
-    fn check_inside(&self, start: u64, len: u64) -> Result<()> {
+    #[inline]
+    fn is_inside(&self, start: u64, len: u64) -> bool {
         let end = start.checked_add(len);
-        if start >= self.start && end.is_some_and(|end| end <= self.start + self.len) {
+        start >= self.start && end.is_some_and(|end| end <= self.start + self.len)
+    }
+
+    fn check_inside(&self, start: u64, len: u64) -> Result<()> {
+        if self.is_inside(start, len) {
             return Ok(());
         }
         Err(Error::new(

@@ -225,7 +225,10 @@ impl Stream {
     }
 
     pub(crate) fn synchronize(&self, seq: Seq) -> Result<()> {
-        while let Some((at, op)) = self.take_deferred(seq.0) {
+        // What is done needs no look at what is left.
+        while self.block().reached() < seq.0
+            && let Some((at, op)) = self.take_deferred(seq.0)
+        {
             self.wait_until(at - 1);
             if self.check().is_ok() {
                 self.run(at, op);

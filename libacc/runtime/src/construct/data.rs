@@ -113,10 +113,10 @@ impl Runtime {
             return Ok(());
         }
         let sent = issue.join_for(plan).and_then(|()| issue.steps(&plan.before, plan));
-        issue.filled(&plan.before, true);
+        let moment = issue.filled(&plan.before, true);
         sent?;
         if queue == QueueId::SYNC && plan.copies_out() {
-            device.wait_told(queue)?;
+            device.wait_told_since(queue, moment)?;
         }
         Ok(())
     }

@@ -94,10 +94,10 @@ impl Runtime {
             loans.copy_out(&device.client(), queue)
         };
         let sent = run();
-        issue.filled(&plan.after, false);
+        let moment = issue.filled(&plan.after, false);
         // What is lent comes back before the program goes on, which may use it.
         let waits = queue == QueueId::SYNC || !loans.is_empty();
-        let waited = if waits && sent.is_ok() { device.wait_told(queue) } else { Ok(()) };
+        let waited = if waits && sent.is_ok() { device.wait_told_since(queue, moment) } else { Ok(()) };
         issue.settle(plan, Some(queue), false)?;
         sent.and(waited).map_err(|error| error.queue(queue))?;
         if !loans.is_empty() {

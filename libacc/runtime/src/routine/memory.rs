@@ -183,8 +183,8 @@ impl Runtime {
         self.cluster
             .copy_between(queue, source.index, from, target.index, to, len)
             .map_err(|error| source.place(error).queue(queue))?;
-        issue.filled(&[], false);
-        if queue == QueueId::SYNC { source.wait_told(queue) } else { Ok(()) }
+        let moment = issue.filled(&[], false);
+        if queue == QueueId::SYNC { source.wait_told_since(queue, moment) } else { Ok(()) }
     }
 
     fn copy_within(&self, device: &Device, queue: QueueId, to: DevicePtr, from: DevicePtr, len: u64) -> Result<()> {
