@@ -3,52 +3,9 @@
 // BUILD flags=-g
 #include "check.h"
 #include <acc_prof.h>
-#include <errno.h>
+#include "count_allocations.h"
 
-void *__libc_malloc(size_t);
-void *__libc_calloc(size_t, size_t);
-void *__libc_realloc(void *, size_t);
-void *__libc_memalign(size_t, size_t);
-void __libc_free(void *);
-
-static _Thread_local long allocations __attribute__((tls_model("initial-exec")));
 static long events;
-
-void *malloc(size_t bytes)
-{
-    allocations++;
-    return __libc_malloc(bytes);
-}
-
-void *calloc(size_t count, size_t bytes)
-{
-    allocations++;
-    return __libc_calloc(count, bytes);
-}
-
-void *realloc(void *block, size_t bytes)
-{
-    allocations++;
-    return __libc_realloc(block, bytes);
-}
-
-int posix_memalign(void **to, size_t alignment, size_t bytes)
-{
-    allocations++;
-    *to = __libc_memalign(alignment, bytes);
-    return *to ? 0 : ENOMEM;
-}
-
-void *aligned_alloc(size_t alignment, size_t bytes)
-{
-    allocations++;
-    return __libc_memalign(alignment, bytes);
-}
-
-void free(void *block)
-{
-    __libc_free(block);
-}
 
 static void count_event(acc_prof_info *prof, acc_event_info *event, acc_api_info *api)
 {
