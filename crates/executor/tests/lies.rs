@@ -9,8 +9,9 @@ use accord_executor::queue_table::QUEUES_MAX;
 use accord_fabric::frame::{self, Command, Event, STREAM_WINDOW};
 use accord_fabric::handshake::Purpose;
 use accord_fabric::peer::PeerId;
-use accord_types::{ErrorCode, QueueId};
+use accord_types::{Error, ErrorCode, QueueId};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use support::{Program, SYNC};
 
@@ -277,4 +278,24 @@ proptest! {
         let _ = lane.finish();
         program.assert_ended();
     }
+}
+
+#[test]
+fn queues_that_share_a_stream_all_hear_of_its_failure() {
+    let (mut program, start) = Program::open(Limits { streams: 1, ..limits() }, 0);
+    program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
+    for queue in 0..3 {
+        program.send(&Command::Store { device: 0, queue, dst: start }, &[1]);
+        program.wait(0, queue, 1).unwrap();
+    }
+    program.devices()[0].fail(Error::new(ErrorCode::Execution, "a region has crashed"));
+    let mut told = BTreeSet::new();
+    while told.len() < 3 {
+        // One that waits for bytes which never come hears of it in no other way.
+        let (event, _) = program.event().expect("the executor has closed the lane");
+        if let Event::Failed { queue, .. } = event {
+            told.insert(queue);
+        }
+    }
+    assert_eq!(told, BTreeSet::from([0, 1, 2]));
 }

@@ -62,7 +62,11 @@ impl Slot {
         Ok(Found::Queue(match self.queues.carrier(queue)? {
             Carrier::Known(known) => known,
             Carrier::New => return Ok(Found::Nothing),
-            Carrier::Shared(stream) => self.queues.add(queue, stream),
+            // Each hears of its failure, whoever has made the stream.
+            Carrier::Shared(stream) => {
+                effects.push(Effect::Watch { device: self.ordinal, queue, stream });
+                self.queues.add(queue, stream)
+            }
             Carrier::Failed(error) => self.no_stream(queue, error, effects),
         }))
     }
