@@ -133,6 +133,7 @@ impl World {
             Frame::Asked { positions, test } => self.asked(actor, task, positions, test),
             Frame::Landed { copies, at, positions } => self.landed(actor, task, copies, at, positions),
             Frame::Ended { copies, at } => self.ended(actor, task, copies, at),
+            Frame::Refused(lie) => self.refused(actor, task, lie),
             Frame::Over => self.over(actor, None),
             Frame::Flusher => self.flusher(actor, task),
             Frame::Watcher => self.watcher(actor, task),

@@ -3,17 +3,18 @@
 use super::actor::{Actor, Block, Chunk, Happening, LANES};
 use super::driver::PIECE;
 use super::frames::Frame;
-use super::program::DEVICE_BASE;
-use super::script::{CELL, mix};
+use super::script::{CELL, DEVICE_BASE, HOST_CELLS, mix};
 use super::streams::{Device, Notice, Wait, Work, crashed};
 use super::world::World;
 use accord_device::FunctionHandle;
 use accord_executor::executor::{Effect, Operation, Place, Request};
-use accord_fabric::frame::{self, Command, Event};
+use accord_fabric::frame::{self, Command, Event, FRAME_MAX, STREAM_WINDOW, operation_cost};
 use accord_types::{ArgBlock, DevicePtr, Error, Result, Seq, StreamId, TransferId};
 
 /// Bytes of a device's range.
-const ADDRESSES: u64 = 1 << 20;
+const ADDRESSES: u64 = (HOST_CELLS * CELL) as u64;
+/// Operations that a program that keeps to its window has in a stream.
+const OPEN_MAX: u64 = STREAM_WINDOW + 2 * FRAME_MAX as u64;
 
 fn at(address: DevicePtr) -> usize {
     usize::try_from(address.0 - DEVICE_BASE).unwrap_or(0)
@@ -98,11 +99,6 @@ impl World {
         }
     }
 
-    /// The program does not keep to the protocol.
-    fn end_session(&mut self, error: &Error) {
-        self.violation(format!("the executor ends the session: {error:?}"));
-    }
-
     fn send_event(&mut self, event: &Event, payload: &[u8]) {
         let mut bytes = Vec::new();
         if let Err(error) = frame::put(&mut bytes, event, &[payload]) {
@@ -113,7 +109,7 @@ impl World {
         self.queue.add(arrives, Happening::Arrive(Block::Events));
     }
 
-    fn send_error(&mut self, error: &Error, event: impl FnOnce(frame::Failure) -> Event) {
+    pub(super) fn send_error(&mut self, error: &Error, event: impl FnOnce(frame::Failure) -> Event) {
         let mut text = Vec::new();
         let failure = frame::encode_error(error, &mut text);
         self.send_event(&event(failure), &text);
@@ -159,7 +155,11 @@ impl World {
                     return Ok(Step::Full);
                 }
                 let seq = place.put(work(operation));
+                let open = place.ops.len() as u64;
                 executor.core.put(Ok(seq))?;
+                if open > OPEN_MAX / operation_cost(0) {
+                    self.violation(format!("{open} operations are in a stream"));
+                }
                 self.schedule(Actor::Stream(device, number));
             }
             Request::Discard { transfer, .. } => self.discard(transfer),
@@ -191,7 +191,8 @@ impl World {
             Request::Function { device, function, .. } => {
                 executor.core.named(device, function, Ok(FunctionHandle(function)));
             }
-            Request::Done | Request::Start { .. } | Request::Image(_) => {}
+            // Nobody has begun what is given up.
+            Request::Done | Request::Start { .. } | Request::Image(_) | Request::Abandon { .. } => {}
             other => self.violation(format!("nobody has asked for {other:?}")),
         }
         Ok(Step::Handled)
@@ -367,7 +368,11 @@ impl World {
         match work {
             Work::Kernel { cell, from, salt, until } => {
                 let Some(until) = *until else {
-                    let long = if self.random.chance(5) { 30_000 } else { 300 };
+                    let long = match self.random.within(0..1_000) {
+                        0..2 if self.executor.gets_stuck => 3_000_000,
+                        0..50 => 30_000,
+                        _ => 300,
+                    };
                     *until = Some(now + self.random.within(0..long));
                     return Ok(false);
                 };

@@ -1,6 +1,6 @@
 //! What a thread is doing: each step of it is one thing that others may come between.
 
-use super::script::Op;
+use super::script::{Lie, Op};
 use accord_client::connection::{Begun, Bytes, Job, WaitId, Way};
 use accord_fabric::frame::Position;
 use accord_types::TransferId;
@@ -46,6 +46,8 @@ pub(super) enum Frame {
         copies: Vec<TransferId>,
         at: usize,
     },
+    /// The answer to what is not so has come.
+    Refused(Lie),
     Over,
     Flusher,
     Watcher,
@@ -100,6 +102,7 @@ impl fmt::Debug for Frame {
             Self::Landed { copies, at, .. } | Self::Ended { copies, at } => {
                 write!(f, "landing of {copies:?} from {at}")
             }
+            Self::Refused(lie) => write!(f, "refused {lie:?}"),
             Self::Over => write!(f, "Over"),
             Self::Flusher => write!(f, "Flusher"),
             Self::Watcher | Self::Doze => write!(f, "Watcher"),

@@ -34,6 +34,11 @@ impl<T> Lane<T> {
         self.weather.capacity.saturating_sub(self.bytes)
     }
 
+    /// Whether nothing is on its way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
     /// Puts something in. Returns when it comes out.
     pub(super) fn put(&mut self, random: &mut Random, now: u64, item: T, bytes: usize) -> u64 {
         let mut at = now + 1 + random.within(0..self.weather.delay);

@@ -13,6 +13,7 @@ mod executor;
 mod frames;
 mod landing;
 mod lane;
+mod lies;
 mod program;
 mod script;
 mod streams;

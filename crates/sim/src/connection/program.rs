@@ -2,15 +2,13 @@
 
 use super::actor::Actor;
 use super::frames::Frame;
-use super::script::{CELL, Op, SMALL};
+use super::script::{CELL, DEVICE_BASE, Op, SMALL};
 use super::world::{Task, World};
 use accord_client::connection::{Bytes, CopyIn, CopyOut, Flush, Landing, MayStall, Room, Want, Way};
 use accord_device::image::Image;
 use accord_fabric::frame::{Command, Position};
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId, Result, TransferId};
 
-/// Where a device's memory begins.
-pub(super) const DEVICE_BASE: u64 = 1 << 32;
 /// Bytes of GPU code.
 const IMAGE: usize = 60_000;
 
@@ -117,6 +115,10 @@ impl World {
             }
             Op::Wait(ref queues) => return self.ask(actor, task, queues, false),
             Op::Test(queue) => return self.ask(actor, task, &[queue], true),
+            Op::Lie(lie) => {
+                task.stack.push(Frame::Script);
+                return self.lie(actor, task, device, lie);
+            }
             Op::Shutdown => return self.shutdown(actor, task),
             _ => {}
         }

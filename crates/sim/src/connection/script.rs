@@ -6,6 +6,10 @@
 use crate::random::Random;
 use accord_types::QueueId;
 
+/// Where a device's memory begins.
+pub(super) const DEVICE_BASE: u64 = 1 << 32;
+/// Operations of a flood.
+const FLOOD: usize = 800;
 /// Bytes of a cell, all of which have its value.
 pub(super) const CELL: usize = 16;
 /// Bytes that travel inside a command or an event.
@@ -57,8 +61,51 @@ pub(super) enum Op {
     Image,
     /// The program does something else for so many microseconds.
     Pause(u64),
+    /// Says something that is not so.
+    Lie(Lie),
     /// Ends the device.
     Shutdown,
+}
+
+/// What a program says that is not so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lie {
+    /// An operation that can't be.
+    Operation(u32),
+    /// A question that has no answer.
+    Question(u32),
+    /// What is not the protocol.
+    Protocol(u32),
+    /// Nor a command.
+    Garbage,
+}
+
+impl Lie {
+    pub(super) const OPERATIONS: u32 = 13;
+    pub(super) const QUESTIONS: u32 = 7;
+    pub(super) const BREACHES: u32 = 6;
+
+    /// One of a program that keeps to the protocol, or of one that does not.
+    fn one(random: &mut Random, breaks: bool) -> Self {
+        let mut of = |count: u32| u32::try_from(random.within(0..count.into())).unwrap_or(0);
+        match (breaks, of(10)) {
+            (true, 0..3) => Self::Garbage,
+            (true, _) => Self::Protocol(of(Self::BREACHES)),
+            (false, 0..7) => Self::Operation(of(Self::OPERATIONS)),
+            (false, _) => Self::Question(of(Self::QUESTIONS)),
+        }
+    }
+}
+
+/// What kind of program it is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Manners {
+    /// It says what is not so.
+    pub(super) lies: bool,
+    /// It does not keep to the protocol.
+    pub(super) breaks: bool,
+    /// It puts more into a queue than a stream holds.
+    pub(super) floods: bool,
 }
 
 /// What a kernel makes of its cells.
@@ -88,7 +135,7 @@ struct Writer<'a> {
 }
 
 /// A program of about `len` calls.
-pub(super) fn write(random: &mut Random, len: usize) -> Vec<Op> {
+pub(super) fn write(random: &mut Random, len: usize, manners: Manners) -> Vec<Op> {
     let mut writer = Writer {
         random,
         ops: Vec::new(),
@@ -98,8 +145,19 @@ pub(super) fn write(random: &mut Random, len: usize) -> Vec<Op> {
         waited: [0; QUEUES.len()],
         count: [0; QUEUES.len()],
     };
-    for _ in 0..len {
+    let (flood, breach) = (writer.random.index(len), writer.random.index(len));
+    for index in 0..len {
         writer.one();
+        if manners.lies && writer.random.chance(20) {
+            writer.ops.push(Op::Lie(Lie::one(writer.random, false)));
+        }
+        if manners.breaks && index == breach {
+            writer.ops.push(Op::Lie(Lie::one(writer.random, true)));
+        }
+        if manners.floods && index == flood {
+            let (queue, cell) = (writer.random.index(QUEUES.len()), writer.random.index(CELLS));
+            (0..FLOOD).for_each(|_| writer.kernel(queue, cell, cell));
+        }
     }
     writer.copy_out(0, 0, CELLS, CELLS);
     writer.ops.push(Op::Wait(QUEUES.to_vec()));

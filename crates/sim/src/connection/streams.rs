@@ -22,6 +22,8 @@ pub(super) struct Executor {
     /// The kernel that crashes, counted from the first.
     pub(super) crash: Option<u64>,
     pub(super) kernels: u64,
+    /// Kernels may take very long.
+    pub(super) gets_stuck: bool,
     pub(super) crashed: BTreeSet<u32>,
 }
 
@@ -85,6 +87,7 @@ impl Executor {
             unwanted: BTreeSet::new(),
             crash,
             kernels: 0,
+            gets_stuck: false,
             crashed: BTreeSet::new(),
         }
     }

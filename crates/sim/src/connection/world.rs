@@ -3,7 +3,7 @@
 use super::actor::{Actor, Block, Chunk, Happening, LANES};
 use super::frames::Frame;
 use super::lane::{Lane, Weather};
-use super::script;
+use super::script::{self, Manners};
 use super::streams::Executor;
 use super::thread::Thread;
 use crate::queue::Queue;
@@ -63,6 +63,8 @@ pub(super) struct World {
     lost_at: Option<u64>,
     pub(super) streams: usize,
     failure: Option<String>,
+    /// The program has not kept to the protocol.
+    pub(super) broken: bool,
 }
 
 /// Runs the program of a seed.
@@ -85,12 +87,13 @@ pub fn run(seed: u64) -> std::result::Result<(), String> {
     let streams = if random.chance(70) { 5 } else { 1 + random.index(3) };
     // Without waiting for what it has put in.
     let early = random.chance(10);
+    let manners = Manners { lies: random.chance(10), breaks: random.chance(3), floods: random.chance(1) };
     let threads = (0..count)
         .map(|_| {
             // Long ones use up the windows of streams.
             let len = if random.chance(2) { 2_500 } else { 60 };
             let len = usize::try_from(random.within(5..len)).unwrap_or(5);
-            let mut ops = script::write(&mut random, len);
+            let mut ops = script::write(&mut random, len, manners);
             if early {
                 let keep = random.index(ops.len());
                 ops.truncate(keep);
@@ -130,8 +133,10 @@ pub fn run(seed: u64) -> std::result::Result<(), String> {
         lost_at: None,
         streams,
         failure: None,
+        broken: false,
         random,
     };
+    world.executor.gets_stuck = manners.floods;
     world.start();
     world.go_on();
     world.judge()
@@ -191,10 +196,7 @@ impl World {
                     }
                 }
                 Happening::Arrive(block) => self.unblock(block),
-                Happening::Cut => {
-                    self.lost_at = Some(self.queue.now());
-                    self.end_lanes();
-                }
+                Happening::Cut => self.cut_now(),
                 Happening::HalfOpen => {
                     self.lost_at = Some(self.queue.now() + NOTICE);
                     self.command.dead = true;
@@ -235,9 +237,10 @@ impl World {
             let Some(ended) = thread.ended else {
                 let doing = self.tasks.get(&Actor::Program(index)).map(|task| format!("{:?}", task.stack));
                 return Err(format!(
-                    "thread {index} never ends: it is at call {} ({}), blocked: {:?}, parked: {:?}, streams: {}",
+                    "thread {index} never ends: it is at call {} ({}), {:?}, blocked: {:?}, parked: {:?}, streams: {}",
                     thread.next,
                     doing.unwrap_or_default(),
+                    thread.calls().last(),
                     self.blocked,
                     self.parked,
                     self.executor.fronts(),
@@ -257,6 +260,9 @@ impl World {
         }
         if self.queue.now() >= LIMIT {
             return Err("somebody wakes up though nothing happens".to_owned());
+        }
+        if self.lost_at.is_none() && self.to.iter().any(|lane| !lane.is_empty()) {
+            return Err("bytes stand on a lane and nobody takes them".to_owned());
         }
         if self.lost_at.is_none() && self.threads.iter().all(|thread| thread.error.is_none()) {
             let left = (self.machine.transfers(), self.machine.waiters(), self.executor.left());
@@ -281,6 +287,12 @@ impl World {
         self.unblock(Block::EagerJob);
         self.unblock(Block::AskedJob);
         self.wake(Actor::Flusher);
+    }
+
+    /// The lanes end.
+    pub(super) fn cut_now(&mut self) {
+        self.lost_at = Some(self.queue.now());
+        self.end_lanes();
     }
 
     fn end_lanes(&mut self) {

@@ -1,0 +1,128 @@
+//! What a program says that is not so. The executor refuses it, and all else goes on as if it had not been said; what is not the
+//! protocol at all ends the session, and everybody hears of that.
+
+use super::actor::Actor;
+use super::frames::Frame;
+use super::script::{DEVICE_BASE, Lie};
+use super::world::{Task, World};
+use accord_client::connection::{Flush, MayStall};
+use accord_fabric::frame::{self, Command, Position};
+use accord_fabric::peer::PeerId;
+use accord_types::{Error, QueueId, Result, Seq};
+
+/// Queues that a program has for nothing else begin here.
+const QUEUES: u32 = 1_000;
+/// A device that the lease does not name.
+const NO_DEVICE: u32 = 77;
+/// More bytes than there are.
+const HUGE: u64 = 1 << 60;
+/// More than was ever put in.
+const NEVER: u64 = 1 << 40;
+
+impl World {
+    /// Says one thing that is not so.
+    pub(super) fn lie(&mut self, actor: Actor, task: &mut Task, device: u32, lie: Lie) -> Result<()> {
+        self.transfers += 1;
+        match lie {
+            Lie::Operation(which) => {
+                let queue = QueueId(QUEUES + which);
+                let (command, payload) = operation(which, device, queue.0, self.transfers);
+                // The queue fails at the first.
+                let _ = self.machine.operate((device, queue), MayStall::No, &command, &[payload], self.now());
+                let flush = self.machine.flush_after(queue);
+                self.flush_as(task, flush);
+                self.schedule(actor);
+            }
+            Lie::Question(which) => {
+                let mut positions = Vec::new();
+                frame::put_position(&mut positions, Position { device, queue: QueueId(3), seq: Seq(NEVER) });
+                let payload: &[u8] = if which < 2 { &positions } else { &[] };
+                let id = self.machine.ask(|ticket| question(which, device, ticket), &[payload], actor, self.now())?;
+                task.stack.extend([Frame::Refused(lie), Frame::Wait(id), Frame::Flush]);
+                self.schedule(actor);
+            }
+            Lie::Protocol(which) => {
+                let (command, payload) = breach(which, device);
+                self.machine.put(&command, &[payload], self.now())?;
+                self.broken = true;
+                self.flush_as(task, Flush::Now);
+                self.schedule(actor);
+            }
+            Lie::Garbage => {
+                // Between two frames, where it is sure to be seen.
+                if self.unsent.is_empty() && !self.write_locked {
+                    let garbage: Vec<_> = (0..512).flat_map(|_| self.random.number().to_le_bytes()).collect();
+                    self.unsent.extend(garbage);
+                    self.broken = true;
+                }
+                self.flush_as(task, Flush::Now);
+                self.schedule(actor);
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer to a lie has come.
+    pub(super) fn refused(&mut self, actor: Actor, task: &mut Task, lie: Lie) {
+        if let Some(Ok(reply)) = task.outcome.take() {
+            return self.violation(format!("{lie:?} is answered with {reply:?}"));
+        }
+        self.back(actor, task);
+    }
+
+    /// The program does not keep to the protocol: it is told, and the session ends.
+    pub(super) fn end_session(&mut self, error: &Error) {
+        if !self.broken {
+            return self.violation(format!("the executor ends the session: {error:?}"));
+        }
+        self.send_error(error, |failure| frame::Event::Failed { device: u32::MAX, queue: u32::MAX, failure });
+        self.cut_now();
+    }
+}
+
+/// Operations that are refused.
+fn operation(which: u32, device: u32, queue: u32, transfer: u64) -> (Command, &'static [u8]) {
+    let (src, dst, len) = (DEVICE_BASE, DEVICE_BASE, HUGE);
+    let launch = |function, slots| Command::Launch { device, queue, function, gangs: 1, workers: 1, vector: 1, slots };
+    let to = PeerId::PROGRAM;
+    match which % Lie::OPERATIONS {
+        0 => (Command::Store { device, queue, dst: DEVICE_BASE - 4 }, &[9; 8]),
+        1 => (Command::Store { device, queue, dst: u64::MAX }, &[9; 8]),
+        2 => (Command::CopyOut { device, queue, src, len, transfer }, &[]),
+        3 => (Command::CopyIn { device, queue, dst, len, transfer, eager: true }, &[]),
+        4 => (Command::CopyIn { device, queue, dst, len, transfer, eager: false }, &[]),
+        5 => (Command::Copy { device, queue, dst, src, len }, &[]),
+        6 => (launch(99, 0), &[]),
+        7 => (launch(1, 1_000), &[]),
+        8 => (Command::Unmap { device, queue, start: DEVICE_BASE, len: 16 }, &[]),
+        9 => (Command::WaitQueue { device, queue, other: 3, seq: NEVER }, &[]),
+        10 => (Command::Relay { device, queue, src, target: NO_DEVICE, dst, len: 16, seq: 0 }, &[]),
+        11 => (Command::Relay { device, queue, src, target: device, dst, len: 16, seq: NEVER }, &[]),
+        _ => (Command::Push { device, queue, src, len, transfer, to }, &[]),
+    }
+}
+
+/// Questions that are refused.
+fn question(which: u32, device: u32, ticket: u64) -> Command {
+    match which % Lie::QUESTIONS {
+        0 => Command::Wait { ticket },
+        1 => Command::Test { ticket },
+        2 => Command::Open { device: NO_DEVICE, ticket },
+        3 => Command::Memory { device: NO_DEVICE, ticket },
+        4 => Command::Map { device, ticket, start: DEVICE_BASE - 16, len: 32 },
+        5 => Command::Map { device, ticket, start: DEVICE_BASE, len: HUGE },
+        _ => Command::Map { device: NO_DEVICE, ticket, start: DEVICE_BASE, len: 16 },
+    }
+}
+
+/// What ends the session.
+fn breach(which: u32, device: u32) -> (Command, &'static [u8]) {
+    match which % Lie::BREACHES {
+        0 => (Command::Start { ticket: 0, trace: false, emulate_nvidia: false, uid: 0 }, &[]),
+        1 => (Command::Store { device, queue: 0x8000_0000, dst: DEVICE_BASE }, &[1]),
+        2 => (Command::Store { device, queue: QueueId::INCOMING.0, dst: DEVICE_BASE }, &[1]),
+        3 => (Command::Image { offset: 5, len: 9 }, &[1]),
+        4 => (Command::Function { device, function: 2, offset: 0, executable: true }, &[7]),
+        _ => (Command::Wait { ticket: 0 }, &[1, 2, 3]),
+    }
+}
