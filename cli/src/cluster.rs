@@ -3,6 +3,9 @@
 use crate::failure::{Failure, Result};
 use crate::machine;
 use accord_device::{cpu, registry};
+use accord_fabric::Key;
+use accord_fabric::route::{Endpoint, Wanted};
+use accord_fabric::transport;
 use accord_proto::v1;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeId, settings};
 use serde_json::{Value, json};
@@ -33,6 +36,10 @@ pub(crate) struct NodeRow {
     pub(crate) devices: usize,
     /// `tcp 10.0.0.1:7000`
     pub(crate) links: Vec<String>,
+    /// Where its agent takes connections.
+    pub(crate) endpoint: Option<Endpoint>,
+    /// How a program that starts here would reach its devices: `shm (same machine, same user)`
+    pub(crate) route: Option<String>,
     pub(crate) heard_ms_ago: Option<u64>,
     pub(crate) hardware: Option<Hardware>,
 }
@@ -67,6 +74,8 @@ impl Cluster {
                 state: state_name(node.state()),
                 devices: node.devices.len(),
                 links: node.links.iter().map(link_name).collect(),
+                endpoint: node.links.first().map(|link| Endpoint::new(NodeId(node.id), &link.address)),
+                route: None,
                 heard_ms_ago: Some(node.heard_ms_ago),
                 hardware: node.hardware.map(Into::into),
                 name: node.name,
@@ -94,6 +103,17 @@ impl Cluster {
             .collect();
         let coordinator = CoordinatorRow { address: address.to_owned(), uptime_ms: view.uptime_ms, view: view.version };
         Ok(Self { coordinator: Some(coordinator), nodes, devices, sessions, note: None })
+    }
+
+    /// Looks how a program that starts on the node called `own` would reach the others.
+    pub(crate) fn find_routes(&mut self, own: &str, wanted: Wanted, key: &Key) {
+        for node in &mut self.nodes {
+            node.route = if node.name == own {
+                Some("in-process".to_owned())
+            } else {
+                node.endpoint.as_ref().map(|endpoint| transport::route_now(endpoint, wanted, key).way())
+            };
+        }
     }
 
     /// What a program without a coordinator has.
@@ -128,6 +148,8 @@ impl Cluster {
             state: "here",
             devices: infos.len(),
             links: vec!["in-process".to_owned()],
+            endpoint: None,
+            route: Some("in-process".to_owned()),
             heard_ms_ago: None,
             hardware: Some(hardware),
         };
@@ -183,6 +205,7 @@ impl NodeRow {
             "state": self.state,
             "devices": self.devices,
             "links": self.links,
+            "route": self.route,
             "heard_ms_ago": self.heard_ms_ago,
             "hardware": self.hardware.as_ref().map(|hardware| json!({
                 "cores": hardware.cores,

@@ -53,5 +53,11 @@ impl Tracer {
 
 fn device(num: u32, client: &dyn DeviceClient) -> TraceDevice {
     let info = client.info();
-    TraceDevice { id: info.id, num: DeviceNum(num), node_name: info.node_name.clone(), name: info.name.clone() }
+    TraceDevice {
+        id: info.id,
+        num: DeviceNum(num),
+        node_name: info.node_name.clone(),
+        name: info.name.clone(),
+        route: client.route().unwrap_or_default(),
+    }
 }

@@ -6,6 +6,7 @@ use crate::cluster::Cluster;
 use crate::failure::{Failure, Result};
 use crate::output::{Table, age, bytes, print};
 use accord_fabric::Key;
+use accord_fabric::route::Wanted;
 use accord_proto::v1::Viewer;
 use accord_types::settings::{self, SettingSource};
 use accord_types::{DeviceKind, OrderPolicy, Rank};
@@ -29,7 +30,9 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
             })?;
             let key = Key::read(Path::new(&key_file))?;
             let view = Coordinator::new(&address, &key)?.describe(Some(viewer()?))?;
-            Cluster::of_view(&address, view)?
+            let mut cluster = Cluster::of_view(&address, view)?;
+            cluster.find_routes(&node_name(), wanted()?, &key);
+            cluster
         }
         None => Cluster::of_this_machine(&node_name())?,
     };
@@ -53,7 +56,7 @@ fn tables(cluster: &Cluster) -> String {
             settings::COORDINATOR.name
         )),
     }
-    let mut nodes = Table::new(&["NODE", "STATE", ">CORES", ">DEVICES", "LINKS", "HEARD", "NEAR"]);
+    let mut nodes = Table::new(&["NODE", "STATE", ">CORES", ">DEVICES", "LINKS", "ROUTE", "HEARD", "NEAR"]);
     for node in &cluster.nodes {
         nodes.row([
             node.name.clone(),
@@ -61,6 +64,7 @@ fn tables(cluster: &Cluster) -> String {
             node.hardware.as_ref().map_or_else(|| "-".to_owned(), |hardware| hardware.cores.to_string()),
             node.devices.to_string(),
             node.links.join(" "),
+            node.route.clone().unwrap_or_else(|| "-".to_owned()),
             node.heard_ms_ago.map_or_else(|| "-".to_owned(), |ms| format!("{} ago", age(ms))),
             node.near(),
         ]);
@@ -180,6 +184,12 @@ fn viewer() -> Result<Viewer> {
         kind: accord_proto::v1::DeviceKind::Unspecified.into(),
         rank: rank().map(Into::into),
     })
+}
+
+/// What is to carry the lanes of a program that starts here.
+fn wanted() -> Result<Wanted> {
+    let (value, _) = settings::TRANSPORT.in_force(variable);
+    value.parse().map_err(|remedy| Failure::new(format!("{}={value}: {remedy}", settings::TRANSPORT.name)))
 }
 
 /// This process's place in an MPI job, as launchers tell it.

@@ -104,6 +104,13 @@ impl Route {
     }
 }
 
+impl Route {
+    /// What carries the lanes, and why, without the address.
+    pub fn way(&self) -> String {
+        format!("{} ({})", self.transport, self.why)
+    }
+}
+
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} to {} ({})", self.transport, self.endpoint, self.why)

@@ -14,7 +14,7 @@ mod shm;
 mod socket;
 
 pub use address::{ListenAddress, PeerAddress};
-pub use connect::route;
+pub use connect::{route, route_now};
 pub use handover::Handover;
 pub use inproc::inproc_pair;
 pub use lane::{Lane, SharedLane, Transport};

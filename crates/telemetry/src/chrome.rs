@@ -27,6 +27,10 @@ pub fn write(traces: &[Trace], out: &mut dyn Write) -> io::Result<()> {
             quoted(&format!("{} ({device})", label))
         ))?;
     }
+    for (pid, route) in rows.routes(traces) {
+        let route = quoted(route);
+        event(format!(r#"{{"ph":"M","name":"process_labels","pid":{pid},"args":{{"labels":{route}}}}}"#))?;
+    }
     for ((trace, device, queue), tid) in &rows.queues {
         let rank = traces.get(*trace).and_then(|trace| trace.rank);
         event(format!(
@@ -103,6 +107,13 @@ impl Rows {
         Self { devices, queues }
     }
 
+    /// How the devices are reached, for the only program of a file: each has its own way.
+    fn routes<'a>(&self, traces: &'a [Trace]) -> Vec<(usize, &'a str)> {
+        let devices = if let [trace] = traces { &trace.devices[..] } else { &[] };
+        let known = devices.iter().filter(|device| !device.route.is_empty());
+        known.map(|device| (self.pid(device.id), &*device.route)).collect()
+    }
+
     fn pid(&self, device: DeviceId) -> usize {
         self.devices.get(&device).map_or(0, |(pid, _)| *pid)
     }
@@ -161,12 +172,13 @@ fn header(trace: &Trace) -> String {
         .iter()
         .map(|device| {
             format!(
-                r#"{{"node":{},"ordinal":{},"num":{},"node_name":{},"name":{}}}"#,
+                r#"{{"node":{},"ordinal":{},"num":{},"node_name":{},"name":{},"route":{}}}"#,
                 device.id.node.0,
                 device.id.ordinal,
                 device.num.0,
                 quoted(&device.node_name),
-                quoted(&device.name)
+                quoted(&device.name),
+                quoted(&device.route)
             )
         })
         .collect();
@@ -188,6 +200,8 @@ fn read_header(header: &Value) -> Option<Trace> {
                 num: DeviceNum(small(entry, "num")?),
                 node_name: entry.get("node_name")?.as_str()?.to_owned(),
                 name: entry.get("name")?.as_str()?.to_owned(),
+                // Files of before have none.
+                route: entry.get("route").and_then(Value::as_str).unwrap_or_default().to_owned(),
             })
         })
         .collect::<Option<Vec<_>>>()?;
@@ -245,6 +259,19 @@ mod tests {
         let traces = two_ranks();
         assert_eq!(read(&written(&traces)), Ok(traces));
         assert_eq!(read(&written(&[])), Ok(vec![]));
+    }
+
+    #[test]
+    fn viewers_say_how_a_device_is_reached_and_older_files_do_not() {
+        let trace = two_ranks().remove(0);
+        let text = written(std::slice::from_ref(&trace));
+        let file: Value = serde_json::from_str(&text).unwrap();
+        let events = file["traceEvents"].as_array().unwrap().iter();
+        let labels = events.filter(|event| event["name"] == "process_labels");
+        let labels: Vec<_> = labels.map(|event| event["args"]["labels"].as_str().unwrap()).collect();
+        assert_eq!(labels, ["in-process", "tcp to h2:7700 (another machine)"]);
+        let before = text.replace(r#","route":"in-process""#, "");
+        assert_eq!(read(&before).unwrap()[0].devices[0].route, "");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct TraceDevice {
     pub node_name: String,
     /// Its product name.
     pub name: String,
+    /// How operations get there: what carries them, and why. Empty for a device that was not used.
+    pub route: String,
 }
 
 /// The file for a trace: `%r` in `pattern` becomes the rank (0 without one), `%p` the process

@@ -40,8 +40,13 @@ fn traces(bytes: &[u8]) {
 
 fn seeds() -> Vec<Vec<u8>> {
     let id = |node| DeviceId { node: NodeId(node), ordinal: 0 };
-    let device =
-        |node| TraceDevice { id: id(node), num: DeviceNum(node), node_name: format!("h{node}"), name: "CPU".into() };
+    let device = |node| TraceDevice {
+        id: id(node),
+        num: DeviceNum(node),
+        node_name: format!("h{node}"),
+        name: "CPU".into(),
+        route: "in-process".into(),
+    };
     let span = |node, kind, start_ns, end_ns| Span {
         device: id(node),
         queue: QueueId(1),

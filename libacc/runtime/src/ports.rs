@@ -48,6 +48,11 @@ pub trait DeviceClient: Send + Sync {
         false
     }
 
+    /// How operations get to the device, for people: what carries them, and why. None before the first.
+    fn route(&self) -> Option<String> {
+        Some("in-process".to_owned())
+    }
+
     /// First address and length of the address range that this program's allocator hands out.
     fn addresses(&self) -> (DevicePtr, u64);
 

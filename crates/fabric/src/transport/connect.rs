@@ -30,6 +30,12 @@ pub fn route(peer: &Endpoint, wanted: Wanted, key: &Key) -> Route {
     Route::choose(peer.clone(), wanted, nearness)
 }
 
+/// As [`route`], as things are now: waits for no agent that may only be starting.
+pub fn route_now(peer: &Endpoint, wanted: Wanted, key: &Key) -> Route {
+    let nearness = if wanted == Wanted::Tcp { Nearness::Elsewhere } else { nearness(peer, key) };
+    Route::choose(peer.clone(), wanted, nearness)
+}
+
 /// An agent that has just been taken in by its coordinator listens a moment later.
 fn await_same_machine(peer: &Endpoint, key: &Key) -> Nearness {
     const ATTEMPTS: u32 = 100;

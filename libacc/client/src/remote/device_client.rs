@@ -177,6 +177,10 @@ impl DeviceClient for RemoteDeviceClient {
         true
     }
 
+    fn route(&self) -> Option<String> {
+        self.node.route().ok().map(|route| route.to_string())
+    }
+
     fn sees_named_memory_only(&self) -> bool {
         self.backend.capabilities.sees_named_memory_only
     }
