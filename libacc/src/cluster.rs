@@ -155,8 +155,8 @@ fn coordinator() -> Result<Option<Coordinator>> {
 }
 
 fn transport() -> Result<Wanted> {
-    let wanted = settings::value(names::TRANSPORT);
-    wanted.map_or(Ok(Wanted::Tcp), |text| text.parse().map_err(|remedy: String| bad(&names::TRANSPORT, &text, &remedy)))
+    let (text, _) = names::TRANSPORT.in_force(|name| std::env::var(name).ok());
+    text.parse().map_err(|remedy: String| bad(&names::TRANSPORT, &text, &remedy))
 }
 
 fn order() -> Result<Order> {

@@ -208,6 +208,38 @@ fn place(trace: &Path) -> (String, u64, String) {
     (node, launch["args"]["ordinal"].as_u64().unwrap(), num)
 }
 
+/// How a program reached its devices: the labels of their rows in its trace, one a node.
+fn routes(transport: Option<&str>) -> Vec<String> {
+    let cluster = Cluster::builder().hosts(2).devices(1).start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, picture) = (folder.path().join("trace.json"), folder.path().join("%s.ppm"));
+    let mut job = cluster.job(0, &example("mandelbrot/mandelbrot.c", Variant::PLAIN).unwrap()).unwrap();
+    job = job.env("ACCORD_EMULATE", "nvidia").env("ACCORD_TRACE", &trace);
+    if let Some(transport) = transport {
+        job = job.env("ACCORD_TRANSPORT", transport);
+    }
+    let size = ["--width", "32", "--height", "18", "--iterations", "10", "--blocks", "3"];
+    job.args(size).args(["--output", picture.to_str().unwrap()]).run().unwrap().success().unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();
+    let labels = trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == "process_labels");
+    labels.map(|event| event["args"]["labels"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The table of settings says that it is the default, and the trace what was done.
+#[test]
+fn executors_of_this_machine_are_reached_by_shared_memory_unless_told_otherwise() {
+    for (transport, way, why) in [
+        (None, "shm to 127.0.0.3:", "(same machine, same user)"),
+        (Some("shm"), "shm to 127.0.0.3:", "(ACCORD_TRANSPORT=shm)"),
+        (Some("tcp"), "tcp to 127.0.0.3:", "(ACCORD_TRANSPORT=tcp)"),
+    ] {
+        let routes = routes(transport);
+        let [here, there] = &routes[..] else { panic!("{routes:?}") };
+        assert_eq!(here, "in-process");
+        assert!(there.starts_with(way) && there.ends_with(why), "{transport:?}: {there}");
+    }
+}
+
 /// Both ways in which MPI codes choose their device give each rank one of its own, on its own node.
 #[test]
 fn mpi_ranks_get_devices_of_their_own_by_rank_and_by_local_rank() {
