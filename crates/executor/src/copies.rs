@@ -1,13 +1,10 @@
 //! Copies between a device and its program.
 
 use crate::events::Events;
-use crate::same_host::Local;
-use accord_device::MappedRange;
-use accord_device::{Device, Sink, Source};
+use accord_device::{Sink, Source};
 use accord_fabric::frame::Event;
 use accord_fabric::link::Link;
-use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{Inbox, Incoming, Outbox, Outgoing, Pushing, TransferControl};
+use accord_fabric::transfer::{Inbox, Incoming, Outbox, Outgoing, TransferControl};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -130,32 +127,5 @@ impl Sink for ToLane {
     /// A program that waits for the queue waits for the transfer, too.
     fn detached(&self) -> bool {
         true
-    }
-}
-
-/// Sends bytes to another device.
-pub(crate) struct ToDevice {
-    pub(crate) pushing: Pushing,
-    /// Other processes of this machine, of which `to` may be one.
-    pub(crate) local: Option<Arc<Local>>,
-    pub(crate) to: PeerId,
-    pub(crate) device: Arc<dyn Device>,
-    pub(crate) len: u64,
-}
-
-impl Sink for ToDevice {
-    fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        self.pushing.drain(piece)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.pushing.finish()
-    }
-
-    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
-        match &self.local {
-            Some(local) => local.mapped_range(&mut self.pushing, self.to, &*self.device, self.len),
-            None => Ok(None),
-        }
     }
 }

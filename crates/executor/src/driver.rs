@@ -2,10 +2,11 @@
 
 use crate::Work;
 use crate::arrivals::{Destination, due_after};
-use crate::copies::{FromLane, ToDevice, ToEvent, ToLane};
+use crate::copies::{FromLane, ToEvent, ToLane};
 use crate::copy::{End, copy_here};
 use crate::executor::{ALL, Effect, ExecutorCore, Facts, Landing, Operation, Push, Request, Words};
 use crate::hosted::Hosted;
+use crate::push::ToPeer;
 use crate::session::Session;
 use crate::waits::Wait;
 use crate::window::Step;
@@ -277,8 +278,12 @@ impl World<'_> {
             Operation::Launch { function, dims, block } => device.launch(stream, function, dims, block),
             Operation::WaitStream { other, seq } => device.wait_stream(stream, other, seq),
             Operation::Push { src, push } => {
-                let (pushing, local) = (self.push(push)?, session.local.clone());
-                let sink = ToDevice { pushing, local, to: push.to, device: device.clone(), len: push.len };
+                let (pushing, local, to) = (self.push(push)?, session.local.clone(), push.to);
+                let mapped_range = move |pushing: &mut Pushing, device: &dyn Device, len| match &local {
+                    Some(local) => local.mapped_range(pushing, to, device, len),
+                    None => Ok(None),
+                };
+                let sink = ToPeer { pushing, device: device.clone(), len: push.len, mapped_range, node_name: None };
                 device.copy_out(stream, src, push.len, Box::new(sink))
             }
             Operation::Relay { src, len, target } => self.hosted(target.device).and_then(|to| {

@@ -19,6 +19,7 @@ pub mod hosted;
 mod images;
 mod limits;
 mod peers;
+pub mod push;
 pub mod queue_table;
 mod same_host;
 mod session;

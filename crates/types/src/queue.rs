@@ -28,6 +28,16 @@ impl AsyncArg {
         }
     }
 
+    /// What [`AsyncArg::from_raw`] takes.
+    pub fn raw(self) -> i32 {
+        match self {
+            Self::Sync => -2,
+            Self::NoVal => -1,
+            // It was no more.
+            Self::Queue(n) => n.cast_signed(),
+        }
+    }
+
     /// The queue that carries it.
     pub fn queue(self) -> QueueId {
         match self {

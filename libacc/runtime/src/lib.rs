@@ -25,7 +25,7 @@ mod runtime;
 #[cfg(test)]
 mod tests;
 
-pub use construct::{Entries, Placement, on_host};
+pub use construct::{Entries, Placement, async_of, on_host};
 pub use local_thread::LocalThread;
 pub use routine::AnyDone;
 pub use runtime::{Global, Runtime, Settings};

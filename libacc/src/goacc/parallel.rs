@@ -1,10 +1,9 @@
 //! `GOACC_parallel_keyed`: the compute constructs (OpenACC 3.3, 2.5).
 
 use super::{entries, list};
-use crate::api::SYNC;
 use crate::prof::{self, About, Construct, Extent};
 use crate::{abi_boundary, process, settings, thread};
-use accord_runtime::Placement;
+use accord_runtime::{Placement, async_of};
 
 /// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it
 /// calls [`end_host_region`].
@@ -46,28 +45,6 @@ pub(super) extern "C" fn parallel(
     })
 }
 
-/// The async-argument in a launch's tags, for profilers.
-fn async_of(tags: &[u32]) -> i32 {
-    const DIM: u32 = 1;
-    const ASYNC: u32 = 2;
-    const IN_NEXT: u32 = 0xffff;
-    let mut tags = tags.iter().copied();
-    while let Some(tag) = tags.next() {
-        let operand = tag & IN_NEXT;
-        match tag >> 28 {
-            DIM => {
-                for _ in 0..(operand & 7).count_ones() {
-                    tags.next();
-                }
-            }
-            ASYNC if operand == IN_NEXT => return tags.next().map_or(SYNC, u32::cast_signed),
-            ASYNC => return operand.cast_signed(),
-            _ => break,
-        }
-    }
-    SYNC
-}
-
 /// Called by the shim when a region that ran on the host has returned or thrown.
 pub(super) extern "C" fn end_host_region() {
     abi_boundary::enter_without_runtime("parallel", || {
@@ -78,18 +55,4 @@ pub(super) extern "C" fn end_host_region() {
         }
         Ok(())
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_queue_is_read_behind_dimensions() {
-        assert_eq!(async_of(&[0]), SYNC);
-        assert_eq!(async_of(&[0x1000_0005, 9, 9, 0x2000_0003, 0]), 3);
-        assert_eq!(async_of(&[0x2000_ffff, u32::MAX, 0x3000_0001, 1, 0]), -1);
-        assert_eq!(async_of(&[0x3000_0001, 1, 0]), SYNC);
-        assert_eq!(async_of(&[0x2000_ffff]), SYNC);
-    }
 }

@@ -2,13 +2,11 @@
 
 use super::connection::Connection;
 use super::device_client::RemoteDeviceClient;
-use super::remote_node::NodeSpec;
-use super::same_host::SameHostPeer;
 use crate::cluster::LocalDeviceClient;
 use crate::connection::MayStall;
-use accord_device::MappedRange;
-use accord_device::{Device, Sink};
+use accord_device::Device;
 use accord_executor::arrivals::{Destination, due_after};
+use accord_executor::push::ToPeer;
 use accord_fabric::frame::Command;
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{Exchange, Pushing};
@@ -81,8 +79,14 @@ pub(crate) fn local_to_remote(
     connection.expect(target, transfer, PeerId::PROGRAM, len)?;
     let hosted = source.client.hosted()?;
     let device = hosted.device().clone();
-    let (peer, spec) = (connection.spec.same_host_peer(connection.link.peer()), connection.spec.clone());
-    let sink = ToRemote { pushing, peer, spec, device: device.clone(), len };
+    let peer = connection.spec.same_host_peer(connection.link.peer());
+    let mapped_range = move |pushing: &mut Pushing, device: &dyn Device, len| match &peer {
+        Some(peer) => peer.mapped_range(pushing, device, len),
+        None => Ok(None),
+    };
+    // Else its errors would look like the source's.
+    let node_name = Some(connection.spec.node_name.clone());
+    let sink = ToPeer { pushing, device: device.clone(), len, mapped_range, node_name };
     let state = hosted.queue(queue)?;
     state.advance(device.copy_out(state.stream(), source.start, len, Box::new(sink))?);
     Ok(())
@@ -144,32 +148,5 @@ impl Connection {
         let device = source.client.device();
         let command = Command::Push { device, queue: queue.0, src: source.start.0, len, transfer: transfer.0, to };
         self.operate(device, queue, MayStall::Yes, &command, &[address.as_bytes()])
-    }
-}
-
-struct ToRemote {
-    pushing: Pushing,
-    peer: Option<SameHostPeer>,
-    /// Of the target.
-    spec: Arc<NodeSpec>,
-    device: Arc<dyn Device>,
-    len: u64,
-}
-
-impl Sink for ToRemote {
-    fn drain(&mut self, piece: &[u8]) -> Result<()> {
-        // Else it would look like the source's.
-        self.pushing.drain(piece).map_err(|error| error.node(&self.spec.node_name))
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.pushing.finish().map_err(|error| error.node(&self.spec.node_name))
-    }
-
-    fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
-        match &self.peer {
-            Some(peer) => peer.mapped_range(&mut self.pushing, &*self.device, self.len),
-            None => Ok(None),
-        }
     }
 }

@@ -20,6 +20,8 @@ mod pointer;
 mod private;
 mod reading;
 mod tags;
+
+pub use tags::async_of;
 mod together;
 mod unmapped;
 mod update;

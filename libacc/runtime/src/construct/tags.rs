@@ -19,6 +19,11 @@ const WAIT: u32 = 3;
 /// The async value is in the next word.
 const NEXT: u32 = 0xffff;
 
+/// The async-argument of a construct with these tags, for profilers; `acc_async_sync` where they make no sense.
+pub fn async_of(words: &[u32]) -> i32 {
+    Tags::decode(words).map_or(AsyncArg::Sync, |tags| tags.queue).raw()
+}
+
 impl<'a> Tags<'a> {
     /// Takes the words apart.
     ///
@@ -85,6 +90,16 @@ mod tests {
         let tags = Tags::decode(&[0x2000_ffff, u32::MAX, 0x3000_0001, u32::MAX, 0]).unwrap();
         assert_eq!((tags.queue, tags.waits), (AsyncArg::NoVal, &[u32::MAX][..]));
         assert_eq!(Tags::decode(&[0]).unwrap().queue, AsyncArg::Sync);
+    }
+
+    #[test]
+    fn profilers_are_told_the_async_argument() {
+        let sync = AsyncArg::Sync.raw();
+        assert_eq!(async_of(&[0]), sync);
+        assert_eq!(async_of(&[0x1000_0005, 9, 9, 0x2000_0003, 0]), 3);
+        assert_eq!(async_of(&[0x2000_ffff, u32::MAX, 0x3000_0001, 1, 0]), -1);
+        assert_eq!(async_of(&[0x3000_0001, 1, 0]), sync);
+        assert_eq!(async_of(&[0x2000_ffff]), sync);
     }
 
     #[test]
