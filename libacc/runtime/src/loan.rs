@@ -7,12 +7,16 @@ use crate::construct::Loan;
 use crate::device::WaitingCalls;
 use crate::ports::{HostMemory, ReadWhen};
 use accord_types::{Error, ErrorCode, HostRange, QueueId, Result};
+use smallvec::SmallVec;
 
 /// Buffers for the loans of one launch. They are kept, not freed, if the launch failed: copies may still be under way.
 pub(crate) struct Buffers<'a> {
     host: &'a dyn HostMemory,
-    lent: Vec<Lent>,
+    lent: SmallVec<[Lent; LENT_INLINE]>,
 }
+
+/// Launches with more blocks allocate a list of them.
+const LENT_INLINE: usize = 4;
 
 struct Lent {
     loan: Loan,
@@ -26,7 +30,7 @@ impl<'a> Buffers<'a> {
     /// # Errors
     /// `acc_error_out_of_memory`
     pub(crate) fn take(host: &'a dyn HostMemory, loans: &[Loan]) -> Result<Self> {
-        let mut buffers = Self { host, lent: Vec::new() };
+        let mut buffers = Self { host, lent: SmallVec::new() };
         for loan in loans {
             let bytes = loan.block.len;
             let buffer = bytes.checked_mul(2).map_or(0, |both| host.allocate(both));

@@ -31,12 +31,14 @@ use crate::loader::{self, LoadedObject};
 use crate::raw_lock::Locked;
 use accord_debuginfo::{Elements, Frame, ObjectInfo, ProcessMemory};
 use accord_types::HostRange;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Most places that are kept.
 const PLACES_MAX: usize = 10_000;
+/// Most static variables.
+const STATICS_MAX: usize = 10_000;
 
 /// By file and load address: another object may come to the same address. None for what is no ELF file.
 type Objects = HashMap<(PathBuf, usize), Option<Arc<ObjectInfo>>>;
@@ -48,10 +50,13 @@ struct Known {
     places: Option<HashMap<usize, Option<Arc<Place>>>>,
     /// By the call and the entry of its construct, which stand for a variable of the source; as long.
     elements: Option<HashMap<(usize, usize), Option<Elements>>>,
+    /// Static variables that were asked for, by first address; as long.
+    statics: BTreeMap<usize, HostRange>,
     unloaded: u64,
 }
 
-static KNOWN: Locked<Known> = Locked::new(Known { objects: None, places: None, elements: None, unloaded: 0 });
+static KNOWN: Locked<Known> =
+    Locked::new(Known { objects: None, places: None, elements: None, statics: BTreeMap::new(), unloaded: 0 });
 
 /// File, line and function of the instruction at `address`. For a call pass what [`caller`] gives, which lies inside of
 /// the call; for a region its host function's address. None if neither debug information nor symbols know anything.
@@ -77,6 +82,7 @@ fn with_known<T>(act: impl FnOnce(&mut Known) -> T) -> T {
     KNOWN.with(|known| {
         if known.unloaded != unloaded {
             (known.unloaded, known.places, known.elements) = (unloaded, None, None);
+            known.statics.clear();
         }
         act(known)
     })
@@ -103,12 +109,22 @@ pub(crate) fn variable(range: HostRange, frames: &[Frame]) -> Option<Variable> {
     })
 }
 
-/// The static variable that holds an address, whole.
+/// The static variable that holds an address, whole. Asked again it is a look-up.
 pub(crate) fn static_at(address: usize) -> Option<HostRange> {
+    let kept = with_known(|known| known.statics.range(..=address).next_back().map(|(_, range)| *range));
+    if let Some(kept) = kept.filter(|range| address - range.start < range.len) {
+        return Some(kept);
+    }
     let object = loader::holding(address)?;
     let span = info(&object)?.static_at((address - object.base) as u64)?;
     let len = usize::try_from(span.end - span.start).ok()?;
-    Some(HostRange { start: object.base + usize::try_from(span.start).ok()?, len })
+    let range = HostRange { start: object.base + usize::try_from(span.start).ok()?, len };
+    with_known(|known| {
+        if known.statics.len() < STATICS_MAX {
+            known.statics.insert(range.start, range);
+        }
+    });
+    Some(range)
 }
 
 /// What is known of a file, read at the first question about it.
