@@ -7,15 +7,16 @@
 //! If functions of the program or of another library come before these, nothing is kept, and the kernel asked each time.
 
 use accord_client::pages;
+use accord_types::HostRange;
 use std::ffi::{CStr, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 type Pointer = *mut c_void;
 
-/// One function of the family: its name, the slot with the next library's function, what is called before that is found, and
-/// whether a call may have made wrong what is known.
+/// One function of the family: its name, the slot with the next library's function, what is called before that is found, whether
+/// a call may have made wrong what is known, and what has other pages afterwards: first address and length, twice at most.
 macro_rules! family {
-    ($($name:ident / $slot:ident / $raw:ident = $number:ident ($($arg:ident: $type:ty),*) -> $result:ty, $changes:expr;)*) => {
+    ($($name:ident / $slot:ident / $raw:ident = $number:ident ($($arg:ident: $type:ty),*) -> $result:ty, $changes:expr, |$returned:ident| $gone:expr;)*) => {
         $(
             static $slot: AtomicPtr<()> = AtomicPtr::new($raw as *mut ());
 
@@ -39,6 +40,11 @@ macro_rules! family {
                 let result = unsafe { function($($arg),*) };
                 if $changes {
                     // Afterwards: what others ask for meanwhile may be the old state.
+                    let $returned = result;
+                    let gone: [(Pointer, usize); 2] = $gone;
+                    for (start, len) in gone.into_iter().filter(|(_, len)| *len > 0) {
+                        pages::forget_pages(HostRange { start: start.addr(), len });
+                    }
                     pages::forget();
                 }
                 result
@@ -63,21 +69,29 @@ macro_rules! family {
 
 // The last argument of `mremap` is there for some flags only; it is handed on as what is in its register.
 family! {
-    munmap / MUNMAP / raw_munmap = SYS_munmap (start: Pointer, len: usize) -> c_int, true;
-    mprotect / MPROTECT / raw_mprotect = SYS_mprotect (start: Pointer, len: usize, access: c_int) -> c_int, true;
+    munmap / MUNMAP / raw_munmap = SYS_munmap (start: Pointer, len: usize) -> c_int, true, |_done| [(start, len), NONE];
+    mprotect / MPROTECT / raw_mprotect = SYS_mprotect (start: Pointer, len: usize, access: c_int) -> c_int,
+        true, |_done| [NONE; 2];
     pkey_mprotect / PKEY_MPROTECT / raw_pkey_mprotect = SYS_pkey_mprotect
-        (start: Pointer, len: usize, access: c_int, key: c_int) -> c_int, true;
+        (start: Pointer, len: usize, access: c_int, key: c_int) -> c_int, true, |_done| [NONE; 2];
     mremap / MREMAP / raw_mremap = SYS_mremap
-        (start: Pointer, len: usize, new_len: usize, flags: c_int, new_start: Pointer) -> Pointer, true;
+        (start: Pointer, len: usize, new_len: usize, flags: c_int, new_start: Pointer) -> Pointer,
+        true, |at| [(start, len), if at == start { NONE } else { (at, new_len) }];
     mmap / MMAP / raw_mmap = SYS_mmap
         (start: Pointer, len: usize, access: c_int, flags: c_int, file: c_int, offset: libc::off_t) -> Pointer,
-        flags & libc::MAP_FIXED != 0 || !is_open(access);
+        flags & libc::MAP_FIXED != 0 || !is_open(access), |at| [(at, len), NONE];
     mmap64 / MMAP64 / raw_mmap64 = SYS_mmap
         (start: Pointer, len: usize, access: c_int, flags: c_int, file: c_int, offset: libc::off_t) -> Pointer,
-        flags & libc::MAP_FIXED != 0 || !is_open(access);
-    shmat / SHMAT / raw_shmat = SYS_shmat (id: c_int, start: Pointer, flags: c_int) -> Pointer, true;
-    shmdt / SHMDT / raw_shmdt = SYS_shmdt (start: Pointer) -> c_int, true;
+        flags & libc::MAP_FIXED != 0 || !is_open(access), |at| [(at, len), NONE];
+    shmat / SHMAT / raw_shmat = SYS_shmat (id: c_int, start: Pointer, flags: c_int) -> Pointer,
+        true, |at| [if flags & libc::SHM_REMAP == 0 { NONE } else { (at, SEGMENT_MAX) }, NONE];
+    shmdt / SHMDT / raw_shmdt = SYS_shmdt (start: Pointer) -> c_int, true, |_done| [(start, SEGMENT_MAX), NONE];
 }
+
+/// No pages.
+const NONE: (Pointer, usize) = (std::ptr::null_mut(), 0);
+/// Nobody says how long a segment is: up to the end of memory.
+const SEGMENT_MAX: usize = usize::MAX >> 1;
 
 /// A new mapping with this access makes nothing wrong that is known. One with less may lie where something went away unseen.
 fn is_open(access: c_int) -> bool {

@@ -94,6 +94,15 @@ fn arrays_are_page_locked_while_they_are_present_and_copied_often() {
     }
 }
 
+/// Where other pages come to an array that is registered, copies see them.
+#[test]
+fn memory_may_change_on_gpus_too() {
+    let program = Program::read(repository_file("tests/programs/c/memory_that_changes.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    let finished = job(&program, driver.path()).unwrap().run().unwrap().success().unwrap();
+    assert!(finished.stdout.contains("PASS"), "{}", finished.report());
+}
+
 #[test]
 fn without_a_gpu_there_is_a_cpu_device_and_the_reason_is_told_on_request() {
     let (program, driver) = (program().unwrap(), driver());

@@ -17,6 +17,7 @@ pub mod ipc;
 mod memory_handle;
 mod program;
 pub mod registry;
+mod replaced_pages;
 mod same_host;
 
 pub use accord_types::spin_policy::SpinPolicy;
@@ -29,4 +30,5 @@ pub use host_memory::{HostMemory, program_bytes};
 pub use ipc::MappedRange;
 pub use memory_handle::{IpcHandle, MemoryHandle};
 pub use program::{OutputSink, ProgramSpec};
+pub use replaced_pages::replaced as replaced_pages;
 pub use same_host::SameHostPeers;

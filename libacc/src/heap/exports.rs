@@ -4,6 +4,7 @@
 
 use super::{HEAP, HEAP_START};
 use accord_client::pages;
+use accord_types::HostRange;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
@@ -150,35 +151,32 @@ mod watching {
     /// Smallest block that is looked after. The C library maps blocks from 128 KiB on by themselves, unless told otherwise.
     const LARGE: usize = 32 << 10;
 
-    /// Whether a block that ends may take its pages along. A block that was mapped by itself begins on a page, behind two words or at
+    /// What a block that ends may take along of its pages. A block that was mapped by itself begins on a page, behind two words or at
     /// its alignment. Blocks of the heap only move its end, which is looked at whenever it matters.
-    fn takes_pages(block: Pointer) -> bool {
+    fn takes_pages(block: Pointer) -> Option<HostRange> {
         let at = block.addr();
         let in_page = at & 0xfff;
         if in_page & in_page.wrapping_sub(1) != 0 || block.is_null() || !WATCHED.load(Ordering::Relaxed) {
-            return false;
+            return None;
         }
         // SAFETY: a block of the C library; and the break is only asked for.
-        let (large, end) = unsafe { (libc::malloc_usable_size(block) >= LARGE, libc::sbrk(0).addr()) };
-        large && !(HEAP_START.load(Ordering::Relaxed)..end).contains(&at)
+        let (len, end) = unsafe { (libc::malloc_usable_size(block), libc::sbrk(0).addr()) };
+        let gone = len >= LARGE && !(HEAP_START.load(Ordering::Relaxed)..end).contains(&at);
+        gone.then_some(HostRange { start: at, len })
     }
 
     pub(super) unsafe extern "C" fn free(block: Pointer) {
         let gone = takes_pages(block);
         // SAFETY: the program's own call.
         unsafe { next_free(block) };
-        if gone {
-            pages::forget();
-        }
+        gone.into_iter().for_each(pages::forget_pages);
     }
 
     pub(super) unsafe extern "C" fn realloc(block: Pointer, size: usize) -> Pointer {
         let gone = takes_pages(block);
         // SAFETY: the program's own call.
         let block = unsafe { next_realloc(block, size) };
-        if gone {
-            pages::forget();
-        }
+        gone.into_iter().for_each(pages::forget_pages);
         block
     }
 }

@@ -328,7 +328,13 @@ fn copy(stream: &Stream, to: u64, from: u64, bytes: usize) {
 /// A copy from or to memory at `host`, which has to be pinned or locked still when its turn comes.
 fn copy_locked(stream: &Stream, to: u64, from: u64, bytes: usize, host: u64) {
     stream.put(move || {
-        if memory::reaches(host, bytes) == Ok(true) {
+        if !memory::has_locked_pages(host, bytes) {
+            // The old pages, which nobody sees any more. Their bytes are lost here, and show.
+            if host == from {
+                // SAFETY: callers have checked the device's side.
+                unsafe { (to as *mut u8).write_bytes(0xee, bytes) };
+            }
+        } else if memory::reaches(host, bytes) == Ok(true) {
             // SAFETY: callers have checked the device's side; the host's is there as long as it is locked.
             unsafe { (from as *const u8).copy_to(to as *mut u8, bytes) };
         } else {

@@ -17,6 +17,9 @@ static TAKEN: Mutex<BTreeMap<i32, u64>> = Mutex::new(BTreeMap::new());
 /// Pieces by handle.
 static PIECES: Mutex<BTreeMap<u64, Piece>> = Mutex::new(BTreeMap::new());
 
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
 struct Piece {
     /// None if another process has made it.
     device: Option<i32>,
@@ -217,14 +220,48 @@ pub(crate) fn register(start: u64, len: usize) -> Result<(), i32> {
     }
     pinned.insert(start, end);
     lock(&REGISTERED).push((start, len as u64));
+    mark(start, len, libc::MADV_DONTDUMP);
     Ok(())
+}
+
+/// Marks the pages that are locked: new pages at the same addresses are not.
+fn mark(start: u64, len: usize, how: i32) {
+    let (first, end) = (start.next_multiple_of(PAGE), (start + len as u64) / PAGE * PAGE);
+    if first < end {
+        // SAFETY: how pages are dumped is all that changes. Where there are none, nothing does.
+        unsafe { libc::madvise(first as *mut libc::c_void, (end - first) as usize, how) };
+    }
+}
+
+/// Whether a range in registered memory has the pages that were locked: the engines know no others.
+pub(crate) fn has_locked_pages(start: u64, len: usize) -> bool {
+    let end = start + len as u64;
+    let is_registered = |(first, len): &(u64, u64)| *first <= start && end <= first + len;
+    if !lock(&REGISTERED).iter().any(is_registered) {
+        return true;
+    }
+    let (mut from, mut to) = (0, 0);
+    // Each mapping has a line with its addresses, and at the end one with its marks.
+    for line in std::fs::read_to_string("/proc/self/smaps").unwrap_or_default().lines() {
+        if let Some(marks) = line.strip_prefix("VmFlags:") {
+            if from < end && start < to && !marks.split_whitespace().any(|mark| mark == "dd") {
+                return false;
+            }
+        } else if let Some((first, rest)) = line.split(' ').next().and_then(|word| word.split_once('-'))
+            && let (Ok(first), Ok(last)) = (u64::from_str_radix(first, 16), u64::from_str_radix(rest, 16))
+        {
+            (from, to) = (first, last);
+        }
+    }
+    true
 }
 
 pub(crate) fn unregister(start: u64) -> Result<(), i32> {
     let mut pinned = lock(&PINNED);
     let mut registered = lock(&REGISTERED);
     let at = registered.iter().position(|(known, _)| *known == start).ok_or(NOT_REGISTERED)?;
-    registered.swap_remove(at);
+    let (first, len) = registered.swap_remove(at);
+    mark(first, len as usize, libc::MADV_DODUMP);
     pinned.remove(&start).map(drop).ok_or(NOT_REGISTERED)
 }
 

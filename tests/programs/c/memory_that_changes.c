@@ -166,10 +166,7 @@ int main(void)
     each_way("free", by_free, 0);
     each_way("free of an aligned block", by_aligned_free, 1);
     each_way("realloc", by_realloc, 0);
-    // A GPU has the pages of memory that is copied often registered, and goes on with those of the first mapping
-    // (docs/design/page-registration.md).
-    int gpu = acc_get_device_type() == acc_device_nvidia;
-    for (int nth = 0; nth < (gpu ? 2 : 4); nth++)
+    for (int nth = 0; nth < 4; nth++)
         becomes_constant(nth % 2 ? 2 << 20 : PAGE, nth / 2);
     return pass();
 }

@@ -1,7 +1,9 @@
 // Arrays that are copied again and again are page-locked, and free to go when they are no longer present. With "off" they stay
 // as they are.
+#define _GNU_SOURCE
 #include "check.h"
 #include <dlfcn.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,6 +82,57 @@ static void end_array(char *array)
     CHECK(munmap(array - 100, BYTES + 4096) == 0);
 }
 
+/* Other memory comes to where a locked array is present: the device has to see it. */
+static void replace(int how)
+{
+    size_t bytes = BYTES + 4096;
+    char *array = new_array(), *start = array - 100;
+    acc_copyin(array, BYTES);
+    lock(array);
+    if (how == 0)
+        CHECK(munmap(start, bytes) == 0);
+    if (how < 2)
+        CHECK(mmap(start, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == start);
+    else {
+        char *other = new_array() - 100;
+        CHECK(mremap(other, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, start) == start);
+    }
+    for (int i = 0; i < 3; i++) {
+        memset(array, 60 + i, BYTES);
+        acc_update_device(array, BYTES);
+        CHECK_EQ(first_on_device(array), 60 + i);
+        memset(array, 70, BYTES);
+#pragma acc update self(array[0:BYTES]) async(1)
+#pragma acc wait(1)
+        CHECK_EQ(array[0], 60 + i);
+        CHECK_EQ(array[BYTES / 2], 60 + i);
+    }
+    update_often(array);
+    acc_delete(array, BYTES);
+    end_array(array);
+}
+
+/* The same with a block that the C library maps by itself. */
+static void replace_block(void)
+{
+    enum { BLOCK = BYTES + 4096 };
+    /* Also after one of that size was freed. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    char *block = malloc(BLOCK), *again;
+    memset(block, 7, BLOCK);
+    acc_copyin(block, BYTES);
+    lock(block);
+    free(block);
+    again = malloc(BLOCK);
+    memset(again, 80, BLOCK);
+    if (again == block) {
+        acc_update_device(block, BYTES);
+        CHECK_EQ(first_on_device(block), 80);
+    }
+    acc_delete(block, BYTES);
+    free(again);
+}
+
 int main(int argc, char **argv)
 {
     expected = argc < 2 || strcmp(argv[1], "off");
@@ -134,6 +187,10 @@ int main(int argc, char **argv)
     acc_shutdown(acc_device_nvidia);
     acc_init(acc_device_nvidia);
     end_array(array);
+
+    for (int how = 0; how < 3; how++)
+        replace(how);
+    replace_block();
 
     /* Still locked when the program ends. */
     array = new_array();

@@ -5,6 +5,7 @@ use super::context::Context;
 use super::driver::DriverError;
 use super::registrations::{Job, Pages, RegisteredPart, Registrations, Release};
 use super::shared::{DeviceStream, Shared};
+use crate::replaced_pages::{RANGES, RANGES_MAX};
 use accord_types::HostRange;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
@@ -74,7 +75,7 @@ fn process() -> &'static Process {
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), None) };
         Process {
             id: std::process::id(),
-            known: RwLock::new(Registrations::new(page, memory / SHARE_MAX)),
+            known: RwLock::new(Registrations::new(page, memory / SHARE_MAX, RANGES_MAX)),
             count: AtomicUsize::new(0),
             off: AtomicBool::new(false),
             work: Mutex::default(),
@@ -90,6 +91,9 @@ pub(crate) fn look(device: &Arc<Shared>, stream: u32, seq: u64, range: HostRange
     let process = process();
     if process.count.load(Ordering::Acquire) == 0 {
         return Pages::Unregistered;
+    }
+    if RANGES.any() {
+        process.forget_replaced();
     }
     process.read(|known| known.look(range, Some((User(Arc::downgrade(device), stream), seq))))
 }
@@ -111,13 +115,8 @@ pub(crate) fn ask(shared: &Shared, range: HostRange) {
     if !asked {
         return;
     }
-    let mut work = process.work();
-    if !work.running {
-        let thread = std::thread::Builder::new().name("accord-pages".to_owned());
-        work.running = thread.spawn(|| process.serve()).is_ok();
-        if !work.running {
-            process.change(Known::refuse);
-        }
+    if !process.runs() {
+        process.change(Known::refuse);
     }
 }
 
@@ -199,7 +198,27 @@ impl Process {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut known);
         self.count.store(known.len(), Ordering::Release);
+        RANGES.set(known.ranges());
         result
+    }
+
+    /// The program has put other pages where something is locked: the engines must not get there any more, and the thread unlocks it.
+    #[cold]
+    fn forget_replaced(&'static self) {
+        // What was said of ranges is theirs only with the list locked.
+        self.change(|known| RANGES.take().into_iter().for_each(|start| known.replaced(start)));
+        // Without a thread it stays locked, and the host copies.
+        let _ = self.runs();
+    }
+
+    /// Whether the thread runs, which is started if it does not.
+    fn runs(&'static self) -> bool {
+        let mut work = self.work();
+        if !work.running {
+            let thread = std::thread::Builder::new().name("accord-pages".to_owned());
+            work.running = thread.spawn(|| self.serve()).is_ok();
+        }
+        work.running
     }
 
     /// Wakes those who wait for a range to change.
@@ -217,12 +236,17 @@ impl Process {
         }
     }
 
-    /// The thread: locks what was asked for, and ends.
+    /// The thread: locks what was asked for, unlocks what has other pages now, and ends.
     fn serve(&self) {
         loop {
             let mut work = self.work();
             while work.forks > 0 {
                 work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+            }
+            if let Some(replaced) = self.change(Known::pick_replaced) {
+                drop(work);
+                drop(Unregistration(Some(replaced)));
+                continue;
             }
             let Some(job) = self.read(Known::pick) else {
                 work.running = false;

@@ -20,6 +20,7 @@ pub(crate) struct Registrations<O, U> {
     /// Bytes that are locked or about to be.
     bytes: usize,
     bytes_max: usize,
+    ranges_max: usize,
 }
 
 struct Registration<O, U> {
@@ -29,6 +30,8 @@ struct Registration<O, U> {
     /// The devices that have asked, each as often as it has.
     holders: Vec<u32>,
     stage: Stage,
+    /// Other pages have come while it was being locked.
+    replaced: bool,
     /// The last copy of every place that has directly used the memory.
     uses: Mutex<Vec<(U, u64)>>,
 }
@@ -38,6 +41,8 @@ enum Stage {
     Asked,
     Registering,
     Registered,
+    /// It is locked, but other pages are at its addresses now: to be unlocked.
+    Replaced,
     /// The driver did not want it, or may not have it any more: left alone until nobody holds it.
     Refused,
     Unregistering,
@@ -89,9 +94,9 @@ pub(crate) struct Job {
 }
 
 impl<O: Clone, U: PartialEq> Registrations<O, U> {
-    /// Registers whole pages of this size, of no more than `bytes_max` together.
-    pub(crate) fn new(page: usize, bytes_max: usize) -> Self {
-        Self { page, known: BTreeMap::new(), tickets: 0, bytes: 0, bytes_max }
+    /// Registers whole pages of this size, of no more than `bytes_max` together, in no more than `ranges_max` ranges.
+    pub(crate) fn new(page: usize, bytes_max: usize, ranges_max: usize) -> Self {
+        Self { page, known: BTreeMap::new(), tickets: 0, bytes: 0, bytes_max, ranges_max }
     }
 
     /// Number of ranges that are locked, about to be, or left alone.
@@ -106,14 +111,24 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
             registration.holders.push(device);
             return false;
         }
-        if self.overlapping(start, end).next().is_some() || self.bytes + (end - start) > self.bytes_max {
+        if self.known.len() >= self.ranges_max
+            || self.overlapping(start, end).next().is_some()
+            || self.bytes + (end - start) > self.bytes_max
+        {
             return false;
         }
         self.bytes += end - start;
         self.tickets += 1;
         let ticket = self.tickets;
-        let registration =
-            Registration { end, ticket, owner, holders: vec![device], stage: Stage::Asked, uses: Mutex::default() };
+        let registration = Registration {
+            end,
+            ticket,
+            owner,
+            holders: vec![device],
+            stage: Stage::Asked,
+            replaced: false,
+            uses: Mutex::default(),
+        };
         self.known.insert(start, registration);
         true
     }
@@ -145,8 +160,36 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
     /// The range is locked, or the driver did not want it.
     pub(crate) fn registered(&mut self, job: Job, done: bool) {
         if let Some(registration) = self.of(job) {
-            registration.stage = if done { Stage::Registered } else { Stage::Refused };
+            registration.stage = match (done, registration.replaced) {
+                (true, false) => Stage::Registered,
+                (true, true) => Stage::Replaced,
+                (false, _) => Stage::Refused,
+            };
         }
+    }
+
+    /// Other pages are at the addresses of the lock that begins at `start`. Nothing is given to the driver there until it is unlocked;
+    /// then the range is left alone.
+    pub(crate) fn replaced(&mut self, start: usize) {
+        let Some(registration) = self.known.get_mut(&start) else { return };
+        match registration.stage {
+            Stage::Registering => registration.replaced = true,
+            Stage::Registered => registration.stage = Stage::Replaced,
+            Stage::Asked | Stage::Replaced | Stage::Refused | Stage::Unregistering => {}
+        }
+    }
+
+    /// Something whose pages were replaced, to be unlocked.
+    pub(crate) fn pick_replaced(&mut self) -> Option<Unregistration<O, U>> {
+        let replaced = |(_, registration): &(&usize, &mut Registration<O, U>)| registration.stage == Stage::Replaced;
+        let (start, registration) = self.known.iter_mut().find(replaced)?;
+        Some(registration.unregister(*start))
+    }
+
+    /// All ranges, with what tells each from others that begin there before or after it.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (HostRange, u64)> + Clone {
+        let range = |start: usize, end: usize| HostRange { start, len: end - start };
+        self.known.iter().map(move |(start, registration)| (range(*start, registration.end), registration.ticket))
     }
 
     /// Nobody is there to lock what was asked for.
@@ -178,7 +221,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
                 Release::Keep
             }
             Stage::Registering | Stage::Unregistering => Release::Busy(start),
-            Stage::Registered => Release::Unregister(registration.unregister(start)),
+            Stage::Registered | Stage::Replaced => Release::Unregister(registration.unregister(start)),
         }
     }
 
@@ -224,7 +267,8 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
 
     /// Everything that is locked, to be unlocked whoever holds it: its holders go without from now on.
     pub(crate) fn give_up(&mut self) -> Vec<Unregistration<O, U>> {
-        let locked = self.known.iter_mut().filter(|(_, registration)| registration.stage == Stage::Registered);
+        let is_locked = |stage: Stage| matches!(stage, Stage::Registered | Stage::Replaced);
+        let locked = self.known.iter_mut().filter(|(_, registration)| is_locked(registration.stage));
         locked.map(|(start, registration)| registration.unregister(*start)).collect()
     }
 

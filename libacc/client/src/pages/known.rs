@@ -24,6 +24,13 @@ pub fn forget() {
     }
 }
 
+/// The same, and these addresses have other pages from now on, or none: what devices know of the old ones is wrong. Safe in signal
+/// handlers.
+pub fn forget_pages(range: HostRange) {
+    accord_device::replaced_pages(range);
+    forget();
+}
+
 /// A forked child's threads don't hold what the parent's held.
 pub fn forget_after_fork() {
     TABLE.writing.store(false, Ordering::Relaxed);

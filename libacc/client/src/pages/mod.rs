@@ -13,7 +13,7 @@ mod mapping;
 use accord_types::{Error, ErrorCode, HostRange, Result};
 use kernel::Ready;
 use known::Known;
-pub use known::{forget, forget_after_fork, watch};
+pub use known::{forget, forget_after_fork, forget_pages, watch};
 use mapping::{Access, Mapping, PAGE};
 
 /// Largest range whose pages are all looked at as a rule.

@@ -14,7 +14,7 @@ fn all(range: HostRange, first: usize) -> Pages {
 }
 
 fn known() -> Of {
-    Registrations::new(PAGE, 1 << 30)
+    Registrations::new(PAGE, 1 << 30, 64)
 }
 
 /// Asks for a range and brings it through all stages.
@@ -44,6 +44,37 @@ fn only_whole_pages_are_locked_so_that_neighbours_never_share_one() {
     assert_eq!(known.look(range(3 * PAGE, 100), None), Pages::Unregistered, "between them");
     assert_eq!(known.look(range(0, PAGE + 1), None), Pages::Mixed, "a page before it");
     assert_eq!(known.look(range(PAGE, 8), None), all(range(PAGE, 8), PAGE));
+}
+
+#[test]
+fn where_pages_were_replaced_nothing_is_given_to_the_driver_until_they_are_unlocked() {
+    let (mut known, array) = (known(), range(0, 4 * PAGE));
+    locked(&mut known, array, 0);
+    known.replaced(0);
+    known.replaced(PAGE);
+    assert_eq!(known.look(array, None), Pages::Mixed);
+    let gone = known.pick_replaced().expect("it was replaced");
+    assert_eq!((gone.range, known.pick_replaced()), (array, None));
+    assert_eq!(known.look(array, None), Pages::Mixed);
+    known.unregistered(0);
+    assert_eq!(known.look(array, None), Pages::Unregistered);
+    assert_eq!((known.pick(), known.ranges().count()), (None, 1), "it is left alone");
+    assert_eq!((known.release(array, 0), known.len()), (Release::Keep, 0));
+    // While it was being locked; and given up before anybody has come to unlock it.
+    assert!(known.ask(array, 0, "owner"));
+    let job = known.pick().expect("just asked for");
+    known.register(job);
+    known.replaced(0);
+    known.registered(job, true);
+    assert_eq!(known.look(array, None), Pages::Mixed);
+    assert_eq!(unlock(known.release(array, 0)).range, array);
+}
+
+#[test]
+fn there_are_no_more_ranges_than_can_be_watched() {
+    let mut known: Of = Registrations::new(PAGE, 1 << 30, 2);
+    assert!(known.ask(range(0, PAGE), 0, "owner") && known.ask(range(4 * PAGE, PAGE), 0, "owner"));
+    assert!(!known.ask(range(8 * PAGE, PAGE), 0, "owner"));
 }
 
 #[test]
@@ -107,7 +138,7 @@ fn a_job_that_was_given_up_is_not_done_for_those_who_ask_later() {
 
 #[test]
 fn more_than_the_most_is_not_locked() {
-    let mut known: Of = Registrations::new(PAGE, 3 * PAGE);
+    let mut known: Of = Registrations::new(PAGE, 3 * PAGE, 64);
     locked(&mut known, range(0, 2 * PAGE), 0);
     assert!(!known.ask(range(4 * PAGE, 2 * PAGE), 0, "owner"));
     assert!(known.ask(range(4 * PAGE, PAGE), 0, "owner"));
@@ -197,7 +228,7 @@ proptest! {
     /// in the end nothing stays locked.
     #[test]
     fn the_driver_hears_of_each_range_in_turn(events in proptest::collection::vec(event(), 0..200)) {
-        let mut known: Registrations<&str, u32> = Registrations::new(PAGE, 90 * PAGE);
+        let mut known: Registrations<&str, u32> = Registrations::new(PAGE, 90 * PAGE, 64);
         let mut driver: Vec<HostRange> = Vec::new();
         let mut held = Vec::new();
         let (mut picked, mut locking, mut unlocking) = (None, None, Vec::new());
