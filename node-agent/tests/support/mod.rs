@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tonic::transport::Endpoint;
 
 /// More than anything here takes.
@@ -62,6 +62,16 @@ impl Cluster {
     pub(crate) fn agent(&self, node: &str) -> Agent {
         let agent = Agent::start(self.command(node));
         self.until(|view| view.nodes.iter().any(|n| n.name == node && n.state == up()));
+        // The coordinator knows it before the agent has its answer.
+        let late = Instant::now() + SOON;
+        let knows = || {
+            let answer = self.lane(&agent.address, Purpose::Bulk, SessionId(u64::MAX));
+            answer.is_err_and(|error| !error.cause().contains("has not registered yet"))
+        };
+        while !knows() {
+            assert!(Instant::now() < late, "node {node} does not know that it is registered");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         agent
     }
 
