@@ -30,3 +30,9 @@ impl Failure {
 pub(crate) fn shut_down() -> Error {
     Error::new(ErrorCode::DeviceShutdown, "the device has been shut down")
 }
+
+/// The system has no thread for it.
+pub(crate) fn no_thread(error: &std::io::Error) -> Error {
+    Error::new(ErrorCode::System, format!("cannot start a thread: {error}"))
+        .remedy("allow the program more threads and memory (ulimit -u, ulimit -v)")
+}

@@ -32,6 +32,7 @@ fn main() {
         ("copies_go_both_ways_in_pieces", copies_go_both_ways),
         ("a_copy_left_to_the_waiter_is_done_whoever_asks", left_to_the_waiter),
         ("host_work_runs_in_order_and_fails_its_stream_only", host_work),
+        ("without_a_thread_for_it_an_operation_is_refused", no_thread_left),
         ("notify_is_called_once_reached", notify_is_called),
         ("a_full_ring_holds_the_caller_back", a_full_ring),
         ("a_stuck_stream_holds_back_whoever_fills_it_and_nobody_else", a_stuck_stream),
@@ -307,6 +308,64 @@ fn host_work() -> Test {
     assert_eq!(ran.load(Ordering::SeqCst), 1, "what follows a failure is dropped");
     let seq = device.store(good, at, &[1])?;
     device.synchronize(good, seq)?;
+    Ok(())
+}
+
+/// The system refuses threads when there is no memory for their stacks. Some are left by threads that have ended.
+fn no_thread_left() -> Test {
+    let device = device()?;
+    let (at, slowly) = (device.addresses().0, spec("double_slowly", double_slowly));
+    let stream = |number: u32| {
+        let stream = device.create_stream(QueueId(number))?;
+        let region = launch(&device, stream, &slowly, &[at.0 + 8 * u64::from(number), 1])?;
+        Ok((stream, region))
+    };
+    let streams: Vec<(StreamId, Seq)> = (0..40).map(stream).collect::<Result<_>>()?;
+    // Left to whoever waits.
+    let (sync, _) = stream(QueueId::SYNC.0)?;
+    let left = device.copy_out(sync, at, 8, Box::new(Collect(Arc::default(), true)))?;
+    let (tell, told) = mpsc::channel();
+    // What is mapped now, and less than a thread's stack.
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = pages.split(' ').next().unwrap_or_default().parse()?;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the record is valid.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) }, 0);
+    let before = limit.rlim_cur;
+    limit.rlim_cur = pages * 4096 + (1 << 20);
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    let copies: Vec<_> =
+        streams[..20].iter().map(|(to, _)| device.copy_in(*to, at, 8, Box::new(Bytes(vec![1; 8], 0)))).collect();
+    for (stream, region) in &streams[20..] {
+        let tell = tell.clone();
+        device.notify(*stream, *region, Box::new(move |result| drop(tell.send(result))));
+    }
+    let behind = device.wait_stream(streams[0].0, sync, left);
+    limit.rlim_cur = before;
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+
+    let refused = |result: &Result<Seq>| {
+        result.as_ref().is_err_and(|error| {
+            error.cause().contains("cannot start a thread") && error.place().queue.is_some_and(|queue| queue.0 < 40)
+        })
+    };
+    let copies: Vec<bool> = copies.iter().map(refused).collect();
+    assert!(copies.iter().any(|refused| *refused), "the system had threads for all of them");
+    drop(tell);
+    let notices: Vec<bool> = told.iter().map(|told| refused(&told.map(|()| Seq(0)))).collect();
+    assert_eq!(notices.len(), 20);
+    assert!(notices.iter().any(|refused| *refused), "the system had threads for all of these");
+    // A copy that was refused never was. A stream that had to go on and could not has failed; nobody waits for it for ever.
+    drop(behind);
+    if let Err(error) = device.synchronize(sync, left) {
+        assert!(error.cause().contains("cannot start a thread"), "{error}");
+    }
+    for (stream, _) in &streams[1..] {
+        let seq = device.copy_in(*stream, at, 8, Box::new(Bytes(vec![1; 8], 0)))?;
+        device.synchronize(*stream, seq)?;
+    }
     Ok(())
 }
 

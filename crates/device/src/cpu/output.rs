@@ -1,6 +1,7 @@
 //! What a worker writes, when it must not go to the owner's own output.
 
 use crate::program::OutputSink;
+use accord_types::Result;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,7 +16,10 @@ pub(crate) struct Output {
 
 impl Output {
     /// Starts handing bytes to `sink`.
-    pub(crate) fn start(stdout: OwnedFd, stderr: OwnedFd, sink: OutputSink) -> Arc<Self> {
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn start(stdout: OwnedFd, stderr: OwnedFd, sink: OutputSink) -> Result<Arc<Self>> {
         for fd in [&stdout, &stderr] {
             // SAFETY: plain fcntl on descriptors that we own.
             unsafe {
@@ -27,11 +31,9 @@ impl Output {
         let pipes = Mutex::new([Some(File::from(stdout)), Some(File::from(stderr))]);
         let output = Arc::new(Self { pipes, raw, sink });
         let reader = Arc::clone(&output);
-        std::thread::Builder::new()
-            .name("accord-output".to_owned())
-            .spawn(move || while reader.wait() && reader.drain() {})
-            .expect("the system can start one more thread");
-        output
+        let thread = std::thread::Builder::new().name("accord-output".to_owned());
+        let started = thread.spawn(move || while reader.wait() && reader.drain() {});
+        started.map(|_| output).map_err(|error| crate::failure::no_thread(&error))
     }
 
     /// Hands out everything written so far. False once both pipes have ended.

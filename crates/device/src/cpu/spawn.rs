@@ -84,7 +84,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         OwnedFd::from_raw_fd(fd)
     };
     debug_assert_eq!(arena.control().header().serving.load(Ordering::Acquire), 1);
-    let output = pipes.map(|(out, _, err, _, sink)| Output::start(out, err, sink));
+    let output = pipes.map(|(out, _, err, _, sink)| Output::start(out, err, sink)).transpose()?;
     Ok(Worker { socket, pidfd, pid: pid as u32, output })
 }
 

@@ -9,7 +9,7 @@ use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::{DevicePtr, Error, QueueId, Result, Seq, SpanKind};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A sleeper looks around at least this often: a lost wake-up must never be a hang.
@@ -81,7 +81,7 @@ impl Stream {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no operation panics with the stream locked")
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The device's or stream's failure, if any.
@@ -111,7 +111,7 @@ impl Stream {
     ) -> Result<Seq> {
         loop {
             self.check()?;
-            let mut state = self.hurry();
+            let mut state = self.hurry()?;
             let seq = state.last + 1;
             if let Some(now) = drained
                 && self.block().reached() >= state.last
@@ -160,23 +160,27 @@ impl Stream {
             }
         };
         let seq = state.last + 1;
+        let drained = self.block().reached() >= seq - 1;
+        let waiters = immediate && self.queue == QueueId::SYNC && (state.ops.is_empty() || state.deferred);
+        if !(waiters || drained && immediate) {
+            // First: without a thread the operation never was.
+            self.start_worker(&mut state)?;
+        }
         state.last = seq;
         state.last_is_owners = true;
-        let drained = self.block().reached() >= seq - 1;
         if drained && immediate {
             drop(state);
             self.run(seq, op);
             self.check()?;
             return Ok(Seq(seq));
         }
-        if immediate && self.queue == QueueId::SYNC && (state.ops.is_empty() || state.deferred) {
+        if waiters {
             state.deferred = true;
             state.ops.push_back((seq, op));
             return Ok(Seq(seq));
         }
         state.deferred = false;
         state.ops.push_back((seq, op));
-        self.start_worker(&mut state);
         self.set_want(&state);
         drop(state);
         // If its turn came in the meantime nobody else will wake the worker.
@@ -187,20 +191,31 @@ impl Stream {
     }
 
     /// The stream locked, with nothing in it left for whoever waits for it: it has to go on by itself.
-    fn hurry(self: &Arc<Self>) -> MutexGuard<'_, State> {
+    fn hurry(self: &Arc<Self>) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
         if state.deferred {
+            self.start_worker(&mut state)?;
             state.deferred = false;
-            self.start_worker(&mut state);
             self.set_want(&state);
             self.wake_owner();
         }
-        state
+        Ok(state)
     }
 
-    /// Somebody wants the stream to go on who does not wait for it here.
+    /// Somebody wants the stream to go on who does not wait for it here. One that can't has failed.
     pub(crate) fn go_on(self: &Arc<Self>) {
-        drop(self.hurry());
+        let Err(error) = self.hurry().map(drop) else { return };
+        let mut state = self.lock();
+        self.fail(&mut state, error);
+        // Dropped outside of the lock, which they may need.
+        let dropped = std::mem::take(&mut state.ops);
+        state.deferred = false;
+        let last = state.last;
+        self.set_want(&state);
+        drop(state);
+        drop(dropped);
+        self.complete(last);
+        self.wake_owner();
     }
 
     pub(crate) fn notify(self: &Arc<Self>, seq: Seq, done: Done) {
@@ -215,8 +230,11 @@ impl Stream {
             drop(state);
             return done(Err(crate::failure::shut_down()));
         }
+        if let Err(error) = self.start_worker(&mut state) {
+            drop(state);
+            return done(Err(error));
+        }
         state.notifies.push((seq.0, done));
-        self.start_worker(&mut state);
         self.set_want(&state);
         drop(state);
         if self.block().reached() >= seq.0 || self.shared.failure.check().is_err() {
@@ -257,7 +275,7 @@ impl Stream {
         if self.block().reached() >= seq {
             return;
         }
-        let spin = || self.spin.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let spin = || self.spin.lock().unwrap_or_else(PoisonError::into_inner);
         let (start, limit) = (Instant::now(), spin().limit());
         let looked = if limit.is_zero() { Looked::Late } else { look(limit, || self.block().reached() >= seq) };
         if looked != Looked::Ready {
@@ -321,15 +339,23 @@ impl Stream {
         want
     }
 
-    fn start_worker(self: &Arc<Self>, state: &mut State) {
+    fn start_worker(self: &Arc<Self>, state: &mut State) -> Result<()> {
         if !state.worker_started {
-            state.worker_started = true;
             let stream = Arc::clone(self);
-            std::thread::Builder::new()
-                .name(format!("accord-q{}", self.queue))
+            let thread = std::thread::Builder::new().name(format!("accord-q{}", self.queue));
+            thread
                 .spawn(move || (stream.shared.run)(&stream))
-                .expect("the system can start one more thread");
+                .map_err(|error| crate::failure::no_thread(&error).queue(self.queue))?;
+            state.worker_started = true;
         }
+        Ok(())
+    }
+
+    /// Nothing more goes well here.
+    fn fail(&self, state: &mut State, error: Error) {
+        state.failure.get_or_insert(error);
+        self.block().poisoned.store(1, Ordering::Release);
+        self.failed.store(true, Ordering::Release);
     }
 
     /// What the owner's worker shall do next; `None` ends it.
@@ -363,8 +389,10 @@ impl Stream {
             self.set_want(&state);
             return Some(Work::Notify(due, Ok(())));
         }
-        if !state.deferred && state.ops.front().is_some_and(|(seq, _)| reached >= seq - 1) {
-            let (seq, op) = state.ops.pop_front().expect("just seen");
+        if !state.deferred
+            && state.ops.front().is_some_and(|(seq, _)| reached >= seq - 1)
+            && let Some((seq, op)) = state.ops.pop_front()
+        {
             self.set_want(&state);
             return Some(Work::Run(seq, op));
         }
@@ -375,11 +403,7 @@ impl Stream {
     pub(crate) fn run(&self, seq: u64, op: Op) {
         if let Err(error) = (self.shared.perform)(self, op) {
             let error = error.queue(self.queue);
-            let mut state = self.lock();
-            state.failure.get_or_insert(error);
-            self.block().poisoned.store(1, Ordering::Release);
-            self.failed.store(true, Ordering::Release);
-            drop(state);
+            self.fail(&mut self.lock(), error);
             self.complete(seq);
             self.wake_owner();
         } else {
