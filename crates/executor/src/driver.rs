@@ -308,8 +308,8 @@ impl World<'_> {
         match place {
             Ok((hosted, Landing { dst, after, .. })) => {
                 let destination = Destination { hosted: hosted.clone(), dst, len };
-                let placer = self.session.local.as_ref().map(|local| local.placer(from, hosted.device(), dst, len));
-                exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)), placer)?;
+                let export = self.session.local.as_ref().map(|local| local.export(from, hosted.device(), dst, len));
+                exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)), export)?;
                 due_after(exchange, transfer, hosted, after);
             }
             Err(error) => {

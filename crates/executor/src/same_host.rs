@@ -6,7 +6,7 @@ use accord_device::Device;
 use accord_device::{MappedRange, SameHostPeers};
 use accord_fabric::Key;
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{Placer, Pushing};
+use accord_fabric::transfer::{Export, Pushing};
 use accord_fabric::transport::same_host::{Caller, Listener, Role, connect};
 use accord_types::{DevicePtr, Result, SessionId};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Local {
     }
 
     /// Says where a transfer from `peer` goes, when it may come.
-    pub(crate) fn placer(&self, peer: PeerId, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Placer {
+    pub(crate) fn export(&self, peer: PeerId, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Export {
         let (same_host, device) = (self.same_host.clone(), device.clone());
         Box::new(move || same_host.handle(peer.raw(), &*device, dst, len))
     }

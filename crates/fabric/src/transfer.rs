@@ -16,8 +16,8 @@ mod rendezvous;
 
 pub use chunk_io::{read_bytes, read_chunk, write_chunk};
 pub use control::{ControlMessage, ControlSender, TransferControl, receive_control};
-pub use exchange::{Arrival, ArrivalBytes, Ending, Exchange, Placer, Pushing, Starter};
-pub use inbox::{Inbox, Incoming, Taker};
+pub use exchange::{Arrival, ArrivalBytes, Ending, Exchange, Export, Pushing, Starter};
+pub use inbox::{Inbox, Incoming, Receive};
 pub use outbox::{Outbox, Outgoing};
 pub use rendezvous::{Answer, Expects, PushStep, Pushes, TRANSFERS_MAX};
 

@@ -356,7 +356,7 @@ impl<'a> Reader<'a> {
 }
 
 fn malformed(why: &str) -> Error {
-    Error::new(ErrorCode::DeviceUnavailable, format!("the door's peer does not follow the protocol: {why}"))
+    Error::new(ErrorCode::DeviceUnavailable, format!("the session's peer does not follow the protocol: {why}"))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use accord_types::{Error, ErrorCode, Result, TransferId};
 pub const CHUNK_MAX: usize = 1 << 20;
 /// Longest text of an error on a lane.
 pub const TEXT_MAX: usize = 16 << 10;
-/// Longest place that a target may offer with [`ChunkKind::Ready`].
-pub const PLACE_MAX: usize = 64 << 10;
+/// Longest memory handle that a target may offer with [`ChunkKind::Ready`].
+pub const HANDLE_MAX: usize = 64 << 10;
 /// Bytes of a chunk's header.
 pub const HEADER_LEN: usize = 32;
 
@@ -74,7 +74,7 @@ impl Chunk {
         let max = match kind {
             ChunkKind::Data => CHUNK_MAX,
             ChunkKind::Refused => TEXT_MAX,
-            ChunkKind::Ready => PLACE_MAX,
+            ChunkKind::Ready => HANDLE_MAX,
             _ => 0,
         };
         match usize::try_from(number(0)) {

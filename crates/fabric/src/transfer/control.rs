@@ -4,7 +4,7 @@
 
 use super::chunk_io::{read_bytes, read_chunk, write_chunk};
 use crate::frame;
-use crate::frame::transfer::{Chunk, ChunkKind, PLACE_MAX, TEXT_MAX};
+use crate::frame::transfer::{Chunk, ChunkKind, HANDLE_MAX, TEXT_MAX};
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::{Error, ErrorCode, Result, TransferId};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What was said of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlMessage {
-    /// The bytes may come, to this place if the other side reaches it; see [`super::Placer`].
+    /// The bytes may come, to the memory of this handle if the other side reaches it; see [`super::Export`].
     Ready(TransferId, Vec<u8>),
     /// They have landed.
     Landed(TransferId),
@@ -23,8 +23,8 @@ pub enum ControlMessage {
 
 /// How a target talks to a pusher. Called without locks; must not wait for the pusher.
 pub trait TransferControl: Send + Sync {
-    /// The bytes may come, to this place if the pusher reaches it; an empty one is none.
-    fn ready(&self, transfer: TransferId, place: Vec<u8>);
+    /// The bytes may come, to the memory of this handle if the pusher reaches it; an empty one is none.
+    fn ready(&self, transfer: TransferId, handle: Vec<u8>);
     /// The bytes have landed.
     fn landed(&self, transfer: TransferId);
     /// They can't be taken.
@@ -70,7 +70,7 @@ impl ControlSender {
 
     fn write(&self, lane: &dyn Lane, message: ControlMessage) {
         let (kind, transfer, text) = match message {
-            ControlMessage::Ready(transfer, place) => (ChunkKind::Ready, transfer, place),
+            ControlMessage::Ready(transfer, handle) => (ChunkKind::Ready, transfer, handle),
             ControlMessage::Landed(transfer) => (ChunkKind::Landed, transfer, Vec::new()),
             ControlMessage::Refused(transfer, error) => (ChunkKind::Refused, transfer, self.encode(error)),
         };
@@ -93,11 +93,11 @@ impl ControlSender {
 }
 
 impl TransferControl for ControlSender {
-    fn ready(&self, transfer: TransferId, mut place: Vec<u8>) {
-        if place.len() > PLACE_MAX {
-            place.clear();
+    fn ready(&self, transfer: TransferId, mut handle: Vec<u8>) {
+        if handle.len() > HANDLE_MAX {
+            handle.clear();
         }
-        self.send(ControlMessage::Ready(transfer, place));
+        self.send(ControlMessage::Ready(transfer, handle));
     }
 
     fn landed(&self, transfer: TransferId) {
@@ -160,7 +160,7 @@ mod tests {
         let error = Error::new(ErrorCode::OutOfMemory, "full").remedy("free some");
         sender.ready(TransferId(1), Vec::new());
         sender.ready(TransferId(3), b"there".to_vec());
-        sender.ready(TransferId(4), vec![0; PLACE_MAX + 1]);
+        sender.ready(TransferId(4), vec![0; HANDLE_MAX + 1]);
         sender.connect(near);
         sender.refused(TransferId(2), &error);
         sender.landed(TransferId(1));
@@ -172,7 +172,7 @@ mod tests {
         })
         .unwrap();
         let refused = ControlMessage::Refused(TransferId(2), error.node("h2"));
-        let ready = |transfer, place: &[u8]| ControlMessage::Ready(TransferId(transfer), place.to_vec());
+        let ready = |transfer, handle: &[u8]| ControlMessage::Ready(TransferId(transfer), handle.to_vec());
         let readies = [ready(1, b""), ready(3, b"there"), ready(4, b"")];
         assert_eq!(messages[..3], readies);
         assert_eq!(messages[3..], [refused, ControlMessage::Landed(TransferId(1))]);

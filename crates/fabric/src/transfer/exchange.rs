@@ -13,12 +13,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Begins to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
 pub type Starter = Box<dyn FnOnce(Arrival) + Send>;
 
-/// Says where a transfer goes, for a pusher that may reach the target's memory; empty if there is no such way. At most
-/// [`crate::frame::transfer::PLACE_MAX`] bytes. Called without locks, when the bytes may come.
-pub type Placer = Box<dyn FnOnce() -> Vec<u8> + Send>;
+/// Gives a handle of the memory that a transfer goes to, for a pusher that may reach it; empty if there is no such way. At most
+/// [`crate::frame::transfer::HANDLE_MAX`] bytes. Called without locks, when the bytes may come.
+pub type Export = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
-/// Most bytes of places that wait for their streams: beyond that bytes go over lanes.
-const PLACES_BYTES_MAX: usize = 16 << 20;
+/// Most bytes of handles that wait for their streams: beyond that bytes go over lanes.
+const HANDLES_BYTES_MAX: usize = 16 << 20;
 
 /// All copies that one process pushes or expects.
 #[derive(Default)]
@@ -32,11 +32,11 @@ struct State {
     pushes: Pushes,
     expects: Expects,
     /// Transfers that may not be asked for yet.
-    starters: HashMap<TransferId, (u64, Starter, Option<Placer>)>,
+    starters: HashMap<TransferId, (u64, Starter, Option<Export>)>,
     /// Where targets want the bytes of pushes whose streams are not there yet.
-    places: HashMap<TransferId, Vec<u8>>,
-    /// Bytes of them, at most [`PLACES_BYTES_MAX`].
-    places_bytes: usize,
+    handles: HashMap<TransferId, Vec<u8>>,
+    /// Bytes of them, at most [`HANDLES_BYTES_MAX`].
+    handles_bytes: usize,
     peers: HashMap<PeerId, Present>,
     closed: Option<Error>,
 }
@@ -50,21 +50,21 @@ struct Present {
 impl State {
     /// As [`Pushes::finish`].
     fn finish(&mut self, transfer: TransferId) -> bool {
-        self.take_place(transfer);
+        self.take_handle(transfer);
         self.pushes.finish(transfer)
     }
 
-    fn keep_place(&mut self, transfer: TransferId, place: Vec<u8>) {
-        if !place.is_empty() && self.places_bytes + place.len() <= PLACES_BYTES_MAX {
-            self.places_bytes += place.len();
-            self.places.insert(transfer, place);
+    fn keep_handle(&mut self, transfer: TransferId, handle: Vec<u8>) {
+        if !handle.is_empty() && self.handles_bytes + handle.len() <= HANDLES_BYTES_MAX {
+            self.handles_bytes += handle.len();
+            self.handles.insert(transfer, handle);
         }
     }
 
-    fn take_place(&mut self, transfer: TransferId) -> Option<Vec<u8>> {
-        let place = self.places.remove(&transfer)?;
-        self.places_bytes -= place.len();
-        Some(place)
+    fn take_handle(&mut self, transfer: TransferId) -> Option<Vec<u8>> {
+        let handle = self.handles.remove(&transfer)?;
+        self.handles_bytes -= handle.len();
+        Some(handle)
     }
 }
 
@@ -98,16 +98,16 @@ impl Exchange {
         Ok(Pushing { exchange: self.clone(), outbox, transfer, len, outgoing: None, direct: false, over: false })
     }
 
-    /// The target said that the bytes may come, to `place` if it is not empty and this side reaches it. True if the target
+    /// The target said that the bytes may come, to the memory of `handle` if it is not empty and this side reaches it. True if the target
     /// has to be told that none will; see [`tell_abandoned`].
     ///
     /// # Errors
     /// When that breaks the protocol.
-    fn on_ready(&self, transfer: TransferId, place: Vec<u8>) -> Result<bool> {
+    fn on_ready(&self, transfer: TransferId, handle: Vec<u8>) -> Result<bool> {
         let mut state = self.lock();
         let abandoned = state.pushes.ready(transfer)?;
         if !abandoned {
-            state.keep_place(transfer, place);
+            state.keep_handle(transfer, handle);
         }
         drop(state);
         self.changed.notify_all();
@@ -140,8 +140,8 @@ impl Exchange {
     /// When that breaks the protocol.
     pub fn on_control(&self, message: ControlMessage, outbox: &Arc<Outbox>) -> Result<()> {
         match message {
-            ControlMessage::Ready(transfer, place) => {
-                if self.on_ready(transfer, place)? {
+            ControlMessage::Ready(transfer, handle) => {
+                if self.on_ready(transfer, handle)? {
                     tell_abandoned(outbox, transfer);
                 }
                 Ok(())
@@ -169,14 +169,14 @@ impl Exchange {
         from: PeerId,
         len: u64,
         starter: Starter,
-        placer: Option<Placer>,
+        export: Option<Export>,
     ) -> Result<()> {
         let mut state = self.lock();
         if let Some(error) = &state.closed {
             return Err(error.clone());
         }
         state.expects.expect(transfer, from)?;
-        state.starters.insert(transfer, (len, starter, placer));
+        state.starters.insert(transfer, (len, starter, export));
         Ok(())
     }
 
@@ -199,14 +199,14 @@ impl Exchange {
 
     fn answer(self: &Arc<Self>, mut state: MutexGuard<'_, State>, peer: PeerId, answers: Vec<Answer>) {
         let Some(present) = state.peers.get(&peer).cloned() else { return };
-        let mut placers = Vec::new();
+        let mut exports = Vec::new();
         for answer in &answers {
             let (Answer::Ready(transfer) | Answer::Refused(transfer, _)) = *answer;
-            let (len, starter, placer) = match state.starters.remove(&transfer) {
-                Some((len, starter, placer)) => (len, Some(starter), placer),
+            let (len, starter, export) = match state.starters.remove(&transfer) {
+                Some((len, starter, export)) => (len, Some(starter), export),
                 None => (0, None, None),
             };
-            placers.push(placer);
+            exports.push(export);
             if let (Answer::Ready(_), Some(starter)) = (answer, starter) {
                 let exchange = self.clone();
                 let begin = move |incoming| exchange.begin(transfer, peer, incoming, starter);
@@ -214,10 +214,10 @@ impl Exchange {
             }
         }
         drop(state);
-        for (answer, placer) in answers.into_iter().zip(placers) {
+        for (answer, export) in answers.into_iter().zip(exports) {
             match answer {
                 Answer::Ready(transfer) => {
-                    present.control.ready(transfer, placer.map_or_else(Vec::new, |place| place()))
+                    present.control.ready(transfer, export.map_or_else(Vec::new, |export| export()))
                 }
                 Answer::Refused(transfer, error) => present.control.refused(transfer, &error),
             }
@@ -252,8 +252,8 @@ impl Exchange {
         let mut state = self.lock();
         state.closed.get_or_insert_with(|| error.clone());
         let starters = std::mem::take(&mut state.starters);
-        state.places.clear();
-        state.places_bytes = 0;
+        state.handles.clear();
+        state.handles_bytes = 0;
         state.peers.clear();
         drop(state);
         drop(starters);
@@ -293,30 +293,30 @@ pub struct Pushing {
 }
 
 impl Pushing {
-    /// Where the bytes go straight to, if the target is a neighbour that has said where it wants them and `reach` gets there:
+    /// Where the bytes go straight to, if the target is on this host and has said where it wants them and `reach` gets there:
     /// then [`Pushing::finish`] is to be called when they are there, and no lane is used.
     ///
     /// # Errors
     /// When the target refuses or is gone.
     pub fn reach<T>(
         &mut self,
-        is_neighbor: impl FnOnce() -> bool,
+        is_same_host: impl FnOnce() -> bool,
         reach: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Result<Option<T>> {
-        // With the first lane it is known who is a neighbour. Others get the bytes as soon as they may come.
-        if self.outbox.is_connected() && !is_neighbor() {
+        // With the first lane it is known who is on this host. Others get the bytes as soon as they may come.
+        if self.outbox.is_connected() && !is_same_host() {
             return Ok(None);
         }
-        let Some(place) = self.place()? else { return Ok(None) };
-        let reached = reach(&place);
+        let Some(handle) = self.handle()? else { return Ok(None) };
+        let reached = reach(&handle);
         self.direct = reached.is_some();
         Ok(reached)
     }
 
     /// Waits until the target is ready. Where it wants the bytes, if it has said so.
-    fn place(&mut self) -> Result<Option<Vec<u8>>> {
+    fn handle(&mut self) -> Result<Option<Vec<u8>>> {
         self.wait(&PushStep::Send)?;
-        Ok(self.exchange.lock().take_place(self.transfer))
+        Ok(self.exchange.lock().take_handle(self.transfer))
     }
 
     /// Sends the next bytes, the first ones once the target is ready.

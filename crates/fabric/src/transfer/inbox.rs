@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// Gets a transfer when its first chunk is there, on the lane's thread. It may take the bytes
 /// at once, or hand the transfer to another thread; the lane waits until it is dropped.
-pub type Taker = Box<dyn FnOnce(Incoming) + Send>;
+pub type Receive = Box<dyn FnOnce(Incoming) + Send>;
 
 /// Transfers that are expected from one peer.
 pub struct Inbox {
@@ -25,7 +25,7 @@ pub struct Inbox {
 
 #[derive(Default)]
 struct State {
-    transfers: HashMap<TransferId, (u64, Taker)>,
+    transfers: HashMap<TransferId, (u64, Receive)>,
     closed: bool,
 }
 
@@ -37,8 +37,8 @@ impl Inbox {
     }
 
     /// Expects a transfer of `len` bytes, more than 0.
-    pub fn post(&self, transfer: TransferId, len: u64, taker: Taker) {
-        self.lock().transfers.insert(transfer, (len, taker));
+    pub fn post(&self, transfer: TransferId, len: u64, receive: Receive) {
+        self.lock().transfers.insert(transfer, (len, receive));
         self.posted.notify_all();
     }
 
@@ -49,8 +49,8 @@ impl Inbox {
 
     /// Throws the bytes away should they come.
     pub fn discard(&self, transfer: TransferId) {
-        if let Some((_, taker)) = self.lock().transfers.get_mut(&transfer) {
-            *taker = Box::new(drop);
+        if let Some((_, receive)) = self.lock().transfers.get_mut(&transfer) {
+            *receive = Box::new(drop);
         }
     }
 
@@ -83,7 +83,7 @@ impl Inbox {
             if !matches!(chunk.kind, ChunkKind::Data | ChunkKind::Abort) || chunk.offset != 0 {
                 return Err(broken("a transfer did not begin with its first chunk"));
             }
-            let Some((len, taker)) = self.take(chunk.transfer)? else { return Ok(()) };
+            let Some((len, receive)) = self.take(chunk.transfer)? else { return Ok(()) };
             let loan = Arc::new(Loan::default());
             let mut incoming = Incoming {
                 lane: lane.clone(),
@@ -93,14 +93,14 @@ impl Inbox {
                 failed: None,
             };
             incoming.begin(chunk)?;
-            taker(incoming);
+            receive(incoming);
             loan.wait()?.discard(&**lane, &self.stats)?;
         }
         Ok(())
     }
 
-    /// The taker of a transfer; none if the inbox was closed meanwhile.
-    fn take(&self, transfer: TransferId) -> Result<Option<(u64, Taker)>> {
+    /// What was posted for a transfer; none if the inbox was closed meanwhile.
+    fn take(&self, transfer: TransferId) -> Result<Option<(u64, Receive)>> {
         let mut state = self.lock();
         loop {
             if let Some(found) = state.transfers.remove(&transfer) {

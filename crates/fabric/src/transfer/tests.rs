@@ -22,7 +22,7 @@ fn pattern(len: usize) -> Vec<u8> {
 }
 
 /// A taker that reads everything where it is called and reports it.
-fn collect(to: mpsc::Sender<Result<Vec<u8>>>) -> Taker {
+fn collect(to: mpsc::Sender<Result<Vec<u8>>>) -> Receive {
     Box::new(move |mut incoming| {
         let mut bytes = vec![0; usize::try_from(incoming.total()).unwrap()];
         let result = incoming.fill(&mut bytes).map(|()| bytes);

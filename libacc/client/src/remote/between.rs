@@ -108,10 +108,10 @@ pub(crate) fn remote_to_local(
     let transfer = connection.spec.transfer();
     let (hosted, dst) = (target.client.hosted()?, target.start);
     let destination = Destination { hosted: hosted.clone(), dst, len };
-    let placer = connection.spec.same_host_peer(connection.link.peer());
-    let placer = placer.map(|peer| peer.placer(hosted.device(), dst, len));
+    let export = connection.spec.same_host_peer(connection.link.peer());
+    let export = export.map(|peer| peer.export(hosted.device(), dst, len));
     connection.serve_bulk_lanes();
-    exchange.expect(transfer, connection.link.peer(), len, Box::new(|arrival| destination.start(arrival)), placer)?;
+    exchange.expect(transfer, connection.link.peer(), len, Box::new(|arrival| destination.start(arrival)), export)?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous());
     connection.push(queue, source, transfer, PeerId::PROGRAM, "", len)
 }

@@ -4,7 +4,7 @@ use super::remote_node::NodeSpec;
 use accord_device::Device;
 use accord_device::{MappedRange, SameHostPeers};
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{Placer, Pushing};
+use accord_fabric::transfer::{Export, Pushing};
 use accord_fabric::transport::same_host::{Caller, Role, connect};
 use accord_types::{DevicePtr, Result};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl NodeSpec {
 
 impl SameHostPeer {
     /// Says where a transfer goes, when it may come.
-    pub(super) fn placer(&self, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Placer {
+    pub(super) fn export(&self, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Export {
         let (peer, device) = (self.clone(), device.clone());
         Box::new(move || peer.same_host.handle(peer.peer.raw(), &*device, dst, len))
     }

@@ -7,8 +7,8 @@ const TARGET: PeerId = PeerId::from_raw(2);
 struct Line(mpsc::Sender<ControlMessage>);
 
 impl TransferControl for Line {
-    fn ready(&self, transfer: TransferId, place: Vec<u8>) {
-        self.0.send(ControlMessage::Ready(transfer, place)).unwrap();
+    fn ready(&self, transfer: TransferId, handle: Vec<u8>) {
+        self.0.send(ControlMessage::Ready(transfer, handle)).unwrap();
     }
     fn landed(&self, transfer: TransferId) {
         self.0.send(ControlMessage::Landed(transfer)).unwrap();
@@ -108,21 +108,21 @@ fn losing_the_target_ends_a_push() {
     assert_eq!(thread.join().unwrap().unwrap_err().cause(), "h2 is gone");
 }
 
-fn placer(place: &'static [u8]) -> Option<Placer> {
-    Some(Box::new(|| place.to_vec()))
+fn export(handle: &'static [u8]) -> Option<Export> {
+    Some(Box::new(|| handle.to_vec()))
 }
 
 #[test]
 fn bytes_may_go_another_way_if_the_target_says_where() {
     let two = two();
     let (to, from) = mpsc::channel();
-    for (number, place) in [(1, &b"there"[..]), (2, b"")] {
+    for (number, handle) in [(1, &b"there"[..]), (2, b"")] {
         let transfer = TransferId(number);
         let mut pushing = two.pusher.push(transfer, TARGET, 4, two.outbox.clone()).unwrap();
-        two.target.expect(transfer, PUSHER, 4, taker(4, to.clone()), placer(place)).unwrap();
+        two.target.expect(transfer, PUSHER, 4, taker(4, to.clone()), export(handle)).unwrap();
         two.target.due(transfer, Ok(()));
         let reached = pushing.reach(|| true, |offered| Some(offered.to_vec())).unwrap();
-        assert_eq!(reached.as_deref(), Some(place).filter(|place| !place.is_empty()));
+        assert_eq!(reached.as_deref(), Some(handle).filter(|handle| !handle.is_empty()));
         if reached.is_none() {
             pushing.drain(b"abcd").unwrap();
         }
@@ -138,20 +138,20 @@ fn a_place_that_is_not_used_is_forgotten() {
     let two = two();
     let (to, from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to.clone()), placer(b"there")).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to.clone()), export(b"there")).unwrap();
     two.target.due(TransferId(1), Ok(()));
     pushing.drain(b"abcd").unwrap();
     pushing.finish().unwrap();
     assert_eq!(from.recv().unwrap(), b"abcd");
-    assert!(two.pusher.lock().places.is_empty());
+    assert!(two.pusher.lock().handles.is_empty());
     // More than may wait.
-    let large = vec![0; PLACES_BYTES_MAX / 2 + 1];
+    let large = vec![0; HANDLES_BYTES_MAX / 2 + 1];
     for transfer in [TransferId(2), TransferId(3)] {
         assert!(!two.pusher.on_ready(transfer, large.clone()).unwrap());
     }
-    assert_eq!(two.pusher.lock().places.len(), 1);
+    assert_eq!(two.pusher.lock().handles.len(), 1);
     two.pusher.lock().finish(TransferId(2));
-    assert_eq!(two.pusher.lock().places_bytes, 0);
+    assert_eq!(two.pusher.lock().handles_bytes, 0);
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn a_direct_copy_to_a_lost_target_fails() {
     let two = two();
     let (to, _from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), placer(b"there")).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), export(b"there")).unwrap();
     two.target.due(TransferId(1), Ok(()));
-    // One that is no neighbour is not waited for.
+    // One that is on another host is not waited for.
     assert!(pushing.reach(|| false, |_| Some(())).unwrap().is_none());
     assert!(pushing.reach(|| true, |_| Some(())).unwrap().is_some());
     two.pusher.push_lost(TARGET, &Error::new(ErrorCode::DeviceUnavailable, "gone"));
