@@ -1,11 +1,16 @@
-//! In steady state a launch takes nothing from the heap: counted, over a device that does nothing.
+//! In steady state a launch takes nothing from the heap: counted, over a device that does nothing. In an executor what gives credit back
+//! takes some, once in a while.
 
+use accord_device::FunctionHandle;
+use accord_executor::Limits;
+use accord_executor::executor::{Effect, ExecutorCore, Facts, Operation, Request};
+use accord_fabric::frame::{self, Command, STREAM_STEP, operation_cost};
 use accord_runtime::ports::{Chain, Cluster, DeviceClient, HostMemory, Landing, Part, ReadWhen};
 use accord_runtime::prof::{Notice, Observer};
 use accord_runtime::{Entries, LocalThread, Placement, Runtime, Settings};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
-    NodeId, QueueId, Result,
+    NodeId, ObjectSpec, QueueId, Result, Seq, SessionId, StreamId,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -241,4 +246,71 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     let before = ALLOCATIONS.get();
     drop(Vec::<u8>::with_capacity(1));
     assert_eq!(ALLOCATIONS.get() - before, 1, "the counter counts");
+}
+
+/// Everything is done at once.
+struct AllDone;
+
+impl Facts for AllDone {
+    fn reached(&self, _: u32, _: StreamId, _: Seq) -> bool {
+        true
+    }
+
+    fn incoming(&self) -> usize {
+        0
+    }
+}
+
+#[test]
+fn an_executor_takes_a_launch_without_the_heap() {
+    let limits = Limits { ordinals: vec![0], ..Limits::default() };
+    let mut core = ExecutorCore::new(SessionId(1), limits, 4096);
+    let (mut put, mut words) = (0, [0; ArgBlock::RELATIVE_WORDS_MAX]);
+    let mut step = |core: &mut ExecutorCore, command: Command, payload: &[u8]| {
+        let mut again = true;
+        while std::mem::take(&mut again) {
+            match core.handle(command, payload, 200, &mut words, &AllDone).expect("the protocol") {
+                Request::MakeStream { device, queue } => {
+                    core.stream_made(device, queue, Ok(StreamId(0)));
+                    again = true;
+                }
+                Request::Put { operation: Operation::Launch { block, .. }, .. } => {
+                    assert_eq!(block.bytes.len(), 64);
+                    put += 1;
+                    core.put(Ok(Seq(put))).expect("credit");
+                }
+                Request::Open { device, ticket } => core.opened(device, ticket, Ok((DevicePtr(4096), 1 << 20))),
+                Request::Function { device, function, .. } => core.named(device, function, Ok(FunctionHandle(7))),
+                _ => {}
+            }
+        }
+        core.handled(200);
+        core.effects().for_each(|effect| {
+            if let Effect::GiveBack { step, .. } = effect {
+                step.done(|_, _| {});
+            }
+        });
+    };
+    let (mut program, mut function) = (Vec::new(), Vec::new());
+    frame::encode_program(&mut program, &accord_fabric::ProgramSpec::default());
+    let object = ObjectSpec { path: String::new(), build_id: String::new(), executable: true };
+    let spec = FunctionSpec { object, offset: 0, name: "region".to_owned(), kernel: None };
+    frame::encode_function(&mut function, &spec);
+    step(&mut core, Command::Start { ticket: 1, trace: false, emulate_nvidia: false, uid: 0 }, &program);
+    step(&mut core, Command::Open { device: 0, ticket: 2 }, &[]);
+    step(&mut core, Command::Function { device: 0, function: 1, offset: 0, executable: true }, &function);
+    // One word of bits, then the block.
+    let payload = [0; 72];
+    let launch = Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 8 };
+    for _ in 0..1_000 {
+        step(&mut core, launch, &payload);
+    }
+    let before = ALLOCATIONS.get();
+    for _ in 0..10_000 {
+        step(&mut core, launch, &payload);
+    }
+    let taken = ALLOCATIONS.get() - before;
+    let credits = 10_000 * operation_cost(200) / STREAM_STEP + 1;
+    assert!(taken <= credits, "{taken} heap allocations in 10,000 launches, which give credit {credits} times");
+    assert_eq!(put, 11_000);
 }
