@@ -214,7 +214,8 @@ impl Case<'_> {
             }
             3 if self.dynamic > 0 => {
                 let (kind, queue) = (self.random.one(&["copyout", "delete"]), self.queue());
-                let finalize = self.random.chance(4);
+                // finalize of a component ends its object too (docs/design/data-clauses.md).
+                let finalize = self.random.chance(4) && self.holder != Holder::Component;
                 let words = if finalize { " finalize" } else { "" };
                 self.line(format!("!$acc exit data {kind}({name}){words}{queue}"));
                 self.dynamic = if finalize { 0 } else { self.dynamic - 1 };
@@ -354,7 +355,10 @@ impl Case<'_> {
         }
         self.settle();
         if self.dynamic > 0 {
-            self.line(format!("!$acc exit data copyout({name}) finalize\n    h = d"));
+            for _ in 0..self.dynamic {
+                self.line(format!("!$acc exit data copyout({name})"));
+            }
+            self.line("h = d");
         }
         if component {
             self.line("!$acc exit data delete(x)");
