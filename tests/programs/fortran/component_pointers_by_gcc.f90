@@ -1,5 +1,6 @@
 ! Pointers to components of an allocatable array, and components of what a pointer points to, without debug information and without
-! the whole being present: GCC 15 maps what regions need (bad_component_pointer and bad_derived_pointer are about older ones).
+! the whole being present: GCC 15 maps what regions need, GCC 14 the second (bad_component_pointer and bad_derived_pointer are about
+! older ones).
 ! BUILD gcc=15
 ! BUILD flags=-g0
 program main
