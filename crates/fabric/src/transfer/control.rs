@@ -8,6 +8,7 @@ use crate::frame::transfer::{Chunk, ChunkKind, HANDLE_MAX, TEXT_MAX};
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::{Error, ErrorCode, Result, TransferId};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What was said of a transfer.
@@ -42,7 +43,10 @@ pub struct ControlSender {
 #[derive(Default)]
 struct State {
     lane: Option<SharedLane>,
-    waiting: Vec<ControlMessage>,
+    /// What was not sent yet. Bounded by the transfers under way, which have two messages each.
+    waiting: VecDeque<ControlMessage>,
+    /// Somebody writes, without the lock; who comes meanwhile leaves its message.
+    writing: bool,
 }
 
 impl ControlSender {
@@ -54,18 +58,30 @@ impl ControlSender {
     /// Sends on `lane` from now on.
     pub fn connect(&self, lane: SharedLane) {
         let mut state = self.lock();
-        for message in std::mem::take(&mut state.waiting) {
-            self.write(&*lane, message);
-        }
         state.lane = Some(lane);
+        self.write_waiting(state);
     }
 
     fn send(&self, message: ControlMessage) {
         let mut state = self.lock();
-        match &state.lane {
-            Some(lane) => self.write(&**lane, message),
-            None => state.waiting.push(message),
+        state.waiting.push_back(message);
+        self.write_waiting(state);
+    }
+
+    fn write_waiting<'a>(&'a self, mut state: MutexGuard<'a, State>) {
+        let Some(lane) = state.lane.clone().filter(|_| !state.writing) else { return };
+        state.writing = true;
+        while let Some(message) = state.waiting.pop_front() {
+            drop(state);
+            self.write(&*lane, message);
+            state = self.lock();
         }
+        state.writing = false;
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_writing(&self) -> bool {
+        self.lock().writing
     }
 
     fn write(&self, lane: &dyn Lane, message: ControlMessage) {

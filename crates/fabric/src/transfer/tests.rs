@@ -5,6 +5,7 @@ use crate::stats::LinkStats;
 use crate::transport::{self, SharedLane};
 use accord_types::{Result, TransferId};
 use proptest::prelude::*;
+use std::io::IoSlice;
 use std::sync::{Arc, mpsc};
 
 struct Pair {
@@ -167,5 +168,35 @@ fn headers_come_back_and_garbage_never_panics() {
         let chunk = Chunk { kind: ChunkKind::Data, transfer: TransferId(transfer), offset, len };
         prop_assert_eq!(Chunk::decode(&chunk.encode()).unwrap(), chunk);
         let _ = Chunk::decode(&garbage);
+    });
+}
+
+#[test]
+fn nobody_waits_for_anothers_control_message() {
+    let (near, far) = transport::inproc_pair();
+    let mut stuffed = 0;
+    while let Ok(n) = near.try_write(&[IoSlice::new(&[0; 4096])]) {
+        stuffed += n;
+    }
+    let sender = ControlSender::new("", Arc::default());
+    sender.connect(near.clone());
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| sender.landed(TransferId(1)));
+        while !sender.is_writing() {
+            std::thread::yield_now();
+        }
+        // The lane is full, and the first one waits for room. This one returns all the same.
+        sender.landed(TransferId(2));
+        assert!(!first.is_finished());
+        far.read_exact(&mut vec![0; stuffed]).unwrap();
+        first.join().unwrap();
+        near.finish().unwrap();
+        let mut told = Vec::new();
+        let told_all = receive_control(&*far, &LinkStats::default(), |message| {
+            told.push(message);
+            Ok(())
+        });
+        assert!(told_all.is_ok());
+        assert_eq!(told, [1, 2].map(|id| ControlMessage::Landed(TransferId(id))));
     });
 }
