@@ -63,8 +63,8 @@ static int named(const struct thread *all, int n, const char *name)
     return found;
 }
 
-/* Sleeps a second, in which none of them may wake up; how many there are. The connection to a device of another node, of which
-   there is one then, has its watcher, its control thread, and one that sends what nobody else does. */
+/* Sleeps a second, in which none of them may wake up; how many are for devices of other nodes. The connection to such a device, of
+   which there is one then, has its watcher, its control thread, and one that sends what nobody else does. A GPU of this node has others. */
 static int idle(void)
 {
     struct thread before[THREADS_MAX], after[THREADS_MAX];
@@ -86,7 +86,11 @@ static int idle(void)
     CHECK(named(after, n, "accord-flush") <= is_remote);
     /* That of the session with the coordinator. */
     CHECK_EQ(named(after, n, "accord-session"), is_remote);
-    return n;
+    static const char *const names[] = {"accord-events", "accord-control", "accord-flush", "accord-session", "accord-bulk"};
+    int count = 0;
+    for (int i = 0; i < 5; i++)
+        count += named(after, n, names[i]);
+    return count;
 }
 
 static void work(int *a, int n)

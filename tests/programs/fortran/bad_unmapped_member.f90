@@ -1,7 +1,7 @@
 ! A region that reaches an allocatable member through its object, which is there, while the member's array is not: the host's address.
 ! EXPECT device-memory
 ! EXPECT exit=1
-! EXPECT stderr=/ended with SIG\w+ .*acc_error_execution/
+! EXPECT stderr=/(ended with SIG\w+|failed: cu\w+: CUDA_ERROR_\w+) .*acc_error_execution/
 program main
   implicit none
   type mesh
