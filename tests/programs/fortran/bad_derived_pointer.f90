@@ -1,5 +1,5 @@
 ! A component of what a pointer points to: the region reaches it by way of the pointer's target, which has to be present too.
-! BUILD gcc-before=14
+! BUILD gcc-before=13
 ! EXPECT exit=1
 ! EXPECT stderr=/given pointers that nothing maps: x .*enter data copyin\(x\) ahead of the clauses that name x%a/
 ! EXPECT device-memory

@@ -1,5 +1,5 @@
 ! Pointers to components of an allocatable array, and components of what a pointer points to, without debug information and without
-! the whole being present: GCC 15 maps what regions need, GCC 14 the second (bad_component_pointer and bad_derived_pointer are about
+! the whole being present: GCC 15 maps what regions need, GCC 13 the second (bad_component_pointer and bad_derived_pointer are about
 ! older ones).
 ! BUILD gcc=15
 ! BUILD flags=-g0
