@@ -64,7 +64,8 @@ static int named(const struct thread *all, int n, const char *name)
 }
 
 /* Sleeps a second, in which none of them may wake up; how many are for devices of other nodes. The connection to such a device, of
-   which there is one then, has its watcher, its control thread, and one that sends what nobody else does. A GPU of this node has others. */
+   which there is one then, has its watcher, its control thread, and one that sends what nobody else does. Where there are GPUs, those of
+   this node have threads of their own. */
 static int idle(void)
 {
     struct thread before[THREADS_MAX], after[THREADS_MAX];
@@ -86,6 +87,8 @@ static int idle(void)
     CHECK(named(after, n, "accord-flush") <= is_remote);
     /* That of the session with the coordinator. */
     CHECK_EQ(named(after, n, "accord-session"), is_remote);
+    if (acc_get_device_type() != acc_device_nvidia)
+        return n;
     static const char *const names[] = {"accord-events", "accord-control", "accord-flush", "accord-session", "accord-bulk"};
     int count = 0;
     for (int i = 0; i < 5; i++)
