@@ -1,10 +1,23 @@
 //! The objects that the dynamic loader has loaded: the executable and its shared objects.
 
+use accord_device::object_identity;
 use accord_types::{HostRange, ObjectSpec};
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// What the kernel says behind the path of a file that is not there any more.
+const DELETED: &str = " (deleted)";
+
+/// Hashes of loaded objects' files, each by load address and path.
+struct Hashes {
+    /// How many objects were unloaded when the first one was taken: after more, an address may be another object's.
+    removed: u64,
+    of: Vec<(usize, String, String)>,
+}
+
+static HASHES: Mutex<Hashes> = Mutex::new(Hashes { removed: 0, of: Vec::new() });
 
 /// One loaded object.
 #[derive(Clone, Debug)]
@@ -79,7 +92,7 @@ impl LoadedObject {
     pub(crate) fn spec(&self) -> ObjectSpec {
         ObjectSpec {
             path: self.path.clone(),
-            build_id: self.build_id.clone().unwrap_or_else(|| self.size_and_time()),
+            build_id: self.build_id.clone().unwrap_or_else(|| self.hash()),
             executable: self.executable,
         }
     }
@@ -140,11 +153,25 @@ impl LoadedObject {
         inside.then(|| unsafe { std::slice::from_raw_parts(table as *const u8, size) })
     }
 
-    fn size_and_time(&self) -> String {
-        match std::fs::metadata(&self.file) {
-            Ok(data) => format!("{}-{}", data.size(), data.mtime()),
-            Err(_) => String::from("unknown"),
+    /// The hash of its file as that was when it was first asked for. Another file may take its place later, and is not
+    /// what this process has loaded.
+    fn hash(&self) -> String {
+        let removed = changes().1;
+        let mut hashes = HASHES.lock().unwrap_or_else(PoisonError::into_inner);
+        if hashes.removed != removed {
+            *hashes = Hashes { removed, of: Vec::new() };
         }
+        if let Some((.., hash)) = hashes.of.iter().find(|(base, path, _)| *base == self.base && *path == self.path) {
+            return hash.clone();
+        }
+        let contents = if !self.executable && is_replaced(self.span.start) {
+            Err(std::io::ErrorKind::NotFound.into())
+        } else {
+            object_identity::of_contents(&self.file)
+        };
+        let hash = contents.unwrap_or_else(|_| String::from(object_identity::UNREADABLE));
+        hashes.of.push((self.base, self.path.clone(), hash.clone()));
+        hash
     }
 }
 
@@ -199,7 +226,7 @@ impl RawObject<'_> {
         let executable = self.first;
         let (file, path) = if executable {
             let file = PathBuf::from("/proc/self/exe");
-            let path = std::fs::read_link(&file).map_or(name, |path| path.display().to_string());
+            let path = std::fs::read_link(&file).map_or(name, |path| at_start(&path));
             (file, path)
         } else {
             let file = std::fs::canonicalize(&name).ok()?;
@@ -230,6 +257,24 @@ impl RawObject<'_> {
             let notes = unsafe { std::slice::from_raw_parts(start, header.p_memsz as usize) };
             build_id_in(notes, header.p_align as usize)
         })
+    }
+}
+
+/// Whether the file that is mapped at an address has been removed since, or another one put in its place. It says so behind
+/// the path.
+fn is_replaced(address: usize) -> bool {
+    let Ok(mappings) = std::fs::read_to_string("/proc/self/maps") else { return false };
+    let start = format!("{address:x}-");
+    mappings.lines().any(|line| line.starts_with(&start) && line.ends_with(DELETED))
+}
+
+/// The executable's path when it was started, also when its file has been removed or replaced since: the kernel says so
+/// behind the path.
+fn at_start(path: &Path) -> String {
+    let text = path.display().to_string();
+    match text.strip_suffix(DELETED) {
+        Some(before) if !path.exists() => before.to_owned(),
+        _ => text,
     }
 }
 

@@ -15,6 +15,7 @@ mod host_memory;
 pub mod image;
 pub mod ipc;
 mod memory_handle;
+pub mod object_identity;
 mod program;
 pub mod registry;
 mod replaced_pages;

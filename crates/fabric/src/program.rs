@@ -5,7 +5,7 @@
 pub struct ProgramSpec {
     /// Path of the executable.
     pub exe: String,
-    /// Identity of its contents: the ELF build id in hex, or `size-mtime` where there is none.
+    /// Identity of its contents: the ELF build id in hex, or `sha256:` and a hash of the file where there is none.
     pub build_id: String,
     /// `argv[0]`.
     pub argv0: String,

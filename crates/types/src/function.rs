@@ -7,7 +7,7 @@ use std::fmt;
 pub struct ObjectSpec {
     /// Where the program found the file.
     pub path: String,
-    /// Identity of its contents: the ELF build id in hex, or `size-mtime` where there is none.
+    /// Identity of its contents: the ELF build id in hex, or `sha256:` and a hash of the file where there is none.
     pub build_id: String,
     /// It is the program's executable, which a worker has loaded already.
     pub executable: bool,

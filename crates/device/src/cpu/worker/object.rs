@@ -1,23 +1,30 @@
 //! The program's objects in the worker: found by build id, loaded if need be, and their
 //! `declare` variables put into memory that the owner sees too.
 
+use crate::object_identity;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
 /// Address of `offset` in an object, and the object's load address.
 pub(super) fn resolve(path: &str, build_id: &str, executable: bool, offset: u64) -> Result<(u64, u64), String> {
-    let found = find(path, build_id, executable).or_else(|| {
-        if !executable {
-            load(path);
+    let object = match find(path, build_id, executable) {
+        Some(object) => object,
+        None if executable => return Err(other_file(path, identity(Path::new(OWN_EXECUTABLE)).as_deref(), build_id)),
+        None => {
+            // Not after it was loaded: loading runs constructors.
+            let file = Path::new(path);
+            let here = object_identity::of_file(file).map_err(|error| format!("{path} can't be read here: {error}"))?;
+            if here != build_id {
+                return Err(other_file(path, Some(&here), build_id));
+            }
+            load(path).ok_or_else(|| format!("{path} can't be loaded here: {}", dl_error()))?;
+            find(path, build_id, executable).ok_or_else(|| {
+                format!("{path} was replaced while a worker of the program had it loaded; start the program again")
+            })?
         }
-        find(path, build_id, executable)
-    });
-    let Some(object) = found else {
-        return Err(if executable {
-            format!("the executable here is not the program's {path} (build id {build_id})")
-        } else {
-            format!("{path} (build id {build_id}) can't be loaded here: {}", dl_error())
-        });
     };
     let address = object.base.wrapping_add(offset);
     if !object.segments.iter().any(|&(start, end)| start <= address && address < end) {
@@ -80,22 +87,41 @@ struct Data {
     executable: libc::c_int,
 }
 
+/// The object of this name with this identity, if it is loaded.
 fn find(path: &str, build_id: &str, executable: bool) -> Option<Object> {
-    loaded().into_iter().find(|o| {
-        // Without a build id in the file the path has to do.
-        let same = match &o.build_id {
-            Some(id) => id == build_id,
-            None => o.first == executable && (executable || o.name == path),
-        };
-        same && o.first == executable
+    let by_contents = object_identity::is_of_contents(build_id);
+    let wanted = Path::new(path).file_name();
+    loaded().into_iter().filter(|object| object.first == executable).find(|object| match &object.build_id {
+        Some(id) => id == build_id,
+        // All the same in every folder, but not worth reading under another name.
+        None if executable => by_contents && identity(Path::new(OWN_EXECUTABLE)).is_some_and(|here| here == build_id),
+        None => {
+            let file = Path::new(&object.name);
+            by_contents && file.file_name() == wanted && identity(file).is_some_and(|here| here == build_id)
+        }
     })
 }
 
-fn load(path: &str) {
-    if let Ok(path) = CString::new(path) {
-        // SAFETY: loading the program's own object runs its constructors, as in the program.
-        unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    }
+/// What a file is; none if it can't be read.
+fn identity(file: &Path) -> Option<String> {
+    object_identity::of_file(file).ok()
+}
+
+fn other_file(path: &str, here: Option<&str>, the_programs: &str) -> String {
+    let here = here.map_or_else(|| String::from("what can't be read"), object_identity::describe);
+    let the_programs = object_identity::describe(the_programs);
+    format!(
+        "{path} on the device's node is another file than the program's: it has {here}, the program's has {the_programs}; \
+         copy the program's file there, or keep it where all nodes see the same"
+    )
+}
+
+/// None if it can't be loaded.
+fn load(path: &str) -> Option<()> {
+    let path = CString::new(path).ok()?;
+    // SAFETY: loading the program's own object runs its constructors, as in the program.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    (!handle.is_null()).then_some(())
 }
 
 fn dl_error() -> String {
@@ -103,7 +129,7 @@ fn dl_error() -> String {
     unsafe {
         let text = libc::dlerror();
         if text.is_null() {
-            return "no object with this build id".to_owned();
+            return "the loader does not say why".to_owned();
         }
         CStr::from_ptr(text).to_string_lossy().into_owned()
     }

@@ -1,0 +1,146 @@
+//! Which file an object of the program is: two processes run the same code only if this is the same.
+
+use object::Object as _;
+use object::ReadCache;
+use object::read::elf::ElfFile64;
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Begins an identity that is a hash of the file's contents.
+const CONTENTS: &str = "sha256:";
+/// The identity of a file that the program has loaded and that can't be read any more: no other one has it.
+pub const UNREADABLE: &str = "unreadable";
+/// A program has few files without build id. Beyond this they are read again each time.
+const KEPT_MAX: usize = 64;
+
+/// What hashes were made of, and the hashes.
+type Kept = HashMap<PathBuf, (Stamp, String)>;
+
+static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+
+/// The identity of a file's contents: the ELF build id in hex, or a hash where the linker has put in none.
+///
+/// # Errors
+/// When the file can't be read.
+pub fn of_file(path: &Path) -> io::Result<String> {
+    let cache = ReadCache::new(File::open(path)?);
+    let build_id = ElfFile64::<object::Endianness, _>::parse(&cache)
+        .ok()
+        .and_then(|elf| elf.build_id().ok().flatten().filter(|id| !id.is_empty()).map(hex));
+    match build_id {
+        Some(id) => Ok(id),
+        None => of_contents(path),
+    }
+}
+
+/// The hash of a file's contents. It is kept for as long as the file looks untouched.
+///
+/// # Errors
+/// When the file can't be read.
+pub fn of_contents(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let stamp = Stamp::of(&file.metadata()?);
+    // The name `/proc/self/exe` means another file in each process, but is the same file for as long as that lives.
+    let known = |kept: &Kept| kept.get(path).filter(|(of, _)| *of == stamp).map(|(_, hash)| hash.clone());
+    if let Some(hash) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(known) {
+        return Ok(hash);
+    }
+    let mut hasher = Sha256::new();
+    let mut piece = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => hasher.update(&piece[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let hash = format!("{CONTENTS}{}", hex(&hasher.finalize()));
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = kept.get_or_insert_default();
+    if kept.len() < KEPT_MAX {
+        kept.insert(path.to_owned(), (stamp, hash.clone()));
+    }
+    Ok(hash)
+}
+
+/// Whether this is a hash of a file's contents, and so says that the file has no build id.
+pub fn is_of_contents(identity: &str) -> bool {
+    identity.starts_with(CONTENTS)
+}
+
+/// An identity in a message: enough of it for people.
+pub fn describe(identity: &str) -> String {
+    const SHOWN: usize = 12;
+    if identity == UNREADABLE {
+        return "been removed or replaced since it was loaded".to_owned();
+    }
+    let (what, digits) = match identity.strip_prefix(CONTENTS) {
+        Some(digits) => ("no build id and contents", digits),
+        None => ("build id", identity),
+    };
+    format!("{what} {}", digits.get(..SHOWN).unwrap_or(digits))
+}
+
+/// What changes when somebody writes to a file or puts another one in its place.
+#[derive(PartialEq, Eq)]
+struct Stamp([i64; 6]);
+
+impl Stamp {
+    fn of(data: &Metadata) -> Self {
+        let [device, inode, size] = [data.dev(), data.ino(), data.size()].map(u64::cast_signed);
+        Self([device, inode, size, data.mtime(), data.mtime_nsec(), data.ctime_nsec()])
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_tell_files_without_build_id_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, contents: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, contents).unwrap();
+            path
+        };
+        let first = of_file(&write("a", b"one")).unwrap();
+        assert!(is_of_contents(&first));
+        assert_eq!(of_file(&write("b", b"one")).unwrap(), first);
+        assert_ne!(of_file(&write("c", b"two")).unwrap(), first);
+        let replaced = write("new", b"six");
+        std::fs::rename(replaced, folder.path().join("a")).unwrap();
+        assert_ne!(of_file(&folder.path().join("a")).unwrap(), first, "what was kept is of the file that was there");
+        assert!(of_file(Path::new("/nonexistent")).is_err());
+    }
+
+    #[test]
+    fn a_build_id_is_taken_where_there_is_one() {
+        let own = std::env::current_exe().unwrap();
+        let linked_with = object::File::parse(&*std::fs::read(&own).unwrap()).unwrap().build_id().unwrap().map(hex);
+        let identity = of_file(&own).unwrap();
+        match linked_with {
+            Some(id) => assert_eq!(identity, id),
+            None => assert!(is_of_contents(&identity)),
+        }
+    }
+
+    #[test]
+    fn messages_show_a_part() {
+        assert_eq!(describe("12ab"), "build id 12ab");
+        assert_eq!(
+            describe(&format!("{CONTENTS}{}", "0123456789abcdef".repeat(4))),
+            "no build id and contents 0123456789ab"
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! A worker runs the code that the program has loaded, or none: never that of another file under the same name.
+
+use accord_tests::{Cluster, Finished, gcc, repository_file};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Linkers leave build ids out by this.
+const NO_BUILD_ID: &[&str] = &["-Wl,--build-id=none"];
+
+/// What is compiled into the program's own file, and into the other one.
+const OWN: u32 = 33;
+const OTHER: u32 = 11;
+
+struct Builds {
+    folder: tempfile::TempDir,
+}
+
+impl Builds {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn compile(&self, name: &str, answer: u32, flags: &[&str]) -> PathBuf {
+        let made = self.folder.path().join(name);
+        let output = Command::new(gcc("gcc"))
+            .args(["-O1", "-g", "-fopenacc", "-foffload=disable", &format!("-DANSWER={answer}")])
+            .args(flags)
+            .arg(repository_file("tests/programs/cluster/which_build.c"))
+            .arg("-o")
+            .arg(&made)
+            .arg("-ldl")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        made
+    }
+
+    fn plugin(&self, name: &str, answer: u32, flags: &[&str]) -> PathBuf {
+        self.compile(name, answer, &[&["-shared", "-fPIC", "-DPLUGIN"], flags].concat())
+    }
+}
+
+/// Runs a program on a device of another node. Its files are there for as long as it loads them; before its first
+/// region `put_aside` comes in.
+fn run(program: &Path, plugin: Option<&Path>, put_aside: impl FnOnce()) -> Finished {
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap();
+    let (input, mut output) = std::io::pipe().unwrap();
+    let running = cluster.job(0, program).unwrap().args(plugin).stdin(input).start().unwrap();
+    running.await_output("ready").unwrap();
+    put_aside();
+    output.write_all(b"\n").unwrap();
+    running.finish().unwrap()
+}
+
+fn refused(finished: &Finished, file: &Path) {
+    let said = &finished.stderr;
+    assert!(!finished.stdout.contains("answer"), "runs other code: {}", finished.report());
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    let file = file.display().to_string();
+    for word in [&*file, "h1", "another file than the program's", "copy the program's file"] {
+        assert!(said.contains(word), "no {word:?}: {}", finished.report());
+    }
+}
+
+/// The file on the other node is another one: this machine's is exchanged, as one file system serves all nodes here.
+fn exchanged(own: &[&str], other: &[&str]) {
+    let builds = Builds::new();
+    let program = builds.compile("app", OWN, own);
+    let replacement = builds.compile("other", OTHER, other);
+    refused(&run(&program, None, || fs::rename(replacement, &program).unwrap()), &program);
+
+    let program = builds.compile("app", OWN, &[]);
+    let plugin = builds.plugin("plugin.so", OWN, own);
+    let replacement = builds.plugin("other.so", OTHER, other);
+    let finished = run(&program, Some(&plugin), || fs::rename(replacement, &plugin).unwrap());
+    refused(&finished, &plugin);
+}
+
+#[test]
+fn two_files_without_build_id() {
+    exchanged(NO_BUILD_ID, NO_BUILD_ID);
+}
+
+#[test]
+fn a_file_without_build_id_for_one_that_has_one() {
+    exchanged(&[], NO_BUILD_ID);
+}
+
+#[test]
+fn a_file_with_build_id_for_one_that_has_none() {
+    exchanged(NO_BUILD_ID, &[]);
+}
+
+#[test]
+fn two_files_with_build_ids() {
+    exchanged(&[], &[]);
+}
+
+#[test]
+fn the_same_file_needs_no_build_id() {
+    let builds = Builds::new();
+    let program = builds.compile("app", OWN, NO_BUILD_ID);
+    let plugin = builds.plugin("plugin.so", OWN, NO_BUILD_ID);
+    for plugin in [None, Some(&*plugin)] {
+        // A copy is as good as the file itself.
+        let again = builds.folder.path().join("copy");
+        let finished = run(&program, plugin, || {
+            fs::copy(&program, &again).unwrap();
+            fs::rename(&again, &program).unwrap();
+        });
+        assert!(finished.stdout.contains("answer 33"), "{}", finished.report());
+        finished.success().unwrap();
+    }
+}
