@@ -24,13 +24,13 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn input(&self, input: &Input) {
+    pub(crate) fn input(input: &Input) {
         if matches!(input, Input::Register { .. }) {
             metrics::counter!(REGISTRATIONS).increment(1);
         }
     }
 
-    pub(crate) fn effect(&self, effect: &Effect) {
+    pub(crate) fn effect(effect: &Effect) {
         match effect {
             Effect::RefuseAgent(..) => metrics::counter!(REFUSED, "why" => "agent").increment(1),
             Effect::ToClient(_, ClientPush::Granted(_)) => metrics::counter!(SESSIONS_OPENED).increment(1),

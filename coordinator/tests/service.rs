@@ -189,7 +189,7 @@ fn ranks_on_one_device_are_warned_through_the_door() {
             let heard = heard.clone();
             scope.spawn(move || {
                 while let Ok(Some(message)) = connection.next() {
-                    heard.send(message).unwrap()
+                    heard.send(message).unwrap();
                 }
             });
         }

@@ -17,7 +17,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes connections for as long as the process lives.
-pub(crate) fn accept(listener: &Listener, key: &Key, supervisor: &Arc<Supervisor>) {
+pub(crate) fn accept(listener: &Listener, key: &Key, supervisor: &Arc<Supervisor>) -> ! {
     let handshakes = Arc::new(Handshakes::default());
     loop {
         let (lane, peer) = match listener.accept() {

@@ -9,7 +9,7 @@ pub mod convert;
 pub mod stop;
 
 /// Messages, clients and servers of version 1.
-#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+#[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all, clippy::pedantic)]
 pub mod v1 {
     include!("gen/accord.v1.rs");
 }

@@ -10,15 +10,17 @@ pub fn signal(stdin: bool) -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = unix::signal(SignalKind::terminate())?;
     let mut interrupt = unix::signal(SignalKind::interrupt())?;
     let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
-    if stdin {
+    let open = if stdin {
         std::thread::Builder::new().name("accord-stdin".into()).spawn(move || {
             let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
             drop(ended);
         })?;
+        None
     } else {
-        std::mem::forget(ended);
-    }
+        Some(ended)
+    };
     Ok(async move {
+        let _open = open;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}

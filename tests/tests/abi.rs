@@ -319,7 +319,7 @@ fn imports(path: &Path) -> Result<BTreeSet<String>> {
     let file = object::File::parse(&*data).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(file
         .dynamic_symbols()
-        .filter(|symbol| symbol.is_undefined())
+        .filter(ObjectSymbol::is_undefined)
         .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
         .collect())
 }

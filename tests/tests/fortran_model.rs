@@ -135,7 +135,7 @@ impl Case<'_> {
         if self.queue.is_some() && self.queue != next {
             match (self.queue, next) {
                 (Some(last), Some(next)) if self.random.chance(2) => {
-                    self.line(format!("!$acc wait({last}) async({next})"))
+                    self.line(format!("!$acc wait({last}) async({next})"));
                 }
                 _ => self.line("!$acc wait"),
             }

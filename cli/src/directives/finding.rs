@@ -221,7 +221,7 @@ impl Judge<'_> {
                     false,
                 ),
                 ("gang", _) if argument.starts_with("dim") => {
-                    say(Refused, "GCC doesn't know dimensions of gangs".into(), "gang".into(), false)
+                    say(Refused, "GCC doesn't know dimensions of gangs".into(), "gang".into(), false);
                 }
                 ("collapse", _) if argument.starts_with("force") => say(
                     Refused,

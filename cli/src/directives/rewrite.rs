@@ -129,7 +129,7 @@ pub(super) fn calls_for(text: &str) -> Option<Calls> {
             let kind = types.first().copied();
             match (num, kind) {
                 (Some(num), kind) => {
-                    calls.push(("acc_set_device_num", vec![num.to_owned(), kind.unwrap_or(CURRENT).into()]))
+                    calls.push(("acc_set_device_num", vec![num.to_owned(), kind.unwrap_or(CURRENT).into()]));
                 }
                 (None, Some(kind)) => calls.push(("acc_set_device_type", vec![kind.to_owned()])),
                 (None, None) => {}

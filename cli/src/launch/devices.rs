@@ -150,7 +150,7 @@ fn deal(pool: &[String], size: ClusterSize) -> Option<Vec<String>> {
 
 fn too_few(size: ClusterSize, pool: &[String], note: Option<&str>) -> Failure {
     let visible = std::env::var(VISIBLE).map(|value| format!(", {VISIBLE}={value}")).unwrap_or_default();
-    let note = note.map(|note| format!(" ({note}{visible})")).unwrap_or_else(|| visible.replacen(", ", " with ", 1));
+    let note = note.map_or_else(|| visible.replacen(", ", " with ", 1), |note| format!(" ({note}{visible})"));
     let needed = size.hosts * size.devices;
     let number = |count: usize| if count == 1 { "1 GPU".to_owned() } else { format!("{count} GPUs") };
     Failure::new(format!(

@@ -169,7 +169,7 @@ impl Driver {
     }
 
     /// Declares nodes lost in time. Never returns.
-    pub(super) async fn keep_time(&self) {
+    pub(super) async fn keep_time(&self) -> ! {
         loop {
             let due = self.lock().cluster.next_deadline();
             let wait = due
@@ -192,7 +192,7 @@ impl Driver {
 
 impl State {
     fn step(&mut self, now: Millis, input: Input) {
-        self.metrics.input(&input);
+        Metrics::input(&input);
         self.cluster.handle(now, input, &mut self.effects);
     }
 
@@ -201,7 +201,7 @@ impl State {
         let effects = std::mem::take(&mut self.effects);
         let mut stuck = Vec::new();
         for effect in effects {
-            self.metrics.effect(&effect);
+            Metrics::effect(&effect);
             match effect {
                 Effect::ToAgent(link, order) => {
                     if !self.send_to_agent(link, order) && self.agents.remove(&link).is_some() {

@@ -78,7 +78,7 @@ pub(crate) fn file_name(unit: Unit<'_>, index: u64) -> Option<String> {
         path.push_str(part);
     };
     if let Some(folder) =
-        unit.comp_dir.as_ref().and_then(|folder| folder.to_string_lossy().ok().map(|f| f.into_owned()))
+        unit.comp_dir.as_ref().and_then(|folder| folder.to_string_lossy().ok().map(std::borrow::Cow::into_owned))
     {
         add(&folder);
     }

@@ -15,7 +15,7 @@ pub struct Frame {
     /// The canonical frame address: the value that the stack pointer had before the call of this function.
     pub cfa: Option<u64>,
     /// Registers by their DWARF numbers; those that calls may change are None.
-    pub registers: [Option<u64>; Frame::REGISTERS],
+    pub registers: [Option<u64>; Self::REGISTERS],
 }
 
 impl Frame {

@@ -63,7 +63,7 @@ pub(crate) fn dimensions(scope: &Scope<'_>, at: UnitOffset) -> Option<Vec<(i64, 
             continue;
         }
         let low = entry.attr_value(gimli::DW_AT_lower_bound).and_then(|value| scope.bound(value));
-        let low = low.unwrap_or_else(|| if is_fortran(unit) { 1 } else { 0 });
+        let low = low.unwrap_or_else(|| i64::from(is_fortran(unit)));
         let high = match (entry.attr_value(gimli::DW_AT_upper_bound), entry.attr_value(gimli::DW_AT_count)) {
             (Some(high), _) => scope.bound(high)?,
             (None, Some(count)) => low.checked_add(scope.bound(count)?)?.checked_sub(1)?,

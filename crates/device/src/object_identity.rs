@@ -47,7 +47,8 @@ pub fn of_contents(path: &Path) -> io::Result<String> {
     let stamp = Stamp::of(&file.metadata()?);
     // The name `/proc/self/exe` means another file in each process, but is the same file for as long as that lives.
     let known = |kept: &Kept| kept.get(path).filter(|(of, _)| *of == stamp).map(|(_, hash)| hash.clone());
-    if let Some(hash) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(known) {
+    let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(known);
+    if let Some(hash) = kept {
         return Ok(hash);
     }
     let mut hasher = Sha256::new();

@@ -154,7 +154,7 @@ fn crash(device: &CudaDevice, stream: StreamId) -> Result<()> {
     let names = ["add", "double_slowly", "read_variable", "crash", "sum", "nothing"];
     let function = |name: &&str| ImageFunction { name: format!("{name}$_omp_fn$0"), dims: [1, 1, 32] };
     let image = Image {
-        objects: vec![include_str!("regions/regions.ptx").as_bytes().to_vec()],
+        objects: vec![include_bytes!("regions/regions.ptx").to_vec()],
         functions: names.iter().map(function).collect(),
         variables: vec![ImageVariable { name: "variable".into() }],
     };

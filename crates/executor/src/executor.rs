@@ -296,7 +296,7 @@ impl ExecutorCore {
     ) -> Result<Request<'a>> {
         let in_event_max = self.in_event_max;
         // Bytes come, or another executor waits, whatever becomes of the operation.
-        let otherwise = self.otherwise(&command, payload, facts)?;
+        let otherwise = Self::otherwise(&command, payload, facts)?;
         let relayed = match command {
             Command::Relay { target, dst, len, seq, .. } => Some(self.landing(target, dst, len, seq)),
             _ => None,
@@ -341,7 +341,7 @@ impl ExecutorCore {
     }
 
     /// What is to be done if an operation is not put in.
-    fn otherwise<'a>(&self, command: &Command, payload: &'a [u8], facts: &impl Facts) -> Result<Request<'a>> {
+    fn otherwise<'a>(command: &Command, payload: &'a [u8], facts: &impl Facts) -> Result<Request<'a>> {
         match *command {
             Command::CopyIn { transfer, len, eager, .. } => {
                 if facts.incoming() >= TRANSFERS_MAX {

@@ -311,9 +311,9 @@ fn a_lane_that_is_cut_gives_whole_frames_and_chunks_or_none() {
         over_all(|here, there| {
             here.send(&frames[..cut]).unwrap();
             if by_dropping {
-                drop(here)
+                drop(here);
             } else {
-                here.finish().unwrap()
+                here.finish().unwrap();
             }
             let (mut reader, mut tickets) = (FrameReader::default(), Vec::new());
             loop {

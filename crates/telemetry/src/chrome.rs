@@ -24,7 +24,7 @@ pub fn write(traces: &[Trace], out: &mut dyn Write) -> io::Result<()> {
     for (device, (pid, label)) in &rows.devices {
         event(format!(
             r#"{{"ph":"M","name":"process_name","pid":{pid},"args":{{"name":{}}}}}"#,
-            quoted(&format!("{} ({device})", label))
+            quoted(&format!("{label} ({device})"))
         ))?;
     }
     for (pid, route) in rows.routes(traces) {

@@ -341,7 +341,7 @@ mod tests {
         let part =
             Error::about(ErrorCode::PartlyPresent, range, "present only in part", "as 8 bytes at 0x1000 were mapped");
         assert_eq!(
-            part.clone().to_string(),
+            part.to_string(),
             "800 bytes at 0x1000 are present only in part, as 8 bytes at 0x1000 were mapped [acc_error_partly_present]"
         );
         assert_eq!(

@@ -299,7 +299,7 @@ impl DeviceClient for InProcess {
     }
 
     fn test(&self, queues: &[QueueId]) -> Result<bool> {
-        self.each_queue(queues, |device, stream, last| device.reached(stream, last))
+        self.each_queue(queues, Device::reached)
     }
 
     fn memory_free(&self) -> Result<u64> {

@@ -73,10 +73,7 @@ fn bytes_that_must_be_read_now_may_change_at_once() {
     copy_in(&*client, Q1, start, &small, ReadWhen::BeforeReturn);
     small.fill(2);
     // Too large to be taken along: the call waits for its turn.
-    let opener = std::thread::spawn({
-        let gate = gate.clone();
-        move || gate.open()
-    });
+    let opener = std::thread::spawn(move || gate.open());
     let mut large = vec![3; 500_000];
     copy_in(&*client, Q1, start.offset(50_000), &large, ReadWhen::BeforeReturn);
     large.fill(4);

@@ -543,7 +543,7 @@ impl State {
 
     /// Ends the entries in a range. Returns what is to be unlocked.
     fn forget(&mut self, range: HostRange, queues: &Queues) -> Vec<HostRange> {
-        let after = crate::queues::After { queue: None, moment: queues.now() };
+        let after = After { queue: None, moment: queues.now() };
         let mut locked = Vec::new();
         for id in self.table.overlapping(range) {
             let Some(entry) = self.table.remove(id) else { continue };

@@ -154,7 +154,7 @@ impl Runtime {
     pub(crate) fn nth(&self, num: i64, device_type: DeviceType) -> Result<Current> {
         let count = self.count(device_type);
         if count == 0 {
-            return Err(self.no_type(device_type));
+            return Err(Self::no_type(device_type));
         }
         if num < 0 || num >= i64::from(count) {
             let (there, last) = match count {
@@ -192,7 +192,7 @@ impl Runtime {
     }
 
     /// The error for a type that has no device here.
-    pub(crate) fn no_type(&self, device_type: DeviceType) -> Error {
+    pub(crate) fn no_type(device_type: DeviceType) -> Error {
         Error::new(ErrorCode::DeviceTypeUnavailable, format!("there is no device of type {}", device_type.name()))
             .remedy("see `accord info` for the devices that are there")
     }

@@ -157,7 +157,7 @@ impl Plan {
 
     /// Whether a copy to the program's memory is among the commands.
     pub(crate) fn copies_out(&self) -> bool {
-        self.before.iter().chain(&self.after).any(|step| step.copies_out())
+        self.before.iter().chain(&self.after).any(Step::copies_out)
     }
 }
 

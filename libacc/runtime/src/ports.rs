@@ -251,7 +251,7 @@ pub trait CudaObjects: Send + Sync {
 /// The devices of a session, in the order of their device numbers.
 pub trait Cluster: Send + Sync {
     /// All devices, whatever their type. Fixed for the life of the session.
-    fn clients(&self) -> &[std::sync::Arc<dyn DeviceClient>];
+    fn clients(&self) -> &[Arc<dyn DeviceClient>];
 
     /// The program's own node, if it is one of the cluster's.
     fn own_node(&self) -> Option<NodeId> {

@@ -85,7 +85,7 @@ impl Runtime {
 
     /// All devices in the order of their numbers.
     pub fn clients(&self) -> impl Iterator<Item = &dyn DeviceClient> {
-        self.in_order().map(|device| device.shown_client())
+        self.in_order().map(Device::shown_client)
     }
 
     /// Tells `observer` from now on what happens on devices. There is one; the first stays.

@@ -77,7 +77,7 @@ fn write(told: Told<'_>, line: &mut String) -> std::fmt::Result {
     }
     match told.place.filter(|place| place.device >= 0) {
         Some(place) => {
-            write!(line, " device={} node={} queue={}", place.device, place.node_name(), queue(place.queue))?
+            write!(line, " device={} node={} queue={}", place.device, place.node_name(), queue(place.queue))?;
         }
         None => write!(line, " host")?,
     }

@@ -32,6 +32,7 @@ use crate::raw_lock::Locked;
 use accord_debuginfo::{Elements, Frame, ObjectInfo, ProcessMemory};
 use accord_types::HostRange;
 use std::collections::{BTreeMap, HashMap};
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -149,7 +150,7 @@ pub(crate) unsafe fn forget_all() {
     unsafe { KNOWN.raw().reset() };
     KNOWN.with(|known| {
         // Freeing it would take locks that a parent's thread may have held.
-        std::mem::forget(std::mem::take(known));
+        let _kept = ManuallyDrop::new(std::mem::take(known));
     });
 }
 

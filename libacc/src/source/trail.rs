@@ -27,7 +27,7 @@ struct Step {
 
 /// A way through this library, innermost first. The last step is the program's call: its address differs.
 struct Way {
-    next: *const Way,
+    next: *const Self,
     steps: Box<[Step]>,
 }
 

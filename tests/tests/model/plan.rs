@@ -69,7 +69,7 @@ impl Planner {
         let device = n.below(self.abilities.devices);
         let queue = if n.one_in(5) { SYNC } else { n.below(QUEUES) as i32 };
         let array = 2 * SHAPES_BY_WEIGHT[n.below(SHAPES_BY_WEIGHT.len())] + n.below(2);
-        let s = self.section(n, array);
+        let s = Self::section(n, array);
         let by = Affine { m: n.below(5) as i32 + 1, c: n.below(1000) as i32 };
         let (x, c, routine, flag) = (n.below(SCALARS), n.below(100_000) as i32, n.one_in(3), n.one_in(2));
         let here = self.inside(device, s);
@@ -149,7 +149,7 @@ impl Planner {
     }
 
     /// Mostly all of an array, of few arrays.
-    fn section(&self, n: &mut Numbers, array: usize) -> Section {
+    fn section(n: &mut Numbers, array: usize) -> Section {
         let array = array % (2 * PAIRS_IN_USE) + if n.one_in(3) { 2 * (SHAPES - PAIRS_IN_USE) } else { 0 };
         if n.one_in(2) {
             return Section { array, lo: 0, n: BLOCKS };

@@ -259,7 +259,7 @@ impl Spec {
             Act::Fill { s, .. } | Act::Change { s, .. } | Act::ByValue { s, .. } => of_device(device, s, true),
             Act::ToDevice { s } | Act::Through { s, .. } => of_device(device, s, true),
             Act::Copied { s, .. } | Act::CopiedOut { s, .. } if self.is_present(device, s) => {
-                of_device(device, s, true)
+                of_device(device, s, true);
             }
             Act::FromDevice { s } => of_device(device, s, false),
             Act::Add { s } | Act::CopiedIn { s } => {

@@ -6,7 +6,7 @@ use regex_lite::Regex;
 use std::path::{Path, PathBuf};
 
 fn documents() -> Vec<PathBuf> {
-    let (mut open, mut found) = (vec![root().to_owned()], Vec::new());
+    let (mut open, mut found) = (vec![root()], Vec::new());
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();

@@ -136,7 +136,7 @@ pub(crate) fn compile(tool: Tool, arguments: &[OsString]) -> Result<u8> {
         flags.extend(link_flags(&find_libacc()?));
     }
     flags.extend(arguments);
-    let dependencies: Vec<(PathBuf, &Copy)> = line
+    let dependencies: Vec<(PathBuf, &Copy<'_>)> = line
         .dependencies
         .iter()
         .zip(&line.sources)

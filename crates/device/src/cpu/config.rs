@@ -56,7 +56,7 @@ fn allowed_cpus() -> Vec<u32> {
     // SAFETY: an all-zero cpu_set_t is a valid empty set; sched_getaffinity fills it.
     let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
             return Vec::new();
         }
         set

@@ -66,14 +66,14 @@ impl Detached<'_> {
         unsafe {
             let mut all: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
             let pid = fork_with_signal(0);
             let failed = Error::last_os_error();
             if pid == 0 {
                 child.run();
             }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
             if pid < 0 {
                 return Err(failed);
             }
@@ -145,8 +145,8 @@ impl Child<'_> {
             }
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             let mut none: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut none);
-            libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+            libc::sigemptyset(&raw mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
             libc::execve(self.exe, self.argv, self.envp);
         }
     }

@@ -110,7 +110,7 @@ mod tests {
         let pieces: Vec<_> = globals.meeting(&(0..u64::MAX)).collect();
         assert!(pieces.windows(2).all(|w| w[0].start + w[0].len <= w[1].start));
         let mut offsets: Vec<_> = pieces.iter().map(|p| (p.file_offset, p.len)).collect();
-        offsets.sort();
+        offsets.sort_unstable();
         assert!(offsets.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
     }
 

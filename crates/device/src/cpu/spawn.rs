@@ -107,7 +107,7 @@ pub(crate) fn kill(pidfd: &OwnedFd) {
 pub(crate) fn wait(pidfd: &OwnedFd) {
     let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid entry.
-    while unsafe { libc::poll(&mut poll, 1, -1) } < 0
+    while unsafe { libc::poll(&raw mut poll, 1, -1) } < 0
         && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
     {}
 }

@@ -50,7 +50,7 @@ impl Stream {
                     let _current = entered.map_err(|error| other.shared.driver_failed(error, Some(other.queue)))?;
                     let there =
                         if wait { other.synchronize(other_seq).map(|()| true) } else { other.reached(other_seq) };
-                    if let Ok(false) = there {
+                    if there == Ok(false) {
                         return Ok(false);
                     }
                     let mut state = self.lock();
@@ -86,7 +86,7 @@ impl Stream {
     }
 
     /// Something is left to do on the host for the operation at `seq`.
-    pub(crate) fn add_completion(&self, seq: u64, completion: Completion<Stream>) {
+    pub(crate) fn add_completion(&self, seq: u64, completion: Completion<Self>) {
         self.lock().completions.push_back((seq, completion));
     }
 }

@@ -185,7 +185,7 @@ impl Driver {
             .map_err(Clone::clone)
     }
 
-    fn text(&self, call: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int, code: i32) -> Option<String> {
+    fn text(call: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int, code: i32) -> Option<String> {
         let mut text = std::ptr::null();
         // SAFETY: the driver writes a pointer to a constant string.
         if unsafe { call(code, &raw mut text) } != 0 || text.is_null() {
@@ -229,8 +229,8 @@ impl fmt::Display for DriverError {
     /// `cuMemcpyDtoHAsync_v2: CUDA_ERROR_ILLEGAL_ADDRESS (700), an illegal memory access was encountered`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let driver = Driver::get().ok();
-        let name = driver.and_then(|driver| driver.text(driver.cuGetErrorName, self.code));
-        let text = driver.and_then(|driver| driver.text(driver.cuGetErrorString, self.code));
+        let name = driver.and_then(|driver| Driver::text(driver.cuGetErrorName, self.code));
+        let text = driver.and_then(|driver| Driver::text(driver.cuGetErrorString, self.code));
         write!(f, "{}: {} ({})", self.call, name.as_deref().unwrap_or("an error without a name"), self.code)?;
         text.map_or(Ok(()), |text| write!(f, ", {text}"))
     }

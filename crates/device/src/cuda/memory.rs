@@ -118,7 +118,8 @@ impl Memory {
                 outcome => outcome,
             };
             let piece = piece.map_err(|error| {
-                self.give_back_since(&mut state, start.0, at);
+                // What has just been taken was not used yet.
+                self.retire(&mut state, start.0, at);
                 error.into_error(ErrorCode::System)
             })?;
             state.pieces.insert(at, piece);
@@ -131,7 +132,8 @@ impl Memory {
     pub(crate) fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.check(start, len)?;
         let mut state = self.lock();
-        self.retire(&mut state, start.0, start.0 + len).map_err(Error::from)
+        self.retire(&mut state, start.0, start.0 + len);
+        Ok(())
     }
 
     /// Lets the device `peer` read and write everything here, now and later.
@@ -201,7 +203,7 @@ impl Memory {
         exporters.iter().filter_map(Weak::upgrade).for_each(|exporter| exporter.dropped(piece.id));
     }
 
-    fn retire(&self, state: &mut State, start: u64, end: u64) -> Result<(), DriverError> {
+    fn retire(&self, state: &mut State, start: u64, end: u64) {
         let first = state.pieces.range(..=start).next_back().map_or(start, |(first, _)| *first);
         let mut whole = Vec::new();
         for (&at, piece) in state.pieces.range_mut(first..end) {
@@ -218,12 +220,6 @@ impl Memory {
                 self.drop_piece(at, &piece, &state.exporters);
             }
         }
-        Ok(())
-    }
-
-    fn give_back_since(&self, state: &mut State, start: u64, end: u64) {
-        // What `map` has just taken was not used yet; errors have nobody to tell.
-        let _ = self.retire(state, start, end);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

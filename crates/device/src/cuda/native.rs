@@ -14,7 +14,7 @@ impl NativeHandles for CudaDevice {
     }
 
     fn expose_stream(&self, stream: StreamId) -> Result<usize> {
-        let stream = CudaDevice::stream(self, stream)?;
+        let stream = Self::stream(self, stream)?;
         let _current = self.enter(stream)?;
         stream.synchronize(stream.last().0)?;
         stream.expose();
@@ -22,7 +22,7 @@ impl NativeHandles for CudaDevice {
     }
 
     fn stream(&self, stream: StreamId) -> Result<usize> {
-        Ok(CudaDevice::stream(self, stream)?.raw.expose_provenance())
+        Ok(Self::stream(self, stream)?.raw.expose_provenance())
     }
 
     fn adopt_stream(&self, queue: QueueId, raw: usize) -> Result<StreamId> {

@@ -386,7 +386,7 @@ impl Stream {
         &self,
         state: &mut State,
         seq: u64,
-        other: &Arc<Stream>,
+        other: &Arc<Self>,
         other_seq: u64,
         completion: bool,
     ) -> Result<(), DriverError> {

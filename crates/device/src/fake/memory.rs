@@ -68,14 +68,16 @@ impl FakeMemory {
             return Err(Error::new(ErrorCode::OutOfMemory, format!("{len} bytes are wanted, {free} are left")));
         }
         let bytes = vec![0; usize::try_from(len).unwrap_or_default()];
-        match lock(&self.mapped).insert(start.0, bytes) {
+        let before = lock(&self.mapped).insert(start.0, bytes);
+        match before {
             None => Ok(()),
             Some(_) => Err(Error::new(ErrorCode::InvalidArgument, format!("{start} is mapped already"))),
         }
     }
 
     pub(super) fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
-        match lock(&self.mapped).remove(&start.0) {
+        let bytes = lock(&self.mapped).remove(&start.0);
+        match bytes {
             Some(bytes) if bytes.len() as u64 == len => Ok(()),
             _ => Err(Error::new(ErrorCode::InvalidArgument, format!("{start} was not mapped with {len} bytes"))),
         }

@@ -203,11 +203,10 @@ fn again_while(kernel: &Body<'_>, spin: &Spin<'_>, test: usize) -> bool {
     for line in test + 1..spin.lines.end - 1 {
         let Some(instruction) = kernel.instruction(line) else { continue };
         let (to, from) = match (instruction.name, &instruction.operands[..]) {
-            ("mov.pred", &[to, from])
+            ("mov.pred" | "ld.shared.u32" | "st.shared.u32", &[to, from])
             | ("selp.u32", &[to, _, _, from])
             | ("setp.ne.u32", &[to, from, _])
-            | ("shfl.sync.idx.b32", &[to, from, ..])
-            | ("ld.shared.u32" | "st.shared.u32", &[to, from]) => (to, from),
+            | ("shfl.sync.idx.b32", &[to, from, ..]) => (to, from),
             ("bra" | "bra.uni", _) => return false,
             (_, &[to, ..]) => (to, ""),
             _ => continue,

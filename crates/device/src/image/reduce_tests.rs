@@ -357,7 +357,7 @@ impl Thread {
 /// Values that are likely to be equal, and the odd ones of floating point.
 fn value() -> impl Strategy<Value = u64> {
     let odd = [0.0, -0.0, 1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, 5e-324].map(f64::to_bits);
-    prop_oneof![prop::sample::select(odd.to_vec()), 0u64..4, (0u64..4).prop_map(|v| v.wrapping_neg()), any::<u64>()]
+    prop_oneof![prop::sample::select(odd.to_vec()), 0u64..4, (0u64..4).prop_map(u64::wrapping_neg), any::<u64>()]
 }
 
 proptest! {

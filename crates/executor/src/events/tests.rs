@@ -33,7 +33,7 @@ fn news_is_left_to_whoever_writes() {
     let (told, done) = channel();
     let sent = Arc::<AtomicUsize>::default();
     let other = {
-        let (events, sent) = (events.clone(), sent.clone());
+        let (events, sent) = (events, sent.clone());
         std::thread::spawn(move || {
             events.reply(0, 0, 0);
             told.send(()).unwrap();

@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn announced_lengths_are_bounded() {
         let huge = [0xff, 0xff, 0xff, 0xff, OPEN, 0, 0, 0];
-        assert!(header(&huge, super::REQUEST_MAX).is_err());
+        assert!(header(&huge, REQUEST_MAX).is_err());
         assert!(decode(WARNING, &[0xff; 4]).is_err());
         let mut lease = encode(&Message::Granted(lease(0)))[HEADER_LEN..].to_vec();
         let count = lease.len() - 4;

@@ -217,7 +217,7 @@ impl Exchange {
         for (answer, export) in answers.into_iter().zip(exports) {
             match answer {
                 Answer::Ready(transfer) => {
-                    present.control.ready(transfer, export.map_or_else(Vec::new, |export| export()))
+                    present.control.ready(transfer, export.map_or_else(Vec::new, |export| export()));
                 }
                 Answer::Refused(transfer, error) => present.control.refused(transfer, &error),
             }

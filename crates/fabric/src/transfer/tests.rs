@@ -96,7 +96,7 @@ fn dropped_and_aborted_transfers_leave_the_lane_in_order() {
     );
     inbox.post(TransferId(2), 10, collect(to.clone()));
     inbox.post(TransferId(3), 10, collect(to.clone()));
-    inbox.post(TransferId(4), 10, collect(to.clone()));
+    inbox.post(TransferId(4), 10, collect(to));
     inbox.discard(TransferId(3));
     std::thread::scope(|scope| {
         scope.spawn(|| inbox.serve(&far).unwrap());

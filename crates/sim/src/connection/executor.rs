@@ -75,7 +75,7 @@ impl World {
                 }
                 Ok(again) => {
                     self.executor.pending = Some((command, payload, frame));
-                    if let Step::Full = again {
+                    if matches!(again, Step::Full) {
                         return self.block(Actor::Commands, Block::Progress);
                     }
                 }

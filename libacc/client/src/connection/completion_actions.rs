@@ -138,7 +138,7 @@ impl CompletionActions {
         if transfers.is_empty() {
             return Ok(());
         }
-        let failed = transfers.iter().filter_map(|transfer| self.failed.remove(transfer)).next();
+        let failed = transfers.iter().find_map(|transfer| self.failed.remove(transfer));
         failed.or_else(|| self.broken.clone()).map_or(Ok(()), Err)
     }
 

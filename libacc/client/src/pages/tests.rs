@@ -68,8 +68,8 @@ fn a_kernel_without_the_advice_is_asked_page_by_page() {
 fn touching_changes_nothing() {
     let words = vec![0x1234_5678_u32; 5000];
     let range = HostRange { start: words.as_ptr().expose_provenance(), len: 4 * words.len() };
-    assert_eq!(kernel::touch(range, Access::Write), kernel::Ready::Yes);
-    assert_eq!(kernel::make_ready(range, Access::Write), kernel::Ready::Yes);
+    assert_eq!(kernel::touch(range, Access::Write), Ready::Yes);
+    assert_eq!(kernel::make_ready(range, Access::Write), Ready::Yes);
     assert!(words.iter().all(|word| *word == 0x1234_5678));
 }
 

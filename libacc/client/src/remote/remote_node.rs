@@ -87,7 +87,10 @@ impl RemoteNode {
         let connection = self.connection(&mut state, with).inspect_err(|_| state.reuse.end(device))?;
         drop(state);
         let error = match open(&connection) {
-            Ok(()) => return self.opened(device),
+            Ok(()) => {
+                self.opened(device);
+                return Ok(());
+            }
             Err(error) => error,
         };
         let mut state = self.lock();
@@ -96,7 +99,10 @@ impl RemoteNode {
         let connection = self.connection(&mut state, with).inspect_err(|_| state.reuse.end(device))?;
         drop(state);
         match open(&connection) {
-            Ok(()) => self.opened(device),
+            Ok(()) => {
+                self.opened(device);
+                Ok(())
+            }
             Err(error) => {
                 self.end(device);
                 Err(error)
@@ -109,9 +115,8 @@ impl RemoteNode {
         self.lock().reuse.end(device);
     }
 
-    fn opened(&self, device: u32) -> Result<()> {
+    fn opened(&self, device: u32) {
         self.lock().reuse.opened(device);
-        Ok(())
     }
 
     fn connection(&self, state: &mut State, with: Reuse) -> Result<Arc<Connection>> {

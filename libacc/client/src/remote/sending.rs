@@ -41,7 +41,10 @@ impl Connection {
             Ok(unsent) => unsent,
             Err(TryLockError::Poisoned(unsent)) => unsent.into_inner(),
             // Somebody is sending, maybe not all.
-            Err(TryLockError::WouldBlock) => return self.leave_to_flusher(),
+            Err(TryLockError::WouldBlock) => {
+                self.leave_to_flusher();
+                return Ok(());
+            }
         };
         while self.take_unsent(&mut unsent)? {
             match self.records.try_write(&[IoSlice::new(&unsent.bytes[unsent.sent..])]) {
@@ -49,7 +52,8 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     drop(unsent);
-                    return self.leave_to_flusher();
+                    self.leave_to_flusher();
+                    return Ok(());
                 }
                 Err(error) => {
                     drop(unsent);
@@ -60,11 +64,10 @@ impl Connection {
         Ok(())
     }
 
-    fn leave_to_flusher(self: &Arc<Self>) -> Result<()> {
+    fn leave_to_flusher(self: &Arc<Self>) {
         let mut machine = self.machine();
         machine.leave_to_flusher(self.now());
         self.act(machine);
-        Ok(())
     }
 
     /// Sees to it that there is something to send. False if everything is sent.

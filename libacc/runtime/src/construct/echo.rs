@@ -185,7 +185,7 @@ impl State {
 
     /// Gives the places of queues without work left back.
     pub(crate) fn forget_echoes(&mut self, queues: &Queues) {
-        let State { echoes, memory, .. } = self;
+        let Self { echoes, memory, .. } = self;
         echoes.retain(|echo| {
             let drained = queues.drained(echo.queue);
             if drained {

@@ -89,7 +89,7 @@ impl Runtime {
         let arg = AsyncArg::from_raw(async_)?;
         let Some(device) = self.target(t)? else { return Ok(()) };
         let queue = t.queue(arg);
-        self.wait_clause(t, device, queue, waits.iter().copied())?;
+        device.wait_clause(t, queue, waits.iter().copied())?;
         self.with_ranges(entries, |entries| act(t, device, queue, entries)).map_err(|error| device.place(error))
     }
 

@@ -239,7 +239,7 @@ impl Mapping<'_, '_> {
         match (self.mode, fortran) {
             (Mode::Enter, _) => {}
             (Mode::Launch, false) if self.device.maps_unmapped => {
-                self.by_value(i, HostRange { start: host, len: 8 })?
+                self.by_value(i, HostRange { start: host, len: 8 })?;
             }
             (Mode::Launch, false) => self.private(i, HostRange { start: host, len: 8 })?,
             (Mode::Launch, true) => self.slot(i, host as u64),

@@ -28,7 +28,7 @@ pub(super) const SCALAR_MAX: usize = 64;
 /// Which bytes scalars have, by the low bits of their addresses: to see without sorting that they are apart.
 #[derive(Default)]
 struct Marks {
-    bytes: [u64; Marks::WORDS],
+    bytes: [u64; Self::WORDS],
     /// Those that two of them may have.
     twice: u64,
 }

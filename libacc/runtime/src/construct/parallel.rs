@@ -42,7 +42,7 @@ impl Runtime {
         let Some(device) = self.target(t)? else { return Ok(Placement::Host) };
         let tags = Tags::decode(tags).map_err(|error| device.place(error))?;
         let queue = t.queue(tags.queue);
-        self.wait_clause(t, device, queue, tags.waits.iter().map(|raw| raw.cast_signed()))?;
+        device.wait_clause(t, queue, tags.waits.iter().map(|raw| raw.cast_signed()))?;
         self.with_ranges(entries, |entries| self.launch(t, device, queue, function, entries, tags.dims))
             .map_err(|error| device.place(error))?;
         Ok(Placement::Device)
@@ -75,7 +75,7 @@ impl Runtime {
         let dims = LaunchDims { gangs: choose(dims.gangs, gangs), workers: choose(dims.workers, workers), ..dims };
         let run = || {
             issue.join_for(plan)?;
-            self.data_of_construct(&issue, plan, true, &plan.before)?;
+            Self::data_of_construct(&issue, plan, true, &plan.before)?;
             loans.copy_in(&device.client(), queue)?;
             let spec = || self.host.function(function);
             let grid = if plan.watched { device.client().grid(function as u64, &spec, dims) } else { dims };
@@ -90,7 +90,7 @@ impl Runtime {
                 device.tell(Happening::LaunchEnd, launched);
             }
             sent.map_err(|error| device.place(error).queue(queue))?;
-            self.data_of_construct(&issue, plan, false, &plan.after)?;
+            Self::data_of_construct(&issue, plan, false, &plan.after)?;
             loans.copy_out(&device.client(), queue)
         };
         let sent = run();
@@ -131,7 +131,7 @@ impl Runtime {
     }
 
     /// The commands for a compute construct's own data, before or after its launch.
-    fn data_of_construct(&self, issue: &Issue<'_>, plan: &Plan, enter: bool, steps: &[Step]) -> Result<()> {
+    fn data_of_construct(issue: &Issue<'_>, plan: &Plan, enter: bool, steps: &[Step]) -> Result<()> {
         if !plan.watched {
             return issue.steps(steps, plan);
         }

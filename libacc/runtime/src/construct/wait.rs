@@ -20,45 +20,41 @@ impl Runtime {
         let Some(device) = self.target(t)? else { return Ok(()) };
         let queue = t.queue(arg);
         if waits.is_empty() {
-            return self.wait_for_all(device, queue);
+            return device.wait_for_all(queue);
         }
-        self.wait_clause(t, device, queue, waits.iter().copied())
+        device.wait_clause(t, queue, waits.iter().copied())
     }
+}
 
+impl Device {
     /// Makes `queue` wait for the queues that a clause lists; the host does if it is the synchronous one.
     ///
     /// # Errors
     /// `acc_error_invalid_async`; the first failure of what was waited for.
-    pub(crate) fn wait_clause(
-        &self,
-        t: &LocalThread,
-        device: &Device,
-        queue: QueueId,
-        waits: impl Iterator<Item = i32>,
-    ) -> Result<()> {
+    pub(crate) fn wait_clause(&self, t: &LocalThread, queue: QueueId, waits: impl Iterator<Item = i32>) -> Result<()> {
         let mut listed = QueueList::new();
         for raw in waits {
-            match AsyncArg::from_raw(raw).map_err(|error| device.place(error))? {
-                AsyncArg::NoVal => return self.wait_for_all(device, queue),
+            match AsyncArg::from_raw(raw).map_err(|error| self.place(error))? {
+                AsyncArg::NoVal => return self.wait_for_all(queue),
                 AsyncArg::Sync => {}
-                arg => listed.push(t.queue(arg)),
+                arg @ AsyncArg::Queue(_) => listed.push(t.queue(arg)),
             }
         }
         if listed.is_empty() {
             return Ok(());
         }
-        self.queue_waits(device, queue, &listed)
+        self.queue_waits(queue, &listed)
     }
 
     /// Makes `queue` wait for `others`; the host does if it is the synchronous one.
     ///
     /// # Errors
     /// The first failure of what was waited for.
-    pub(crate) fn queue_waits(&self, device: &Device, queue: QueueId, others: &[QueueId]) -> Result<()> {
-        let queues = device.queues();
+    pub(crate) fn queue_waits(&self, queue: QueueId, others: &[QueueId]) -> Result<()> {
+        let queues = self.queues();
         let busy = others.iter().copied().filter(|other| *other != queue && queues.busy(*other)).collect();
         drop(queues);
-        self.wait_for(device, queue, busy)
+        self.wait_for(queue, busy)
     }
 
     /// Makes `queue` wait for all queues; the host does if it is the synchronous one, and hears of failures of synchronous
@@ -66,24 +62,24 @@ impl Runtime {
     ///
     /// # Errors
     /// The first failure of what was waited for.
-    pub(crate) fn wait_for_all(&self, device: &Device, queue: QueueId) -> Result<()> {
-        let queues = device.queues();
+    pub(crate) fn wait_for_all(&self, queue: QueueId) -> Result<()> {
+        let queues = self.queues();
         let mut busy: QueueList = queues.all_busy().filter(|other| *other != queue).collect();
         if queue == QueueId::SYNC && queues.busy(QueueId::SYNC) {
             busy.push(QueueId::SYNC);
         }
         drop(queues);
-        self.wait_for(device, queue, busy)
+        self.wait_for(queue, busy)
     }
 
-    fn wait_for(&self, device: &Device, queue: QueueId, others: QueueList) -> Result<()> {
+    fn wait_for(&self, queue: QueueId, others: QueueList) -> Result<()> {
         if queue == QueueId::SYNC {
-            return device.wait_asked(&others);
+            return self.wait_asked(&others);
         }
         for other in &others {
-            device.queue_follows(queue, *other, false).map_err(|error| error.queue(queue))?;
+            self.queue_follows(queue, *other, false).map_err(|error| error.queue(queue))?;
         }
-        device.lock().follow_echoes(queue, &others);
+        self.lock().follow_echoes(queue, &others);
         Ok(())
     }
 }

@@ -85,19 +85,19 @@ impl Runtime {
         let get = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
             if self.count(concrete) == 0 {
-                return Err(self.no_type(concrete));
+                return Err(Self::no_type(concrete));
             }
-            if self.is_unsettled(t) {
+            let initial = || {
                 let initial = self.settings.device_num.unwrap_or(0);
-                return Ok(if initial < self.count(concrete) { initial } else { 0 });
+                if initial < self.count(concrete) { initial } else { 0 }
+            };
+            if self.is_unsettled(t) {
+                return Ok(initial());
             }
             let current = self.current(t)?;
             let at = self.of_type(concrete).position(|device| current == Current::Device(device.index));
             // Device numbers are 32-bit; a session has fewer devices.
-            Ok(at.map(|at| at as u32).unwrap_or_else(|| {
-                let initial = self.settings.device_num.unwrap_or(0);
-                if initial < self.count(concrete) { initial } else { 0 }
-            }))
+            Ok(at.map_or_else(initial, |at| at as u32))
         };
         get(t).map_err(|error: Error| error.call("acc_get_device_num"))
     }

@@ -45,7 +45,7 @@ impl Runtime {
     pub fn wait_device(&self, t: &mut LocalThread, waited: i32, waiting: i32, num: i32) -> Result<()> {
         let (waited, waiting) = (AsyncArg::from_raw(waited)?, AsyncArg::from_raw(waiting)?);
         let Some(device) = self.numbered(t, num)? else { return Ok(()) };
-        self.queue_waits(device, t.queue(waiting), &[t.queue(waited)])
+        device.queue_waits(t.queue(waiting), &[t.queue(waited)])
     }
 
     /// `acc_wait_all_device` (3.2.10), and with a queue that waits `acc_wait_all_device_async` (3.2.11). The host waits
@@ -56,7 +56,7 @@ impl Runtime {
     pub fn wait_all_device(&self, t: &mut LocalThread, waiting: i32, num: i32) -> Result<()> {
         let waiting = AsyncArg::from_raw(waiting)?;
         let Some(device) = self.numbered(t, num)? else { return Ok(()) };
-        self.wait_for_all(device, t.queue(waiting))
+        device.wait_for_all(t.queue(waiting))
     }
 
     /// `acc_wait_any` and `acc_wait_any_device` (3.2.12) without the waiting: looks once at the `count` async-arguments

@@ -14,7 +14,7 @@ impl Runtime {
     pub fn init(&self, t: &mut LocalThread, device_type: DeviceType) -> Result<()> {
         let init = |t: &mut LocalThread| {
             if self.count(self.concrete(t, device_type)?) == 0 {
-                return Err(self.no_type(device_type));
+                return Err(Self::no_type(device_type));
             }
             self.set_device_type(t, device_type)?;
             if self.is_unsettled(t) {
@@ -50,7 +50,7 @@ impl Runtime {
         let shut_down = |t: &mut LocalThread| {
             let concrete = self.concrete(t, device_type)?;
             if self.count(concrete) == 0 {
-                return Err(self.no_type(concrete));
+                return Err(Self::no_type(concrete));
             }
             let mut first = Ok(());
             for device in self.of_type(concrete) {

@@ -35,7 +35,8 @@ impl Runtime {
     pub fn deviceptr(&self, t: &mut LocalThread, host: usize) -> Result<usize> {
         let find = |t: &mut LocalThread| {
             let Some(device) = self.target(t)? else { return Ok(host) };
-            if let Some(address) = device.lock().table.locate(host, 1) {
+            let present = device.lock().table.locate(host, 1);
+            if let Some(address) = present {
                 return Ok(address.0 as usize);
             }
             let mut address = 0;

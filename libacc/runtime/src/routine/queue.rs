@@ -50,7 +50,7 @@ impl Runtime {
     pub fn wait_all(&self, t: &mut LocalThread) -> Result<()> {
         let wait = |t: &mut LocalThread| {
             let Some(device) = self.target(t)? else { return Ok(()) };
-            self.wait_for_all(device, QueueId::SYNC)
+            device.wait_for_all(QueueId::SYNC)
         };
         wait(t).map_err(|error: accord_types::Error| error.call("acc_wait_all"))
     }
@@ -63,7 +63,7 @@ impl Runtime {
         let wait = |t: &mut LocalThread| {
             let waited = AsyncArg::from_raw(waited)?;
             let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(()) };
-            self.queue_waits(device, queue, &[t.queue(waited)])
+            device.queue_waits(queue, &[t.queue(waited)])
         };
         wait(t).map_err(|error: accord_types::Error| error.call("acc_wait_async"))
     }
@@ -75,7 +75,7 @@ impl Runtime {
     pub fn wait_all_async(&self, t: &mut LocalThread, queue: i32) -> Result<()> {
         let wait = |t: &mut LocalThread| {
             let Some((device, queue)) = self.device_and_queue(t, queue)? else { return Ok(()) };
-            self.wait_for_all(device, queue)
+            device.wait_for_all(queue)
         };
         wait(t).map_err(|error: accord_types::Error| error.call("acc_wait_all_async"))
     }

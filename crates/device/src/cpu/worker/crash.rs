@@ -29,7 +29,7 @@ pub(super) fn install(control: Control) {
         action.sa_sigaction = crashed as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT] {
-            libc::sigaction(signal, &action, std::ptr::null_mut());
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
         on_exit(exited, std::ptr::null_mut());
     }
@@ -41,7 +41,7 @@ pub(super) fn prepare_thread(stream: u32) {
     let memory = Box::leak(vec![0u8; HANDLER_STACK_BYTES].into_boxed_slice());
     let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: HANDLER_STACK_BYTES };
     // SAFETY: the memory was leaked for this thread, which lives as long as the process.
-    unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) };
+    unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
 }
 
 /// The kernel's `si_code` for a fault that has no address.

@@ -440,7 +440,7 @@ impl Shared {
                     // SAFETY: the program promised that its memory is writable until it has waited for the copy;
                     // the device has written the slot, and the part lies inside.
                     unsafe {
-                        move_past_caches(std::ptr::with_exposed_provenance_mut(to), slot.memory().add(offset), len)
+                        move_past_caches(std::ptr::with_exposed_provenance_mut(to), slot.memory().add(offset), len);
                     };
                 }
                 drop(slot);

@@ -10,7 +10,7 @@ fn launch() -> Command {
 struct Dribble<'a>(&'a [u8], usize);
 
 impl Read for Dribble<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.1.min(self.0.len()).min(buf.len());
         buf[..n].copy_from_slice(&self.0[..n]);
         self.0 = &self.0[n..];

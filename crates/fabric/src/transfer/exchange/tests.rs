@@ -138,7 +138,7 @@ fn a_place_that_is_not_used_is_forgotten() {
     let two = two();
     let (to, from) = mpsc::channel();
     let mut pushing = two.pusher.push(TransferId(1), TARGET, 4, two.outbox.clone()).unwrap();
-    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to.clone()), export(b"there")).unwrap();
+    two.target.expect(TransferId(1), PUSHER, 4, taker(4, to), export(b"there")).unwrap();
     two.target.due(TransferId(1), Ok(()));
     pushing.drain(b"abcd").unwrap();
     pushing.finish().unwrap();
