@@ -47,14 +47,18 @@ const UNSAFE: &[&str] = &[
 /// the protocol, nowhere else.
 const LAYERS: &[(&str, &[&str])] = &[
     ("accord-types", &[]),
+    ("accord-trust", &["accord-types"]),
     ("accord-telemetry", &["accord-types"]),
     ("accord-debuginfo", &[]),
-    ("accord-proto", &["accord-types"]),
-    ("accord-fabric", &["accord-types"]),
+    ("accord-proto", &["accord-types", "accord-trust"]),
+    ("accord-fabric", &["accord-types", "accord-trust"]),
     ("accord-device", &["accord-types"]),
     ("accord-executor", &["accord-types", "accord-device", "accord-fabric"]),
     ("accord-runtime", &["accord-types", "accord-device"]),
-    ("accord-client", &["accord-types", "accord-device", "accord-executor", "accord-fabric", "accord-runtime"]),
+    (
+        "accord-client",
+        &["accord-types", "accord-device", "accord-executor", "accord-fabric", "accord-runtime", "accord-trust"],
+    ),
     (
         "libacc",
         &[
@@ -65,14 +69,23 @@ const LAYERS: &[(&str, &[&str])] = &[
             "accord-runtime",
             "accord-client",
             "accord-telemetry",
+            "accord-trust",
         ],
     ),
     (
         "accord-node-agent",
-        &["accord-types", "accord-device", "accord-executor", "accord-fabric", "accord-proto", "accord-telemetry"],
+        &[
+            "accord-types",
+            "accord-device",
+            "accord-executor",
+            "accord-fabric",
+            "accord-proto",
+            "accord-telemetry",
+            "accord-trust",
+        ],
     ),
-    ("accord-coordinator", &["accord-types", "accord-fabric", "accord-proto", "accord-telemetry"]),
-    ("accord", &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry"]),
+    ("accord-coordinator", &["accord-types", "accord-fabric", "accord-proto", "accord-telemetry", "accord-trust"]),
+    ("accord", &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry", "accord-trust"]),
 ];
 
 /// Crates that serve the control plane; the program's side and the data plane have none of them.

@@ -1,0 +1,142 @@
+//! What a role may do. Pure, and the only place that decides it; docs/design/certificates.md has the same table.
+
+use crate::name::{PeerName, Role};
+use accord_types::{Error, ErrorCode, Result};
+use std::fmt;
+
+/// What somebody wants of a peer, or claims to be for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// Be the cluster's coordinator.
+    Coordinate,
+    /// Offer a node's devices.
+    Register,
+    /// Open sessions.
+    OpenSession,
+    /// See nodes, devices and sessions.
+    Describe,
+    /// Keep new sessions off a node.
+    DrainNode,
+    /// End a session.
+    CloseSession,
+    /// Stop the coordinator and the agents.
+    Shutdown,
+}
+
+impl Act {
+    /// All there are.
+    pub const ALL: [Self; 7] = [
+        Self::Coordinate,
+        Self::Register,
+        Self::OpenSession,
+        Self::Describe,
+        Self::DrainNode,
+        Self::CloseSession,
+        Self::Shutdown,
+    ];
+
+    /// Who may.
+    fn holder(self) -> &'static str {
+        match self {
+            Self::Coordinate => "coordinator",
+            Self::Register => "agent",
+            Self::OpenSession => "tenant",
+            Self::Describe => "tenant or admin",
+            Self::DrainNode | Self::CloseSession | Self::Shutdown => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Coordinate => "be the coordinator",
+            Self::Register => "register a node",
+            Self::OpenSession => "open sessions",
+            Self::Describe => "look at the cluster",
+            Self::DrainNode => "drain nodes",
+            Self::CloseSession => "end sessions",
+            Self::Shutdown => "stop the cluster",
+        })
+    }
+}
+
+/// Whether a role may do that.
+pub fn may(role: &Role, act: Act) -> bool {
+    match role {
+        Role::Authority => false,
+        Role::Coordinator => act == Act::Coordinate,
+        Role::Agent(_) => act == Act::Register,
+        Role::Tenant(_) => matches!(act, Act::OpenSession | Act::Describe),
+        Role::Admin(_) => matches!(act, Act::Describe | Act::DrainNode | Act::CloseSession | Act::Shutdown),
+    }
+}
+
+/// As [`may`], for people.
+///
+/// # Errors
+/// `acc_error_device_unavailable`, with what it is, what it may not do, and whose certificate could.
+pub fn check(peer: &PeerName, act: Act) -> Result<()> {
+    if may(&peer.role, act) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorCode::DeviceUnavailable, format!("{} may not {act}", peer.role))
+        .remedy(format!("use the certificate of a role that may: {} (accord pki issue)", act.holder())))
+}
+
+/// Whether an agent's certificate is that of this node: nobody offers devices in another's name.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_node(peer: &PeerName, node: &str) -> Result<()> {
+    check(peer, Act::Register)?;
+    match &peer.role {
+        Role::Agent(own) if own == node => Ok(()),
+        role => Err(Error::new(ErrorCode::DeviceUnavailable, format!("{role} may not register node {node}"))
+            .remedy(format!("issue a certificate for it (accord pki issue agent {node}), or correct --node"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows of docs/design/certificates.md.
+    const TABLE: &str = include_str!("../../../docs/design/certificates.md");
+
+    fn role(kind: &str) -> Role {
+        match kind {
+            "coordinator" => Role::Coordinator,
+            "agent" => Role::Agent("h1".into()),
+            "tenant" => Role::Tenant("eva".into()),
+            "admin" => Role::Admin("root".into()),
+            _ => panic!("{kind}"),
+        }
+    }
+
+    #[test]
+    fn everybody_may_what_the_table_says_and_no_more() {
+        let kinds = ["coordinator", "agent", "tenant", "admin"];
+        for act in Act::ALL {
+            let row = TABLE.lines().find(|line| line.starts_with(&format!("| {act} |")));
+            let cells: Vec<&str> = row.unwrap_or_else(|| panic!("no row {act}")).split('|').skip(2).collect();
+            for (kind, cell) in kinds.iter().zip(cells) {
+                assert_eq!(may(&role(kind), act), cell.trim() == "yes", "{kind}: {act}");
+                assert!(matches!(cell.trim(), "yes" | ""), "{kind}: {act}: {cell}");
+            }
+            assert!(!may(&Role::Authority, act));
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_role_act_and_remedy() {
+        let agent = PeerName { cluster: "c".into(), role: role("agent") };
+        let error = check(&agent, Act::DrainNode).unwrap_err().to_string();
+        assert!(error.contains("agent h1 may not drain nodes") && error.contains("admin"), "{error}");
+        assert!(check_node(&agent, "h1").is_ok());
+        let error = check_node(&agent, "h2").unwrap_err().to_string();
+        assert!(error.contains("agent h1 may not register node h2") && error.contains("pki issue agent h2"), "{error}");
+        let tenant = PeerName { cluster: "c".into(), role: role("tenant") };
+        assert!(check_node(&tenant, "eva").unwrap_err().cause().contains("may not register"));
+    }
+}

@@ -1,0 +1,68 @@
+//! How connections are made: TLS 1.3 only, certificates on both sides, nothing resumed.
+
+use crate::access::Act;
+use crate::identity::Identity;
+use crate::provider::provider;
+use crate::verify::{AnyMember, Holder};
+use accord_types::{Error, ErrorCode, Result};
+use rustls::client::Resumption;
+use rustls::server::NoServerSessionStorage;
+use rustls::{ClientConfig, ServerConfig};
+use std::sync::Arc;
+
+impl Identity {
+    /// How to reach the cluster's coordinator, to speak `protocol` with it.
+    ///
+    /// # Errors
+    /// When the certificate can't be used.
+    pub fn to_coordinator(&self, protocol: &[u8]) -> Result<Arc<ClientConfig>> {
+        to_coordinator(self, protocol).map(Arc::new)
+    }
+
+    /// How to take connections of the cluster's processes that speak one of `protocols`.
+    ///
+    /// # Errors
+    /// When the certificate can't be used.
+    pub fn server(&self, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>> {
+        server(self, protocols).map(Arc::new)
+    }
+}
+
+fn to_coordinator(identity: &Identity, protocol: &[u8]) -> Result<ClientConfig> {
+    let verifier = Holder::new(identity, Act::Coordinate);
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(unusable)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
+        .map_err(unusable)?;
+    config.alpn_protocols = vec![protocol.to_vec()];
+    config.resumption = Resumption::disabled();
+    // Lanes have a state for each direction.
+    config.enable_secret_extraction = true;
+    // Names of hosts say nothing here.
+    config.enable_sni = false;
+    Ok(config)
+}
+
+fn server(identity: &Identity, protocols: &[&[u8]]) -> Result<ServerConfig> {
+    let verifier = AnyMember::new(identity)?;
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(unusable)?
+        .with_client_cert_verifier(Arc::new(verifier))
+        .with_single_cert(identity.chain.clone(), identity.key.clone_key())
+        .map_err(unusable)?;
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    config.enable_secret_extraction = true;
+    // Whoever comes again is looked at again.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+fn unusable(error: rustls::Error) -> Error {
+    Error::new(ErrorCode::InvalidArgument, format!("the certificate or its key can't be used: {error}"))
+        .remedy("issue them anew, together (accord pki issue)")
+}

@@ -1,0 +1,223 @@
+//! Makes certificates, for sites without an authority of their own and for clusters that last as long as a job.
+
+use crate::identity::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE, check_private, name_of};
+use crate::name::{PeerName, Role, word};
+use accord_types::{Error, ErrorCode, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PublicKeyData, SanType, SerialNumber,
+};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The authority's key, beside its certificate in its folder.
+pub const CA_KEY_FILE: &str = "ca.key";
+/// Clocks may differ by so much.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(300);
+
+/// Signs certificates.
+pub struct Authority {
+    cluster: String,
+    certificate: String,
+    key: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its key, as text.
+pub struct Issued {
+    /// PEM.
+    pub certificate: String,
+    /// PEM.
+    pub key: String,
+}
+
+impl Authority {
+    /// A fresh one for a cluster with this name.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` if that is no name; `acc_error_system` without random numbers.
+    pub fn new(cluster: &str, lifetime: Duration) -> Result<Self> {
+        let cluster = word(cluster).map_err(invalid)?;
+        let name = PeerName { cluster: cluster.clone(), role: Role::Authority };
+        let params = authority(&name, lifetime)?;
+        let pair = KeyPair::generate().map_err(failed)?;
+        let certificate = params.self_signed(&pair).map_err(failed)?.pem();
+        let key = pair.serialize_pem();
+        Ok(Self { cluster, certificate, key, issuer: Issuer::new(params, pair) })
+    }
+
+    /// The one in a folder.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` if there is none, or others may read its key.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let file = |name: &str| {
+            let path = folder.join(name);
+            std::fs::read_to_string(&path).map_err(|error| {
+                invalid(format!("cannot read {}: {error}", path.display()))
+                    .remedy("make an authority first: accord pki init")
+            })
+        };
+        let (certificate, key) = (file(CA_FILE)?, file(CA_KEY_FILE)?);
+        check_private(&folder.join(CA_KEY_FILE))?;
+        let unusable = |error: String| invalid(format!("the authority in {}: {error}", folder.display()));
+        let der =
+            CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(|error| unusable(error.to_string()))?;
+        let name = name_of(&der).map_err(|error| unusable(error.cause().to_owned()))?;
+        if name.role != Role::Authority {
+            return Err(unusable(format!("{CA_FILE} is a certificate of {}", name.role)));
+        }
+        let pair = KeyPair::from_pem(&key).map_err(|error| unusable(error.to_string()))?;
+        let holder = webpki::EndEntityCert::try_from(&der).map_err(|error| unusable(error.to_string()))?;
+        if holder.subject_public_key_info().as_ref() != pair.subject_public_key_info() {
+            return Err(unusable(format!("{CA_KEY_FILE} is not the key of {CA_FILE}")));
+        }
+        // All that a signature takes of the authority's certificate follows from its name and its key.
+        let issuer = Issuer::new(authority(&name, Duration::ZERO)?, pair);
+        Ok(Self { cluster: name.cluster, certificate, key, issuer })
+    }
+
+    /// Writes it into a new folder, or an empty one.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` if something is there already, `acc_error_system` if the system refuses.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        private_folder(folder)?;
+        write_new(&folder.join(CA_KEY_FILE), &self.key)?;
+        write_new(&folder.join(CA_FILE), &self.certificate)
+    }
+
+    /// The cluster that it is for.
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    /// A certificate for a role, from now for so long.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` if the role's name is none; `acc_error_system` without random numbers.
+    pub fn issue(&self, role: Role, lifetime: Duration) -> Result<Issued> {
+        let name = PeerName { cluster: self.cluster.clone(), role };
+        if name.role == Role::Authority || name.to_string().parse::<PeerName>().as_ref() != Ok(&name) {
+            return Err(invalid(format!("{name} can't be a certificate's name"))
+                .remedy("use letters, digits and . _ - @ in names"));
+        }
+        let mut params = params(&name, lifetime)?;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let pair = KeyPair::generate().map_err(failed)?;
+        let certificate = params.signed_by(&pair, &self.issuer).map_err(failed)?.pem();
+        Ok(Issued { certificate, key: pair.serialize_pem() })
+    }
+
+    /// The same, to be used in this process.
+    ///
+    /// # Errors
+    /// As for [`Authority::issue`].
+    pub fn identity(&self, role: Role, lifetime: Duration) -> Result<Identity> {
+        let issued = self.issue(role, lifetime)?;
+        Identity::from_pem(self.certificate.as_bytes(), issued.certificate.as_bytes(), issued.key.as_bytes())
+    }
+
+    /// A folder for a process in a role: it must not be there, or be empty.
+    ///
+    /// # Errors
+    /// As for [`Authority::issue`] and [`Authority::write`].
+    pub fn issue_into(&self, folder: &Path, role: Role, lifetime: Duration) -> Result<()> {
+        let issued = self.issue(role, lifetime)?;
+        private_folder(folder)?;
+        write_new(&folder.join(KEY_FILE), &issued.key)?;
+        write_new(&folder.join(CERTIFICATE_FILE), &issued.certificate)?;
+        write_new(&folder.join(CA_FILE), &self.certificate)
+    }
+
+    /// A new certificate with a new key, for whoever the folder's certificate is of. Processes that use it read it themselves.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` if the folder holds no certificate of this cluster; as for [`Authority::issue_into`].
+    pub fn renew(&self, folder: &Path, lifetime: Duration) -> Result<PeerName> {
+        let file = folder.join(CERTIFICATE_FILE);
+        let unusable =
+            |why: String| invalid(format!("{}: {why}", file.display())).remedy("make a new one: accord pki issue");
+        let pem = std::fs::read(&file).map_err(|error| unusable(error.to_string()))?;
+        let der = CertificateDer::from_pem_slice(&pem).map_err(|error| unusable(error.to_string()))?;
+        let name = name_of(&der).map_err(|error| unusable(error.cause().to_owned()))?;
+        if name.cluster != self.cluster {
+            return Err(unusable(format!("it is of the cluster {}, not {}", name.cluster, self.cluster)));
+        }
+        let issued = self.issue(name.role.clone(), lifetime)?;
+        // Whoever reads in between finds that the key does not fit, and stays with what it has.
+        replace(&folder.join(KEY_FILE), &issued.key)?;
+        replace(&file, &issued.certificate)?;
+        replace(&folder.join(CA_FILE), &self.certificate)?;
+        Ok(name)
+    }
+}
+
+fn authority(name: &PeerName, lifetime: Duration) -> Result<CertificateParams> {
+    let mut params = params(name, lifetime)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(params)
+}
+
+fn params(name: &PeerName, lifetime: Duration) -> Result<CertificateParams> {
+    let mut params = CertificateParams::default();
+    let uri = name.to_string().try_into().map_err(failed)?;
+    params.subject_alt_names = vec![SanType::URI(uri)];
+    params.distinguished_name.remove(DnType::CommonName);
+    params.distinguished_name.push(DnType::OrganizationName, name.cluster.as_str());
+    params.distinguished_name.push(DnType::CommonName, name.role.to_string());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + now.saturating_sub(CLOCKS_DIFFER);
+    params.not_after = epoch
+        .checked_add((now + lifetime).try_into().map_err(|_| invalid("a lifetime beyond all calendars"))?)
+        .ok_or_else(|| invalid("a lifetime beyond all calendars"))?;
+    let serial = now.as_nanos().to_be_bytes();
+    params.serial_number = Some(SerialNumber::from_slice(&serial[4..]));
+    Ok(params)
+}
+
+/// Makes a folder that only its user may enter; one that is there stays as it is.
+fn private_folder(folder: &Path) -> Result<()> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| cannot_write(folder, &error))
+}
+
+fn write_new(file: &Path, text: &str) -> Result<()> {
+    let open = std::fs::File::options().write(true).create_new(true).mode(0o600).open(file);
+    match open.and_then(|mut open| open.write_all(text.as_bytes())) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(invalid(format!("{} is there already", file.display()))
+                .remedy("nothing was overwritten; name another folder, or renew it (accord pki renew)"))
+        }
+        Err(error) => Err(cannot_write(file, &error)),
+    }
+}
+
+/// Puts a new file in the place of an old one at once.
+fn replace(file: &Path, text: &str) -> Result<()> {
+    let fresh = file.with_extension("new");
+    let _ = std::fs::remove_file(&fresh);
+    write_new(&fresh, text)?;
+    std::fs::rename(&fresh, file).map_err(|error| cannot_write(file, &error))
+}
+
+fn cannot_write(file: &Path, error: &std::io::Error) -> Error {
+    Error::new(ErrorCode::System, format!("cannot write {}: {error}", file.display()))
+}
+
+fn invalid(cause: impl Into<String>) -> Error {
+    Error::new(ErrorCode::InvalidArgument, cause)
+}
+
+fn failed(error: rcgen::Error) -> Error {
+    Error::new(ErrorCode::System, format!("cannot make a certificate: {error}"))
+}

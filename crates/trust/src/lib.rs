@@ -1,0 +1,23 @@
+//! Who is who in a cluster, and what each may do.
+//!
+//! * [`name`]: what a certificate says of its holder: cluster and role. [`access`]: what a role may do; pure.
+//! * [`identity`]: a process's own certificate, and the authority that it believes. [`Trust`]: the same, read again when files change.
+//! * [`explain`]: what went wrong in a handshake, for people.
+//! * [`issue`]: making certificates (feature `issue`).
+#![forbid(unsafe_code)]
+
+pub mod access;
+mod config;
+pub mod explain;
+pub mod identity;
+#[cfg(feature = "issue")]
+pub mod issue;
+pub mod name;
+mod provider;
+mod reload;
+mod verify;
+
+pub use identity::Identity;
+pub use name::{PeerName, Role};
+pub use provider::provider;
+pub use reload::Trust;

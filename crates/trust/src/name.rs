@@ -1,0 +1,129 @@
+//! What a certificate says of its holder, as a URI among its names: `accord://CLUSTER/agent/NODE`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How every name begins.
+const SCHEME: &str = "accord://";
+/// Longest cluster, node or user, as of a host's name.
+const WORD_MAX: usize = 253;
+
+/// What a process is to the cluster.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Role {
+    /// Signs the certificates of all others, and does nothing else.
+    Authority,
+    /// Numbers devices and opens sessions.
+    Coordinator,
+    /// Offers the devices of the node with this name.
+    Agent(String),
+    /// Runs programs for this user.
+    Tenant(String),
+    /// Looks after the cluster.
+    Admin(String),
+}
+
+/// The holder of a certificate.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct PeerName {
+    /// Which cluster it belongs to.
+    pub cluster: String,
+    /// What it is there.
+    pub role: Role,
+}
+
+impl fmt::Display for Role {
+    /// For messages: `agent h1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Authority => f.write_str("certificate authority"),
+            Self::Coordinator => f.write_str("coordinator"),
+            Self::Agent(node) => write!(f, "agent {node}"),
+            Self::Tenant(user) => write!(f, "tenant {user}"),
+            Self::Admin(name) => write!(f, "admin {name}"),
+        }
+    }
+}
+
+impl fmt::Display for PeerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{SCHEME}{}/", self.cluster)?;
+        match &self.role {
+            Role::Authority => f.write_str("ca"),
+            Role::Coordinator => f.write_str("coordinator"),
+            Role::Agent(node) => write!(f, "agent/{node}"),
+            Role::Tenant(user) => write!(f, "tenant/{user}"),
+            Role::Admin(name) => write!(f, "admin/{name}"),
+        }
+    }
+}
+
+impl FromStr for PeerName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let none = || format!("{text:?} is no name of Accord's");
+        let mut parts = text.strip_prefix(SCHEME).ok_or_else(none)?.split('/');
+        let cluster = word(parts.next().unwrap_or_default())?;
+        let (kind, name) = (parts.next().ok_or_else(none)?, parts.next());
+        if parts.next().is_some() {
+            return Err(none());
+        }
+        let role = match (kind, name) {
+            ("ca", None) => Role::Authority,
+            ("coordinator", None) => Role::Coordinator,
+            ("agent", Some(node)) => Role::Agent(word(node)?),
+            ("tenant", Some(user)) => Role::Tenant(word(user)?),
+            ("admin", Some(name)) => Role::Admin(word(name)?),
+            _ => return Err(none()),
+        };
+        Ok(Self { cluster, role })
+    }
+}
+
+/// A cluster's, node's or user's name: what needs no quoting in a URI, a path or a log.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn word(text: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
+    if text.is_empty() || text.len() > WORD_MAX || text.starts_with('.') || !text.chars().all(fine) {
+        return Err(format!("{text:?} is no name: use up to {WORD_MAX} letters, digits and . _ - @"));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_and_others_are_none() {
+        for text in [
+            "accord://c1/ca",
+            "accord://c1/coordinator",
+            "accord://c/agent/h1.site",
+            "accord://c/tenant/eva",
+            "accord://c/admin/root@x",
+        ] {
+            assert_eq!(text.parse::<PeerName>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "http://c1/coordinator",
+            "accord://c1",
+            "accord://c1/",
+            "accord:///coordinator",
+            "accord://c1/agent",
+            "accord://c1/agent/",
+            "accord://c1/agent/h1/x",
+            "accord://c1/agent/h 1",
+            "accord://c1/coordinator/x",
+            "accord://c1/root/x",
+            "accord://c1/tenant/..",
+            "Accord://c1/ca",
+        ] {
+            assert!(text.parse::<PeerName>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Handshakes between certificates of every kind, and what is said when they fail.
+#![cfg(feature = "issue")]
+
+use accord_trust::access::{Act, check};
+use accord_trust::identity::name_of_peer;
+use accord_trust::issue::{Authority, CA_KEY_FILE};
+use accord_trust::{Identity, PeerName, Role, Trust, explain};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, ServerConnection};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(3600);
+const PROTOCOL: &[u8] = b"accord-test/1";
+
+fn tenant() -> Role {
+    Role::Tenant("eva".into())
+}
+
+/// What the client and the server think of it. In TLS 1.3 a client is done before the server has seen its certificate.
+fn shake(client: &Identity, server: &Identity) -> (Result<PeerName, String>, Result<PeerName, String>) {
+    let name = ServerName::try_from("accord").unwrap();
+    let mut client = ClientConnection::new(client.to_coordinator(PROTOCOL).unwrap(), name).unwrap();
+    let mut server = ServerConnection::new(server.server(&[PROTOCOL]).unwrap()).unwrap();
+    let (mut near, mut far) = (Ok(()), Ok(()));
+    for _ in 0..4 {
+        let mut bytes = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut bytes).unwrap();
+        }
+        let mut rest = &bytes[..];
+        while !rest.is_empty() && server.read_tls(&mut rest).is_ok() {
+            far = far.and(server.process_new_packets().map(drop));
+        }
+        let mut bytes = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut bytes).unwrap();
+        }
+        let mut rest = &bytes[..];
+        while !rest.is_empty() && client.read_tls(&mut rest).is_ok() {
+            near = near.and(client.process_new_packets().map(drop));
+        }
+    }
+    let told = |error: rustls::Error, peer: &str| explain::handshake(&error, peer).to_string();
+    let name = |chain| name_of_peer(chain).map_err(|error| error.to_string());
+    (
+        near.map_err(|error| told(error, "the coordinator")).and_then(|()| name(client.peer_certificates())),
+        far.map_err(|error| told(error, "the program")).and_then(|()| name(server.peer_certificates())),
+    )
+}
+
+#[test]
+fn members_of_a_cluster_know_each_other() {
+    let authority = Authority::new("c1", LONG).unwrap();
+    let coordinator = authority.identity(Role::Coordinator, LONG).unwrap();
+    for role in [tenant(), Role::Agent("h1".into()), Role::Admin("root".into())] {
+        let (near, far) = shake(&authority.identity(role.clone(), LONG).unwrap(), &coordinator);
+        assert_eq!(near.unwrap().role, Role::Coordinator);
+        let far = far.unwrap();
+        assert_eq!((&*far.cluster, &far.role), ("c1", &role));
+        assert_eq!(check(&far, Act::Register).is_ok(), matches!(role, Role::Agent(_)));
+    }
+}
+
+fn refused(said: Result<PeerName, String>, words: [&str; 2]) {
+    let said = said.unwrap_err();
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+}
+
+#[test]
+fn strangers_are_refused_with_a_remedy_on_both_sides() {
+    let (own, other) = (Authority::new("c1", LONG).unwrap(), Authority::new("c1", LONG).unwrap());
+    let coordinator = own.identity(Role::Coordinator, LONG).unwrap();
+    // Another authority, although of the same name.
+    let (near, _) = shake(&other.identity(tenant(), LONG).unwrap(), &coordinator);
+    refused(near, ["the certificate of the coordinator is of another authority", "ca.crt"]);
+    // It believes the coordinator, but the coordinator does not believe it.
+    let stranger = other.issue(tenant(), LONG).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    own.write(folder.path()).unwrap();
+    let ca = std::fs::read(folder.path().join("ca.crt")).unwrap();
+    let stranger = Identity::from_pem(&ca, stranger.certificate.as_bytes(), stranger.key.as_bytes()).unwrap();
+    let (near, far) = shake(&stranger, &coordinator);
+    refused(near, ["does not know the authority of this certificate", "ca.crt"]);
+    refused(far, ["the certificate of the program is of another authority", "ca.crt"]);
+    // Nobody but the coordinator is one: neither an agent nor a tenant that listens in its place.
+    for role in [tenant(), Role::Agent("h1".into()), Role::Admin("root".into())] {
+        let (near, _) = shake(&own.identity(tenant(), LONG).unwrap(), &own.identity(role.clone(), LONG).unwrap());
+        refused(near, [&format!("{role} may not be the coordinator"), "coordinator"]);
+    }
+}
+
+#[test]
+fn certificates_end() {
+    let authority = Authority::new("c1", LONG).unwrap();
+    let coordinator = authority.identity(Role::Coordinator, LONG).unwrap();
+    let ended = authority.identity(tenant(), Duration::ZERO).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    let (near, far) = shake(&ended, &coordinator);
+    refused(near, ["this certificate is not valid at this time", "renew"]);
+    refused(far, ["has expired", "renew"]);
+    let (near, _) = shake(&authority.identity(tenant(), LONG).unwrap(), &{
+        let ended = authority.identity(Role::Coordinator, Duration::ZERO).unwrap();
+        std::thread::sleep(Duration::from_millis(1100));
+        ended
+    });
+    refused(near, ["the certificate of the coordinator has expired", "renew"]);
+}
+
+#[test]
+fn clusters_that_share_an_authority_stay_apart() {
+    // As a site's own authority may sign for several.
+    let authority = Authority::new("c1", LONG).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    authority.write(folder.path()).unwrap();
+    let ca = std::fs::read(folder.path().join("ca.crt")).unwrap();
+    let pair = rcgen::KeyPair::from_pem(&std::fs::read_to_string(folder.path().join(CA_KEY_FILE)).unwrap()).unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name.remove(rcgen::DnType::CommonName);
+    params.distinguished_name.push(rcgen::DnType::OrganizationName, "c1");
+    params.distinguished_name.push(rcgen::DnType::CommonName, "certificate authority");
+    let issuer = rcgen::Issuer::new(params, pair);
+    let mut params = rcgen::CertificateParams::default();
+    params.subject_alt_names = vec![rcgen::SanType::URI("accord://c2/tenant/eva".try_into().unwrap())];
+    let pair = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&pair, &issuer).unwrap();
+    let foreign = Identity::from_pem(&ca, certificate.pem().as_bytes(), pair.serialize_pem().as_bytes()).unwrap();
+    let coordinator = authority.identity(Role::Coordinator, LONG).unwrap();
+    let (near, far) = shake(&foreign, &coordinator);
+    refused(near, ["it belongs to the cluster c1, not c2", "one cluster"]);
+    assert!(far.is_err());
+}
+
+fn text(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).unwrap()
+}
+
+#[test]
+fn files_are_private_and_never_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pki, agent) = (folder.path().join("pki"), folder.path().join("agent"));
+    let authority = Authority::new("c1", LONG).unwrap();
+    authority.write(&pki).unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&pki), mode(&pki.join(CA_KEY_FILE))), (0o700, 0o600));
+    let error = Authority::new("c2", LONG).unwrap().write(&pki).unwrap_err().to_string();
+    assert!(error.contains("is there already") && error.contains("nothing was overwritten"), "{error}");
+
+    let authority = Authority::read(&pki).unwrap();
+    assert_eq!(authority.cluster(), "c1");
+    authority.issue_into(&agent, Role::Agent("h1".into()), LONG).unwrap();
+    assert_eq!((mode(&agent), mode(&agent.join("tls.key"))), (0o700, 0o600));
+    assert!(authority.issue_into(&agent, Role::Agent("h2".into()), LONG).is_err());
+    assert_eq!(Identity::read(&agent).unwrap().name().role, Role::Agent("h1".into()));
+
+    // What the authority that was read signs, whoever knew the one that was written believes.
+    let coordinator = Authority::read(&pki).unwrap().identity(Role::Coordinator, LONG).unwrap();
+    assert!(shake(&Identity::read(&agent).unwrap(), &coordinator).1.is_ok());
+
+    std::fs::set_permissions(agent.join("tls.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let error = Identity::read(&agent).unwrap_err().to_string();
+    assert!(error.contains("mode 644") && error.contains("chmod 600"), "{error}");
+    std::fs::set_permissions(pki.join(CA_KEY_FILE), std::fs::Permissions::from_mode(0o666)).unwrap();
+    assert!(Authority::read(&pki).is_err());
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("c1", LONG).unwrap();
+    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    authority.issue_into(&a, tenant(), LONG).unwrap();
+    authority.issue_into(&b, tenant(), LONG).unwrap();
+    let error = |folder: &Path| Identity::read(folder).unwrap_err().to_string();
+    std::fs::copy(b.join("tls.key"), a.join("tls.key")).unwrap();
+    assert!(error(&a).contains("tls.key is not the key of tls.crt"), "{}", error(&a));
+    std::fs::write(a.join("tls.key"), "no key").unwrap();
+    assert!(error(&a).contains("tls.key is no key"), "{}", error(&a));
+    std::fs::remove_file(b.join("ca.crt")).unwrap();
+    assert!(error(&b).contains("cannot read") && error(&b).contains("ACCORD_TLS"), "{}", error(&b));
+    std::fs::write(b.join("ca.crt"), "").unwrap();
+    assert!(error(&b).contains("ca.crt holds no certificate"), "{}", error(&b));
+    for name in ["", "a b", "../x"] {
+        assert!(authority.issue(Role::Agent(name.into()), LONG).is_err(), "{name:?}");
+        assert!(Authority::new(name, LONG).is_err(), "{name:?}");
+    }
+}
+
+#[test]
+fn a_renewed_certificate_counts_from_the_next_connection_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own");
+    let authority = Authority::new("c1", LONG).unwrap();
+    authority.issue_into(&own, tenant(), LONG).unwrap();
+    let trust = Trust::read(&own).unwrap();
+    let quiet = |error: &accord_types::Error| panic!("{error}");
+    let first = trust.current(quiet);
+    assert!(std::sync::Arc::ptr_eq(&first, &trust.current(quiet)), "nothing has changed");
+    let before = text(&own, "tls.crt");
+    assert_eq!(authority.renew(&own, LONG).unwrap().role, tenant());
+    assert_ne!(text(&own, "tls.crt"), before);
+    assert!(!std::sync::Arc::ptr_eq(&first, &trust.current(quiet)), "it was renewed");
+
+    // Half of a renewal: it is said once, and what was there counts.
+    let good = text(&own, "tls.key");
+    std::fs::write(own.join("tls.key"), text(&own, "tls.crt")).unwrap();
+    let mut said = Vec::new();
+    let kept = trust.current(|error| said.push(error.to_string()));
+    assert_eq!(kept.name().role, tenant());
+    assert!(said.len() == 1 && said[0].contains("tls.key"), "{said:?}");
+    trust.current(quiet);
+    std::fs::write(own.join("tls.key"), good).unwrap();
+    trust.current(quiet);
+
+    // Of another cluster nothing is renewed.
+    let error = Authority::new("c2", LONG).unwrap().renew(&own, LONG).unwrap_err().to_string();
+    assert!(error.contains("of the cluster c1, not c2"), "{error}");
+}
