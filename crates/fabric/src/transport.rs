@@ -12,6 +12,7 @@ pub mod same_host;
 mod shared_memory;
 mod shm;
 mod socket;
+mod tls;
 
 pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
@@ -21,5 +22,6 @@ pub use lane::{Lane, SharedLane, Transport};
 pub use listener::Listener;
 pub use shm::shm_pair;
 pub use socket::{adopt, pair};
+pub use tls::{accept_tls, connect_tls};
 
 pub(crate) use connect::connect;

@@ -7,11 +7,14 @@ use accord_fabric::frame::{self, Command, FrameReader};
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{read_bytes, read_chunk};
-use accord_fabric::transport::{Handover, Lane, SharedLane, Transport};
+use accord_fabric::transport::{Handover, Lane, SharedLane, Transport, accept_tls, connect_tls};
+use accord_trust::issue::Authority;
+use accord_trust::{Identity, Role};
 use accord_types::{SessionId, TransferId};
-use common::{ALL, SHORT, SOON, ends, pattern};
+use common::{ALL, PROTOCOL, SHORT, SOON, ends, pattern};
 use std::io::{ErrorKind, IoSlice};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -158,9 +161,10 @@ fn who_writes_more_than_is_taken_waits() {
         assert!(written < 64 << 20, "no bound");
         here.limit(Some(SOON)).unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| here.send(b"end").unwrap());
-            let all = read(&*there, written + 3, 1 << 20);
-            assert_eq!(&all[written..], b"end");
+            // Some of the piece may be on its way.
+            scope.spawn(|| [&piece[..], b"end"].into_iter().for_each(|bytes| here.send(bytes).unwrap()));
+            let all = read(&*there, written + piece.len() + 3, 1 << 20);
+            assert_eq!(&all[written + piece.len()..], b"end");
         });
     });
 }
@@ -281,11 +285,14 @@ fn who_tries_to_write_does_not_wait_and_nothing_is_lost() {
         assert!(read(&*there, written.len(), 1 << 20) == written);
         // There is room again, at the latest when the other side's system has said so.
         let end = Instant::now() + SOON;
-        while let Err(error) = here.try_write(&[IoSlice::new(b"more")]) {
-            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        let more = loop {
+            match here.try_write(&[IoSlice::new(&piece)]) {
+                Ok(n) => break n,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
             assert!(Instant::now() < end, "there is no room again");
-        }
-        assert_eq!(read(&*there, 4, 4), b"more");
+        };
+        assert!(read(&*there, more, 1 << 20) == piece[..more]);
         there.shutdown();
         let piece = vec![0; 64 << 10];
         let fails = |_| match here.try_write(&[IoSlice::new(&piece)]) {
@@ -393,7 +400,11 @@ const STATES: [&str; 4] = ["reads", "writes", "answers", "holds"];
 fn peer_process() {
     let state = std::env::var("ACCORD_TEST_PEER").expect("it is started by another test");
     let way = Handover::from_descriptor(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
-    let (lane, _) = way.receive().unwrap().unwrap();
+    let (mut lane, _) = way.receive().unwrap().unwrap();
+    if let Some(folder) = std::env::var_os("ACCORD_TEST_TLS") {
+        let server = Identity::read(Path::new(&folder)).unwrap().server(&[PROTOCOL]).unwrap();
+        lane = accept_tls(lane, server, SOON).unwrap().0;
+    }
     lane.send(b"ready").unwrap();
     match &*state {
         "reads" => drop(lane.read(&mut [0; 4])),
@@ -409,24 +420,36 @@ fn peer_process() {
 }
 
 fn peer(transport: Transport, state: &str) -> (SharedLane, Child) {
-    let (here, there) = ends(transport);
+    let tls = transport == Transport::Tls;
+    let (mut here, there) = ends(if tls { Transport::Tcp } else { transport });
     let (way, theirs) = Handover::pair().unwrap();
-    let child = Process::new(std::env::current_exe().unwrap())
+    let (hour, folder) = (Duration::from_secs(3600), tempfile::tempdir().unwrap());
+    let authority = Authority::new("tests", hour).unwrap();
+    authority.issue_into(&folder.path().join("server"), Role::Coordinator, hour).unwrap();
+    let mut process = Process::new(std::env::current_exe().unwrap());
+    process
         .args(["--exact", "peer_process", "--ignored", "--nocapture"])
         .env("ACCORD_TEST_PEER", state)
         .stdin(std::os::fd::OwnedFd::from(theirs))
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+        .stdout(Stdio::null());
+    if tls {
+        process.env("ACCORD_TEST_TLS", folder.path().join("server"));
+    }
+    let child = process.spawn().unwrap();
     way.send(&*there, &Hello::new(Purpose::Command, SessionId(1), 0, PeerId::PROGRAM)).unwrap();
     drop(there);
+    if tls {
+        let client = authority.identity(Role::Tenant("eva".into()), hour).unwrap();
+        here = connect_tls(here, client.to_coordinator(PROTOCOL).unwrap(), SOON).unwrap().0;
+        here.limit(Some(SOON)).unwrap();
+    }
     assert_eq!(read(&*here, 5, 5), b"ready");
     (here, child)
 }
 
 #[test]
 fn a_killed_peer_is_noticed_in_every_state() {
-    for transport in [Transport::Shm, Transport::Tcp] {
+    for transport in [Transport::Shm, Transport::Tcp, Transport::Tls] {
         for state in STATES {
             for here_does in ["reads", "looks", "writes"] {
                 println!("{transport}: the peer {state}, this side {here_does}");

@@ -9,10 +9,10 @@ const LINGER: Duration = Duration::from_millis(200);
 
 /// When a handshake must be over.
 #[derive(Clone, Copy)]
-pub(super) struct Deadline(Instant);
+pub(crate) struct Deadline(Instant);
 
 impl Deadline {
-    pub(super) fn after(timeout: Duration) -> Self {
+    pub(crate) fn after(timeout: Duration) -> Self {
         Self(Instant::now() + timeout)
     }
 
@@ -25,7 +25,7 @@ impl Deadline {
 }
 
 /// Reads exactly `bytes.len()` bytes.
-pub(super) fn read(lane: &dyn Lane, mut bytes: &mut [u8], deadline: Deadline) -> io::Result<()> {
+pub(crate) fn read(lane: &dyn Lane, mut bytes: &mut [u8], deadline: Deadline) -> io::Result<()> {
     while !bytes.is_empty() {
         lane.limit(Some(deadline.left()?))?;
         match lane.read(bytes) {
@@ -39,7 +39,7 @@ pub(super) fn read(lane: &dyn Lane, mut bytes: &mut [u8], deadline: Deadline) ->
 }
 
 /// Writes all of `bytes`.
-pub(super) fn write(lane: &dyn Lane, mut bytes: &[u8], deadline: Deadline) -> io::Result<()> {
+pub(crate) fn write(lane: &dyn Lane, mut bytes: &[u8], deadline: Deadline) -> io::Result<()> {
     while !bytes.is_empty() {
         lane.limit(Some(deadline.left()?))?;
         match lane.write(&[IoSlice::new(bytes)]) {
@@ -53,7 +53,7 @@ pub(super) fn write(lane: &dyn Lane, mut bytes: &[u8], deadline: Deadline) -> io
 }
 
 /// Ends the connection so that what was written arrives: unread input would reset it.
-pub(super) fn close_gently(lane: &dyn Lane, deadline: Deadline) {
+pub(crate) fn close_gently(lane: &dyn Lane, deadline: Deadline) {
     let end = Deadline(deadline.0.min(Instant::now() + LINGER));
     if lane.finish().is_err() {
         return;
@@ -72,7 +72,7 @@ fn is_transient(error: &io::Error) -> bool {
 }
 
 /// The `N` bytes at `at`, which must be there.
-pub(super) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+pub(crate) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[at..at + N]);
     out

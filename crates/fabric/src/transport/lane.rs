@@ -14,6 +14,8 @@ pub enum Transport {
     Shm,
     /// A TCP connection.
     Tcp,
+    /// A TCP connection whose bytes nobody else can read or change.
+    Tls,
 }
 
 impl fmt::Display for Transport {
@@ -22,6 +24,7 @@ impl fmt::Display for Transport {
             Self::Inproc => "inproc",
             Self::Shm => "shm",
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
         })
     }
 }
@@ -59,14 +62,16 @@ pub trait Lane: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Whether [`Lane::read`] would not wait: there is something to read, be it the end.
+    /// Whether [`Lane::read`] would not wait: there is something to read, be it the end. Where the peer's bytes come in records, also when
+    /// the beginning of one is there; then [`Lane::try_read`] may find nothing yet.
     fn is_readable(&self) -> bool;
 
     /// Writes as much of `parts`, in their order, as there is room for, at least a byte, and waits for that. Never raises a signal:
     /// a program may not have it ignored.
     ///
     /// # Errors
-    /// When the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`].
+    /// When the lane fails. [`ErrorKind::WouldBlock`] after the time of [`Lane::limit`]: what is written next has to begin with the same
+    /// bytes, as some of them may be on their way.
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// As [`Lane::write`], without waiting.

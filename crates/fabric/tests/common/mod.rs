@@ -1,7 +1,10 @@
 //! Lanes over every transport.
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use accord_fabric::transport::{SharedLane, Transport, inproc_pair, pair, shm_pair};
+use accord_fabric::transport::{SharedLane, Transport, accept_tls, connect_tls, inproc_pair, pair, shm_pair};
+use accord_trust::issue::Authority;
+use accord_trust::{Identity, Role};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// More than anything here takes, on a crowded machine too.
@@ -9,7 +12,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// Less than a test may wait, and more than what must not wait takes.
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 
-pub(crate) const ALL: [Transport; 3] = [Transport::Inproc, Transport::Shm, Transport::Tcp];
+pub(crate) const ALL: [Transport; 4] = [Transport::Inproc, Transport::Shm, Transport::Tcp, Transport::Tls];
 
 /// Both ends of a lane.
 pub(crate) fn ends(transport: Transport) -> (SharedLane, SharedLane) {
@@ -17,6 +20,7 @@ pub(crate) fn ends(transport: Transport) -> (SharedLane, SharedLane) {
         Transport::Inproc => inproc_pair(),
         Transport::Shm => shm_pair().unwrap(),
         Transport::Tcp => pair().unwrap(),
+        Transport::Tls => secure(pair().unwrap()),
     };
     assert_eq!(near.transport(), transport);
     for lane in [&near, &far] {
@@ -24,6 +28,29 @@ pub(crate) fn ends(transport: Transport) -> (SharedLane, SharedLane) {
         lane.limit(Some(SOON)).unwrap();
     }
     (near, far)
+}
+
+/// What certificates say here.
+pub(crate) const PROTOCOL: &[u8] = b"accord-test/1";
+
+/// Who connects, and who takes connections.
+pub(crate) fn identities() -> &'static (Identity, Identity) {
+    static BOTH: OnceLock<(Identity, Identity)> = OnceLock::new();
+    BOTH.get_or_init(|| {
+        let hour = Duration::from_secs(3600);
+        let authority = Authority::new("tests", hour).unwrap();
+        let of = |role| authority.identity(role, hour).unwrap();
+        (of(Role::Tenant("eva".into())), of(Role::Coordinator))
+    })
+}
+
+/// Both ends of a lane through TLS.
+pub(crate) fn secure((near, far): (SharedLane, SharedLane)) -> (SharedLane, SharedLane) {
+    let (client, server) = identities();
+    let server = server.server(&[PROTOCOL]).unwrap();
+    let far = std::thread::spawn(move || accept_tls(far, server, SOON).unwrap().0);
+    let (near, _) = connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), SOON).unwrap();
+    (near, far.join().unwrap())
 }
 
 /// Bytes of which a missing or a moved one shows.

@@ -1,0 +1,365 @@
+//! Lanes through TLS, over a lane that carries the bytes.
+//!
+//! Each direction has its own state (`record`), so that a reader and a writer never meet. A lock is held to take a direction's state or to
+//! put it back, never while bytes move.
+
+mod record;
+mod shake;
+
+use super::lane::{Lane, SharedLane, Transport};
+use crate::handshake::Deadline;
+use accord_trust::PeerName;
+use record::{Opened, Opener, PLAIN_MAX, RECORD_MAX, Sealer, record_len};
+use rustls::crypto::cipher::OutboundChunks;
+use rustls::{ClientConfig, Error, ServerConfig};
+use shake::{Kernel, Shaken};
+use std::fmt;
+use std::io::{self, ErrorKind, IoSlice};
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Most bytes that are encrypted before they are sent.
+const BATCH_MAX: usize = 4 * PLAIN_MAX;
+/// Most parts of what is written that make up one batch.
+const PARTS_MAX: usize = 16;
+/// Bytes that are read at once, at most.
+const BUFFER_LEN: usize = 4 * RECORD_MAX;
+/// Records that one key encrypts, at most: 128 GiB.
+const RECORDS_MAX: u64 = 1 << 23;
+
+/// A lane through TLS.
+struct Tls {
+    below: SharedLane,
+    reading: Mutex<Option<Box<Reading>>>,
+    writing: Mutex<Option<Box<Writing>>>,
+    kernel: Mutex<Kernel>,
+}
+
+struct Reading {
+    opener: Opener,
+    buffer: Vec<u8>,
+    /// Came, and is not decrypted.
+    sealed: Range<usize>,
+    /// Is decrypted, and was not read.
+    plain: Range<usize>,
+    ended: Ended,
+}
+
+#[derive(Clone, Debug)]
+enum Ended {
+    Not,
+    /// The other side has said so.
+    Orderly,
+    /// What came can't be believed.
+    Failed(Error),
+}
+
+struct Writing {
+    sealer: Sealer,
+    /// Encrypted, and not sent.
+    records: Vec<Vec<u8>>,
+    /// Bytes of the first record that are sent.
+    sent: usize,
+    /// How much of what the user writes they are.
+    plain: usize,
+    finished: bool,
+}
+
+/// Does the handshake as a client over a lane that was just made. What the peer is called comes back with the lane.
+///
+/// # Errors
+/// [`accord_trust::explain::broken`] finds the words.
+pub fn connect_tls(
+    below: SharedLane,
+    config: Arc<ClientConfig>,
+    timeout: Duration,
+) -> io::Result<(SharedLane, PeerName)> {
+    let shaken = shake::connect(&*below, config, Deadline::after(timeout))?;
+    Tls::begin(below, shaken, RECORDS_MAX)
+}
+
+/// Does the handshake as a server.
+///
+/// # Errors
+/// As for [`connect_tls`].
+pub fn accept_tls(
+    below: SharedLane,
+    config: Arc<ServerConfig>,
+    timeout: Duration,
+) -> io::Result<(SharedLane, PeerName)> {
+    let shaken = shake::accept(&*below, config, Deadline::after(timeout))?;
+    Tls::begin(below, shaken, RECORDS_MAX)
+}
+
+impl Tls {
+    fn begin(below: SharedLane, shaken: Shaken, records_max: u64) -> io::Result<(SharedLane, PeerName)> {
+        let Shaken { peer, suite, secrets, kernel } = shaken;
+        let sealer = Sealer::new(suite, secrets.tx, records_max).map_err(invalid)?;
+        let opener = Opener::new(suite, secrets.rx).map_err(invalid)?;
+        let reading = Reading { opener, buffer: vec![0; BUFFER_LEN], sealed: 0..0, plain: 0..0, ended: Ended::Not };
+        let writing = Writing { sealer, records: Vec::new(), sent: 0, plain: 0, finished: false };
+        let lane = Self {
+            below,
+            reading: Mutex::new(Some(Box::new(reading))),
+            writing: Mutex::new(Some(Box::new(writing))),
+            kernel: Mutex::new(kernel),
+        };
+        Ok((Arc::new(lane), peer))
+    }
+
+    fn read_by(&self, bytes: &mut [u8], receive: impl Fn(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+        with(&self.reading, |reading| {
+            if bytes.is_empty() {
+                return Ok(0);
+            }
+            while reading.plain.is_empty() {
+                if reading.open(&self.kernel)? {
+                    continue;
+                }
+                match &reading.ended {
+                    Ended::Not => reading.fill(&receive)?,
+                    Ended::Orderly => return Ok(0),
+                    Ended::Failed(error) => {
+                        self.below.shutdown();
+                        return Err(invalid(error.clone()));
+                    }
+                }
+            }
+            let len = bytes.len().min(reading.plain.len());
+            bytes[..len].copy_from_slice(&reading.buffer[reading.plain.start..][..len]);
+            reading.plain.start += len;
+            Ok(len)
+        })
+    }
+
+    fn write_by(&self, parts: &[IoSlice<'_>], send: impl Fn(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<usize> {
+        with(&self.writing, |writing| {
+            if writing.finished {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+            if writing.records.is_empty() {
+                writing.seal(parts, &self.kernel)?;
+            } else if parts.iter().map(|part| part.len()).sum::<usize>() < writing.plain {
+                return Err(io::Error::new(ErrorKind::InvalidInput, "less is written than was begun"));
+            }
+            writing.send(send)?;
+            Ok(std::mem::take(&mut writing.plain))
+        })
+    }
+
+    /// Says that nothing follows, if that can be said without waiting.
+    fn take_leave(&self) {
+        if let Some(writing) = lock(&self.writing).as_mut()
+            && writing.records.is_empty()
+            && !std::mem::replace(&mut writing.finished, true)
+            && let Ok(record) = writing.sealer.close()
+        {
+            let _ = self.below.try_write(&[IoSlice::new(&record)]);
+        }
+    }
+}
+
+/// Does something with a direction's state, which nobody else has meanwhile.
+fn with<S, T>(state: &Mutex<Option<Box<S>>>, act: impl FnOnce(&mut S) -> io::Result<T>) -> io::Result<T> {
+    let Some(mut taken) = lock(state).take() else {
+        return Err(io::Error::other("two threads use one direction of a lane"));
+    };
+    let outcome = act(&mut taken);
+    *lock(state) = Some(taken);
+    outcome
+}
+
+impl Reading {
+    /// Decrypts the next record, if it is there whole.
+    fn open(&mut self, kernel: &Mutex<Kernel>) -> io::Result<bool> {
+        if !matches!(self.ended, Ended::Not) {
+            return Ok(false);
+        }
+        match self.try_open(kernel) {
+            Ok(opened) => Ok(opened),
+            Err(error) => {
+                self.ended = Ended::Failed(error);
+                Ok(false)
+            }
+        }
+    }
+
+    fn try_open(&mut self, kernel: &Mutex<Kernel>) -> Result<bool, Error> {
+        let there = &mut self.buffer[self.sealed.clone()];
+        let Some(len) = record_len(there)?.filter(|len| *len <= there.len()) else { return Ok(false) };
+        let opened = self.opener.open(&mut there[..len])?;
+        let begin = self.sealed.start;
+        self.sealed.start += len;
+        match opened {
+            Opened::Data(place) => self.plain = begin + place.start..begin + place.end,
+            Opened::Closed => self.ended = Ended::Orderly,
+            Opened::Update => self.opener.update(lock(kernel).next_to_receive()?)?,
+        }
+        Ok(true)
+    }
+
+    /// Takes more of what has come.
+    fn fill(&mut self, receive: impl Fn(&mut [u8]) -> io::Result<usize>) -> io::Result<()> {
+        if self.sealed.is_empty() {
+            self.sealed = 0..0;
+        } else if self.buffer.len() - self.sealed.start < RECORD_MAX {
+            self.buffer.copy_within(self.sealed.clone(), 0);
+            self.sealed = 0..self.sealed.len();
+        }
+        match receive(&mut self.buffer[self.sealed.end..])? {
+            // Who ends says so. This may be somebody who cuts the end off; most likely it is a process that was killed.
+            0 => Err(io::Error::new(ErrorKind::UnexpectedEof, "the connection was cut")),
+            n => {
+                self.sealed.end += n;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether [`Lane::read`] would not wait, by what is here.
+    fn is_readable(&self) -> bool {
+        let whole = |bytes: &[u8]| !matches!(record_len(bytes), Ok(len) if len.is_none_or(|len| len > bytes.len()));
+        !self.plain.is_empty() || !matches!(self.ended, Ended::Not) || whole(&self.buffer[self.sealed.clone()])
+    }
+}
+
+impl Writing {
+    /// Encrypts as much as one batch takes.
+    fn seal(&mut self, parts: &[IoSlice<'_>], kernel: &Mutex<Kernel>) -> io::Result<()> {
+        let mut pieces: [&[u8]; PARTS_MAX] = [&[]; PARTS_MAX];
+        let (mut len, mut count) = (0, 0);
+        for part in parts.iter().filter(|part| !part.is_empty()).take(PARTS_MAX) {
+            let piece = &part[..part.len().min(BATCH_MAX - len)];
+            pieces[count] = piece;
+            (len, count) = (len + piece.len(), count + 1);
+            if len == BATCH_MAX {
+                break;
+            }
+        }
+        let mut rest = OutboundChunks::new(&pieces[..count]);
+        while !rest.is_empty() {
+            if self.sealer.is_worn() {
+                let keys = lock(kernel).next_to_send().map_err(invalid)?;
+                self.records.push(self.sealer.update(keys).map_err(invalid)?);
+            }
+            let (piece, after) = rest.split_at(PLAIN_MAX.min(rest.len()));
+            self.records.push(self.sealer.seal(piece).map_err(invalid)?);
+            rest = after;
+        }
+        self.plain = len;
+        Ok(())
+    }
+
+    /// Sends what is encrypted.
+    fn send(&mut self, send: impl Fn(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<()> {
+        while !self.records.is_empty() {
+            let count = self.records.len().min(PARTS_MAX);
+            let mut slices = [IoSlice::new(&[]); PARTS_MAX];
+            for (slice, record) in slices.iter_mut().zip(&self.records) {
+                *slice = IoSlice::new(record);
+            }
+            slices[0] = IoSlice::new(&self.records[0][self.sent..]);
+            let mut gone = match send(&slices[..count]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => n + self.sent,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let whole = self.records.iter().take_while(|record| {
+                let fits = record.len() <= gone;
+                if fits {
+                    gone -= record.len();
+                }
+                fits
+            });
+            let whole = whole.count();
+            self.records.drain(..whole);
+            self.sent = gone;
+        }
+        Ok(())
+    }
+}
+
+impl Lane for Tls {
+    fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.read_by(bytes, |bytes| self.below.read(bytes))
+    }
+
+    fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.read_by(bytes, |bytes| self.below.try_read(bytes))
+    }
+
+    fn is_readable(&self) -> bool {
+        match lock(&self.reading).as_ref() {
+            Some(reading) if reading.is_readable() => true,
+            _ => self.below.is_readable(),
+        }
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write_by(parts, |records| self.below.write(records))
+    }
+
+    fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write_by(parts, |records| self.below.try_write(records))
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        with(&self.writing, |writing| {
+            if !std::mem::replace(&mut writing.finished, true) {
+                let record = writing.sealer.close().map_err(invalid)?;
+                writing.records.push(record);
+                writing.send(|records| self.below.write(records))?;
+            }
+            Ok(())
+        })?;
+        self.below.finish()
+    }
+
+    fn shutdown(&self) {
+        self.take_leave();
+        self.below.shutdown();
+    }
+
+    fn limit(&self, time: Option<Duration>) -> io::Result<()> {
+        self.below.limit(time)
+    }
+
+    fn introduced(&self, reads_at_once: bool) -> io::Result<()> {
+        self.below.introduced(reads_at_once)
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Tls
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        // Its state can't be handed on.
+        Vec::new()
+    }
+}
+
+impl Drop for Tls {
+    fn drop(&mut self) {
+        self.take_leave();
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tls({:?})", self.below)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn invalid(error: Error) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+//! Lanes through TLS with somebody in between: who reads learns nothing, who changes anything ends the lane, and what is not TLS is refused.
+
+mod common;
+
+use accord_fabric::transport::{Lane, SharedLane, accept_tls, adopt, connect_tls};
+use accord_trust::explain;
+use common::{PROTOCOL, SHORT, SOON, identities, pattern};
+use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// What is done to the bytes of one direction on their way.
+type Tamper = Box<dyn FnMut(&mut Vec<u8>) + Send>;
+
+fn untouched() -> Tamper {
+    Box::new(|_| {})
+}
+
+/// Two connections, with somebody in between who has both directions in his hands: to the server, and back.
+fn between(mut there: Tamper, mut back: Tamper) -> (SharedLane, SharedLane) {
+    let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let (outer, inner) = (listen(), listen());
+    let client = TcpStream::connect(outer.local_addr().unwrap()).unwrap();
+    let (near, _) = outer.accept().unwrap();
+    let far = TcpStream::connect(inner.local_addr().unwrap()).unwrap();
+    let (server, _) = inner.accept().unwrap();
+    let carry = |mut from: TcpStream, mut to: TcpStream, tamper: &mut Tamper| {
+        let mut bytes = vec![0; 1 << 16];
+        while let Ok(n @ 1..) = from.read(&mut bytes) {
+            let mut piece = bytes[..n].to_vec();
+            tamper(&mut piece);
+            if to.write_all(&piece).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+    };
+    let (near2, far2) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+    std::thread::spawn(move || carry(near, far, &mut there));
+    std::thread::spawn(move || carry(far2, near2, &mut back));
+    let lanes = [client, server].map(|stream| adopt(stream.into()).unwrap());
+    let [client, server] = lanes;
+    (client, server)
+}
+
+type Ends = (std::io::Result<SharedLane>, std::io::Result<SharedLane>);
+
+fn shake((near, far): (SharedLane, SharedLane), patience: Duration) -> Ends {
+    let (client, server) = identities();
+    let server = server.server(&[PROTOCOL]).unwrap();
+    let far = std::thread::spawn(move || accept_tls(far, server, patience).map(|(lane, _)| lane));
+    let near = connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), patience).map(|(lane, _)| lane);
+    let far = far.join().unwrap();
+    for lane in [&near, &far].into_iter().flatten() {
+        lane.limit(Some(SOON)).unwrap();
+    }
+    (near, far)
+}
+
+/// Does something to the byte with this number of a direction.
+fn change(at: usize, how: impl Fn(u8) -> u8 + Send + 'static) -> Tamper {
+    let mut seen = 0;
+    Box::new(move |piece| {
+        if let Some(byte) = at.checked_sub(seen).and_then(|at| piece.get_mut(at)) {
+            *byte = how(*byte);
+        }
+        seen += piece.len();
+    })
+}
+
+/// Lets so many bytes through, and nothing more.
+fn cut(at: usize) -> Tamper {
+    let mut seen = 0;
+    Box::new(move |piece| {
+        let left = at - seen.min(at);
+        seen += piece.len();
+        piece.truncate(left);
+    })
+}
+
+fn counted() -> (Tamper, std::sync::Arc<std::sync::Mutex<Vec<u8>>>) {
+    let all = std::sync::Arc::<std::sync::Mutex<Vec<u8>>>::default();
+    let kept = all.clone();
+    (Box::new(move |piece| kept.lock().unwrap().extend_from_slice(piece)), all)
+}
+
+/// Bytes by which two recorded sessions may differ in length: signatures have leading zeros or none.
+const ENDS_DIFFER: usize = 16;
+/// Bytes of a record besides what it carries: header, type, tag.
+const RECORD_MORE: usize = 5 + 1 + 16;
+/// From one byte that is tried to the next.
+const STEP: usize = 37;
+
+const SECRET: &[u8] = b"a secret that is said three times: a secret, a secret";
+
+#[test]
+fn who_reads_the_network_learns_nothing() {
+    let (there, heard_there) = counted();
+    let (back, heard_back) = counted();
+    let (near, far) = shake(between(there, back), SOON);
+    let (near, far) = (near.unwrap(), far.unwrap());
+    near.send(SECRET).unwrap();
+    let mut came = vec![0; SECRET.len()];
+    far.read_exact(&mut came).unwrap();
+    far.send(SECRET).unwrap();
+    near.read_exact(&mut came).unwrap();
+    assert_eq!(came, SECRET);
+    for heard in [heard_there, heard_back] {
+        let heard = heard.lock().unwrap();
+        assert!(heard.len() > 500, "{}", heard.len());
+        for word in [&b"secret"[..], b"tenant", b"eva", b"coordinator"] {
+            assert!(!heard.windows(word.len()).any(|window| window == word), "{}", String::from_utf8_lossy(word));
+        }
+    }
+}
+
+/// Bytes of a recorded session, by direction: the handshake, a message, its answer.
+fn recorded() -> (usize, usize) {
+    let (there, heard_there) = counted();
+    let (back, heard_back) = counted();
+    let (near, far) = shake(between(there, back), SOON);
+    // What is said at the end does not count.
+    let (near, far) = (near.unwrap(), far.unwrap());
+    assert!(exchange(&*near, &*far));
+    (heard_there.lock().unwrap().len(), heard_back.lock().unwrap().len())
+}
+
+/// A message and its answer; whether both arrived as they were sent.
+fn exchange(near: &dyn Lane, far: &dyn Lane) -> bool {
+    let mut came = vec![0; SECRET.len()];
+    let there = near.send(SECRET).is_ok() && far.read_exact(&mut came).is_ok();
+    if !there {
+        return false;
+    }
+    assert_eq!(came, SECRET, "changed bytes were believed");
+    let back = far.send(SECRET).is_ok() && near.read_exact(&mut came).is_ok();
+    if back {
+        assert_eq!(came, SECRET, "changed bytes were believed");
+    }
+    back
+}
+
+#[test]
+fn each_changed_byte_ends_the_lane_and_none_is_believed() {
+    let (there, back) = recorded();
+    // All of them take minutes: some in this run, others in the next.
+    let begin = std::process::id() as usize % STEP;
+    for at in (begin..there).step_by(STEP) {
+        let patience = Duration::from_millis(500);
+        let (near, far) = shake(between(change(at, |byte| byte ^ 0x10), untouched()), patience);
+        let (Ok(near), Ok(far)) = (near, far) else { continue };
+        for lane in [&near, &far] {
+            lane.limit(Some(patience)).unwrap();
+        }
+        assert!(!exchange(&*near, &*far) || at + ENDS_DIFFER >= there, "byte {at} of {there} does not matter");
+    }
+    for at in (begin..back).step_by(STEP) {
+        let patience = Duration::from_millis(500);
+        let (near, far) = shake(between(untouched(), change(at, |byte| byte ^ 0x10)), patience);
+        let (Ok(near), Ok(far)) = (near, far) else { continue };
+        for lane in [&near, &far] {
+            lane.limit(Some(patience)).unwrap();
+        }
+        assert!(!exchange(&*near, &*far) || at + ENDS_DIFFER >= back, "byte {at} of {back} does not matter");
+    }
+}
+
+#[test]
+fn a_lane_cut_anywhere_ends_as_cut_and_never_in_the_middle_of_anything() {
+    let (there, _) = recorded();
+    for at in (0..there - ENDS_DIFFER).step_by(2 * STEP) {
+        let (near, far) = shake(between(cut(at), untouched()), Duration::from_millis(300));
+        let (Ok(near), Ok(far)) = (near, far) else { continue };
+        far.limit(Some(Duration::from_millis(300))).unwrap();
+        near.send(SECRET).unwrap();
+        let mut came = vec![0; SECRET.len()];
+        assert!(far.read_exact(&mut came).is_err(), "cut after {at} bytes of {there}");
+    }
+    // An end that nobody in the session has said is none: the rest may be missing.
+    let (near, far) = shake(between(untouched(), untouched()), SOON);
+    let (near, far) = (near.unwrap(), far.unwrap());
+    near.send(SECRET).unwrap();
+    near.finish().unwrap();
+    let mut all = Vec::new();
+    far.read_to_end(&mut all).unwrap();
+    assert_eq!(all, SECRET);
+    let without_end: Tamper = Box::new(|piece| {
+        if piece.len() == 2 + RECORD_MORE {
+            piece.clear();
+        }
+    });
+    let (near, far) = shake(between(without_end, untouched()), SOON);
+    let (near, far) = (near.unwrap(), far.unwrap());
+    near.send(SECRET).unwrap();
+    std::thread::sleep(SHORT);
+    near.finish().unwrap();
+    let mut all = Vec::new();
+    let end = far.read_to_end(&mut all);
+    assert_eq!((end.unwrap_err().kind(), &*all), (ErrorKind::UnexpectedEof, SECRET));
+}
+
+#[test]
+fn what_comes_twice_or_in_another_order_ends_the_lane() {
+    for how in ["twice", "swapped"] {
+        let (mut records, mut held) = (0, Vec::new());
+        let tamper: Tamper = Box::new(move |piece| {
+            // A record of five bytes; it is its own piece here, as the sender pauses.
+            if piece.len() == 5 + RECORD_MORE {
+                records += 1;
+                match (how, records) {
+                    ("twice", 1) => piece.extend_from_within(..),
+                    ("swapped", 1) => held = std::mem::take(piece),
+                    ("swapped", 2) => piece.append(&mut held),
+                    _ => {}
+                }
+            }
+        });
+        let (near, far) = shake(between(tamper, untouched()), SOON);
+        let (near, far) = (near.unwrap(), far.unwrap());
+        let mut came = [0; 5];
+        for word in [b"first", b"later", b"again"] {
+            std::thread::sleep(SHORT);
+            near.send(word).unwrap();
+        }
+        near.finish().unwrap();
+        let mut all = Vec::new();
+        let error = loop {
+            match far.read(&mut came) {
+                Ok(0) => panic!("{how}: nobody has noticed: {}", String::from_utf8_lossy(&all)),
+                Ok(n) => all.extend_from_slice(&came[..n]),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::InvalidData, "{how}: {error}");
+        assert!(b"firstlateragain".starts_with(&all), "{how}: {}", String::from_utf8_lossy(&all));
+        // It is of no use any more, for whoever asks.
+        assert!(far.read(&mut came).is_err() && far.is_readable());
+    }
+}
+
+#[test]
+fn garbage_and_plain_text_are_refused_in_words() {
+    let (_, server) = identities();
+    let words: [&[u8]; 4] =
+        [b"GET / HTTP/1.1\r\n\r\n", b"ACCORD\r\n\x02\0\0\0\x04\0\0\0", &[0; 64], &[0x16, 3, 1, 0xff, 0xff]];
+    for word in words {
+        let (near, far) = between(untouched(), untouched());
+        near.write_all(&mut [IoSlice::new(word)]).unwrap();
+        near.finish().unwrap();
+        let error = accept_tls(far, server.server(&[PROTOCOL]).unwrap(), SOON).unwrap_err();
+        let said = explain::broken(&error, "the program").to_string();
+        assert!(said.contains("the program") && said.contains(';'), "{said}");
+    }
+}
+
+#[test]
+fn who_says_nothing_is_not_waited_for() {
+    let (client, server) = identities();
+    let start = Instant::now();
+    let (_near, far) = between(untouched(), untouched());
+    assert!(accept_tls(far, server.server(&[PROTOCOL]).unwrap(), SHORT).is_err());
+    let (near, _far) = between(untouched(), untouched());
+    assert!(connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), SHORT).is_err());
+    assert!(start.elapsed() < SOON / 2);
+}
+
+#[test]
+fn other_versions_of_the_protocol_and_of_tls_are_refused_by_name() {
+    let (client, server) = identities();
+    let (near, far) = between(untouched(), untouched());
+    let config = server.server(&[b"accord-test/2"]).unwrap();
+    let far = std::thread::spawn(move || accept_tls(far, config, SOON).unwrap_err());
+    let error = connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), SOON).unwrap_err();
+    let said = explain::broken(&error, "the coordinator").to_string();
+    assert!(said.contains("another version") && said.contains("same version"), "{said}");
+    let said = explain::broken(&far.join().unwrap(), "the program").to_string();
+    assert!(said.contains("another version"), "{said}");
+
+    // Somebody in between who takes TLS 1.3 out of what the client offers.
+    let mut first = true;
+    let downgrade: Tamper = Box::new(move |piece| {
+        if std::mem::take(&mut first) {
+            for at in 0..piece.len() - 6 {
+                // The extension supported_versions, with 1.3 alone in it.
+                if piece[at..at + 7] == [0, 43, 0, 3, 2, 3, 4] {
+                    piece[at + 6] = 3;
+                }
+            }
+        }
+    });
+    let (near, far) = shake(between(downgrade, untouched()), SOON);
+    let said = explain::broken(&near.unwrap_err(), "the coordinator").to_string();
+    assert!(said.contains("TLS 1.3"), "{said}");
+    assert!(far.is_err());
+}
+
+#[test]
+fn a_long_stream_is_whole() {
+    let (near, far) = shake(between(untouched(), untouched()), SOON);
+    let (near, far) = (near.unwrap(), far.unwrap());
+    let bytes = pattern(8 << 20, 3);
+    std::thread::scope(|scope| {
+        scope.spawn(|| near.send(&bytes).unwrap());
+        let mut all = vec![0; bytes.len()];
+        far.read_exact(&mut all).unwrap();
+        assert!(all == bytes);
+    });
+}
