@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Show what Accord makes of a program, without running it.
     Explain(ExplainArgs),
+    /// Make and renew certificates: who is who in a cluster.
+    Pki(PkiArgs),
     /// Turns a PPM picture into PNG.
     #[command(name = "__png", hide = true)]
     Png(PngArgs),
@@ -257,6 +259,72 @@ impl CopyMemory {
 
 fn size(text: &str) -> Result<u64, String> {
     accord_types::settings::parse_bytes(text).ok_or_else(|| "use a size such as 64K or 1G".to_owned())
+}
+
+/// `accord pki`.
+#[derive(Args, Debug)]
+pub(crate) struct PkiArgs {
+    #[command(subcommand)]
+    pub(crate) command: PkiCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum PkiCommand {
+    /// Make a cluster's certificate authority, in a folder that only you can read.
+    Init {
+        /// The folder; nothing in it is overwritten.
+        #[arg(value_name = "AUTHORITY")]
+        folder: PathBuf,
+        /// The cluster's name [default: this machine's].
+        #[arg(long, value_name = "NAME")]
+        cluster: Option<String>,
+        /// How long it counts.
+        #[arg(long, default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..=36500))]
+        days: u32,
+    },
+    /// Issue a certificate: a folder with ca.crt, tls.crt and tls.key, to be named in ACCORD_TLS by its holder.
+    Issue {
+        /// The authority's folder.
+        #[arg(value_name = "AUTHORITY")]
+        folder: PathBuf,
+        /// What its holder is.
+        #[arg(value_name = "ROLE", value_enum)]
+        role: PkiRole,
+        /// Which one: the agent's node, the tenant's user, the admin's name.
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// The certificate's folder; nothing in it is overwritten.
+        #[arg(long, short, value_name = "FOLDER")]
+        out: PathBuf,
+        /// How long it counts.
+        #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36500))]
+        days: u32,
+    },
+    /// Replace certificates by new ones for the same holders. Running processes take them by themselves.
+    Renew {
+        /// The authority's folder.
+        #[arg(value_name = "AUTHORITY")]
+        folder: PathBuf,
+        /// Folders that accord pki issue has made.
+        #[arg(value_name = "FOLDER", required = true)]
+        certificates: Vec<PathBuf>,
+        /// How long the new ones count.
+        #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36500))]
+        days: u32,
+    },
+}
+
+/// What the holder of a certificate is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum PkiRole {
+    /// The cluster's coordinator.
+    Coordinator,
+    /// A node's agent.
+    Agent,
+    /// Somebody whose programs use the cluster.
+    Tenant,
+    /// Somebody who drains nodes, ends sessions and stops the cluster.
+    Admin,
 }
 
 /// `accord __png`.

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Info(args) => command::info::info(&args),
         Command::Trace(args) => command::trace::trace(&args),
         Command::Explain(args) => command::explain::explain(&args),
+        Command::Pki(args) => command::pki::pki(&args),
         Command::Png(args) => command::png::png(&args),
         Command::Gpus => {
             launch::print_gpus();

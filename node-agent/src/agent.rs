@@ -9,7 +9,8 @@ use crate::topology::topology;
 use crate::{accept, gpus};
 use accord_device::cache_folder;
 use accord_fabric::Key;
-use accord_fabric::transport::Listener;
+use accord_fabric::route::Endpoint;
+use accord_fabric::transport::{Listener, PeerAddress};
 use accord_proto::auth::Token;
 use std::io::Write;
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     let settings = Settings {
         node_name: node_name.clone(),
         devices: devices.clone(),
+        key: key.clone(),
         libacc,
         cache: cache_folder(config.cache.as_ref().map(|folder| folder.as_os_str())),
         ipc: config.ipc == Ipc::On,
@@ -67,19 +69,15 @@ pub fn run(config: &Config) -> Result<(), String> {
     };
 
     let port = supervisor.clone();
-    let near = supervisor.clone();
+    let (near_supervisor, near_key, near_address) =
+        (supervisor.clone(), key.clone(), PeerAddress::new(&identity.address));
     std::thread::Builder::new()
         .name("accord-near".into())
-        .spawn(move || accept_near(&near))
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let ends = supervisor.clone();
-    std::thread::Builder::new()
-        .name("accord-ends".into())
-        .spawn(move || ends.watch_ends())
+        .spawn(move || accept_near(near_address, &near_key, &near_supervisor))
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     std::thread::Builder::new()
         .name("accord-accept".into())
-        .spawn(move || accept::accept(&listener, &port))
+        .spawn(move || accept::accept(&listener, &key, &port))
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -101,10 +99,10 @@ pub fn run(config: &Config) -> Result<(), String> {
 }
 
 /// Takes connections of processes of this machine that share memory, once the node has its number.
-fn accept_near(supervisor: &Arc<Supervisor>) {
-    let Some(endpoint) = supervisor.await_node() else { return };
-    match Listener::bind_local(&endpoint) {
-        Ok(listener) => accept::accept(&listener, supervisor),
+fn accept_near(address: PeerAddress, key: &Key, supervisor: &Arc<Supervisor>) {
+    let Some(node) = supervisor.await_node() else { return };
+    match Listener::bind_local(&Endpoint { node, address }, key) {
+        Ok(listener) => accept::accept(&listener, key, supervisor),
         Err(error) => tracing::warn!("programs of this machine connect by TCP: cannot listen for them: {error}"),
     }
 }

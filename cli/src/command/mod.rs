@@ -5,6 +5,7 @@ pub(crate) mod explain;
 mod included;
 pub(crate) mod info;
 pub(crate) mod lint;
+pub(crate) mod pki;
 pub(crate) mod png;
 pub(crate) mod run;
 pub(crate) mod trace;

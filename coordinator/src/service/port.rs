@@ -1,6 +1,8 @@
 //! The one port: tells gRPC from programs by a connection's first bytes.
 
-use super::session_endpoint::SessionEndpoint;
+use super::driver::Driver;
+use super::session_endpoint;
+use accord_fabric::Key;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,11 +20,12 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Takes connections. Returns when gRPC has stopped.
 pub(super) async fn accept(
     listener: TcpListener,
-    endpoint: SessionEndpoint,
+    key: Key,
+    driver: Arc<Driver>,
     grpc: mpsc::Sender<std::io::Result<TcpStream>>,
 ) {
     let unknown = Arc::new(Semaphore::new(UNKNOWN_MAX));
-    let endpoint = Arc::new(endpoint);
+    let endpoint = Arc::new(session_endpoint::SessionEndpoint::new(key, driver));
     while !grpc.is_closed() {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,

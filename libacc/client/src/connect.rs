@@ -90,13 +90,13 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         order,
     };
     let (lease, connection) = session_endpoint::open(&address, &key, SESSION_TIMEOUT, &request)?;
-    Ok(Box::new(Session::of_lease(lease, settings, Some(connection))?))
+    Ok(Box::new(Session::of_lease(lease, &key, settings, Some(connection))?))
 }
 
 /// Opens a session by a lease that did not come from a coordinator.
 ///
 /// # Errors
 /// When a device of this machine can't be driven.
-pub fn connect_direct(lease: Lease, settings: SessionSettings) -> Result<Session> {
-    Session::of_lease(lease, settings, None)
+pub fn connect_direct(lease: Lease, key: &Key, settings: SessionSettings) -> Result<Session> {
+    Session::of_lease(lease, key, settings, None)
 }

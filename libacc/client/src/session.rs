@@ -68,6 +68,7 @@ impl Session {
 
     pub(crate) fn of_lease(
         lease: Lease,
+        key: &Key,
         settings: SessionSettings,
         coordinator: Option<SessionConnection>,
     ) -> Result<Self> {
@@ -106,7 +107,7 @@ impl Session {
                     transport: settings.transport,
                     session: lease.session,
                     streams: streams_max(lease.stream_quota),
-                    key: Key::from(lease.key),
+                    key: key.clone(),
                     program: program.clone(),
                     images: settings.images.clone(),
                     trace: settings.trace.clone(),

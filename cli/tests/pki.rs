@@ -1,0 +1,68 @@
+//! `accord pki`: what it makes, and what it refuses.
+#![forbid(unsafe_code)]
+
+use accord_trust::{Identity, Role};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Exit code and all that was said.
+fn pki(folder: &Path, line: &str) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_accord"))
+        .arg("pki")
+        .args(line.split(' '))
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.code(), said)
+}
+
+#[test]
+fn an_authority_issues_and_renews() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (code, said) = pki(folder, "init ca --cluster physics");
+    assert!(code == Some(0) && said.contains("physics") && said.contains("keep ca.key to yourself"), "{said}");
+    for (line, role) in [
+        ("issue ca coordinator --out c", Role::Coordinator),
+        ("issue ca agent h1 --out h1", Role::Agent("h1".into())),
+        ("issue ca tenant eva --out eva --days 7", Role::Tenant("eva".into())),
+        ("issue ca admin root --out a", Role::Admin("root".into())),
+    ] {
+        let (code, said) = pki(folder, line);
+        assert_eq!(code, Some(0), "{said}");
+        let made = line.rsplit(' ').find(|word| folder.join(word).is_dir()).unwrap();
+        let identity = Identity::read(&folder.join(made)).unwrap();
+        assert_eq!((&identity.name().role, &*identity.name().cluster), (&role, "physics"));
+        let mode = std::fs::metadata(folder.join(made).join("tls.key")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let before = std::fs::read(folder.join("eva/tls.crt")).unwrap();
+    let (code, said) = pki(folder, "renew ca eva h1");
+    assert!(code == Some(0) && said.contains("tenant eva") && said.contains("agent h1"), "{said}");
+    assert_ne!(std::fs::read(folder.join("eva/tls.crt")).unwrap(), before);
+    assert_eq!(Identity::read(&folder.join("eva")).unwrap().name().role, Role::Tenant("eva".into()));
+}
+
+#[test]
+fn it_overwrites_nothing_and_says_what_it_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    assert_eq!(pki(folder, "init ca --cluster c1").0, Some(0));
+    assert_eq!(pki(folder, "issue ca agent h1 --out h1").0, Some(0));
+    for (line, words) in [
+        ("init ca --cluster c2", ["is there already", "nothing was overwritten"]),
+        ("issue ca agent h2 --out h1", ["is there already", "accord pki renew"]),
+        ("issue none agent h2 --out h2", ["cannot read none/ca.crt", "accord pki init"]),
+        ("issue ca agent --out h2", ["whose?", "agent NAME"]),
+        ("issue ca coordinator h1 --out h2", ["one coordinator", "leave its name out"]),
+        ("issue ca agent a/b --out h2", ["can't be a certificate's name", "letters"]),
+        ("renew ca none", ["none/tls.crt", "accord pki issue"]),
+    ] {
+        let (code, said) = pki(folder, line);
+        assert!(code == Some(125) && words.iter().all(|word| said.contains(word)), "{line}: {code:?} {said}");
+    }
+    assert!(!folder.join("h2").exists());
+    assert_eq!(Identity::read(&folder.join("h1")).unwrap().name().role, Role::Agent("h1".into()));
+}
