@@ -216,13 +216,10 @@ fn code_of(text: &str) -> String {
             continue;
         }
         let line = without_text(line);
-        inline += match () {
-            () if inline > 0 => line.matches('{').count(),
-            // In a module inside of the file, `super` is the file's own module.
-            () if line.contains("mod ") && line.trim_end().ends_with('{') => 1,
-            () => 0,
-        };
-        kept.push_str(&if inline > 0 { line.replace("super::", "self::") } else { line.to_string() });
+        // In a module inside of the file, `super` is the file's own module.
+        let begins = line.contains("mod ") && line.trim_end().ends_with('{');
+        inline += if inline > 0 || begins { line.matches('{').count() } else { 0 };
+        kept.push_str(&if inline > 0 { line.replace("super::", "self::") } else { line.clone() });
         kept.push('\n');
         inline -= line.matches('}').count().min(inline);
     }
