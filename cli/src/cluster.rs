@@ -3,7 +3,6 @@
 use crate::failure::{Failure, Result};
 use crate::machine;
 use accord_device::{cpu, registry};
-use accord_fabric::Key;
 use accord_fabric::route::{Endpoint, Wanted};
 use accord_fabric::transport;
 use accord_proto::v1;
@@ -106,12 +105,12 @@ impl Cluster {
     }
 
     /// Looks how a program that starts on the node called `own` would reach the others.
-    pub(crate) fn find_routes(&mut self, own: &str, wanted: Wanted, key: &Key) {
+    pub(crate) fn find_routes(&mut self, own: &str, wanted: Wanted) {
         for node in &mut self.nodes {
             node.route = if node.name == own {
                 Some("in-process".to_owned())
             } else {
-                node.endpoint.as_ref().map(|endpoint| transport::route_now(endpoint, wanted, key).way())
+                node.endpoint.as_ref().map(|endpoint| transport::route_now(endpoint, wanted).way())
             };
         }
     }

@@ -1,9 +1,10 @@
 //! Flags and environment.
 
-use accord_types::settings::parse_bytes;
+use accord_types::settings::{parse_bytes, parse_time};
 use clap::Parser;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Accord's coordinator: registers node agents, numbers devices, opens sessions.
 ///
@@ -29,6 +30,10 @@ pub struct Config {
     #[arg(long, env = "ACCORD_STREAM_QUOTA", value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
     pub stream_quota: u32,
 
+    /// How long one session may last, with s, m, h or d [default: no limit].
+    #[arg(long, env = "ACCORD_SESSION_TIME", value_name = "TIME", value_parser = time)]
+    pub session_time: Option<Duration>,
+
     /// Which messages go to standard error: off, error, warn, info, debug.
     #[arg(long, env = "ACCORD_LOG", value_name = "LEVEL", default_value = "warn")]
     pub log: tracing::level_filters::LevelFilter,
@@ -36,6 +41,12 @@ pub struct Config {
     /// Stop when standard input ends, as it does when the process that started this one dies.
     #[arg(long)]
     pub stop_on_stdin_eof: bool,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    parse_time(text)
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "a time such as 90s, 30m, 8h or 2d is needed".to_owned())
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
@@ -51,11 +62,17 @@ mod tests {
     #[test]
     fn quotas_are_read_and_checked() {
         let parse = |flags: &[&str]| Config::try_parse_from([&["x", "--key-file", "k"][..], flags].concat());
-        let config = parse(&["--memory-quota", "2G", "--stream-quota", "4"]).unwrap();
+        let config = parse(&["--memory-quota", "2G", "--stream-quota", "4", "--session-time", "8h"]).unwrap();
         assert_eq!((config.memory_quota, config.stream_quota), (Some(2 << 30), 4));
-        for bad in
-            [["--memory-quota", "0"], ["--memory-quota", "much"], ["--stream-quota", "0"], ["--stream-quota", "33"]]
-        {
+        assert_eq!(config.session_time, Some(Duration::from_secs(8 * 3600)));
+        for bad in [
+            ["--memory-quota", "0"],
+            ["--memory-quota", "much"],
+            ["--stream-quota", "0"],
+            ["--stream-quota", "33"],
+            ["--session-time", "0"],
+            ["--session-time", "8 hours"],
+        ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
     }

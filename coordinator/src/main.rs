@@ -4,6 +4,7 @@
 use accord_coordinator::cluster::Limits;
 use accord_coordinator::config::Config;
 use accord_coordinator::service::{Driver, DriverSettings, serve};
+use accord_coordinator::user;
 use accord_fabric::Key;
 use clap::Parser;
 use std::io::Write;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
 
 fn run(config: &Config) -> Result<(), String> {
     let key = Key::read(&config.key_file).map_err(|error| error.to_string())?;
+    let user = user::owner(&config.key_file)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -44,10 +46,11 @@ fn run(config: &Config) -> Result<(), String> {
         let limits = Limits {
             memory_quota: config.memory_quota.unwrap_or(0),
             stream_quota: config.stream_quota,
+            session_ms: config.session_time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             ..Limits::default()
         };
         let driver = Arc::new(Driver::new(DriverSettings { limits }));
-        serve(listener, key, driver, stop).await.map_err(|error| error.to_string())
+        serve(listener, key, user, driver, stop).await.map_err(|error| error.to_string())
     });
     runtime.shutdown_timeout(STOP_TIMEOUT);
     outcome

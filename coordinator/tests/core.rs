@@ -6,10 +6,12 @@ use accord_coordinator::cluster::{
 };
 use accord_types::{
     DeviceId, DeviceInfo, DeviceKind, ErrorCode, Hardware, Lease, NodeId, OrderPolicy, Rank, SessionGrant, SessionId,
-    SessionRequest,
+    SessionKey, SessionRequest,
 };
 
 const LOST_AFTER: u64 = 2_500;
+const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
+const USER: &str = "alice";
 
 struct Bench {
     cluster: Cluster,
@@ -33,7 +35,12 @@ impl Bench {
     }
 
     fn open(&mut self, client: u64, node_name: &str) -> SessionId {
-        let effects = self.give(Input::Open { client: ClientId(client), request: request(node_name) });
+        let effects = self.give(Input::Open {
+            client: ClientId(client),
+            request: request(node_name),
+            key: KEY,
+            user: USER.into(),
+        });
         granted(&effects).unwrap_or_else(|| panic!("{effects:?}"))
     }
 
@@ -88,6 +95,9 @@ fn request(node_name: &str) -> SessionRequest {
 fn grant(session: SessionId) -> SessionGrant {
     SessionGrant {
         session,
+        key: KEY,
+        user: USER.into(),
+        ends_in_ms: None,
         program: "app".into(),
         node_name: "h1".into(),
         pid: 1,
@@ -131,7 +141,7 @@ fn a_session_gets_all_devices_and_its_agents_hear_of_it() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
     bench.register(2, "h2");
-    let effects = bench.give(Input::Open { client: ClientId(1), request: request("h2") });
+    let effects = bench.give(Input::Open { client: ClientId(1), request: request("h2"), key: KEY, user: USER.into() });
     let id = granted(&effects).unwrap();
     let lease = bench.cluster.lease(id).unwrap();
     assert_eq!(lease.own_node, Some(NodeId(1)));
@@ -284,7 +294,7 @@ fn goodbye_is_not_lost_and_draining_nodes_take_no_new_sessions() {
     assert!(bench.cluster.lease(id).unwrap().devices.iter().all(|d| d.info.node_name == "h2"));
     bench.give(Input::Goodbye { link: LinkId(2) });
     assert_eq!(bench.state("h2"), NodeState::Gone);
-    let effects = bench.give(Input::Open { client: ClientId(2), request: request("h1") });
+    let effects = bench.give(Input::Open { client: ClientId(2), request: request("h1"), key: KEY, user: USER.into() });
     let [Effect::ToClient(_, ClientPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
     assert!(error.cause().contains("1 node (1 draining)"), "{error}");
     assert!(error.remedy_text().is_some());
@@ -295,7 +305,7 @@ fn an_empty_cluster_and_a_missing_kind_are_explained() {
     let mut bench = Bench::new();
     let refusal = |bench: &mut Bench, client, kind| {
         let request = SessionRequest { kind, ..request("h1") };
-        let effects = bench.give(Input::Open { client: ClientId(client), request });
+        let effects = bench.give(Input::Open { client: ClientId(client), request, key: KEY, user: USER.into() });
         let [Effect::ToClient(_, ClientPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
         error.clone()
     };
@@ -337,7 +347,12 @@ fn ranks_that_crowd_on_one_device_are_warned_once() {
     for rank in 0..3_u32 {
         let client = ClientId(u64::from(rank) + 1);
         let rank = Some(Rank { rank, size: 3, local_rank: rank, local_size: 3, job: 0 });
-        bench.give(Input::Open { client, request: SessionRequest { rank, ..request("h1") } });
+        bench.give(Input::Open {
+            client,
+            request: SessionRequest { rank, ..request("h1") },
+            key: KEY,
+            user: USER.into(),
+        });
         warnings.extend(bench.give(Input::Uses { client, device: 0 }));
     }
     // Three ranks on two devices: two may share one.
@@ -355,7 +370,7 @@ fn ranks_of_several_nodes_that_crowd_on_one_device_are_warned() {
         let node = if rank == 0 { "h1" } else { "h2" };
         let rank = Some(Rank { rank, size, local_rank: 0, local_size: 1, job: 0 });
         let request = SessionRequest { rank, program: program.into(), order: OrderPolicy::Global, ..request(node) };
-        bench.give(Input::Open { client, request });
+        bench.give(Input::Open { client, request, key: KEY, user: USER.into() });
         bench.give(Input::Uses { client, device: 0 })
     };
     assert_eq!(use_first(&mut bench, 0, "one", 2), []);
@@ -376,7 +391,12 @@ fn ranks_on_devices_of_their_own_are_not_warned() {
     for rank in 0..2_u32 {
         let client = ClientId(u64::from(rank) + 1);
         let place = Some(Rank { rank, size: 2, local_rank: rank, local_size: 2, job: 0 });
-        bench.give(Input::Open { client, request: SessionRequest { rank: place, ..request("h1") } });
+        bench.give(Input::Open {
+            client,
+            request: SessionRequest { rank: place, ..request("h1") },
+            key: KEY,
+            user: USER.into(),
+        });
         assert_eq!(bench.give(Input::Uses { client, device: rank }), []);
     }
     assert_eq!(bench.give(Input::Uses { client: ClientId(1), device: u32::MAX }), []);
@@ -406,7 +426,7 @@ fn bounds_hold_and_old_nodes_make_room() {
     bench.give(Input::Goodbye { link: LinkId(1) });
     assert!(!refused(&bench.register(4, "h3")));
     bench.open(1, "h2");
-    let effects = bench.give(Input::Open { client: ClientId(2), request: request("h2") });
+    let effects = bench.give(Input::Open { client: ClientId(2), request: request("h2"), key: KEY, user: USER.into() });
     assert!(matches!(&effects[..], [Effect::ToClient(_, ClientPush::Refused(_))]), "{effects:?}");
 }
 
@@ -438,9 +458,47 @@ fn what_a_viewer_is_shown_is_what_a_session_gets() {
         let rank = Some(Rank { rank: 1, size: 3, local_rank: 0, local_size: 1, job: 0 });
         let request = SessionRequest { order, rank, ..request("h3") };
         let shown = bench.cluster.numbering(&Viewer { node_name: "h3", rank, kind: None, order });
-        let effects = bench.give(Input::Open { client: ClientId(client), request });
+        let effects = bench.give(Input::Open { client: ClientId(client), request, key: KEY, user: USER.into() });
         let lease = bench.cluster.lease(granted(&effects).unwrap()).unwrap();
         let got: Vec<DeviceId> = lease.devices.iter().map(|device| device.info.id).collect();
         assert_eq!(got, shown);
     }
+}
+
+#[test]
+fn a_session_whose_time_is_over_is_ended() {
+    let limits = Limits { session_ms: 5_000, ..Limits::default() };
+    let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
+    bench.register(1, "h1");
+    let id = bench.open(7, "h1");
+    bench.now = 2_000;
+    bench.beat(1, &[]);
+    // An agent that comes meanwhile is told what is left.
+    let effects = bench.give(Input::Register { link: LinkId(2), registration: registration("h1") });
+    let [_, AgentOrder::SessionOpened(grant)] = orders(&effects, 2)[..] else { panic!("{effects:?}") };
+    assert_eq!((grant.session, grant.key, grant.ends_in_ms), (id, KEY, Some(3_000)));
+    bench.now = 4_000;
+    bench.beat(2, &[]);
+    assert_eq!(bench.cluster.next_deadline(), Some(Millis(5_000)));
+    bench.now = 5_000;
+    let effects = bench.give(Input::Tick);
+    assert_eq!(orders(&effects, 2), [&AgentOrder::SessionClosed(id)]);
+    let ended = |effect: &Effect| matches!(effect, Effect::ToClient(ClientId(7), ClientPush::Ended(why)) if why.contains("--session-time"));
+    assert!(effects.iter().any(ended), "{effects:?}");
+    assert!(bench.cluster.session(id).is_none() && bench.cluster.next_deadline() == Some(Millis(6_500)));
+}
+
+#[test]
+fn an_agent_takes_no_session_over_whose_key_it_does_not_know() {
+    let mut bench = Bench::new();
+    let foreign = SessionId(1 << 40);
+    // Two agents come back to a new coordinator; the second one lies about a session of the first.
+    let honest = Registration { sessions: vec![grant(foreign)], ..registration("h1") };
+    bench.give(Input::Register { link: LinkId(1), registration: honest });
+    let lie = SessionGrant { key: SessionKey([8; SessionKey::LEN]), user: "mallory".into(), ..grant(foreign) };
+    let liar = Registration { sessions: vec![lie], ..registration("h2") };
+    let effects = bench.give(Input::Register { link: LinkId(2), registration: liar });
+    assert_eq!(orders(&effects, 2)[1..], [&AgentOrder::SessionClosed(foreign)]);
+    let session = bench.cluster.session(foreign).unwrap();
+    assert_eq!((session.owner.key, &*session.owner.user, session.nodes.len()), (KEY, USER, 1));
 }

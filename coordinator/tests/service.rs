@@ -1,6 +1,7 @@
 //! The service over real sockets: agents, tools, programs, and those who are none of them.
 
 use accord_coordinator::Background;
+use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::{HEADER_LEN, Message};
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
@@ -37,7 +38,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let key = Key::random().unwrap();
-        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone()).unwrap();
+        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone(), Limits::default()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { coordinator, key, runtime }
     }

@@ -6,15 +6,16 @@ use crate::objects::Objects;
 use crate::prof::{Construct, Event};
 use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
-use crate::{closing, cluster, heap, images, mappings, output, prof, report, settings, source, thread_id};
+use crate::{cluster, heap, images, mappings, prof, report, settings, source, thread};
 use accord_client::pages;
 use accord_device::registry;
 use accord_runtime::Runtime;
 use accord_runtime::ports::DeviceClient;
 use accord_types::{Error, Result, SpanSink};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use std::sync::{Arc, Once, mpsc};
+use std::time::Duration;
 
 /// One process's use of OpenACC.
 pub(crate) struct Session {
@@ -26,9 +27,15 @@ pub(crate) struct Session {
     process: libc::pid_t,
 }
 
+/// Longest time that the end of the process waits for devices to end: peers notice a
+/// program that has gone anyway.
+const CLOSE_MAX: Duration = Duration::from_secs(3);
+
 /// The session, once there is one. It is never freed: calls may be under way at exit.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(null_mut());
 static CREATING: RawLock = RawLock::new();
+/// The thread that ends the process, once the devices are going.
+static CLOSER: AtomicI32 = AtomicI32::new(0);
 
 impl Session {
     /// The rules behind every call, up to date with the objects that are loaded.
@@ -61,6 +68,31 @@ pub(crate) fn explain(error: &Error) -> Error {
     }
 }
 
+/// Whether the session has come and gone. Only the thread that ends the process learns it, whose
+/// destructors may still call; all others wait here for that end.
+pub(crate) fn is_closed() -> bool {
+    let closer = CLOSER.load(Ordering::Relaxed);
+    if closer == 0 {
+        return false;
+    }
+    // SAFETY: has no preconditions.
+    if closer != unsafe { libc::gettid() } {
+        loop {
+            std::thread::sleep(CLOSE_MAX);
+        }
+    }
+    true
+}
+
+/// Tells, once, that `call` came too late.
+#[cold]
+pub(crate) fn warn_closed(call: &str) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        report::print(&format!("accord: {call} was called after the end of the program and has no effect\n"));
+    });
+}
+
 #[cold]
 fn create() -> Result<&'static Session> {
     struct Release;
@@ -69,7 +101,7 @@ fn create() -> Result<&'static Session> {
             CREATING.unlock();
         }
     }
-    output::install_panic_hook();
+    report::install_panic_hook();
     watch_forks();
     watch_mappings();
     CREATING.lock();
@@ -136,13 +168,13 @@ fn watch_forks() {
     unsafe extern "C" fn in_child() {
         images::lock().unlock();
         SESSION.store(null_mut(), Ordering::Release);
-        closing::forget();
+        CLOSER.store(0, Ordering::Relaxed);
         // SAFETY: this is a fork's child handler.
         unsafe {
             CREATING.reset();
             source::forget_all();
         }
-        thread_id::forget_all();
+        thread::forget_all();
         pages::forget_after_fork();
         report::forget_the_end();
     }
@@ -168,7 +200,8 @@ extern "C" fn at_exit() {
             return;
         }
         session.runtime.tell_end(true);
-        closing::begin();
+        // SAFETY: has no preconditions.
+        CLOSER.store(unsafe { libc::gettid() }, Ordering::Relaxed);
         close(session);
         session.runtime.tell_end(false);
         prof::once(Event::RuntimeShutdown, Construct::RuntimeApi);
@@ -193,6 +226,6 @@ fn close(session: &'static Session) {
         let _ = done.send(());
     });
     if closer.is_ok() {
-        let _ = closed.recv_timeout(closing::CLOSE_MAX);
+        let _ = closed.recv_timeout(CLOSE_MAX);
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::metrics;
 use crate::supervise::Supervisor;
-use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::transport::{Lane, Listener};
 use accord_types::{Error, ErrorCode, Result};
@@ -17,7 +16,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes connections for as long as the process lives.
-pub(crate) fn accept(listener: &Listener, key: &Key, supervisor: &Arc<Supervisor>) -> ! {
+pub(crate) fn accept(listener: &Listener, supervisor: &Arc<Supervisor>) -> ! {
     let handshakes = Arc::new(Handshakes::default());
     loop {
         let (lane, peer) = match listener.accept() {
@@ -29,10 +28,10 @@ pub(crate) fn accept(listener: &Listener, key: &Key, supervisor: &Arc<Supervisor
             }
         };
         let turn = Handshakes::begin(&handshakes);
-        let (key, supervisor) = (key.clone(), supervisor.clone());
+        let supervisor = supervisor.clone();
         let work = move || {
             let _turn = turn;
-            if let Err(error) = receive(&*lane, &key, &supervisor)
+            if let Err(error) = receive(&*lane, &supervisor)
                 && error.code() != ErrorCode::DeviceShutdown
             {
                 metrics::refused();
@@ -45,11 +44,12 @@ pub(crate) fn accept(listener: &Listener, key: &Key, supervisor: &Arc<Supervisor
     }
 }
 
-fn receive(lane: &dyn Lane, key: &Key, supervisor: &Arc<Supervisor>) -> Result<()> {
-    let hello = handshake::accept_if(lane, key, HANDSHAKE_TIMEOUT, |hello| {
+fn receive(lane: &dyn Lane, supervisor: &Arc<Supervisor>) -> Result<()> {
+    let key_of = |hello: &Hello| {
         check_purpose(hello)?;
-        supervisor.admit(hello)
-    })?;
+        supervisor.key_of(hello.session)
+    };
+    let hello = handshake::accept_if(lane, HANDSHAKE_TIMEOUT, key_of, |hello| supervisor.admit(hello))?;
     supervisor.deliver(lane, &hello).inspect_err(|error| tracing::warn!("{error}"))?;
     metrics::connection();
     Ok(())

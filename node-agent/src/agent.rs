@@ -9,8 +9,7 @@ use crate::topology::topology;
 use crate::{accept, gpus};
 use accord_device::cache_folder;
 use accord_fabric::Key;
-use accord_fabric::route::Endpoint;
-use accord_fabric::transport::{Listener, PeerAddress};
+use accord_fabric::transport::Listener;
 use accord_proto::auth::Token;
 use std::io::Write;
 use std::sync::Arc;
@@ -51,7 +50,6 @@ pub fn run(config: &Config) -> Result<(), String> {
     let settings = Settings {
         node_name: node_name.clone(),
         devices: devices.clone(),
-        key: key.clone(),
         libacc,
         cache: cache_folder(config.cache.as_ref().map(|folder| folder.as_os_str())),
         ipc: config.ipc == Ipc::On,
@@ -69,15 +67,19 @@ pub fn run(config: &Config) -> Result<(), String> {
     };
 
     let port = supervisor.clone();
-    let (near_supervisor, near_key, near_address) =
-        (supervisor.clone(), key.clone(), PeerAddress::new(&identity.address));
+    let near = supervisor.clone();
     std::thread::Builder::new()
         .name("accord-near".into())
-        .spawn(move || accept_near(near_address, &near_key, &near_supervisor))
+        .spawn(move || accept_near(&near))
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let ends = supervisor.clone();
+    std::thread::Builder::new()
+        .name("accord-ends".into())
+        .spawn(move || ends.watch_ends())
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     std::thread::Builder::new()
         .name("accord-accept".into())
-        .spawn(move || accept::accept(&listener, &key, &port))
+        .spawn(move || accept::accept(&listener, &port))
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -99,10 +101,10 @@ pub fn run(config: &Config) -> Result<(), String> {
 }
 
 /// Takes connections of processes of this machine that share memory, once the node has its number.
-fn accept_near(address: PeerAddress, key: &Key, supervisor: &Arc<Supervisor>) {
-    let Some(node) = supervisor.await_node() else { return };
-    match Listener::bind_local(&Endpoint { node, address }, key) {
-        Ok(listener) => accept::accept(&listener, key, supervisor),
+fn accept_near(supervisor: &Arc<Supervisor>) {
+    let Some(endpoint) = supervisor.await_node() else { return };
+    match Listener::bind_local(&endpoint) {
+        Ok(listener) => accept::accept(&listener, supervisor),
         Err(error) => tracing::warn!("programs of this machine connect by TCP: cannot listen for them: {error}"),
     }
 }

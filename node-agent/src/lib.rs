@@ -11,6 +11,7 @@ mod control;
 mod devices;
 pub mod executor_process;
 pub mod gpus;
+mod grants;
 pub mod inventory;
 pub mod metrics;
 mod process;

@@ -1,37 +1,34 @@
 //! One executor process per session: started by the session's command lane, ended with the session. A second command
 //! lane gets a second executor, in place of the first: a program that lost its executor, or gave it up, begins anew.
 
+use crate::grants::Grants;
 use crate::metrics;
 use crate::process::{END_GRACE, ExecutorProcess, Spawner};
 use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::route::Endpoint;
 use accord_fabric::transport::Lane;
 use accord_proto::v1;
 use accord_types::{DeviceInfo, Error, ErrorCode, NodeId, Result, SessionGrant, SessionId};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Executors at one time.
 const EXECUTORS_MAX: usize = 1_024;
-/// Ended sessions whose late connections are still turned away.
-const CLOSED_MAX: usize = 4_096;
 /// How long a connection waits for the node's registration, and for the announcement of its session.
 const ANNOUNCEMENT_WAIT: Duration = Duration::from_secs(3);
 /// How long a new executor waits for the end of the one before: the driver may take seconds to take a GPU's context down. Less
 /// than a program waits for such a lane.
 const REPLACE_MAX: Duration = Duration::from_secs(8);
-/// Sessions that have been announced.
-const GRANTS_MAX: usize = 65_536;
 
 /// What executors are told.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) node_name: String,
     pub(crate) devices: Vec<DeviceInfo>,
-    pub(crate) key: Key,
     pub(crate) libacc: Option<PathBuf>,
     /// Folder for compiled GPU code, if it is kept.
     pub(crate) cache: Option<PathBuf>,
@@ -60,10 +57,9 @@ pub(crate) struct Supervisor {
 
 #[derive(Default)]
 struct State {
-    node: Option<NodeId>,
+    node: Option<Endpoint>,
     executors: HashMap<SessionId, Executor>,
-    grants: BTreeMap<SessionId, SessionGrant>,
-    closed: VecDeque<SessionId>,
+    grants: Grants,
     started: u64,
     stopping: bool,
 }
@@ -72,8 +68,6 @@ struct State {
 struct Executor {
     /// Tells an executor from a later one of the same session.
     number: u64,
-    /// What it was started with.
-    grant: Arc<SessionGrant>,
     process: Arc<ExecutorProcess>,
     ending: bool,
     /// Another one is about to take its place.
@@ -87,46 +81,60 @@ impl Supervisor {
     }
 
     /// The coordinator has taken the node in. What it has to say about sessions follows.
-    pub(crate) fn registered(&self, node: NodeId) {
+    pub(crate) fn registered(&self, node: NodeId, address: &str) {
         let mut state = self.lock();
         // What an earlier coordinator granted stays: its sessions outlive it.
-        state.node = Some(node);
+        state.node = Some(Endpoint::new(node, address));
         self.changed.notify_all();
     }
 
-    /// Waits for the node's number; none if the agent stops before.
-    pub(crate) fn await_node(&self) -> Option<NodeId> {
+    /// Waits for the node's number and address; none if the agent stops before.
+    pub(crate) fn await_node(&self) -> Option<Endpoint> {
         let unknown = |state: &mut State| state.node.is_none() && !state.stopping;
-        self.changed.wait_while(self.lock(), unknown).unwrap_or_else(PoisonError::into_inner).node
+        self.changed.wait_while(self.lock(), unknown).unwrap_or_else(PoisonError::into_inner).node.clone()
     }
 
     /// The node's number, once a coordinator has given one.
     pub(crate) fn node(&self) -> Option<NodeId> {
-        self.lock().node
+        self.lock().node.as_ref().map(|node| node.node)
     }
 
     /// A lease names this node's devices.
     pub(crate) fn opened(&self, grant: SessionGrant) {
-        let mut state = self.lock();
-        if state.grants.len() >= GRANTS_MAX {
-            state.grants.pop_first();
-        }
-        state.grants.insert(grant.session, grant);
+        self.lock().grants.announce(Instant::now(), grant);
         self.changed.notify_all();
     }
 
     /// A session has ended: so does its executor, by itself or not.
     pub(crate) fn close(&self, session: SessionId) {
         let mut state = self.lock();
-        state.grants.remove(&session);
-        if !state.closed.contains(&session) {
-            if state.closed.len() >= CLOSED_MAX {
-                state.closed.pop_front();
-            }
-            state.closed.push_back(session);
-        }
+        state.grants.withdraw(session);
+        // Who waits for it waits no longer.
+        self.changed.notify_all();
         if let Some(executor) = state.executors.get_mut(&session) {
             executor.end();
+        }
+    }
+
+    /// Ends sessions whose time is over, whether their coordinator is there or not. Returns when the agent stops.
+    pub(crate) fn watch_ends(&self) {
+        let mut state = self.lock();
+        while !state.stopping {
+            let now = Instant::now();
+            state = match state.grants.next_end() {
+                Some((end, session)) if end <= now => {
+                    drop(state);
+                    tracing::warn!("session {session} has lasted as long as it was allowed to");
+                    self.close(session);
+                    self.lock()
+                }
+                Some((end, _)) => {
+                    let (state, _) =
+                        self.changed.wait_timeout(state, end - now).unwrap_or_else(PoisonError::into_inner);
+                    state
+                }
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 
@@ -134,7 +142,26 @@ impl Supervisor {
     pub(crate) fn running(&self) -> Vec<SessionGrant> {
         let state = self.lock();
         let running = state.executors.iter().filter(|(_, executor)| !executor.ending || executor.replaced);
-        running.map(|(_, executor)| SessionGrant::clone(&executor.grant)).collect()
+        let now = Instant::now();
+        // Of one that was closed since the end is on its way.
+        running.filter_map(|(session, _)| state.grants.find(now, *session)).collect()
+    }
+
+    /// What a connection of `session` has to prove. It may come before the coordinator's word does, and waits for it then.
+    ///
+    /// # Errors
+    /// If the session was not announced to this agent, or has ended. Anybody may ask, so that the text tells nothing of others.
+    pub(crate) fn key_of(&self, session: SessionId) -> Result<Key> {
+        let unknown = |state: &mut State| {
+            let known = state.grants.find(Instant::now(), session).is_some() || state.grants.has_ended(session);
+            !state.stopping && (state.node.is_none() || !known)
+        };
+        let (state, _) = self
+            .changed
+            .wait_timeout_while(self.lock(), ANNOUNCEMENT_WAIT, unknown)
+            .unwrap_or_else(PoisonError::into_inner);
+        self.check(&state, session)?;
+        Ok(self.grant(&state, session)?.key.into())
     }
 
     /// Lets a connection with this hello in: a command lane gets a new executor, all others have to find one.
@@ -159,7 +186,7 @@ impl Supervisor {
         if state.node.is_none() {
             return refused(format!("node {name} has not registered yet"));
         }
-        if state.closed.contains(&session) {
+        if state.grants.has_ended(session) {
             return refused(format!("session {session} has ended"));
         }
         if state.executors.len() >= EXECUTORS_MAX && !state.executors.contains_key(&session) {
@@ -204,7 +231,7 @@ impl Supervisor {
 
     /// What the session's lease lets it have here.
     fn grant(&self, state: &State, session: SessionId) -> Result<SessionGrant> {
-        state.grants.get(&session).cloned().ok_or_else(|| {
+        state.grants.find(Instant::now(), session).ok_or_else(|| {
             let name = &self.settings.node_name;
             Error::new(
                 ErrorCode::DeviceUnavailable,
@@ -216,15 +243,7 @@ impl Supervisor {
 
     /// Starts a session's executor, when the one before has ended: its devices are free then.
     fn begin(self: &Arc<Self>, session: SessionId) -> Result<()> {
-        // A program may have its lease, and be here, before the coordinator's word is.
-        let unknown = |state: &mut State| {
-            let announced = state.node.is_some() && state.grants.contains_key(&session);
-            !announced && !state.stopping && !state.closed.contains(&session)
-        };
-        let (mut state, _) = self
-            .changed
-            .wait_timeout_while(self.lock(), ANNOUNCEMENT_WAIT, unknown)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         self.check(&state, session)?;
         let grant = self.grant(&state, session)?;
         if let Some(before) = state.executors.get_mut(&session) {
@@ -243,16 +262,11 @@ impl Supervisor {
             state = now;
             self.check(&state, session)?;
         }
-        let start = self.settings.start(&grant, state.node.unwrap_or_default());
+        let node = state.node.as_ref().map(|node| node.node).unwrap_or_default();
+        let start = self.settings.start(&grant, node);
         let (process, child) = self.spawner.start(&start)?;
         state.started += 1;
-        let executor = Executor {
-            number: state.started,
-            grant: Arc::new(grant.clone()),
-            process: Arc::new(process),
-            ending: false,
-            replaced: false,
-        };
+        let executor = Executor { number: state.started, process: Arc::new(process), ending: false, replaced: false };
         state.executors.insert(session, executor.clone());
         metrics::executors(state.executors.len());
         drop(state);
@@ -336,7 +350,7 @@ impl Settings {
             stream_quota: grant.stream_quota,
             memory_quota: grant.memory_quota,
             devices: leased.cloned().map(Into::into).collect(),
-            key: self.key.bytes().to_vec(),
+            key: grant.key.0.to_vec(),
             libacc: self.libacc.as_ref().map(text).unwrap_or_default(),
             agent_pid: std::process::id(),
             cache: self.cache.as_ref().map_or_else(|| "off".to_owned(), text),
@@ -360,7 +374,7 @@ fn full(node: &str, session: SessionId) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use accord_types::{DeviceId, DeviceKind};
+    use accord_types::{DeviceId, DeviceKind, SessionKey};
 
     fn device(ordinal: u32) -> DeviceInfo {
         DeviceInfo {
@@ -383,13 +397,15 @@ mod tests {
         let settings = Settings {
             node_name: "h1".to_owned(),
             devices: (0..4).map(device).collect(),
-            key: Key::random().unwrap(),
             libacc: None,
             cache: None,
             ipc: false,
         };
         let grant = SessionGrant {
             session: SessionId(7),
+            key: SessionKey([3; SessionKey::LEN]),
+            user: "alice".to_owned(),
+            ends_in_ms: None,
             program: "app".to_owned(),
             node_name: "h0".to_owned(),
             pid: 1,
@@ -404,5 +420,6 @@ mod tests {
             start.devices.into_iter().map(|device| DeviceInfo::try_from(device).unwrap().id.ordinal).collect();
         assert_eq!(ordinals, [1, 3]);
         assert_eq!((start.memory_quota, start.stream_quota), (1 << 20, 4));
+        assert_eq!(start.key, [3; SessionKey::LEN]);
     }
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::Message;
 use accord_fabric::handshake::Purpose;
 use accord_proto::v1;
@@ -11,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
-use support::{Agent, Cluster, SOON, ends_within, handle, up};
+use support::{Agent, Cluster, SOON, command_lane, ends_within, handle, lane, lane_with, up};
 
 /// Within this, nothing of an ended session is left.
 const GONE: Duration = Duration::from_secs(3);
@@ -28,7 +29,7 @@ fn an_agent_registers_its_devices_and_leaves_on_sigterm() {
     assert!(node.devices.iter().all(|device| device.units >= 1 && device.node_name == "h1"));
 
     let (lease, _door) = cluster.open("h1");
-    let _lane = cluster.command_lane(&lease).unwrap();
+    let _lane = command_lane(&lease).unwrap();
     let (_, executor) = agent.executor();
     agent.signal(Signal::TERM);
     assert_eq!(agent.wait().code(), Some(0));
@@ -42,19 +43,19 @@ fn a_session_has_one_executor_from_its_first_lane_to_its_end() {
     let agent = cluster.agent("h1");
     let (lease, connection) = cluster.open("elsewhere");
     assert!(agent.executors().is_empty());
-    let _command = cluster.command_lane(&lease).unwrap();
-    let _bulk = cluster.lane(&agent.address, Purpose::Bulk, lease.session).unwrap();
+    let _command = command_lane(&lease).unwrap();
+    let _bulk = lane(&agent.address, Purpose::Bulk, &lease).unwrap();
     let (_, executor) = agent.executor();
     cluster.until(|view| view.sessions.iter().any(|session| session.executors == [0]));
 
     // Another session has its own.
     let (other, _other_door) = cluster.open("elsewhere");
-    let _other_lane = cluster.command_lane(&other).unwrap();
+    let _other_lane = command_lane(&other).unwrap();
     assert_eq!(agent.executors().len(), 2);
 
     drop(connection);
     assert!(ends_within(&executor, GONE), "the executor outlives its session");
-    let error = cluster.command_lane(&lease).unwrap_err();
+    let error = command_lane(&lease).unwrap_err();
     assert!(error.cause().contains("has ended"), "{error}");
     cluster.until(|view| view.sessions.len() == 1);
     assert_eq!(agent.executors().len(), 1);
@@ -65,7 +66,7 @@ fn the_end_of_the_programs_command_lane_ends_its_executor() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
-    let lane = cluster.command_lane(&lease).unwrap();
+    let lane = command_lane(&lease).unwrap();
     let (_, executor) = agent.executor();
     drop(lane);
     assert!(ends_within(&executor, GONE), "the executor outlives its program");
@@ -77,14 +78,14 @@ fn a_second_command_lane_gets_a_new_executor_when_the_first_has_ended() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
-    let first = cluster.command_lane(&lease).unwrap();
+    let first = command_lane(&lease).unwrap();
     let (number, executor) = agent.executor();
-    let _second = cluster.command_lane(&lease).unwrap();
+    let _second = command_lane(&lease).unwrap();
     assert!(ends_within(&executor, Duration::ZERO), "two executors of one session at the same time");
     assert_ne!(agent.executor().0, number);
     let _ = first.read_to_end(&mut Vec::new());
     // The other lanes go to the new one.
-    let bulk = cluster.lane(&agent.address, Purpose::Bulk, lease.session).unwrap();
+    let bulk = lane(&agent.address, Purpose::Bulk, &lease).unwrap();
     let (_, executor) = agent.executor();
     bulk.send(&[0xff; 4096]).unwrap();
     assert!(ends_within(&executor, SOON), "it did not get the lane");
@@ -94,7 +95,7 @@ fn a_second_command_lane_gets_a_new_executor_when_the_first_has_ended() {
 fn a_session_that_the_coordinator_did_not_announce_gets_no_executor() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
-    let error = cluster.lane(&agent.address, Purpose::Command, SessionId(0xdead)).unwrap_err();
+    let error = lane_with(&agent.address, Purpose::Command, SessionId(0xdead), &cluster.key).unwrap_err();
     assert!(error.cause().contains("the coordinator has not told node h1 of session"), "{error}");
     assert!(agent.executors().is_empty());
 }
@@ -105,7 +106,7 @@ fn only_a_command_lane_begins_an_executor() {
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
     for purpose in [Purpose::Bulk, Purpose::Control, Purpose::Peer] {
-        let error = cluster.lane(&agent.address, purpose, lease.session).unwrap_err();
+        let error = lane(&agent.address, purpose, &lease).unwrap_err();
         assert!(error.cause().contains("has no executor on node h1"), "{error}");
     }
     assert!(agent.executors().is_empty());
@@ -116,10 +117,10 @@ fn a_crashed_executor_harms_neither_its_agent_nor_others() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
-    let lane = cluster.command_lane(&lease).unwrap();
+    let lane = command_lane(&lease).unwrap();
     let (number, executor) = agent.executor();
     let (other, _other_door) = cluster.open("elsewhere");
-    let _other_lane = cluster.command_lane(&other).unwrap();
+    let _other_lane = command_lane(&other).unwrap();
 
     rustix::process::kill_process(support::pid(number), Signal::ABORT).unwrap();
     assert!(ends_within(&executor, SOON));
@@ -130,7 +131,7 @@ fn a_crashed_executor_harms_neither_its_agent_nor_others() {
     assert_eq!(agent.executors().len(), 1);
     assert_eq!(cluster.view().nodes[0].state, up());
     // The session may start anew.
-    let _lane = cluster.command_lane(&lease).unwrap();
+    let _lane = command_lane(&lease).unwrap();
     assert_eq!(agent.executors().len(), 2);
 }
 
@@ -139,7 +140,7 @@ fn a_killed_agent_takes_its_executors_along_and_is_lost_in_time() {
     let cluster = Cluster::new();
     let mut agent = cluster.agent("h1");
     let (lease, connection) = cluster.open("elsewhere");
-    let _lane = cluster.command_lane(&lease).unwrap();
+    let _lane = command_lane(&lease).unwrap();
     let (_, executor) = agent.executor();
     agent.signal(Signal::KILL);
     agent.wait();
@@ -159,7 +160,7 @@ fn a_coordinators_restart_goes_unnoticed_by_sessions() {
     let first = cluster.agent("h1");
     let second = cluster.agent("h2");
     let (lease, _door) = cluster.open("h2");
-    let _lane = cluster.command_lane(&lease).unwrap();
+    let _lane = command_lane(&lease).unwrap();
     let (_, executor) = second.executor();
 
     let cluster = cluster.restart_coordinator();
@@ -172,8 +173,8 @@ fn a_coordinators_restart_goes_unnoticed_by_sessions() {
     assert_eq!(session.program, "app");
     assert!(!ends_within(&executor, Duration::ZERO));
     // It goes on opening lanes, on nodes that it has not used yet too.
-    let _bulk = cluster.lane(&second.address, Purpose::Bulk, lease.session).unwrap();
-    let lane = cluster.lane(&first.address, Purpose::Command, lease.session).unwrap();
+    let _bulk = lane(&second.address, Purpose::Bulk, &lease).unwrap();
+    let lane = lane(&first.address, Purpose::Command, &lease).unwrap();
     cluster.until(|view| view.sessions[0].executors == [0, 1]);
     // And it ends by its lanes alone.
     drop((lane, _lane));
@@ -188,7 +189,7 @@ fn an_agent_waits_for_its_coordinator() {
     let address = coordinator.address();
     drop(coordinator);
     let agent = Agent::start(command);
-    let coordinator = accord_coordinator::Background::start(address, key.clone()).unwrap();
+    let coordinator = accord_coordinator::Background::start(address, key.clone(), Limits::default()).unwrap();
     let cluster = Cluster { coordinator, key, dir };
     cluster.until(|view| view.nodes.len() == 1);
     drop(agent);
@@ -238,16 +239,16 @@ fn garbage_and_wrong_lanes_leave_the_agent_alone() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     let _silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(agent.address.as_str()).unwrap()).collect();
-    let error = cluster.lane(&agent.address, Purpose::Session, SessionId(0)).unwrap_err();
+    let error = lane_with(&agent.address, Purpose::Session, SessionId(0), &cluster.key).unwrap_err();
     assert!(error.cause().contains("not the coordinator"), "{error}");
     // Nonsense on a command lane ends that session's executor only.
     let (lease, _door) = cluster.open("elsewhere");
-    let lane = cluster.command_lane(&lease).unwrap();
+    let lane = command_lane(&lease).unwrap();
     let (_, executor) = agent.executor();
     lane.send(&[0xff; 4096]).unwrap();
     assert!(ends_within(&executor, SOON));
     let (lease, _door) = cluster.open("elsewhere");
-    let _lane = cluster.command_lane(&lease).unwrap();
+    let _lane = command_lane(&lease).unwrap();
     assert_eq!(agent.executors().len(), 1);
 }
 

@@ -3,7 +3,7 @@
 use crate::{VERSION, v1};
 use accord_types::{
     DeviceId, DeviceInfo, DeviceKind, Hardware, NearDevice, NearKind, NodeId, NumaNode, OrderPolicy, Rank,
-    SessionGrant, SessionId,
+    SessionGrant, SessionId, SessionKey,
 };
 use std::fmt;
 
@@ -168,14 +168,22 @@ impl From<SessionGrant> for v1::SessionGrant {
             memory_quota: grant.memory_quota,
             stream_quota: grant.stream_quota,
             opened_unix_ms: grant.opened_unix_ms,
+            key: grant.key.0.to_vec(),
+            user: grant.user,
+            ends_in_ms: grant.ends_in_ms,
         }
     }
 }
 
-impl From<v1::SessionGrant> for SessionGrant {
-    fn from(grant: v1::SessionGrant) -> Self {
-        Self {
+impl TryFrom<v1::SessionGrant> for SessionGrant {
+    type Error = Malformed;
+
+    fn try_from(grant: v1::SessionGrant) -> Result<Self, Malformed> {
+        Ok(Self {
             session: SessionId(grant.session),
+            key: SessionKey::from_bytes(&grant.key).ok_or(Malformed("a session's key of another length"))?,
+            user: grant.user,
+            ends_in_ms: grant.ends_in_ms,
             program: grant.program,
             node_name: grant.node_name,
             pid: grant.pid,
@@ -184,7 +192,7 @@ impl From<v1::SessionGrant> for SessionGrant {
             memory_quota: grant.memory_quota,
             stream_quota: grant.stream_quota,
             opened_unix_ms: grant.opened_unix_ms,
-        }
+        })
     }
 }
 

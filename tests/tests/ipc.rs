@@ -96,7 +96,7 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
         transport: Wanted::Auto,
         trace: None,
     };
-    Ok((connect_direct(lease, &key, settings)?, connection))
+    Ok((connect_direct(lease, settings)?, connection))
 }
 
 /// A started device, and where a copy begins in its memory.

@@ -31,7 +31,7 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
             let key = Key::read(Path::new(&key_file))?;
             let view = Coordinator::new(&address, &key)?.describe(Some(viewer()?))?;
             let mut cluster = Cluster::of_view(&address, view)?;
-            cluster.find_routes(&node_name(), wanted()?, &key);
+            cluster.find_routes(&node_name(), wanted()?);
             cluster
         }
         None => Cluster::of_this_machine(&node_name())?,

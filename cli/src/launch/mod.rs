@@ -14,7 +14,6 @@ mod exec;
 mod hosts;
 mod mpi;
 mod parts;
-mod processes;
 mod signals;
 mod supervise;
 

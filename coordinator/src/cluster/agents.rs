@@ -43,7 +43,7 @@ impl Cluster {
         self.reconcile(id, link, &listed, out);
         for session in self.sessions.values() {
             if session.nodes.contains_key(&id) && !session.lost.contains(&id) {
-                out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(id))));
+                out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(now, id))));
             }
         }
         self.changed(out);
@@ -164,10 +164,15 @@ impl Cluster {
         let devices = self.nodes.get(&node).map_or(&[][..], |node| &node.devices);
         let ordinals: Vec<u32> = devices.iter().map(|device| device.id.ordinal).collect();
         if let Some(session) = self.sessions.get_mut(&grant.session) {
+            // An agent that names another key knows nothing of the session, whatever it says.
+            if session.owner.key != grant.key {
+                return;
+            }
             session.join(node, &ordinals, grant);
         } else if !self.has_ended(grant.session) && self.sessions.len() < self.limits.sessions_max {
             let mut session = Session::adopt(grant, now);
             session.join(node, &ordinals, grant);
+            self.ends.extend(session.ends.map(|end| (end, grant.session)));
             self.sessions.insert(grant.session, session);
         }
     }

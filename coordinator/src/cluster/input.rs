@@ -1,6 +1,6 @@
 //! What can happen to the cluster.
 
-use accord_types::{DeviceInfo, Hardware, NodeId, SessionGrant, SessionId, SessionRequest};
+use accord_types::{DeviceInfo, Hardware, NodeId, SessionGrant, SessionId, SessionKey, SessionRequest};
 
 /// One connection of an agent, numbered by the driver and never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -44,8 +44,8 @@ pub enum Input {
     Goodbye { link: LinkId },
     /// An agent's connection is gone. It may come back before it counts as lost.
     LinkLost { link: LinkId },
-    /// A program asks for a session.
-    Open { client: ClientId, request: SessionRequest },
+    /// A program of `user`, who is attested, asks for a session; `key` was made for it.
+    Open { client: ClientId, request: SessionRequest, key: SessionKey, user: String },
     /// A program started to use the device with this number.
     Uses { client: ClientId, device: u32 },
     /// A program's connection is gone, and with it the session.

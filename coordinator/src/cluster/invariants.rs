@@ -31,6 +31,11 @@ impl Cluster {
                 return Err(format!("{client:?} leads to {id}, which has another connection"));
             }
         }
+        let ends: Vec<_> =
+            self.sessions.values().filter_map(|session| session.ends.map(|end| (end, session.id))).collect();
+        if ends.len() != self.ends.len() || !ends.iter().all(|end| self.ends.contains(end)) {
+            return Err(format!("{:?} are to end, and kept is {:?}", ends, self.ends));
+        }
         for (node, sessions) in &self.executing {
             for id in sessions {
                 if !self.sessions.get(id).is_some_and(|session| session.executors.contains(node)) {

@@ -23,6 +23,6 @@ pub use effect::{AgentOrder, ClientPush, Effect, Refusal};
 pub use input::{ClientId, Input, LinkId, Registration};
 pub use node::{Node, NodeState};
 pub use order::{Viewer, number_devices};
-pub use session::{LeaseTerms, Session};
+pub use session::{LeaseTerms, Owner, Session};
 pub use state::{Cluster, Limits};
 pub use time::Millis;

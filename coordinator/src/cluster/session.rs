@@ -2,7 +2,7 @@
 
 use super::input::ClientId;
 use super::time::Millis;
-use accord_types::{DeviceId, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionRequest};
+use accord_types::{DeviceId, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionKey, SessionRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a lease allows. Devices are shared: several leases may name one.
@@ -19,11 +19,24 @@ pub struct LeaseTerms {
 /// What the sessions of one MPI job have in common: the program's name, the number of ranks, and what the launcher calls it.
 pub(super) type Job = (String, u32, u64);
 
+/// Whose a session is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// What its processes prove to each other.
+    pub key: SessionKey,
+    /// The user, as attested.
+    pub user: String,
+}
+
 /// One session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
     /// Its id.
     pub id: SessionId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// When its time is over.
+    pub ends: Option<Millis>,
     /// The program's connection; absent if the session was opened by an earlier coordinator.
     pub client: Option<ClientId>,
     /// The program's name.
@@ -68,6 +81,7 @@ impl Session {
         id: SessionId,
         client: ClientId,
         request: SessionRequest,
+        owner: Owner,
         lease: LeaseTerms,
         since: Millis,
         opened_unix_ms: u64,
@@ -78,6 +92,8 @@ impl Session {
         }
         Self {
             id,
+            owner,
+            ends: None,
             client: Some(client),
             program: request.program,
             node_name: request.node_name,
@@ -99,6 +115,8 @@ impl Session {
     pub(super) fn adopt(grant: &SessionGrant, since: Millis) -> Self {
         Self {
             id: grant.session,
+            owner: Owner { key: grant.key, user: grant.user.clone() },
+            ends: grant.ends_in_ms.map(|left| since.plus(left)),
             client: None,
             program: grant.program.clone(),
             node_name: grant.node_name.clone(),
@@ -132,9 +150,12 @@ impl Session {
     }
 
     /// What the agent of `node` is told.
-    pub(super) fn grant(&self, node: NodeId) -> SessionGrant {
+    pub(super) fn grant(&self, now: Millis, node: NodeId) -> SessionGrant {
         SessionGrant {
             session: self.id,
+            key: self.owner.key,
+            user: self.owner.user.clone(),
+            ends_in_ms: self.ends.map(|end| end.since(now)),
             program: self.program.clone(),
             node_name: self.node_name.clone(),
             pid: self.pid,

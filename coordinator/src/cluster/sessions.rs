@@ -4,16 +4,23 @@ use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
 use super::node::Node;
 use super::order::Viewer;
-use super::session::{LeaseTerms, Session};
+use super::session::{LeaseTerms, Owner, Session};
 use super::state::Cluster;
 use super::time::Millis;
 use accord_types::{Count, DeviceId, Error, ErrorCode, SessionId, SessionRequest};
 use std::collections::BTreeSet;
 
 impl Cluster {
-    pub(super) fn open(&mut self, now: Millis, client: ClientId, request: SessionRequest, out: &mut Vec<Effect>) {
+    pub(super) fn open(
+        &mut self,
+        now: Millis,
+        client: ClientId,
+        request: SessionRequest,
+        owner: Owner,
+        out: &mut Vec<Effect>,
+    ) {
         match self.place(client, &request) {
-            Ok(lease) => self.grant(now, client, request, lease, out),
+            Ok(lease) => self.grant(now, client, request, owner, lease, out),
             Err(error) => out.push(Effect::ToClient(client, ClientPush::Refused(error))),
         }
     }
@@ -63,15 +70,18 @@ impl Cluster {
         now: Millis,
         client: ClientId,
         request: SessionRequest,
+        owner: Owner,
         lease: LeaseTerms,
         out: &mut Vec<Effect>,
     ) {
         let id = self.mint_session();
         let opened = self.started_unix_ms + now.0;
-        let session = Session::open(id, client, request, lease, now, opened);
+        let mut session = Session::open(id, client, request, owner, lease, now, opened);
+        session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
+        self.ends.extend(session.ends.map(|end| (end, id)));
         for node in session.nodes.keys() {
             if let Some(link) = self.nodes.get(node).and_then(Node::link) {
-                out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(*node))));
+                out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(now, *node))));
             }
         }
         out.push(Effect::ToClient(client, ClientPush::Granted(id)));
@@ -132,9 +142,26 @@ impl Cluster {
         self.end(id, out);
     }
 
+    /// Ends the sessions whose time is over.
+    pub(super) fn end_overdue(&mut self, now: Millis, out: &mut Vec<Effect>) {
+        while let Some(&(end, id)) = self.ends.first()
+            && end <= now
+        {
+            self.ends.pop_first();
+            if let Some(client) = self.sessions.get(&id).and_then(|session| session.client) {
+                let text = format!("session {id} has lasted as long as the cluster allows (--session-time)");
+                out.push(Effect::ToClient(client, ClientPush::Ended(text)));
+            }
+            self.end(id, out);
+        }
+    }
+
     /// Ends a session: its executors are killed and its program's connection is closed.
     pub(super) fn end(&mut self, id: SessionId, out: &mut Vec<Effect>) {
         let Some(session) = self.sessions.remove(&id) else { return };
+        if let Some(end) = session.ends {
+            self.ends.remove(&(end, id));
+        }
         for node in session.nodes.keys().filter(|node| !session.lost.contains(node)) {
             if let Some(link) = self.nodes.get(node).and_then(Node::link) {
                 out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(id)));

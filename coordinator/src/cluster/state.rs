@@ -4,7 +4,7 @@ use super::effect::Effect;
 use super::input::{ClientId, Input, LinkId};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
-use super::session::{Job, Session};
+use super::session::{Job, Owner, Session};
 use super::time::Millis;
 use accord_types::{DeviceId, Lease, LeasedDevice, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,6 +28,8 @@ pub struct Limits {
     pub memory_quota: u64,
     /// Streams per device that a lease allows.
     pub stream_quota: u32,
+    /// How long a session may last; 0 means no limit.
+    pub session_ms: u64,
 }
 
 impl Default for Limits {
@@ -41,6 +43,7 @@ impl Default for Limits {
             ended_max: 65_536,
             memory_quota: 0,
             stream_quota: 32,
+            session_ms: 0,
         }
     }
 }
@@ -62,6 +65,8 @@ pub struct Cluster {
     pub(super) clients: BTreeMap<ClientId, SessionId>,
     /// Sessions with an executor, by node: the reverse of [`Session::executors`].
     pub(super) executing: BTreeMap<NodeId, BTreeSet<SessionId>>,
+    /// When sessions end that may not last for ever, the next one first.
+    pub(super) ends: BTreeSet<(Millis, SessionId)>,
     /// Ended sessions of earlier coordinators, oldest first.
     pub(super) ended: VecDeque<SessionId>,
     /// Jobs that have been told that their ranks crowd on one device.
@@ -88,6 +93,7 @@ impl Cluster {
             sessions: BTreeMap::new(),
             clients: BTreeMap::new(),
             executing: BTreeMap::new(),
+            ends: BTreeSet::new(),
             ended: VecDeque::new(),
             warned: BTreeSet::new(),
         }
@@ -102,18 +108,23 @@ impl Cluster {
             Input::ExecutorEnded { link, session } => self.executor_ended(now, link, session, out),
             Input::Goodbye { link } => self.goodbye(link, out),
             Input::LinkLost { link } => self.link_lost(link, out),
-            Input::Open { client, request } => self.open(now, client, request, out),
+            Input::Open { client, request, key, user } => self.open(now, client, request, Owner { key, user }, out),
             Input::Uses { client, device } => self.uses(client, device, out),
             Input::ClientGone { client } => self.client_gone(client, out),
             Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),
             Input::Close { session } => self.close(session, out),
-            Input::Tick => self.declare_lost(now, out),
+            Input::Tick => {
+                self.declare_lost(now, out);
+                self.end_overdue(now, out);
+            }
         }
     }
 
-    /// When [`Input::Tick`] is due: the time at which the next node would be lost.
+    /// When [`Input::Tick`] is due: the time at which the next node would be lost, or the next session's time is over.
     pub fn next_deadline(&self) -> Option<Millis> {
-        self.nodes.values().filter(|node| node.is_up()).map(|node| node.heard.plus(self.limits.lost_after_ms)).min()
+        let silent = |node: &Node| node.heard.plus(self.limits.lost_after_ms);
+        let lost = self.nodes.values().filter(|node| node.is_up()).map(silent).min();
+        lost.into_iter().chain(self.ends.first().map(|(end, _)| *end)).min()
     }
 
     /// Goes up with every change of nodes and devices.
@@ -166,6 +177,7 @@ impl Cluster {
         });
         Some(Lease {
             session: id,
+            key: session.owner.key,
             own_node: self.by_name.get(&session.node_name).copied(),
             devices: devices.collect(),
             memory_quota: session.lease.memory_quota,

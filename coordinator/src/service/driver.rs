@@ -229,7 +229,7 @@ impl State {
     }
 
     fn send_to_agent(&self, link: LinkId, order: AgentOrder) -> bool {
-        let message = outbound::to_agent(order, self.cluster.limits());
+        let message = outbound::to_agent(order, &self.cluster);
         self.agents.get(&link).is_some_and(|outbox| outbox.try_send(Ok(message)).is_ok())
     }
 

@@ -10,6 +10,8 @@ mod session_endpoint;
 
 pub use driver::{Driver, DriverSettings};
 
+use session_endpoint::SessionEndpoint;
+
 use accord_fabric::Key;
 use accord_proto::auth::Token;
 use accord_proto::v1::{admin_server::AdminServer, cluster_server::ClusterServer, registry_server::RegistryServer};
@@ -25,13 +27,14 @@ const HTTP2_PROBE: Duration = Duration::from_secs(5);
 const GRPC_WAITING_MAX: usize = 64;
 
 /// Serves until `stop` is done or an administrator stops the coordinator. Connections are
-/// dropped then: agents and programs go on without a coordinator.
+/// dropped then: agents and programs go on without a coordinator. Who proves `key` is `user`.
 ///
 /// # Errors
 /// When the port fails.
 pub async fn serve(
     listener: TcpListener,
     key: Key,
+    user: String,
     driver: Arc<Driver>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), tonic::transport::Error> {
@@ -46,7 +49,7 @@ pub async fn serve(
         .serve_with_incoming(ReceiverStream::new(waiting));
     tokio::select! {
         result = server => result,
-        () = port::accept(listener, key, driver.clone(), grpc) => Ok(()),
+        () = port::accept(listener, SessionEndpoint::new(key, user, driver.clone()), grpc) => Ok(()),
         () = driver.keep_time() => Ok(()),
         () = driver.stopped() => Ok(()),
         () = stop => Ok(()),

@@ -1,14 +1,20 @@
 //! The core's answers as messages.
 
-use crate::cluster::{AgentOrder, Limits, Refusal};
+use crate::cluster::{AgentOrder, Cluster, Refusal};
 use accord_proto::{VERSION, v1};
 use tonic::Status;
 use v1::coordinator_message::Body;
 
 /// A message to an agent.
-pub(super) fn to_agent(order: AgentOrder, limits: &Limits) -> v1::CoordinatorMessage {
+pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorMessage {
+    let limits = cluster.limits();
     message(match order {
         AgentOrder::Registered(node) => Body::Registered(v1::Registered {
+            address: cluster
+                .nodes()
+                .find(|known| known.id == node)
+                .map(|known| known.address.clone())
+                .unwrap_or_default(),
             version: VERSION,
             node: node.0,
             heartbeat_ms: u32::try_from(limits.heartbeat_ms).unwrap_or(u32::MAX),

@@ -1,8 +1,6 @@
 //! The one port: tells gRPC from programs by a connection's first bytes.
 
-use super::driver::Driver;
-use super::session_endpoint;
-use accord_fabric::Key;
+use super::session_endpoint::SessionEndpoint;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -20,12 +18,11 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Takes connections. Returns when gRPC has stopped.
 pub(super) async fn accept(
     listener: TcpListener,
-    key: Key,
-    driver: Arc<Driver>,
+    endpoint: SessionEndpoint,
     grpc: mpsc::Sender<std::io::Result<TcpStream>>,
 ) {
     let unknown = Arc::new(Semaphore::new(UNKNOWN_MAX));
-    let endpoint = Arc::new(session_endpoint::SessionEndpoint::new(key, driver));
+    let endpoint = Arc::new(endpoint);
     while !grpc.is_closed() {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,

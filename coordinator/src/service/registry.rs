@@ -71,7 +71,7 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                 Input::Heartbeat { link, sessions: beat.sessions.into_iter().map(SessionId).collect() }
             }
             Body::SessionStarted(started) => {
-                Input::ExecutorStarted { link, grant: started.grant.ok_or(Malformed("no grant"))?.into() }
+                Input::ExecutorStarted { link, grant: started.grant.ok_or(Malformed("no grant"))?.try_into()? }
             }
             Body::SessionEnded(ended) => {
                 let session = SessionId(ended.session);
@@ -96,7 +96,7 @@ fn registration(register: v1::Register, peer: Option<IpAddr>) -> Result<Registra
         devices: devices.collect::<Result<_, _>>()?,
         hardware: register.hardware.unwrap_or_default().into(),
         previous: register.previous_node.map(NodeId),
-        sessions: register.sessions.into_iter().map(Into::into).collect(),
+        sessions: register.sessions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
     })
 }
 

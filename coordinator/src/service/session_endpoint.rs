@@ -3,9 +3,9 @@
 use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use crate::cluster::Input;
 use accord_fabric::frame::session::{HEADER_LEN, Message, REQUEST_MAX};
-use accord_fabric::{Key, handshake, transport};
+use accord_fabric::{Key, handshake, new_session_key, transport};
 use accord_types::{Error, ErrorCode, Result};
-use handshake::Purpose;
+use handshake::{Hello, Purpose};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,13 +24,15 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Serves programs.
 pub(super) struct SessionEndpoint {
     key: Key,
+    /// Whose programs these are.
+    user: String,
     driver: Arc<Driver>,
     handshakes: Semaphore,
 }
 
 impl SessionEndpoint {
-    pub(super) fn new(key: Key, driver: Arc<Driver>) -> Self {
-        Self { key, driver, handshakes: Semaphore::new(HANDSHAKES_MAX) }
+    pub(super) fn new(key: Key, user: String, driver: Arc<Driver>) -> Self {
+        Self { key, user, driver, handshakes: Semaphore::new(HANDSHAKES_MAX) }
     }
 
     /// Serves one program's connection to its end.
@@ -52,8 +54,9 @@ impl SessionEndpoint {
         };
         let (mut reader, writer) = stream.into_split();
         let (outbox, messages) = mpsc::channel(CLIENT_OUTBOX_MAX);
+        let (key, user) = (new_session_key()?, self.user.clone());
         let client = self.driver.add_client(outbox);
-        self.driver.input(Input::Open { client, request });
+        self.driver.input(Input::Open { client, request, key, user });
         let listen = async {
             loop {
                 match read_message(&mut reader).await {
@@ -81,10 +84,11 @@ impl SessionEndpoint {
         let shaken = tokio::task::spawn_blocking(move || {
             stream.set_nonblocking(false).map_err(broken)?;
             let lane = transport::adopt(OwnedFd::from(stream.try_clone().map_err(broken)?)).map_err(broken)?;
-            handshake::accept_if(&*lane, &key, HANDSHAKE_TIMEOUT, |hello| match hello.purpose {
-                Purpose::Session => Ok(()),
+            let key_of = |hello: &Hello| match hello.purpose {
+                Purpose::Session => Ok(key),
                 _ => Err(refused("this is the coordinator's session endpoint, not an agent; check the address")),
-            })?;
+            };
+            handshake::accept_if(&*lane, HANDSHAKE_TIMEOUT, key_of, |_| Ok(()))?;
             stream.set_nonblocking(true).map_err(broken)?;
             Ok(stream)
         });

@@ -11,7 +11,6 @@
 mod elements;
 mod entry;
 mod file;
-mod globals;
 mod location;
 mod memory;
 mod place;

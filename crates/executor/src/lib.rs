@@ -82,7 +82,7 @@ pub struct ExecutorConfig {
     pub session: SessionId,
     /// What its lease lets it have here.
     pub limits: Limits,
-    /// The cluster's key, to connect to other executors through their agents.
+    /// The session's key, which its processes prove to each other.
     pub key: Key,
     /// This node's devices.
     pub devices: Box<dyn DeviceFactory>,

@@ -11,7 +11,8 @@
 //! The first 12 bytes of a hello (magic, version) and the first 16 of an answer (magic, version,
 //! verdict, length of the rest) are the same in every version, so that two versions can still
 //! tell each other that they differ. Both sides prove that they have the key, over both nonces;
-//! nothing after the handshake is signed.
+//! nothing after the handshake is signed. Which key that is follows from the hello: at the session endpoint the cluster's,
+//! on lanes that of their session.
 
 pub(crate) mod io;
 
@@ -163,7 +164,7 @@ pub fn connect_by(route: &Route, hello: &Hello, key: &Key, timeout: Duration) ->
         _ => "check the name; it must be host:port",
     };
     let server = format!("the {name} at {}", route.endpoint);
-    transport::connect(route, key, name, remedy, timeout, |lane| {
+    transport::connect(route, name, remedy, timeout, |lane| {
         introduce(lane, hello, key, deadline, &server)?;
         lane.introduced(hello.purpose.reads_at_once()).map_err(|error| unavailable(format!("{server}: {error}")))
     })
@@ -222,21 +223,22 @@ fn read_answer(lane: &dyn Lane, deadline: Deadline, server: &str) -> Result<usiz
 /// # Errors
 /// With the reason why the client was refused; `acc_error_device_shutdown` if it has left without a word.
 pub fn accept(lane: &dyn Lane, key: &Key, timeout: Duration) -> Result<Hello> {
-    accept_if(lane, key, timeout, |_| Ok(()))
+    accept_if(lane, timeout, |_| Ok(key.clone()), |_| Ok(()))
 }
 
-/// As [`accept`], with a further condition; the cause of its error is told to the client. The time that it takes does not
-/// count, but the client waits for it.
+/// As [`accept`], with the key that `key_of` finds for a hello, which may be anybody's, and a further condition on one that was
+/// proven. The causes of their errors are told to the client. The time that the condition takes does not count, but the client
+/// waits for it.
 ///
 /// # Errors
 /// With the reason why the client was refused.
 pub fn accept_if(
     lane: &dyn Lane,
-    key: &Key,
     timeout: Duration,
+    key_of: impl FnOnce(&Hello) -> Result<Key>,
     condition: impl FnOnce(&Hello) -> Result<()>,
 ) -> Result<Hello> {
-    let outcome = examine(lane, key, timeout, condition);
+    let outcome = examine(lane, timeout, key_of, condition);
     if let Err(error) = &outcome {
         let deadline = Deadline::after(timeout);
         let remedy = error.remedy_text().map(|remedy| format!("; {remedy}")).unwrap_or_default();
@@ -254,8 +256,8 @@ pub fn accept_if(
 
 fn examine(
     lane: &dyn Lane,
-    key: &Key,
     timeout: Duration,
+    key_of: impl FnOnce(&Hello) -> Result<Key>,
     condition: impl FnOnce(&Hello) -> Result<()>,
 ) -> Result<Hello> {
     let deadline = Deadline::after(timeout);
@@ -276,6 +278,7 @@ fn examine(
     }
     io::read(lane, &mut bytes[12..], deadline).map_err(broken)?;
     let hello = Hello::decode(&bytes)?;
+    let key = key_of(&hello)?;
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce)?;
     let proof = key.prove(&[SERVER, &bytes, &nonce]);

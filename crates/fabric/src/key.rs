@@ -1,6 +1,6 @@
 //! The secret that a cluster's processes share.
 
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, SessionKey};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// Bytes of a proof.
 pub(crate) const MAC_LEN: usize = 32;
 
-/// The secret of a cluster. Never sent; each side proves that it has it.
+/// A secret that two processes share: a cluster's, or a session's. A cluster's is never sent; each side proves that it has it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(Vec<u8>);
 
@@ -89,6 +89,22 @@ impl Key {
         }
         mac
     }
+}
+
+impl From<SessionKey> for Key {
+    fn from(key: SessionKey) -> Self {
+        Self(key.0.to_vec())
+    }
+}
+
+/// A key for a new session, from the system's random numbers.
+///
+/// # Errors
+/// `acc_error_system` if there are none.
+pub fn new_session_key() -> Result<SessionKey> {
+    let mut key = SessionKey([0; SessionKey::LEN]);
+    fill_random(&mut key.0)?;
+    Ok(key)
 }
 
 impl fmt::Debug for Key {

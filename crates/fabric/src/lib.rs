@@ -22,5 +22,5 @@ pub mod stats;
 pub mod transfer;
 pub mod transport;
 
-pub use key::Key;
+pub use key::{Key, new_session_key};
 pub use program::ProgramSpec;

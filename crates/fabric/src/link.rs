@@ -41,7 +41,7 @@ pub struct Identity {
     pub session: SessionId,
     /// Which of its processes this is.
     pub peer: PeerId,
-    /// What proves that it belongs to the cluster.
+    /// What proves that it belongs to the session.
     pub key: Key,
 }
 

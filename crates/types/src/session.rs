@@ -1,6 +1,6 @@
 //! What a program asks of the cluster, and what it gets.
 
-use crate::{DeviceInfo, DeviceKind, NodeId, SessionId};
+use crate::{DeviceInfo, DeviceKind, NodeId, SessionId, SessionKey};
 
 /// In which order a session numbers its devices. Whatever the policy, numbers are dense,
 /// and fixed for the life of the session.
@@ -69,6 +69,8 @@ pub struct SessionRequest {
 pub struct Lease {
     /// The session.
     pub session: SessionId,
+    /// What the program proves to agents and executors, and they to it.
+    pub key: SessionKey,
     /// The program's own node, if it has an agent.
     pub own_node: Option<NodeId>,
     /// The devices in the order of their device numbers.
@@ -88,11 +90,18 @@ pub struct LeasedDevice {
     pub address: String,
 }
 
-/// One session as an agent knows it: enough to rebuild a coordinator's memory.
+/// One session as an agent knows it: who it is for, what it may use there, for how long, and what proves that somebody belongs to
+/// it. It is enough to rebuild a coordinator's memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionGrant {
-    /// The session.
+    /// The session. Its upper bits are its coordinator's epoch.
     pub session: SessionId,
+    /// What its processes prove to each other.
+    pub key: SessionKey,
+    /// Whose it is, as the coordinator attests it: a user's name, or number where it has none.
+    pub user: String,
+    /// How long it may still last, from the moment that it is told; none: without end.
+    pub ends_in_ms: Option<u64>,
     /// Its program's name.
     pub program: String,
     /// The machine that the program runs on.

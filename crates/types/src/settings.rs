@@ -1,5 +1,7 @@
 //! The settings: every environment variable that Accord reads, in one table.
 
+use std::time::Duration;
+
 /// One environment variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
@@ -60,6 +62,22 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
+/// Reads a time: `90s`, `30m`, `8h`, `2d`, `500ms`; seconds without a suffix.
+pub fn parse_time(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let unit_ms: u64 = match suffix.trim() {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit_ms).map(Duration::from_millis)
+}
+
 macro_rules! settings {
     ($($(#[$doc:meta])* $constant:ident = $name:literal, $default:literal, $unit:literal, [$($alias:literal),*], $help:literal;)*) => {
         $($(#[$doc])* pub const $constant: Setting = Setting {
@@ -114,6 +132,9 @@ settings! {
     /// Streams of one session on each device.
     STREAM_QUOTA = "ACCORD_STREAM_QUOTA", "32", "1 to 32", [],
         "Streams that a coordinator lets one session use on each device, which its queues share beyond that; programs do not read it.";
+    /// How long one session may last.
+    SESSION_TIME = "ACCORD_SESSION_TIME", "(no limit)", "time, with s, m, h or d", [],
+        "How long a coordinator lets one session last; programs do not read it.";
     /// Where agents and coordinator listen.
     LISTEN = "ACCORD_LISTEN", "(coordinator 127.0.0.1:7447, agent 127.0.0.1 and any port)", "address:port", [],
         "Where a coordinator or an agent listens; programs do not read it.";

@@ -11,7 +11,7 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::stats::Counters;
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, FunctionSpec, ImageId, ImageRef, Lease, LeasedDevice,
-    NodeId, ObjectSpec, OrderPolicy, QueueId, Rank, Seq, SessionId, SessionRequest, Span, SpanKind,
+    NodeId, ObjectSpec, OrderPolicy, QueueId, Rank, Seq, SessionId, SessionKey, SessionRequest, Span, SpanKind,
 };
 use std::io::Read;
 
@@ -358,6 +358,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
     };
     let lease = Lease {
         session: SessionId(7),
+        key: SessionKey([1; SessionKey::LEN]),
         own_node: Some(NodeId(1)),
         devices: (0..3).map(device).collect(),
         memory_quota: 0,

@@ -5,6 +5,7 @@ use crate::{Memory, Target};
 use accord_proto::v1;
 use accord_types::{
     DeviceId, DeviceInfo, DeviceKind, Hardware, NearDevice, NearKind, NodeId, NumaNode, SessionGrant, SessionId,
+    SessionKey,
 };
 use prost::Message;
 
@@ -40,9 +41,10 @@ fn messages(mut bytes: &[u8]) {
             }
         }
         _ => {
-            if let Ok(grant) = v1::SessionGrant::decode(bytes) {
-                let grant = SessionGrant::from(grant);
-                assert_eq!(SessionGrant::from(v1::SessionGrant::from(grant.clone())), grant);
+            if let Ok(grant) = v1::SessionGrant::decode(bytes)
+                && let Ok(grant) = SessionGrant::try_from(grant)
+            {
+                assert_eq!(SessionGrant::try_from(v1::SessionGrant::from(grant.clone())), Ok(grant));
             }
         }
     }
@@ -83,6 +85,9 @@ fn seeds() -> Vec<Vec<u8>> {
     };
     let grant = SessionGrant {
         session: SessionId(7),
+        key: SessionKey([1; SessionKey::LEN]),
+        user: "alice".into(),
+        ends_in_ms: Some(1),
         program: "app".into(),
         node_name: "h1".into(),
         pid: 1,

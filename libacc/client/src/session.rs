@@ -1,8 +1,8 @@
 //! A session's devices, wherever they are.
 
 use crate::cluster::LocalDeviceClient;
+use crate::connect::SessionSettings;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
-use crate::settings::SessionSettings;
 use accord_device::{SameHostPeers, registry};
 use accord_executor::copy;
 use accord_fabric::Key;
@@ -68,7 +68,6 @@ impl Session {
 
     pub(crate) fn of_lease(
         lease: Lease,
-        key: &Key,
         settings: SessionSettings,
         coordinator: Option<SessionConnection>,
     ) -> Result<Self> {
@@ -107,7 +106,7 @@ impl Session {
                     transport: settings.transport,
                     session: lease.session,
                     streams: streams_max(lease.stream_quota),
-                    key: key.clone(),
+                    key: Key::from(lease.key),
                     program: program.clone(),
                     images: settings.images.clone(),
                     trace: settings.trace.clone(),

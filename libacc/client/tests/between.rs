@@ -308,7 +308,7 @@ fn between_devices_of_this_machine_and_of_others() {
         lease.devices.push(device);
     }
     let clients = locals.iter().map(|local| local.clone() as Arc<dyn LocalDeviceClient>).collect();
-    let session = connect_direct(lease, &key, settings(None, clients)).unwrap();
+    let session = connect_direct(lease, settings(None, clients)).unwrap();
     for (source, target) in [(0, 1), (1, 0), (0, 2), (2, 0), (0, 1), (1, 0)] {
         for len in [1, 5000, 3_000_001] {
             check(&session, &locals, source, target, len);

@@ -24,7 +24,7 @@ fn world_of_streams(devices: u32, quota: u32, believed: u32, gate: &Gate) -> Wor
     let agents = vec![Agent::start(1, devices, &key, regions(gate))];
     agents[0].limit_streams(quota);
     let lease = Lease { stream_quota: believed, ..lease(&agents, devices) };
-    let session = connect_direct(lease, &key, settings(None, Vec::new())).unwrap();
+    let session = connect_direct(lease, settings(None, Vec::new())).unwrap();
     World { session: Arc::new(session), agents, key }
 }
 

@@ -8,9 +8,9 @@ use accord_fabric::frame::{self, Command, Event, FrameReader, HEADER_LEN};
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transport::{Lane, Listener, SharedLane};
-use accord_fabric::{Key, ProgramSpec};
+use accord_fabric::{Key, ProgramSpec, new_session_key};
 use accord_runtime::ports::{Cluster, ReadWhen};
-use accord_types::{Error, ErrorCode, QueueId, SessionId};
+use accord_types::{Error, ErrorCode, Lease, QueueId, SessionId};
 use common::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ fn nobody_at_the_address() {
     let mut lease = lease(std::slice::from_ref(&agent), 1);
     lease.devices[0].address = listener.address().unwrap().to_string();
     drop(listener);
-    let session = connect_direct(lease, &key, settings(None, Vec::new())).unwrap();
+    let session = connect_direct(lease, settings(None, Vec::new())).unwrap();
     let error = session.clients()[0].start().unwrap_err();
     assert_lost(&error, "h1");
     assert!(error.cause().contains("cannot connect to the agent at 127.0.0.1:"), "{error}");
@@ -57,7 +57,8 @@ fn another_key() {
     let key = Key::random().unwrap();
     let agent = Agent::start(1, 1, &key, Vec::new());
     let lease = lease(std::slice::from_ref(&agent), 1);
-    let session = connect_direct(lease, &Key::random().unwrap(), settings(None, Vec::new())).unwrap();
+    let session =
+        connect_direct(Lease { key: new_session_key().unwrap(), ..lease }, settings(None, Vec::new())).unwrap();
     let error = session.clients()[0].start().unwrap_err();
     assert_lost(&error, "h1");
     assert!(error.cause().contains("has another key"), "{error}");

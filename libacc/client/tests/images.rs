@@ -47,7 +47,7 @@ fn an_image_goes_once_to_each_node_that_has_a_gpu_and_later_ones_before_their_fi
     // More than may be in flight at once.
     let early = images.add(image("early", 3_000_001));
     let settings = SessionSettings { images: images.clone(), ..settings(None, Vec::new()) };
-    let session = connect_direct(lease, &key, settings).unwrap();
+    let session = connect_direct(lease, settings).unwrap();
     let clients = session.clients();
     clients.iter().for_each(|client| client.start().unwrap());
     for agent in &agents[..2] {
@@ -75,7 +75,7 @@ fn a_device_that_starts_anew_in_the_same_executor_needs_no_code_again() {
     let images = Arc::<Images>::default();
     let id = images.add(image("only", 500_000));
     let settings = SessionSettings { images, ..settings(None, Vec::new()) };
-    let session = connect_direct(lease, &key, settings).unwrap();
+    let session = connect_direct(lease, settings).unwrap();
     let client = &session.clients()[0];
     client.start().unwrap();
     client.shutdown().unwrap();
@@ -93,7 +93,7 @@ fn memory_that_a_gpu_lacks_is_an_error_of_the_allocation_and_not_of_the_device()
     lease.devices[0].info.kind = DeviceKind::CUDA;
     // What the device has is not free: another program holds the rest.
     lease.devices[0].info.memory = 2 * MEMORY;
-    let session = connect_direct(lease, &key, settings(None, Vec::new())).unwrap();
+    let session = connect_direct(lease, settings(None, Vec::new())).unwrap();
     let client = &session.clients()[0];
     client.start().unwrap();
     let start = client.addresses().0;

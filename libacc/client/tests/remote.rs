@@ -30,7 +30,7 @@ fn a_device_of_this_node_that_this_process_cannot_drive_is_its_executors() {
     let agents = [Agent::start(1, 2, &key, regions(&Gate::default()))];
     let lease = Lease { own_node: Some(agents[0].node), ..lease(&agents, 2) };
     let local = Box::new(|devices: &[DeviceInfo]| Ok(vec![None; devices.len()]));
-    let session = connect_direct(lease, &key, SessionSettings { local, ..settings(None, Vec::new()) }).unwrap();
+    let session = connect_direct(lease, SessionSettings { local, ..settings(None, Vec::new()) }).unwrap();
     let client = session.clients()[1].clone();
     client.start().unwrap();
     let start = client.addresses().0;

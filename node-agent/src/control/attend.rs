@@ -160,7 +160,7 @@ async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Conne
         return Err(Status::unavailable("it did not answer the registration"));
     };
     check_version(registered.version)?;
-    supervisor.registered(NodeId(registered.node));
+    supervisor.registered(NodeId(registered.node), &registered.address);
     metrics::registration();
     tracing::info!("registered at {} as node {}", identity.coordinator, registered.node);
     let heartbeat = Duration::from_millis(registered.heartbeat_ms.into()).max(HEARTBEAT_MIN);
@@ -171,7 +171,10 @@ async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Conne
 fn obey(supervisor: &Supervisor, message: v1::CoordinatorMessage) -> Option<Ending> {
     use coordinator_message::Body;
     match message.body {
-        Some(Body::SessionOpened(v1::SessionOpened { grant: Some(grant) })) => supervisor.opened(grant.into()),
+        Some(Body::SessionOpened(v1::SessionOpened { grant: Some(grant) })) => match grant.try_into() {
+            Ok(grant) => supervisor.opened(grant),
+            Err(error) => tracing::warn!("the coordinator announces a session that can't be served: {error}"),
+        },
         Some(Body::SessionClosed(closed)) => supervisor.close(SessionId(closed.session)),
         Some(Body::NodeLost(lost)) => tracing::info!("node {} is lost", lost.node_name),
         Some(Body::Drain(drain)) => tracing::info!("draining: {}", drain.draining),

@@ -1,6 +1,9 @@
 //! A coordinator in this process, agents as processes of their own.
+// Each test binary uses a part of it.
+#![allow(dead_code)]
 
 use accord_coordinator::Background;
+use accord_coordinator::cluster::Limits;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::session_endpoint::SessionConnection;
@@ -15,7 +18,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tonic::transport::Endpoint;
 
 /// More than anything here takes.
@@ -30,10 +33,14 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn new() -> Self {
+        Self::with_limits(Limits::default())
+    }
+
+    pub(crate) fn with_limits(limits: Limits) -> Self {
         let key = Key::random().unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("key"), key.bytes()).unwrap();
-        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone()).unwrap();
+        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone(), limits).unwrap();
         Self { coordinator, key, dir }
     }
 
@@ -42,7 +49,7 @@ impl Cluster {
         let Self { coordinator, key, dir } = self;
         let address = coordinator.address();
         drop(coordinator);
-        let coordinator = Background::start(address, key.clone()).unwrap();
+        let coordinator = Background::start(address, key.clone(), Limits::default()).unwrap();
         Self { coordinator, key, dir }
     }
 
@@ -61,17 +68,8 @@ impl Cluster {
     /// An agent that has registered.
     pub(crate) fn agent(&self, node: &str) -> Agent {
         let agent = Agent::start(self.command(node));
+        // The coordinator knows it before the agent has its answer. Lanes wait for that.
         self.until(|view| view.nodes.iter().any(|n| n.name == node && n.state == up()));
-        // The coordinator knows it before the agent has its answer.
-        let late = Instant::now() + SOON;
-        let knows = || {
-            let answer = self.lane(&agent.address, Purpose::Bulk, SessionId(u64::MAX));
-            answer.is_err_and(|error| !error.cause().contains("has not registered yet"))
-        };
-        while !knows() {
-            assert!(Instant::now() < late, "node {node} does not know that it is registered");
-            std::thread::sleep(Duration::from_millis(5));
-        }
         agent
     }
 
@@ -122,15 +120,21 @@ impl Cluster {
         session_endpoint::open(&PeerAddress::new(self.coordinator.address().to_string()), &self.key, SOON, &request)
             .unwrap()
     }
+}
 
-    /// A command lane to the agent of the lease's first device.
-    pub(crate) fn command_lane(&self, lease: &Lease) -> Result<SharedLane> {
-        self.lane(&PeerAddress::new(&*lease.devices[0].address), Purpose::Command, lease.session)
-    }
+/// A command lane to the agent of the lease's first device.
+pub(crate) fn command_lane(lease: &Lease) -> Result<SharedLane> {
+    lane(&PeerAddress::new(&*lease.devices[0].address), Purpose::Command, lease)
+}
 
-    pub(crate) fn lane(&self, address: &PeerAddress, purpose: Purpose, session: SessionId) -> Result<SharedLane> {
-        handshake::connect(address, &Hello::new(purpose, session, 0, PeerId::PROGRAM), &self.key, SOON)
-    }
+/// A lane of the lease's session.
+pub(crate) fn lane(address: &PeerAddress, purpose: Purpose, lease: &Lease) -> Result<SharedLane> {
+    lane_with(address, purpose, lease.session, &lease.key.into())
+}
+
+/// A lane of somebody with this key.
+pub(crate) fn lane_with(address: &PeerAddress, purpose: Purpose, session: SessionId, key: &Key) -> Result<SharedLane> {
+    handshake::connect(address, &Hello::new(purpose, session, 0, PeerId::PROGRAM), key, SOON)
 }
 
 /// A running agent. It is killed when dropped.

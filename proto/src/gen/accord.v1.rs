@@ -124,6 +124,15 @@ pub struct SessionGrant {
     /// When it was opened, by the coordinator's clock.
     #[prost(uint64, tag = "9")]
     pub opened_unix_ms: u64,
+    /// What the session's processes prove to each other: 32 bytes.
+    #[prost(bytes = "vec", tag = "10")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    /// Whose the session is, as the coordinator attests it.
+    #[prost(string, tag = "11")]
+    pub user: ::prost::alloc::string::String,
+    /// How long the session may still last when this is sent; absent: without end.
+    #[prost(uint64, optional, tag = "12")]
+    pub ends_in_ms: ::core::option::Option<u64>,
 }
 /// What drives a device.
 #[allow(clippy::all)]
@@ -299,7 +308,7 @@ pub mod coordinator_message {
     }
 }
 #[allow(clippy::all)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Registered {
     #[prost(uint32, tag = "1")]
     pub version: u32,
@@ -309,6 +318,9 @@ pub struct Registered {
     pub heartbeat_ms: u32,
     #[prost(uint32, tag = "4")]
     pub lost_after_ms: u32,
+    /// host:port of the agent, as leases name it.
+    #[prost(string, tag = "5")]
+    pub address: ::prost::alloc::string::String,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1681,7 +1693,7 @@ pub struct ExecutorStart {
     /// Those of the node's devices that the lease names, by ordinal.
     #[prost(message, repeated, tag = "4")]
     pub devices: ::prost::alloc::vec::Vec<Device>,
-    /// The cluster's key.
+    /// The session's key.
     #[prost(bytes = "vec", tag = "5")]
     pub key: ::prost::alloc::vec::Vec<u8>,
     /// Path of libacc.so for workers; empty if their program brings it.

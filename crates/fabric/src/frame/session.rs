@@ -2,7 +2,7 @@
 
 use accord_types::{
     DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, Lease, LeasedDevice, NodeId, OrderPolicy, Rank, Result,
-    SessionId, SessionRequest,
+    SessionId, SessionKey, SessionRequest,
 };
 
 /// Bytes before each message: length of the rest (u32), kind (u8), zeros.
@@ -190,6 +190,7 @@ impl Writer {
 
     fn lease(&mut self, lease: &Lease) {
         self.u64(lease.session.0);
+        self.0.extend(lease.key.0);
         self.option(lease.own_node, |out, node| out.u32(node.0));
         self.u64(lease.memory_quota);
         self.u32(lease.stream_quota);
@@ -318,6 +319,7 @@ impl<'a> Reader<'a> {
         const DEVICE_LEAST: usize = 8 + 7 * 4 + 2 + 12;
         Ok(Lease {
             session: SessionId(self.u64()?),
+            key: SessionKey(self.array()?),
             own_node: self.option(|reader| reader.u32().map(NodeId))?,
             memory_quota: self.u64()?,
             stream_quota: self.u32()?,
@@ -383,6 +385,7 @@ mod tests {
         };
         Lease {
             session: SessionId(7),
+            key: SessionKey([5; SessionKey::LEN]),
             own_node: Some(NodeId(1)),
             devices: (0..devices).map(device).collect(),
             memory_quota: 0,

@@ -10,8 +10,7 @@ fn listen() -> Listener {
 
 /// A client that speaks for itself.
 fn raw(addr: &PeerAddress) -> SharedLane {
-    let key = Key::random().unwrap();
-    transport::connect(&Route::tcp(addr.clone()), &key, "agent", "", SOON, |_| Ok(())).unwrap()
+    transport::connect(&Route::tcp(addr.clone()), "agent", "", SOON, |_| Ok(())).unwrap()
 }
 
 /// Runs `client` against one `accept` with `key`; returns what both got.
@@ -149,7 +148,7 @@ fn a_condition_refuses_with_its_cause_and_remedy() {
         let client = scope.spawn(|| connect(&addr, &hello(), &key, SOON).map(drop));
         let (stream, _) = listener.accept().unwrap();
         let refuse = |hello: &Hello| Err(unavailable(format!("no session {}", hello.session)).remedy("open one"));
-        assert!(accept_if(&*stream, &key, SOON, refuse).is_err());
+        assert!(accept_if(&*stream, SOON, |_| Ok(key.clone()), refuse).is_err());
         client.join().unwrap().unwrap_err()
     });
     assert!(error.cause().contains("no session s77; open one"), "{error}");

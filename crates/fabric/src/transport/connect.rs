@@ -3,16 +3,14 @@
 use super::lane::{Lane, SharedLane, Transport};
 use super::local_socket::{self, LocalName};
 use super::socket;
-use crate::key::Key;
 use crate::route::{Endpoint, Nearness, Route, Wanted};
 use accord_types::{Error, ErrorCode, Result};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 /// Looks whether a peer's agent is on this machine.
-fn nearness(peer: &Endpoint, key: &Key) -> Nearness {
-    let there = peer.address.port().ok_or(ErrorKind::NotFound.into());
-    match there.and_then(|port| LocalName::new(key, peer.node, port)).and_then(|name| name.connect()) {
+fn nearness(peer: &Endpoint) -> Nearness {
+    match LocalName::new(peer).and_then(|name| name.connect()) {
         Ok(_) => Nearness::SameMachine,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Nearness::OtherUser,
         Err(_) => Nearness::Elsewhere,
@@ -20,27 +18,27 @@ fn nearness(peer: &Endpoint, key: &Key) -> Nearness {
 }
 
 /// Chooses the way to a peer's agent.
-pub fn route(peer: &Endpoint, wanted: Wanted, key: &Key) -> Route {
+pub fn route(peer: &Endpoint, wanted: Wanted) -> Route {
     let nearness = match wanted {
         // Nobody asks.
         Wanted::Tcp => Nearness::Elsewhere,
-        Wanted::Auto => nearness(peer, key),
-        Wanted::Shm => await_same_machine(peer, key),
+        Wanted::Auto => nearness(peer),
+        Wanted::Shm => await_same_machine(peer),
     };
     Route::choose(peer.clone(), wanted, nearness)
 }
 
 /// As [`route`], as things are now: waits for no agent that may only be starting.
-pub fn route_now(peer: &Endpoint, wanted: Wanted, key: &Key) -> Route {
-    let nearness = if wanted == Wanted::Tcp { Nearness::Elsewhere } else { nearness(peer, key) };
+pub fn route_now(peer: &Endpoint, wanted: Wanted) -> Route {
+    let nearness = if wanted == Wanted::Tcp { Nearness::Elsewhere } else { nearness(peer) };
     Route::choose(peer.clone(), wanted, nearness)
 }
 
 /// An agent that has just been taken in by its coordinator listens a moment later.
-fn await_same_machine(peer: &Endpoint, key: &Key) -> Nearness {
+fn await_same_machine(peer: &Endpoint) -> Nearness {
     const ATTEMPTS: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);
-    let attempt = |_| match nearness(peer, key) {
+    let attempt = |_| match nearness(peer) {
         Nearness::Elsewhere => {
             std::thread::sleep(PAUSE);
             None
@@ -53,7 +51,6 @@ fn await_same_machine(peer: &Endpoint, key: &Key) -> Nearness {
 /// Connects as `route` says, has `introduce` do the handshake, and returns the lane. `server` is who should be there, for messages.
 pub(crate) fn connect(
     route: &Route,
-    key: &Key,
     server: &str,
     remedy: &'static str,
     timeout: Duration,
@@ -72,8 +69,7 @@ pub(crate) fn connect(
         let cause = format!("the {server} at {address} does not take shared memory from here: {error}");
         Error::new(ErrorCode::DeviceUnavailable, cause).remedy("set ACCORD_TRANSPORT to auto")
     };
-    let port = address.port().ok_or_else(|| absent(ErrorKind::NotFound.into()))?;
-    let name = LocalName::new(key, route.endpoint.node, port).map_err(absent)?;
+    let name = LocalName::new(&route.endpoint).map_err(absent)?;
     let socket = local_socket::begin(name.connect().map_err(absent)?);
     introduce(&socket)?;
     local_socket::offer(socket).map_err(failed)

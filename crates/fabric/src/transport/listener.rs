@@ -4,7 +4,6 @@ use super::address::{ListenAddress, PeerAddress};
 use super::lane::SharedLane;
 use super::local_socket::{self, LocalName};
 use super::socket::adopt;
-use crate::key::Key;
 use crate::route::Endpoint;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
@@ -33,9 +32,8 @@ impl Listener {
     ///
     /// # Errors
     /// If somebody else has its name.
-    pub fn bind_local(peer: &Endpoint, key: &Key) -> io::Result<Self> {
-        let port = peer.address.port().ok_or(ErrorKind::AddrNotAvailable)?;
-        Ok(Self(From::ThisMachine(LocalName::new(key, peer.node, port)?.listen()?)))
+    pub fn bind_local(peer: &Endpoint) -> io::Result<Self> {
+        Ok(Self(From::ThisMachine(LocalName::new(peer)?.listen()?)))
     }
 
     /// Where it listens; the port is the one that it has got.

@@ -1,5 +1,6 @@
-//! How a lane of shared memory comes about: a UNIX socket without a file, whose name only those can know who have the cluster's
-//! key, carries the handshake; then the client sends the memory and a second bell.
+//! How a lane of shared memory comes about: a UNIX socket without a file carries the handshake; then the client sends the memory
+//! and a second bell. Its name follows from the agent's place in the cluster and is no secret: who takes it before the agent
+//! gets connections of its own user only, and can't prove a session's key to these.
 //!
 //! Such names belong to a network namespace: hosts that are made of these do not meet.
 
@@ -7,14 +8,14 @@ use super::lane::{Lane, SharedLane, Transport};
 use super::shared_memory::SharedMemory;
 use super::shm::{Shm, Side};
 use super::socket::{self, Socket};
-use crate::key::Key;
-use accord_types::NodeId;
+use crate::route::Endpoint;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
     socket_with, sockopt,
 };
 use rustix::process::geteuid;
+use sha2::{Digest, Sha256};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,10 +34,13 @@ const OFFER: &[u8] = &[1];
 pub(super) struct LocalName(SocketAddrUnix);
 
 impl LocalName {
-    /// Of the agent of `node` at `port`: two clusters on one machine may have the same key and the same numbers of nodes.
-    pub(super) fn new(key: &Key, node: NodeId, port: u16) -> io::Result<Self> {
-        let mac = key.prove(&[NAME, &node.0.to_le_bytes(), &port.to_le_bytes()]);
-        let digits: String = mac[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    /// Of this agent. Clusters on one machine may have the same numbers of nodes, but no address twice.
+    pub(super) fn new(agent: &Endpoint) -> io::Result<Self> {
+        let mut hash = Sha256::new();
+        hash.update(NAME);
+        hash.update(agent.node.0.to_le_bytes());
+        hash.update(agent.as_str());
+        let digits: String = hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self(SocketAddrUnix::new_abstract_name(format!("accord-agent-{digits}").as_bytes())?))
     }
 

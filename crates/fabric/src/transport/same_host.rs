@@ -1,6 +1,6 @@
 //! Connections between processes of one session on one machine, besides the lanes: where they meet, and who may.
 //!
-//! An executor listens on a UNIX socket without a file, whose name only those can know who have the cluster's key. Such names
+//! An executor listens on a UNIX socket without a file, whose name only those can know who have the session's key. Such names
 //! belong to a network namespace: hosts that are made of these do not meet. The socket keeps messages whole
 //! (`SOCK_SEQPACKET`).
 //!

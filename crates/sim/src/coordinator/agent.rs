@@ -1,5 +1,6 @@
 //! A model of a node agent: what it keeps, and how it answers the coordinator.
 
+use super::{KEY, USER};
 use accord_coordinator::cluster::{AgentOrder, LinkId, Registration};
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,6 +110,9 @@ impl Agent {
     pub(super) fn grant(&self, session: SessionId) -> SessionGrant {
         self.grants.get(&session).cloned().unwrap_or_else(|| SessionGrant {
             session,
+            key: KEY,
+            user: USER.into(),
+            ends_in_ms: None,
             program: String::new(),
             node_name: String::new(),
             pid: 0,

@@ -1,6 +1,7 @@
 //! A model of a program: opens a session, uses devices, ends.
 
 use super::world::{DELAY_MAX, Event, NOTICE_MAX, World};
+use super::{KEY, USER};
 use accord_coordinator::cluster::{ClientId, ClientPush, Input};
 use accord_types::{DeviceKind, NodeId, OrderPolicy, Rank, SessionId, SessionRequest};
 use std::collections::BTreeSet;
@@ -48,7 +49,7 @@ impl World {
             let client = ClientId(self.connections);
             program.client = Some(client);
             self.clients.insert(client, self.programs.len());
-            let input = Input::Open { client, request: program.request.clone() };
+            let input = Input::Open { client, request: program.request.clone(), key: KEY, user: USER.into() };
             let delay = self.delay();
             self.queue.add(self.queue.now() + delay, Event::Input { life: self.life, input });
         }

@@ -1,8 +1,9 @@
 //! The lanes and threads of a connection, and how it ends. What it does is decided by [`Machine`].
 
-use super::copy_wakeups::CopyWakeups;
-use super::event_reader::EventReader;
-use super::node_spec::NodeSpec;
+use super::copy_threads::CopyThreads;
+use super::images::Sent;
+use super::reading::Reading;
+use super::remote_node::NodeSpec;
 use super::unsent::Unsent;
 use crate::connection::{
     ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Reply, Requested, Room, WaitId,
@@ -14,8 +15,7 @@ use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::{self, SharedLane};
 use accord_fabric::{ProgramSpec, clock};
-use accord_types::{Error, ErrorCode, ImageId, QueueId, Result};
-use std::collections::HashSet;
+use accord_types::{Error, ErrorCode, QueueId, Result};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::thread::Thread;
@@ -47,13 +47,12 @@ pub(crate) struct Connection {
     /// Held while sending commands.
     pub(super) write: Mutex<Unsent>,
     /// Taken with the reading side.
-    pub(super) reader: Mutex<EventReader>,
-    pub(super) copy_wakeups: CopyWakeups,
+    pub(super) reader: Mutex<Reading>,
+    pub(super) copy_threads: CopyThreads,
     /// Started when first needed.
     flusher: OnceLock<Option<Thread>>,
     watcher: OnceLock<Option<Thread>>,
-    /// The images that the executor has.
-    pub(super) images_sent: Mutex<HashSet<ImageId>>,
+    pub(super) sent: Sent,
     pub(super) exchange: Arc<Exchange>,
     /// What to add to the node's clock to have this node's.
     clock_offset: AtomicI64,
@@ -65,7 +64,7 @@ impl Connection {
     /// # Errors
     /// `acc_error_device_unavailable` with the reason.
     pub(super) fn connect(spec: Arc<NodeSpec>, peer: PeerId, exchange: Arc<Exchange>) -> Result<Arc<Self>> {
-        let route = transport::route(&spec.endpoint, spec.transport, &spec.key);
+        let route = transport::route(&spec.endpoint, spec.transport);
         let identity = Identity { session: spec.session, peer: PeerId::PROGRAM, key: spec.key.clone() };
         let Connected { link, records, transfers, control } = Link::connect(&identity, peer, route, BULK_LANES)?;
         let connection = Arc::new(Self {
@@ -76,11 +75,11 @@ impl Connection {
             machine: Mutex::default(),
             begun: Instant::now(),
             write: Mutex::default(),
-            reader: Mutex::new(EventReader::new()),
-            copy_wakeups: CopyWakeups::default(),
+            reader: Mutex::new(Reading::new()),
+            copy_threads: CopyThreads::default(),
             flusher: OnceLock::new(),
             watcher: OnceLock::new(),
-            images_sent: Mutex::default(),
+            sent: Sent::default(),
             exchange,
             clock_offset: AtomicI64::new(0),
             spec,
@@ -188,7 +187,7 @@ impl Connection {
         for effect in effects {
             match effect {
                 Effect::Wake(thread) => thread.unpark(),
-                Effect::WakeCopyThread(way) => self.copy_wakeups.wake(way),
+                Effect::WakeCopyThread(way) => self.copy_threads.wake(way),
                 Effect::StartCopyThread(way) => {
                     self.spawn("accord-copy", move |connection| connection.send_copies(way));
                 }
@@ -322,7 +321,7 @@ impl Connection {
         drop(machine);
         self.link.close(&error);
         self.do_all(effects);
-        self.copy_wakeups.end();
+        self.copy_threads.end();
         self.exchange.push_lost(self.link.peer(), &error);
         self.exchange.peer_lost(self.link.peer());
         if let Some(Some(flusher)) = self.flusher.get() {

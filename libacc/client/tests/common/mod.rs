@@ -15,7 +15,7 @@ use accord_fabric::{Key, ProgramSpec};
 use accord_runtime::ports::{Cluster, DeviceClient, ReadWhen};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, Error, ErrorCode, FunctionSpec, HostRange, LaunchDims,
-    Lease, LeasedDevice, NodeId, ObjectSpec, QueueId, Result, SessionId, SpanSink,
+    Lease, LeasedDevice, NodeId, ObjectSpec, QueueId, Result, SessionId, SessionKey, SpanSink,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -70,7 +70,7 @@ impl Agent {
             executors: AtomicU32::new(0),
         });
         let peer = Endpoint { node: NodeId(node), address: address.clone() };
-        let near = Listener::bind_local(&peer, key).unwrap();
+        let near = Listener::bind_local(&peer).unwrap();
         let of_threads = [shared.clone(), shared.clone()];
         let threads = [listener, near].into_iter().zip(of_threads).map(|(listener, of_thread)| {
             std::thread::spawn(move || {
@@ -88,6 +88,11 @@ impl Agent {
         });
         let threads = threads.collect();
         Self { node: NodeId(node), address, shared, threads }
+    }
+
+    /// What programs prove to it.
+    pub fn session_key(&self) -> SessionKey {
+        SessionKey::from_bytes(self.shared.key.bytes()).unwrap()
     }
 
     /// The devices that were made, in that order.
@@ -201,7 +206,7 @@ impl Drop for Agent {
         let hello = Hello::new(Purpose::Bulk, SessionId(0), 0, PeerId::PROGRAM);
         let _ = handshake::connect(&self.address, &hello, &self.shared.key, Duration::from_secs(1));
         let peer = Endpoint { node: self.node, address: self.address.clone() };
-        let _ = transport::route(&peer, Wanted::Auto, &self.shared.key);
+        let _ = transport::route(&peer, Wanted::Auto);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -261,7 +266,7 @@ pub fn traced_world(nodes: u32, devices: u32, regions: Regions, trace: Option<Ar
     let key = Key::random().unwrap();
     let agents: Vec<_> = (1..=nodes).map(|node| Agent::start(node, devices, &key, regions.clone())).collect();
     let lease = lease(&agents, devices);
-    let session = connect_direct(lease, &key, settings(trace, Vec::new())).unwrap();
+    let session = connect_direct(lease, settings(trace, Vec::new())).unwrap();
     World { session: Arc::new(session), agents, key }
 }
 
@@ -269,7 +274,14 @@ pub fn lease(agents: &[Agent], devices: u32) -> Lease {
     let leased = agents.iter().flat_map(|agent| {
         (0..devices).map(|ordinal| LeasedDevice { info: info(agent.node, ordinal), address: agent.address.to_string() })
     });
-    Lease { session: SESSION, own_node: None, devices: leased.collect(), memory_quota: 0, stream_quota: 64 }
+    Lease {
+        session: SESSION,
+        key: agents.first().map_or(SessionKey([0; SessionKey::LEN]), Agent::session_key),
+        own_node: None,
+        devices: leased.collect(),
+        memory_quota: 0,
+        stream_quota: 64,
+    }
 }
 
 pub fn info(node: NodeId, ordinal: u32) -> DeviceInfo {

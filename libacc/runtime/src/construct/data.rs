@@ -1,11 +1,9 @@
 //! Structured data regions: `data` and `host_data` (OpenACC 3.3, 2.6.5 and 2.8).
 
-use super::component::with_ranges;
 use super::map::Mode;
 use super::{Entries, Leaving, Region, on_host};
 use crate::device::Device;
-use crate::issue::Issue;
-use crate::plan::Plan;
+use crate::plan::{Issue, Plan};
 use crate::present::Counter;
 use crate::{LocalThread, Runtime};
 use accord_types::{Error, ErrorCode, QueueId, Result};
@@ -35,7 +33,7 @@ impl Runtime {
             t.regions.push(None);
             return Ok(());
         };
-        with_ranges(&*self.host, entries, |entries| self.enter(t, device, QueueId::SYNC, Mode::Region, entries))
+        self.with_ranges(entries, |entries| self.enter(t, device, QueueId::SYNC, Mode::Region, entries))
             .map_err(|error| device.place(error))?;
         let next = t.scratch.spare.pop().unwrap_or_default();
         t.regions.push(Some(std::mem::replace(&mut t.scratch.region, next)));
@@ -55,7 +53,7 @@ impl Runtime {
 
     fn leave(&self, plan: &mut Plan, region: &Region) -> Result<()> {
         let device = &self.devices[region.device];
-        plan.begin(device.is_watched());
+        plan.begin(device);
         if !device.is_started() || device.epoch() != region.epoch {
             return Ok(());
         }

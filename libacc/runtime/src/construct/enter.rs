@@ -1,9 +1,7 @@
 //! Enters a construct, however many tries it takes.
 
-use super::Leaving;
-use super::entries::Entries;
 use super::map::{Mapping, Mode, Stop};
-use super::region::Scratch;
+use super::{Entries, Leaving, Scratch};
 use crate::device::Device;
 use crate::ports::HostMemory;
 use accord_types::{QueueId, Result};
@@ -48,7 +46,7 @@ impl Entering<'_> {
         let (mut waited, mut waited_elsewhere) = (Vec::new(), false);
         let mut refused = None;
         loop {
-            plan.begin(self.device.is_watched());
+            plan.begin(self.device);
             plan.ticket = ticket;
             region.clear();
             let mut queues = self.device.queues();

@@ -1,0 +1,136 @@
+//! What the coordinator has told of sessions: whose they are, what they may use here, and until when.
+
+use accord_types::{SessionGrant, SessionId};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Sessions that have been announced.
+const GRANTS_MAX: usize = 65_536;
+/// Ended sessions whose late connections are still turned away at once.
+const ENDED_MAX: usize = 4_096;
+
+/// Grants that are in force. No lock, no clock.
+#[derive(Debug, Default)]
+pub(crate) struct Grants {
+    known: BTreeMap<SessionId, Known>,
+    ended: VecDeque<SessionId>,
+}
+
+#[derive(Debug)]
+struct Known {
+    grant: SessionGrant,
+    /// None: it lasts until it is withdrawn.
+    end: Option<Instant>,
+}
+
+impl Grants {
+    /// The coordinator announces a session. What was announced before counts, but for its end: a coordinator that has come back
+    /// knows of its predecessor's sessions only what agents told it.
+    pub(crate) fn announce(&mut self, now: Instant, grant: SessionGrant) {
+        let end = grant.ends_in_ms.and_then(|left| now.checked_add(Duration::from_millis(left)));
+        if let Some(known) = self.known.get_mut(&grant.session) {
+            if known.grant.key != grant.key {
+                tracing::warn!("session {} was announced again with another key; the first one counts", grant.session);
+                return;
+            }
+            known.end = end;
+            return;
+        }
+        if self.ended.contains(&grant.session) {
+            return;
+        }
+        if self.known.len() >= GRANTS_MAX {
+            self.known.pop_first();
+        }
+        self.known.insert(grant.session, Known { grant, end });
+    }
+
+    /// A session has ended.
+    pub(crate) fn withdraw(&mut self, session: SessionId) {
+        self.known.remove(&session);
+        if !self.ended.contains(&session) {
+            if self.ended.len() >= ENDED_MAX {
+                self.ended.pop_front();
+            }
+            self.ended.push_back(session);
+        }
+    }
+
+    /// The grant in force, with the time that it has left.
+    pub(crate) fn find(&self, now: Instant, session: SessionId) -> Option<SessionGrant> {
+        let Known { grant, end } = self.known.get(&session)?;
+        let left = |end: Instant| end.checked_duration_since(now).filter(|left| !left.is_zero());
+        let ends_in_ms = match end {
+            Some(end) => Some(u64::try_from(left(*end)?.as_millis()).unwrap_or(u64::MAX)),
+            None => None,
+        };
+        Some(SessionGrant { ends_in_ms, ..grant.clone() })
+    }
+
+    /// Whether the session was withdrawn.
+    pub(crate) fn has_ended(&self, session: SessionId) -> bool {
+        self.ended.contains(&session)
+    }
+
+    /// The session that is over next, and when.
+    pub(crate) fn next_end(&self) -> Option<(Instant, SessionId)> {
+        self.known.iter().filter_map(|(session, known)| Some((known.end?, *session))).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::SessionKey;
+
+    const A: SessionId = SessionId(1);
+
+    fn grant(session: SessionId, key: u8, ends_in_ms: Option<u64>) -> SessionGrant {
+        SessionGrant {
+            session,
+            key: SessionKey([key; SessionKey::LEN]),
+            user: "alice".to_owned(),
+            ends_in_ms,
+            program: "app".to_owned(),
+            node_name: "h0".to_owned(),
+            pid: 1,
+            rank: None,
+            ordinals: vec![0],
+            memory_quota: 0,
+            stream_quota: 4,
+            opened_unix_ms: 0,
+        }
+    }
+
+    #[test]
+    fn a_session_that_was_withdrawn_does_not_come_back() {
+        let (now, mut grants) = (Instant::now(), Grants::default());
+        grants.announce(now, grant(A, 1, None));
+        assert!(grants.find(now, A).is_some() && grants.next_end().is_none());
+        grants.withdraw(A);
+        assert!(grants.find(now, A).is_none() && grants.has_ended(A));
+        grants.announce(now, grant(A, 1, None));
+        assert!(grants.find(now, A).is_none());
+    }
+
+    #[test]
+    fn the_first_key_of_a_session_counts() {
+        let (now, mut grants) = (Instant::now(), Grants::default());
+        grants.announce(now, grant(A, 1, None));
+        grants.announce(now, SessionGrant { user: "mallory".to_owned(), ..grant(A, 2, Some(1)) });
+        assert_eq!(grants.find(now, A), Some(grant(A, 1, None)));
+    }
+
+    #[test]
+    fn a_session_whose_time_is_over_opens_nothing() {
+        let (now, mut grants) = (Instant::now(), Grants::default());
+        grants.announce(now, grant(A, 1, Some(500)));
+        let later = now + Duration::from_millis(200);
+        assert_eq!(grants.find(later, A).unwrap().ends_in_ms, Some(300));
+        assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
+        assert!(grants.find(now + Duration::from_millis(500), A).is_none());
+        // A coordinator that comes back tells of the same end.
+        grants.announce(later, grant(A, 1, Some(300)));
+        assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
+    }
+}
