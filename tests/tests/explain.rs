@@ -116,6 +116,18 @@ fn updates_of_shared_results_are_told() {
     assert!(text(&program).contains(said), "{}", text(&program));
 }
 
+/// GCC keeps 16 bits of a constant number of gangs.
+#[test]
+fn gangs_are_those_of_the_code_or_said_to_be_lost() {
+    let program = built("tests/programs/gpu/lost_gangs.c", Language::C, OPTIMIZED).program;
+    let told = json(&program);
+    let [shown, lost] = ["shown._omp_fn.0", "lost._omp_fn.0"].map(|name| region(image(&told), name));
+    assert_eq!((&shown["gangs"], &shown["problem"]), (&100_000.into(), &Value::Null), "{shown:#}");
+    assert!(lost["problem"].as_str().unwrap().contains("a variable in num_gangs"), "{lost:#}");
+    let text = text(&program);
+    assert!(text.contains("lost [1]") && text.contains("[1] compiled for a constant number of gangs"), "{text}");
+}
+
 #[test]
 fn fortran_is_explained_too() {
     let program = built("tests/programs/fortran/module_declare.f90", Language::Fortran, OPTIMIZED).program;

@@ -74,6 +74,19 @@ fn memory_that_nothing_maps_is_used_as_it_is_where_that_can_be() {
     }
 }
 
+/// GCC keeps 16 bits of a constant: what the code shows is launched, and nothing is guessed.
+#[test]
+fn a_number_of_gangs_that_nobody_knows_is_refused() {
+    let program = Program::read(repository_file("tests/programs/gpu/lost_gangs.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    let finished = job(&program, driver.path()).unwrap().run().unwrap();
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    assert!(finished.stdout.contains("all gangs: 100000"), "{}", finished.report());
+    for part in ["lost_gangs.c:22", "constant number of gangs above 65535", "write a variable in num_gangs"] {
+        assert!(finished.stderr.contains(part), "{part}: {}", finished.report());
+    }
+}
+
 /// Device, context and stream of events are the driver's.
 #[test]
 fn tools_get_the_drivers_handles() {

@@ -2,8 +2,8 @@
 
 use accord_device::cpu::source_position;
 use accord_device::image::{
-    BlockPath, HostRegion, ImageFunction, Kernel, PARAMETER_SM_MIN, ProgramImage, ProgramObject, Updates, header,
-    rewrite,
+    BlockPath, GangCount, HostRegion, ImageFunction, Kernel, PARAMETER_SM_MIN, ProgramImage, ProgramObject, Updates,
+    header, rewrite,
 };
 use accord_types::ImageId;
 use std::collections::HashMap;
@@ -51,7 +51,9 @@ pub(super) struct Region {
     /// `file:line`.
     pub(super) source: Option<String>,
     /// Gangs, workers, vector length; none is open.
-    pub(super) dims: [Option<u16>; 3],
+    pub(super) dims: [Option<u32>; 3],
+    /// Why it can't be launched, if nobody knows for how many gangs it was compiled.
+    pub(super) problem: Option<&'static str>,
     pub(super) block: Block,
     /// How it changes results that threads share.
     pub(super) updates: Updates,
@@ -178,11 +180,20 @@ impl Region {
     }
 
     fn new(path: &str, function: &ImageFunction, host: &HostRegion, kernel: Option<&Kernel>) -> Self {
+        let gangs = kernel.map_or(GangCount::AsGiven, |kernel| kernel.gangs.count(function.dims[0]));
+        let mut dims = function.dims.map(|dim| (dim != 0).then_some(u32::from(dim)));
+        if let GangCount::Exactly(count) = gangs {
+            dims[0] = Some(count);
+        }
         Self {
             name: host.name.clone().unwrap_or_else(|| function.name.clone()),
             kernel: function.name.clone(),
             source: source_position(path, host.offset),
-            dims: function.dims.map(|dim| (dim != 0).then_some(dim)),
+            dims,
+            problem: (gangs == GangCount::Lost).then_some(
+                "compiled for a constant number of gangs above 65535, which GCC keeps in 16 bits only; write a variable in \
+                 num_gangs, or at most 65535",
+            ),
             block: match kernel.map(|kernel| &kernel.block) {
                 Some(BlockPath::Parameter(layout)) => Block::Parameter { slots: layout.slots, bytes: layout.bytes },
                 Some(BlockPath::Memory(why)) => Block::Memory { why: why.to_string(), remedy: why.remedy() },

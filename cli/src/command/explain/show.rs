@@ -138,6 +138,14 @@ fn heading(object: &Object, image: &Image) -> String {
 /// A region's entries. Reasons are told once, below the table.
 fn row(region: &Region, reasons: &mut Vec<String>) -> [String; 6] {
     let [gangs, workers, vector] = region.dims.map(|dim| dim.map_or_else(|| "open".to_owned(), |dim| dim.to_string()));
+    let mut mark = |reason: String| {
+        let known = reasons.iter().position(|known| *known == reason).unwrap_or_else(|| {
+            reasons.push(reason);
+            reasons.len() - 1
+        });
+        known + 1
+    };
+    let gangs = region.problem.map_or(gangs, |problem| format!("lost [{}]", mark(problem.to_owned())));
     let block = match &region.block {
         Block::Parameter { slots, bytes } => format!("parameter, {}, {bytes} B", count((*slots).into(), "slot")),
         Block::Memory { why, remedy } => {
@@ -145,11 +153,7 @@ fn row(region: &Region, reasons: &mut Vec<String>) -> [String; 6] {
                 Some(remedy) => format!("{why}; {remedy}"),
                 None => why.clone(),
             };
-            let known = reasons.iter().position(|known| *known == reason).unwrap_or_else(|| {
-                reasons.push(reason);
-                reasons.len() - 1
-            });
-            format!("memory [{}]", known + 1)
+            format!("memory [{}]", mark(reason))
         }
     };
     [region.name.clone(), region.source.as_deref().map_or_else(|| "-".to_owned(), near), gangs, workers, vector, block]
@@ -197,6 +201,7 @@ fn image_json(image: &Image) -> Value {
                 "gangs": region.dims[0],
                 "workers": region.dims[1],
                 "vector": region.dims[2],
+                "problem": region.problem,
                 "argument_block": match &region.block {
                     Block::Parameter { slots, bytes } => json!({ "way": "parameter", "slots": slots, "bytes": bytes }),
                     Block::Memory { why, remedy } => json!({ "way": "memory", "why": why, "remedy": remedy }),

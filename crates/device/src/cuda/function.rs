@@ -2,7 +2,7 @@
 
 use super::gangs::Gangs;
 use crate::cpu::symbol;
-use crate::image::BlockLayout;
+use crate::image::{BlockLayout, GangCount};
 use accord_types::ArgBlock;
 use cudarc::driver::sys::CUfunction;
 
@@ -17,6 +17,8 @@ pub(crate) struct Function {
     pub(crate) layout: Option<BlockLayout>,
     /// What the compiler has fixed; 0 is open.
     pub(crate) dims: [u32; 3],
+    /// What the code counts on, where the image can't say it.
+    pub(crate) count: GangCount,
     /// Largest number of threads of a gang.
     pub(crate) threads_max: u32,
     pub(crate) occupancy: Occupancy,

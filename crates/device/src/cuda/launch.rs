@@ -3,7 +3,7 @@
 use super::driver::DriverError;
 use super::function::{Function, Occupancy};
 use super::stream::{State, Stream};
-use crate::image::Packed;
+use crate::image::{GangCount, Packed};
 use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result, SpanKind};
 use std::ffi::c_void;
 
@@ -28,10 +28,27 @@ pub(crate) struct Grid {
 /// fills the device some times over.
 ///
 /// # Errors
-/// `acc_error_invalid_argument` if a gang would have more threads than the device takes.
+/// `acc_error_invalid_argument` if a gang would have more threads than the device takes, and if nobody knows how many gangs the
+/// code was compiled for.
 pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
     let pick = |fixed: u32, asked: u32| if fixed == 0 { asked } else { fixed };
-    let [gangs, workers, vector] = function.dims;
+    let [mut gangs, workers, vector] = function.dims;
+    match function.count {
+        GangCount::AsGiven => {}
+        GangCount::Exactly(count) => gangs = count,
+        GangCount::Lost if asked.gangs > 0 => {}
+        GangCount::Lost => {
+            return Err(Error::new(
+                ErrorCode::InvalidArgument,
+                format!(
+                    "{} was compiled for a constant number of gangs above 65535, of which GCC keeps 16 bits, and its code \
+                     does not show the number",
+                    function.describe()
+                ),
+            )
+            .remedy("write a variable in num_gangs, or at most 65535"));
+        }
+    }
     let mut grid = Grid {
         gangs: pick(gangs, asked.gangs),
         workers: pick(workers, asked.workers),
@@ -143,6 +160,7 @@ mod tests {
             raw: null_mut(),
             layout: None,
             dims,
+            count: GangCount::AsGiven,
             threads_max: 1024,
             occupancy,
             gangs: Gangs::few(),
@@ -169,6 +187,19 @@ mod tests {
         assert_eq!(chosen([0, 0, 32], [0, 4, 0]), Ok([2 * 264 * 2, 4, 32]));
         assert_eq!(chosen([0, 0, 128], [5, 0, 0]), Ok([5, 2, 128]));
         assert_eq!(chosen([0, 0, 0], [1, 1, 1]), Ok([1, 1, 32]));
+    }
+
+    #[test]
+    fn what_the_code_counts_on_holds_and_nothing_is_guessed() {
+        let chosen = |dims, count, asked| {
+            let function = Function { count, ..function(dims) };
+            choose(&function, LaunchDims { gangs: asked, ..LaunchDims::default() }).map(|grid| (grid.gangs, grid.open))
+        };
+        assert_eq!(chosen([34_464, 1, 32], GangCount::Exactly(100_000), 0), Ok((100_000, false)));
+        assert_eq!(chosen([0, 1, 32], GangCount::Exactly(65_536), 0), Ok((65_536, false)));
+        assert_eq!(chosen([0, 1, 32], GangCount::Lost, 7), Ok((7, false)));
+        let refused = chosen([0, 1, 32], GangCount::Lost, 0).unwrap_err().to_string();
+        assert!(refused.contains("main._omp_fn.0") && refused.contains("num_gangs"), "{refused}");
     }
 
     #[test]

@@ -5,7 +5,9 @@ use super::context::Context;
 use super::driver::DriverError;
 use super::function::{Function, Occupancy};
 use super::gangs::Gangs;
-use crate::image::{BlockPath, Image, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Refusal, rewrite, with_atomics};
+use crate::image::{
+    BlockPath, GangCount, GangUse, Image, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Refusal, rewrite, with_atomics,
+};
 use accord_types::{DevicePtr, Error, ErrorCode, FunctionSpec, Result};
 use cudarc::driver::sys::{
     CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUjit_option, CUjitInputType, CUlinkState,
@@ -26,6 +28,8 @@ pub(crate) struct Module {
     raw: CUmodule,
     /// How each kernel gets its argument block, by its name in the PTX.
     kernels: HashMap<String, BlockPath>,
+    /// What each kernel's code shows of its number of gangs.
+    gangs: HashMap<String, GangUse>,
     /// Kernels whose gangs update the same memory.
     atomic: HashSet<String>,
     context: Arc<Context>,
@@ -51,6 +55,9 @@ impl Module {
             .iter()
             .flat_map(|text| &text.kernels)
             .map(|kernel| (kernel.name.clone(), kernel.block.clone()))
+            .collect();
+        let gangs = (texts.iter().flat_map(|text| &text.kernels))
+            .map(|kernel| (kernel.name.clone(), kernel.gangs.clone()))
             .collect();
         let rewritten = texts.iter().any(|text| matches!(text.rewritten, Cow::Owned(_)));
         let ways: &[bool] = if rewritten { &[true, false] } else { &[false] };
@@ -87,7 +94,7 @@ impl Module {
             }
         }
         let atomic = with_atomics(texts.iter().map(|text| text.original)).into_iter().map(str::to_owned).collect();
-        let module = Self { kernels, atomic, raw, context: Arc::clone(context), image: Arc::clone(&image) };
+        let module = Self { kernels, gangs, atomic, raw, context: Arc::clone(context), image: Arc::clone(&image) };
         module.prepare()?;
         Ok(module)
     }
@@ -130,6 +137,7 @@ impl Module {
             raw,
             layout,
             dims,
+            count: self.gangs.get(&known.name).map_or(GangCount::AsGiven, |gangs| gangs.count(known.dims[0])),
             threads_max: threads_max.unsigned_abs(),
             occupancy: Occupancy { grid: grid.unsigned_abs(), block: block.unsigned_abs() },
             gangs: if self.atomic.contains(&known.name) { Gangs::few() } else { Gangs::measured(&self.context) },

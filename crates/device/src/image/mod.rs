@@ -3,6 +3,9 @@
 mod atomics;
 mod block;
 mod encode;
+mod gang_count;
+#[cfg(test)]
+mod gang_count_tests;
 mod program;
 mod ptx;
 mod reduce;
@@ -17,6 +20,7 @@ mod tests;
 pub(crate) use atomics::with_atomics;
 pub use block::{BlockLayout, Packed};
 pub use encode::ENCODED_MAX;
+pub use gang_count::{GangCount, GangUse};
 pub use program::{EXPLAIN_ENV, HostRegion, HostVariable, ProgramImage, ProgramObject, decode_program, encode_program};
 pub use reduce::Updates;
 pub use refusal::Refusal;

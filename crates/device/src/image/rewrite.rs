@@ -10,7 +10,7 @@
 use super::ptx::{code, has_word, is_register};
 use super::reduce::{Updates, count_updates, rewrite_updates};
 use super::refusal::SLOTS_MAX;
-use super::{BlockLayout, Refusal};
+use super::{BlockLayout, GangUse, Refusal};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -40,6 +40,8 @@ pub struct Kernel {
     pub block: BlockPath,
     /// How it changes results that threads share.
     pub updates: Updates,
+    /// What its code shows of its number of gangs.
+    pub gangs: GangUse,
 }
 
 /// An object after rewriting.
@@ -73,6 +75,7 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
             }
             Err(why) => BlockPath::Memory(why),
         };
+        let gangs = GangUse::read(&lines[entry.body.clone()]);
         let updates = match &refused {
             Some(_) => count_updates(&lines[entry.body]),
             None => {
@@ -81,7 +84,7 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
                 updates
             }
         };
-        kernels.push(Kernel { name: entry.name.to_owned(), block, updates });
+        kernels.push(Kernel { name: entry.name.to_owned(), block, updates, gangs });
     }
     if prologues.is_empty() && changes.is_empty() {
         return Rewritten { text: Cow::Borrowed(text), kernels };

@@ -110,12 +110,18 @@ fn todays_compiler_still_writes_what_is_known() {
 
 /// The PTX that this machine's compiler, or the one under test, makes of a fixture's source.
 pub(super) fn compile(source: &str, level: &str) -> Option<String> {
+    compile_with(source, &[level])
+}
+
+pub(super) fn compile_with(source: &str, options: &[&str]) -> Option<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/image/fixtures").join(source);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let version = std::env::var("ACCORD_TEST_GCC").unwrap_or_default();
-    let gcc = if version.is_empty() { "gcc".to_owned() } else { format!("gcc-{version}") };
+    let gcc = if source.extension().is_some_and(|extension| extension == "f90") { "gfortran" } else { "gcc" };
+    let gcc = if version.is_empty() { gcc.to_owned() } else { format!("{gcc}-{version}") };
     let output = Command::new(gcc)
-        .args([level, "-fopenacc", "-foffload=nvptx-none", "-save-temps", "-o", "program"])
+        .args(options)
+        .args(["-fopenacc", "-foffload=nvptx-none", "-save-temps", "-o", "program"])
         .arg(source)
         .current_dir(folder.path())
         .output();
