@@ -1,6 +1,6 @@
 //! The boundary between C and Rust: every exported function goes through it.
 
-use crate::{process, report, settings, thread};
+use crate::{closing, process, report, settings, thread};
 use accord_runtime::{LocalThread, Runtime};
 use accord_types::Result;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,8 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// destructors of the program still run, a call does nothing.
 pub(crate) fn enter<R: Default>(call: &'static str, body: impl FnOnce(&Runtime, &mut LocalThread) -> Result<R>) -> R {
     enter_without_runtime(call, || {
-        if process::is_closed() {
-            process::warn_closed(call);
+        if closing::is_closed() {
+            closing::warn_closed(call);
             return Ok(R::default());
         }
         let session = process::session()?;
@@ -27,7 +27,7 @@ pub(crate) fn enter<R: Default>(call: &'static str, body: impl FnOnce(&Runtime, 
 pub(crate) fn enter_without_runtime<R>(call: &'static str, body: impl FnOnce() -> Result<R>) -> R {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
-        Ok(Err(error)) => report::fatal(error.call(call)),
+        Ok(Err(error)) => report::fatal(process::explain(&error.call(call))),
         Err(_) => report::broken(call),
     }
 }

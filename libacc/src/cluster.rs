@@ -1,7 +1,7 @@
 //! The devices of this process's session.
 
 use crate::kernels::Kernels;
-use crate::{gpus, loader, settings, start_main};
+use crate::{environment, gpus, loader, settings};
 use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
 use accord_device::{StartConfig, cache_folder, cpu, registry};
 use accord_fabric::route::Wanted;
@@ -120,7 +120,7 @@ fn worker_environment() -> Vec<(OsString, OsString)> {
         let names = std::iter::once(names::ACC_PROFLIB.name).chain(names::ACC_PROFLIB.aliases.iter().copied());
         names.into_iter().any(|tool| name == tool)
     };
-    let lost = start_main::environment_at_start()
+    let lost = environment::at_start()
         .into_iter()
         .filter(|(name, _)| name.as_bytes().starts_with(b"LD_") && std::env::var_os(name).is_none());
     std::env::vars_os().filter(|(name, _)| !tool(name)).chain(lost).collect()

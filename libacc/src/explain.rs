@@ -1,11 +1,11 @@
 //! What `accord explain image` shows: the GPU code of the program and its shared objects, as their constructors have
 //! registered it. No device is started and nothing of the program's `main` runs.
 
+use crate::host_table::{self, LINK, parts_of_host_table, variables};
 use crate::images::{self, Image};
 use crate::loader::LoadedObject;
-use crate::objects::{LINK, parts_of_host_table, variables};
 use crate::ptx::{PtxImage, TARGET_NVPTX};
-use crate::{elf, kernels, loader, report};
+use crate::{elf, loader, output};
 use accord_device::image::{HostRegion, HostVariable, ProgramImage, ProgramObject, encode_program};
 use accord_types::Result;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) fn describe(file: &Path) -> bool {
     match written {
         Ok(Ok(())) => true,
         Ok(Err(why)) => {
-            report::print(&format!("accord: {why}\n"));
+            output::print(&format!("accord: {why}\n"));
             false
         }
         // The hook has reported the panic.
@@ -49,7 +49,7 @@ fn objects() -> Vec<ProgramObject> {
 /// The image must be registered, and stay so during the call.
 unsafe fn read(object: &LoadedObject, image: &Image) -> Result<ProgramImage> {
     // SAFETY: the caller's promise covers the host table.
-    let (functions, hosts) = unsafe { kernels::hosts(image.table) }.unwrap_or_default();
+    let (functions, hosts) = unsafe { host_table::hosts(image.table) }.unwrap_or_default();
     // SAFETY: the caller's promise.
     let contents = unsafe { PtxImage::read(image, functions.len(), hosts.len())?.contents() };
     let names = elf::region_names(&object.file);

@@ -2,7 +2,7 @@
 
 use crate::images;
 use crate::ptx::TARGET_NVPTX;
-use crate::{elf, loader, report, settings};
+use crate::{elf, loader, output, settings};
 use accord_device::{SameHostPeers, registry};
 use accord_types::{DeviceInfo, NodeId, Result};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
     if settings::debug()
         && let Some(note) = found.note
     {
-        report::print(&format!("accord: GPUs: {note}\n"));
+        output::print(&format!("accord: GPUs: {note}\n"));
     }
     found.devices
 }
@@ -29,7 +29,7 @@ pub(crate) fn inventory(node_name: &str) -> Vec<DeviceInfo> {
 pub(crate) fn is_among(info: &DeviceInfo, shown: &[DeviceInfo]) -> bool {
     let found = shown.iter().any(|gpu| gpu.uuid == info.uuid);
     if !found && settings::debug() {
-        report::print(&format!(
+        output::print(&format!(
             "accord: GPU {} of this node ({}) can't be used by this process; the node's agent drives it\n",
             info.id.ordinal, info.uuid
         ));
@@ -46,7 +46,7 @@ pub(crate) fn same_host_peers(in_cluster: bool) -> Result<Option<Arc<SameHostPee
     Ok(on.then(|| {
         SameHostPeers::new(|why| {
             if settings::debug() {
-                report::print(&format!("accord: copies go over the network: {why}\n"));
+                output::print(&format!("accord: copies go over the network: {why}\n"));
             }
         })
     }))

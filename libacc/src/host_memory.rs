@@ -1,7 +1,7 @@
 //! The program's memory and code: the only place that follows the program's pointers.
 
 use crate::kernels::Kernels;
-use crate::{blocks, components, elf, loader, report, source, unmapped};
+use crate::{blocks, components, elf, loader, output, source, unmapped};
 use accord_client::pages::{self, Writable};
 use accord_debuginfo::{Memory, ProcessMemory};
 use accord_runtime::ports::{HostMemory, Landing};
@@ -106,7 +106,7 @@ impl HostMemory for ProgramMemory {
 
     fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
         if let Some(line) = components::told(range, entry, element) {
-            report::print(&format!("{line}\n"));
+            output::print(&format!("{line}\n"));
         }
     }
 

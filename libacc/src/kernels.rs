@@ -1,7 +1,7 @@
 //! The program's GPU code: which kernel of which image a region is, and which variable is whose twin.
 
+use crate::host_table;
 use crate::images::Image;
-use crate::objects::parts_of_host_table;
 use crate::ptx::{PtxImage, TARGET_NVPTX};
 use accord_device::image::Images;
 use accord_types::{ImageRef, Result};
@@ -50,7 +50,7 @@ impl Kernels {
         }
         // SAFETY: the caller's promise covers the image and its host table.
         let (functions, variables, contents) = unsafe {
-            let Some((functions, variables)) = hosts(image.table) else { return Ok(()) };
+            let Some((functions, variables)) = host_table::hosts(image.table) else { return Ok(()) };
             let ptx = PtxImage::read(image, functions.len(), variables.len())?;
             (functions, variables, ptx.contents())
         };
@@ -78,20 +78,6 @@ impl Kernels {
     pub(crate) fn variable(&self, address: usize) -> Option<ImageRef> {
         self.places.read().unwrap_or_else(PoisonError::into_inner).variables.get(&address).copied()
     }
-}
-
-/// Addresses of the functions and the variables of a host table, in its order.
-///
-/// # Safety
-/// The table must be registered, and stay so during the call.
-pub(crate) unsafe fn hosts(table: usize) -> Option<(Vec<usize>, Vec<usize>)> {
-    let [functions, variables] = parts_of_host_table(table)?;
-    // SAFETY: the parts of a registered table are arrays of words and of pairs of words.
-    let read = |address: usize| unsafe { *(address as *const usize) };
-    Some((
-        functions.step_by(size_of::<usize>()).map(read).collect(),
-        variables.step_by(size_of::<[usize; 2]>()).map(read).collect(),
-    ))
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@
 mod abi_boundary;
 mod api;
 mod blocks;
+mod closing;
 mod cluster;
 mod components;
 mod elf;
+mod environment;
 #[cfg_attr(test, allow(dead_code))]
 mod explain;
 mod fortran;
@@ -18,11 +20,13 @@ mod goacc;
 mod gpus;
 mod heap;
 mod host_memory;
+mod host_table;
 mod images;
 mod kernels;
 mod loader;
 mod mappings;
 mod objects;
+mod output;
 mod process;
 mod prof;
 mod ptx;
@@ -33,5 +37,6 @@ mod source;
 #[cfg_attr(test, allow(dead_code))]
 mod start_main;
 mod thread;
+mod thread_id;
 mod trace;
 mod unmapped;

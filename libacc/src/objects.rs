@@ -4,16 +4,16 @@
 //! latter is unloaded. So the loader's own counters are looked at on every call, and
 //! its list is compared with the last one when they have moved.
 
+use crate::host_table::{LINK, PAIR, WORD, parts_of_host_table, variables};
 use crate::images::{self, Image};
 use crate::kernels::Kernels;
 use crate::loader::LoadedObject;
 use crate::ptx::{PtxImage, TARGET_NVPTX};
 use crate::raw_lock::Locked;
-use crate::{elf, loader, report, settings};
+use crate::{elf, loader, output, settings};
 use accord_client::pages;
 use accord_runtime::{Global, Runtime};
 use accord_types::{Count, GlobalSpec};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -175,21 +175,9 @@ fn add_images(object: &LoadedObject, images: &[Image], kernels: &Kernels) {
         if let Err(error) = unsafe { kernels.add(image) }
             && settings::debug()
         {
-            report::print(&format!("accord: {}: {error}\n", object.path));
+            output::print(&format!("accord: {}: {error}\n", object.path));
         }
     }
-}
-
-/// Set in a variable's size word if it has a `link` clause.
-pub(crate) const LINK: usize = 1 << 63;
-
-/// The parts of a host table: its functions and its variables. The table is an array of addresses:
-/// functions begin and end, variables begin and end (and more from GCC 14 on).
-pub(crate) fn parts_of_host_table(table: usize) -> Option<[Range<usize>; 2]> {
-    let table = table as *const [usize; 4];
-    // SAFETY: a registered host table has at least these four words and lives until it is unregistered.
-    let [first, last, start, end] = unsafe { *table };
-    (first <= last && start <= end).then_some([first..last, start..end])
 }
 
 /// Says under `ACCORD_DEBUG` what an object has.
@@ -217,39 +205,5 @@ fn describe(object: &LoadedObject, globals: &[Global], images: &[Image]) {
         }
     }
     text.push('\n');
-    report::print(&text);
-}
-
-const WORD: usize = size_of::<usize>();
-const PAIR: usize = size_of::<[usize; 2]>();
-
-/// The pairs of address and size word in `range`.
-pub(crate) fn variables(range: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
-    (0..range.len() / PAIR).map(move |index| {
-        // SAFETY: the range is GCC's variable table in a loaded object.
-        let [host, size] = unsafe { *(range.start as *const [usize; 2]).add(index) };
-        (host, size)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_table_lists_pairs_with_the_link_bit() {
-        let pairs = [[0x1000usize, 16], [0x2000, LINK | 400]];
-        let start = pairs.as_ptr() as usize;
-        let table = [0usize, 0, start, start + size_of_val(&pairs), 0, 0];
-        let [functions, range] = parts_of_host_table(table.as_ptr() as usize).unwrap();
-        assert!(functions.is_empty());
-        let listed: Vec<_> = variables(range).collect();
-        assert_eq!(listed, [(0x1000, 16), (0x2000, LINK | 400)]);
-    }
-
-    #[test]
-    fn a_table_that_ends_before_it_starts_is_refused() {
-        let table = [0usize, 0, 16, 8];
-        assert!(parts_of_host_table(table.as_ptr() as usize).is_none());
-    }
+    output::print(&text);
 }

@@ -6,16 +6,15 @@ use crate::objects::Objects;
 use crate::prof::{Construct, Event};
 use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
-use crate::{cluster, heap, images, mappings, prof, report, settings, source, thread};
+use crate::{closing, cluster, heap, images, mappings, output, prof, report, settings, source, thread_id};
 use accord_client::pages;
 use accord_device::registry;
 use accord_runtime::Runtime;
 use accord_runtime::ports::DeviceClient;
 use accord_types::{Error, Result, SpanSink};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Once, mpsc};
-use std::time::Duration;
 
 /// One process's use of OpenACC.
 pub(crate) struct Session {
@@ -27,15 +26,9 @@ pub(crate) struct Session {
     process: libc::pid_t,
 }
 
-/// Longest time that the end of the process waits for devices to end: peers notice a
-/// program that has gone anyway.
-const CLOSE_MAX: Duration = Duration::from_secs(3);
-
 /// The session, once there is one. It is never freed: calls may be under way at exit.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(null_mut());
 static CREATING: RawLock = RawLock::new();
-/// The thread that ends the process, once the devices are going.
-static CLOSER: AtomicI32 = AtomicI32::new(0);
 
 impl Session {
     /// The rules behind every call, up to date with the objects that are loaded.
@@ -68,31 +61,6 @@ pub(crate) fn explain(error: &Error) -> Error {
     }
 }
 
-/// Whether the session has come and gone. Only the thread that ends the process learns it, whose
-/// destructors may still call; all others wait here for that end.
-pub(crate) fn is_closed() -> bool {
-    let closer = CLOSER.load(Ordering::Relaxed);
-    if closer == 0 {
-        return false;
-    }
-    // SAFETY: has no preconditions.
-    if closer != unsafe { libc::gettid() } {
-        loop {
-            std::thread::sleep(CLOSE_MAX);
-        }
-    }
-    true
-}
-
-/// Tells, once, that `call` came too late.
-#[cold]
-pub(crate) fn warn_closed(call: &str) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        report::print(&format!("accord: {call} was called after the end of the program and has no effect\n"));
-    });
-}
-
 #[cold]
 fn create() -> Result<&'static Session> {
     struct Release;
@@ -101,7 +69,7 @@ fn create() -> Result<&'static Session> {
             CREATING.unlock();
         }
     }
-    report::install_panic_hook();
+    output::install_panic_hook();
     watch_forks();
     watch_mappings();
     CREATING.lock();
@@ -168,13 +136,13 @@ fn watch_forks() {
     unsafe extern "C" fn in_child() {
         images::lock().unlock();
         SESSION.store(null_mut(), Ordering::Release);
-        CLOSER.store(0, Ordering::Relaxed);
+        closing::forget();
         // SAFETY: this is a fork's child handler.
         unsafe {
             CREATING.reset();
             source::forget_all();
         }
-        thread::forget_all();
+        thread_id::forget_all();
         pages::forget_after_fork();
         report::forget_the_end();
     }
@@ -200,8 +168,7 @@ extern "C" fn at_exit() {
             return;
         }
         session.runtime.tell_end(true);
-        // SAFETY: has no preconditions.
-        CLOSER.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+        closing::begin();
         close(session);
         session.runtime.tell_end(false);
         prof::once(Event::RuntimeShutdown, Construct::RuntimeApi);
@@ -226,6 +193,6 @@ fn close(session: &'static Session) {
         let _ = done.send(());
     });
     if closer.is_ok() {
-        let _ = closed.recv_timeout(CLOSE_MAX);
+        let _ = closed.recv_timeout(closing::CLOSE_MAX);
     }
 }

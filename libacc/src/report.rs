@@ -3,12 +3,10 @@
 //! One line on standard error, `accord: CALL (FILE:LINE, FUNCTION) on dev3 (...): CAUSE [CONDITION]; REMEDY`, then exit
 //! status 1. OpenACC 3.3, 5.2.2 names the conditions.
 
+use crate::output::{add_details, print};
 use crate::prof::errors;
-use crate::{process, settings, source};
+use crate::{closing, settings, source};
 use accord_types::{Error, ErrorCode};
-use std::backtrace::Backtrace;
-use std::fmt::Write;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::time::Duration;
 
@@ -38,10 +36,10 @@ const EXIT_STATUS: i32 = 1;
 pub(crate) fn fatal(error: Error) -> ! {
     // If the program ends in another thread, that has taken the devices from under this one, which
     // doesn't come back from here.
-    process::is_closed();
+    closing::is_closed();
     let claim = claim_the_end();
     let mut tellers = std::ptr::null_mut();
-    let message = tell(error, claim, &mut tellers);
+    let message = tell(&error, claim, &mut tellers);
     finish(message, tellers)
 }
 
@@ -55,8 +53,8 @@ pub(crate) fn broken(call: &str) -> ! {
 }
 
 /// The text to print, and what to tell callbacks first if there are any. Both are never freed.
-fn tell(error: Error, claim: Claim, tellers: &mut *mut errors::Records) -> &'static str {
-    let (error, place) = source::explain(&process::explain(&error));
+fn tell(error: &Error, claim: Claim, tellers: &mut *mut errors::Records) -> &'static str {
+    let (error, place) = source::explain(error);
     let message = error.to_string();
     let mut text = format!("accord: {message}\n");
     match claim {
@@ -91,34 +89,6 @@ fn finish(message: &'static str, tellers: *mut errors::Records) -> ! {
     }
     print(message);
     end()
-}
-
-/// Prints `text`, which is whole lines, with one write where the system takes it so.
-pub(crate) fn print(text: &str) {
-    let mut left = text.as_bytes();
-    while !left.is_empty() {
-        // SAFETY: the buffer is valid for its length. A failed write has nobody to be reported to.
-        let written = unsafe { libc::write(libc::STDERR_FILENO, left.as_ptr().cast(), left.len()) };
-        match usize::try_from(written) {
-            Ok(written) if written > 0 => left = &left[written.min(left.len())..],
-            _ => return,
-        }
-    }
-}
-
-/// Makes panics of any of this library's threads print one line. The program's own Rust code has
-/// its own hook and is not concerned.
-pub(crate) fn install_panic_hook() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        std::panic::set_hook(Box::new(|info| {
-            let mut message = format!("accord: internal error: {info}\n");
-            if settings::debug() {
-                add_details(&mut message);
-            }
-            print(&message);
-        }));
-    });
 }
 
 /// A forked child's own end has not begun.
@@ -164,13 +134,4 @@ fn claim_the_end() -> Claim {
 fn end() -> ! {
     // SAFETY: exit handlers may call this library again; claim_the_end handles that.
     unsafe { libc::exit(EXIT_STATUS) }
-}
-
-fn add_details(message: &mut String) {
-    let thread = std::thread::current();
-    // SAFETY: has no preconditions.
-    let id = unsafe { libc::gettid() };
-    let name = thread.name().unwrap_or("of the program");
-    // Writing to a String can't fail.
-    let _ = writeln!(message, "accord: thread {id} ({name})\n{}", Backtrace::force_capture());
 }

@@ -1,36 +1,14 @@
 //! The start of the process: a CPU device's worker is the program's own executable, in which
 //! another function than `main` runs.
 
-use crate::{explain, prof, report, settings};
-use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
+use crate::{environment, explain, output, prof, settings};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 type Main = unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
 type StartMain =
     unsafe extern "C" fn(Main, c_int, *mut *mut c_char, *mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int;
-
-/// The environment that the kernel passed, as an array that ends with null.
-static ENVIRONMENT: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
-
-/// The variables of [`ENVIRONMENT`] that are still there; empty if this library came later than the process.
-pub(crate) fn environment_at_start() -> Vec<(OsString, OsString)> {
-    let mut at: *const *const c_char = ENVIRONMENT.load(Ordering::Relaxed);
-    let mut found = Vec::new();
-    // SAFETY: the array ends with null; the C library replaces but never frees it.
-    while !at.is_null() && !unsafe { *at }.is_null() {
-        // SAFETY: an entry of it is a terminated string on the initial stack.
-        let text = unsafe { CStr::from_ptr(*at) }.to_bytes();
-        if let Some(equals) = text.iter().position(|byte| *byte == b'=') {
-            let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-            found.push((part(&text[..equals]), part(&text[equals + 1..])));
-        }
-        // SAFETY: this was not the last entry.
-        at = unsafe { at.add(1) };
-    }
-    found
-}
 
 /// The C library's function that calls `main`, after the constructors of the executable. The
 /// executable's start code finds this one first, whether it is preloaded or linked.
@@ -49,11 +27,11 @@ unsafe extern "C" fn __libc_start_main(
 ) -> c_int {
     // SAFETY: the kernel puts the environment behind the arguments and their null.
     let environment = unsafe { argv.add(argc as usize + 1) };
-    ENVIRONMENT.store(environment.cast(), Ordering::Relaxed);
+    environment::keep(environment.cast());
     // SAFETY: the name is terminated.
     let real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"__libc_start_main".as_ptr()) };
     if real.is_null() {
-        report::print("accord: the C library has no __libc_start_main after libacc.so\n");
+        output::print("accord: the C library has no __libc_start_main after libacc.so\n");
         // SAFETY: nothing has been started.
         unsafe { libc::_exit(1) };
     }
@@ -78,7 +56,7 @@ static PROGRAM_MAIN: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
 /// Loads profiling libraries, which may want to see everything, and goes on with `main`.
 unsafe extern "C-unwind" fn profiled_main(argc: c_int, argv: *mut *mut c_char, environment: *mut *mut c_char) -> c_int {
-    report::install_panic_hook();
+    output::install_panic_hook();
     crate::abi_boundary::enter_without_runtime("ACC_PROFLIB", || {
         prof::load_libraries();
         Ok(())
@@ -96,7 +74,7 @@ unsafe extern "C-unwind" fn explained_main(
     _argv: *mut *mut c_char,
     _environment: *mut *mut c_char,
 ) -> c_int {
-    report::install_panic_hook();
+    output::install_panic_hook();
     let done = settings::explain_to().map(explain::describe);
     // SAFETY: ends the process. Destructors of a program that hasn't run have nothing to do.
     unsafe { libc::_exit(i32::from(done != Some(true))) }
@@ -108,6 +86,6 @@ unsafe extern "C-unwind" fn worker_main(
     _argv: *mut *mut c_char,
     _environment: *mut *mut c_char,
 ) -> c_int {
-    report::install_panic_hook();
+    output::install_panic_hook();
     std::panic::catch_unwind(accord_device::cpu::worker_main).unwrap_or(1)
 }

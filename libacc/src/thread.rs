@@ -1,16 +1,13 @@
 //! The runtime's state of each thread of the program.
 
 use crate::prof::{Open, OpenRegion};
+use crate::thread_id;
 use accord_client::pages;
 use accord_runtime::LocalThread;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Counts forks on the way to this process: state of an earlier count belongs to a parent.
-static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 struct Slot {
     generation: u32,
@@ -75,29 +72,8 @@ pub(crate) fn with_open_regions<R>(body: impl FnOnce(&mut Vec<OpenRegion>) -> R)
     body(unsafe { &mut (*slot()).open_regions })
 }
 
-/// What earlier calls left in threads' states is a forked child's no more.
-pub(crate) fn forget_all() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-}
-
-/// The kernel's number of this thread, asked for once.
-pub(crate) fn id() -> i32 {
-    thread_local! {
-        static ID: Cell<(u32, i32)> = const { Cell::new((0, 0)) };
-    }
-    let generation = GENERATION.load(Ordering::Relaxed);
-    let (asked, id) = ID.get();
-    if id != 0 && asked == generation {
-        return id;
-    }
-    // SAFETY: has no preconditions.
-    let id = unsafe { libc::gettid() };
-    ID.set((generation, id));
-    id
-}
-
 fn slot() -> *mut Slot {
-    let generation = GENERATION.load(Ordering::Relaxed);
+    let generation = thread_id::generation();
     let slot = SLOT.get();
     // SAFETY: a pointer here is the thread's own slot, made below and freed at its end.
     if !slot.is_null() && unsafe { (*slot).generation } == generation {
@@ -129,7 +105,7 @@ fn slot_key() -> Option<libc::pthread_key_t> {
         let slot = slot.cast::<Slot>();
         // SAFETY: the pointer was made by Box::into_raw in slot(), and the thread is ending.
         unsafe {
-            if (*slot).generation == GENERATION.load(Ordering::Relaxed) {
+            if (*slot).generation == thread_id::generation() {
                 drop(Box::from_raw(slot));
             }
         }

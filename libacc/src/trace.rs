@@ -1,6 +1,6 @@
 //! `ACCORD_TRACE`: what the devices did, written when the program ends.
 
-use crate::{report, settings};
+use crate::{output, settings};
 use accord_runtime::ports::DeviceClient;
 use accord_telemetry::{Collector, Trace, TraceDevice, trace_path, write};
 use accord_types::{DeviceNum, SpanSink, settings as names};
@@ -44,7 +44,7 @@ impl Tracer {
             out.flush()
         });
         if let Err(error) = written {
-            report::print(&format!(
+            output::print(&format!(
                 "accord: cannot write the trace {path}: {error}; set ACCORD_TRACE to a path that can be written\n"
             ));
         }

@@ -1,7 +1,7 @@
 //! `ACCORD_UNMAPPED=map`: says once per place what was mapped, and which clause would do it.
 
+use crate::output;
 use crate::raw_lock::Locked;
-use crate::report;
 use crate::source::Variable;
 use accord_types::HostRange;
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ pub(crate) fn is_new(function: usize, entry: usize) -> bool {
 
 /// Tells it.
 pub(crate) fn tell(mapped: &Mapped<'_>) {
-    report::print(&format!("{}\n", line(mapped)));
+    output::print(&format!("{}\n", line(mapped)));
 }
 
 fn line(Mapped { place, variable, entry, pointer, block }: &Mapped<'_>) -> String {

@@ -3,8 +3,8 @@
 use super::devices::HostDevices;
 use super::hosts::Hosts;
 use super::parts::find_program;
+use super::processes::Processes;
 use super::signals::{Event, Signals};
-use super::supervise::Supervisor;
 use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
 use accord_fabric::Key;
@@ -27,7 +27,7 @@ const LOG_SHOWN: usize = 2000;
 /// Starts a coordinator and one agent on each host that has devices, and waits until all have registered.
 /// Returns what the program's environment needs.
 pub(super) fn start(
-    supervisor: &mut Supervisor<'_>,
+    processes: &mut Processes<'_>,
     signals: &mut Signals,
     hosts: &Hosts,
     devices: &HostDevices,
@@ -35,7 +35,7 @@ pub(super) fn start(
 ) -> Result<Vec<(&'static str, OsString)>> {
     let begin = Instant::now();
     let key = Key::random()?;
-    let key_file = supervisor.args.dir.join("key");
+    let key_file = processes.args.dir.join("key");
     std::fs::write(&key_file, key.bytes()).map_err(|error| Failure::system(key_file.display(), error))?;
     // On hosts that share this machine's ports any free one.
     let port = if hosts.separate() { PORT } else { 0 };
@@ -48,8 +48,8 @@ pub(super) fn start(
         "--key-file".into(),
         key_file.clone().into(),
     ];
-    supervisor.start_part("coordinator", None, &line, &[])?;
-    let address = wait_for_coordinator(supervisor, signals)?;
+    processes.start_part("coordinator", None, &line, &[])?;
+    let address = wait_for_coordinator(processes, signals)?;
     let agent = find_program("accord-node-agent")?;
     let mut client = Coordinator::new(&address, &key)?;
     for (index, registered) in devices.hosts().zip(1..) {
@@ -71,18 +71,18 @@ pub(super) fn start(
             "--libacc".into(),
             libacc.into(),
         ];
-        supervisor.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &devices.environment(index))?;
+        processes.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &devices.environment(index))?;
         // One after the other: the coordinator numbers nodes as they come.
-        let offered = wait_for_nodes(supervisor, signals, registered, &mut client)?;
+        let offered = wait_for_nodes(processes, signals, registered, &mut client)?;
         if offered != devices.of(registered) {
             return Err(Failure::new(format!(
                 "{name} does not offer what it has of this machine's devices: there are {offered} instead of {}\n{}",
                 devices.of(registered),
-                end(&supervisor.last_log())
+                end(&processes.last_log())
             )));
         }
     }
-    supervisor.say(format_args!(
+    processes.say(format_args!(
         "a local cluster of {} is up after {} ms; coordinator at {address}",
         devices.size(),
         begin.elapsed().as_millis()
@@ -91,26 +91,26 @@ pub(super) fn start(
 }
 
 /// Waits for the address that the coordinator prints once it listens.
-fn wait_for_coordinator(supervisor: &mut Supervisor<'_>, signals: &mut Signals) -> Result<String> {
-    wait_until(supervisor, signals, |supervisor| {
-        let log = supervisor.log("coordinator");
+fn wait_for_coordinator(processes: &mut Processes<'_>, signals: &mut Signals) -> Result<String> {
+    wait_until(processes, signals, |processes| {
+        let log = processes.log("coordinator");
         // A line without its end may be half an address.
         let (lines, _) = log.rsplit_once('\n')?;
         Some(lines.lines().find_map(|line| line.split_once("listening on "))?.1.to_owned())
     })?
-    .ok_or_else(|| Failure::new(format!("the coordinator does not listen:\n{}", end(&supervisor.log("coordinator")))))
+    .ok_or_else(|| Failure::new(format!("the coordinator does not listen:\n{}", end(&processes.log("coordinator")))))
 }
 
 /// Waits until `count` agents have registered; how many devices they offer.
 fn wait_for_nodes(
-    supervisor: &mut Supervisor<'_>,
+    processes: &mut Processes<'_>,
     signals: &mut Signals,
     count: u32,
     client: &mut Coordinator,
 ) -> Result<usize> {
     let (mut up, mut offered) = (0, 0);
     let mut refused = None;
-    wait_until(supervisor, signals, |_| match client.describe_if_up() {
+    wait_until(processes, signals, |_| match client.describe_if_up() {
         Ok(view) => {
             up = view.as_ref().map_or(0, nodes_up);
             offered = view.iter().flat_map(|view| &view.nodes).map(|node| node.devices.len()).sum();
@@ -126,8 +126,8 @@ fn wait_for_nodes(
         None if up == u64::from(count) => Ok(offered),
         None => Err(Failure::new(format!(
             "only {up} of {count} agents have registered:\n{}{}",
-            end(&supervisor.log("coordinator")),
-            end(&supervisor.last_log())
+            end(&processes.log("coordinator")),
+            end(&processes.last_log())
         ))),
     }
 }
@@ -135,19 +135,19 @@ fn wait_for_nodes(
 /// Looks again and again until `look` sees something; `None` after [`START_MAX`]. A part that
 /// ends meanwhile is an error, and so is a signal.
 fn wait_until<T>(
-    supervisor: &mut Supervisor<'_>,
+    processes: &mut Processes<'_>,
     signals: &mut Signals,
-    mut look: impl FnMut(&Supervisor<'_>) -> Option<T>,
+    mut look: impl FnMut(&Processes<'_>) -> Option<T>,
 ) -> Result<Option<T>> {
     let deadline = Instant::now() + START_MAX;
     while Instant::now() < deadline {
-        if let Some(seen) = look(supervisor) {
+        if let Some(seen) = look(processes) {
             return Ok(Some(seen));
         }
         match signals.next(Some(Instant::now() + LOOK_AGAIN))? {
             Event::Ended(pid, status) => {
-                if let Some(name) = supervisor.ended_part(pid) {
-                    let log = supervisor.log(&name);
+                if let Some(name) = processes.ended_part(pid) {
+                    let log = processes.log(&name);
                     return Err(Failure::new(format!("{name} ended at its start ({status:?}):\n{}", end(&log))));
                 }
             }

@@ -1,8 +1,8 @@
 //! Which of this machine's devices each host of a local cluster has.
 
 use super::parts::own_program;
+use super::processes::{Processes, ending};
 use super::signals::{Event, Signals};
-use super::supervise::{Supervisor, ending};
 use crate::args::ClusterSize;
 use crate::failure::{Failure, Result};
 use accord_device::registry;
@@ -42,7 +42,7 @@ impl HostDevices {
     /// # Errors
     /// There are too few; the driver can't be asked; a signal came meanwhile.
     pub(super) fn new(
-        supervisor: &mut Supervisor<'_>,
+        processes: &mut Processes<'_>,
         signals: &mut Signals,
         size: ClusterSize,
         remote_only: bool,
@@ -50,7 +50,7 @@ impl HostDevices {
         let first = u32::from(remote_only);
         let mut gpus = vec![String::new(); index(first + size.hosts)];
         if size.gpus {
-            let (pool, note) = pool(supervisor, signals)?;
+            let (pool, note) = pool(processes, signals)?;
             let shares = deal(&pool, size).ok_or_else(|| too_few(size, &pool, note.as_deref()))?;
             gpus.splice(index(first).., shares);
         }
@@ -113,15 +113,15 @@ pub(crate) fn print_gpus() {
 
 /// The GPUs that can be used as [`VISIBLE`] names them, and why there are no more, as far as is known. A process of its
 /// own asks the driver: it may crash or hang, and what it holds must not outlive the question.
-fn pool(supervisor: &mut Supervisor<'_>, signals: &mut Signals) -> Result<(Vec<String>, Option<String>)> {
-    supervisor.start_part(LOOK, None, &[own_program()?.into(), "__gpus".into()], &[])?;
+fn pool(processes: &mut Processes<'_>, signals: &mut Signals) -> Result<(Vec<String>, Option<String>)> {
+    processes.start_part(LOOK, None, &[own_program()?.into(), "__gpus".into()], &[])?;
     let deadline = Instant::now() + LOOK_MAX;
     let failed = |why: String| Failure::new(format!("can't look for GPUs (see what nvidia-smi says): {why}"));
     loop {
         match signals.next(Some(deadline))? {
-            Event::Ended(pid, status) => match (supervisor.ended_part(pid), status) {
+            Event::Ended(pid, status) => match (processes.ended_part(pid), status) {
                 (Some(_), WaitStatus::Exited(_, 0)) => break,
-                (Some(_), _) => return Err(failed(format!("{}\n{}", ending(status), supervisor.log(LOOK).trim_end()))),
+                (Some(_), _) => return Err(failed(format!("{}\n{}", ending(status), processes.log(LOOK).trim_end()))),
                 (None, _) => {}
             },
             Event::Signal { signal, .. } => return Err(Failure::interrupted(signal as i32)),
@@ -130,7 +130,7 @@ fn pool(supervisor: &mut Supervisor<'_>, signals: &mut Signals) -> Result<(Vec<S
         }
     }
     let named = std::env::var(VISIBLE).ok();
-    let log = supervisor.log(LOOK);
+    let log = processes.log(LOOK);
     let numbers = log.lines().filter_map(|line| line.strip_prefix(GPU)?.parse().ok());
     let note = log.lines().find_map(|line| line.strip_prefix(NOTE)).map(str::to_owned);
     Ok((numbers.map(|number| name_of(number, named.as_deref())).collect(), note))

@@ -14,6 +14,7 @@ mod exec;
 mod hosts;
 mod mpi;
 mod parts;
+mod processes;
 mod signals;
 mod supervise;
 

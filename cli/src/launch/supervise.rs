@@ -4,6 +4,7 @@ use super::devices::HostDevices;
 use super::hosts::Hosts;
 use super::mpi::Mpirun;
 use super::parts::{find_libacc, own_program, preload_with};
+use super::processes::{Processes, ending, pid_of};
 use super::signals::{Event, Signals, exit_code};
 use super::{cluster, kill_descendants};
 use crate::args::{Separation, SuperviseArgs};
@@ -13,13 +14,10 @@ use crate::output::tell;
 use accord_types::settings;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long the program has to end after it was asked to.
@@ -35,7 +33,7 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     if args.separation == Separation::Loopback {
         set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
     }
-    let mut supervisor = Supervisor { args, parts: Vec::new() };
+    let mut supervisor = Supervisor { args, processes: Processes::new(args) };
     let result = supervisor.run(&mut signals);
     supervisor.take_down(&mut signals);
     // The launcher does this too, unless it is gone.
@@ -44,15 +42,9 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
 }
 
 /// The supervisor's own state.
-pub(super) struct Supervisor<'a> {
-    pub(super) args: &'a SuperviseArgs,
-    parts: Vec<Part>,
-}
-
-/// A coordinator or an agent.
-struct Part {
-    pid: Pid,
-    name: String,
+struct Supervisor<'a> {
+    args: &'a SuperviseArgs,
+    processes: Processes<'a>,
 }
 
 impl Supervisor<'_> {
@@ -68,11 +60,11 @@ impl Supervisor<'_> {
         let mut step: Vec<OsString> = Vec::new();
         if let Some(size) = run.local_cluster {
             let hosts = hosts.insert(Hosts::new(size.hosts + u32::from(run.remote_only), self.args.separation)?);
-            let devices = HostDevices::new(self, signals, size, run.remote_only)?;
+            let devices = HostDevices::new(&mut self.processes, signals, size, run.remote_only)?;
             environment.extend(devices.environment(0));
             step.extend(devices.option());
             if let Some(libacc) = libacc.as_ref() {
-                environment.extend(cluster::start(self, signals, hosts, &devices, libacc)?);
+                environment.extend(cluster::start(&mut self.processes, signals, hosts, &devices, libacc)?);
             }
         }
         // Ranks on other hosts get what is named here only.
@@ -140,65 +132,15 @@ impl Supervisor<'_> {
                 Mpirun::find()?.over(hosts, &self.args.dir, ranks, &exported, step, &run.program)?
             }
         };
-        let mut command = self.command(hosts, 0, &line)?;
+        let mut command = self.processes.command(hosts, 0, &line)?;
         if run.np.is_some() {
             // Every rank's node is its host's name, or set by the step in between.
             command.env_remove(settings::NODE.name);
         }
         command.envs(environment);
-        self.say(format_args!("starting {:?}", run.program));
+        self.processes.say(format_args!("starting {:?}", run.program));
         let child = command.spawn().map_err(|error| Failure::start("accord", &error))?;
         Ok(pid_of(&child))
-    }
-
-    /// Starts a coordinator or an agent in a process group of its own, out of the reach of the
-    /// terminal's Ctrl-C; its output goes to `NAME.log` in the run's directory.
-    pub(super) fn start_part(
-        &mut self,
-        name: &str,
-        host: Option<(&Hosts, u32)>,
-        line: &[OsString],
-        environment: &[(&str, OsString)],
-    ) -> Result<()> {
-        let log = self.args.dir.join(format!("{name}.log"));
-        let file = File::create(&log).map_err(|error| Failure::system(log.display(), error))?;
-        let again = file.try_clone().map_err(|error| Failure::system(log.display(), error))?;
-        let (hosts, index) = host.unzip();
-        let mut command = self.command(hosts, index.unwrap_or(0), line)?;
-        command
-            .stdin(Stdio::null())
-            .stdout(file)
-            .stderr(again)
-            .process_group(0)
-            .env_remove("LD_PRELOAD")
-            .envs(environment.iter().map(|(name, value)| (name, value)));
-        let child = command.spawn().map_err(|error| Failure::start(name, &error))?;
-        self.parts.push(Part { pid: pid_of(&child), name: name.to_owned() });
-        Ok(())
-    }
-
-    /// What a part has printed so far.
-    pub(super) fn log(&self, name: &str) -> String {
-        let log = std::fs::read(self.args.dir.join(format!("{name}.log"))).unwrap_or_default();
-        String::from_utf8_lossy(&log).into_owned()
-    }
-
-    /// What the part that was started last has printed so far.
-    pub(super) fn last_log(&self) -> String {
-        self.parts.last().map(|part| self.log(&part.name)).unwrap_or_default()
-    }
-
-    /// If `pid` is a part: its name. It is forgotten.
-    pub(super) fn ended_part(&mut self, pid: Pid) -> Option<String> {
-        let at = self.parts.iter().position(|part| part.pid == pid)?;
-        Some(self.parts.swap_remove(at).name)
-    }
-
-    /// Tells people who want to know.
-    pub(super) fn say(&self, what: std::fmt::Arguments<'_>) {
-        if self.args.run.verbose {
-            tell(what);
-        }
     }
 
     fn watch(&mut self, signals: &mut Signals, program: Pid) -> Result<u8> {
@@ -206,13 +148,13 @@ impl Supervisor<'_> {
         loop {
             match signals.next(asked.map(|(_, deadline)| deadline))? {
                 Event::Ended(pid, status) if pid == program => {
-                    self.say(format_args!("the program ended: {}", ending(status)));
+                    self.processes.say(format_args!("the program ended: {}", ending(status)));
                     return Ok(exit_code(status));
                 }
                 Event::Ended(pid, status) => {
-                    if let Some(name) = self.ended_part(pid) {
+                    if let Some(name) = self.processes.ended_part(pid) {
                         // The program may go on without it, but people should know.
-                        let log = self.log(&name);
+                        let log = self.processes.log(&name);
                         tell(format_args!(
                             "{name} ended while the program ran: {}\n{}",
                             ending(status),
@@ -229,7 +171,7 @@ impl Supervisor<'_> {
                 }
                 Event::Timeout => {
                     let signal = asked.map_or(Signal::SIGKILL, |(signal, _)| signal);
-                    self.say(format_args!("the program did not end upon {signal}; it is killed"));
+                    self.processes.say(format_args!("the program did not end upon {signal}; it is killed"));
                     return Ok(ended_by(signal));
                 }
                 Event::Orphaned => return Ok(ended_by(Signal::SIGKILL)),
@@ -238,24 +180,21 @@ impl Supervisor<'_> {
     }
 
     fn take_down(&mut self, signals: &mut Signals) {
-        let names: Vec<String> = self.parts.iter().map(|part| part.name.clone()).collect();
-        for part in &self.parts {
-            let _ = kill(part.pid, Signal::SIGTERM);
-        }
+        let names = self.processes.ask_to_end();
         let deadline = Instant::now() + PARTS_GRACE;
-        while !self.parts.is_empty() {
+        while !self.processes.all_ended() {
             match signals.next(Some(deadline)) {
                 Ok(Event::Ended(pid, _)) => {
-                    self.ended_part(pid);
+                    self.processes.ended_part(pid);
                 }
                 Ok(Event::Signal { .. } | Event::Orphaned) => {}
                 Ok(Event::Timeout) | Err(_) => break,
             }
         }
         for name in names {
-            let log = self.log(&name);
+            let log = self.processes.log(&name);
             if !log.is_empty() {
-                self.say(format_args!("{name} said:\n{}", log.trim_end()));
+                self.processes.say(format_args!("{name} said:\n{}", log.trim_end()));
             }
         }
         if self.args.separation == Separation::Loopback {
@@ -263,36 +202,8 @@ impl Supervisor<'_> {
         }
         // Else the end of this process, the first of its namespace, is the others' end.
     }
-
-    /// A command that becomes `line` on host `index`.
-    fn command(&self, hosts: Option<&Hosts>, index: u32, line: &[OsString]) -> Result<Command> {
-        let mut command = Command::new(own_program()?);
-        command.arg("__exec");
-        if let Some(hosts) = hosts {
-            command.args(hosts.entry(index));
-        }
-        if self.args.separation == Separation::Loopback {
-            command.args(["--parent", &std::process::id().to_string()]);
-        }
-        command.arg("--").args(line);
-        Ok(command)
-    }
-}
-
-fn pid_of(child: &std::process::Child) -> Pid {
-    // Process numbers fit: the kernel's type is signed.
-    Pid::from_raw(child.id().cast_signed())
 }
 
 fn ended_by(signal: Signal) -> u8 {
     u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
-}
-
-/// How a process ended, for people.
-pub(super) fn ending(status: WaitStatus) -> String {
-    match status {
-        WaitStatus::Exited(_, code) => format!("exit code {code}"),
-        WaitStatus::Signaled(_, signal, _) => signal.to_string(),
-        other => format!("{other:?}"),
-    }
 }

@@ -1,6 +1,6 @@
 //! What the elements of a Fortran array are by its declaration, given the address of its descriptor.
 
-use crate::entry::{Entry, name};
+use crate::entry::{Entry, name, plain_size, type_of};
 use crate::location::{Found, Frame, Scope};
 use crate::{Memory, ObjectInfo, types};
 use gimli::UnitOffset;
@@ -22,7 +22,7 @@ impl ObjectInfo {
     pub fn global_elements(&self, base: u64, descriptor: u64, memory: &dyn Memory) -> Option<Elements> {
         self.global_at(base, descriptor, memory, |unit, entry, start| {
             let scope = Scope::of_unit(unit, base, memory);
-            Search { scope, wanted: descriptor }.look(types::of(unit, entry)?, start, 0)
+            Search { scope, wanted: descriptor }.look(type_of(unit, entry)?, start, 0)
         })
     }
 
@@ -40,7 +40,7 @@ impl ObjectInfo {
 
 fn of_local(scope: Scope<'_>, entry: &Entry, wanted: u64) -> Option<Elements> {
     let search = Search { scope, wanted };
-    let at = types::of(scope.unit, entry)?;
+    let at = type_of(scope.unit, entry)?;
     match scope.locate(entry.attr_value(gimli::DW_AT_location)?)? {
         Found::At(address) => search.look(at, address, 0),
         Found::Value(value) => search.behind(at, value, 0),
@@ -65,13 +65,13 @@ impl Search<'_> {
                 self.behind(at, self.scope.memory.word(address)?, depth)
             }
             gimli::DW_TAG_array_type if entry.has_attr(gimli::DW_AT_data_location) => {
-                let bytes = types::size(&self.scope, types::of(unit, &entry)?);
+                let bytes = types::size(&self.scope, type_of(unit, &entry)?);
                 bytes.filter(|_| address == self.wanted).map(|bytes| Elements { bytes, polymorphic: false })
             }
             // Of the elements of an array that has its bounds, the one that holds it.
             gimli::DW_TAG_array_type => {
-                let element = types::of(unit, &entry)?;
-                let (all, each) = (types::size(&self.scope, at)?, types::plain_size(unit, element)?);
+                let element = type_of(unit, &entry)?;
+                let (all, each) = (types::size(&self.scope, at)?, plain_size(unit, element)?);
                 let offset = self.wanted.checked_sub(address).filter(|offset| *offset < all)?;
                 self.look(element, self.wanted - offset.checked_rem(each)?, depth + 1)
             }
@@ -83,7 +83,7 @@ impl Search<'_> {
     fn behind(&self, pointer: UnitOffset, value: u64, depth: usize) -> Option<Elements> {
         let unit = self.scope.unit;
         let entry = unit.entry(pointer).ok()?;
-        let target = types::of(unit, &entry)?;
+        let target = type_of(unit, &entry)?;
         matches!(entry.tag(), gimli::DW_TAG_pointer_type | gimli::DW_TAG_reference_type)
             .then(|| self.look(target, value, depth + 1))?
     }
@@ -91,7 +91,7 @@ impl Search<'_> {
     fn member(&self, at: UnitOffset, entry: &Entry, address: u64, depth: usize) -> Option<Elements> {
         let unit = self.scope.unit;
         let offset = self.wanted.checked_sub(address)?;
-        if types::plain_size(unit, at).is_some_and(|size| offset >= size) {
+        if plain_size(unit, at).is_some_and(|size| offset >= size) {
             return None;
         }
         let class = name(unit, entry).is_some_and(|name| name.starts_with("__class_"));
@@ -103,7 +103,7 @@ impl Search<'_> {
             let entry = child.entry();
             let place = entry.attr_value(gimli::DW_AT_data_member_location).and_then(|value| value.udata_value());
             if entry.tag() == gimli::DW_TAG_member && place.is_some_and(|place| place <= offset) {
-                holder = types::of(unit, entry).zip(place);
+                holder = type_of(unit, entry).zip(place);
             }
         }
         let (kind, place) = holder?;

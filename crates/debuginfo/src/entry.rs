@@ -10,6 +10,8 @@ pub(crate) type Unit<'a> = UnitRef<'a, R>;
 
 /// Entries that refer to others for a name or a type are followed so far.
 const HOPS_MAX: usize = 8;
+/// Types inside of types are followed so far.
+const TYPE_HOPS_MAX: usize = 16;
 
 /// An attribute of the entry, or of the one that it completes (a declaration, an abstract function or variable).
 pub(crate) fn attribute(unit: Unit<'_>, entry: &Entry, name: gimli::DwAt) -> Option<AttributeValue<R>> {
@@ -87,4 +89,26 @@ pub(crate) fn file_name(unit: Unit<'_>, index: u64) -> Option<String> {
     }
     add(&name);
     Some(path)
+}
+
+/// The type of a variable or member, without names and qualifiers.
+pub(crate) fn type_of(unit: Unit<'_>, entry: &Entry) -> Option<UnitOffset> {
+    let mut at = in_unit(unit, attribute(unit, entry, gimli::DW_AT_type)?)?;
+    for _ in 0..TYPE_HOPS_MAX {
+        let entry = unit.entry(at).ok()?;
+        match entry.tag() {
+            gimli::DW_TAG_typedef
+            | gimli::DW_TAG_const_type
+            | gimli::DW_TAG_volatile_type
+            | gimli::DW_TAG_restrict_type
+            | gimli::DW_TAG_atomic_type => at = in_unit(unit, entry.attr_value(gimli::DW_AT_type)?)?,
+            _ => return Some(at),
+        }
+    }
+    None
+}
+
+/// The type's size where it says one.
+pub(crate) fn plain_size(unit: Unit<'_>, at: UnitOffset) -> Option<u64> {
+    number(unit, &unit.entry(at).ok()?, gimli::DW_AT_byte_size)
 }

@@ -1,8 +1,8 @@
 //! One file: its sections, read once.
 
 use crate::entry::{Dwarf, R};
+use crate::globals::Globals;
 use crate::symbols::Symbols;
-use crate::variables::Globals;
 use addr2line::Context;
 use gimli::{EndianArcSlice, RunTimeEndian};
 use object::{Object, ObjectSection, ReadCache};

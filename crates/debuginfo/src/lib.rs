@@ -11,6 +11,7 @@
 mod elements;
 mod entry;
 mod file;
+mod globals;
 mod location;
 mod memory;
 mod place;

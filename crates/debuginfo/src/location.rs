@@ -1,7 +1,7 @@
 //! Where a variable is: location expressions, evaluated with what is known of a frame.
 
 use crate::Memory;
-use crate::entry::{Entry, R, Unit};
+use crate::entry::{Entry, R, Unit, plain_size, type_of};
 use gimli::{AttributeValue, EvaluationResult, Expression, Location, Value};
 
 /// Operations of one expression that are carried out.
@@ -145,8 +145,7 @@ impl<'a> Scope<'a> {
         match self.locate(variable.attr_value(gimli::DW_AT_location)?)? {
             Found::Value(value) => Some(value.cast_signed()),
             Found::At(address) => {
-                let size =
-                    crate::types::of(self.unit, &variable).and_then(|at| crate::types::plain_size(self.unit, at));
+                let size = type_of(self.unit, &variable).and_then(|at| plain_size(self.unit, at));
                 let mut bytes = [0; 8];
                 let size = usize::try_from(size.unwrap_or(8)).ok().filter(|size| (1..=8).contains(size))?;
                 self.memory.read(address, &mut bytes[..size]).then(|| {

@@ -1,6 +1,6 @@
 //! Which pointer leads to a block of memory: a variable, or a member of one.
 
-use crate::entry::{Entry, Unit, attribute, in_unit, name};
+use crate::entry::{Entry, Unit, attribute, in_unit, name, type_of};
 use crate::location::{Found, Scope};
 use crate::types;
 use gimli::UnitOffset;
@@ -51,7 +51,7 @@ impl Search<'_> {
                 if let Some(fit) = self.fit(value) {
                     return Some((path.to_owned(), fit));
                 }
-                let target = types::of(unit, &entry)?;
+                let target = type_of(unit, &entry)?;
                 let inner = unit.entry(target).ok()?;
                 let through = is_structure(&inner) && depth < DEPTH_MAX && value != 0;
                 let arrow = if entry.tag() == gimli::DW_TAG_pointer_type { "->" } else { "." };
@@ -79,7 +79,7 @@ impl Search<'_> {
             if !matches!(entry.tag(), gimli::DW_TAG_member | gimli::DW_TAG_inheritance) {
                 continue;
             }
-            let Some(kind) = types::of(unit, entry) else { continue };
+            let Some(kind) = type_of(unit, entry) else { continue };
             let offset =
                 entry.attr_value(gimli::DW_AT_data_member_location).map_or(Some(0), |value| value.udata_value());
             let Some(offset) = offset else { continue };
@@ -104,7 +104,7 @@ impl Search<'_> {
             let (Found::At(data) | Found::Value(data)) = self.scope.evaluate(data, Some(address))?;
             return self.fit(data).map(|fit| (path.to_owned(), fit));
         }
-        let element = types::of(unit, entry)?;
+        let element = type_of(unit, entry)?;
         if unit.entry(element).ok()?.tag() != gimli::DW_TAG_pointer_type || depth >= DEPTH_MAX {
             return None;
         }

@@ -1,35 +1,11 @@
 //! Types: how large a variable is, and what it points to.
 
-use crate::entry::{Entry, Unit, attribute, in_unit, number};
+use crate::entry::{Unit, number, type_of};
 use crate::location::Scope;
 use gimli::UnitOffset;
 
-/// Types inside of types are followed so far.
-const HOPS_MAX: usize = 16;
 /// Dimensions of one array.
 const DIMENSIONS_MAX: usize = 16;
-
-/// The type of a variable or member, without names and qualifiers.
-pub(crate) fn of(unit: Unit<'_>, entry: &Entry) -> Option<UnitOffset> {
-    let mut at = in_unit(unit, attribute(unit, entry, gimli::DW_AT_type)?)?;
-    for _ in 0..HOPS_MAX {
-        let entry = unit.entry(at).ok()?;
-        match entry.tag() {
-            gimli::DW_TAG_typedef
-            | gimli::DW_TAG_const_type
-            | gimli::DW_TAG_volatile_type
-            | gimli::DW_TAG_restrict_type
-            | gimli::DW_TAG_atomic_type => at = in_unit(unit, entry.attr_value(gimli::DW_AT_type)?)?,
-            _ => return Some(at),
-        }
-    }
-    None
-}
-
-/// The type's size where it says one.
-pub(crate) fn plain_size(unit: Unit<'_>, at: UnitOffset) -> Option<u64> {
-    number(unit, &unit.entry(at).ok()?, gimli::DW_AT_byte_size)
-}
 
 /// Bytes of a variable of this type. The bounds of an array may depend on other variables.
 pub(crate) fn size(scope: &Scope<'_>, at: UnitOffset) -> Option<u64> {
@@ -41,7 +17,7 @@ pub(crate) fn size(scope: &Scope<'_>, at: UnitOffset) -> Option<u64> {
     if entry.tag() != gimli::DW_TAG_array_type {
         return None;
     }
-    let mut bytes = size(scope, of(unit, &entry)?)?;
+    let mut bytes = size(scope, type_of(unit, &entry)?)?;
     for (low, high) in dimensions(scope, at)? {
         let count = u64::try_from(high.checked_sub(low)?.checked_add(1)?.max(0)).ok()?;
         bytes = bytes.checked_mul(count)?;

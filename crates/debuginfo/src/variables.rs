@@ -1,10 +1,11 @@
 //! The variable at an address, or that points there.
 
-use crate::entry::{Entry, Unit, declared, name};
+use crate::entry::{Entry, Unit, declared, name, type_of};
+use crate::globals::{Global, Globals};
 use crate::location::{Found, Frame, Scope};
 use crate::pointee::{Fit, READS_MAX, Search, may_point};
 use crate::{Memory, ObjectInfo, base_name, place, types};
-use gimli::{DebugInfoOffset, UnitOffset};
+use gimli::UnitOffset;
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
@@ -40,18 +41,6 @@ impl fmt::Display for Variable {
     }
 }
 
-/// Static variables of a file, found once.
-#[derive(Default)]
-pub(crate) struct Globals(Vec<Global>);
-
-struct Global {
-    span: Range<u64>,
-    unit: DebugInfoOffset,
-    entry: UnitOffset,
-    function: Option<UnitOffset>,
-    points: bool,
-}
-
 impl ObjectInfo {
     /// The static variable that holds `wanted` (addresses of the process), in a file that is loaded at `base`.
     pub fn global(&self, base: u64, wanted: &Range<u64>, memory: &dyn Memory) -> Option<Variable> {
@@ -78,7 +67,7 @@ impl ObjectInfo {
                 let search = Search { scope, wanted: wanted.clone(), reads: &reads };
                 let mut variable = describe(unit, entry, global.function)?;
                 let at = Found::At(global.span.start.wrapping_add(base));
-                let (path, fit) = search.variable(&variable.name, types::of(unit, entry)?, at)?;
+                let (path, fit) = search.variable(&variable.name, type_of(unit, entry)?, at)?;
                 variable.name = path;
                 Some((variable, fit))
             });
@@ -191,7 +180,7 @@ impl ObjectInfo {
                     gimli::DW_TAG_subprogram => functions.push((entry.depth(), entry.offset())),
                     gimli::DW_TAG_variable => {
                         let place = entry.attr_value(gimli::DW_AT_location).and_then(|value| scope.locate(value));
-                        let kind = types::of(unit, entry);
+                        let kind = type_of(unit, entry);
                         if let (Some(Found::At(start)), Some(kind)) = (place, kind) {
                             let size = types::size(&scope, kind).unwrap_or(1).max(1);
                             all.push(Global {
@@ -226,7 +215,7 @@ fn next_after<T: gimli::Reader>(entries: &mut gimli::EntriesCursor<'_, T>) -> bo
 fn local(search: &Search<'_>, entry: &Entry, function: UnitOffset) -> Option<(Variable, Fit)> {
     let unit = search.scope.unit;
     let found = search.scope.locate(entry.attr_value(gimli::DW_AT_location)?)?;
-    let kind = types::of(unit, entry)?;
+    let kind = type_of(unit, entry)?;
     let mut variable = describe(unit, entry, Some(function))?;
     if let Found::At(address) = found {
         let size = types::size(&search.scope, kind).unwrap_or(1).max(1);

@@ -9,8 +9,10 @@ mod in_process;
 pub mod pages;
 mod remote;
 mod session;
+mod settings;
 
 pub use cluster::LocalDeviceClient;
-pub use connect::{Coordinator, LocalFactory, Order, SessionSettings, connect, connect_direct};
+pub use connect::{connect, connect_direct};
 pub use in_process::InProcess;
 pub use session::{NodeReport, Session};
+pub use settings::{Coordinator, LocalFactory, Order, SessionSettings};

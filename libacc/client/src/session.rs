@@ -1,8 +1,8 @@
 //! A session's devices, wherever they are.
 
 use crate::cluster::LocalDeviceClient;
-use crate::connect::SessionSettings;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
+use crate::settings::SessionSettings;
 use accord_device::{SameHostPeers, registry};
 use accord_executor::copy;
 use accord_fabric::Key;

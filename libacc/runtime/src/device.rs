@@ -1,14 +1,14 @@
 //! One device with what the program's side knows of it.
 
 use crate::arrivals::Arrivals;
-use crate::construct::Echo;
+use crate::echo::Echoes;
 use crate::given::Given;
 use crate::memory::{Allocator, Range};
 use crate::ports::{CudaObjects, DeviceClient};
 use crate::present::{Backing, Entry, Lifetime, Place, Table};
 use crate::prof::{Handles, Happening, Notice, Watch};
+use crate::program::{Global, Settings};
 use crate::queues::{After, Moment, QueueList, Queues};
-use crate::runtime::{Global, Settings};
 use accord_types::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::{
     DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange, LaunchDims, QueueId, Result,
@@ -30,7 +30,7 @@ pub(crate) struct Device {
     /// What queues of all devices still bring to the program.
     pub(crate) arrivals: Arc<Arrivals>,
     /// Who wants to know what happens here.
-    pub(crate) watch: Arc<Watch>,
+    watch: Arc<Watch>,
     /// The program's arrays may be page-locked.
     pub(crate) locks_pages: bool,
     /// Blocks that a region gets a pointer to are mapped around it.
@@ -57,7 +57,7 @@ pub(crate) struct State {
     /// Variables with a `link` clause: absent until something maps them.
     pub(crate) links: Vec<Link>,
     /// Small variables of queued constructs.
-    pub(crate) echoes: Vec<Echo>,
+    pub(crate) echoes: Echoes,
     tickets: u64,
     /// Threads in [`Device::wait_for_arrival`].
     waiting: usize,
@@ -119,6 +119,11 @@ impl Device {
     /// Whether it was started and not shut down since.
     pub(crate) fn is_started(&self) -> bool {
         self.started.load(Ordering::Acquire)
+    }
+
+    /// Whether somebody wants to know what happens on it.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watch.is_active()
     }
 
     /// Counts shutdowns: what was present before one is not present after it.
@@ -271,8 +276,9 @@ impl Device {
                 known.passed_with(*queue, moment, |queue, moment| self.arrivals.done(self.index, queue, moment));
             }
         }
-        if !state.echoes.is_empty() {
-            state.forget_echoes(&known);
+        if !state.echoes.0.is_empty() {
+            let State { echoes, memory, .. } = &mut *state;
+            echoes.forget(memory, &known);
         }
     }
 

@@ -1,20 +1,12 @@
 //! Which device a thread means: the control variables of OpenACC 3.3, 2.3.
 
+use crate::Runtime;
 use crate::device::Device;
+use crate::local_thread::{Current, LocalThread};
 use crate::numbering::{Devices, first};
-use crate::{LocalThread, Runtime};
 use accord_types::{DeviceNum, DeviceType, Error, ErrorCode, Result, natural_order};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-
-/// The device that a construct runs on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Current {
-    /// The program's own thread.
-    Host,
-    /// Index into the runtime's devices.
-    Device(usize),
-}
 
 impl Runtime {
     /// The current device of this thread. Not started by this.

@@ -3,8 +3,8 @@
 //! The program may use other parts of a block meanwhile, and so may regions of other threads and other devices. So the device gets
 //! a copy of what the block held at the call, and only bytes that differ from that afterwards are written back.
 
-use crate::construct::Loan;
 use crate::device::WaitingCalls;
+use crate::plan::Loan;
 use crate::ports::{HostMemory, ReadWhen};
 use accord_types::{Error, ErrorCode, HostRange, QueueId, Result};
 use smallvec::SmallVec;

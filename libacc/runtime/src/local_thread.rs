@@ -1,8 +1,16 @@
 //! What belongs to one thread of the program.
 
 use crate::construct::{Region, Scratch};
-use crate::icv::Current;
 use accord_types::{AsyncArg, DeviceType, QueueId};
+
+/// The device that a construct runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Current {
+    /// The program's own thread.
+    Host,
+    /// Index into the runtime's devices.
+    Device(usize),
+}
 
 /// One thread's current device, region stack and default async value.
 ///

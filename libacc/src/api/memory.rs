@@ -2,7 +2,7 @@
 
 use super::SYNC;
 use crate::abi_boundary::routine;
-use crate::{report, settings};
+use crate::{output, settings};
 use accord_types::{ErrorCode, Result};
 
 /// The program sees by the result that there is no memory, and may do with less.
@@ -10,7 +10,7 @@ fn null_without_memory(block: Result<usize>) -> Result<usize> {
     match block {
         Err(error) if error.code() == ErrorCode::OutOfMemory => {
             if settings::debug() {
-                report::print(&format!("accord: {error}\n"));
+                output::print(&format!("accord: {error}\n"));
             }
             Ok(0)
         }

@@ -4,7 +4,7 @@
 //! nothing else looks like it. In `data`, `enter data` and `exit data` whole `declare` variables are dropped too; those are present for
 //! good, so the clauses would not have copied anything.
 
-use crate::{report, source};
+use crate::{output, source};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Most places that are told of.
@@ -20,7 +20,7 @@ pub(super) fn update() {
     if is_first(&TOLD, call) {
         let place = source::apart(move || source::place(call)).flatten();
         let site = place.map_or(String::new(), |place| format!(" ({place})"));
-        report::print(&format!(
+        output::print(&format!(
             "accord: update{site} copies nothing: it names whole declare variables only, which GCC leaves out; name a section \
              (g[0:n], in Fortran g(:)) or call acc_update_device or acc_update_self\n"
         ));

@@ -2,7 +2,7 @@
 
 use super::{entries, list};
 use crate::prof::{self, About, Construct, Extent};
-use crate::{abi_boundary, process, settings, thread};
+use crate::{abi_boundary, closing, settings, thread};
 use accord_runtime::{Placement, async_of};
 
 /// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it
@@ -17,7 +17,7 @@ pub(super) extern "C" fn parallel(
     tag_count: usize,
     tags: *const u32,
 ) -> i32 {
-    if process::is_closed() || settings::is_without_devices() {
+    if closing::is_closed() || settings::is_without_devices() {
         return 1;
     }
     abi_boundary::enter("parallel", |runtime, local| {

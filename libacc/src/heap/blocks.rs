@@ -1,7 +1,10 @@
-//! Blocks of memory by address.
+//! Blocks of memory by address, and the program's own behind a lock.
 
+use crate::raw_lock::RawLock;
 use accord_types::HostRange;
+use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Blocks that don't overlap: first address and length in bytes.
 pub(super) struct Blocks(BTreeMap<usize, usize>);
@@ -41,6 +44,55 @@ impl Blocks {
     }
 }
 
+/// The blocks behind a lock. What the list itself allocates while it is locked is not noted: [`Heap::note`].
+pub(super) struct Heap {
+    lock: RawLock,
+    /// The thread that holds the lock, 0 if none does.
+    holder: AtomicUsize,
+    blocks: UnsafeCell<Blocks>,
+}
+
+// SAFETY: the blocks are reached only with the lock held.
+unsafe impl Sync for Heap {}
+
+pub(super) static HEAP: Heap =
+    Heap { lock: RawLock::new(), holder: AtomicUsize::new(0), blocks: UnsafeCell::new(Blocks::new()) };
+
+impl Heap {
+    /// Runs `body` with the lock held, unless this thread holds it already: then the block is the list's own.
+    pub(super) fn note<R>(&self, body: impl FnOnce(&mut Blocks) -> R) -> Option<R> {
+        struct Release<'a>(&'a Heap);
+        impl Drop for Release<'_> {
+            fn drop(&mut self) {
+                self.0.unlock();
+            }
+        }
+        if self.holder.load(Ordering::Relaxed) == this_thread() {
+            return None;
+        }
+        self.lock();
+        let _release = Release(self);
+        // SAFETY: the lock is held, and its holder does not come here again.
+        Some(body(unsafe { &mut *self.blocks.get() }))
+    }
+
+    /// Until [`Heap::unlock`] nothing that this thread allocates is noted.
+    pub(super) fn lock(&self) {
+        self.lock.lock();
+        self.holder.store(this_thread(), Ordering::Relaxed);
+    }
+
+    pub(super) fn unlock(&self) {
+        self.holder.store(0, Ordering::Relaxed);
+        self.lock.unlock();
+    }
+}
+
+fn this_thread() -> usize {
+    // SAFETY: has no preconditions.
+    unsafe { libc::pthread_self() as usize }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +120,18 @@ mod tests {
         assert_eq!(blocks.holding(0x1000), None);
         assert_eq!(blocks.holding(4), None);
         assert_eq!(blocks.remove(0x1000), None);
+    }
+
+    #[test]
+    fn what_the_list_allocates_is_not_noted() {
+        let at = |address| HEAP.note(|blocks| blocks.holding(address)).flatten();
+        let outer = HEAP.note(|blocks| {
+            blocks.add(0x1000, 100);
+            HEAP.note(|_| ()).is_none()
+        });
+        assert_eq!(outer, Some(true));
+        assert_eq!(at(0x1010), Some(HostRange { start: 0x1000, len: 100 }));
+        assert_eq!(HEAP.note(|blocks| blocks.remove(0x1000)), Some(Some(100)));
+        assert_eq!(at(0x1010), None);
     }
 }

@@ -2,7 +2,7 @@
 //! next library's function; with the setting, one that also notes the block. Once devices are in use `free` and `realloc`
 //! report blocks whose memory may be gone with them.
 
-use super::{HEAP, HEAP_START};
+use super::blocks::HEAP;
 use accord_client::pages;
 use accord_types::HostRange;
 use std::ffi::{CStr, c_int, c_void};
@@ -54,7 +54,7 @@ macro_rules! family {
                     // SAFETY: the name is terminated.
                     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
                     if found.is_null() {
-                        crate::report::print(concat!("accord: there is no ", stringify!($name), " after libacc.so\n"));
+                        crate::output::print(concat!("accord: there is no ", stringify!($name), " after libacc.so\n"));
                         // SAFETY: nothing can go on without memory.
                         unsafe { libc::_exit(1) };
                     }
@@ -107,6 +107,15 @@ family! {
     pvalloc / next_pvalloc / PVALLOC / first_pvalloc (size: usize) -> Pointer;
     posix_memalign / next_posix_memalign / POSIX_MEMALIGN / first_posix_memalign
         (to: *mut Pointer, align: usize, size: usize) -> c_int;
+}
+
+/// Where the program break was at the start: what the C library takes by moving it lies above.
+static HEAP_START: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Remembers that, at the start.
+pub(super) fn note_start() {
+    // SAFETY: moves nothing.
+    HEAP_START.store(unsafe { libc::sbrk(0) }.addr(), Ordering::Relaxed);
 }
 
 /// Whether the program's calls of `free` and `realloc` come here.

@@ -1,7 +1,7 @@
 //! Who listens to what (OpenACC 3.3, 5.4).
 
 use super::info::{Event, Records, is_data};
-use super::{place, times};
+use super::place;
 use crate::raw_lock::Locked;
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -38,6 +38,8 @@ struct Entry {
     callback: Callback,
     registrations: u32,
     enabled: bool,
+    /// See [`WANTS_VARIABLES`].
+    wants_variables: bool,
     /// Later entries of one event have higher ones: a place in the list that stays while others come and go.
     serial: u64,
 }
@@ -90,7 +92,7 @@ impl Listeners {
         let any = self.events.iter().any(|entries| !entries.is_empty());
         ACTIVE.store(any, Ordering::Relaxed);
         let data = (1..).zip(self.events.iter().skip(1)).filter(|(number, _)| is_data(*number));
-        let wants = data.flat_map(|(_, entries)| entries).any(|entry| !times::is_own(entry.callback));
+        let wants = data.flat_map(|(_, entries)| entries).any(|entry| entry.wants_variables);
         WANTS_VARIABLES.store(wants, Ordering::Relaxed);
     }
 }
@@ -101,20 +103,27 @@ pub(crate) fn register(event: i32, callback: Callback, kind: Kind) {
         Kind::TogglePerThread if event == 0 && callback == 0 => THREAD_ENABLED.set(true),
         Kind::TogglePerThread => {}
         Kind::Toggle => toggle(event, callback, true),
-        Kind::Register => {
-            let Some(event) = index(event).filter(|_| callback != 0) else { return };
-            LISTENERS.with(|listeners| {
-                listeners.serials += 1;
-                let serial = listeners.serials;
-                let entries = &mut listeners.events[event];
-                match entries.iter_mut().find(|entry| entry.callback == callback) {
-                    Some(entry) => entry.registrations += 1,
-                    None => entries.push(Entry { callback, registrations: 1, enabled: true, serial }),
-                }
-                listeners.note();
-            });
-        }
+        Kind::Register => add(event, callback, true),
     }
+}
+
+/// Adds a callback for a tool of Accord's own that asks for no names of variables.
+pub(super) fn register_without_names(event: Event, callback: Callback) {
+    add(event as i32, callback, false);
+}
+
+fn add(event: i32, callback: Callback, wants_variables: bool) {
+    let Some(event) = index(event).filter(|_| callback != 0) else { return };
+    LISTENERS.with(|listeners| {
+        listeners.serials += 1;
+        let serial = listeners.serials;
+        let entries = &mut listeners.events[event];
+        match entries.iter_mut().find(|entry| entry.callback == callback) {
+            Some(entry) => entry.registrations += 1,
+            None => entries.push(Entry { callback, registrations: 1, enabled: true, wants_variables, serial }),
+        }
+        listeners.note();
+    });
 }
 
 /// `acc_prof_unregister`.

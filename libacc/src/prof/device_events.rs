@@ -1,8 +1,10 @@
 //! Events of what constructs do on devices: the runtime's notices as callbacks (OpenACC 3.3, 5.1).
 
+use super::context::{self, asked_for, parent};
 use super::info::{Event, EventInfo, Records};
+use super::open::Open;
 use super::site::{self, Extent, Spot};
-use super::{Open, asked_for, callbacks, kernels, parent};
+use super::{callbacks, region_names};
 use crate::thread;
 use accord_runtime::prof::{Happening, Notice, Observer, Subject};
 use std::sync::atomic::AtomicBool;
@@ -36,7 +38,7 @@ impl Observer for Tools {
             handles: notice.handles,
             queue: notice.queue,
         };
-        let construct = super::construct();
+        let construct = context::construct();
         let spot = match construct {
             Some(construct) => construct.spot,
             None if notice.function != 0 => site::spot(Extent::Region(notice.function)),
@@ -59,7 +61,7 @@ fn event_info(event: Event, notice: &Notice, spot: Option<Spot>) -> EventInfo {
     match notice.what {
         Happening::LaunchStart => {
             let dims = [notice.dims.gangs, notice.dims.workers, notice.dims.vector].map(u64::from);
-            info.launch(kernels::name(notice.function), dims)
+            info.launch(region_names::name(notice.function), dims)
         }
         Happening::Create
         | Happening::Delete

@@ -1,8 +1,8 @@
 //! The records that callbacks get (OpenACC 3.3, 5.2), as GCC lays them out.
 
 use super::place::Place;
-use super::site::Spot;
-use crate::thread;
+use super::site::{Spot, UNKNOWN};
+use crate::thread_id;
 use accord_runtime::prof::{Handles, Subject};
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null;
@@ -95,8 +95,6 @@ impl Construct {
 
 /// `_OPENACC` of the compilers whose layout this is.
 const VERSION: i32 = 201_711;
-/// An unknown number.
-pub(super) const UNKNOWN: i32 = -1;
 
 /// Events with the record of data events.
 pub(super) fn is_data(event: i32) -> bool {
@@ -150,7 +148,7 @@ impl ProfInfo {
             version: VERSION,
             device_type: kind,
             device_number: num,
-            thread_id: thread::id(),
+            thread_id: thread_id::id(),
             async_: i64::from(async_),
             async_queue: i64::from(queue),
             src_file: site.and_then(|site| site.file.as_ref()).map_or(null(), |file| file.as_ptr()),

@@ -1,7 +1,7 @@
 //! Profiling libraries (OpenACC 3.3, 5.3): `ACC_PROFLIB`, those that are preloaded or linked, and the program's own.
 
 use crate::api::prof;
-use crate::{elf, loader, report, settings};
+use crate::{elf, loader, output, settings};
 use accord_types::settings as names;
 use std::ffi::{CStr, CString, c_void};
 use std::sync::Once;
@@ -117,7 +117,7 @@ fn load(variable: &str, path: &str) {
             // SAFETY: as above.
             unsafe { CStr::from_ptr(why) }.to_string_lossy()
         };
-        report::print(&format!("accord: {variable}: {why}; the program runs without this library\n"));
+        output::print(&format!("accord: {variable}: {why}; the program runs without this library\n"));
         return;
     }
     // SAFETY: the library stays loaded.

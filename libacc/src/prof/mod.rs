@@ -4,22 +4,26 @@
 //! allocations, uploads, downloads, launches and waits come from the runtime's notices.
 
 mod callbacks;
+mod context;
 mod device_events;
 pub(crate) mod errors;
 mod info;
-mod kernels;
 mod library;
 mod notify;
+mod open;
 mod place;
 mod recent;
+mod region_names;
 mod regions;
 mod site;
 pub(crate) mod times;
 mod told;
 
 pub(crate) use callbacks::{Kind, active, register, unregister};
+pub(crate) use context::{asking, within};
 pub(crate) use info::{Construct, Event};
 pub(crate) use library::{load_libraries, load_program_libraries};
+pub(crate) use open::{Open, OpenRegion};
 pub(crate) use place::{Place, here};
 pub(crate) use regions::{data_end, data_start, declare, enter_or_exit};
 pub(crate) use site::Extent;
@@ -28,59 +32,17 @@ use accord_runtime::ports::{DeviceClient, HostMemory};
 use accord_runtime::prof::Subject;
 use accord_runtime::{LocalThread, Runtime, on_host};
 use accord_types::{DeviceNum, DeviceType, QueueId, Result};
+use context::Within;
 use info::{EventInfo, Records};
-use site::Spot;
-use std::cell::Cell;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
-
-/// An event pair whose end has not come. The same records are passed to callbacks of the start and the
-/// end, so that a tool finds its `tool_info` again.
-pub(crate) struct Open {
-    end: Event,
-    records: Records,
-    /// The construct around it.
-    outer: (Construct, Option<Within>),
-}
-
-/// A `data` or `host_data` region of a thread, as its end has to tell it.
-pub(crate) struct OpenRegion {
-    /// How many regions are around it.
-    depth: usize,
-    construct: Construct,
-    /// Where it started.
-    line: i32,
-    subject: Option<Subject>,
-}
-
-/// The construct that a thread is in, as events of devices tell it.
-#[derive(Clone, Copy)]
-struct Within {
-    spot: Option<Spot>,
-    /// Its async-argument, and the queue that this means.
-    async_: i32,
-    queue: QueueId,
-}
-
-thread_local! {
-    /// The construct that this thread is in: the parent of what happens on devices.
-    static PARENT: Cell<Construct> = const { Cell::new(Construct::RuntimeApi) };
-    /// More of that construct, if it has events.
-    static WITHIN: Cell<Option<Within>> = const { Cell::new(None) };
-    /// This thread is in a routine that is there to start or end devices.
-    static ASKED_FOR: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Where names of regions come from.
-static HOST: OnceLock<Box<dyn HostMemory>> = OnceLock::new();
+use std::sync::Arc;
 
 /// Lets tools see what happens on the devices of `runtime`, which are behind `clients`.
 ///
 /// # Errors
 /// `acc_error_invalid_argument` for settings without a meaning.
 pub(crate) fn watch(runtime: &Runtime, clients: &[Arc<dyn DeviceClient>], host: Box<dyn HostMemory>) -> Result<()> {
-    // A forked child finds the same regions where its parent did.
-    let _ = HOST.set(host);
+    region_names::take_from(host);
     place::set_devices(clients);
     runtime.observe(Box::new(device_events::Tools));
     if crate::settings::is_without_devices() {
@@ -93,42 +55,11 @@ pub(crate) fn watch(runtime: &Runtime, clients: &[Arc<dyn DeviceClient>], host: 
     started
 }
 
-/// The construct that this thread is in.
-fn parent() -> Construct {
-    PARENT.get()
-}
-
-/// More of it; none outside of those that have events.
-fn construct() -> Option<Within> {
-    WITHIN.get()
-}
-
 /// The object with these addresses is gone.
 pub(crate) fn forget(span: &Range<usize>) {
-    kernels::forget(span);
+    region_names::forget(span);
     site::forget(span);
     recent::forget();
-}
-
-/// Whether the program asks for the start or end of a device.
-fn asked_for() -> bool {
-    ASKED_FOR.get()
-}
-
-/// Runs a routine that is there to start or end devices: their events are not implicit.
-pub(crate) fn asking<R>(body: impl FnOnce() -> R) -> R {
-    let before = ASKED_FOR.replace(true);
-    let result = body();
-    ASKED_FOR.set(before);
-    result
-}
-
-/// Runs `body` as a part of `construct`, which has no events of its own.
-pub(crate) fn within<R>(construct: Construct, body: impl FnOnce() -> R) -> R {
-    let outer = PARENT.replace(construct);
-    let result = body();
-    PARENT.set(outer);
-    result
 }
 
 /// The pairs of events that constructs and waits raise.
@@ -174,8 +105,8 @@ pub(crate) fn start(about: About) -> Open {
     let spot = site::spot(extent);
     let records = Records::new(pair.0, EventInfo::new(pair.0, construct), subject.as_ref(), async_, spot);
     let queue = subject.map_or(QueueId::SYNC, |subject| subject.queue);
-    let within = WITHIN.replace(Some(Within { spot, async_, queue }));
-    let mut open = Open { end: pair.1, records, outer: (PARENT.replace(construct), within) };
+    let outer = context::enter(construct, Within { spot, async_, queue });
+    let mut open = Open { end: pair.1, records, outer };
     callbacks::call(pair.0, &mut open.records);
     open
 }
@@ -196,15 +127,5 @@ pub(crate) fn once(event: Event, construct: Construct) {
     if active() {
         let mut records = Records::new(event, EventInfo::new(event, construct), None, crate::api::SYNC, None);
         callbacks::call(event, &mut records);
-    }
-}
-
-impl Open {
-    /// Raises the end.
-    pub(crate) fn end(mut self) {
-        self.records.set_event(self.end);
-        callbacks::call(self.end, &mut self.records);
-        PARENT.set(self.outer.0);
-        WITHIN.set(self.outer.1);
     }
 }

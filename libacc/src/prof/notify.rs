@@ -3,7 +3,7 @@
 use super::callbacks::{self, Kind};
 use super::info::{Construct, Event};
 use super::told::Told;
-use crate::{report, settings};
+use crate::{output, settings};
 use accord_types::settings as names;
 use accord_types::{Error, ErrorCode, Result};
 use std::ffi::c_void;
@@ -53,7 +53,7 @@ pub(super) fn start() -> Result<()> {
 
 unsafe extern "C" fn on_event(prof: *mut c_void, event: *mut c_void, _api: *mut c_void) {
     // SAFETY: the callback's own records.
-    unsafe { Told::with(prof, event, |told| report::print(&line(told))) };
+    unsafe { Told::with(prof, event, |told| output::print(&line(told))) };
 }
 
 fn line(told: Told<'_>) -> String {

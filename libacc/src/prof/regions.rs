@@ -21,7 +21,7 @@ pub(crate) fn data_start(
     let depth = local.regions();
     let about = |local: &mut LocalThread| {
         let subject = subject(runtime, local, dev, SYNC);
-        let line = site::spot(Extent::Start).map_or(super::info::UNKNOWN, |spot| spot.line);
+        let line = site::spot(Extent::Start).map_or(site::UNKNOWN, |spot| spot.line);
         thread::with_open_regions(|regions| {
             // Those that ended while nobody looked.
             regions.retain(|region| region.depth < depth);
@@ -45,7 +45,7 @@ pub(crate) fn data_end(
         let region = found.unwrap_or_else(|| OpenRegion {
             depth,
             construct: Construct::Data,
-            line: super::info::UNKNOWN,
+            line: site::UNKNOWN,
             subject: runtime.subject(local, SYNC),
         });
         let OpenRegion { construct, line, subject, .. } = region;

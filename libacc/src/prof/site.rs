@@ -2,7 +2,6 @@
 //!
 //! Looked up once for each place in the program, and only while a tool listens. Nothing is ever freed: tools keep the strings.
 
-use super::info::UNKNOWN;
 use super::recent::Recent;
 use crate::raw_lock::Locked;
 use crate::source;
@@ -18,6 +17,9 @@ const VARIABLES_MAX: usize = 64;
 
 /// Longest time that one name is looked for: somebody listens who may want it.
 const LOOK_MAX: Duration = Duration::from_secs(30);
+
+/// A line or another number that is not known.
+pub(super) const UNKNOWN: i32 = -1;
 
 /// A place in the program: a call of this library, or the start of a region.
 pub(super) struct Site {

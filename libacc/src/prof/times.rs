@@ -2,11 +2,11 @@
 //!
 //! Events give places, counts, bytes and the program's own times. The devices' times come as spans, as for a trace.
 
-use super::callbacks::{self, Kind};
+use super::callbacks;
 use super::info::{Construct, Event};
 use super::told::Told;
 use crate::raw_lock::Locked;
-use crate::{report, settings};
+use crate::{output, settings};
 use accord_runtime::ports::DeviceClient;
 use accord_telemetry::times::{Copies, DeviceTimes, Launches, NodeTimes, PlaceTimes, Tally, Times};
 use accord_telemetry::trace_path;
@@ -83,11 +83,6 @@ pub(crate) fn sink() -> Option<Arc<dyn SpanSink>> {
     Some(Arc::clone(&tool.spans) as Arc<dyn SpanSink>)
 }
 
-/// Whether a callback is this tool's, which asks for no names of variables.
-pub(super) fn is_own(callback: usize) -> bool {
-    callback == on_event as *const () as usize
-}
-
 /// From now on events are added up; the session's devices are behind `clients`.
 pub(super) fn start(clients: &[Arc<dyn DeviceClient>]) {
     let Some(tool) = TOOL.get() else { return };
@@ -99,7 +94,7 @@ pub(super) fn start(clients: &[Arc<dyn DeviceClient>]) {
     let _ = tool.clients.set(clients.to_vec());
     if tool.devices.set((0..).zip(clients).map(device).collect()).is_ok() {
         for event in EVENTS {
-            callbacks::register(event as i32, on_event as *const () as usize, Kind::Register);
+            callbacks::register_without_names(event, on_event as *const () as usize);
         }
     }
 }
@@ -215,14 +210,14 @@ fn print(tool: &Tool) {
     let mut times = gather(tool);
     times.sort();
     let path = match tool.to.as_str() {
-        "1" => return report::print(&times.text()),
-        "json" => return report::print(&times.json()),
+        "1" => return output::print(&times.text()),
+        "json" => return output::print(&times.json()),
         pattern => trace_path(pattern, times.rank, std::process::id()),
     };
     let is_json = std::path::Path::new(&path).extension().is_some_and(|extension| extension == "json");
     let text = if is_json { times.json() } else { times.text() };
     if let Err(error) = std::fs::write(&path, text) {
-        report::print(&format!(
+        output::print(&format!(
             "accord: cannot write the times to {path}: {error}; set ACCORD_TIME to 1, json or a path that can be written\n"
         ));
     }

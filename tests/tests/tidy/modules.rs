@@ -205,7 +205,7 @@ fn plain_paths(code: &str) -> Vec<Vec<String>> {
 
 /// A file without comments, texts and what is for tests only.
 fn code_of(text: &str) -> String {
-    let (mut kept, mut lines) = (String::new(), text.lines());
+    let (mut kept, mut lines, mut inline) = (String::new(), text.lines(), 0);
     while let Some(line) = lines.next() {
         let start = line.trim_start();
         if start.starts_with("//") {
@@ -215,8 +215,13 @@ fn code_of(text: &str) -> String {
             skip_item(&mut lines);
             continue;
         }
-        kept.push_str(&without_text(line));
+        let line = without_text(line);
+        // In a module inside of the file, `super` is the file's own module.
+        let begins = line.contains("mod ") && line.trim_end().ends_with('{');
+        inline += if inline > 0 || begins { line.matches('{').count() } else { 0 };
+        kept.push_str(&if inline > 0 { line.replace("super::", "self::") } else { line.clone() });
         kept.push('\n');
+        inline -= line.matches('}').count().min(inline);
     }
     kept
 }

@@ -1,9 +1,8 @@
 //! The lanes and threads of a connection, and how it ends. What it does is decided by [`Machine`].
 
-use super::copy_threads::CopyThreads;
-use super::images::Sent;
-use super::reading::Reading;
-use super::remote_node::NodeSpec;
+use super::copy_wakeups::CopyWakeups;
+use super::event_reader::EventReader;
+use super::node_spec::NodeSpec;
 use super::unsent::Unsent;
 use crate::connection::{
     ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Reply, Requested, Room, WaitId,
@@ -15,7 +14,8 @@ use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::{self, SharedLane};
 use accord_fabric::{ProgramSpec, clock};
-use accord_types::{Error, ErrorCode, QueueId, Result};
+use accord_types::{Error, ErrorCode, ImageId, QueueId, Result};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::thread::Thread;
@@ -47,12 +47,13 @@ pub(crate) struct Connection {
     /// Held while sending commands.
     pub(super) write: Mutex<Unsent>,
     /// Taken with the reading side.
-    pub(super) reader: Mutex<Reading>,
-    pub(super) copy_threads: CopyThreads,
+    pub(super) reader: Mutex<EventReader>,
+    pub(super) copy_wakeups: CopyWakeups,
     /// Started when first needed.
     flusher: OnceLock<Option<Thread>>,
     watcher: OnceLock<Option<Thread>>,
-    pub(super) sent: Sent,
+    /// The images that the executor has.
+    pub(super) images_sent: Mutex<HashSet<ImageId>>,
     pub(super) exchange: Arc<Exchange>,
     /// What to add to the node's clock to have this node's.
     clock_offset: AtomicI64,
@@ -75,11 +76,11 @@ impl Connection {
             machine: Mutex::default(),
             begun: Instant::now(),
             write: Mutex::default(),
-            reader: Mutex::new(Reading::new()),
-            copy_threads: CopyThreads::default(),
+            reader: Mutex::new(EventReader::new()),
+            copy_wakeups: CopyWakeups::default(),
             flusher: OnceLock::new(),
             watcher: OnceLock::new(),
-            sent: Sent::default(),
+            images_sent: Mutex::default(),
             exchange,
             clock_offset: AtomicI64::new(0),
             spec,
@@ -187,7 +188,7 @@ impl Connection {
         for effect in effects {
             match effect {
                 Effect::Wake(thread) => thread.unpark(),
-                Effect::WakeCopyThread(way) => self.copy_threads.wake(way),
+                Effect::WakeCopyThread(way) => self.copy_wakeups.wake(way),
                 Effect::StartCopyThread(way) => {
                     self.spawn("accord-copy", move |connection| connection.send_copies(way));
                 }
@@ -321,7 +322,7 @@ impl Connection {
         drop(machine);
         self.link.close(&error);
         self.do_all(effects);
-        self.copy_threads.end();
+        self.copy_wakeups.end();
         self.exchange.push_lost(self.link.peer(), &error);
         self.exchange.peer_lost(self.link.peer());
         if let Some(Some(flusher)) = self.flusher.get() {

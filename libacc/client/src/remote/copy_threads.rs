@@ -2,47 +2,16 @@
 //! else by threads of the connection, once the executor is ready for them or at once. The machine says in which order.
 
 use super::connection::Connection;
-use crate::connection::{Bytes, CopyIn, Machine, Want, Way};
+use crate::connection::{Bytes, CopyIn, Want, Way};
 use crate::host_copy;
 use accord_fabric::stats::LinkStats;
 use accord_runtime::ports::ReadWhen;
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
-use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
-use std::thread::Thread;
+use std::sync::Arc;
 
 /// Copies that must be read before the call returns, but can't be sent yet, are taken along up to
 /// this size; larger ones wait.
 const STAGE_MAX: usize = 64 << 10;
-
-/// Wakes the threads of the two lines.
-#[derive(Default)]
-pub(super) struct CopyThreads {
-    eager: Condvar,
-    asked: Condvar,
-}
-
-impl CopyThreads {
-    fn of(&self, way: Way) -> &Condvar {
-        match way {
-            Way::Eager => &self.eager,
-            Way::Asked => &self.asked,
-        }
-    }
-
-    pub(super) fn wake(&self, way: Way) {
-        self.of(way).notify_one();
-    }
-
-    /// The connection is lost.
-    pub(super) fn end(&self) {
-        self.eager.notify_all();
-        self.asked.notify_all();
-    }
-
-    fn sleep<'a>(&self, way: Way, machine: MutexGuard<'a, Machine<Thread>>) -> MutexGuard<'a, Machine<Thread>> {
-        self.of(way).wait(machine).unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Connection {
     /// Copies more than a store's bytes in.
@@ -108,7 +77,7 @@ impl Connection {
         let mut machine = self.machine();
         while machine.check().is_ok() {
             let Some(job) = machine.take_copy(way) else {
-                machine = self.copy_threads.sleep(way, machine);
+                machine = self.copy_wakeups.sleep(way, machine);
                 continue;
             };
             drop(machine);

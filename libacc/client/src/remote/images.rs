@@ -3,12 +3,7 @@
 use super::connection::Connection;
 use accord_fabric::frame::{Command, PAYLOAD_MAX};
 use accord_types::{ImageId, ImageRef, Result};
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// The images that an executor has.
-#[derive(Default)]
-pub(super) struct Sent(Mutex<HashSet<ImageId>>);
+use std::sync::{Arc, PoisonError};
 
 impl Connection {
     /// Sends all images that are known by now: the device compiles them when it starts.
@@ -30,7 +25,7 @@ impl Connection {
     fn send_image(self: &Arc<Self>, id: ImageId) -> Result<()> {
         // Held until all of it is on its way: pieces of two images must not mix, and whoever finds the image sent
         // may name it.
-        let mut sent = self.sent.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent = self.images_sent.lock().unwrap_or_else(PoisonError::into_inner);
         if sent.contains(&id) {
             return Ok(());
         }

@@ -10,9 +10,12 @@
 mod between;
 mod connection;
 mod copy_threads;
+mod copy_wakeups;
 mod device_client;
+mod event_reader;
 mod images;
 mod landing;
+mod node_spec;
 mod reading;
 mod remote_node;
 mod reuse_policy;
@@ -22,4 +25,5 @@ mod unsent;
 
 pub(crate) use between::{End, local_to_remote, remote_to_local, remote_to_remote};
 pub(crate) use device_client::RemoteDeviceClient;
-pub(crate) use remote_node::{NodeSpec, RemoteNode};
+pub(crate) use node_spec::NodeSpec;
+pub(crate) use remote_node::RemoteNode;

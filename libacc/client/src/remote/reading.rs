@@ -1,46 +1,13 @@
 //! The reading side of the command lane: waits, the watcher, and what each event does.
 
 use super::connection::Connection;
+use super::event_reader::EventReader;
 use crate::connection::{LOOK, Reply, Turn, WaitId, WatchStep};
-use accord_device::SpinPolicy;
 use accord_fabric::frame::{self, Event, FrameReader};
 use accord_fabric::stats::LinkStats;
-use accord_fabric::transport::Lane;
 use accord_types::{DeviceId, Result, Span, TransferId};
 use std::io::ErrorKind;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Instant;
-
-/// The reading side of a command lane.
-pub(super) struct Reading {
-    frames: FrameReader,
-    spin: SpinPolicy,
-}
-
-impl Reading {
-    pub(super) fn new() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { frames: FrameReader::default(), spin: SpinPolicy::new(cores) }
-    }
-
-    /// Reads once, whatever comes; looks for a while before it sleeps. False at the stream's end.
-    fn fill(&mut self, lane: &dyn Lane) -> std::io::Result<bool> {
-        let start = Instant::now();
-        let limit = self.spin.limit();
-        while start.elapsed() < limit {
-            match self.frames.fill(|bytes| lane.try_read(bytes)) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
-                came => {
-                    self.spin.waited(start.elapsed());
-                    return came;
-                }
-            }
-        }
-        let came = self.frames.fill(|bytes| lane.read(bytes));
-        self.spin.waited(start.elapsed());
-        came
-    }
-}
 
 impl Connection {
     /// Waits as a waiter of the machine does.
@@ -115,7 +82,7 @@ impl Connection {
         self.hand_over();
     }
 
-    fn reader(&self) -> MutexGuard<'_, Reading> {
+    fn reader(&self) -> MutexGuard<'_, EventReader> {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

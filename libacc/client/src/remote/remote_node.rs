@@ -1,47 +1,15 @@
 //! The way to one node's executor, connected at its first use, and anew to another one if that is lost.
 
 use super::connection::Connection;
+use super::node_spec::NodeSpec;
 use super::reuse_policy::{Condition, Reuse, ReusePolicy};
-use accord_device::SameHostPeers;
-use accord_device::image::Images;
 use accord_fabric::frame::Command;
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Endpoint, Route, Wanted};
+use accord_fabric::route::Route;
 use accord_fabric::stats::Counters;
 use accord_fabric::transfer::Exchange;
-use accord_fabric::{Key, ProgramSpec};
-use accord_types::{Error, ErrorCode, NodeId, Result, SessionId, SpanSink, TransferId};
-use std::sync::atomic::{AtomicU64, Ordering};
+use accord_types::{Error, ErrorCode, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What is known of a node before it is connected.
-pub(crate) struct NodeSpec {
-    pub(crate) node: NodeId,
-    pub(crate) node_name: String,
-    /// The node's agent.
-    pub(crate) endpoint: Endpoint,
-    /// What is to carry the lanes.
-    pub(crate) transport: Wanted,
-    pub(crate) session: SessionId,
-    /// Streams that the program's queues have on a device; more queues share them.
-    pub(crate) streams: usize,
-    pub(crate) key: Key,
-    pub(crate) program: Arc<ProgramSpec>,
-    /// The program's code for GPUs.
-    pub(crate) images: Arc<Images>,
-    pub(crate) trace: Option<Arc<dyn SpanSink>>,
-    /// Processes of this machine, if GPUs of this one copy to theirs directly.
-    pub(crate) same_host: Option<Arc<SameHostPeers>>,
-    /// Transfers are numbered through the whole session.
-    pub(crate) transfers: Arc<AtomicU64>,
-}
-
-impl NodeSpec {
-    /// The next transfer.
-    pub(crate) fn transfer(&self) -> TransferId {
-        TransferId(self.transfers.fetch_add(1, Ordering::Relaxed))
-    }
-}
 
 /// The way to one node's executor.
 pub(crate) struct RemoteNode {

@@ -1,6 +1,6 @@
 //! Copies between GPUs of this process and those that executors of this machine drive, see docs/design/ipc.md.
 
-use super::remote_node::NodeSpec;
+use super::node_spec::NodeSpec;
 use accord_device::Device;
 use accord_device::{MappedRange, SameHostPeers};
 use accord_fabric::peer::PeerId;

@@ -1,12 +1,28 @@
 //! Builds the argument block of a launch, in buffers that are used again and again.
 
-use super::private::Private;
-use accord_types::{ArgBlock, Error, ErrorCode, Result};
+use accord_types::{ArgBlock, DevicePtr, Error, ErrorCode, Result};
 
 /// Alignment of private values.
 const ALIGN: usize = 16;
 /// Bytes of a slot.
 const SLOT: usize = 8;
+
+/// A pointer variable or a descriptor of the program, for one launch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Private {
+    /// Where the program has it.
+    pub(super) host: usize,
+    pub(super) len: usize,
+    pub(super) place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// Offset in the block.
+    Block(usize),
+    /// It did not fit.
+    Device(DevicePtr),
+}
 
 /// See [`ArgBlock`].
 #[derive(Default)]

@@ -3,86 +3,65 @@
 //! GCC computes start and length of the data from counts of elements, as if the elements lay side by side and upwards. The descriptor that
 //! follows says how far apart they are (its span), so here the entry gets the range in which they really lie.
 
-use super::Entries;
 use super::descriptor::{Descriptor, Meant, Spaced, Whose};
+use super::entries::{Apart, Entries, Special};
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop, is_nothing};
-use crate::Runtime;
 use crate::ports::HostMemory;
 use accord_types::{Error, ErrorCode, HostRange, Result};
 
-impl Runtime {
-    /// Calls `act` with the entries, those of such pointers with the ranges in which their elements lie.
-    ///
-    /// # Errors
-    /// Those of `act`; `acc_error_invalid_data_section` if there is no telling which elements are meant.
-    pub(super) fn with_ranges<T>(
-        &self,
-        entries: &mut Entries<'_>,
-        act: impl FnOnce(&mut Entries<'_>) -> Result<T>,
-    ) -> Result<T> {
-        const DESCRIPTOR: u16 = 0x05;
-        if !entries.kinds.iter().any(|word| word & 0xff == DESCRIPTOR) {
-            return act(entries);
-        }
-        let (mut moved, mut within) = (Vec::new(), Vec::new());
-        for i in 0..entries.hosts.len().saturating_sub(1) {
-            if entries.kinds[i + 1] & 0xff == DESCRIPTOR {
-                match real_range(entries, i, &*self.host)? {
-                    Found::AsSaid => {}
-                    Found::Lies(range, spaced) => moved.push((i, range, spaced)),
-                    Found::Within(range) => within.push((i, range)),
-                }
-            }
-        }
-        if moved.is_empty() && within.is_empty() {
-            return act(entries);
-        }
-        let mut sizes = entries.sizes.to_vec();
-        let mut apart = Vec::new();
-        for (i, range, spaced) in &mut moved {
-            sizes[*i] = range.len;
-            // The descriptor's pointer, whose size says how far from it the data starts.
-            let pointer = *i + 2;
-            if entries.hosts.get(pointer) == Some(&entries.hosts[*i + 1])
-                && Kind::decode(entries.kinds[pointer]).is_ok_and(Kind::follows_data)
-            {
-                let further = range.start.wrapping_sub(entries.hosts[*i]);
-                sizes[pointer] = sizes[pointer].wrapping_add(further);
-            }
-            // What was there comes back after the call: the array is the compiler's.
-            let all = *range;
-            range.start = std::mem::replace(&mut entries.hosts[*i], range.start);
-            apart.extend(spaced.map(|spaced| Apart { entry: *i, spaced, with_others: all, others: false }));
-        }
-        join(&mut apart);
-        let special = Special { apart: &apart, within: &within };
-        let done = act(&mut Entries { hosts: entries.hosts, sizes: &sizes, kinds: entries.kinds, special });
-        for (i, range, _) in moved {
-            entries.hosts[i] = range.start;
-        }
-        done
+/// Calls `act` with the entries, those of such pointers with the ranges in which their elements lie.
+///
+/// # Errors
+/// Those of `act`; `acc_error_invalid_data_section` if there is no telling which elements are meant.
+pub(super) fn with_ranges<T>(
+    host: &dyn HostMemory,
+    entries: &mut Entries<'_>,
+    act: impl FnOnce(&mut Entries<'_>) -> Result<T>,
+) -> Result<T> {
+    const DESCRIPTOR: u16 = 0x05;
+    if !entries.kinds.iter().any(|word| word & 0xff == DESCRIPTOR) {
+        return act(entries);
     }
-}
-
-/// What is known of entries beyond what they say.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Special<'a> {
-    /// Those with something else of the program between their elements.
-    apart: &'a [Apart],
-    /// Those whose elements lie somewhere in a range.
-    within: &'a [(usize, HostRange)],
-}
-
-/// An entry with something else of the program between its elements.
-#[derive(Clone, Copy)]
-struct Apart {
-    entry: usize,
-    spaced: Spaced,
-    /// Where they and the elements of other such entries lie that are between them: other components of the same array.
-    with_others: HostRange,
-    /// There are others.
-    others: bool,
+    let (mut moved, mut within) = (Vec::new(), Vec::new());
+    for i in 0..entries.hosts.len().saturating_sub(1) {
+        if entries.kinds[i + 1] & 0xff == DESCRIPTOR {
+            match real_range(entries, i, host)? {
+                Found::AsSaid => {}
+                Found::Lies(range, spaced) => moved.push((i, range, spaced)),
+                Found::Within(range) => within.push((i, range)),
+            }
+        }
+    }
+    if moved.is_empty() && within.is_empty() {
+        return act(entries);
+    }
+    let mut sizes = entries.sizes.to_vec();
+    let mut apart = Vec::new();
+    for (i, range, spaced) in &mut moved {
+        sizes[*i] = range.len;
+        // The descriptor's pointer, whose size says how far from it the data starts.
+        let pointer = *i + 2;
+        if entries.hosts.get(pointer) == Some(&entries.hosts[*i + 1])
+            && Kind::decode(entries.kinds[pointer]).is_ok_and(Kind::follows_data)
+        {
+            let further = range.start.wrapping_sub(entries.hosts[*i]);
+            sizes[pointer] = sizes[pointer].wrapping_add(further);
+        }
+        // What was there comes back after the call: the array is the compiler's.
+        let all = *range;
+        range.start = std::mem::replace(&mut entries.hosts[*i], range.start);
+        apart.extend(spaced.map(|spaced| Apart { entry: *i, spaced, with_others: all, others: false }));
+    }
+    join(&mut apart);
+    let done = {
+        let special = Special { apart: &apart, within: &within };
+        act(&mut Entries { special, ..Entries::new(entries.hosts, &sizes, entries.kinds) })
+    };
+    for (i, range, _) in moved {
+        entries.hosts[i] = range.start;
+    }
+    done
 }
 
 /// Finds the entries whose ranges overlap.
@@ -106,24 +85,6 @@ fn join(apart: &mut [Apart]) {
         if !grown {
             break;
         }
-    }
-}
-
-impl Entries<'_> {
-    /// How the elements of entry `i` lie, if something else is between them.
-    pub(super) fn spaced(&self, i: usize) -> Option<Spaced> {
-        self.special.apart.iter().find(|apart| apart.entry == i).map(|apart| apart.spaced)
-    }
-
-    /// Where entry `i` and others lie between whose elements each other's are. None if there are no others.
-    fn joined(&self, i: usize) -> Option<HostRange> {
-        let joined = self.special.apart.iter().find(|apart| apart.entry == i && apart.others);
-        joined.map(|apart| apart.with_others)
-    }
-
-    /// Where the elements of entry `i` lie somewhere, if that is all that is known.
-    pub(super) fn within(&self, i: usize) -> Option<HostRange> {
-        self.special.within.iter().find(|(entry, _)| *entry == i).map(|(_, range)| *range)
     }
 }
 

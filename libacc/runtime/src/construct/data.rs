@@ -1,9 +1,11 @@
 //! Structured data regions: `data` and `host_data` (OpenACC 3.3, 2.6.5 and 2.8).
 
+use super::component::with_ranges;
 use super::map::Mode;
 use super::{Entries, Leaving, Region, on_host};
 use crate::device::Device;
-use crate::plan::{Issue, Plan};
+use crate::issue::Issue;
+use crate::plan::Plan;
 use crate::present::Counter;
 use crate::{LocalThread, Runtime};
 use accord_types::{Error, ErrorCode, QueueId, Result};
@@ -33,7 +35,7 @@ impl Runtime {
             t.regions.push(None);
             return Ok(());
         };
-        self.with_ranges(entries, |entries| self.enter(t, device, QueueId::SYNC, Mode::Region, entries))
+        with_ranges(&*self.host, entries, |entries| self.enter(t, device, QueueId::SYNC, Mode::Region, entries))
             .map_err(|error| device.place(error))?;
         let next = t.scratch.spare.pop().unwrap_or_default();
         t.regions.push(Some(std::mem::replace(&mut t.scratch.region, next)));
@@ -53,7 +55,7 @@ impl Runtime {
 
     fn leave(&self, plan: &mut Plan, region: &Region) -> Result<()> {
         let device = &self.devices[region.device];
-        plan.begin(device);
+        plan.begin(device.is_watched());
         if !device.is_started() || device.epoch() != region.epoch {
             return Ok(());
         }

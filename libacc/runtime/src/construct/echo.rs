@@ -8,53 +8,13 @@
 //! order asks (OpenACC 3.3, 2.16). So does a region of another queue that was made to wait for it.
 
 use super::map::{Mapping, Mode, Stop};
-use crate::device::State;
+use super::region::Use;
+use crate::echo::{ECHO_BYTES_MAX, Echo, Value};
 use crate::memory::Purpose;
 use crate::plan::Step;
-use crate::ports::{CHAIN_BYTES_MAX, Chain, Part};
-use crate::queues::{After, Queues};
+use crate::ports::Part;
 use accord_types::{DevicePtr, HostRange, QueueId};
 use std::sync::Arc;
-
-/// Largest value that is treated so: scalars, complex and extended ones included.
-const ECHO_BYTES_MAX: usize = CHAIN_BYTES_MAX;
-
-/// A value as the program had it.
-type Value = [u8; ECHO_BYTES_MAX];
-
-/// A variable's place on the device for one queue.
-#[derive(Clone, Debug)]
-pub(crate) struct Echo {
-    queue: QueueId,
-    range: HostRange,
-    device: DevicePtr,
-    /// What the program had at its last call.
-    sent: Value,
-    /// [`crate::ports::DeviceClient::changes`] then.
-    changes: u64,
-    /// Queues that were made to wait for what was done to it last.
-    followers: Vec<QueueId>,
-    /// Of the regions that go on from what the last one left.
-    chain: Arc<Chain>,
-}
-
-/// A construct's use of one; nothing is kept of it until the construct is certain.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Use {
-    range: HostRange,
-    device: DevicePtr,
-    value: Value,
-    changes: u64,
-    /// The place is new.
-    fresh: bool,
-}
-
-impl Use {
-    /// The place, if it goes with the construct that did not happen.
-    pub(super) fn fresh_block(&self) -> Option<DevicePtr> {
-        self.fresh.then_some(self.device)
-    }
-}
 
 impl Mapping<'_, '_> {
     /// Whether an absent variable that is copied both ways is an echo.
@@ -69,7 +29,7 @@ impl Mapping<'_, '_> {
         let changes = self.device.changes();
         let mut value = Value::default();
         self.host.read(range.start, &mut value[..range.len]);
-        let known = self.state.echoes.iter().find(|e| e.queue == self.queue && e.range == range).map(|e| e.device);
+        let known = self.state.echoes.0.iter().find(|e| e.queue == self.queue && e.range == range).map(|e| e.device);
         let device = match known {
             Some(device) => device,
             // It is the queue's until that has no work left: no construct gives it back.
@@ -97,7 +57,7 @@ impl Mapping<'_, '_> {
         let overlaps = move |e: &&Echo| e.range.start < end && range.start < e.range.start + e.range.len;
         // What other threads queued since is theirs to order.
         let waited = |e: &&Echo| self.waited.contains(&e.queue);
-        self.state.echoes.iter().filter(overlaps).filter(comes_first).filter(move |e| !waited(e)).filter_map(|echo| {
+        self.state.echoes.0.iter().filter(overlaps).filter(comes_first).filter(move |e| !waited(e)).filter_map(|echo| {
             let mut value = Value::default();
             self.host.read(echo.range.start, &mut value[..echo.range.len]);
             let same = value == echo.sent;
@@ -123,11 +83,11 @@ impl Mapping<'_, '_> {
     pub(super) fn send_echoes(&mut self) {
         for k in 0..self.region.echoes.len() {
             let Use { range, device, value, changes, fresh } = self.region.echoes[k];
-            let passed_on = if fresh { self.state.pass_on(self.queue, range, &value) } else { None };
+            let passed_on = if fresh { self.state.echoes.pass_on(self.queue, range, &value) } else { None };
             if fresh {
                 let chain = passed_on.as_ref().map_or_else(Arc::default, |echo| echo.chain.clone());
                 let followers = Vec::new();
-                self.state.echoes.push(Echo {
+                self.state.echoes.0.push(Echo {
                     queue: self.queue,
                     range,
                     device,
@@ -137,7 +97,7 @@ impl Mapping<'_, '_> {
                     chain,
                 });
             }
-            let echo = self.state.echoes.iter_mut().find(|e| e.device == device);
+            let echo = self.state.echoes.0.iter_mut().find(|e| e.device == device);
             // What the queue's last region left there is what this one has to find, unless the program has set it since.
             let (set, chain) = echo.map_or((false, None), |echo| {
                 echo.followers.clear();
@@ -159,67 +119,5 @@ impl Mapping<'_, '_> {
             self.plan.parts.push(Part { at: 0, dst: range });
             self.plan.brings_back(device, at, 1, chain);
         }
-    }
-}
-
-impl State {
-    /// `queue` waits for what is in `others` now, and so for what those were made to wait for.
-    pub(crate) fn follow_echoes(&mut self, queue: QueueId, others: &[QueueId]) {
-        let comes_before = |echo: &&mut Echo| {
-            others.contains(&echo.queue) || echo.followers.iter().any(|follower| others.contains(follower))
-        };
-        for echo in self.echoes.iter_mut().filter(comes_before) {
-            if !echo.followers.contains(&queue) {
-                echo.followers.push(queue);
-            }
-        }
-    }
-
-    /// The place in which a queue that `queue` waits for leaves this unchanged variable. That queue gets a
-    /// new one when it comes to the variable again: nothing may write there any more.
-    fn pass_on(&mut self, queue: QueueId, range: HostRange, value: &Value) -> Option<Echo> {
-        let passed = |echo: &Echo| echo.range == range && echo.sent == *value && echo.followers.contains(&queue);
-        let at = self.echoes.iter().position(passed)?;
-        Some(self.echoes.swap_remove(at))
-    }
-
-    /// Gives the places of queues without work left back.
-    pub(crate) fn forget_echoes(&mut self, queues: &Queues) {
-        let Self { echoes, memory, .. } = self;
-        echoes.retain(|echo| {
-            let drained = queues.drained(echo.queue);
-            if drained {
-                memory.give_back(echo.device, After::NOTHING, queues);
-            }
-            !drained
-        });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_queue_that_waits_again_and_again_is_noted_once() {
-        let (queue, device) = (QueueId(1), DevicePtr(64));
-        let range = HostRange { start: 8, len: 4 };
-        let echo = Echo {
-            queue,
-            range,
-            device,
-            sent: Value::default(),
-            changes: 0,
-            followers: Vec::new(),
-            chain: Arc::default(),
-        };
-        let mut state = State::default();
-        state.echoes.push(echo);
-        (0..100).for_each(|_| state.follow_echoes(QueueId(2), &[queue]));
-        state.follow_echoes(QueueId(3), &[QueueId(4)]);
-        assert_eq!(state.echoes[0].followers, [QueueId(2)]);
-        // By way of queue 2.
-        state.follow_echoes(QueueId(5), &[QueueId(2)]);
-        assert_eq!(state.echoes[0].followers, [QueueId(2), QueueId(5)]);
     }
 }

@@ -1,7 +1,9 @@
 //! Enters a construct, however many tries it takes.
 
+use super::Leaving;
+use super::entries::Entries;
 use super::map::{Mapping, Mode, Stop};
-use super::{Entries, Leaving, Scratch};
+use super::region::Scratch;
 use crate::device::Device;
 use crate::ports::HostMemory;
 use accord_types::{QueueId, Result};
@@ -46,7 +48,7 @@ impl Entering<'_> {
         let (mut waited, mut waited_elsewhere) = (Vec::new(), false);
         let mut refused = None;
         loop {
-            plan.begin(self.device);
+            plan.begin(self.device.is_watched());
             plan.ticket = ticket;
             region.clear();
             let mut queues = self.device.queues();

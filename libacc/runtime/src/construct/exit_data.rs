@@ -1,6 +1,7 @@
 //! Unstructured data: `enter data` and `exit data` (OpenACC 3.3, 2.6.6).
 
 use super::component::unknown_component;
+use super::component::with_ranges;
 use super::kind::Kind;
 use super::map::{Mode, partly_present};
 use super::{Entries, Leaving, on_host};
@@ -90,12 +91,12 @@ impl Runtime {
         let Some(device) = self.target(t)? else { return Ok(()) };
         let queue = t.queue(arg);
         device.wait_clause(t, queue, waits.iter().copied())?;
-        self.with_ranges(entries, |entries| act(t, device, queue, entries)).map_err(|error| device.place(error))
+        with_ranges(&*self.host, entries, |entries| act(t, device, queue, entries)).map_err(|error| device.place(error))
     }
 
     fn exit(&self, t: &mut LocalThread, device: &Device, queue: QueueId, entries: &Entries<'_>) -> Result<()> {
         let plan = &mut t.scratch.plan;
-        plan.begin(device);
+        plan.begin(device.is_watched());
         let mut state = device.lock();
         let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };
         let parts = || entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);

@@ -1,9 +1,10 @@
 //! Leaving a construct: gives up what it held, copies out and frees what nobody holds any more.
 
-use super::map::translate;
-use super::{Mapped, Region, Spaced};
+use super::descriptor::Spaced;
+use super::region::{Mapped, Region, Use};
 use crate::device::State;
-use crate::plan::{Happened, Plan, Step, give_back};
+use crate::issue::give_back;
+use crate::plan::{Happened, Plan, Step};
 use crate::ports::HostMemory;
 use crate::present::{Attachment, Backing, Counter, EntryId};
 use crate::prof::Happening;
@@ -159,7 +160,7 @@ impl Leaving<'_> {
                 self.copy_out(id, HostRange { start, len: spaced.len });
             }
         } else {
-            self.plan.before.push(Step::OutSpaced { src: translate(entry, range.start), dst: range, spaced });
+            self.plan.before.push(Step::OutSpaced { src: entry.translate(range.start), dst: range, spaced });
         }
     }
 
@@ -172,7 +173,7 @@ impl Leaving<'_> {
         let mut piece = |from: usize, to: usize| {
             if from < to {
                 let dst = HostRange { start: from, len: to - from };
-                self.plan.before.push(Step::Out { src: translate(entry, from), dst });
+                self.plan.before.push(Step::Out { src: entry.translate(from), dst });
             }
         };
         for attached in &entry.attachments {
@@ -218,7 +219,7 @@ impl Leaving<'_> {
         }
         self.restore_cells(&region.cells);
         self.plan.frees.extend_from_slice(&region.temporaries);
-        self.plan.frees.extend(region.echoes.iter().filter_map(super::echo::Use::fresh_block));
+        self.plan.frees.extend(region.echoes.iter().filter_map(Use::fresh_block));
         // The blocks may have been handed out on condition of waits that were never sent.
         let after = After { queue: None, moment: queues.now() };
         give_back(self.state, &self.plan.frees, after, queues);
@@ -252,7 +253,7 @@ impl Leaving<'_> {
         entry.attachments.remove(at);
         let mut value = [0; Attachment::BYTES];
         host.read(entry.start + offset, &mut value);
-        let dst = translate(entry, entry.start + offset);
+        let dst = entry.translate(entry.start + offset);
         self.plan.pointer(dst, u64::from_ne_bytes(value));
     }
 }

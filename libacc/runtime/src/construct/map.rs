@@ -4,10 +4,10 @@
 //! holds it. Everything is decided under the device's lock; [`crate::plan::Plan`] says what to do.
 
 use super::block::Block;
+use super::entries::Entries;
 use super::kind::{Absent, Data, Kind};
 use super::names::Names;
-use super::unmapped::Form;
-use super::{Entries, Region};
+use super::region::{Form, Mapped, Region};
 use crate::device::{Device, State};
 use crate::memory::{Blocked, Purpose, Range};
 use crate::plan::{Happened, Plan, Step};
@@ -303,12 +303,7 @@ impl Mapping<'_, '_> {
         let entry = &mut self.state.table[id];
         entry.hold(counter);
         entry.used_by.insert(self.queue);
-        self.region.mapped.push(super::Mapped {
-            id,
-            out: data.copy_out.then_some(range),
-            spaced: None,
-            always: data.always,
-        });
+        self.region.mapped.push(Mapped { id, out: data.copy_out.then_some(range), spaced: None, always: data.always });
     }
 
     /// New present data at `device`: the caller has found it absent.
@@ -431,7 +426,7 @@ impl Mapping<'_, '_> {
 
     /// The device address of a host address in an entry that is [`Mapping::ready`].
     pub(crate) fn translate(&self, id: EntryId, host: usize) -> DevicePtr {
-        translate(&self.state.table[id], host)
+        self.state.table[id].translate(host)
     }
 
     pub(super) fn slot(&mut self, i: usize, value: u64) {
@@ -452,12 +447,6 @@ impl Mapping<'_, '_> {
 pub(super) fn is_nothing(host: usize) -> bool {
     const PAGE: usize = 4096;
     host < PAGE
-}
-
-/// The device address of a host address in an entry whose place is known.
-pub(crate) fn translate(entry: &Entry, host: usize) -> DevicePtr {
-    let device = entry.device().unwrap_or_default();
-    DevicePtr(device.0.wrapping_add(host as u64).wrapping_sub(entry.start as u64))
 }
 
 /// The error for data that has to be there and is not.

@@ -1,12 +1,14 @@
 //! Compute constructs (OpenACC 3.3, 2.5).
 
+use super::component::with_ranges;
 use super::kind::Kind;
 use super::map::Mode;
 use super::tags::Tags;
 use super::{Entries, Placement, on_host};
 use crate::device::Device;
+use crate::issue::Issue;
 use crate::loan::Buffers;
-use crate::plan::{Issue, Plan, Step};
+use crate::plan::{Plan, Step};
 use crate::prof::{Happening, Notice};
 use crate::{LocalThread, Runtime};
 use accord_types::{LaunchDims, QueueId, Result};
@@ -43,7 +45,7 @@ impl Runtime {
         let tags = Tags::decode(tags).map_err(|error| device.place(error))?;
         let queue = t.queue(tags.queue);
         device.wait_clause(t, queue, tags.waits.iter().map(|raw| raw.cast_signed()))?;
-        self.with_ranges(entries, |entries| self.launch(t, device, queue, function, entries, tags.dims))
+        with_ranges(&*self.host, entries, |entries| self.launch(t, device, queue, function, entries, tags.dims))
             .map_err(|error| device.place(error))?;
         Ok(Placement::Device)
     }
@@ -66,7 +68,7 @@ impl Runtime {
         let (plan, block) = (&scratch.plan, &scratch.block);
         let strays = &scratch.region.strays;
         if !strays.is_empty() {
-            device.given.note(function, strays);
+            device.given.note(function, strays.iter().map(|stray| (stray.pointer, stray.block.is_some())));
         }
         let loans = Buffers::take(&*self.host, &plan.loans).map_err(|error| device.place(error))?;
         let issue = Issue { device, host: &*self.host, queue };

@@ -4,28 +4,11 @@
 //! scalar). GCC maps the array, the descriptor, and the dummy's own pointer at the descriptor. The latter two live for one
 //! launch only, in its argument block, where the pointer is relative.
 
+use super::block::{Place, Private};
 use super::map::{Mapping, Mode, Stop};
 use crate::memory::Purpose;
 use crate::plan::Step;
 use crate::present::Attachment;
-use accord_types::DevicePtr;
-
-/// A pointer variable or a descriptor of the program, for one launch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Private {
-    /// Where the program has it.
-    host: usize,
-    len: usize,
-    place: Place,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    /// Offset in the block.
-    Block(usize),
-    /// It did not fit.
-    Device(DevicePtr),
-}
 
 /// What a pointer of a construct has to hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,10 +3,11 @@
 //!
 //! GCC maps every scalar of a `kernels` construct so. One by one their copies would cost many times what the region does.
 
-use super::by_value::may_be_pointer;
 use super::kind::{Data, Kind};
 use super::map::{Mapping, Mode, PRIVATE_MAX, Stop, is_nothing};
 use super::names::SCALAR_MAX;
+use super::pointee::may_be_pointer;
+use super::region::Together;
 use crate::memory::Purpose;
 use crate::plan::{STORE_MAX, Step};
 use crate::ports::Part;
@@ -20,32 +21,6 @@ const ALIGN_MIN: usize = 8;
 const ALIGN_MAX: usize = 64;
 /// Bytes of all of them.
 const BYTES_MAX: usize = STORE_MAX;
-
-/// The variables of one construct that travel together.
-#[derive(Default)]
-pub(crate) struct Together {
-    /// The block on the device, once there is one.
-    device: Option<DevicePtr>,
-    /// What the program had when the construct began, in the first `len` bytes. Between them is what an earlier construct has left.
-    values: Vec<u8>,
-    len: usize,
-    /// Their places.
-    parts: Vec<Part>,
-}
-
-impl Together {
-    pub(super) fn clear(&mut self) {
-        self.device = None;
-        self.len = 0;
-        self.parts.clear();
-    }
-
-    /// Where the next one begins.
-    #[inline]
-    fn next(&self, align: usize) -> usize {
-        (self.len + align - 1) & !(align - 1)
-    }
-}
 
 impl Mapping<'_, '_> {
     /// Whether an absent variable of `len` bytes that stands alone, which is entry `i`, may travel with others.

@@ -5,46 +5,15 @@
 //! before the call returns. A GPU that reaches the program's memory itself uses it as it is. Without the setting the region gets what it would get under GCC's own runtime, and if it crashes the message names
 //! those pointers. `docs/design/unmapped.md` says why it is so.
 
-use super::by_value::Pointee;
 use super::kind::{Absent, Data};
 use super::map::{Mapping, Mode, Stop};
+use super::pointee::Pointee;
+use super::region::{Form, Stray};
 use crate::device::State;
 use crate::memory::Purpose;
+use crate::plan::Loan;
 use crate::present::{Backing, EntryId};
-use accord_types::{DevicePtr, HostRange};
-
-/// A pointer of a launch to memory that is not present.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stray {
-    /// Its entry in the construct.
-    pub(crate) entry: usize,
-    /// What it names.
-    pub(crate) pointer: usize,
-    /// How the region gets it.
-    pub(crate) form: Form,
-    /// The block that is lent for it, once there is one.
-    pub(crate) block: Option<HostRange>,
-}
-
-/// Where a region finds a pointer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
-    /// In its slot.
-    Slot,
-    /// In a scalar that its slot leads to; the variable is here in the program.
-    Scalar(HostRange),
-    /// In a variable that is present.
-    Present(EntryId, usize),
-    /// As a scalar of its own, which may be no pointer after all.
-    Other,
-}
-
-/// A block of the program, or what of it is not present, and its copy for one launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Loan {
-    pub(crate) block: HostRange,
-    pub(crate) device: DevicePtr,
-}
+use accord_types::HostRange;
 
 /// That of device memory, and more than any type asks for.
 const ALIGNMENT: usize = 256;

@@ -132,6 +132,12 @@ impl Entry {
         }
     }
 
+    /// The device address of a host address in it. Its place is known.
+    pub(crate) fn translate(&self, host: usize) -> DevicePtr {
+        let device = self.device().unwrap_or_default();
+        DevicePtr(device.0.wrapping_add(host as u64).wrapping_sub(self.start as u64))
+    }
+
     /// The present increment action (OpenACC 3.3, 2.7.2).
     pub(crate) fn hold(&mut self, counter: Counter) {
         match (self.lifetime, counter) {

@@ -1,7 +1,7 @@
 //! CUDA's own objects (OpenACC 3.3, A.2.1): for programs that also call CUDA or its libraries.
 
 use crate::device::Device;
-use crate::icv::Current;
+use crate::local_thread::Current;
 use crate::ports::CudaObjects;
 use crate::prof::Subject;
 use crate::{LocalThread, Runtime};

@@ -1,6 +1,6 @@
 //! Choosing a device (OpenACC 3.3, 3.2.1 to 3.2.5, and `acc_on_device`).
 
-use crate::icv::Current;
+use crate::local_thread::Current;
 use crate::{LocalThread, Runtime};
 use accord_types::{DeviceType, Error, ErrorCode, Result};
 use std::sync::atomic::Ordering;

@@ -2,7 +2,7 @@
 //! that was not started has nothing to wait for, and is not started by this.
 
 use crate::device::Device;
-use crate::icv::Current;
+use crate::local_thread::Current;
 use crate::{LocalThread, Runtime};
 use accord_types::{AsyncArg, Error, ErrorCode, QueueId, Result};
 

@@ -1,6 +1,6 @@
 //! Starting and ending the use of devices (OpenACC 3.3, 3.2.7 and 3.2.8).
 
-use crate::icv::Current;
+use crate::local_thread::Current;
 use crate::{LocalThread, Runtime};
 use accord_types::{DeviceType, Error, Result};
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! The present table by hand (OpenACC 3.3, 3.2.21 to 3.2.25).
 
 use super::data::{no_entries, null};
-use crate::construct::{Mode, not_present, translate};
+use crate::construct::{Mode, not_present};
 use crate::device::State;
 use crate::present::{Backing, Entry, Found, Lifetime, Place};
 use crate::prof::Happening;
@@ -153,7 +153,7 @@ impl Runtime {
         let mut place = DevicePtr(0);
         entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
             place = match mapping.find(range)? {
-                Some(id) => translate(&mapping.state.table[id], host),
+                Some(id) => mapping.state.table[id].translate(host),
                 None if mapping.state.memory.block_of(host as u64).is_some() => DevicePtr(host as u64),
                 None => return Err(not_present(range).into()),
             };

@@ -3,7 +3,7 @@
 use super::data::{no_entries, null};
 use crate::construct::Mode;
 use crate::device::Device;
-use crate::icv::Current;
+use crate::local_thread::Current;
 use crate::memory::Purpose;
 use crate::plan::{Happened, Step};
 use crate::prof::Happening;
@@ -82,7 +82,7 @@ impl Runtime {
             }
             allocated(&on.lock().memory, device, bytes).map_err(|error| on.place(error))?;
             let plan = &mut t.scratch.plan;
-            plan.begin(on);
+            plan.begin(on.is_watched());
             let dst = HostRange { start: host, len: bytes };
             plan.before.push(Step::Out { src: DevicePtr(device as u64), dst });
             self.finish(on, queue, plan)
@@ -177,7 +177,7 @@ impl Runtime {
         to: DevicePtr,
         len: u64,
     ) -> Result<()> {
-        let issue = crate::plan::Issue { device: source, host: &*self.host, queue };
+        let issue = crate::issue::Issue { device: source, host: &*self.host, queue };
         issue.join(&[])?;
         short_lock::assert_none_held();
         self.cluster
@@ -188,7 +188,7 @@ impl Runtime {
     }
 
     fn copy_within(&self, device: &Device, queue: QueueId, to: DevicePtr, from: DevicePtr, len: u64) -> Result<()> {
-        let issue = crate::plan::Issue { device, host: &*self.host, queue };
+        let issue = crate::issue::Issue { device, host: &*self.host, queue };
         issue.join(&[])?;
         device.client().copy(queue, to, from, len).map_err(|error| device.place(error).queue(queue))?;
         issue.filled(&[], true);
@@ -226,7 +226,7 @@ impl Runtime {
         };
         let block = DevicePtr(address as u64);
         let plan = &mut t.scratch.plan;
-        plan.begin(device);
+        plan.begin(device.is_watched());
         {
             let state = device.lock();
             if !state.memory.is_malloc(block) {

@@ -1,6 +1,6 @@
 //! What a device is (OpenACC 3.3, 3.2.6).
 
-use crate::icv::Current;
+use crate::local_thread::Current;
 use crate::{LocalThread, Runtime};
 use accord_types::{DeviceInfo, DeviceType, Error, Result};
 

@@ -1,14 +1,23 @@
 //! Names of regions, as events and reports need them: terminated, and found fast.
 
-use super::HOST;
 use super::recent::Recent;
 use crate::raw_lock::Locked;
+use accord_runtime::ports::HostMemory;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// By the address of the host version. Names are never freed: tools keep them.
 static NAMES: Locked<BTreeMap<usize, &'static CStr>> = Locked::new(BTreeMap::new());
+
+/// Where they come from.
+static HOST: OnceLock<Box<dyn HostMemory>> = OnceLock::new();
+
+/// Takes names from `host` from now on. A forked child finds the same regions where its parent did: the first one stays.
+pub(super) fn take_from(host: Box<dyn HostMemory>) {
+    let _ = HOST.set(host);
+}
 
 /// The name of the region at this address.
 pub(super) fn name(function: usize) -> &'static CStr {

@@ -1,0 +1,125 @@
+//! The processes of a run beside the program: the coordinator, the agents, and whoever looks for GPUs.
+
+use super::hosts::Hosts;
+use super::parts::own_program;
+use crate::args::{Separation, SuperviseArgs};
+use crate::failure::{Failure, Result};
+use crate::output::tell;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::WaitStatus;
+use nix::unistd::Pid;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// Those that were started and have not ended.
+pub(super) struct Processes<'a> {
+    pub(super) args: &'a SuperviseArgs,
+    parts: Vec<Part>,
+}
+
+/// A coordinator or an agent.
+struct Part {
+    pid: Pid,
+    name: String,
+}
+
+impl<'a> Processes<'a> {
+    /// None yet.
+    pub(super) fn new(args: &'a SuperviseArgs) -> Self {
+        Self { args, parts: Vec::new() }
+    }
+
+    /// Starts a coordinator or an agent in a process group of its own, out of the reach of the
+    /// terminal's Ctrl-C; its output goes to `NAME.log` in the run's directory.
+    pub(super) fn start_part(
+        &mut self,
+        name: &str,
+        host: Option<(&Hosts, u32)>,
+        line: &[OsString],
+        environment: &[(&str, OsString)],
+    ) -> Result<()> {
+        let log = self.args.dir.join(format!("{name}.log"));
+        let file = File::create(&log).map_err(|error| Failure::system(log.display(), error))?;
+        let again = file.try_clone().map_err(|error| Failure::system(log.display(), error))?;
+        let (hosts, index) = host.unzip();
+        let mut command = self.command(hosts, index.unwrap_or(0), line)?;
+        command
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(again)
+            .process_group(0)
+            .env_remove("LD_PRELOAD")
+            .envs(environment.iter().map(|(name, value)| (name, value)));
+        let child = command.spawn().map_err(|error| Failure::start(name, &error))?;
+        self.parts.push(Part { pid: pid_of(&child), name: name.to_owned() });
+        Ok(())
+    }
+
+    /// What a part has printed so far.
+    pub(super) fn log(&self, name: &str) -> String {
+        let log = std::fs::read(self.args.dir.join(format!("{name}.log"))).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// What the part that was started last has printed so far.
+    pub(super) fn last_log(&self) -> String {
+        self.parts.last().map(|part| self.log(&part.name)).unwrap_or_default()
+    }
+
+    /// If `pid` is a part: its name. It is forgotten.
+    pub(super) fn ended_part(&mut self, pid: Pid) -> Option<String> {
+        let at = self.parts.iter().position(|part| part.pid == pid)?;
+        Some(self.parts.swap_remove(at).name)
+    }
+
+    /// Tells people who want to know.
+    pub(super) fn say(&self, what: std::fmt::Arguments<'_>) {
+        if self.args.run.verbose {
+            tell(what);
+        }
+    }
+
+    /// Asks all of them to end. Returns their names.
+    pub(super) fn ask_to_end(&self) -> Vec<String> {
+        for part in &self.parts {
+            let _ = kill(part.pid, Signal::SIGTERM);
+        }
+        self.parts.iter().map(|part| part.name.clone()).collect()
+    }
+
+    /// Whether all have ended.
+    pub(super) fn all_ended(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// A command that becomes `line` on host `index`.
+    pub(super) fn command(&self, hosts: Option<&Hosts>, index: u32, line: &[OsString]) -> Result<Command> {
+        let mut command = Command::new(own_program()?);
+        command.arg("__exec");
+        if let Some(hosts) = hosts {
+            command.args(hosts.entry(index));
+        }
+        if self.args.separation == Separation::Loopback {
+            command.args(["--parent", &std::process::id().to_string()]);
+        }
+        command.arg("--").args(line);
+        Ok(command)
+    }
+}
+
+/// The number of a process that was started.
+pub(super) fn pid_of(child: &std::process::Child) -> Pid {
+    // Process numbers fit: the kernel's type is signed.
+    Pid::from_raw(child.id().cast_signed())
+}
+
+/// How a process ended, for people.
+pub(super) fn ending(status: WaitStatus) -> String {
+    match status {
+        WaitStatus::Exited(_, code) => format!("exit code {code}"),
+        WaitStatus::Signaled(_, signal, _) => signal.to_string(),
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,38 @@
+//! What is known of a node before it is connected.
+
+use accord_device::SameHostPeers;
+use accord_device::image::Images;
+use accord_fabric::route::{Endpoint, Wanted};
+use accord_fabric::{Key, ProgramSpec};
+use accord_types::{NodeId, SessionId, SpanSink, TransferId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One node of the session.
+pub(crate) struct NodeSpec {
+    pub(crate) node: NodeId,
+    pub(crate) node_name: String,
+    /// The node's agent.
+    pub(crate) endpoint: Endpoint,
+    /// What is to carry the lanes.
+    pub(crate) transport: Wanted,
+    pub(crate) session: SessionId,
+    /// Streams that the program's queues have on a device; more queues share them.
+    pub(crate) streams: usize,
+    pub(crate) key: Key,
+    pub(crate) program: Arc<ProgramSpec>,
+    /// The program's code for GPUs.
+    pub(crate) images: Arc<Images>,
+    pub(crate) trace: Option<Arc<dyn SpanSink>>,
+    /// Processes of this machine, if GPUs of this one copy to theirs directly.
+    pub(crate) same_host: Option<Arc<SameHostPeers>>,
+    /// Transfers are numbered through the whole session.
+    pub(crate) transfers: Arc<AtomicU64>,
+}
+
+impl NodeSpec {
+    /// The next transfer.
+    pub(crate) fn transfer(&self) -> TransferId {
+        TransferId(self.transfers.fetch_add(1, Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,62 @@
+//! What is needed to open a session.
+
+use crate::cluster::LocalDeviceClient;
+use accord_device::SameHostPeers;
+use accord_device::image::Images;
+use accord_fabric::route::Wanted;
+use accord_fabric::transport::PeerAddress;
+use accord_fabric::{Key, ProgramSpec};
+use accord_types::{DeviceInfo, DeviceKind, Rank, Result, SpanSink};
+use std::sync::Arc;
+
+/// Makes the in-process clients for devices of this machine, in the given order; none for a device that this process
+/// can't drive, which the node's executor does then. They start when [`accord_runtime::ports::DeviceClient::start`] is called.
+pub type LocalFactory = Box<dyn Fn(&[DeviceInfo]) -> Result<Vec<Option<Arc<dyn LocalDeviceClient>>>> + Send + Sync>;
+
+/// A cluster's coordinator.
+pub struct Coordinator {
+    /// Where it is.
+    pub address: PeerAddress,
+    /// The cluster's key.
+    pub key: Key,
+}
+
+/// In which order a session numbers its devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// This node's devices first, then the others.
+    #[default]
+    Local,
+    /// The same in every rank.
+    Global,
+    /// The slice of this rank first.
+    Rank,
+}
+
+/// What [`crate::connect`] needs to know.
+pub struct SessionSettings {
+    /// The cluster; none: this machine's devices only.
+    pub coordinator: Option<Coordinator>,
+    /// This machine's name, by which the coordinator knows its agent.
+    pub node_name: String,
+    /// Only devices of this kind, of those that the cluster has; none: all.
+    pub kind: Option<DeviceKind>,
+    /// How devices are numbered.
+    pub order: Order,
+    /// This program's rank, if it is part of an MPI job.
+    pub rank: Option<Rank>,
+    /// This machine's devices, for use without a coordinator.
+    pub devices: Vec<DeviceInfo>,
+    /// Drives this machine's devices.
+    pub local: LocalFactory,
+    /// This program's code for GPUs.
+    pub images: Arc<Images>,
+    /// Processes of this machine, for GPUs that copy to each other directly; none: they don't.
+    pub same_host: Option<Arc<SameHostPeers>>,
+    /// What remote executors are told of this program.
+    pub program: ProgramSpec,
+    /// What carries the lanes to executors.
+    pub transport: Wanted,
+    /// Takes spans of remote devices, in this machine's clock; none: not traced.
+    pub trace: Option<Arc<dyn SpanSink>>,
+}

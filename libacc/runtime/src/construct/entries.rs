@@ -1,0 +1,73 @@
+//! The arrays of a call, and what is known of them beyond what they say.
+
+use super::descriptor::Spaced;
+use super::kind::Kind;
+use accord_types::HostRange;
+
+/// The three arrays of a `GOACC_*` call.
+pub struct Entries<'a> {
+    /// Addresses (or values, by kind). Written for `use_device` only.
+    pub hosts: &'a mut [usize],
+    /// Sizes, biases or counts, by kind.
+    pub sizes: &'a [usize],
+    /// Map kinds: kind in the low byte, log2 of the alignment in the high byte.
+    pub kinds: &'a [u16],
+    /// What is known of some beyond that.
+    pub(super) special: Special<'a>,
+}
+
+impl<'a> Entries<'a> {
+    /// The arrays as GCC passes them.
+    pub fn new(hosts: &'a mut [usize], sizes: &'a [usize], kinds: &'a [u16]) -> Self {
+        Self { hosts, sizes, kinds, special: Special::default() }
+    }
+
+    /// Whether they are those of a `host_data` construct.
+    pub(super) fn use_devices(&self) -> bool {
+        self.kinds.iter().any(|kind| matches!(Kind::decode(*kind), Ok(Kind::UseDevice { .. })))
+    }
+
+    /// Bytes of entry `i`, which is a section. GCC computes a Fortran section's length from its bounds: `a(4:0)`, which has no
+    /// elements, comes with a negative one.
+    pub(crate) fn len_of(&self, i: usize) -> usize {
+        self.sizes[i].cast_signed().max(0).cast_unsigned()
+    }
+}
+
+/// What is known of entries beyond what they say.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Special<'a> {
+    /// Those with something else of the program between their elements.
+    pub(super) apart: &'a [Apart],
+    /// Those whose elements lie somewhere in a range.
+    pub(super) within: &'a [(usize, HostRange)],
+}
+
+/// An entry with something else of the program between its elements.
+#[derive(Clone, Copy)]
+pub(super) struct Apart {
+    pub(super) entry: usize,
+    pub(super) spaced: Spaced,
+    /// Where they and the elements of other such entries lie that are between them: other components of the same array.
+    pub(super) with_others: HostRange,
+    /// There are others.
+    pub(super) others: bool,
+}
+
+impl Entries<'_> {
+    /// How the elements of entry `i` lie, if something else is between them.
+    pub(super) fn spaced(&self, i: usize) -> Option<Spaced> {
+        self.special.apart.iter().find(|apart| apart.entry == i).map(|apart| apart.spaced)
+    }
+
+    /// Where entry `i` and others lie between whose elements each other's are. None if there are no others.
+    pub(super) fn joined(&self, i: usize) -> Option<HostRange> {
+        let joined = self.special.apart.iter().find(|apart| apart.entry == i && apart.others);
+        joined.map(|apart| apart.with_others)
+    }
+
+    /// Where the elements of entry `i` lie somewhere, if that is all that is known.
+    pub(super) fn within(&self, i: usize) -> Option<HostRange> {
+        self.special.within.iter().find(|(entry, _)| *entry == i).map(|(_, range)| *range)
+    }
+}

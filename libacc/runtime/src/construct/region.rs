@@ -1,0 +1,146 @@
+//! What a construct holds, and the buffers in which a thread gathers it.
+
+use super::block::Block;
+use super::descriptor::Spaced;
+use super::names::Names;
+use crate::echo::Value;
+use crate::plan::Plan;
+use crate::ports::Part;
+use crate::present::{Entry, EntryId};
+use accord_types::{DevicePtr, HostRange};
+
+/// What a construct holds while it lasts.
+#[derive(Default)]
+pub(crate) struct Region {
+    /// Index of its device.
+    pub(crate) device: usize,
+    /// The device's epoch then.
+    pub(crate) epoch: u32,
+    pub(crate) mapped: Vec<Mapped>,
+    /// Pointers that it attached: entry and offset.
+    pub(crate) attached: Vec<(EntryId, usize)>,
+    /// Those of them that `attach` clauses of a compute construct name.
+    pub(crate) by_clause: Vec<(EntryId, usize)>,
+    /// Pointers that it was the first to store.
+    pub(crate) stored: Vec<(EntryId, usize)>,
+    /// Those of several components of one array, which it has made present as one.
+    pub(crate) joined: Vec<EntryId>,
+    /// Blocks for one launch.
+    pub(crate) temporaries: Vec<DevicePtr>,
+    /// Entries that an object of the construct has taken the place of.
+    pub(crate) cells: Vec<Entry>,
+    /// Small variables that are copied both ways.
+    pub(crate) echoes: Vec<Use>,
+    /// Those that travel together.
+    pub(crate) together: Together,
+    /// Pointers to memory that is not present.
+    pub(crate) strays: Vec<Stray>,
+}
+
+/// An entry that a construct holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapped {
+    pub(crate) id: EntryId,
+    /// What to copy out at the end.
+    pub(crate) out: Option<HostRange>,
+    /// If only elements in it are to be copied.
+    pub(crate) spaced: Option<Spaced>,
+    /// Even if others hold the entry too.
+    pub(crate) always: bool,
+}
+
+/// Buffers that a thread uses for one construct after the other.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) plan: Plan,
+    pub(crate) region: Region,
+    pub(crate) block: Block,
+    pub(crate) names: Names,
+    /// Regions that have ended.
+    pub(crate) spare: Vec<Region>,
+}
+
+impl Region {
+    pub(super) fn clear(&mut self) {
+        self.mapped.clear();
+        self.attached.clear();
+        self.by_clause.clear();
+        self.stored.clear();
+        self.joined.clear();
+        self.temporaries.clear();
+        self.cells.clear();
+        self.echoes.clear();
+        self.together.clear();
+        self.strays.clear();
+    }
+}
+
+/// A pointer of a launch to memory that is not present.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stray {
+    /// Its entry in the construct.
+    pub(crate) entry: usize,
+    /// What it names.
+    pub(crate) pointer: usize,
+    /// How the region gets it.
+    pub(crate) form: Form,
+    /// The block that is lent for it, once there is one.
+    pub(crate) block: Option<HostRange>,
+}
+
+/// Where a region finds a pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// In its slot.
+    Slot,
+    /// In a scalar that its slot leads to; the variable is here in the program.
+    Scalar(HostRange),
+    /// In a variable that is present.
+    Present(EntryId, usize),
+    /// As a scalar of its own, which may be no pointer after all.
+    Other,
+}
+
+/// A construct's use of one; nothing is kept of it until the construct is certain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub(super) range: HostRange,
+    pub(super) device: DevicePtr,
+    pub(super) value: Value,
+    pub(super) changes: u64,
+    /// The place is new.
+    pub(super) fresh: bool,
+}
+
+impl Use {
+    /// The place, if it goes with the construct that did not happen.
+    pub(super) fn fresh_block(&self) -> Option<DevicePtr> {
+        self.fresh.then_some(self.device)
+    }
+}
+
+/// The variables of one construct that travel together.
+#[derive(Default)]
+pub(crate) struct Together {
+    /// The block on the device, once there is one.
+    pub(super) device: Option<DevicePtr>,
+    /// What the program had when the construct began, in the first `len` bytes. Between them is what an earlier construct has left.
+    pub(super) values: Vec<u8>,
+    pub(super) len: usize,
+    /// Their places.
+    pub(super) parts: Vec<Part>,
+}
+
+impl Together {
+    pub(super) fn clear(&mut self) {
+        self.device = None;
+        self.len = 0;
+        self.parts.clear();
+    }
+
+    /// Where the next one begins.
+    #[inline]
+    pub(super) fn next(&self, align: usize) -> usize {
+        (self.len + align - 1) & !(align - 1)
+    }
+}

@@ -1,0 +1,36 @@
+//! What the shell knows of the program: settings from its surroundings, and variables of its objects.
+
+use accord_types::{DeviceType, GlobalSpec, Rank};
+
+/// What the program's surroundings set, read once by the shell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// `ACC_DEVICE_TYPE` (OpenACC 3.3, 4.1).
+    pub device_type: Option<DeviceType>,
+    /// `ACC_DEVICE_NUM` (OpenACC 3.3, 4.2).
+    pub device_num: Option<u32>,
+    /// `GOMP_OPENACC_DIM`: gangs, workers, vector length where neither clause nor compiler chose; 0 leaves it open.
+    pub default_dims: [u32; 3],
+    /// This program's place in its MPI job, if the first number that it names settles the order of device numbers; else the
+    /// order is that of the clients.
+    pub rank: Option<Rank>,
+    /// `GOMP_DEBUG`.
+    pub debug: bool,
+    /// `ACCORD_PAGE_LOCK=off`: the program's arrays stay pageable, however often they are copied.
+    pub pageable: bool,
+    /// `ACCORD_UNMAPPED=map`: blocks that a region gets a pointer to are mapped around it.
+    pub maps_unmapped: bool,
+}
+
+/// A variable of a loaded object with a `declare` clause.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Global {
+    /// Its address in the program.
+    pub host: usize,
+    /// Its size in bytes.
+    pub bytes: usize,
+    /// It has a `link` clause: present only while something maps it.
+    pub link: bool,
+    /// How a device finds it.
+    pub spec: GlobalSpec,
+}

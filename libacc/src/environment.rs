@@ -1,0 +1,32 @@
+//! The environment that the process began with, whatever the program has made of it since.
+
+use std::ffi::{CStr, OsStr, OsString, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The environment that the kernel passed, as an array that ends with null.
+static ENVIRONMENT: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
+
+/// Remembers the array, which stays for the process's life.
+pub(crate) fn keep(environment: *mut *const c_char) {
+    ENVIRONMENT.store(environment, Ordering::Relaxed);
+}
+
+/// The variables of [`ENVIRONMENT`] that are still there; empty if this library came later than the process.
+pub(crate) fn at_start() -> Vec<(OsString, OsString)> {
+    let mut at: *const *const c_char = ENVIRONMENT.load(Ordering::Relaxed);
+    let mut found = Vec::new();
+    // SAFETY: the array ends with null; the C library replaces but never frees it.
+    while !at.is_null() && !unsafe { *at }.is_null() {
+        // SAFETY: an entry of it is a terminated string on the initial stack.
+        let text = unsafe { CStr::from_ptr(*at) }.to_bytes();
+        if let Some(equals) = text.iter().position(|byte| *byte == b'=') {
+            let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+            found.push((part(&text[..equals]), part(&text[equals + 1..])));
+        }
+        // SAFETY: this was not the last entry.
+        at = unsafe { at.add(1) };
+    }
+    found
+}
