@@ -37,7 +37,7 @@ pub(crate) struct NodeRow {
     pub(crate) links: Vec<String>,
     /// Where its agent takes connections.
     pub(crate) endpoint: Option<Endpoint>,
-    /// How a program that starts here would reach its devices: `shm (same machine, same user)`
+    /// How a program that starts here would reach its devices: `shm (same machine)`
     pub(crate) route: Option<String>,
     pub(crate) heard_ms_ago: Option<u64>,
     pub(crate) hardware: Option<Hardware>,

@@ -138,8 +138,6 @@ fn program(trace: bool) -> ProgramSpec {
         argv0: std::env::args_os().next().map(text).unwrap_or_default(),
         cwd: std::env::current_dir().map(|path| text(path.into())).unwrap_or_default(),
         env: worker_environment().into_iter().map(|(name, value)| format!("{}={}", text(name), text(value))).collect(),
-        // SAFETY: has no preconditions.
-        uid: unsafe { libc::getuid() },
         emulate_nvidia: settings::emulated() == Some(DeviceType::Nvidia),
         trace,
     }

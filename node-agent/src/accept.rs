@@ -49,7 +49,8 @@ fn receive(lane: &dyn Lane, supervisor: &Arc<Supervisor>) -> Result<()> {
         check_purpose(hello)?;
         supervisor.key_of(hello.session)
     };
-    let hello = handshake::accept_if(lane, HANDSHAKE_TIMEOUT, key_of, |hello| supervisor.admit(hello))?;
+    let hello =
+        handshake::accept_if(lane, HANDSHAKE_TIMEOUT, key_of, |hello| supervisor.admit(hello, lane.peer_user()))?;
     supervisor.deliver(lane, &hello).inspect_err(|error| tracing::warn!("{error}"))?;
     metrics::connection();
     Ok(())

@@ -7,7 +7,6 @@ use crate::process::Spawner;
 use crate::supervise::{Settings, Supervisor};
 use crate::topology::topology;
 use crate::{accept, gpus};
-use accord_device::cache_folder;
 use accord_fabric::Key;
 use accord_fabric::transport::Listener;
 use accord_proto::auth::Token;
@@ -51,8 +50,9 @@ pub fn run(config: &Config) -> Result<(), String> {
         node_name: node_name.clone(),
         devices: devices.clone(),
         libacc,
-        cache: cache_folder(config.cache.as_ref().map(|folder| folder.as_os_str())),
+        cache: config.cache.clone(),
         ipc: config.ipc == Ipc::On,
+        users: config.users.clone(),
     };
     let spawner = Spawner::new(program).map_err(|error| error.to_string())?;
     let supervisor = Supervisor::new(settings, spawner, report);

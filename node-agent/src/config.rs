@@ -1,5 +1,6 @@
 //! Flags and environment.
 
+use crate::users::UserRules;
 use accord_fabric::transport::ListenAddress;
 use accord_types::settings::parse_bytes;
 use clap::Parser;
@@ -33,6 +34,11 @@ pub struct Config {
     /// File with the cluster's key, the coordinator's own.
     #[arg(long, env = "ACCORD_KEY_FILE", value_name = "FILE")]
     pub key_file: PathBuf,
+
+    /// Whose sessions an agent of root runs, and as which user of this machine, in rules of which the first that fits counts: NAME as
+    /// themselves, NAME=ACCOUNT as another one, !NAME not at all, * for everybody but root. An account is a name, or numbers UID:GID.
+    #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]
+    pub users: UserRules,
 
     /// Whether this machine's GPUs are offered: auto, all that the driver shows to this agent (CUDA_VISIBLE_DEVICES
     /// counts), or off.

@@ -47,10 +47,6 @@ impl NodeDevices {
     fn start(&self, info: &DeviceInfo, work: &Work, output: OutputSink) -> Result<Arc<dyn Device>> {
         let backend = registry::backend(info.kind)?;
         let able = backend.capabilities;
-        // Where only code for the device runs, in a context of this process's own, it does not matter whose it is.
-        if able.runs_program {
-            check_user(work.program.uid, rustix::process::geteuid().as_raw())?;
-        }
         if able.prints_here {
             // Without it regions print to the agent's output.
             let _ = self.printed.get_or_init(|| Printed::keep().ok());
@@ -80,29 +76,9 @@ impl NodeDevices {
     }
 }
 
-/// An agent of root would run anybody's program as root.
-fn check_user(program: u32, agent: u32) -> Result<()> {
-    if agent != 0 || program == 0 {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorCode::DeviceInit,
-        format!("the program belongs to user {program}, the node agent to root, which would run it as root"),
-    )
-    .remedy("start the agent as the program's user"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nobodys_program_is_run_as_root() {
-        assert!(check_user(1000, 0).is_err());
-        assert!(check_user(0, 0).is_ok());
-        assert!(check_user(1000, 1000).is_ok());
-        assert!(check_user(0, 1000).is_ok());
-    }
 
     #[test]
     fn a_device_that_is_not_there_is_named() {

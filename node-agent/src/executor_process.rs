@@ -2,24 +2,34 @@
 //! socket as standard input.
 
 use crate::devices::NodeDevices;
+use crate::users::RunsAs;
 use accord_device::cache_folder;
 use accord_executor::{ExecutorConfig, Limits};
 use accord_fabric::Key;
 use accord_fabric::transport::Handover;
 use accord_proto::v1::ExecutorStart;
 use accord_types::{DeviceInfo, NodeId, SessionId};
+use nix::unistd::{Gid, Uid, getuid, setgroups, setresgid, setresuid};
 use prost::Message;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 
 /// The first argument that makes this program an executor.
 pub const ARGUMENT: &str = "executor";
+/// The first argument that makes this program, started by root, an executor of another user. That user's number, group and supplementary groups
+/// (separated by commas) follow.
+pub const ARGUMENT_AS: &str = "executor-as";
+/// What an executor of another user than the agent's has of the agent's environment: what belongs to the machine, and not to root.
+const MACHINE_ENVIRONMENT: &[&str] = &["PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "RUST_BACKTRACE"];
+/// The same, by the beginnings of names.
+const MACHINE_ENVIRONMENT_PREFIXES: &[&str] = &["CUDA_", "NVIDIA_"];
 /// Longest [`ExecutorStart`], in bytes.
 const START_MAX: u32 = 1 << 20;
 
@@ -31,6 +41,65 @@ pub fn main() -> ExitCode {
             eprintln!("accord-node-agent executor: {error}; executors are started by an agent only");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What starts an executor.
+pub(crate) fn command(program: &Path, account: &RunsAs) -> Command {
+    let mut command = Command::new(program);
+    let RunsAs::Other(account) = account else {
+        command.arg(ARGUMENT);
+        return command;
+    };
+    let groups: Vec<String> = account.groups.iter().map(u32::to_string).collect();
+    let is_of_machine = |name: &OsStr| {
+        let named = |name: &str| {
+            MACHINE_ENVIRONMENT.contains(&name)
+                || MACHINE_ENVIRONMENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        };
+        name.to_str().is_some_and(named)
+    };
+    command
+        .arg(ARGUMENT_AS)
+        .args([account.uid.to_string(), account.gid.to_string(), groups.join(",")])
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| is_of_machine(name)))
+        .envs([("USER", &account.name), ("LOGNAME", &account.name)])
+        .env("HOME", &account.home)
+        .current_dir("/");
+    command
+}
+
+/// Gives root up for good and becomes an executor. Nothing was read or opened before; what follows runs in a fresh image.
+pub fn become_user() -> ExitCode {
+    let mut arguments = std::env::args().skip(2);
+    let mut number = || arguments.next()?.parse().ok();
+    let (uid, gid) = (number(), number());
+    let groups = arguments.next().unwrap_or_default();
+    let groups: Option<Vec<Gid>> =
+        groups.split(',').filter(|text| !text.is_empty()).map(|text| text.parse().ok().map(Gid::from_raw)).collect();
+    let failed = |why: String| {
+        eprintln!("accord-node-agent executor: {why}");
+        ExitCode::FAILURE
+    };
+    let (Some(uid), Some(gid), Some(groups)) = (uid, gid, groups) else {
+        return failed("executors are started by an agent only".to_owned());
+    };
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    // The user last: nobody else may change groups.
+    let given_up = setgroups(&groups).and_then(|()| setresgid(gid, gid, gid)).and_then(|()| setresuid(uid, uid, uid));
+    if let Err(error) = given_up {
+        return failed(format!("cannot become user {uid}: {error}"));
+    }
+    if !uid.is_root() && (setresuid(Uid::from_raw(0), Uid::from_raw(0), Uid::from_raw(0)).is_ok() || getuid() != uid) {
+        return failed(format!("could become root again, as user {uid}"));
+    }
+    match std::env::current_exe() {
+        Ok(program) => {
+            let error = Command::new(&program).arg(ARGUMENT).exec();
+            failed(format!("user {uid} cannot run {}: {error}", program.display()))
+        }
+        Err(error) => failed(format!("user {uid} cannot run this program: {error}")),
     }
 }
 

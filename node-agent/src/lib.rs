@@ -17,5 +17,6 @@ pub mod metrics;
 mod process;
 mod supervise;
 pub mod topology;
+pub mod users;
 
 pub use agent::run;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match std::env::args_os().nth(1) {
         Some(argument) if argument == executor_process::ARGUMENT => return executor_process::main(),
+        Some(argument) if argument == executor_process::ARGUMENT_AS => return executor_process::become_user(),
         Some(argument) if argument == gpus::ARGUMENT => return gpus::main(),
         _ => {}
     }

@@ -1,6 +1,7 @@
 //! One executor process, seen from the agent.
 
 use crate::executor_process::{self, send_start};
+use crate::users::RunsAs;
 use accord_fabric::handshake::Hello;
 use accord_fabric::transport::{Handover, Lane};
 use accord_proto::v1::ExecutorStart;
@@ -9,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ pub(crate) struct Spawner(mpsc::Sender<Request>);
 
 struct Request {
     stdin: OwnedFd,
+    account: RunsAs,
     reply: mpsc::Sender<std::io::Result<Child>>,
 }
 
@@ -35,8 +37,8 @@ impl Spawner {
     pub(crate) fn new(program: PathBuf) -> Result<Self> {
         let (requests, queue) = mpsc::channel::<Request>();
         let spawn = move || {
-            for Request { stdin, reply } in queue {
-                let child = Command::new(&program).arg(executor_process::ARGUMENT).stdin(stdin).spawn();
+            for Request { stdin, account, reply } in queue {
+                let child = executor_process::command(&program, &account).stdin(stdin).spawn();
                 // Whoever asked waits for the answer.
                 let _ = reply.send(child);
             }
@@ -52,7 +54,7 @@ impl Spawner {
     ///
     /// # Errors
     /// `acc_error_system` if the process can't be started.
-    pub(crate) fn start(&self, start: &ExecutorStart) -> Result<(ExecutorProcess, Child)> {
+    pub(crate) fn start(&self, start: &ExecutorStart, account: RunsAs) -> Result<(ExecutorProcess, Child)> {
         let failed = |error: std::io::Error| {
             system(format!("cannot start an executor: {error}"))
                 .remedy("raise the limits on processes and open files (ulimit -u, ulimit -n)")
@@ -61,7 +63,7 @@ impl Spawner {
         control.limit(Some(CONTROL_TIMEOUT)).map_err(failed)?;
         let (reply, answer) = mpsc::channel();
         let gone = || system("the thread that starts executors is gone".to_owned());
-        self.0.send(Request { stdin: theirs.into(), reply }).map_err(|_| gone())?;
+        self.0.send(Request { stdin: theirs.into(), account, reply }).map_err(|_| gone())?;
         let mut child = answer.recv().map_err(|_| gone())?.map_err(failed)?;
         let handle = Pid::from_raw(i32::try_from(child.id()).unwrap_or(0))
             .ok_or(std::io::ErrorKind::NotFound.into())

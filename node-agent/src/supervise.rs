@@ -4,6 +4,7 @@
 use crate::grants::Grants;
 use crate::metrics;
 use crate::process::{END_GRACE, ExecutorProcess, Spawner};
+use crate::users::{RunsAs, UserRules};
 use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::route::Endpoint;
@@ -30,10 +31,12 @@ pub(crate) struct Settings {
     pub(crate) node_name: String,
     pub(crate) devices: Vec<DeviceInfo>,
     pub(crate) libacc: Option<PathBuf>,
-    /// Folder for compiled GPU code, if it is kept.
+    /// Folder for compiled GPU code; none: the executor's user's own.
     pub(crate) cache: Option<PathBuf>,
     /// GPUs of other processes of the machine are copied to directly.
     pub(crate) ipc: bool,
+    /// Who is served, and as whom.
+    pub(crate) users: UserRules,
 }
 
 /// What the coordinator is told.
@@ -168,13 +171,29 @@ impl Supervisor {
     ///
     /// # Errors
     /// With the reason for the client.
-    pub(crate) fn admit(self: &Arc<Self>, hello: &Hello) -> Result<()> {
+    pub(crate) fn admit(self: &Arc<Self>, hello: &Hello, attested: Option<u32>) -> Result<()> {
+        if let Some(user) = attested {
+            self.check_user(hello.session, user)?;
+        }
         match hello.purpose {
             Purpose::Command => self.begin(hello.session),
             Purpose::Bulk | Purpose::Peer | Purpose::Session | Purpose::Control => {
                 self.executor(hello.session).map(drop)
             }
         }
+    }
+
+    /// On this machine the system says whose process it is: it has to be the session's user's.
+    fn check_user(&self, session: SessionId, attested: u32) -> Result<()> {
+        let grant = self.grant(&self.lock(), session)?;
+        let may_be = self.settings.users.may_be(&grant.user, attested);
+        if may_be.inspect_err(|error| refused(session, error))? {
+            return Ok(());
+        }
+        let why =
+            format!("session {session} is user {}'s, and a process of user {attested} came with its key", grant.user);
+        tracing::warn!("{why}");
+        Err(Error::new(ErrorCode::DeviceUnavailable, why))
     }
 
     fn check(&self, state: &State, session: SessionId) -> Result<()> {
@@ -262,16 +281,21 @@ impl Supervisor {
             state = now;
             self.check(&state, session)?;
         }
+        let account = self.settings.users.runs_as(&grant.user).inspect_err(|error| refused(session, error))?;
         let node = state.node.as_ref().map(|node| node.node).unwrap_or_default();
         let start = self.settings.start(&grant, node);
-        let (process, child) = self.spawner.start(&start)?;
+        let whom = match &account {
+            RunsAs::Agent => String::new(),
+            RunsAs::Other(account) => format!(", which runs as {}", account.name),
+        };
+        let (process, child) = self.spawner.start(&start, account)?;
         state.started += 1;
         let executor = Executor { number: state.started, process: Arc::new(process), ending: false, replaced: false };
         state.executors.insert(session, executor.clone());
         metrics::executors(state.executors.len());
         drop(state);
 
-        tracing::info!("session {session} has executor process {}", executor.process.id());
+        tracing::info!("session {session} of user {} has executor process {}{whom}", grant.user, executor.process.id());
         self.report(Event::Started(grant));
         let (supervisor, number) = (self.clone(), executor.number);
         let reaper = move || supervisor.reap(session, number, child);
@@ -353,10 +377,15 @@ impl Settings {
             key: grant.key.0.to_vec(),
             libacc: self.libacc.as_ref().map(text).unwrap_or_default(),
             agent_pid: std::process::id(),
-            cache: self.cache.as_ref().map_or_else(|| "off".to_owned(), text),
+            cache: self.cache.as_ref().map(text).unwrap_or_default(),
             ipc: self.ipc,
         }
     }
+}
+
+/// Says whom this agent does not serve.
+fn refused(session: SessionId, error: &Error) {
+    tracing::warn!("session {session} is refused: {}", error.cause());
 }
 
 fn describe(status: ExitStatus) -> String {
@@ -400,6 +429,7 @@ mod tests {
             libacc: None,
             cache: None,
             ipc: false,
+            users: UserRules::default(),
         };
         let grant = SessionGrant {
             session: SessionId(7),

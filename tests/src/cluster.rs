@@ -6,7 +6,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,6 +17,8 @@ use tempfile::TempDir;
 
 /// Longest that agents may take to register.
 const UP_TIMEOUT: Duration = Duration::from_secs(20);
+/// The key, for agents of another user.
+const AGENTS_KEY: &str = "key-of-agents";
 /// How often it is looked whether they have.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -25,6 +30,9 @@ pub struct ClusterBuilder {
     memory: String,
     gpus: Vec<u32>,
     environment: Vec<(String, OsString)>,
+    key_of: Option<u32>,
+    agents_of: Option<u32>,
+    users: String,
 }
 
 impl ClusterBuilder {
@@ -53,6 +61,27 @@ impl ClusterBuilder {
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.environment.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The user that the key belongs to, and so all sessions; this process's own if it is not said.
+    #[must_use]
+    pub fn key_of(mut self, user: u32) -> Self {
+        self.key_of = Some(user);
+        self
+    }
+
+    /// The user that agents run as.
+    #[must_use]
+    pub fn agents_of(mut self, user: u32) -> Self {
+        self.agents_of = Some(user);
+        self
+    }
+
+    /// Whose sessions agents of root run, see `--users`.
+    #[must_use]
+    pub fn users(mut self, rules: &str) -> Self {
+        rules.clone_into(&mut self.users);
         self
     }
 
@@ -102,14 +131,30 @@ struct Part {
 impl Cluster {
     /// A cluster of 1 host with 1 device of 512 MiB, to be changed.
     pub fn builder() -> ClusterBuilder {
-        ClusterBuilder { hosts: 1, devices: 1, memory: "512M".to_owned(), gpus: Vec::new(), environment: Vec::new() }
+        ClusterBuilder {
+            hosts: 1,
+            devices: 1,
+            memory: "512M".to_owned(),
+            gpus: Vec::new(),
+            environment: Vec::new(),
+            key_of: None,
+            agents_of: None,
+            // Tests may run as root, and so may their programs then.
+            users: "root,0".to_owned(),
+        }
     }
 
     fn start(size: ClusterBuilder) -> Result<Self> {
         let folder = TempDir::new().map_err(|error| error.to_string())?;
         let key = folder.path().join("key");
         std::fs::write(&key, b"a key for tests: 0123456789 abcdef").map_err(|error| error.to_string())?;
-        restrict(&key)?;
+        restrict(&key, size.key_of)?;
+        if let Some(user) = size.agents_of {
+            enter(folder.path())?;
+            let own = folder.path().join(AGENTS_KEY);
+            std::fs::copy(&key, &own).map_err(|error| error.to_string())?;
+            restrict(&own, Some(user))?;
+        }
         let mark = format!("cluster.{}.{}", std::process::id(), folder.path().display());
         let agents = (0..size.hosts).map(|_| None).collect();
         let mut cluster = Self { size, folder, address: "127.0.0.1:0".to_owned(), coordinator: None, agents, mark };
@@ -165,12 +210,16 @@ impl Cluster {
             .args(["--coordinator", &self.address])
             .args(["--listen", &format!("127.0.0.{}:0", host + 2)])
             .args(["--node", &self.host(host)])
+            .args(["--users", &self.size.users])
             .args(["--gpus", if self.size.gpus.is_empty() { "off" } else { "auto" }])
             .envs(self.size.environment(host))
             .args(["--cpu-devices", &self.size.devices.to_string()])
             .args(["--cpu-memory", &self.size.memory])
             .arg("--libacc")
             .arg(libacc()?);
+        if let Some(user) = self.size.agents_of {
+            command.uid(user).gid(user);
+        }
         let (part, _) = self.part(command, &self.host(host))?;
         self.agents[host] = Some(part);
         Ok(())
@@ -314,9 +363,11 @@ impl Cluster {
             .append(true)
             .open(&stderr)
             .map_err(|error| format!("{}: {error}", stderr.display()))?;
+        let is_agent = name != "coordinator";
+        let own_key = is_agent && self.size.agents_of.is_some();
         command
             .arg("--key-file")
-            .arg(self.key_file())
+            .arg(if own_key { self.folder.path().join(AGENTS_KEY) } else { self.key_file() })
             .arg("--stop-on-stdin-eof")
             .env_remove("LD_PRELOAD")
             .env("ACCORD_TEST_RUN", &self.mark)
@@ -360,7 +411,13 @@ fn last_word(line: &str) -> Result<String> {
     line.split_whitespace().last().map(str::to_owned).ok_or_else(|| format!("no address in {line:?}"))
 }
 
-fn restrict(path: &Path) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|error| error.to_string())
+/// For one user alone.
+fn restrict(path: &Path, user: Option<u32>) -> Result<()> {
+    std::os::unix::fs::chown(path, user, user).map_err(|error| error.to_string())?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| error.to_string())
+}
+
+/// Lets everybody in.
+fn enter(folder: &Path) -> Result<()> {
+    std::fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(|error| error.to_string())
 }

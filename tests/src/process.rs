@@ -102,6 +102,13 @@ impl Job {
         self
     }
 
+    /// Runs it as this user, and as the group of that number.
+    #[must_use]
+    pub fn user(mut self, user: u32) -> Self {
+        self.command.uid(user).gid(user);
+        self
+    }
+
     /// Gives it standard input.
     #[must_use]
     pub fn stdin(mut self, from: impl Into<Stdio>) -> Self {

@@ -229,7 +229,7 @@ fn routes(transport: Option<&str>) -> Vec<String> {
 #[test]
 fn executors_of_this_machine_are_reached_by_shared_memory_unless_told_otherwise() {
     for (transport, way, why) in [
-        (None, "shm to 127.0.0.3:", "(same machine, same user)"),
+        (None, "shm to 127.0.0.3:", "(same machine)"),
         (Some("shm"), "shm to 127.0.0.3:", "(ACCORD_TRANSPORT=shm)"),
         (Some("tcp"), "tcp to 127.0.0.3:", "(ACCORD_TRANSPORT=tcp)"),
     ] {

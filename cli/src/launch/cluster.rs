@@ -64,6 +64,9 @@ pub(super) fn start(
             name.clone().into(),
             "--key-file".into(),
             key_file.clone().into(),
+            // The job is the user's own, root's too.
+            "--users".into(),
+            "root,0,*".into(),
             "--gpus".into(),
             if devices.are_gpus() { "auto" } else { "off" }.into(),
             "--cpu-devices".into(),

@@ -13,8 +13,6 @@ pub struct ProgramSpec {
     pub cwd: String,
     /// The environment that workers get, `NAME=value` each.
     pub env: Vec<String>,
-    /// User that the program runs as.
-    pub uid: u32,
     /// CPU devices present themselves as NVIDIA devices (`ACCORD_EMULATE=nvidia`).
     pub emulate_nvidia: bool,
     /// Every launch and copy is reported (`ACCORD_TRACE`).

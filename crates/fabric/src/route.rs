@@ -33,7 +33,7 @@ impl FromStr for Wanted {
 /// What is known of a peer's agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nearness {
-    /// It takes connections of this machine's processes, and runs as the same user.
+    /// It takes connections of this machine's processes, and runs as the same user, or as root.
     SameMachine,
     /// It does, but it is another user's.
     OtherUser,
@@ -96,7 +96,7 @@ impl Route {
         let (transport, why) = match (wanted, nearness) {
             (Wanted::Tcp, _) => (Transport::Tcp, "ACCORD_TRANSPORT=tcp"),
             (Wanted::Shm, _) => (Transport::Shm, "ACCORD_TRANSPORT=shm"),
-            (Wanted::Auto, Nearness::SameMachine) => (Transport::Shm, "same machine, same user"),
+            (Wanted::Auto, Nearness::SameMachine) => (Transport::Shm, "same machine"),
             (Wanted::Auto, Nearness::OtherUser) => (Transport::Tcp, "same machine, but another user's agent"),
             (Wanted::Auto, Nearness::Elsewhere) => (Transport::Tcp, "another machine"),
         };
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn memory_is_shared_with_the_own_user_on_the_own_machine() {
-        assert_eq!(choose("auto", Nearness::SameMachine), "shm to h3:7700 (same machine, same user)");
+        assert_eq!(choose("auto", Nearness::SameMachine), "shm to h3:7700 (same machine)");
         assert_eq!(choose("auto", Nearness::OtherUser), "tcp to h3:7700 (same machine, but another user's agent)");
         assert_eq!(choose("auto", Nearness::Elsewhere), "tcp to h3:7700 (another machine)");
     }

@@ -135,6 +135,9 @@ settings! {
     /// How long one session may last.
     SESSION_TIME = "ACCORD_SESSION_TIME", "(no limit)", "time, with s, m, h or d", [],
         "How long a coordinator lets one session last; programs do not read it.";
+    /// Whose sessions agents run, and as whom.
+    USERS = "ACCORD_USERS", "*", "rules, separated by commas", [],
+        "Whose sessions an agent of root runs, and as which user: NAME, NAME=ACCOUNT, !NAME, * for everybody but root; programs do not read it.";
     /// Where agents and coordinator listen.
     LISTEN = "ACCORD_LISTEN", "(coordinator 127.0.0.1:7447, agent 127.0.0.1 and any port)", "address:port", [],
         "Where a coordinator or an agent listens; programs do not read it.";

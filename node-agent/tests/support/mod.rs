@@ -58,7 +58,7 @@ impl Cluster {
         command
             .args(["--coordinator", &self.coordinator.address().to_string()])
             .args(["--node", node, "--gpus", "off", "--cpu-devices", "2", "--cpu-memory", "16M"])
-            .args(["--listen", "127.0.0.1:0", "--key-file"])
+            .args(["--users", "root", "--listen", "127.0.0.1:0", "--key-file"])
             .arg(self.dir.path().join("key"))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

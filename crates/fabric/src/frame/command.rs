@@ -36,8 +36,6 @@ pub enum Command {
         trace: bool,
         /// See [`crate::ProgramSpec`].
         emulate_nvidia: bool,
-        /// See [`crate::ProgramSpec`].
-        uid: u32,
     },
     /// Starts a device. Reply: first address and length of its range.
     Open { device: u32, ticket: u64 },

@@ -122,6 +122,11 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// What carries it.
     fn transport(&self) -> Transport;
 
+    /// Whose process has connected by it, where the system attests that: on this machine.
+    fn peer_user(&self) -> Option<u32> {
+        None
+    }
+
     /// For [`super::Handover`]: the lane's descriptors.
     #[doc(hidden)]
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;

@@ -14,7 +14,7 @@ use rustix::net::{
     SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
     socket_with, sockopt,
 };
-use rustix::process::geteuid;
+use rustix::process::{Uid, geteuid};
 use sha2::{Digest, Sha256};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -51,12 +51,12 @@ impl LocalName {
         Ok(socket)
     }
 
-    /// Connects, if the agent is there, and is this user's.
+    /// Connects, if the agent is there, and is this user's or root's.
     pub(super) fn connect(&self) -> io::Result<OwnedFd> {
         let socket = new_socket()?;
         connect(&socket, &self.0)?;
-        is_own(&socket)?;
-        Ok(socket)
+        let agent = peer_user(&socket)?;
+        if agent == geteuid() || agent.is_root() { Ok(socket) } else { Err(ErrorKind::PermissionDenied.into()) }
     }
 }
 
@@ -64,17 +64,20 @@ fn new_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Whether the other side is a process of this user.
-fn is_own(socket: &OwnedFd) -> io::Result<()> {
-    let own = sockopt::socket_peercred(socket)?.uid == geteuid();
-    if own { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
+/// Whose process the other side is, by the system's word.
+fn peer_user(socket: &OwnedFd) -> io::Result<Uid> {
+    Ok(sockopt::socket_peercred(socket)?.uid)
 }
 
-/// The next process that connects, if it is this user's; it may not introduce itself else.
+/// The next process that connects, if it is this user's; it may not introduce itself else. Root takes everybody's: a session's user is
+/// compared with [`Lane::peer_user`] then.
 pub(super) fn accept(listener: &OwnedFd) -> io::Result<SharedLane> {
     let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
-    is_own(&socket)?;
-    Ok(Arc::new(Accepted { socket: socket::plain(socket), offered: OnceLock::new() }))
+    let user = peer_user(&socket)?;
+    if user != geteuid() && !geteuid().is_root() {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    Ok(Arc::new(Accepted { socket: socket::plain(socket), user, offered: OnceLock::new() }))
 }
 
 /// The client's end, for the handshake.
@@ -100,6 +103,8 @@ pub(super) fn offer(socket: Socket) -> io::Result<SharedLane> {
 #[derive(Debug)]
 struct Accepted {
     socket: Socket,
+    /// Whose process has connected.
+    user: Uid,
     /// The second bell and the memory.
     offered: OnceLock<[OwnedFd; 2]>,
 }
@@ -165,6 +170,10 @@ impl Lane for Accepted {
 
     fn transport(&self) -> Transport {
         Transport::Shm
+    }
+
+    fn peer_user(&self) -> Option<u32> {
+        Some(self.user.as_raw())
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

@@ -1,0 +1,134 @@
+//! As whom regions run on agents of root: as the user that the session belongs to, which is not what a program says of itself.
+
+use accord_tests::{Cluster, Finished, gcc, repository_file};
+use nix::unistd::{Gid, Uid, chown, geteuid};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Users without a name.
+const ALICE: u32 = 60_001;
+const BOB: u32 = 60_002;
+
+/// A folder that everybody may enter, with the program and a file of root's.
+struct Site {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+    secret: PathBuf,
+}
+
+impl Site {
+    /// None if this machine can't have it, which is said.
+    fn new() -> Option<Self> {
+        if !geteuid().is_root() {
+            println!("skipped: only root can be several users");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let (program, secret) = (folder.path().join("who_am_i"), folder.path().join("secret"));
+        let output = Command::new(gcc("gcc"))
+            .args(["-O1", "-g", "-fopenacc", "-foffload=disable"])
+            .arg(repository_file("tests/programs/cluster/who_am_i.c"))
+            .arg("-o")
+            .arg(&program)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::write(&secret, "only for root").unwrap();
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+        Some(Self { folder, program, secret })
+    }
+
+    /// The key, for this user alone.
+    fn key(&self, cluster: &Cluster, user: u32) -> PathBuf {
+        let key = self.folder.path().join(format!("key-{user}"));
+        fs::copy(cluster.key_file(), &key).unwrap();
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        chown(&key, Some(Uid::from_raw(user)), Some(Gid::from_raw(user))).unwrap();
+        key
+    }
+}
+
+/// A cluster whose key is `user`'s.
+fn cluster_of(user: u32, rules: &str) -> Cluster {
+    Cluster::builder().hosts(2).devices(1).memory("64M").key_of(user).users(rules).start().unwrap()
+}
+
+fn run(cluster: &Cluster, site: &Site, user: u32, transport: &str) -> Finished {
+    cluster
+        .job(0, &site.program)
+        .unwrap()
+        .user(user)
+        .env("ACCORD_KEY_FILE", site.key(cluster, user))
+        .env("ACCORD_TRANSPORT", transport)
+        .args([&site.secret])
+        .run()
+        .unwrap()
+}
+
+fn assert_runs_as(finished: &Finished, user: u32, opened: bool) {
+    let said = &finished.stdout;
+    assert_eq!(finished.code(), 0, "{}", finished.report());
+    assert!(said.contains(&format!("uid={user} euid={user} opened={}", u8::from(opened))), "{}", finished.report());
+    // Real, effective, saved and that of the file system: nothing of root is left.
+    assert!(said.contains(&format!("Uid:\t{user}\t{user}\t{user}\t{user}\n")), "{said}");
+    if user != 0 {
+        assert!(said.contains(&format!("Gid:\t{user}\t{user}\t{user}\t{user}\n")), "{said}");
+        assert!(said.contains("Groups:\t \n") || said.contains("Groups:\t\n"), "{said}");
+        assert!(said.contains("CapEff:\t0000000000000000\n"), "{said}");
+    }
+}
+
+#[test]
+fn a_region_runs_as_the_user_that_its_session_belongs_to() {
+    let Some(site) = Site::new() else { return };
+    let cluster = cluster_of(ALICE, &format!("{ALICE}={ALICE}:{ALICE},*"));
+    for transport in ["tcp", "shm"] {
+        assert_runs_as(&run(&cluster, &site, ALICE, transport), ALICE, false);
+    }
+    // A program of root's with that key is no more than the key's user: by TCP nobody knows better, and it gains nothing.
+    assert_runs_as(&run(&cluster, &site, 0, "tcp"), ALICE, false);
+    assert_eq!(cluster.processes_besides_parts(std::time::Duration::from_secs(5)), Vec::<String>::new());
+}
+
+#[test]
+fn on_one_machine_the_system_says_whose_program_it_is() {
+    let Some(site) = Site::new() else { return };
+    let cluster = cluster_of(ALICE, &format!("{ALICE}={ALICE}:{ALICE},*"));
+    let finished = run(&cluster, &site, BOB, "shm");
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    assert!(finished.stderr.contains(&format!("a process of user {BOB} came with its key")), "{}", finished.report());
+}
+
+#[test]
+fn root_and_unknown_users_are_refused_unless_a_rule_names_them() {
+    let Some(site) = Site::new() else { return };
+    for (user, rules, why) in [
+        (0, "*", "this agent runs nobody's programs as root"),
+        (ALICE, "*", "is unknown on this machine"),
+        (ALICE, &format!("!{ALICE},*"), "serves no sessions of user"),
+    ] {
+        let cluster = cluster_of(user, rules);
+        let finished = run(&cluster, &site, user, "auto");
+        assert_eq!(finished.code(), 1, "{}", finished.report());
+        assert!(finished.stderr.contains(why), "{}", finished.report());
+        assert!(cluster.messages().contains("is refused"), "{}", cluster.messages());
+    }
+    let cluster = cluster_of(0, "root");
+    assert_runs_as(&run(&cluster, &site, 0, "auto"), 0, true);
+    let cluster = cluster_of(0, &format!("root={BOB}:{BOB}"));
+    assert_runs_as(&run(&cluster, &site, 0, "auto"), BOB, false);
+}
+
+#[test]
+fn an_agent_that_is_not_roots_serves_its_own_user() {
+    let Some(site) = Site::new() else { return };
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").key_of(ALICE).agents_of(ALICE).start().unwrap();
+    assert_runs_as(&run(&cluster, &site, ALICE, "auto"), ALICE, false);
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").key_of(BOB).agents_of(ALICE).start().unwrap();
+    let finished = run(&cluster, &site, BOB, "auto");
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    assert!(finished.stderr.contains(&format!("serves user {ALICE} only")), "{}", finished.report());
+}
