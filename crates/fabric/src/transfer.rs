@@ -11,6 +11,7 @@ mod chunk_io;
 mod control;
 mod exchange;
 mod inbox;
+mod lane_pool;
 mod outbox;
 mod rendezvous;
 
@@ -18,6 +19,7 @@ pub use chunk_io::{read_bytes, read_chunk, write_chunk};
 pub use control::{ControlMessage, ControlSender, TransferControl, receive_control};
 pub use exchange::{Arrival, ArrivalBytes, Ending, Exchange, Export, Pushing, Starter};
 pub use inbox::{Inbox, Incoming, Receive};
+pub use lane_pool::LanePool;
 pub use outbox::{Outbox, Outgoing};
 pub use rendezvous::{Answer, Expects, PushStep, Pushes, TRANSFERS_MAX};
 

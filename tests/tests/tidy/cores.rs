@@ -9,6 +9,7 @@ const CORES: &[&str] = &[
     "libacc/client/src/connection",
     "coordinator/src/cluster",
     "crates/fabric/src/transfer/rendezvous.rs",
+    "crates/fabric/src/transfer/lane_pool.rs",
     "crates/fabric/src/transfer/exchange.rs",
     "crates/executor/src/executor.rs",
     "crates/executor/src/executor",

@@ -1,6 +1,7 @@
 //! The sending side of lanes.
 
 use super::chunk_io::write_chunk;
+use super::lane_pool::LanePool;
 use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::SharedLane;
@@ -15,30 +16,26 @@ pub struct Outbox {
     stats: Arc<LinkStats>,
 }
 
+#[derive(Default)]
 struct State {
-    lanes: Vec<Lendable>,
-    closed: Option<Error>,
-}
-
-struct Lendable {
-    lane: SharedLane,
-    lent: bool,
+    lanes: Vec<SharedLane>,
+    pool: LanePool,
 }
 
 impl Outbox {
     /// An outbox without lanes: transfers wait for the first.
     pub fn new(stats: Arc<LinkStats>) -> Arc<Self> {
-        let state = Mutex::new(State { lanes: Vec::new(), closed: None });
-        Arc::new(Self { state, changed: Condvar::new(), stats })
+        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), stats })
     }
 
     /// Adds a lane.
     pub fn add(&self, lane: SharedLane) {
         let mut state = self.lock();
-        if state.closed.is_some() {
+        if state.pool.closed().is_some() {
             lane.shutdown();
         }
-        state.lanes.push(Lendable { lane, lent: false });
+        state.lanes.push(lane);
+        state.pool.add();
         drop(state);
         self.changed.notify_all();
     }
@@ -46,9 +43,9 @@ impl Outbox {
     /// Ends all lanes; transfers under way and later ones fail with `error`.
     pub fn close(&self, error: &Error) {
         let mut state = self.lock();
-        state.closed.get_or_insert_with(|| error.clone());
-        for lendable in &state.lanes {
-            lendable.lane.shutdown();
+        state.pool.close(error);
+        for lane in &state.lanes {
+            lane.shutdown();
         }
         drop(state);
         self.changed.notify_all();
@@ -56,12 +53,12 @@ impl Outbox {
 
     /// Whether there are lanes.
     pub fn is_connected(&self) -> bool {
-        !self.lock().lanes.is_empty()
+        !self.lock().pool.is_empty()
     }
 
     /// Why the outbox is closed, if it is.
     pub fn closed(&self) -> Option<Error> {
-        self.lock().closed.clone()
+        self.lock().pool.closed().cloned()
     }
 
     /// Takes a lane for a transfer of `len` bytes; waits until one is free.
@@ -71,11 +68,8 @@ impl Outbox {
     pub fn begin(self: &Arc<Self>, transfer: TransferId, len: u64) -> Result<Outgoing> {
         let mut state = self.lock();
         loop {
-            if let Some(error) = &state.closed {
-                return Err(error.clone());
-            }
-            if let Some(index) = state.lanes.iter().position(|lane| !lane.lent) {
-                return Ok(self.lend(state, index, transfer, len));
+            if let Some(index) = state.pool.lend()? {
+                return Ok(self.outgoing(&state, index, transfer, len));
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -86,24 +80,14 @@ impl Outbox {
     /// # Errors
     /// As for [`Outbox::begin`].
     pub fn try_begin(self: &Arc<Self>, transfer: TransferId, len: u64) -> Result<Option<Outgoing>> {
-        let state = self.lock();
-        if let Some(error) = &state.closed {
-            return Err(error.clone());
-        }
-        let index = state.lanes.iter().position(|lane| !lane.lent);
-        Ok(index.map(|index| self.lend(state, index, transfer, len)))
+        let mut state = self.lock();
+        let index = state.pool.lend()?;
+        Ok(index.map(|index| self.outgoing(&state, index, transfer, len)))
     }
 
-    fn lend(
-        self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
-        index: usize,
-        transfer: TransferId,
-        len: u64,
-    ) -> Outgoing {
-        let lendable = &mut state.lanes[index];
-        lendable.lent = true;
-        Outgoing { lane: lendable.lane.clone(), outbox: self.clone(), index, transfer, len, sent: 0, failed: None }
+    fn outgoing(self: &Arc<Self>, state: &State, index: usize, transfer: TransferId, len: u64) -> Outgoing {
+        let lane = state.lanes[index].clone();
+        Outgoing { lane, outbox: self.clone(), index, transfer, len, sent: 0, failed: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -158,7 +142,7 @@ impl Drop for Outgoing {
             // The receiver is gone if this fails.
             let _ = write_chunk(&*self.lane, chunk, &[]);
         }
-        self.outbox.lock().lanes[self.index].lent = false;
+        self.outbox.lock().pool.give_back(self.index);
         self.outbox.changed.notify_one();
     }
 }
