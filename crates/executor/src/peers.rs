@@ -34,7 +34,7 @@ pub(crate) struct Peers {
 
 #[derive(Default)]
 struct State {
-    /// Links on which we push.
+    /// Links on which we push, those that are lost among them: one for each executor that the session has had.
     out: HashMap<PeerId, Arc<Link>>,
     /// Links on which others push.
     incoming: Vec<Arc<Link>>,
@@ -72,7 +72,8 @@ impl Peers {
         self.own.get().is_some_and(|&own| own.incarnation() == hello.index && of_other(own))
     }
 
-    /// The link to another node's executor, for pushes. The first use connects, in the background.
+    /// The link to another node's executor, for pushes. The first use connects, in the background. A link that is lost is not made
+    /// again: its target has forgotten what it was told to expect on it, and nobody knows what that was.
     pub(crate) fn link(self: &Arc<Self>, to: PeerId, address: &str) -> Result<Arc<Link>> {
         let mut state = self.lock();
         if let Some(error) = &state.closed {
@@ -105,16 +106,14 @@ impl Peers {
             .connect_to_push(&identity)
             .and_then(|reader| reader.run(|message| self.exchange.on_control(message, link.outbox())));
         let at = link.route().map_or_else(String::new, |route| route.endpoint.to_string());
-        let gone = |why: &str| Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {at}: {why}"));
+        let gone = |why: &str| {
+            Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {at}: {why}"))
+                .remedy("start the program again: its nodes have lost each other")
+        };
         let error = match outcome {
             Ok(()) => gone("it closed the connection"),
             Err(error) => gone(error.cause()),
         };
-        let mut state = self.lock();
-        if state.out.get(&to).is_some_and(|current| Arc::ptr_eq(current, link)) {
-            state.out.remove(&to);
-        }
-        drop(state);
         link.close(&error);
         self.exchange.push_lost(to, &error);
     }
@@ -154,3 +153,6 @@ impl Peers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

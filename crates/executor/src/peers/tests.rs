@@ -1,0 +1,65 @@
+use super::*;
+use crate::{DeviceFactory, Limits, OutputSink, Work};
+use accord_device::Device;
+use accord_fabric::handshake;
+use accord_fabric::transport::Listener;
+use accord_types::TransferId;
+use std::sync::mpsc;
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(10);
+
+struct NoDevices;
+
+impl DeviceFactory for NoDevices {
+    fn create(&self, _: &Work, _: u32, _: OutputSink) -> Result<Arc<dyn Device>> {
+        Err(Error::new(ErrorCode::DeviceUnavailable, "none"))
+    }
+}
+
+fn peers(key: &Key) -> Arc<Peers> {
+    let config = ExecutorConfig {
+        node: NodeId(1),
+        node_name: "h1".to_owned(),
+        session: SessionId(7),
+        limits: Limits { ordinals: Vec::new(), memory: 0, streams: 1 },
+        key: key.clone(),
+        devices: Box::new(NoDevices),
+    };
+    let peers = Peers::new(&config, Exchange::new(), None);
+    peers.set_incarnation(0).unwrap();
+    peers
+}
+
+/// A target forgets with the lane what it was to get on it. A push that comes later would wait on a new one for ever.
+#[test]
+fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
+    let key = Key::random().unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.address().unwrap().to_string();
+    let (accepted, lanes) = mpsc::channel();
+    let agent_key = key.clone();
+    std::thread::spawn(move || {
+        while let Ok((lane, _)) = listener.accept() {
+            if handshake::accept(&*lane, &agent_key, SOON).is_ok() && accepted.send(lane).is_err() {
+                return;
+            }
+        }
+    });
+    let (peers, to) = (peers(&key), PeerId::executor(NodeId(2), 0).unwrap());
+    let push = |number| peers.link(to, &address)?.push(&peers.exchange, TransferId(number), 8);
+    let mut first = push(1).unwrap();
+    let lane = lanes.recv_timeout(SOON).unwrap();
+    lane.shutdown();
+    assert!(first.drain(&[0; 8]).is_err());
+    let (ended, outcome) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = ended.send(push(2).and_then(|mut second| second.drain(&[0; 8])));
+        });
+        let outcome = outcome.recv_timeout(SOON);
+        // Whoever waits is not waited for.
+        peers.exchange.push_lost(to, &Error::new(ErrorCode::DeviceShutdown, "the test is over"));
+        assert_eq!(outcome.expect("it waits").unwrap_err().code(), ErrorCode::DeviceUnavailable);
+    });
+}
