@@ -18,7 +18,8 @@ pub struct Unchanged {
 }
 
 impl Unchanged {
-    pub(crate) fn new(range: HostRange) -> Self {
+    /// For bytes that are to be those of a range.
+    pub fn new(range: HostRange) -> Self {
         Self { range, done: 0 }
     }
 
@@ -27,8 +28,16 @@ impl Unchanged {
     /// # Errors
     /// When they are others than the program has.
     pub(crate) fn compare(&mut self, piece: &[u8]) -> Result<()> {
+        let range = HostRange { start: self.range.start + self.done, len: piece.len() };
+        self.compare_with(bytes(range), piece)
+    }
+
+    /// The same, where the program has `own` in their place.
+    ///
+    /// # Errors
+    /// As [`Unchanged::compare`].
+    pub fn compare_with(&mut self, own: &[u8], piece: &[u8]) -> Result<()> {
         let start = self.range.start + self.done;
-        let own = bytes(HostRange { start, len: piece.len() });
         self.done += piece.len();
         match own.iter().zip(piece).position(|(own, other)| own != other) {
             None => Ok(()),
@@ -64,17 +73,17 @@ pub(crate) fn changes() -> u64 {
 
 impl Changed {
     /// See [`accord_runtime::ports::DeviceClient::copy_out_changed`].
-    pub(crate) fn new(sent: &[u8], parts: &[Part], chain: Option<&Arc<Chain>>) -> Self {
+    pub fn new(sent: &[u8], parts: &[Part], chain: Option<&Arc<Chain>>) -> Self {
         Self { sent: sent.into(), parts: parts.into(), chain: chain.cloned() }
     }
 
     /// How many bytes come.
-    pub(crate) fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.sent.len()
     }
 
     /// The smallest range that has all places.
-    pub(crate) fn range(&self) -> HostRange {
+    pub fn range(&self) -> HostRange {
         let start = self.parts.iter().map(|part| part.dst.start).min().unwrap_or(0);
         let end = self.parts.iter().map(|part| part.dst.start + part.dst.len).max().unwrap_or(0);
         HostRange { start, len: end - start }
@@ -84,7 +93,20 @@ impl Changed {
     ///
     /// # Errors
     /// When some have and can't be written.
-    pub(crate) fn land(&self, bytes: &[u8], mut write: impl FnMut(HostRange, &[u8])) -> Result<()> {
+    pub(crate) fn land(&self, bytes: &[u8], write: impl FnMut(HostRange, &[u8])) -> Result<()> {
+        self.land_where(pages::check_writable, bytes, write)
+    }
+
+    /// The same, where `check` says what may be written.
+    ///
+    /// # Errors
+    /// As [`Changed::land`], and those of `check`.
+    pub fn land_where(
+        &self,
+        check: impl Fn(HostRange) -> Result<Writable>,
+        bytes: &[u8],
+        mut write: impl FnMut(HostRange, &[u8]),
+    ) -> Result<()> {
         const PAGE: usize = 4096;
         // Most regions leave all of them as they were.
         if self.chain.is_none() && bytes == &*self.sent {
@@ -99,7 +121,7 @@ impl Changed {
             }
             let (start, end) = (dst.start, dst.start + dst.len);
             if !(writable.contains(&start) && end <= writable.end) {
-                if pages::check_writable(*dst)? == Writable::No {
+                if check(*dst)? == Writable::No {
                     return Err(pages::changed(*dst, start));
                 }
                 writable = start & !(PAGE - 1)..end.next_multiple_of(PAGE);

@@ -2,12 +2,14 @@
 //!
 //! They come by several lanes and land in any order. What has to come after one waits for it here: a copy in that reads what
 //! it brings, and a later copy to the same memory. Of two copies to the same memory the later one writes what both would;
-//! so that it never waits for one that has not begun.
+//! so that it never waits for one that has not begun. Only what is written if it has changed waits for all before it: it is small, so its
+//! bytes stand on no lane of theirs.
 
 use super::effects::Effects;
 use super::transfers::Job;
 use super::waits::{Waits, Want};
 use crate::host_copy::{Changed, Unchanged};
+use accord_device::Sink as _;
 use accord_types::{Error, HostRange, Result, TransferId};
 use std::collections::BTreeMap;
 
@@ -47,8 +49,8 @@ pub struct Begun {
 pub enum Begin {
     /// They may.
     Now(Begun),
-    /// An earlier copy is being written to the same memory: [`Want::Landed`] with this says when to ask again. It hangs on nothing
-    /// but its own lane.
+    /// An earlier copy has to be written to the same memory first: [`Want::Landed`] with this says when to ask again. That hangs on
+    /// nothing but its own lane.
     After(TransferId),
     /// They are thrown away: the copy was cancelled, and the program's memory is its own again.
     Cancelled,
@@ -60,7 +62,7 @@ struct CopyOut {
     landing: Option<Landing>,
     /// Parts of it that a later copy writes anyway.
     leave: Vec<HostRange>,
-    /// Copies to the same memory that had begun before this one was asked for.
+    /// Copies to the same memory that this one has to come after.
     after: Vec<TransferId>,
 }
 
@@ -84,15 +86,19 @@ impl CompletionActions {
     ) -> Vec<TransferId> {
         let (mut after, mut over) = (Vec::new(), Vec::new());
         for earlier in before {
-            match self.copies.get_mut(earlier) {
-                Some(copy) if copy.has_begun() => after.push(*earlier),
-                Some(copy) => {
+            match (self.copies.get_mut(earlier), &landing) {
+                // It may write nothing: what comes first is written all the same.
+                (Some(copy), Landing::Changed(changed)) => {
+                    after.extend(changed.may_write(copy.dst).then_some(*earlier));
+                }
+                (Some(copy), _) if copy.has_begun() => after.push(*earlier),
+                (Some(copy), _) => {
                     copy.leave_to(dst);
                     if pieces(copy.dst, &copy.leave).iter().all(|piece| !piece.write) {
                         over.push(*earlier);
                     }
                 }
-                None => over.push(*earlier),
+                (None, _) => over.push(*earlier),
             }
         }
         self.copies.insert(transfer, CopyOut { dst, landing: Some(landing), leave: Vec::new(), after });

@@ -473,9 +473,11 @@ impl<W: Clone> Machine<W> {
         self.check()?;
         let CopyOut { device, queue, src, len, dst, transfer, landing } = copy;
         let state = self.devices.get(device)?.queue(queue)?;
-        // What may write nothing leaves it to those before it.
-        let before: Vec<_> =
-            if matches!(landing, Landing::Write) { state.copies.writing(dst).collect() } else { Vec::new() };
+        // What writes nothing leaves it to those before it.
+        let before: Vec<_> = match landing {
+            Landing::Compare(_) => Vec::new(),
+            Landing::Write | Landing::Changed(_) => state.copies.writing(dst).collect(),
+        };
         let over = self.copies_out.expect(transfer, dst, landing, &before);
         state.copies.settle(&over);
         let at = state.count(MayStall::Yes);

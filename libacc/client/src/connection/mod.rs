@@ -13,6 +13,7 @@ mod transfers;
 mod waits;
 mod watch;
 
+pub use crate::host_copy::{Changed, Unchanged};
 pub use completion_actions::{Begin, Begun, Landing, Piece, pieces};
 pub use effects::{Effect, Effects, Way};
 pub use flush_policy::{Flush, FlusherStep};

@@ -86,7 +86,7 @@ impl Connection {
                 write(dst, bytes);
                 Ok(())
             }
-            Landing::Changed(changed) if fits(changed.len()) => changed.land(bytes, write),
+            Landing::Changed(changed) if fits(changed.size()) => changed.land(bytes, write),
             Landing::Compare(mut unchanged) if fits(dst.len) => unchanged.compare(bytes),
             _ => {
                 let error = unfit();

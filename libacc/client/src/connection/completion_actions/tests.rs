@@ -164,3 +164,19 @@ fn variables_that_come_together_are_left_to_later_copies_each_for_itself() {
     changed.land(&[7; 20], write).unwrap();
     assert_eq!(written, [(first, vec![7; 4]), (last, vec![7; 4])]);
 }
+
+#[test]
+fn what_is_written_if_it_has_changed_comes_after_all_before_it() {
+    let place = |start| Part { at: 0, dst: range(start, 8) };
+    let changed = |start| Landing::Changed(Changed::new(&[0; 8], &[place(start)], None));
+    let mut world = World::new();
+    world.expect(1, range(1000, 64), &[]);
+    assert!(world.copies.expect(t(2), range(1008, 8), changed(1008), &[t(1)]).is_empty());
+    assert!(matches!(world.copies.begin(t(2)), Begin::After(TransferId(1))), "though it has not begun");
+    world.land(1);
+    assert!(matches!(world.copies.begin(t(2)), Begin::Now(_)));
+    // What it does not concern it does not wait for.
+    world.expect(3, range(1032, 8), &[]);
+    world.copies.expect(t(4), range(1000, 64), changed(1000), &[t(3)]);
+    assert!(matches!(world.copies.begin(t(4)), Begin::Now(_)));
+}
