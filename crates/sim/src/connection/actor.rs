@@ -5,7 +5,7 @@ use accord_types::TransferId;
 
 /// Bulk lanes.
 pub(super) const LANES: usize = EAGER_LANES + ASKED_LANES;
-/// Who does something.
+/// Who does something, at one connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Actor {
     Program(usize),
@@ -19,9 +19,15 @@ pub(super) enum Actor {
     /// Throws away what nobody wants.
     Discards,
     Stream(u32, usize),
+    /// Reads what another connection's executor pushes.
+    PeerBytes(usize),
+    /// Reads what another connection's executor says of the pushes to it.
+    PeerControl(usize),
+    /// Tells another connection's executor that bytes will not come.
+    PeerAborts(usize),
 }
 
-/// What somebody waits for.
+/// What somebody waits for, at one connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Block {
     WriteLock,
@@ -41,9 +47,16 @@ pub(super) enum Block {
     AskedJob,
     /// Something in a stream has ended.
     Progress,
+    /// A push may go on: as the condition variable of an exchange.
+    Pushes,
+    /// A lane to another executor, or its room.
+    PeerLane,
+    /// Bytes from another connection's executor, or the end of the transfer that has their lane.
+    PeerBytes(usize),
+    PeerControl(usize),
 }
 
-/// What happens at some time.
+/// What happens at some time, at one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Happening {
     Step(Actor),
@@ -52,6 +65,18 @@ pub(super) enum Happening {
     Cut,
     HalfOpen,
     Notice,
+    /// The lane to another connection's executor is there.
+    PeerConnected(usize),
+    /// That lane ends.
+    PeerCut(usize),
+    /// The pusher sees it.
+    PushLost(usize),
+    /// The target sees that the lane from another connection's executor has ended.
+    PeerLost(usize),
+    /// The node of the connection goes down, and with it the executors of all programs there.
+    NodeDown,
+    /// The program of the connection dies.
+    Die,
 }
 
 /// A piece of a transfer.

@@ -2,6 +2,7 @@
 
 use super::actor::{Actor, Block, Chunk, LANES};
 use super::frames::Frame;
+use super::lane::PIECE;
 use super::world::{Task, World};
 use accord_client::connection::{
     Bytes, EAGER_LANES, Effect, Flush, FlusherStep, LOOK, Requested, Turn, WaitId, WatchStep, Way,
@@ -10,9 +11,6 @@ use accord_fabric::frame::Event;
 use accord_types::TransferId;
 use std::ops::Range;
 use std::time::Duration;
-
-/// Bytes of a transfer that travel together.
-pub(super) const PIECE: usize = 48;
 
 /// The lanes of a line.
 fn lanes(way: Way) -> Range<usize> {
@@ -134,7 +132,6 @@ impl World {
             Frame::Landed { copies, at, positions } => self.landed(actor, task, copies, at, positions),
             Frame::Ended { copies, at } => self.ended(actor, task, copies, at),
             Frame::Refused(lie) => self.refused(actor, task, lie),
-            Frame::Over => self.over(actor, None),
             Frame::Flusher => self.flusher(actor, task),
             Frame::Watcher => self.watcher(actor, task),
             Frame::Doze => {
@@ -180,7 +177,8 @@ impl World {
                 self.give_back(lane);
                 self.back(actor, task);
             }
-            Frame::Commands | Frame::Discards | Frame::Stream => {}
+            Frame::Turn(connection, op) => self.on(connection, |world| world.begin(actor, Frame::Do(op))),
+            Frame::Commands | Frame::Discards | Frame::Stream | Frame::Peer => {}
         }
     }
 
@@ -211,7 +209,8 @@ impl World {
             left = !self.send_commands();
         }
         if left {
-            self.machine.leave_to_flusher(self.now());
+            let now = self.now();
+            self.machine.leave_to_flusher(now);
             self.act();
         }
         self.back(actor, task);
@@ -219,7 +218,8 @@ impl World {
 
     /// Sees to it that there is something to send. False if everything is sent.
     fn take_unsent(&mut self) -> bool {
-        !self.unsent.is_empty() || matches!(self.machine.take_frames(&mut self.unsent), Ok(true))
+        let here = &mut **self;
+        !here.unsent.is_empty() || matches!(here.machine.take_frames(&mut here.unsent), Ok(true))
     }
 
     /// Sends as much as there is room for. False if there is none.
@@ -229,8 +229,9 @@ impl World {
             return false;
         }
         let bytes: Vec<u8> = self.unsent.drain(..n).collect();
-        let arrives = self.command.put(&mut self.random, self.queue.now(), bytes, n);
-        self.queue.add(arrives, super::actor::Happening::Arrive(Block::Commands));
+        let Self { connections, at, random, queue, .. } = self;
+        let arrives = connections[*at].command.put(random, queue.now(), bytes, n);
+        self.arrive(arrives, Block::Commands);
         true
     }
 
@@ -253,7 +254,9 @@ impl World {
 
     /// Reads what is on the command lane, if there is something.
     fn take_bytes(&mut self) -> bool {
-        super::lane::read(&mut self.events, self.queue.now(), &mut self.reader)
+        let now = self.queue.now();
+        let here = &mut **self;
+        super::lane::read(&mut here.events, now, &mut here.reader)
     }
 
     /// Handles one event, or reads. A waiter reads until its own has come; else it's all that is here after reading once.
@@ -295,7 +298,8 @@ impl World {
     }
 
     fn flusher(&mut self, actor: Actor, task: &mut Task) {
-        let step = self.machine.flusher(self.now());
+        let now = self.now();
+        let step = self.machine.flusher(now);
         let pause = match step {
             FlusherStep::End => return,
             FlusherStep::Park => {
@@ -341,7 +345,8 @@ impl World {
     }
 
     fn control(&mut self, actor: Actor, task: &mut Task) {
-        let Some(transfer) = self.control.take(self.queue.now()) else {
+        let now = self.queue.now();
+        let Some(transfer) = self.control.take(now) else {
             if self.cut {
                 return self.lose("the executor closed the connection");
             }
@@ -383,8 +388,9 @@ impl World {
         }
         let end = (at + PIECE).min(all.len());
         let chunk = Chunk { transfer, bytes: all[at..end].to_vec(), last: end == all.len() };
-        let arrives = self.to[lane].put(&mut self.random, self.queue.now(), chunk, end - at);
-        self.queue.add(arrives, super::actor::Happening::Arrive(Block::To));
+        let Self { connections, at: here, random, queue, .. } = self;
+        let arrives = connections[*here].to[lane].put(random, queue.now(), chunk, end - at);
+        self.arrive(arrives, Block::To);
         if end == all.len() {
             return self.back(actor, task);
         }

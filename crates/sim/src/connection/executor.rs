@@ -1,9 +1,8 @@
 //! An executor: the real core of it, over devices whose streams do one operation after the other and take their time.
 
-use super::actor::{Actor, Block, Chunk, Happening, LANES};
-use super::driver::PIECE;
+use super::actor::{Actor, Block, Chunk, LANES};
 use super::frames::Frame;
-use super::script::{CELL, DEVICE_BASE, HOST_CELLS, mix};
+use super::script::{CELL, DEVICE_BASE, HOST_CELLS};
 use super::streams::{Device, Notice, Wait, Work, crashed};
 use super::world::World;
 use accord_device::FunctionHandle;
@@ -16,11 +15,11 @@ const ADDRESSES: u64 = (HOST_CELLS * CELL) as u64;
 /// Operations that a program that keeps to its window has in a stream.
 const OPEN_MAX: u64 = STREAM_WINDOW + 2 * FRAME_MAX as u64;
 
-fn at(address: DevicePtr) -> usize {
+pub(super) fn at(address: DevicePtr) -> usize {
     usize::try_from(address.0 - DEVICE_BASE).unwrap_or(0)
 }
 
-fn size(len: u64) -> usize {
+pub(super) fn size(len: u64) -> usize {
     usize::try_from(len).unwrap_or(0)
 }
 
@@ -89,7 +88,9 @@ impl World {
                 self.schedule(Actor::Commands);
             }
             Ok(None) => {
-                if !super::lane::read(&mut self.command, self.queue.now(), &mut self.executor.reader) {
+                let now = self.queue.now();
+                let here = &mut **self;
+                if !super::lane::read(&mut here.command, now, &mut here.executor.reader) {
                     return self.block(Actor::Commands, Block::Commands);
                 }
                 self.unblock(Block::CommandRoom);
@@ -99,14 +100,15 @@ impl World {
         }
     }
 
-    fn send_event(&mut self, event: &Event, payload: &[u8]) {
+    pub(super) fn send_event(&mut self, event: &Event, payload: &[u8]) {
         let mut bytes = Vec::new();
         if let Err(error) = frame::put(&mut bytes, event, &[payload]) {
             return self.violation(format!("an event can't be sent: {error:?}"));
         }
         let len = bytes.len();
-        let arrives = self.events.put(&mut self.random, self.queue.now(), bytes, len);
-        self.queue.add(arrives, Happening::Arrive(Block::Events));
+        let Self { connections, at, random, queue, .. } = self;
+        let arrives = connections[*at].events.put(random, queue.now(), bytes, len);
+        self.arrive(arrives, Block::Events);
     }
 
     pub(super) fn send_error(&mut self, error: &Error, event: impl FnOnce(frame::Failure) -> Event) {
@@ -141,20 +143,26 @@ impl World {
             Request::Put { device, stream, operation } => {
                 let room = executor.room;
                 let number = stream.0 as usize;
+                let put = match operation {
+                    Operation::Push { src, push } => {
+                        Work::Push(self.begin_push(push.transfer, push.to, at(src), size(push.len))?)
+                    }
+                    operation => work(operation),
+                };
+                let executor = &mut self.executor;
                 let Some(place) = executor.devices.stream_mut(device, number) else {
                     self.violation(format!("an operation for {stream:?} of device {device}, which is not there"));
                     return Ok(Step::Handled);
                 };
                 if place.failed {
-                    let gone = work(operation);
                     executor.core.put(Err(crashed()))?;
-                    self.throw_away(&gone);
+                    self.throw_away(put);
                     return Ok(Step::Handled);
                 }
                 if place.ops.len() >= room {
                     return Ok(Step::Full);
                 }
-                let seq = place.put(work(operation));
+                let seq = place.put(put);
                 let open = place.ops.len() as u64;
                 executor.core.put(Ok(seq))?;
                 if open > OPEN_MAX / operation_cost(0) {
@@ -192,7 +200,14 @@ impl World {
                 executor.core.named(device, function, Ok(FunctionHandle(function)));
             }
             // Nobody has begun what is given up.
-            Request::Done | Request::Start { .. } | Request::Image(_) | Request::Abandon { .. } => {}
+            Request::Done | Request::Start { .. } | Request::Image(_) => {}
+            Request::Abandon { push } => {
+                // To whom there is no way: the session of a real one ends, too.
+                if let Ok(gone) = self.begin_push(push.transfer, push.to, 0, size(push.len)) {
+                    self.drop_push(&gone);
+                }
+            }
+            Request::Expect { transfer, from, len, place } => self.expect(transfer, from, len, place)?,
             other => self.violation(format!("nobody has asked for {other:?}")),
         }
         Ok(Step::Handled)
@@ -211,7 +226,7 @@ impl World {
                 Effect::Credit { bytes } => self.send_event(&Event::Credit { bytes }, &[]),
                 Effect::GiveBack { device, after, step } => match after {
                     Some((stream, seq)) => self.notify(device, stream, seq, Notice::GiveBack(step)),
-                    None => self.tell(device, Notice::GiveBack(step)),
+                    None => self.tell(device, Notice::GiveBack(step), true),
                 },
                 Effect::Watch { device, queue, stream } => {
                     self.notify(device, stream, Seq(u64::MAX), Notice::Watch(queue));
@@ -220,18 +235,20 @@ impl World {
         }
     }
 
-    fn notify(&mut self, device: u32, stream: StreamId, seq: Seq, notice: Notice) {
-        let Some(place) = self.executor.devices.stream_mut(device, stream.0 as usize) else { return };
+    pub(super) fn notify(&mut self, device: u32, stream: StreamId, seq: Seq, notice: Notice) {
+        let Some(place) = self.executor.devices.stream_mut(device, stream.0 as usize) else {
+            return self.tell_end(device, notice);
+        };
         place.notices.push((seq, notice));
         self.tell_due(device, stream.0 as usize);
     }
 
-    fn tell_due(&mut self, device: u32, stream: usize) {
+    pub(super) fn tell_due(&mut self, device: u32, stream: usize) {
         let due = self.executor.devices.stream_mut(device, stream).map(super::streams::Stream::due);
-        due.into_iter().flatten().for_each(|notice| self.tell(device, notice));
+        due.into_iter().flatten().for_each(|(notice, reached)| self.tell(device, notice, reached));
     }
 
-    fn tell(&mut self, device: u32, notice: Notice) {
+    fn tell(&mut self, device: u32, notice: Notice, reached: bool) {
         match notice {
             Notice::GiveBack(step) => {
                 step.done(|queue, bytes| self.send_event(&Event::Done { device, queue: queue.0, bytes }, &[]));
@@ -239,10 +256,18 @@ impl World {
             Notice::Watch(queue) => {
                 self.send_error(&crashed(), |failure| Event::Failed { device, queue: queue.0, failure });
             }
+            Notice::Due(transfer) => self.due(transfer, if reached { Ok(()) } else { Err(crashed()) }),
         }
     }
 
-    fn answer_waits(&mut self) {
+    /// The device of a notice is gone, and its program knows.
+    fn tell_end(&mut self, device: u32, notice: Notice) {
+        if matches!(notice, Notice::Due(_)) {
+            self.tell(device, notice, false);
+        }
+    }
+
+    pub(super) fn answer_waits(&mut self) {
         for mut wait in std::mem::take(&mut self.executor.waits) {
             let (devices, failure) = (&self.executor.devices, &mut wait.failure);
             wait.places.retain(|place| match devices.reached(*place) {
@@ -260,15 +285,27 @@ impl World {
         }
     }
 
-    fn throw_away(&mut self, work: &Work) {
+    pub(super) fn throw_away(&mut self, work: Work) {
         match work {
-            Work::CopyIn { transfer, eager, asked, .. } if *eager || *asked => self.discard(*transfer),
+            Work::CopyIn { transfer, eager, asked, .. } if eager || asked => self.discard(transfer),
             Work::CopyOut { lane: Some(lane), transfer, .. } => {
-                let gone = Chunk { transfer: *transfer, bytes: Vec::new(), last: true };
-                self.put_from(*lane, gone);
-                self.from_lent[*lane] = false;
+                let gone = Chunk { transfer, bytes: Vec::new(), last: true };
+                self.put_from(lane, gone);
+                self.from_lent[lane] = false;
             }
+            Work::Push(push) if self.is_sent(&push) => self.executor.lingering.push(push),
+            Work::Push(push) => self.drop_push(&push),
+            Work::Incoming(incoming) => self.drop_incoming(&incoming),
             _ => {}
+        }
+    }
+
+    /// Pushes that were sent, and whose device is gone, come to their end.
+    pub(super) fn end_lingering(&mut self) {
+        for mut push in std::mem::take(&mut self.executor.lingering) {
+            if self.push_step(u32::MAX, &mut push) == Ok(false) {
+                self.executor.lingering.push(push);
+            }
         }
     }
 
@@ -280,8 +317,11 @@ impl World {
 
     fn close(&mut self, device: u32) {
         let Some(place) = self.executor.devices.0.remove(&device) else { return };
-        let dropped = place.streams.into_iter().flat_map(|stream| stream.ops);
-        dropped.for_each(|work| self.throw_away(&work));
+        self.executor.closes += 1;
+        for stream in place.streams {
+            stream.ops.into_iter().for_each(|work| self.throw_away(work));
+            stream.notices.into_iter().for_each(|(_, notice)| self.tell_end(device, notice));
+        }
         self.unblock(Block::Progress);
         self.answer_waits();
     }
@@ -293,7 +333,8 @@ impl World {
             for lane in 0..LANES {
                 let front = self.to[lane].front(self.queue.now()).map(|chunk| chunk.transfer);
                 if front.is_some_and(|transfer| self.executor.unwanted.contains(&transfer)) {
-                    self.to[lane].take(self.queue.now());
+                    let now = self.queue.now();
+                    self.to[lane].take(now);
                     taken = true;
                     self.unblock(Block::ToRoom);
                     self.unblock(Block::To);
@@ -303,147 +344,11 @@ impl World {
         self.block(Actor::Discards, Block::To);
     }
 
-    fn put_from(&mut self, lane: usize, chunk: Chunk) {
+    pub(super) fn put_from(&mut self, lane: usize, chunk: Chunk) {
         let bytes = chunk.bytes.len();
-        let arrives = self.from[lane].put(&mut self.random, self.queue.now(), chunk, bytes);
-        self.queue.add(arrives, Happening::Arrive(Block::From(lane)));
-    }
-
-    /// One step of a stream.
-    pub(super) fn run_stream(&mut self, device: u32, stream: usize) {
-        let actor = Actor::Stream(device, stream);
-        if self.cut {
-            return;
-        }
-        let Some(place) = self.executor.devices.stream_mut(device, stream) else { return };
-        let Some(mut work) = place.ops.pop_front() else { return };
-        match self.work(device, &mut work) {
-            Ok(true) => self.done(device, stream),
-            Ok(false) => {
-                if let Some(place) = self.executor.devices.stream_mut(device, stream) {
-                    place.ops.push_front(work);
-                }
-                self.await_progress(actor, device, stream);
-            }
-            Err(()) => self.fail(device, stream),
-        }
-    }
-
-    /// The stream goes on when something has changed on which its first operation hangs.
-    fn await_progress(&mut self, actor: Actor, device: u32, stream: usize) {
-        let place = self.executor.devices.stream_mut(device, stream);
-        match place.and_then(|place| place.ops.front()) {
-            Some(&Work::Kernel { until: Some(until), .. }) => self.schedule_at(actor, until),
-            Some(Work::CopyIn { .. }) => self.block(actor, Block::To),
-            Some(Work::CopyOut { .. }) => self.block(actor, Block::FromRoom),
-            Some(Work::WaitStream { .. }) => self.block(actor, Block::Progress),
-            _ => self.schedule(actor),
-        }
-    }
-
-    fn done(&mut self, device: u32, stream: usize) {
-        if let Some(place) = self.executor.devices.stream_mut(device, stream) {
-            place.done += 1;
-        }
-        self.tell_due(device, stream);
-        self.unblock(Block::Progress);
-        self.answer_waits();
-        self.schedule(Actor::Stream(device, stream));
-    }
-
-    fn fail(&mut self, device: u32, stream: usize) {
-        self.executor.crashed.insert(device);
-        let Some(place) = self.executor.devices.stream_mut(device, stream) else { return };
-        place.failed = true;
-        let dropped: Vec<_> = place.ops.drain(..).collect();
-        dropped.iter().for_each(|work| self.throw_away(work));
-        self.tell_due(device, stream);
-        self.unblock(Block::Progress);
-        self.answer_waits();
-    }
-
-    /// One step of an operation. Whether it is done; an error if it crashes.
-    fn work(&mut self, device: u32, work: &mut Work) -> std::result::Result<bool, ()> {
-        let now = self.queue.now();
-        match work {
-            Work::Kernel { cell, from, salt, until } => {
-                let Some(until) = *until else {
-                    let long = match self.random.within(0..1_000) {
-                        0..2 if self.executor.gets_stuck => 3_000_000,
-                        0..50 => 30_000,
-                        _ => 300,
-                    };
-                    *until = Some(now + self.random.within(0..long));
-                    return Ok(false);
-                };
-                if now < until {
-                    return Ok(false);
-                }
-                self.executor.kernels += 1;
-                if self.executor.crash == Some(self.executor.kernels) {
-                    return Err(());
-                }
-                let Some(place) = self.executor.devices.0.get_mut(&device) else { return Ok(true) };
-                let value = mix(place.memory[*cell * CELL], place.memory[*from * CELL], *salt);
-                place.memory[*cell * CELL..][..CELL].fill(value);
-                Ok(true)
-            }
-            Work::Store { dst, bytes } => {
-                if let Some(place) = self.executor.devices.0.get_mut(&device) {
-                    place.memory[*dst..][..bytes.len()].copy_from_slice(bytes);
-                }
-                Ok(true)
-            }
-            Work::CopyIn { dst, len, transfer, eager, asked, bytes } => {
-                if !*eager && !std::mem::replace(asked, true) {
-                    let arrives = self.control.put(&mut self.random, now, *transfer, 1);
-                    self.queue.add(arrives, Happening::Arrive(Block::Control));
-                }
-                for lane in 0..LANES {
-                    while self.to[lane].front(now).is_some_and(|chunk| chunk.transfer == *transfer) {
-                        bytes.extend(self.to[lane].take(now).map(|chunk| chunk.bytes).unwrap_or_default());
-                        self.unblock(Block::ToRoom);
-                        self.unblock(Block::To);
-                    }
-                }
-                if bytes.len() < *len {
-                    return Ok(false);
-                }
-                if let Some(place) = self.executor.devices.0.get_mut(&device) {
-                    place.memory[*dst..][..*len].copy_from_slice(bytes);
-                }
-                Ok(true)
-            }
-            Work::CopyOut { src, len, transfer, lane, at, in_event } => {
-                let Some(place) = self.executor.devices.0.get(&device) else { return Ok(true) };
-                let bytes = place.memory[*src..][..*len].to_vec();
-                if *in_event {
-                    self.send_event(&Event::Data { transfer: transfer.0 }, &bytes);
-                    return Ok(true);
-                }
-                let free = || (0..LANES).find(|&lane| !self.from_lent[lane]);
-                let Some(index) = lane.or_else(free) else { return Ok(false) };
-                *lane = Some(index);
-                self.from_lent[index] = true;
-                while self.from[index].room() > 0 {
-                    let end = (*at + PIECE).min(*len);
-                    let chunk = Chunk { transfer: *transfer, bytes: bytes[*at..end].to_vec(), last: end == *len };
-                    self.put_from(index, chunk);
-                    *at = end;
-                    if end == *len {
-                        self.from_lent[index] = false;
-                        self.unblock(Block::FromRoom);
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            }
-            Work::WaitStream { other, seq } => {
-                let place = Place { device, stream: *other, seq: *seq };
-                // The real one fails too, if the other does.
-                self.executor.devices.reached(place).map_err(drop)
-            }
-        }
+        let Self { connections, at, random, queue, .. } = self;
+        let arrives = connections[*at].from[lane].put(random, queue.now(), chunk, bytes);
+        self.arrive(arrives, Block::From(lane));
     }
 }
 

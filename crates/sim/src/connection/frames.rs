@@ -1,6 +1,6 @@
 //! What a thread is doing: each step of it is one thing that others may come between.
 
-use super::script::{Lie, Op};
+use super::op::{Lie, Op};
 use accord_client::connection::{Begun, Bytes, Job, WaitId, Way};
 use accord_fabric::frame::Position;
 use accord_types::TransferId;
@@ -48,7 +48,6 @@ pub(super) enum Frame {
     },
     /// The answer to what is not so has come.
     Refused(Lie),
-    Over,
     Flusher,
     Watcher,
     /// The watcher has looked.
@@ -82,8 +81,11 @@ pub(super) enum Frame {
     },
     /// The lane for a copy that the program's own thread has sent is free again.
     Return(usize),
+    /// The thread turns to another connection, and calls there.
+    Turn(usize, Op),
     /// An actor of the executor.
     Commands,
+    Peer,
     Discards,
     Stream,
 }
@@ -103,7 +105,6 @@ impl fmt::Debug for Frame {
                 write!(f, "landing of {copies:?} from {at}")
             }
             Self::Refused(lie) => write!(f, "refused {lie:?}"),
-            Self::Over => write!(f, "Over"),
             Self::Flusher => write!(f, "Flusher"),
             Self::Watcher | Self::Doze => write!(f, "Watcher"),
             Self::Control => write!(f, "Control"),
@@ -112,7 +113,8 @@ impl fmt::Debug for Frame {
             Self::CopyLane { job, .. } | Self::CopySend { job, .. } | Self::CopyEnd { job, .. } => write!(f, "{job:?}"),
             Self::Send { lane, transfer, at, .. } => write!(f, "sends {transfer} on {lane} from {at}"),
             Self::Return(lane) => write!(f, "returns {lane}"),
-            Self::Commands | Self::Discards | Self::Stream => write!(f, "executor"),
+            Self::Turn(connection, op) => write!(f, "turns to {connection} for {op:?}"),
+            Self::Commands | Self::Discards | Self::Stream | Self::Peer => write!(f, "executor"),
         }
     }
 }

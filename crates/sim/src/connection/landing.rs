@@ -3,7 +3,8 @@
 use super::actor::{Actor, Block};
 use super::frames::Frame;
 use super::world::{Task, World};
-use accord_client::connection::{Begin, Begun, Want, pieces};
+use accord_client::connection::{Begin, Begun, Landing, Piece, Want, pieces};
+use accord_client::pages::Writable;
 use accord_types::{HostRange, TransferId};
 
 impl World {
@@ -33,6 +34,42 @@ impl World {
             }
             return;
         };
+        let Begun { dst, landing, leave } = begun;
+        let outcome = match landing {
+            Landing::Write => return self.land_written(actor, task, transfer, bytes, (dst, leave), half),
+            _ if bytes.is_empty() => Ok(()),
+            Landing::Changed(changed) if bytes.len() == changed.size() => {
+                let mut written = Vec::new();
+                let write = |dst: HostRange, bytes: &[u8]| {
+                    let pieces = pieces(dst, &leave).into_iter().filter(|piece| piece.write);
+                    written
+                        .extend(pieces.map(|Piece { range, .. }| {
+                            (range, bytes[range.start - dst.start..][..range.len].to_vec())
+                        }));
+                };
+                let landed = changed.land_where(|_| Ok(Writable::Yes), &bytes, write);
+                written.into_iter().for_each(|(range, bytes)| self.write_host(range, &bytes));
+                landed
+            }
+            Landing::Compare(mut unchanged) if bytes.len() == dst.len => unchanged.compare_with(self.host(dst), &bytes),
+            _ => return self.violation(format!("{transfer} has {} bytes", bytes.len())),
+        };
+        self.machine.landed(transfer, outcome);
+        self.act();
+        self.back(actor, task);
+    }
+
+    /// One step of landing bytes that are written whatever was there.
+    fn land_written(
+        &mut self,
+        actor: Actor,
+        task: &mut Task,
+        transfer: TransferId,
+        bytes: Vec<u8>,
+        (dst, leave): (HostRange, Vec<HostRange>),
+        half: bool,
+    ) {
+        let begun = Begun { dst, landing: Landing::Write, leave };
         // An empty one was given up by its sender.
         if !bytes.is_empty() {
             if bytes.len() != begun.dst.len {
@@ -71,7 +108,8 @@ impl World {
 
     /// Reads a transfer. Its bytes are kept until all are here; that it may have to wait with the first shows nothing else.
     pub(super) fn bulk_read(&mut self, actor: Actor, task: &mut Task, lane: usize, mut bytes: Vec<u8>) {
-        let Some(chunk) = self.from[lane].take(self.queue.now()) else {
+        let now = self.queue.now();
+        let Some(chunk) = self.from[lane].take(now) else {
             if self.cut {
                 return self.lose("the executor closed the connection");
             }

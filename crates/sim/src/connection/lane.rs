@@ -4,6 +4,9 @@ use crate::random::Random;
 use accord_fabric::frame::FrameReader;
 use std::collections::VecDeque;
 
+/// Bytes of a transfer that travel together.
+pub(super) const PIECE: usize = 48;
+
 /// How a lane behaves.
 #[derive(Clone, Copy)]
 pub(super) struct Weather {

@@ -3,12 +3,13 @@
 
 use super::actor::Actor;
 use super::frames::Frame;
-use super::script::{DEVICE_BASE, Lie};
+use super::op::Lie;
+use super::script::{CELL, DEVICE_BASE};
 use super::world::{Task, World};
 use accord_client::connection::{Flush, MayStall};
 use accord_fabric::frame::{self, Command, Position};
 use accord_fabric::peer::PeerId;
-use accord_types::{Error, QueueId, Result, Seq};
+use accord_types::{DevicePtr, Error, QueueId, Result, Seq};
 
 /// Queues that a program has for nothing else begin here.
 const QUEUES: u32 = 1_000;
@@ -28,22 +29,33 @@ impl World {
                 let queue = QueueId(QUEUES + which);
                 let (command, payload) = operation(which, device, queue.0, self.transfers);
                 // The queue fails at the first.
-                let _ = self.machine.operate((device, queue), MayStall::No, &command, &[payload], self.now());
+                let now = self.now();
+                let _ = self.machine.operate((device, queue), MayStall::No, &command, &[payload], now);
                 let flush = self.machine.flush_after(queue);
                 self.flush_as(task, flush);
                 self.schedule(actor);
+            }
+            Lie::Copy => {
+                let (queue, dst) = (QueueId(QUEUES + Lie::OPERATIONS), DevicePtr(DEVICE_BASE - CELL as u64));
+                let src = Self::read_only(actor);
+                // The queue fails at the first.
+                if self.copy_in(actor, task, queue, dst, src, true).is_err() {
+                    self.schedule(actor);
+                }
             }
             Lie::Question(which) => {
                 let mut positions = Vec::new();
                 frame::put_position(&mut positions, Position { device, queue: QueueId(3), seq: Seq(NEVER) });
                 let payload: &[u8] = if which < 2 { &positions } else { &[] };
-                let id = self.machine.ask(|ticket| question(which, device, ticket), &[payload], actor, self.now())?;
+                let now = self.now();
+                let id = self.machine.ask(|ticket| question(which, device, ticket), &[payload], actor, now)?;
                 task.stack.extend([Frame::Refused(lie), Frame::Wait(id), Frame::Flush]);
                 self.schedule(actor);
             }
             Lie::Protocol(which) => {
                 let (command, payload) = breach(which, device);
-                self.machine.put(&command, &[payload], self.now())?;
+                let now = self.now();
+                self.machine.put(&command, &[payload], now)?;
                 self.broken = true;
                 self.flush_as(task, Flush::Now);
                 self.schedule(actor);

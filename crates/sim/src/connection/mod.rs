@@ -1,23 +1,29 @@
-//! A program's connection to an executor: threads of a program, the machine that decides for them, lanes that are slow, stall and
-//! break, and an executor whose streams take their time.
+//! Programs and their connections to executors, which push to each other: threads of the programs, the machines that decide for
+//! them, lanes that are slow, stall and break, and executors whose streams take their time.
 //!
-//! The machine is the real one (`accord_client::connection`), so is what decides in the executor (`accord_executor::executor`), and so
-//! is the coding of commands and events. The threads around them do what those of `libacc/client/src/remote` and of the executor's
-//! driver do, one step at a time in an order that the seed decides. Devices are simulated. Checked are: the program's memory and the devices' against a sequential
-//! model, that every wait ends, that errors come in time, that nothing grows beyond its bound, that nothing touches the memory of a
-//! device that was shut down, and that nobody wakes up when nothing happens.
+//! What decides is the real thing: a program's connection (`accord_client::connection`), the executor (`accord_executor::executor`),
+//! who waits for whom in a copy between executors and which lane it gets (`accord_fabric::transfer`), and so is the coding of
+//! commands and events. The threads around them do what those of `libacc/client/src/remote`, of the executor's driver and of its
+//! peers do, one step at a time in an order that the seed decides. Devices are simulated. docs/design/connection.md says what is
+//! checked.
 
 mod actor;
+mod arrivals;
 mod driver;
 mod executor;
 mod frames;
 mod landing;
 mod lane;
 mod lies;
+mod op;
+mod peer_link;
+mod peers;
 mod program;
 mod script;
+mod site;
 mod streams;
 mod thread;
+mod work;
 mod world;
 
 pub use world::run;

@@ -2,11 +2,15 @@
 
 use super::actor::Actor;
 use super::frames::Frame;
-use super::script::{CELL, DEVICE_BASE, Op, SMALL};
+use super::op::Op;
+use super::script::{CELL, DEVICE_BASE, READ_ONLY, SMALL};
 use super::world::{Task, World};
-use accord_client::connection::{Bytes, CopyIn, CopyOut, Flush, Landing, MayStall, Room, Want, Way};
+use accord_client::connection::{
+    Bytes, Changed, CopyIn, CopyOut, Flush, Landing, MayStall, Room, Unchanged, Want, Way,
+};
 use accord_device::image::Image;
 use accord_fabric::frame::{Command, Position};
+use accord_runtime::ports::Part;
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId, Result, TransferId};
 
 /// Bytes of GPU code.
@@ -89,8 +93,32 @@ impl World {
 
     fn try_call(&mut self, actor: Actor, task: &mut Task, op: Op) -> Result<()> {
         let index = thread_of(actor);
-        let (device, now) = (Self::device(index), self.now());
+        let (device, now) = (self.device(index), self.now());
         match op {
+            Op::Switch(on) => {
+                self.turn(index, on);
+                let connection = self.threads[index].devices[on].0;
+                self.on(connection, |world| world.begin(actor, Frame::Script));
+                return Ok(());
+            }
+            Op::HasFailed => {
+                if !self.has_crashed(index) {
+                    self.violation("a comparison does not say that it differs".to_owned());
+                }
+                self.after(actor, task, Frame::Script, None);
+                return Ok(());
+            }
+            Op::Between { queue, device: from, to, at, cells } => {
+                // A queue that can't push must not leave the target waiting.
+                self.machine.last(device, queue)?;
+                self.transfers += 1;
+                let (source, transfer) = (self.threads[index].on, TransferId(self.transfers));
+                let expect = Op::Expect { source, queue, device: from, to, at, cells, transfer };
+                self.turn(index, to);
+                let connection = self.threads[index].devices[to].0;
+                self.after(actor, task, Frame::Turn(connection, expect), None);
+                return Ok(());
+            }
             Op::Pause(time) => {
                 self.threads[index].started_last = self.queue.now() + time;
                 task.stack.push(Frame::Script);
@@ -105,7 +133,7 @@ impl World {
             Op::Check { host, expected } => {
                 let found = self.host(cells(index, host, 1));
                 // What has crashed leaves its work undone, and the program hears of it when it uses the queue.
-                if found != [expected; CELL] && !self.executor.has_crashed(device) {
+                if found != [expected; CELL] && !self.has_crashed(index) {
                     let why =
                         format!("call {}: cell {host} has {found:?} instead of {expected}", self.threads[index].next);
                     self.violation(why);
@@ -126,6 +154,9 @@ impl World {
             Op::Kernel { queue, .. }
             | Op::CopyIn { queue, .. }
             | Op::CopyOut { queue, .. }
+            | Op::CopyChanged { queue, .. }
+            | Op::Compare { queue, .. }
+            | Op::Push { queue, .. }
             | Op::WaitQueue { queue, .. } => Some((device, queue)),
             _ => None,
         };
@@ -158,17 +189,41 @@ impl World {
             }
             Op::CopyOut { queue, device: from, host, cells: count } => {
                 let dst = cells(index, host, count);
-                self.transfers += 1;
-                let copy = CopyOut {
-                    device,
-                    queue,
-                    src: device_cells(from),
-                    len: dst.len as u64,
-                    dst,
-                    transfer: TransferId(self.transfers),
-                    landing: Landing::Write,
-                };
-                self.machine.copy_out(copy, now)?;
+                self.copy_out((device, queue), device_cells(from), dst.len, dst, Landing::Write)?
+            }
+            Op::CopyChanged { queue, device: from, places } => {
+                let parts = places.iter().enumerate();
+                let parts = parts.map(|(at, &(host, _))| Part { at: at * CELL, dst: cells(index, host, 1) });
+                let sent: Vec<_> = places.iter().flat_map(|&(_, value)| [value; CELL]).collect();
+                let changed = Changed::new(&sent, &parts.collect::<Vec<_>>(), None);
+                let dst = changed.range();
+                self.copy_out((device, queue), device_cells(from), sent.len(), dst, Landing::Changed(changed))?
+            }
+            Op::Compare { queue, device: from, host, cells: count, differs } => {
+                self.threads[index].differs |= differs;
+                let dst = cells(index, host, count);
+                let compare = Landing::Compare(Unchanged::new(dst));
+                self.copy_out((device, queue), device_cells(from), dst.len, dst, compare)?
+            }
+            Op::Expect { source, queue, device: from, to, at, cells, transfer } => {
+                let (connection, _) = self.threads[index].devices[source];
+                let (dst, len) = (device_cells(at).0, (cells * CELL) as u64);
+                let seq = self.machine.last(device, QueueId::SYNC)?.0;
+                let from_peer = self.peer(connection);
+                let command = Command::Expect { device, dst, len, transfer: transfer.0, from: from_peer, seq };
+                self.machine.put(&command, &[], now)?;
+                self.turn(index, source);
+                task.stack.pop();
+                let push = Op::Push { queue, device: from, to, cells, transfer };
+                // Another node waits for it.
+                self.after(actor, task, Frame::Turn(connection, push), Some(Frame::Flush));
+                return Ok(());
+            }
+            Op::Push { queue, device: from, to, cells, transfer } => {
+                let (src, len, to) = (device_cells(from).0, (cells * CELL) as u64, self.threads[index].devices[to].0);
+                let to = self.peer(to);
+                let command = Command::Push { device, queue: queue.0, src, len, transfer: transfer.0, to };
+                self.machine.operate((device, queue), MayStall::Yes, &command, &[b"there"], now)?;
                 self.machine.flush_after(queue)
             }
             Op::WaitQueue { queue, other } => {
@@ -191,7 +246,35 @@ impl World {
         Ok(())
     }
 
-    fn copy_in(
+    fn copy_out(
+        &mut self,
+        (device, queue): (u32, QueueId),
+        src: DevicePtr,
+        len: usize,
+        dst: HostRange,
+        landing: Landing,
+    ) -> Result<Flush> {
+        self.transfers += 1;
+        let transfer = TransferId(self.transfers);
+        let (copy, now) = (CopyOut { device, queue, src, len: len as u64, dst, transfer, landing }, self.now());
+        self.machine.copy_out(copy, now)?;
+        Ok(self.machine.flush_after(queue))
+    }
+
+    /// A thread uses another one of its devices.
+    fn turn(&mut self, index: usize, on: usize) {
+        let now = self.queue.now();
+        let thread = &mut self.threads[index];
+        thread.on = on;
+        thread.started_last = now;
+    }
+
+    /// Some of its memory that nobody writes.
+    pub(super) fn read_only(actor: Actor) -> HostRange {
+        cells(thread_of(actor), READ_ONLY, 3)
+    }
+
+    pub(super) fn copy_in(
         &mut self,
         actor: Actor,
         task: &mut Task,
@@ -200,7 +283,7 @@ impl World {
         src: HostRange,
         at_once: bool,
     ) -> Result<()> {
-        let (device, now) = (Self::device(thread_of(actor)), self.now());
+        let (device, now) = (self.device(thread_of(actor)), self.now());
         if src.len <= SMALL && (at_once || !self.machine.is_landing(device, queue, src)?) {
             let bytes = self.host(src).to_vec();
             let command = Command::Store { device, queue: queue.0, dst: dst.0 };
@@ -239,7 +322,7 @@ impl World {
     }
 
     fn ask(&mut self, actor: Actor, task: &mut Task, queues: &[QueueId], test: bool) -> Result<()> {
-        let (device, now) = (Self::device(thread_of(actor)), self.now());
+        let (device, now) = (self.device(thread_of(actor)), self.now());
         let command = |ticket| if test { Command::Test { ticket } } else { Command::Wait { ticket } };
         let asked = self.machine.ask_positions(device, queues, command, actor, now)?;
         match asked {
@@ -289,10 +372,11 @@ impl World {
     }
 
     fn shutdown(&mut self, actor: Actor, task: &mut Task) -> Result<()> {
-        let device = Self::device(thread_of(actor));
+        let device = self.device(thread_of(actor));
         let over = Error::new(ErrorCode::DeviceShutdown, "the device was shut down");
         let copies = self.machine.close(device, &over);
-        let id = self.machine.ask(|ticket| Command::Close { device, ticket }, &[], actor, self.now())?;
+        let now = self.now();
+        let id = self.machine.ask(|ticket| Command::Close { device, ticket }, &[], actor, now)?;
         self.act();
         task.stack.extend([Frame::Ended { copies, at: 0 }, Frame::Wait(id)]);
         self.after(actor, task, Frame::Flush, None);
@@ -306,7 +390,11 @@ impl World {
         {
             self.violation(format!("a device does not end: {error:?}"));
         }
-        let Some(&copy) = copies.get(at) else { return self.after(actor, task, Frame::Over, None) };
+        let Some(&copy) = copies.get(at) else {
+            // The next device, if there is one.
+            task.outcome = None;
+            return self.after(actor, task, Frame::Script, None);
+        };
         let first = self.machine.is_open(copy).then(|| Frame::Wait(self.machine.wait(Want::Landed(copy), actor)));
         self.act();
         self.after(actor, task, Frame::Ended { copies, at: at + 1 }, first);

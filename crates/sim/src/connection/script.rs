@@ -3,6 +3,7 @@
 //! Vector clocks say what would race, and waits are put in where something would. So the result is that of doing everything at
 //! once, in the order of the program.
 
+pub(super) use super::op::{Lie, Op};
 use crate::random::Random;
 use accord_types::QueueId;
 
@@ -14,88 +15,21 @@ const FLOOD: usize = 800;
 pub(super) const CELL: usize = 16;
 /// Bytes that travel inside a command or an event.
 pub(super) const SMALL: usize = 2 * CELL;
-/// Cells that copies and regions touch, in the program's memory and on the device.
+/// Cells that copies and regions touch, in the program's memory and on each device.
 const CELLS: usize = 10;
-/// Cells of the program's memory: what the device has at the end is copied behind the others.
-pub(super) const HOST_CELLS: usize = 2 * CELLS;
+/// Devices of a thread.
+pub(super) const DEVICES_MAX: usize = 3;
+/// Cells of the program's memory that nobody writes.
+const READ_ONLY_CELLS: usize = 3;
+/// The first of them: what the devices have at the end is copied behind the cells that all touch.
+pub(super) const READ_ONLY: usize = (1 + DEVICES_MAX) * CELLS;
+/// What they have.
+pub(super) const READ_ONLY_VALUE: u8 = 0x5a;
+/// Cells of the program's memory.
+pub(super) const HOST_CELLS: usize = READ_ONLY + READ_ONLY_CELLS;
 const QUEUES: [QueueId; 5] = [QueueId(0), QueueId(1), QueueId(2), QueueId(3), QueueId::SYNC];
-
-/// One call of the program.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Op {
-    /// `device[cell]` becomes a function of itself and `device[from]`.
-    Kernel {
-        queue: QueueId,
-        cell: usize,
-        from: usize,
-        salt: u8,
-    },
-    CopyIn {
-        queue: QueueId,
-        device: usize,
-        host: usize,
-        cells: usize,
-        now: bool,
-    },
-    CopyOut {
-        queue: QueueId,
-        device: usize,
-        host: usize,
-        cells: usize,
-    },
-    WaitQueue {
-        queue: QueueId,
-        other: QueueId,
-    },
-    Wait(Vec<QueueId>),
-    Test(QueueId),
-    HostWrite {
-        host: usize,
-        value: u8,
-    },
-    Check {
-        host: usize,
-        expected: u8,
-    },
-    /// GPU code: much for the command lane.
-    Image,
-    /// The program does something else for so many microseconds.
-    Pause(u64),
-    /// Says something that is not so.
-    Lie(Lie),
-    /// Ends the device.
-    Shutdown,
-}
-
-/// What a program says that is not so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Lie {
-    /// An operation that can't be.
-    Operation(u32),
-    /// A question that has no answer.
-    Question(u32),
-    /// What is not the protocol.
-    Protocol(u32),
-    /// Nor a command.
-    Garbage,
-}
-
-impl Lie {
-    pub(super) const OPERATIONS: u32 = 13;
-    pub(super) const QUESTIONS: u32 = 7;
-    pub(super) const BREACHES: u32 = 6;
-
-    /// One of a program that keeps to the protocol, or of one that does not.
-    fn one(random: &mut Random, breaks: bool) -> Self {
-        let mut of = |count: u32| u32::try_from(random.within(0..count.into())).unwrap_or(0);
-        match (breaks, of(10)) {
-            (true, 0..3) => Self::Garbage,
-            (true, _) => Self::Protocol(of(Self::BREACHES)),
-            (false, 0..7) => Self::Operation(of(Self::OPERATIONS)),
-            (false, _) => Self::Question(of(Self::QUESTIONS)),
-        }
-    }
-}
+/// Its place in [`QUEUES`].
+const SYNC: usize = 4;
 
 /// What kind of program it is.
 #[derive(Clone, Copy, Default)]
@@ -113,7 +47,8 @@ pub(super) fn mix(cell: u8, from: u8, salt: u8) -> u8 {
     cell.wrapping_mul(31).wrapping_add(from.wrapping_mul(17)).wrapping_add(salt)
 }
 
-type Clock = [u64; QUEUES.len()];
+/// Positions of all queues of all devices of the thread, see [`Writer::queue`].
+type Clock = Vec<u64>;
 
 #[derive(Clone, Default)]
 struct Cell {
@@ -122,29 +57,41 @@ struct Cell {
     read: Vec<(usize, u64)>,
 }
 
+/// Whose cell it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Host,
+    Device(usize),
+}
+
 struct Writer<'a> {
     random: &'a mut Random,
     ops: Vec<Op>,
     host: Vec<Cell>,
-    device: Vec<Cell>,
+    devices: Vec<Vec<Cell>>,
+    /// The device that the program uses.
+    on: usize,
     /// What each queue comes after, and what the program has waited for.
-    clocks: [Clock; QUEUES.len()],
+    clocks: Vec<Clock>,
     waited: Clock,
     /// Operations put into each queue.
     count: Clock,
 }
 
-/// A program of about `len` calls.
-pub(super) fn write(random: &mut Random, len: usize, manners: Manners) -> Vec<Op> {
+/// A program of about `len` calls with so many devices.
+pub(super) fn write(random: &mut Random, len: usize, devices: usize, manners: Manners) -> Vec<Op> {
+    let queues = devices * QUEUES.len();
     let mut writer = Writer {
         random,
         ops: Vec::new(),
         host: vec![Cell::default(); HOST_CELLS],
-        device: vec![Cell::default(); CELLS],
-        clocks: [[0; QUEUES.len()]; QUEUES.len()],
-        waited: [0; QUEUES.len()],
-        count: [0; QUEUES.len()],
+        devices: vec![vec![Cell::default(); CELLS]; devices],
+        on: 0,
+        clocks: vec![vec![0; queues]; queues],
+        waited: vec![0; queues],
+        count: vec![0; queues],
     };
+    writer.host[READ_ONLY..].iter_mut().for_each(|cell| cell.value = READ_ONLY_VALUE);
     let (flood, breach) = (writer.random.index(len), writer.random.index(len));
     for index in 0..len {
         writer.one();
@@ -159,28 +106,57 @@ pub(super) fn write(random: &mut Random, len: usize, manners: Manners) -> Vec<Op
             (0..FLOOD).for_each(|_| writer.kernel(queue, cell, cell));
         }
     }
-    writer.copy_out(0, 0, CELLS, CELLS);
-    writer.ops.push(Op::Wait(QUEUES.to_vec()));
+    for device in 0..devices {
+        writer.switch(device);
+        writer.copy_out(0, 0, (1 + device) * CELLS, CELLS);
+        writer.ops.push(Op::Wait(QUEUES.to_vec()));
+    }
     for host in 0..HOST_CELLS {
         let expected = writer.host[host].value;
         writer.ops.push(Op::Check { host, expected });
     }
-    writer.ops.push(Op::Shutdown);
+    writer.ops.extend(end(devices));
     writer.ops
 }
 
+/// Shuts all devices down.
+pub(super) fn end(devices: usize) -> impl Iterator<Item = Op> {
+    (0..devices).flat_map(|device| [Op::Switch(device), Op::Shutdown])
+}
+
 impl Writer<'_> {
+    /// The place of a queue of the current device among all.
+    fn queue(&self, queue: usize) -> usize {
+        self.on * QUEUES.len() + queue
+    }
+
+    fn switch(&mut self, device: usize) {
+        if device != self.on {
+            self.on = device;
+            self.ops.push(Op::Switch(device));
+        }
+    }
+
     fn one(&mut self) {
+        if self.devices.len() > 1 && self.random.chance(30) {
+            let device = self.random.index(self.devices.len());
+            self.switch(device);
+        }
         let queue = self.random.index(QUEUES.len());
         let cells = if self.random.chance(60) { 1 + self.random.index(2) } else { 3 + self.random.index(CELLS - 3) };
         let (device, host) = (self.random.index(CELLS - cells + 1), self.random.index(CELLS - cells + 1));
+        if self.devices.len() > 1 && self.random.chance(20) {
+            return self.between(queue, device, host, cells);
+        }
         match self.random.within(0..100) {
-            0..20 => {
+            0..18 => {
                 let (cell, from) = (self.random.index(CELLS), self.random.index(CELLS));
                 self.kernel(queue, cell, from);
             }
-            20..45 => self.copy_in(queue, device, host, cells),
-            45..70 => self.copy_out(queue, device, host, cells),
+            18..43 => self.copy_in(queue, device, host, cells),
+            43..60 => self.copy_out(queue, device, host, cells),
+            60..67 => self.copy_changed(queue),
+            67..70 => self.compare(queue, device),
             70..78 => {
                 let other = self.random.index(QUEUES.len());
                 if other != queue {
@@ -216,56 +192,140 @@ impl Writer<'_> {
 
     fn kernel(&mut self, queue: usize, cell: usize, from: usize) {
         let salt = self.random.within(0..256).to_le_bytes()[0];
-        self.before(queue, false, cell, true);
-        self.before(queue, false, from, false);
+        let here = Of::Device(self.on);
+        self.before(queue, here, cell, true);
+        self.before(queue, here, from, false);
         let at = self.put(queue);
-        self.device[cell].value = mix(self.device[cell].value, self.device[from].value, salt);
-        Self::note(&mut self.device[from], queue, at, false);
-        Self::note(&mut self.device[cell], queue, at, true);
+        let value = mix(self.cell(here, cell).value, self.cell(here, from).value, salt);
+        self.note(here, from, at, false);
+        self.note(here, cell, at, true);
+        self.cell(here, cell).value = value;
         self.ops.push(Op::Kernel { queue: QUEUES[queue], cell, from, salt });
     }
 
     fn copy_in(&mut self, queue: usize, device: usize, host: usize, cells: usize) {
         let now = self.random.chance(40);
+        let here = Of::Device(self.on);
         for cell in 0..cells {
-            self.before(queue, false, device + cell, true);
+            self.before(queue, here, device + cell, true);
             if now {
                 self.before_host(host + cell, false);
             } else {
-                self.before(queue, true, host + cell, false);
+                self.before(queue, Of::Host, host + cell, false);
             }
         }
         let at = self.put(queue);
         for cell in 0..cells {
-            self.device[device + cell].value = self.host[host + cell].value;
-            Self::note(&mut self.device[device + cell], queue, at, true);
+            self.cell(here, device + cell).value = self.host[host + cell].value;
+            self.note(here, device + cell, at, true);
             if !now {
-                Self::note(&mut self.host[host + cell], queue, at, false);
+                self.note(Of::Host, host + cell, at, false);
             }
         }
         self.ops.push(Op::CopyIn { queue: QUEUES[queue], device, host, cells, now });
     }
 
     fn copy_out(&mut self, queue: usize, device: usize, host: usize, cells: usize) {
+        let here = Of::Device(self.on);
         for cell in 0..cells {
-            self.before(queue, false, device + cell, false);
-            self.before(queue, true, host + cell, true);
+            self.before(queue, here, device + cell, false);
+            self.before(queue, Of::Host, host + cell, true);
         }
         let at = self.put(queue);
         for cell in 0..cells {
-            self.host[host + cell].value = self.device[device + cell].value;
-            Self::note(&mut self.device[device + cell], queue, at, false);
-            Self::note(&mut self.host[host + cell], queue, at, true);
+            self.host[host + cell].value = self.cell(here, device + cell).value;
+            self.note(here, device + cell, at, false);
+            self.note(Of::Host, host + cell, at, true);
         }
         self.ops.push(Op::CopyOut { queue: QUEUES[queue], device, host, cells });
     }
 
-    fn note(cell: &mut Cell, queue: usize, at: u64, write: bool) {
+    /// Few variables in one block, each of which is written if it is another one than was sent.
+    fn copy_changed(&mut self, queue: usize) {
+        let here = Of::Device(self.on);
+        let cells = 1 + self.random.index(SMALL / CELL);
+        let device = self.random.index(CELLS - cells + 1);
+        let mut hosts: Vec<_> = (0..cells).map(|_| self.random.index(CELLS)).collect();
+        hosts.dedup();
+        for (cell, &host) in hosts.iter().enumerate() {
+            self.before(queue, here, device + cell, false);
+            self.before(queue, Of::Host, host, true);
+        }
+        let at = self.put(queue);
+        let mut places = Vec::new();
+        for (cell, &host) in hosts.iter().enumerate() {
+            let value = self.cell(here, device + cell).value;
+            let sent = if self.random.chance(50) { value } else { self.host[host].value };
+            if value != sent {
+                self.host[host].value = value;
+            }
+            places.push((host, sent));
+            self.note(here, device + cell, at, false);
+            self.note(Of::Host, host, at, true);
+        }
+        self.ops.push(Op::CopyChanged { queue: QUEUES[queue], device, places });
+    }
+
+    /// Compares with what is read-only. A wait says that it is not the same.
+    fn compare(&mut self, queue: usize, device: usize) {
+        let here = Of::Device(self.on);
+        let cells = 1 + self.random.index(READ_ONLY_CELLS);
+        let device = device.min(CELLS - cells);
+        if self.random.chance(90) {
+            self.copy_in(queue, device, READ_ONLY, cells);
+        }
+        (0..cells).for_each(|cell| self.before(queue, here, device + cell, false));
+        let at = self.put(queue);
+        let mut differs = false;
+        for cell in 0..cells {
+            differs |= self.cell(here, device + cell).value != READ_ONLY_VALUE;
+            self.note(here, device + cell, at, false);
+        }
+        self.ops.push(Op::Compare { queue: QUEUES[queue], device, host: READ_ONLY, cells, differs });
+        if differs {
+            self.wait(&[queue]);
+            self.ops.push(Op::HasFailed);
+        }
+    }
+
+    /// Copies to another device. That comes after what the program did there synchronously, and nothing else.
+    fn between(&mut self, queue: usize, device: usize, at: usize, cells: usize) {
+        let source = self.on;
+        let to = (source + 1 + self.random.index(self.devices.len() - 1)) % self.devices.len();
+        let sync = to * QUEUES.len() + SYNC;
+        for cell in 0..cells {
+            self.before(queue, Of::Device(source), device + cell, false);
+            for (other, seq) in Self::conflicts(&self.devices[to][at + cell], true) {
+                let own = self.queue(queue);
+                if other != sync && other != own && self.clocks[own][other].max(self.waited[other]) < seq {
+                    self.wait_for(other);
+                }
+            }
+        }
+        // What the synchronous queue brings to the program may land later, so nothing else comes after it.
+        let put = self.put(queue);
+        for cell in 0..cells {
+            self.devices[to][at + cell].value = self.devices[source][device + cell].value;
+            self.note(Of::Device(source), device + cell, put, false);
+            self.note(Of::Device(to), at + cell, put, true);
+        }
+        self.ops.push(Op::Between { queue: QUEUES[queue], device, to, at, cells });
+    }
+
+    fn cell(&mut self, of: Of, cell: usize) -> &mut Cell {
+        match of {
+            Of::Host => &mut self.host[cell],
+            Of::Device(device) => &mut self.devices[device][cell],
+        }
+    }
+
+    fn note(&mut self, of: Of, cell: usize, at: (usize, u64), write: bool) {
+        let cell = self.cell(of, cell);
         if write {
-            cell.written = Some((queue, at));
+            cell.written = Some(at);
             cell.read.clear();
         } else {
-            cell.read.push((queue, at));
+            cell.read.push(at);
         }
     }
 
@@ -276,14 +336,19 @@ impl Writer<'_> {
     }
 
     /// Sees to it that the next operation of a queue may touch a cell.
-    fn before(&mut self, queue: usize, of_host: bool, cell: usize, write: bool) {
-        let cell = if of_host { &self.host[cell] } else { &self.device[cell] };
-        for (other, at) in Self::conflicts(cell, write) {
-            let known = self.clocks[queue][other].max(self.waited[other]);
-            if other == queue || known >= at {
+    fn before(&mut self, queue: usize, of: Of, cell: usize, write: bool) {
+        let own = self.queue(queue);
+        for (other, at) in Self::conflicts(self.cell(of, cell), write) {
+            let known = self.clocks[own][other].max(self.waited[other]);
+            if other == own || known >= at {
                 continue;
             }
-            if self.random.chance(70) { self.wait_queue(queue, other) } else { self.wait(&[other]) }
+            let here = other / QUEUES.len() == self.on;
+            if here && self.random.chance(70) {
+                self.wait_queue(queue, other % QUEUES.len());
+            } else {
+                self.wait_for(other);
+            }
         }
     }
 
@@ -291,27 +356,38 @@ impl Writer<'_> {
     fn before_host(&mut self, cell: usize, write: bool) {
         for (other, at) in Self::conflicts(&self.host[cell], write) {
             if self.waited[other] < at {
-                self.wait(&[other]);
+                self.wait_for(other);
             }
         }
     }
 
-    fn put(&mut self, queue: usize) -> u64 {
+    /// Puts an operation into a queue of the current device.
+    fn put(&mut self, queue: usize) -> (usize, u64) {
+        let queue = self.queue(queue);
         merge(&mut self.clocks[queue], &self.waited);
         self.count[queue] += 1;
         self.clocks[queue][queue] = self.count[queue];
-        self.count[queue]
+        (queue, self.count[queue])
     }
 
     fn wait_queue(&mut self, queue: usize, other: usize) {
-        let clock = self.clocks[other];
-        self.put(queue);
-        merge(&mut self.clocks[queue], &clock);
+        let clock = self.clocks[self.queue(other)].clone();
+        let (own, _) = self.put(queue);
+        merge(&mut self.clocks[own], &clock);
         self.ops.push(Op::WaitQueue { queue: QUEUES[queue], other: QUEUES[other] });
+    }
+
+    /// Waits for a queue of any device.
+    fn wait_for(&mut self, queue: usize) {
+        let on = self.on;
+        self.switch(queue / QUEUES.len());
+        self.wait(&[queue % QUEUES.len()]);
+        self.switch(on);
     }
 
     fn wait(&mut self, queues: &[usize]) {
         for &queue in queues {
+            let queue = self.queue(queue);
             merge(&mut self.waited, &self.clocks[queue]);
         }
         self.ops.push(Op::Wait(queues.iter().map(|&queue| QUEUES[queue]).collect()));

@@ -1,9 +1,11 @@
 //! The devices of a simulated executor: their streams, and what is in them.
 
+use super::peer_link::{Destination, Incoming, Outgoing};
 use super::script::{CELL, HOST_CELLS};
 use accord_executor::executor::{ExecutorCore, Facts, Place};
 use accord_executor::window::Step;
 use accord_fabric::frame::{Command, FrameReader};
+use accord_fabric::transfer::{Expects, Pushes};
 use accord_types::{Error, ErrorCode, QueueId, Result, Seq, StreamId, TransferId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,6 +27,15 @@ pub(super) struct Executor {
     /// Kernels may take very long.
     pub(super) gets_stuck: bool,
     pub(super) crashed: BTreeSet<u32>,
+    /// Devices that were shut down.
+    pub(super) closes: u32,
+    /// Copies to and from other executors.
+    pub(super) pushes: Pushes,
+    pub(super) expects: Expects,
+    /// Where expected ones go.
+    pub(super) destinations: BTreeMap<TransferId, Destination>,
+    /// Those that were sent, and whose device is gone.
+    pub(super) lingering: Vec<Outgoing>,
 }
 
 /// Those that are open.
@@ -42,6 +53,8 @@ pub(super) struct Wait {
 pub(super) struct Device {
     pub(super) memory: Vec<u8>,
     pub(super) streams: Vec<Stream>,
+    /// The stream that takes what other executors push.
+    incoming: Option<usize>,
 }
 
 #[derive(Default)]
@@ -59,6 +72,8 @@ pub(super) enum Notice {
     GiveBack(Step),
     /// Of a queue that hears of failures only.
     Watch(QueueId),
+    /// A transfer of another executor may come.
+    Due(TransferId),
 }
 
 #[derive(Debug)]
@@ -68,6 +83,8 @@ pub(super) enum Work {
     CopyIn { dst: usize, len: usize, transfer: TransferId, eager: bool, asked: bool, bytes: Vec<u8> },
     CopyOut { src: usize, len: usize, transfer: TransferId, lane: Option<usize>, at: usize, in_event: bool },
     WaitStream { other: StreamId, seq: Seq },
+    Push(Outgoing),
+    Incoming(Incoming),
 }
 
 /// What a region that crashes leaves.
@@ -89,6 +106,11 @@ impl Executor {
             kernels: 0,
             gets_stuck: false,
             crashed: BTreeSet::new(),
+            closes: 0,
+            pushes: Pushes::default(),
+            expects: Expects::default(),
+            destinations: BTreeMap::new(),
+            lingering: Vec::new(),
         }
     }
 
@@ -140,7 +162,17 @@ impl Facts for Devices {
 
 impl Default for Device {
     fn default() -> Self {
-        Self { memory: vec![0; HOST_CELLS * CELL], streams: Vec::new() }
+        Self { memory: vec![0; HOST_CELLS * CELL], streams: Vec::new(), incoming: None }
+    }
+}
+
+impl Device {
+    /// The stream that takes what other executors push, made at its first use.
+    pub(super) fn incoming(&mut self) -> usize {
+        *self.incoming.get_or_insert_with(|| {
+            self.streams.push(Stream::default());
+            self.streams.len() - 1
+        })
     }
 }
 
@@ -152,9 +184,10 @@ impl Stream {
         Seq(self.put)
     }
 
-    /// Takes the notices that are due.
-    pub(super) fn due(&mut self) -> Vec<Notice> {
+    /// Takes the notices that are due, and whether the stream has got there.
+    pub(super) fn due(&mut self) -> Vec<(Notice, bool)> {
         let (failed, done) = (self.failed, self.done);
-        self.notices.extract_if(.., |(seq, _)| failed || seq.0 <= done).map(|(_, notice)| notice).collect()
+        let due = self.notices.extract_if(.., |(seq, _)| failed || seq.0 <= done);
+        due.map(|(seq, notice)| (notice, seq.0 <= done)).collect()
     }
 }

@@ -1,19 +1,19 @@
 //! Everything in one thread: who runs when, and what must be true.
 
-use super::actor::{Actor, Block, Chunk, Happening, LANES};
+use super::actor::{Actor, Block, Happening, LANES};
 use super::frames::Frame;
-use super::lane::{Lane, Weather};
-use super::script::{self, Manners};
-use super::streams::Executor;
+use super::peer_link::PeerLink;
+use super::script::{self, DEVICES_MAX, Manners};
+use super::site::Connection;
+pub(super) use super::site::Task;
 use super::thread::Thread;
 use crate::queue::Queue;
 use crate::random::Random;
-use accord_client::connection::{Machine, Reply, TRANSFERS_MAX};
-use accord_executor::Limits;
-use accord_executor::executor::ExecutorCore;
-use accord_fabric::frame::{CREDIT_WINDOW, FRAME_MAX, FrameReader, STREAM_WINDOW};
-use accord_types::{Error, ErrorCode, Result, SessionId, TransferId};
+use accord_client::connection::TRANSFERS_MAX;
+use accord_fabric::frame::{CREDIT_WINDOW, FRAME_MAX, STREAM_WINDOW};
+use accord_types::{Error, ErrorCode};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 
 /// Microseconds after which everything must have come to an end.
 const LIMIT: u64 = 60_000_000;
@@ -24,137 +24,126 @@ const NOTICE: u64 = 2_500_000;
 /// Steps of a seed.
 const STEPS_MAX: u64 = 2_000_000;
 
-/// Somebody at work: what it does, innermost last.
-#[derive(Default)]
-pub(super) struct Task {
-    pub(super) stack: Vec<Frame>,
-    /// What the last wait has brought.
-    pub(super) outcome: Option<Result<Reply>>,
-}
-
+/// The coordinator's, the programs', the executors': everything that is simulated.
 pub(super) struct World {
     pub(super) random: Random,
-    pub(super) queue: Queue<Happening>,
-    pub(super) machine: Machine<Actor>,
-    pub(super) command: Lane<Vec<u8>>,
-    pub(super) events: Lane<Vec<u8>>,
-    pub(super) control: Lane<TransferId>,
-    pub(super) to: Vec<Lane<Chunk>>,
-    pub(super) from: Vec<Lane<Chunk>>,
-    pub(super) to_lent: [bool; LANES],
-    pub(super) from_lent: [bool; LANES],
-    pub(super) reader: FrameReader,
-    pub(super) write_locked: bool,
-    /// Taken to be sent.
-    pub(super) unsent: Vec<u8>,
-    pub(super) tasks: BTreeMap<Actor, Task>,
-    scheduled: BTreeSet<Actor>,
-    parked: BTreeMap<Actor, u64>,
-    parks: u64,
-    tokens: BTreeSet<Actor>,
-    blocked: BTreeMap<Block, BTreeSet<Actor>>,
-    pub(super) copy_threads: usize,
+    /// What happens, at which connection.
+    pub(super) queue: Queue<(usize, Happening)>,
+    /// The connection at which something happens now: the one that all else here is about.
+    pub(super) at: usize,
+    pub(super) connections: Vec<Connection>,
+    /// Threads of all programs.
     pub(super) threads: Vec<Thread>,
-    pub(super) executor: Executor,
+    /// Lanes by which connection's executor pushes to which other one's.
+    pub(super) links: BTreeMap<(usize, usize), PeerLink>,
     pub(super) transfers: u64,
-    /// The lanes have ended.
-    pub(super) cut: bool,
-    /// When the executor was lost.
-    lost_at: Option<u64>,
-    pub(super) streams: usize,
     failure: Option<String>,
-    /// The program has not kept to the protocol.
-    pub(super) broken: bool,
 }
 
-/// Runs the program of a seed.
+impl Deref for World {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connections[self.at]
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.connections[self.at]
+    }
+}
+
+/// Runs the programs of a seed.
 ///
 /// # Errors
 /// What was wrong.
-pub fn run(seed: u64) -> std::result::Result<(), String> {
+pub fn run(seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
-    let weather = |random: &mut Random, capacity: u64| Weather {
-        delay: if random.chance(50) { 30 } else { 600 },
-        capacity: usize::try_from(random.within(64..capacity)).unwrap_or(64),
-        stalls: if random.chance(30) { 10 } else { 0 },
-    };
-    let command = Lane::new(weather(&mut random, 20_000));
-    let events = Lane::new(weather(&mut random, 2_000));
-    let control = Lane::new(weather(&mut random, 2_000));
-    let to = (0..LANES).map(|_| Lane::new(weather(&mut random, 300))).collect();
-    let from = (0..LANES).map(|_| Lane::new(weather(&mut random, 300))).collect();
-    let count = if random.chance(70) { 1 } else { 2 };
-    let streams = if random.chance(70) { 5 } else { 1 + random.index(3) };
+    let programs = if random.chance(90) { 1 } else { 2 };
+    let nodes = if random.chance(60) { 1 } else { 2 + random.index(2) };
     // Without waiting for what it has put in.
     let early = random.chance(10);
     let manners = Manners { lies: random.chance(10), breaks: random.chance(3), floods: random.chance(1) };
-    let threads = (0..count)
-        .map(|_| {
-            // Long ones use up the windows of streams.
-            let len = if random.chance(2) { 2_500 } else { 60 };
-            let len = usize::try_from(random.within(5..len)).unwrap_or(5);
-            let mut ops = script::write(&mut random, len, manners);
-            if early {
-                let keep = random.index(ops.len());
-                ops.truncate(keep);
-                ops.push(script::Op::Shutdown);
-            }
-            Thread::new(ops)
-        })
-        .collect();
+    let mut used = vec![0; programs * nodes];
+    let mut threads = Vec::new();
+    for program in 0..programs {
+        for _ in 0..if random.chance(70) { 1 } else { 2 } {
+            let first = random.index(nodes);
+            let count = if nodes == 1 { 1 } else { 2 + random.index(DEVICES_MAX - 1) };
+            let devices = (0..count).map(|index| {
+                let connection = program * nodes + (first + index) % nodes;
+                used[connection] += 1;
+                (connection, used[connection] - 1)
+            });
+            let devices = devices.collect();
+            threads.push(thread(&mut random, devices, early, manners));
+        }
+    }
     // An executor that waits for room in a stream need not be there: windows see to that. One that did could not hear of the end of
-    // a device.
-    let room = if early || random.chance(50) { usize::MAX } else { 1 + random.index(8) };
-    let crash = random.chance(5).then(|| random.within(1..20));
+    // a device, nor of what another executor waits for.
+    let few = nodes == 1 && !early && random.chance(50);
+    let room = if few { 1 + random.index(8) } else { usize::MAX };
+    let connections = used.iter().enumerate().map(|(index, &devices)| {
+        let mut connection = Connection::new(&mut random, (index / nodes, index % nodes), devices as usize, room);
+        connection.executor.gets_stuck = manners.floods;
+        connection
+    });
+    let connections = connections.collect();
     let mut world = World {
-        executor: Executor::new(core(count, streams), room, crash),
         queue: Queue::default(),
-        machine: Machine::default(),
-        command,
-        events,
-        control,
-        to,
-        from,
-        to_lent: [false; LANES],
-        from_lent: [false; LANES],
-        reader: FrameReader::default(),
-        write_locked: false,
-        unsent: Vec::new(),
-        tasks: BTreeMap::new(),
-        scheduled: BTreeSet::new(),
-        parked: BTreeMap::new(),
-        parks: 0,
-        tokens: BTreeSet::new(),
-        blocked: BTreeMap::new(),
-        copy_threads: 0,
+        at: 0,
+        connections,
         threads,
+        links: BTreeMap::new(),
         transfers: 0,
-        cut: false,
-        lost_at: None,
-        streams,
         failure: None,
-        broken: false,
         random,
     };
-    world.executor.gets_stuck = manners.floods;
     world.start();
     world.go_on();
     world.judge()
 }
 
-/// For a lease of so many devices.
-fn core(devices: usize, streams: usize) -> ExecutorCore {
-    let limits =
-        Limits { ordinals: (0..).take(devices).collect(), memory: 0, streams: u32::try_from(streams).unwrap_or(1) };
-    ExecutorCore::new(SessionId(1), limits, script::SMALL as u64)
+/// A thread of a program that is right, with these devices.
+fn thread(random: &mut Random, devices: Vec<(usize, u32)>, early: bool, manners: Manners) -> Thread {
+    // Long ones use up the windows of streams.
+    let len = if random.chance(2) { 2_500 } else { 60 };
+    let len = usize::try_from(random.within(5..len)).unwrap_or(5);
+    let mut ops = script::write(random, len, devices.len(), manners);
+    if early {
+        let keep = random.index(ops.len());
+        ops.truncate(keep);
+        ops.extend(script::end(devices.len()));
+    }
+    Thread::new(ops, devices)
 }
 
 impl World {
     fn start(&mut self) {
-        for thread in 0..self.threads.len() {
-            self.machine.open(Self::device(thread), u32::try_from(self.streams).unwrap_or(1));
-            self.begin(Actor::Program(thread), Frame::Script);
+        for connection in 0..self.connections.len() {
+            self.on(connection, Self::start_connection);
         }
+        for thread in 0..self.threads.len() {
+            let (connection, _) = self.threads[thread].devices[0];
+            self.on(connection, |world| world.begin(Actor::Program(thread), Frame::Script));
+        }
+        let (at, connection) = (self.random.within(0..30_000), self.random.index(self.connections.len()));
+        let other = self.random.index(self.connections.len());
+        let happens = match self.random.within(0..100) {
+            0..8 => Happening::Cut,
+            8..12 => Happening::HalfOpen,
+            12..15 => Happening::NodeDown,
+            15..18 => Happening::PeerCut(other),
+            18..21 if self.connections.len() > 1 => Happening::Die,
+            _ => return,
+        };
+        self.queue.add(at, (connection, happens));
+    }
+
+    fn start_connection(&mut self) {
+        let (devices, streams) = (self.devices, u32::try_from(self.streams).unwrap_or(1));
+        (0..devices).for_each(|device| self.machine.open(device, streams));
         self.begin(Actor::Watcher, Frame::Watcher);
         self.begin(Actor::Control, Frame::Control);
         self.begin(Actor::Commands, Frame::Commands);
@@ -162,53 +151,108 @@ impl World {
             self.begin(Actor::Bulk(lane), Frame::Bulk(lane));
         }
         self.begin(Actor::Discards, Frame::Discards);
-        self.open_devices(u32::try_from(self.threads.len()).unwrap_or(1));
-        let at = self.random.within(0..30_000);
-        match self.random.within(0..100) {
-            0..8 => self.queue.add(at, Happening::Cut),
-            8..12 => self.queue.add(at, Happening::HalfOpen),
-            _ => {}
-        }
+        self.open_devices(devices);
     }
 
-    /// The device of a thread of the program.
-    pub(super) fn device(thread: usize) -> u32 {
-        u32::try_from(thread).unwrap_or(0)
+    /// Does something at another connection.
+    pub(super) fn on<T>(&mut self, connection: usize, act: impl FnOnce(&mut Self) -> T) -> T {
+        let here = std::mem::replace(&mut self.at, connection);
+        let done = act(self);
+        self.at = here;
+        done
+    }
+
+    /// Has something happen here after so many microseconds.
+    pub(super) fn add(&mut self, after: u64, happening: Happening) {
+        self.queue.add(self.queue.now() + after, (self.at, happening));
+    }
+
+    /// Has something arrive here.
+    pub(super) fn arrive(&mut self, at: u64, block: Block) {
+        self.queue.add(at, (self.at, Happening::Arrive(block)));
+    }
+
+    /// The device that a thread uses now, by its number here.
+    pub(super) fn device(&self, thread: usize) -> u32 {
+        let thread = &self.threads[thread];
+        thread.devices[thread.on].1
     }
 
     fn go_on(&mut self) {
         let mut steps = 0;
         while self.failure.is_none() {
-            let Some(happening) = self.queue.next(LIMIT) else { return };
+            let Some((at, happening)) = self.queue.next(LIMIT) else { return };
+            self.at = at;
             steps += 1;
             if steps > STEPS_MAX {
                 return self.violation("somebody is busy for ever".to_owned());
             }
-            match happening {
-                Happening::Step(actor) => {
-                    self.scheduled.remove(&actor);
-                    self.step(actor);
-                }
-                Happening::Timer(actor, park) => {
-                    if self.parked.get(&actor) == Some(&park) {
-                        self.parked.remove(&actor);
-                        self.schedule(actor);
-                    }
-                }
-                Happening::Arrive(block) => self.unblock(block),
-                Happening::Cut => self.cut_now(),
-                Happening::HalfOpen => {
-                    self.lost_at = Some(self.queue.now() + NOTICE);
-                    self.command.dead = true;
-                    self.events.dead = true;
-                    self.control.dead = true;
-                    self.to.iter_mut().chain(&mut self.from).for_each(|lane| lane.dead = true);
-                    self.queue.add(self.queue.now() + NOTICE, Happening::Notice);
-                }
-                Happening::Notice => self.lose("the coordinator has lost its node"),
-            }
+            self.happen(happening);
+            self.at = at;
             self.check();
         }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Step(actor) => {
+                self.scheduled.remove(&actor);
+                self.step(actor);
+            }
+            Happening::Timer(actor, park) => {
+                if self.parked.get(&actor) == Some(&park) {
+                    self.parked.remove(&actor);
+                    self.schedule(actor);
+                }
+            }
+            Happening::Arrive(block) => self.unblock(block),
+            Happening::Cut => self.cut_now(),
+            Happening::HalfOpen => self.silence(),
+            Happening::Notice => self.lose("the coordinator has lost its node"),
+            Happening::PeerConnected(other) => self.peer_connected(other),
+            Happening::PeerCut(other) => self.cut_peer(other),
+            Happening::PushLost(other) => self.push_lost(other),
+            Happening::PeerLost(from) => self.peer_lost(from),
+            Happening::NodeDown => {
+                let node = self.node;
+                let there = (0..self.connections.len()).filter(|&index| self.connections[index].node == node);
+                there.collect::<Vec<_>>().into_iter().for_each(|index| self.on(index, Self::cut_now));
+            }
+            Happening::Die => self.die(),
+        }
+    }
+
+    fn silence(&mut self) {
+        self.lost_at = Some(self.queue.now() + NOTICE);
+        self.command.dead = true;
+        self.events.dead = true;
+        self.control.dead = true;
+        let here = &mut **self;
+        here.to.iter_mut().chain(&mut here.from).for_each(|lane| lane.dead = true);
+        self.add(NOTICE, Happening::Notice);
+        self.silence_peers();
+    }
+
+    /// The program dies, and its executors end.
+    fn die(&mut self) {
+        let program = self.program;
+        for index in 0..self.connections.len() {
+            if self.connections[index].program == program {
+                self.on(index, |world| {
+                    world.cut_now();
+                    world.tasks.clear();
+                });
+            }
+        }
+        for thread in 0..self.threads.len() {
+            if self.program_of(thread) == program {
+                self.threads[thread].dead = true;
+            }
+        }
+    }
+
+    fn program_of(&self, thread: usize) -> usize {
+        self.connections[self.threads[thread].devices[0].0].program
     }
 
     /// What holds at any time.
@@ -219,7 +263,8 @@ impl World {
         if in_flight > most || waiting as u64 > most {
             self.violation(format!("{in_flight} bytes of commands are under way, and {waiting} wait"));
         }
-        let open = (0..self.threads.len()).map(|thread| self.machine.open_bytes(Self::device(thread))).max();
+        let devices = self.devices;
+        let open = (0..devices).map(|device| self.machine.open_bytes(device)).max();
         if open > Some(STREAM_WINDOW + FRAME_MAX as u64) {
             self.violation(format!("{open:?} bytes of operations are open in a stream"));
         }
@@ -228,54 +273,92 @@ impl World {
         }
     }
 
-    fn judge(self) -> std::result::Result<(), String> {
+    fn judge(mut self) -> Result<(), String> {
         if let Some(failure) = self.failure {
             let calls: Vec<_> = self.threads.iter().map(Thread::calls).collect();
             return Err(format!("{failure}\nafter these calls of each thread: {calls:?}"));
         }
-        for (index, thread) in self.threads.iter().enumerate() {
-            let Some(ended) = thread.ended else {
-                let doing = self.tasks.get(&Actor::Program(index)).map(|task| format!("{:?}", task.stack));
-                return Err(format!(
-                    "thread {index} never ends: it is at call {} ({}), {:?}, blocked: {:?}, parked: {:?}, streams: {}",
-                    thread.next,
-                    doing.unwrap_or_default(),
-                    thread.calls().last(),
-                    self.blocked,
-                    self.parked,
-                    self.executor.fronts(),
-                ));
-            };
-            if let Some(lost) = self.lost_at
-                && ended > lost.max(thread.started_last) + HEARS_WITHIN
-            {
-                return Err(format!("thread {index} heard of a loss at {lost} us after {ended} us only"));
-            }
-            if let Some(error) = &thread.error
-                && self.lost_at.is_none()
-                && !self.executor.has_crashed(Self::device(index))
-            {
-                return Err(format!("thread {index} got an error for nothing: {error:?}"));
-            }
+        for index in 0..self.threads.len() {
+            self.judge_thread(index)?;
         }
         if self.queue.now() >= LIMIT {
             return Err("somebody wakes up though nothing happens".to_owned());
         }
-        if self.lost_at.is_none() && self.to.iter().any(|lane| !lane.is_empty()) {
-            return Err("bytes stand on a lane and nobody takes them".to_owned());
+        for index in 0..self.connections.len() {
+            let connection = &self.connections[index];
+            if connection.lost_at.is_none() && connection.to.iter().any(|lane| !lane.is_empty()) {
+                return Err("bytes stand on a lane and nobody takes them".to_owned());
+            }
+            let left = connection.left();
+            if left != [0; 5] && self.is_well(connection.program) {
+                return Err(format!("copies, waiters, operations, pushes, expected ones that are left: {left:?}"));
+            }
         }
-        if self.lost_at.is_none() && self.threads.iter().all(|thread| thread.error.is_none()) {
-            let left = (self.machine.transfers(), self.machine.waiters(), self.executor.left());
-            if left != (0, 0, 0) {
-                return Err(format!("copies, waiters, operations that are left: {left:?}"));
+        for (from, to) in self.links.keys().copied().collect::<Vec<_>>() {
+            let well = self.is_well(self.connections[from].program);
+            if well && !self.links.get_mut(&(from, to)).is_none_or(PeerLink::is_idle) {
+                return Err(format!("the lane from {from} to {to} is in use"));
             }
         }
         Ok(())
     }
 
+    fn judge_thread(&self, index: usize) -> Result<(), String> {
+        let thread = &self.threads[index];
+        if thread.dead {
+            return Ok(());
+        }
+        let here = &self.connections[thread.devices[thread.on].0];
+        let Some(ended) = thread.ended else {
+            let doing = here.tasks.get(&Actor::Program(index)).map(|task| format!("{:?}", task.stack));
+            let streams: Vec<_> = self.connections.iter().map(|connection| connection.executor.fronts()).collect();
+            return Err(format!(
+                "thread {index} never ends: it is at call {} ({}), {:?}, blocked: {:?}, parked: {:?}, streams: {streams:?}",
+                thread.next,
+                doing.unwrap_or_default(),
+                thread.calls().last(),
+                here.blocked,
+                here.parked,
+            ));
+        };
+        if let Some(lost) = here.lost_at
+            && ended > lost.max(thread.started_last) + HEARS_WITHIN
+        {
+            return Err(format!("thread {index} heard of a loss at {lost} us after {ended} us only"));
+        }
+        if let Some(error) = &thread.error
+            && !thread.differs
+            && !self.has_trouble(index)
+        {
+            return Err(format!("thread {index} got an error for nothing: {error:?}"));
+        }
+        Ok(())
+    }
+
+    /// Whether something has happened to a device of a thread, or to its connection.
+    fn has_trouble(&self, thread: usize) -> bool {
+        let lost = |&(connection, _): &(usize, u32)| self.connections[connection].lost_at.is_some();
+        self.has_crashed(thread) || self.threads[thread].devices.iter().any(lost)
+    }
+
+    /// Whether a device of a thread has failed.
+    pub(super) fn has_crashed(&self, thread: usize) -> bool {
+        let crashed = |&(at, device): &(usize, u32)| self.connections[at].executor.has_crashed(device);
+        self.threads[thread].devices.iter().any(crashed)
+    }
+
+    /// Whether nothing has happened to a program.
+    fn is_well(&self, program: usize) -> bool {
+        let connections = self.connections.iter().filter(|connection| connection.program == program);
+        let lost = connections.clone().any(|connection| connection.lost_at.is_some());
+        let cut = self.links.iter().any(|(&(from, _), link)| link.cut && self.connections[from].program == program);
+        let of = |&thread: &usize| self.program_of(thread) == program;
+        !lost && !cut && (0..self.threads.len()).filter(of).all(|thread| self.threads[thread].error.is_none())
+    }
+
     pub(super) fn violation(&mut self, why: String) {
-        let now = self.queue.now();
-        self.failure.get_or_insert_with(|| format!("at {now} us: {why}"));
+        let (now, at) = (self.queue.now(), self.at);
+        self.failure.get_or_insert_with(|| format!("at {now} us, connection {at}: {why}"));
     }
 
     /// The connection is lost.
@@ -291,15 +374,18 @@ impl World {
 
     /// The lanes end.
     pub(super) fn cut_now(&mut self) {
-        self.lost_at = Some(self.queue.now());
+        let now = self.queue.now();
+        self.lost_at.get_or_insert(now);
         self.end_lanes();
     }
 
     fn end_lanes(&mut self) {
         self.cut = true;
-        for (_, actors) in std::mem::take(&mut self.blocked) {
+        let blocked = std::mem::take(&mut self.blocked);
+        for (_, actors) in blocked {
             actors.into_iter().for_each(|actor| self.schedule(actor));
         }
+        self.cut_peers();
     }
 
     // Who runs.
@@ -317,7 +403,7 @@ impl World {
 
     pub(super) fn schedule_at(&mut self, actor: Actor, at: u64) {
         if self.scheduled.insert(actor) {
-            self.queue.add(at, Happening::Step(actor));
+            self.queue.add(at, (self.at, Happening::Step(actor)));
         }
     }
 
@@ -327,9 +413,10 @@ impl World {
             return self.schedule(actor);
         }
         self.parks += 1;
-        self.parked.insert(actor, self.parks);
+        let park = self.parks;
+        self.parked.insert(actor, park);
         if let Some(until) = until {
-            self.queue.add(until, Happening::Timer(actor, self.parks));
+            self.queue.add(until, (self.at, Happening::Timer(actor, park)));
         }
     }
 
@@ -353,11 +440,11 @@ impl World {
 
     /// As a condition variable that wakes one; whoever it is.
     pub(super) fn unblock_one(&mut self, block: Block) {
-        let Some(actors) = self.blocked.get_mut(&block) else { return };
-        let at = self.random.index(actors.len().max(1));
-        let actor = actors.iter().nth(at).copied();
+        let Some(count) = self.blocked.get(&block).map(BTreeSet::len) else { return };
+        let at = self.random.index(count.max(1));
+        let actor = self.blocked.get(&block).and_then(|actors| actors.iter().nth(at)).copied();
         if let Some(actor) = actor {
-            actors.remove(&actor);
+            self.blocked.entry(block).or_default().remove(&actor);
             self.schedule(actor);
         }
     }
@@ -365,18 +452,21 @@ impl World {
     fn step(&mut self, actor: Actor) {
         let Some(mut task) = self.tasks.remove(&actor) else { return };
         let Some(frame) = task.stack.pop() else { return };
-        if let Actor::Stream(device, stream) = actor {
-            self.run_stream(device, stream);
-            task.stack.push(frame);
-        } else if actor == Actor::Commands {
-            self.run_commands();
-            task.stack.push(frame);
-        } else if actor == Actor::Discards {
-            self.run_discards();
-            task.stack.push(frame);
-        } else {
-            self.run(actor, &mut task, frame);
+        match actor {
+            Actor::Stream(device, stream) => self.run_stream(device, stream),
+            Actor::Commands => self.run_commands(),
+            Actor::Discards => self.run_discards(),
+            Actor::PeerBytes(from) => self.run_peer_bytes(from),
+            Actor::PeerControl(other) => self.run_peer_control(other),
+            Actor::PeerAborts(other) => self.run_peer_aborts(other),
+            _ => return self.run_task(actor, task, frame),
         }
+        task.stack.push(frame);
+        self.tasks.insert(actor, task);
+    }
+
+    fn run_task(&mut self, actor: Actor, mut task: Task, frame: Frame) {
+        self.run(actor, &mut task, frame);
         if !task.stack.is_empty() {
             self.tasks.insert(actor, task);
         }

@@ -1,0 +1,115 @@
+//! One program's connection to one node: the machine, its lanes, the executor, and who works there.
+
+use super::actor::{Actor, Block, Chunk, LANES};
+use super::frames::Frame;
+use super::lane::{Lane, Weather};
+use super::script;
+use super::streams::Executor;
+use crate::random::Random;
+use accord_client::connection::{Machine, Reply};
+use accord_executor::Limits;
+use accord_executor::executor::ExecutorCore;
+use accord_fabric::frame::FrameReader;
+use accord_types::{Result, SessionId, TransferId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Somebody at work: what it does, innermost last.
+#[derive(Default)]
+pub(super) struct Task {
+    pub(super) stack: Vec<Frame>,
+    /// What the last wait has brought.
+    pub(super) outcome: Option<Result<Reply>>,
+}
+
+pub(super) struct Connection {
+    pub(super) program: usize,
+    pub(super) node: usize,
+    pub(super) machine: Machine<Actor>,
+    pub(super) command: Lane<Vec<u8>>,
+    pub(super) events: Lane<Vec<u8>>,
+    pub(super) control: Lane<TransferId>,
+    pub(super) to: Vec<Lane<Chunk>>,
+    pub(super) from: Vec<Lane<Chunk>>,
+    pub(super) to_lent: [bool; LANES],
+    pub(super) from_lent: [bool; LANES],
+    pub(super) reader: FrameReader,
+    pub(super) write_locked: bool,
+    /// Taken to be sent.
+    pub(super) unsent: Vec<u8>,
+    pub(super) tasks: BTreeMap<Actor, Task>,
+    pub(super) scheduled: BTreeSet<Actor>,
+    pub(super) parked: BTreeMap<Actor, u64>,
+    pub(super) parks: u64,
+    pub(super) tokens: BTreeSet<Actor>,
+    pub(super) blocked: BTreeMap<Block, BTreeSet<Actor>>,
+    pub(super) copy_threads: usize,
+    pub(super) executor: Executor,
+    /// The lanes have ended.
+    pub(super) cut: bool,
+    /// When the executor was lost.
+    pub(super) lost_at: Option<u64>,
+    /// Devices, and streams of each.
+    pub(super) devices: u32,
+    pub(super) streams: usize,
+    /// The program has not kept to the protocol.
+    pub(super) broken: bool,
+}
+
+impl Connection {
+    /// To an executor with so many devices. `room`: operations that a stream holds.
+    pub(super) fn new(random: &mut Random, (program, node): (usize, usize), devices: usize, room: usize) -> Self {
+        let weather = |random: &mut Random, capacity: u64| Weather {
+            delay: if random.chance(50) { 30 } else { 600 },
+            capacity: usize::try_from(random.within(64..capacity)).unwrap_or(64),
+            stalls: if random.chance(30) { 10 } else { 0 },
+        };
+        let command = Lane::new(weather(random, 20_000));
+        let events = Lane::new(weather(random, 2_000));
+        let control = Lane::new(weather(random, 2_000));
+        let to = (0..LANES).map(|_| Lane::new(weather(random, 300))).collect();
+        let from = (0..LANES).map(|_| Lane::new(weather(random, 300))).collect();
+        let streams = if random.chance(70) { 5 } else { 1 + random.index(3) };
+        let crash = random.chance(5).then(|| random.within(1..20));
+        Self {
+            program,
+            node,
+            machine: Machine::default(),
+            command,
+            events,
+            control,
+            to,
+            from,
+            to_lent: [false; LANES],
+            from_lent: [false; LANES],
+            reader: FrameReader::default(),
+            write_locked: false,
+            unsent: Vec::new(),
+            tasks: BTreeMap::new(),
+            scheduled: BTreeSet::new(),
+            parked: BTreeMap::new(),
+            parks: 0,
+            tokens: BTreeSet::new(),
+            blocked: BTreeMap::new(),
+            copy_threads: 0,
+            executor: Executor::new(core(devices, streams), room, crash),
+            cut: false,
+            lost_at: None,
+            devices: u32::try_from(devices).unwrap_or(0),
+            streams,
+            broken: false,
+        }
+    }
+
+    /// What is left of what was asked for: copies, waiters, operations, transfers between executors.
+    pub(super) fn left(&self) -> [usize; 5] {
+        let Executor { pushes, expects, .. } = &self.executor;
+        [self.machine.transfers(), self.machine.waiters(), self.executor.left(), pushes.len(), expects.len()]
+    }
+}
+
+/// For a lease of so many devices.
+fn core(devices: usize, streams: usize) -> ExecutorCore {
+    let limits =
+        Limits { ordinals: (0..).take(devices).collect(), memory: 0, streams: u32::try_from(streams).unwrap_or(1) };
+    ExecutorCore::new(SessionId(1), limits, script::SMALL as u64)
+}
