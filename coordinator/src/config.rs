@@ -34,6 +34,11 @@ pub struct Config {
     #[arg(long, env = "ACCORD_SESSION_TIME", value_name = "TIME", value_parser = time)]
     pub session_time: Option<Duration>,
 
+    /// Address and port for metrics and health over HTTP (/metrics, /healthz, /readyz), without a key; port 0 takes a free
+    /// one, which is printed [default: none].
+    #[arg(long, env = "ACCORD_METRICS_LISTEN", value_name = "ADDR:PORT")]
+    pub metrics_listen: Option<String>,
+
     /// Which messages go to standard error: off, error, warn, info, debug.
     #[arg(long, env = "ACCORD_LOG", value_name = "LEVEL", default_value = "warn")]
     pub log: tracing::level_filters::LevelFilter,

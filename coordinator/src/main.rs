@@ -3,9 +3,11 @@
 
 use accord_coordinator::cluster::Limits;
 use accord_coordinator::config::Config;
+use accord_coordinator::metrics::TABLE;
 use accord_coordinator::service::{Driver, DriverSettings, serve};
 use accord_coordinator::user;
 use accord_fabric::Key;
+use accord_monitoring::Monitor;
 use clap::Parser;
 use std::io::Write;
 use std::process::ExitCode;
@@ -40,9 +42,16 @@ fn run(config: &Config) -> Result<(), String> {
             .await
             .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
+        let monitored = match &config.metrics_listen {
+            Some(address) => Some(Monitor::install(&TABLE, || Ok(()))?.listen(address).await?),
+            None => None,
+        };
         let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
         // Whoever started this reads the port from here. It may not care to.
         let _ = writeln!(std::io::stdout(), "accord-coordinator listening on {address}");
+        if let Some(address) = monitored {
+            let _ = writeln!(std::io::stdout(), "accord-coordinator shows metrics on {address}");
+        }
         let limits = Limits {
             memory_quota: config.memory_quota.unwrap_or(0),
             stream_quota: config.stream_quota,

@@ -1,11 +1,27 @@
 //! What is counted, through the `metrics` facade: without an exporter it costs nothing.
 
 use crate::cluster::{ClientPush, Cluster, Effect, Input, Node};
+use accord_monitoring::Metric;
+use accord_types::DeviceKind;
+
+/// All of it.
+pub const TABLE: [Metric; 8] = [
+    Metric::gauge(NODES_UP, "nodes whose agent lives"),
+    Metric::gauge(DEVICES, "devices of these nodes").by("kind", &["cpu", "gpu"]),
+    Metric::counter(NODES_LOST, "nodes that were lost or have left"),
+    Metric::counter(REGISTRATIONS, "registrations, repeated ones included"),
+    Metric::gauge(SESSIONS, "open sessions"),
+    Metric::counter(SESSIONS_OPENED, "sessions opened"),
+    Metric::counter(SESSIONS_REFUSED, "sessions refused"),
+    Metric::counter(REFUSED, "connections turned away").by("why", &["agent", "full", "protocol", "silent"]),
+];
 
 /// Connections that were turned away, by reason.
 pub const REFUSED: &str = "accord_coordinator_refused_total";
 /// Nodes whose agent lives.
 pub const NODES_UP: &str = "accord_coordinator_nodes_up";
+/// Devices of these nodes, by kind.
+pub const DEVICES: &str = "accord_coordinator_devices";
 /// Nodes that were lost or have left.
 pub const NODES_LOST: &str = "accord_coordinator_nodes_lost_total";
 /// Registrations, repeated ones included.
@@ -43,6 +59,10 @@ impl Metrics {
     pub(crate) fn gauges(&mut self, cluster: &Cluster) {
         let up = cluster.nodes().filter(|node| Node::is_up(node)).count();
         metrics::gauge!(NODES_UP).set(up as f64);
+        for (kind, name) in [(DeviceKind::CPU, "cpu"), (DeviceKind::CUDA, "gpu")] {
+            let devices = cluster.nodes().filter(|node| Node::is_up(node)).flat_map(|node| &node.devices);
+            metrics::gauge!(DEVICES, "kind" => name).set(devices.filter(|device| device.kind == kind).count() as f64);
+        }
         metrics::gauge!(SESSIONS).set(cluster.session_count() as f64);
         if up < self.up {
             metrics::counter!(NODES_LOST).increment((self.up - up) as u64);

@@ -3,12 +3,14 @@
 use crate::config::{Config, Gpus, Ipc};
 use crate::control::{self, Ending, Identity};
 use crate::inventory::{InventoryConfig, inventory};
+use crate::metrics::{Registered, TABLE};
 use crate::process::Spawner;
 use crate::supervise::{Settings, Supervisor};
 use crate::topology::topology;
 use crate::{accept, gpus};
 use accord_fabric::Key;
 use accord_fabric::transport::Listener;
+use accord_monitoring::Monitor;
 use accord_proto::auth::Token;
 use std::io::Write;
 use std::sync::Arc;
@@ -64,6 +66,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         address: config.advertise.clone().unwrap_or_else(|| address.to_string()),
         devices,
         hardware: topology.hardware,
+        registered: Registered::default(),
     };
 
     let port = supervisor.clone();
@@ -86,9 +89,16 @@ pub fn run(config: &Config) -> Result<(), String> {
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
     let ending = runtime.block_on(async {
+        let monitored = match &config.metrics_listen {
+            Some(address) => Some(monitor(identity.registered.clone())?.listen(address).await?),
+            None => None,
+        };
         let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
         // Whoever started this reads the port from here. It may not care to.
         let _ = writeln!(std::io::stdout(), "accord-node-agent {node_name} listening on {address}");
+        if let Some(address) = monitored {
+            let _ = writeln!(std::io::stdout(), "accord-node-agent {node_name} shows metrics on {address}");
+        }
         Ok::<_, String>(control::run(&identity, &supervisor, events, stop).await)
     });
     supervisor.stop();
@@ -107,6 +117,11 @@ fn accept_near(supervisor: &Arc<Supervisor>) {
         Ok(listener) => accept::accept(&listener, supervisor),
         Err(error) => tracing::warn!("programs of this machine connect by TCP: cannot listen for them: {error}"),
     }
+}
+
+fn monitor(registered: Registered) -> Result<Monitor, String> {
+    let coordinator = "the coordinator does not have this node in at this time; running sessions go on";
+    Monitor::install(&TABLE, move || registered.get().then_some(()).ok_or_else(|| coordinator.to_owned()))
 }
 
 fn host_name() -> String {

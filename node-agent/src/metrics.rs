@@ -1,5 +1,20 @@
 //! What is counted, through the `metrics` facade: without an exporter it costs nothing.
 
+use accord_monitoring::Metric;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// All of it.
+pub const TABLE: [Metric; 5] = [
+    Metric::gauge(REGISTERED, "1 while the coordinator has the node in, 0 while it does not"),
+    Metric::gauge(EXECUTORS, "executors"),
+    Metric::counter(CONNECTIONS, "connections handed to executors"),
+    Metric::counter(REFUSED, "connections turned away"),
+    Metric::counter(REGISTRATIONS, "times that the coordinator took the node in"),
+];
+
+/// Whether the coordinator has the node in.
+pub const REGISTERED: &str = "accord_agent_registered";
 /// Executors at this time.
 pub const EXECUTORS: &str = "accord_agent_executors";
 /// Connections that were handed to executors.
@@ -21,6 +36,20 @@ pub(crate) fn refused() {
     metrics::counter!(REFUSED).increment(1);
 }
 
-pub(crate) fn registration() {
-    metrics::counter!(REGISTRATIONS).increment(1);
+/// Whether the coordinator has the node in at this time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registered(Arc<AtomicBool>);
+
+impl Registered {
+    pub(crate) fn set(&self, registered: bool) {
+        let before = self.0.swap(registered, Ordering::Relaxed);
+        if registered && !before {
+            metrics::counter!(REGISTRATIONS).increment(1);
+        }
+        metrics::gauge!(REGISTERED).set(f64::from(u8::from(registered)));
+    }
+
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }

@@ -33,6 +33,7 @@ pub struct ClusterBuilder {
     key_of: Option<u32>,
     agents_of: Option<u32>,
     users: String,
+    monitored: bool,
 }
 
 impl ClusterBuilder {
@@ -92,6 +93,13 @@ impl ClusterBuilder {
         self
     }
 
+    /// Coordinator and agents show their metrics.
+    #[must_use]
+    pub fn monitored(mut self) -> Self {
+        self.monitored = true;
+        self
+    }
+
     /// What processes on a host have in their environment besides this process's own.
     fn environment(&self, host: usize) -> Vec<(String, OsString)> {
         let mut environment = Vec::new();
@@ -126,6 +134,8 @@ pub struct Cluster {
 struct Part {
     child: Child,
     stderr: PathBuf,
+    /// Where it shows its metrics.
+    monitored: Option<String>,
 }
 
 impl Cluster {
@@ -141,6 +151,7 @@ impl Cluster {
             agents_of: None,
             // Tests may run as root, and so may their programs then.
             users: "root,0".to_owned(),
+            monitored: false,
         }
     }
 
@@ -185,6 +196,12 @@ impl Cluster {
     /// Process id of a host's agent.
     pub fn agent_id(&self, host: usize) -> Option<u32> {
         self.agents.get(host)?.as_ref().map(|part| part.child.id())
+    }
+
+    /// Where a part shows its metrics; `None` is the coordinator.
+    pub fn monitored(&self, host: Option<usize>) -> Option<&str> {
+        let part = host.map_or(self.coordinator.as_ref(), |host| self.agents.get(host)?.as_ref());
+        part?.monitored.as_deref()
     }
 
     /// Starts the coordinator, again at the same address when it was killed.
@@ -369,16 +386,20 @@ impl Cluster {
             .arg("--key-file")
             .arg(if own_key { self.folder.path().join(AGENTS_KEY) } else { self.key_file() })
             .arg("--stop-on-stdin-eof")
+            .args(self.size.monitored.then_some("--metrics-listen=127.0.0.1:0"))
             .env_remove("LD_PRELOAD")
             .env("ACCORD_TEST_RUN", &self.mark)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(file);
         let mut child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
-        let mut line = String::new();
+        let (mut line, mut monitored) = (String::new(), String::new());
         if let Some(stdout) = child.stdout.take() {
             let mut stdout = BufReader::new(stdout);
             let _ = stdout.read_line(&mut line);
+            if self.size.monitored {
+                let _ = stdout.read_line(&mut monitored);
+            }
             // Whatever else it prints must not fill the pipe.
             std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
         }
@@ -388,7 +409,8 @@ impl Cluster {
             let said = std::fs::read_to_string(&stderr).unwrap_or_default();
             return Err(format!("{name} did not start: {said}"));
         }
-        Ok((Part { child, stderr }, line))
+        let monitored = self.size.monitored.then(|| last_word(&monitored)).transpose()?;
+        Ok((Part { child, stderr, monitored }, line))
     }
 }
 

@@ -141,6 +141,9 @@ settings! {
     /// Where agents and coordinator listen.
     LISTEN = "ACCORD_LISTEN", "(coordinator 127.0.0.1:7447, agent 127.0.0.1 and any port)", "address:port", [],
         "Where a coordinator or an agent listens; programs do not read it.";
+    /// Where agents and coordinator show their metrics.
+    METRICS_LISTEN = "ACCORD_METRICS_LISTEN", "(nowhere)", "address:port", [],
+        "Where a coordinator or an agent shows metrics and its health over HTTP; programs do not read it.";
     /// Where agents are reached.
     ADVERTISE = "ACCORD_ADVERTISE", "(where it listens)", "host:port", [],
         "Where others reach an agent; programs do not read it.";

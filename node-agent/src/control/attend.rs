@@ -1,6 +1,6 @@
 //! One connection to the coordinator, from its beginning to its end.
 
-use crate::metrics;
+use crate::metrics::Registered;
 use crate::supervise::{Event, Supervisor};
 use accord_proto::auth::Token;
 use accord_proto::convert::check_version;
@@ -39,6 +39,8 @@ pub(crate) struct Identity {
     pub(crate) address: String,
     pub(crate) devices: Vec<DeviceInfo>,
     pub(crate) hardware: Hardware,
+    /// Kept up to date for whoever watches the agent.
+    pub(crate) registered: Registered,
 }
 
 /// Why a connection, or the agent's whole work, ended.
@@ -161,7 +163,7 @@ async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Conne
     };
     check_version(registered.version)?;
     supervisor.registered(NodeId(registered.node), &registered.address);
-    metrics::registration();
+    identity.registered.set(true);
     tracing::info!("registered at {} as node {}", identity.coordinator, registered.node);
     let heartbeat = Duration::from_millis(registered.heartbeat_ms.into()).max(HEARTBEAT_MIN);
     Ok((Connection { outbox, inbound }, heartbeat))

@@ -25,6 +25,7 @@ pub(crate) async fn run(
     let mut pause = BACKOFF.0;
     loop {
         let ending = attend::attend(identity, supervisor, &mut events, stop.as_mut()).await;
+        identity.registered.set(false);
         match ending {
             Ending::Disconnected { was_registered, why } => {
                 if was_registered {

@@ -16,6 +16,7 @@ const MAY: &[(&str, &str)] = &[
     ("coordinator/src/service/port.rs", "tells gRPC's connections from programs' by their first bytes"),
     ("coordinator/src/service/session_endpoint.rs", "takes programs' connections from that port"),
     ("coordinator/src/service/registry.rs", "completes an agent's address by where it calls from"),
+    ("crates/monitoring/src/", "answers scrapers and probes by HTTP"),
     ("crates/device/src/cpu/", "an owner and its worker process pass memory over a pair of sockets"),
     ("cli/src/launch/cluster.rs", "gives addresses to the hosts of a local cluster"),
 ];

@@ -50,6 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("accord-trust", &["accord-types"]),
     ("accord-telemetry", &["accord-types"]),
     ("accord-debuginfo", &[]),
+    ("accord-monitoring", &[]),
     ("accord-proto", &["accord-types", "accord-trust"]),
     ("accord-fabric", &["accord-types", "accord-trust"]),
     ("accord-device", &["accord-types"]),
@@ -79,12 +80,16 @@ const LAYERS: &[(&str, &[&str])] = &[
             "accord-device",
             "accord-executor",
             "accord-fabric",
+            "accord-monitoring",
             "accord-proto",
             "accord-telemetry",
             "accord-trust",
         ],
     ),
-    ("accord-coordinator", &["accord-types", "accord-fabric", "accord-proto", "accord-telemetry", "accord-trust"]),
+    (
+        "accord-coordinator",
+        &["accord-types", "accord-fabric", "accord-monitoring", "accord-proto", "accord-telemetry", "accord-trust"],
+    ),
     ("accord", &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry", "accord-trust"]),
 ];
 
@@ -167,6 +172,7 @@ fn safe_crates_forbid_unsafe() {
         "crates/types/src/lib.rs",
         "crates/telemetry/src/lib.rs",
         "crates/debuginfo/src/lib.rs",
+        "crates/monitoring/src/lib.rs",
         "crates/executor/src/lib.rs",
         "proto/src/lib.rs",
         "libacc/runtime/src/lib.rs",

@@ -1,0 +1,61 @@
+//! What a service tells those who watch it, over HTTP: `/metrics` for Prometheus, `/healthz` (it answers) and
+//! `/readyz` (it can do its work).
+//!
+//! Services count through the `metrics` facade. Without a [`Monitor`] that costs nothing.
+#![forbid(unsafe_code)]
+
+mod http;
+mod table;
+
+pub use http::serve;
+pub use table::{Kind, Metric};
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// Whether a service can do its work; if not, why, in one line.
+type Ready = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// What is shown of one service.
+pub struct Monitor {
+    metrics: PrometheusHandle,
+    ready: Ready,
+}
+
+impl Monitor {
+    /// From now on, this process's metrics are kept. `table` says which there are.
+    ///
+    /// # Errors
+    /// When somebody keeps them already.
+    pub fn install(
+        table: &[Metric],
+        ready: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Result<Self, String> {
+        let metrics = PrometheusBuilder::new().install_recorder().map_err(|error| format!("no metrics: {error}"))?;
+        for metric in table {
+            metric.describe();
+        }
+        Ok(Self { metrics, ready: Box::new(ready) })
+    }
+
+    /// Shows it at `address`, `host:port`, as a task of the runtime that this is called in. Returns where that is.
+    ///
+    /// # Errors
+    /// When the system refuses the address.
+    pub async fn listen(self, address: &str) -> Result<String, String> {
+        let refused = |error: std::io::Error| {
+            format!("cannot show metrics at {address}: {error}; choose another --metrics-listen")
+        };
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        tokio::spawn(serve(listener, Arc::new(self)));
+        Ok(address.to_string())
+    }
+
+    /// All metrics, in Prometheus' text format.
+    fn render(&self) -> String {
+        self.metrics.run_upkeep();
+        self.metrics.render()
+    }
+}

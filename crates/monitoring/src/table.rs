@@ -1,0 +1,59 @@
+//! The table of a service's metrics.
+
+use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
+
+/// How a metric's value moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// It only grows while the process lives.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
+
+/// One metric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// How it moves.
+    pub kind: Kind,
+    /// Its label and all that it may say; none: it has no label.
+    pub label: Option<(&'static str, &'static [&'static str])>,
+    /// What it counts, in a few words.
+    pub help: &'static str,
+}
+
+impl Metric {
+    /// A counter without label.
+    pub const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Counter, label: None, help }
+    }
+
+    /// A gauge without label.
+    pub const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Gauge, label: None, help }
+    }
+
+    /// The same with a label.
+    #[must_use]
+    pub const fn by(self, label: &'static str, values: &'static [&'static str]) -> Self {
+        Self { label: Some((label, values)), ..self }
+    }
+
+    /// Shows it from the start, with 0: what appears late is hard to compute a rate of.
+    pub(crate) fn describe(&self) {
+        let register = |labels: &[(&'static str, &'static str)]| match self.kind {
+            Kind::Counter => counter!(self.name, labels).increment(0),
+            Kind::Gauge => gauge!(self.name, labels).increment(0.0),
+        };
+        match self.kind {
+            Kind::Counter => describe_counter!(self.name, Unit::Count, self.help),
+            Kind::Gauge => describe_gauge!(self.name, Unit::Count, self.help),
+        }
+        match self.label {
+            Some((label, values)) => values.iter().for_each(|value| register(&[(label, value)])),
+            None => register(&[]),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What a scraper and a probe see, byte by byte over a socket.
+
+use accord_monitoring::{Metric, Monitor, serve};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// As many as the server takes.
+const PLACES: usize = 32;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    ask(address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+}
+
+/// One process has one set of metrics, so this is one test.
+#[test]
+fn scrapers_and_probes_are_answered_and_nobody_else_takes_much() {
+    let table = [
+        Metric::counter("made_total", "things made"),
+        Metric::gauge("there", "things there").by("kind", &["round", "square"]),
+    ];
+    let ready = Arc::new(AtomicBool::new(false));
+    let asked = ready.clone();
+    let monitor = Monitor::install(&table, move || {
+        asked.load(Ordering::Relaxed).then_some(()).ok_or_else(|| "nobody has come".to_owned())
+    })
+    .unwrap();
+    assert!(Monitor::install(&table, || Ok(())).is_err(), "there is one recorder");
+
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            tell.send(listener.local_addr().unwrap()).unwrap();
+            serve(listener, Arc::new(monitor)).await;
+        });
+    });
+    let address = told.recv().unwrap();
+
+    let page = get(address, "/metrics");
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+    assert!(page.contains("content-type: text/plain; version=0.0.4"), "{page}");
+    for line in [
+        "# HELP made_total things made\n",
+        "# TYPE made_total counter\n",
+        "made_total 0\n",
+        "# TYPE there gauge\n",
+        "there{kind=\"round\"} 0\n",
+        "there{kind=\"square\"} 0\n",
+    ] {
+        assert!(page.contains(line), "{line:?} is not in {page}");
+    }
+    metrics::counter!("made_total").increment(3);
+    metrics::gauge!("there", "kind" => "round").set(2.0);
+    let page = get(address, "/metrics");
+    assert!(page.contains("made_total 3\n") && page.contains("there{kind=\"round\"} 2\n"), "{page}");
+
+    assert!(get(address, "/healthz").starts_with("HTTP/1.1 200 OK\r\n"));
+    let page = get(address, "/readyz");
+    assert!(page.starts_with("HTTP/1.1 503 ") && page.ends_with("not ready: nobody has come\n"), "{page}");
+    ready.store(true, Ordering::Relaxed);
+    assert!(get(address, "/readyz").starts_with("HTTP/1.1 200 OK\r\n"));
+
+    assert!(get(address, "/").starts_with("HTTP/1.1 404 "));
+    let posted = ask(address, "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    assert!(posted.starts_with("HTTP/1.1 405 "), "{posted}");
+    assert!(ask(address, "\u{1}\u{2}nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(64 * 1024));
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _cut_off = stream.write_all(long.as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+
+    silent_connections_leave_room(address);
+}
+
+/// Those that say nothing fill all places; they lose them in time.
+fn silent_connections_leave_room(address: SocketAddr) {
+    let silent: Vec<_> = (0..PLACES).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let begin = Instant::now();
+    loop {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = String::new();
+        let asked = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        match asked.and_then(|()| stream.read_to_string(&mut answer)) {
+            Ok(_) if answer.starts_with("HTTP/1.1 200") => break,
+            Ok(_) => {}
+            Err(error) => assert!(
+                matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+                "neither an answer nor an end: {error}"
+            ),
+        }
+        assert!(begin.elapsed() < PATIENCE, "the silent ones keep their places");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(silent);
+}
