@@ -3,7 +3,7 @@
 use crate::kernels::Kernels;
 use crate::{environment, gpus, loader, settings};
 use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
-use accord_device::{StartConfig, cache_folder, cpu, registry};
+use accord_device::{Patience, StartConfig, cache_folder, cpu, registry};
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
 use accord_fabric::{Key, ProgramSpec};
@@ -13,6 +13,7 @@ use accord_types::{
     DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink,
 };
 use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
         return Ok(Box::new(NoDevices));
     }
     settings::emulated_type()?;
+    settings::timeout()?;
     let node_name = settings::value(names::NODE).unwrap_or_else(host_name);
     let config = cpu::CpuConfig { devices: cpu_devices()?, memory: cpu_memory()? };
     let coordinator = coordinator()?;
@@ -45,6 +47,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
         same_host: gpus::same_host_peers(in_cluster)?,
         program: program(trace.is_some()),
         transport: transport()?,
+        timeout: settings::timeout()?,
         trace,
     });
     connected.map_err(|error| match error.code() {
@@ -102,6 +105,12 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
     })
 }
 
+/// One line for people: the program may seem to hang.
+fn tell(line: &str) {
+    // Nobody may read it.
+    let _ = writeln!(std::io::stderr(), "accord: {line}");
+}
+
 /// What this machine's workers are: copies of this process. The program may have emptied its
 /// environment, so that this library is always named.
 fn worker_program() -> accord_device::ProgramSpec {
@@ -109,6 +118,8 @@ fn worker_program() -> accord_device::ProgramSpec {
     accord_device::ProgramSpec {
         libacc: own.map(|object| object.file),
         env: Some(worker_environment()),
+        // A value without a meaning is an error where the session begins.
+        patience: settings::timeout().ok().map(|timeout| Patience { timeout, tell: Arc::new(tell) }),
         ..accord_device::ProgramSpec::of_this_process()
     }
 }

@@ -6,6 +6,7 @@ use accord_types::settings::{self, Setting};
 use accord_types::{DeviceType, Error, ErrorCode, Rank, Result};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// This process serves a CPU device instead of running the program. It doesn't change: the worker
 /// takes the variable out of its environment when it has read it.
@@ -47,6 +48,24 @@ pub(crate) fn debug() -> bool {
 /// `acc_error_invalid_argument` for a value without a meaning.
 pub(crate) fn ipc() -> Result<bool> {
     value(settings::IPC).map_or(Ok(true), |text| Ok(!is_off(settings::IPC, &text)?))
+}
+
+/// `ACCORD_TIMEOUT`: how long a peer may be silent; none: for ever.
+///
+/// # Errors
+/// `acc_error_invalid_argument` for a value without a meaning.
+pub(crate) fn timeout() -> Result<Option<Duration>> {
+    let text = value(settings::TIMEOUT).unwrap_or_else(|| settings::TIMEOUT.default.to_owned());
+    if text.trim() == "off" {
+        return Ok(None);
+    }
+    settings::parse_time(&text).filter(|time| !time.is_zero()).map(Some).ok_or_else(|| {
+        Error::new(
+            ErrorCode::InvalidArgument,
+            format!("{} is \"{text}\", which is no time above 0, and not off", settings::TIMEOUT.name),
+        )
+        .remedy("set it to a time such as 90s or 5m or to off, or unset it")
+    })
 }
 
 /// `ACCORD_UNMAPPED=map`; other values are for [`runtime`] to judge.

@@ -72,6 +72,7 @@ impl NodeDevices {
             cwd: Some(PathBuf::from(&program.cwd)),
             libacc: self.libacc.clone(),
             output: Some(output),
+            patience: None,
         }
     }
 }

@@ -94,6 +94,7 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
         same_host: ipc.then(|| SameHostPeers::new(|why| println!("note: {why}"))),
         program: ProgramSpec { exe: "/bin/ipc".to_owned(), ..ProgramSpec::default() },
         transport: Wanted::Auto,
+        timeout: None,
         trace: None,
     };
     Ok((connect_direct(lease, settings)?, connection))

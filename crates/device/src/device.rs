@@ -235,6 +235,14 @@ pub trait Device: Any + Send + Sync {
         None
     }
 
+    /// How often the heart of the process behind it has beaten, about once a second; none if there is no such process.
+    fn beats(&self) -> Option<u64> {
+        None
+    }
+
+    /// The process behind it gives no sign of life: it is ended, and all that is under way fails.
+    fn give_up(&self) {}
+
     /// Ends the device: work under way is abandoned, memory and workers are gone on return.
     fn shutdown(&self);
 }

@@ -3,9 +3,19 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Takes bytes that a worker wrote to its standard output (1) or error (2).
 pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
+
+/// How long the program waits for a worker that gives no sign of life.
+#[derive(Clone)]
+pub struct Patience {
+    /// Then the device is given up; none: never.
+    pub timeout: Option<Duration>,
+    /// Before that, a line for people is given here.
+    pub tell: Arc<dyn Fn(&str) + Send + Sync>,
+}
 
 /// The program whose regions a worker runs.
 #[derive(Clone)]
@@ -22,6 +32,8 @@ pub struct ProgramSpec {
     pub libacc: Option<PathBuf>,
     /// Where the worker's output goes; `None` inherits the owner's.
     pub output: Option<OutputSink>,
+    /// None where somebody else watches the worker, by [`crate::Device::beats`].
+    pub patience: Option<Patience>,
 }
 
 impl ProgramSpec {
@@ -34,6 +46,7 @@ impl ProgramSpec {
             cwd: None,
             libacc: None,
             output: None,
+            patience: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use accord_device::Device;
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::Exchange;
+use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::{Handover, SharedLane};
 use accord_types::{Error, ErrorCode};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,7 +92,13 @@ impl Session {
                 session.end();
             }),
             Reader::Control(reader) => spawn("accord-control", move || {
-                let _ = reader.run(|message| session.exchange.on_control(message, session.link.outbox()));
+                let _ = reader.run(|message| match message {
+                    ControlMessage::Ask(given_up) => {
+                        session.link.control().alive(session.beats(&given_up));
+                        Ok(())
+                    }
+                    message => session.exchange.on_control(message, session.link.outbox()),
+                });
                 session.end();
             }),
         };
@@ -104,6 +110,21 @@ impl Session {
         /// Standard output.
         const DESCRIPTOR: u8 = 1;
         self.config.devices.printed(&mut |bytes| self.events.output(DESCRIPTOR, bytes));
+    }
+
+    /// How often the hearts of devices' workers have beaten. Those that the program gives up end.
+    fn beats(&self, given_up: &[u32]) -> Vec<(u32, u64)> {
+        let devices = self.lock().devices.clone();
+        let mut beats = Vec::new();
+        for device in devices {
+            let ordinal = device.info().id.ordinal;
+            if given_up.contains(&ordinal) {
+                device.give_up();
+            } else if let Some(beaten) = device.beats() {
+                beats.push((ordinal, beaten));
+            }
+        }
+        beats
     }
 
     /// Keeps a device so that the end of the session ends it. False if the session is over.

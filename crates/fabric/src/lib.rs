@@ -18,6 +18,7 @@ pub mod peer;
 mod program;
 pub mod route;
 pub mod session_endpoint;
+pub mod stalls;
 pub mod stats;
 pub mod transfer;
 pub mod transport;

@@ -307,11 +307,12 @@ impl Link {
         lanes.closed.get_or_insert_with(|| error.clone());
         let all = std::mem::take(&mut lanes.all);
         drop(lanes);
+        // First: who can't send any more learns why.
+        self.eager_outbox.close(error);
+        self.outbox.close(error);
         for lane in all {
             lane.shutdown();
         }
-        self.eager_outbox.close(error);
-        self.outbox.close(error);
         self.inbox.close();
     }
 

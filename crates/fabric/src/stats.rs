@@ -1,5 +1,6 @@
 //! Counters of a link, for tests and for people who look for bytes.
 
+use crate::stalls::Stalls;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -23,6 +24,8 @@ pub struct LinkStats {
     pub round_trips: AtomicU64,
     /// Times that a thread blocked for credit.
     pub credit_stalls: AtomicU64,
+    /// Threads that wait until bytes are taken.
+    pub stalls: Stalls,
 }
 
 /// The values of [`LinkStats`] at one moment.

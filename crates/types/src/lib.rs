@@ -12,6 +12,7 @@ mod hardware;
 mod ids;
 mod launch;
 mod launcher;
+pub mod liveness;
 mod natural;
 mod pointer;
 mod queue;

@@ -156,6 +156,9 @@ settings! {
     /// What carries bytes to executors.
     TRANSPORT = "ACCORD_TRANSPORT", "auto", "auto|tcp|shm", [],
         "What carries a program's commands and bytes to the executors of other nodes: shared memory where the node's agent is on this machine and of this user, else TCP (auto); or one of them always.";
+    /// How long a silent peer is waited for.
+    TIMEOUT = "ACCORD_TIMEOUT", "30s", "time, with s, m, h or d; or off", [],
+        "How long the program waits for an executor or a worker that gives no sign of life; work itself may take as long as it likes.";
     /// Folder for GPU code compiled before.
     CACHE = "ACCORD_CACHE", "(accord in ~/.cache)", "path|off", [],
         "Folder that keeps the GPU code of programs in compiled form, so that later starts compile nothing.";

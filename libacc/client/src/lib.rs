@@ -10,6 +10,7 @@ pub mod pages;
 mod remote;
 mod session;
 mod settings;
+mod watchdog;
 
 pub use cluster::LocalDeviceClient;
 pub use connect::{connect, connect_direct};

@@ -3,6 +3,7 @@
 use crate::cluster::LocalDeviceClient;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use crate::settings::SessionSettings;
+use crate::watchdog::Watchdog;
 use accord_device::{SameHostPeers, registry};
 use accord_executor::copy;
 use accord_fabric::Key;
@@ -79,6 +80,7 @@ impl Session {
         let shares = |info: &DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.shares_memory);
         let same_host = settings.same_host.filter(|_| here.iter().any(shares));
         let transfers = Arc::new(AtomicU64::new(1));
+        let watchdog = Watchdog::new(settings.timeout);
         let program = Arc::new(settings.program);
         let mut nodes = BTreeMap::<NodeId, Arc<RemoteNode>>::new();
         // As the program counts them: among the devices of their type.
@@ -111,6 +113,7 @@ impl Session {
                     images: settings.images.clone(),
                     trace: settings.trace.clone(),
                     same_host: same_host.clone(),
+                    watchdog: watchdog.clone(),
                     transfers: transfers.clone(),
                 };
                 RemoteNode::new(spec, exchange.clone())

@@ -8,6 +8,7 @@ use accord_fabric::transport::PeerAddress;
 use accord_fabric::{Key, ProgramSpec};
 use accord_types::{DeviceInfo, DeviceKind, Rank, Result, SpanSink};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Makes the in-process clients for devices of this machine, in the given order; none for a device that this process
 /// can't drive, which the node's executor does then. They start when [`accord_runtime::ports::DeviceClient::start`] is called.
@@ -57,6 +58,8 @@ pub struct SessionSettings {
     pub program: ProgramSpec,
     /// What carries the lanes to executors.
     pub transport: Wanted,
+    /// How long the program waits for an executor that gives no sign of life; none: for ever.
+    pub timeout: Option<Duration>,
     /// Takes spans of remote devices, in this machine's clock; none: not traced.
     pub trace: Option<Arc<dyn SpanSink>>,
 }

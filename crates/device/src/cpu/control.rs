@@ -1,8 +1,10 @@
 //! The socket between owner and worker: rare requests that need an answer.
 
+use super::spawn;
 use accord_types::{Error, ErrorCode, Result};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// A request of the owner.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
+/// How often the owner looks whether the worker lives, while that works on an answer.
+const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// No path or message is longer.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
@@ -81,13 +85,16 @@ pub(crate) fn send_answer(socket: &mut UnixStream, answer: &Answer) -> io::Resul
     socket.write_all(&out)
 }
 
-/// Sends a request and waits for its answer.
+/// Sends a request and waits for its answer; calls `look` every now and then meanwhile.
 ///
 /// # Errors
-/// `acc_error_device_init` with the worker's reason, or if the worker is gone.
-pub(crate) fn ask(socket: &mut UnixStream, request: &Request) -> Result<(u64, u64)> {
+/// `acc_error_device_init` with the worker's reason, or if the worker is gone; those of `look`.
+pub(crate) fn ask(socket: &mut UnixStream, request: &Request, look: &dyn Fn() -> Result<()>) -> Result<(u64, u64)> {
     let gone = |e: io::Error| Error::new(ErrorCode::DeviceUnavailable, format!("the device's worker is gone: {e}"));
     send_request(socket, request).map_err(gone)?;
+    while !spawn::readable(socket, Some(LOOK_AROUND)) {
+        look()?;
+    }
     match receive_answer(socket).map_err(gone)? {
         Answer::Done(a, b) => Ok((a, b)),
         Answer::Failed(why) => Err(Error::new(ErrorCode::DeviceInit, why)),
@@ -155,6 +162,6 @@ mod tests {
         send_answer(&mut b, &Answer::Failed("no such object".into())).expect("send");
         assert_eq!(receive_answer(&mut a).expect("receive"), Answer::Failed("no such object".into()));
         drop(b);
-        assert!(ask(&mut a, &Request::Stream { index: 0 }).is_err());
+        assert!(ask(&mut a, &Request::Stream { index: 0 }, &|| Ok(())).is_err());
     }
 }

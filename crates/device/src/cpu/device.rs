@@ -10,6 +10,7 @@ use super::spawn;
 use super::stream::{Op, Shared, Stream};
 use super::stream_worker;
 use super::symbol;
+use super::watched::Watched;
 use crate::capabilities::Capabilities;
 use crate::copy_ends::{Sink, Source};
 use crate::device::{Device, FunctionHandle};
@@ -23,7 +24,7 @@ use accord_types::{
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Copies up to this size run on the calling thread when nothing is ahead of them.
 const IMMEDIATE_BYTES_MAX: u64 = 64 << 10;
@@ -79,6 +80,7 @@ impl CpuDevice {
     pub fn start(info: DeviceInfo, program: &ProgramSpec) -> Result<Arc<Self>> {
         let arena = Arc::new(Arena::new(&info)?);
         let worker = spawn::start(&info, program, &arena)?;
+        let pidfd = Arc::new(worker.pidfd);
         let shared = Arc::new(Shared {
             control: arena.control(),
             arena,
@@ -87,12 +89,17 @@ impl CpuDevice {
             run: stream_worker::run,
             perform: stream_worker::perform,
             output: worker.output,
+            watched: Watched::new(
+                program.patience.clone(),
+                Arc::clone(&pidfd),
+                format!("the worker of {} (node {}, process {})", info.id, info.node_name, worker.pid),
+            ),
         });
         let device = Arc::new(Self {
             info,
             shared,
             socket: Mutex::new(worker.socket),
-            pidfd: Arc::new(worker.pidfd),
+            pidfd,
             pid: worker.pid,
             streams: RwLock::default(),
             creating: Mutex::default(),
@@ -207,7 +214,13 @@ impl CpuDevice {
 
     /// Asks the worker. One that is gone leaves its reason behind, and that is the error.
     fn ask(&self, request: &Request) -> Result<(u64, u64)> {
-        let answer = control::ask(&mut self.socket.lock().expect("socket lock"), request);
+        let answer = {
+            let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+            control::ask(&mut socket, request, &|| {
+                self.shared.look();
+                self.shared.failure.check()
+            })
+        };
         if answer.as_ref().is_err_and(|e| e.code() == ErrorCode::DeviceUnavailable) {
             spawn::wait(&self.pidfd);
             self.fail(self.post_mortem());
@@ -395,6 +408,15 @@ impl Device for CpuDevice {
 
     fn synchronize(&self, stream: StreamId, seq: Seq) -> Result<()> {
         self.stream(stream)?.synchronize(seq)
+    }
+
+    fn beats(&self) -> Option<u64> {
+        Some(self.shared.control.header().beats.load(Ordering::Relaxed))
+    }
+
+    fn give_up(&self) {
+        self.shared.give_up();
+        self.fail(shut_down());
     }
 
     fn shutdown(&self) {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Version of this layout; owner and worker are the same build unless something is badly installed.
-pub(crate) const LAYOUT_VERSION: u32 = 2;
+pub(crate) const LAYOUT_VERSION: u32 = 3;
 /// Streams of one device. Queues beyond that share streams.
 pub(crate) const STREAMS_MAX: u32 = 64;
 /// Bytes of a stream's worker ring: a power of two.
@@ -52,6 +52,8 @@ pub(crate) struct Header {
     /// `exit` was called: its code + 1, and by which stream's thread.
     pub(crate) exit_code: AtomicI32,
     pub(crate) exit_stream: AtomicU32,
+    /// Grows about once a second for as long as the worker is neither stopped nor frozen, whatever its regions do.
+    pub(crate) beats: AtomicU64,
 }
 
 /// One stream. Each half's counters have cache lines of their own.

@@ -28,6 +28,7 @@ mod spawn;
 mod stream;
 mod stream_worker;
 pub(crate) mod symbol;
+mod watched;
 mod worker;
 
 pub use arena::addresses;

@@ -90,6 +90,12 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
 
 /// Ends a worker for good and waits until it is gone.
 pub(crate) fn kill(pidfd: &OwnedFd) {
+    end(pidfd);
+    wait(pidfd);
+}
+
+/// Ends a worker, without waiting for that.
+pub(crate) fn end(pidfd: &OwnedFd) {
     // SAFETY: signals the process behind the descriptor, which can't be another one.
     unsafe {
         libc::syscall(
@@ -100,16 +106,21 @@ pub(crate) fn kill(pidfd: &OwnedFd) {
             0,
         );
     }
-    wait(pidfd);
 }
 
 /// Blocks until the worker has ended.
 pub(crate) fn wait(pidfd: &OwnedFd) {
-    let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    while !readable(pidfd, None) {}
+}
+
+/// Whether a descriptor can be read, which for a process says that it has ended; waits for that, `limit` at most.
+pub(crate) fn readable(fd: &impl AsRawFd, limit: Option<Duration>) -> bool {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let limit = limit.map_or(-1, |limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
     // SAFETY: one valid entry.
-    while unsafe { libc::poll(&raw mut poll, 1, -1) } < 0
-        && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
-    {}
+    let ready = unsafe { libc::poll(&raw mut poll, 1, limit) };
+    // Where it can't be asked, who reads it learns why.
+    ready > 0 || ready < 0 && std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted
 }
 
 /// The worker's environment: the program's, with what makes it a worker.

@@ -2,6 +2,7 @@
 
 use super::layout::{Control, StreamShared};
 use super::ring::{self, Record};
+use super::watched::Watched;
 use super::{arena::Arena, futex, output::Output, spans::Tracer};
 use crate::copy_ends::{Sink, Source};
 use crate::failure::Failure;
@@ -30,6 +31,22 @@ pub(crate) struct Shared {
     /// Does what one operation says.
     pub(crate) perform: fn(&Stream, Op) -> Result<()>,
     pub(crate) output: Option<Arc<Output>>,
+    pub(crate) watched: Watched,
+}
+
+impl Shared {
+    /// Whoever waits for the worker looks whether it lives, every now and then.
+    pub(crate) fn look(&self) {
+        if self.watched.look(self.control.header().beats.load(Ordering::Relaxed)) {
+            self.give_up();
+        }
+    }
+
+    /// The worker gives no sign of life.
+    pub(crate) fn give_up(&self) {
+        self.failure.set(self.watched.hung());
+        self.watched.end();
+    }
 }
 
 /// What an operation of the owner queue does.
@@ -301,6 +318,7 @@ impl Stream {
                 break;
             }
             futex::wait(&self.block().owner_doorbell, doorbell, Some(LOOK_AROUND));
+            self.shared.look();
         }
         let mut state = self.lock();
         if let Some(at) = state.waiters.iter().position(|&w| w == seq) {

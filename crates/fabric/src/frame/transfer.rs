@@ -9,6 +9,8 @@ pub const CHUNK_MAX: usize = 1 << 20;
 pub const TEXT_MAX: usize = 16 << 10;
 /// Longest memory handle that a target may offer with [`ChunkKind::Ready`].
 pub const HANDLE_MAX: usize = 64 << 10;
+/// Longest list of devices of [`ChunkKind::Ask`] and [`ChunkKind::Alive`]: 256 of them.
+pub const DEVICES_BYTES_MAX: usize = 256 * 12;
 /// Bytes of a chunk's header.
 pub const HEADER_LEN: usize = 32;
 
@@ -27,6 +29,10 @@ pub enum ChunkKind {
     Landed = 4,
     /// The transfer can't be taken: the bytes are the error.
     Refused = 5,
+    /// A program that waits asks whether its executor lives. The bytes are the ordinals (u32) of devices that it gives up.
+    Ask = 6,
+    /// The executor does. The bytes are its devices: ordinal (u32), and how often its worker's heart has beaten (u64).
+    Alive = 7,
 }
 
 /// Header of a chunk.
@@ -69,12 +75,15 @@ impl Chunk {
             (3, 0) => ChunkKind::Ready,
             (4, 0) => ChunkKind::Landed,
             (5, 0) => ChunkKind::Refused,
+            (6, 0) => ChunkKind::Ask,
+            (7, 0) => ChunkKind::Alive,
             _ => return Err(broken("a chunk of unknown kind came")),
         };
         let max = match kind {
             ChunkKind::Data => CHUNK_MAX,
             ChunkKind::Refused => TEXT_MAX,
             ChunkKind::Ready => HANDLE_MAX,
+            ChunkKind::Ask | ChunkKind::Alive => DEVICES_BYTES_MAX,
             _ => 0,
         };
         match usize::try_from(number(0)) {

@@ -1,6 +1,7 @@
 //! Chunks on lanes.
 
 use crate::frame::transfer::{Chunk, HEADER_LEN};
+use crate::stalls::Stalls;
 use crate::transport::Lane;
 use accord_types::{Error, ErrorCode, Result};
 use std::io::{ErrorKind, IoSlice};
@@ -39,9 +40,9 @@ pub fn read_bytes(lane: &dyn Lane, bytes: &mut [u8]) -> Result<()> {
 ///
 /// # Errors
 /// `acc_error_device_unavailable` if the lane fails.
-pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8]) -> Result<()> {
+pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8], stalls: &Stalls) -> Result<()> {
     let header = chunk.encode();
-    lane.write_all(&mut [IoSlice::new(&header), IoSlice::new(bytes)]).map_err(|error| lost(&error))
+    stalls.write_all(lane, &mut [IoSlice::new(&header), IoSlice::new(bytes)]).map_err(|error| lost(&error))
 }
 
 pub(super) fn broken(cause: &str) -> Error {

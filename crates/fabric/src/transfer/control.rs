@@ -4,7 +4,7 @@
 
 use super::chunk_io::{read_bytes, read_chunk, write_chunk};
 use crate::frame;
-use crate::frame::transfer::{Chunk, ChunkKind, HANDLE_MAX, TEXT_MAX};
+use crate::frame::transfer::{Chunk, ChunkKind, DEVICES_BYTES_MAX, HANDLE_MAX, TEXT_MAX};
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::{Error, ErrorCode, Result, TransferId};
@@ -20,6 +20,10 @@ pub enum ControlMessage {
     Landed(TransferId),
     /// They can't be taken.
     Refused(TransferId, Error),
+    /// Of a program that waits: whether the executor lives. These devices it gives up.
+    Ask(Vec<u32>),
+    /// It does, and so often the hearts of its devices' workers have beaten.
+    Alive(Vec<(u32, u64)>),
 }
 
 /// How a target talks to a pusher. Called without locks; must not wait for the pusher.
@@ -62,6 +66,19 @@ impl ControlSender {
         self.write_waiting(state);
     }
 
+    /// Asks whether the executor lives, unless that was asked and could not be sent yet.
+    pub fn ask(&self, given_up: Vec<u32>) {
+        let waits = |message: &ControlMessage| matches!(message, ControlMessage::Ask(_));
+        if !given_up.is_empty() || !self.lock().waiting.iter().any(waits) {
+            self.send(ControlMessage::Ask(given_up));
+        }
+    }
+
+    /// Answers that.
+    pub fn alive(&self, beats: Vec<(u32, u64)>) {
+        self.send(ControlMessage::Alive(beats));
+    }
+
     fn send(&self, message: ControlMessage) {
         let mut state = self.lock();
         state.waiting.push_back(message);
@@ -89,10 +106,12 @@ impl ControlSender {
             ControlMessage::Ready(transfer, handle) => (ChunkKind::Ready, transfer, handle),
             ControlMessage::Landed(transfer) => (ChunkKind::Landed, transfer, Vec::new()),
             ControlMessage::Refused(transfer, error) => (ChunkKind::Refused, transfer, self.encode(error)),
+            ControlMessage::Ask(devices) => (ChunkKind::Ask, NONE, ordinals(&devices)),
+            ControlMessage::Alive(devices) => (ChunkKind::Alive, NONE, beats(&devices)),
         };
         LinkStats::add(&self.stats.command_sent, text.len() as u64);
         // If nobody receives it, whoever reads the lane sees that it has ended.
-        let _ = write_chunk(lane, Chunk { kind, transfer, offset: 0, len: text.len() }, &text);
+        let _ = write_chunk(lane, Chunk { kind, transfer, offset: 0, len: text.len() }, &text, &self.stats.stalls);
     }
 
     fn encode(&self, error: Error) -> Vec<u8> {
@@ -147,6 +166,14 @@ pub fn receive_control(
                 read_bytes(lane, &mut text)?;
                 ControlMessage::Refused(chunk.transfer, decode(&text))
             }
+            ChunkKind::Ask => {
+                read_bytes(lane, &mut text)?;
+                ControlMessage::Ask(text.as_chunks().0.iter().map(|ordinal| u32::from_le_bytes(*ordinal)).collect())
+            }
+            ChunkKind::Alive => {
+                read_bytes(lane, &mut text)?;
+                ControlMessage::Alive(text.as_chunks().0.iter().map(beat).collect())
+            }
             ChunkKind::Data | ChunkKind::Abort => {
                 return Err(Error::new(
                     ErrorCode::DeviceUnavailable,
@@ -159,6 +186,27 @@ pub fn receive_control(
     Ok(())
 }
 
+/// What concerns no transfer.
+const NONE: TransferId = TransferId(0);
+
+fn ordinals(devices: &[u32]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = devices.iter().flat_map(|ordinal| ordinal.to_le_bytes()).collect();
+    bytes.truncate(DEVICES_BYTES_MAX);
+    bytes
+}
+
+fn beats(devices: &[(u32, u64)]) -> Vec<u8> {
+    let pair = |&(ordinal, beats): &(u32, u64)| [&ordinal.to_le_bytes()[..], &beats.to_le_bytes()].concat();
+    let mut bytes: Vec<u8> = devices.iter().flat_map(pair).collect();
+    bytes.truncate(DEVICES_BYTES_MAX);
+    bytes
+}
+
+fn beat(pair: &[u8; 12]) -> (u32, u64) {
+    let [a, b, c, d, beats @ ..] = *pair;
+    (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(beats))
+}
+
 fn decode(text: &[u8]) -> Error {
     let (code, text) = text.split_first_chunk::<2>().unwrap_or((&[0; 2], &[]));
     frame::decode_error(frame::Failure::new(u16::from_le_bytes(*code)), text)
@@ -167,6 +215,7 @@ fn decode(text: &[u8]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stalls::Stalls;
     use crate::transport::pair;
 
     #[test]
@@ -180,6 +229,8 @@ mod tests {
         sender.connect(near);
         sender.refused(TransferId(2), &error);
         sender.landed(TransferId(1));
+        sender.ask(vec![3, 9]);
+        sender.alive(vec![(1, 1 << 40), (2, 0)]);
         drop(sender);
         let mut messages = Vec::new();
         receive_control(&*far, &LinkStats::default(), |message| {
@@ -191,14 +242,16 @@ mod tests {
         let ready = |transfer, handle: &[u8]| ControlMessage::Ready(TransferId(transfer), handle.to_vec());
         let readies = [ready(1, b""), ready(3, b"there"), ready(4, b"")];
         assert_eq!(messages[..3], readies);
-        assert_eq!(messages[3..], [refused, ControlMessage::Landed(TransferId(1))]);
+        let alive = ControlMessage::Alive(vec![(1, 1 << 40), (2, 0)]);
+        let landed = ControlMessage::Landed(TransferId(1));
+        assert_eq!(messages[3..], [refused, landed, ControlMessage::Ask(vec![3, 9]), alive]);
     }
 
     #[test]
     fn bytes_are_no_control_messages() {
         let (near, far) = pair().unwrap();
         let chunk = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: 1 };
-        write_chunk(&*near, chunk, b"x").unwrap();
+        write_chunk(&*near, chunk, b"x", &Stalls::default()).unwrap();
         assert!(receive_control(&*far, &LinkStats::default(), |_| Ok(())).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! Copies between devices of different processes: the decisions of [`super::rendezvous`] with
 //! threads that wait for them and lanes that carry them.
 
+use super::chunk_io::broken;
 use super::control::{ControlMessage, TransferControl};
 use super::inbox::{Inbox, Incoming};
 use super::outbox::{Outbox, Outgoing};
@@ -148,6 +149,8 @@ impl Exchange {
             }
             ControlMessage::Landed(transfer) => self.on_landed(transfer),
             ControlMessage::Refused(transfer, error) => self.on_refused(transfer, error),
+            // Whoever is asked answers before it comes here, and nobody else asks.
+            ControlMessage::Ask(_) | ControlMessage::Alive(_) => Err(broken("it asks or answers what it should not")),
         }
     }
 

@@ -122,9 +122,10 @@ impl Outgoing {
             }
             let chunk = Chunk { kind: ChunkKind::Data, transfer: self.transfer, offset: self.sent, len: piece.len() };
             let begin = Instant::now();
-            let written = write_chunk(&*self.lane, chunk, piece);
+            let written = write_chunk(&*self.lane, chunk, piece, &self.outbox.stats.stalls);
             LinkStats::add_since(&self.outbox.stats.bulk_sent_ns, begin);
             if let Err(error) = written {
+                let error = self.outbox.closed().unwrap_or(error);
                 self.failed = Some(error.clone());
                 return Err(error);
             }
@@ -140,7 +141,7 @@ impl Drop for Outgoing {
         if self.failed.is_none() && self.sent < self.len {
             let chunk = Chunk { kind: ChunkKind::Abort, transfer: self.transfer, offset: self.sent, len: 0 };
             // The receiver is gone if this fails.
-            let _ = write_chunk(&*self.lane, chunk, &[]);
+            let _ = write_chunk(&*self.lane, chunk, &[], &self.outbox.stats.stalls);
         }
         self.outbox.lock().pool.give_back(self.index);
         self.outbox.changed.notify_one();

@@ -1,6 +1,7 @@
 use super::chunk_io::{broken, write_chunk};
 use super::*;
 use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind};
+use crate::stalls::Stalls;
 use crate::stats::LinkStats;
 use crate::transport::{self, SharedLane};
 use accord_types::{Result, TransferId};
@@ -118,7 +119,13 @@ fn a_lane_that_ends_within_a_transfer_fails_its_taker() {
     let inbox = Inbox::new(Arc::default(), false);
     let (to, from) = mpsc::channel();
     inbox.post(TransferId(1), 10, collect(to));
-    write_chunk(&*near, Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: 4 }, b"1234").unwrap();
+    write_chunk(
+        &*near,
+        Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: 4 },
+        b"1234",
+        &Stalls::default(),
+    )
+    .unwrap();
     drop(near);
     assert!(inbox.serve(&far).is_err());
     assert!(from.recv().unwrap().is_err());

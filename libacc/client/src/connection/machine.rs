@@ -159,6 +159,11 @@ impl<W: Clone> Machine<W> {
         })
     }
 
+    /// Whether the executor has something to do that the program does not know to be done.
+    pub fn has_work(&self) -> bool {
+        self.transfers() > 0 || self.devices.have_work()
+    }
+
     /// Copies between the program's memory and devices that are under way.
     pub fn transfers(&self) -> usize {
         self.copies_out.len() + self.copies_in.len()

@@ -58,6 +58,12 @@ pub(super) struct QueueState {
 }
 
 impl Devices {
+    /// Whether something was put in that is not known to be done.
+    pub(super) fn have_work(&self) -> bool {
+        self.0.values().any(|device| device.queues.values().any(|queue| !queue.drained()))
+    }
+
+    /// A device was started.
     pub(super) fn open(&mut self, device: u32, streams: u32) {
         self.0.insert(device, DeviceState::new(streams));
     }

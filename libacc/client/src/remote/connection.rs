@@ -1,5 +1,6 @@
 //! The lanes and threads of a connection, and how it ends. What it does is decided by [`Machine`].
 
+use super::alive::Alive;
 use super::copy_wakeups::CopyWakeups;
 use super::event_reader::EventReader;
 use super::node_spec::NodeSpec;
@@ -7,6 +8,7 @@ use super::unsent::Unsent;
 use crate::connection::{
     ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Reply, Requested, Room, WaitId,
 };
+use crate::watchdog::Watched;
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX};
 use accord_fabric::link::{BulkLanes, Connected, Identity, Link, TransferReader};
 use accord_fabric::peer::PeerId;
@@ -55,6 +57,7 @@ pub(crate) struct Connection {
     /// The images that the executor has.
     pub(super) images_sent: Mutex<HashSet<ImageId>>,
     pub(super) exchange: Arc<Exchange>,
+    pub(super) alive: Alive,
     /// What to add to the node's clock to have this node's.
     clock_offset: AtomicI64,
 }
@@ -82,17 +85,23 @@ impl Connection {
             watcher: OnceLock::new(),
             images_sent: Mutex::default(),
             exchange,
+            alive: Alive::default(),
             clock_offset: AtomicI64::new(0),
             spec,
         });
-        connection.start()?;
-        connection.spec.discover(peer);
-        connection.watcher.get_or_init(|| connection.spawn("accord-events", |connection| connection.watch()));
+        let watchdog = connection.spec.watchdog.clone();
+        let watched: Arc<dyn Watched> = connection.clone();
+        watchdog.add(Arc::downgrade(&watched));
+        connection.link.stats().stalls.tell(move || watchdog.rouse());
+        // First of all: it hears whether the executor lives.
         connection.spawn("accord-control", move |connection| {
             // Waits for no other lane.
             let outcome = control.run(|message| connection.control(message));
             connection.reader_ended(outcome);
         });
+        connection.long_wait(|| connection.start())?;
+        connection.spec.discover(peer);
+        connection.watcher.get_or_init(|| connection.spawn("accord-events", |connection| connection.watch()));
         connection.link.join(&connection.exchange);
         Ok(connection)
     }
@@ -127,6 +136,11 @@ impl Connection {
 
     /// Takes what the executor says of transfers that are to go there.
     fn control(self: &Arc<Self>, message: ControlMessage) -> Result<()> {
+        self.alive.heard();
+        if let ControlMessage::Alive(beats) = message {
+            self.beats(&beats);
+            return Ok(());
+        }
         if let ControlMessage::Ready(transfer, _) = message {
             let mut machine = self.machine();
             let requested = machine.requested(transfer);
@@ -312,7 +326,7 @@ impl Connection {
         self.end(Error::new(ErrorCode::DeviceShutdown, "the session is over").node(&self.spec.node_name));
     }
 
-    fn end(self: &Arc<Self>, error: Error) -> Error {
+    pub(super) fn end(self: &Arc<Self>, error: Error) -> Error {
         let mut machine = self.machine();
         if let Err(first) = machine.check() {
             return first;
@@ -337,7 +351,7 @@ impl Connection {
 }
 
 /// A word for errors of the connection itself.
-fn unavailable(cause: String) -> Error {
+pub(super) fn unavailable(cause: String) -> Error {
     Error::new(ErrorCode::DeviceUnavailable, cause)
 }
 

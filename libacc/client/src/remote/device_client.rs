@@ -35,7 +35,7 @@ pub(crate) struct RemoteDeviceClient {
     /// Launch dimensions that the compiler has fixed, by function, for observers.
     fixed: Mutex<HashMap<u64, [u32; 3]>>,
     /// For messages.
-    name: Mutex<String>,
+    num: Mutex<DeviceNum>,
     /// Told when the device is started.
     started: Option<Box<dyn Fn() + Send + Sync>>,
 }
@@ -56,7 +56,6 @@ impl RemoteDeviceClient {
         started: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Self {
         let memory = if quota == 0 { info.memory } else { info.memory.min(quota) };
-        let name = Mutex::new(name(device_type, num));
         let (addresses, fixed) = (Mutex::default(), Mutex::default());
         Self {
             node,
@@ -67,7 +66,7 @@ impl RemoteDeviceClient {
             memory,
             connection: RwLock::default(),
             fixed,
-            name,
+            num: Mutex::new(num),
             started,
         }
     }
@@ -92,8 +91,13 @@ impl RemoteDeviceClient {
         std::mem::replace(&mut *self.connection.write().unwrap_or_else(PoisonError::into_inner), connection)
     }
 
+    fn num(&self) -> DeviceNum {
+        *self.num.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn open(&self, connection: &Arc<Connection>) -> Result<()> {
         let device = self.device();
+        connection.name_device(device, self.num());
         if self.backend.capabilities.takes_images {
             connection.send_images()?;
         }
@@ -170,7 +174,7 @@ impl DeviceClient for RemoteDeviceClient {
     }
 
     fn renumber(&self, num: DeviceNum) {
-        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name(self.device_type, num);
+        *self.num.lock().unwrap_or_else(PoisonError::into_inner) = num;
     }
 
     fn is_remote(&self) -> bool {
@@ -208,7 +212,7 @@ impl DeviceClient for RemoteDeviceClient {
             // It may have failed: that is reported, and only a shutdown forgets it.
             return connection.machine().device(self.device()).map(drop);
         }
-        let name = self.name.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let name = name(self.device_type, self.num());
         self.node.start(self.device(), &name, |connection| self.open(connection))?;
         if let Some(started) = &self.started {
             started();

@@ -7,6 +7,7 @@
 //!           landing <───────────────────────────────────────────────────────── bulk lanes
 //! ```
 
+mod alive;
 mod between;
 mod connection;
 mod copy_threads;
@@ -22,6 +23,7 @@ mod reuse_policy;
 mod same_host;
 mod sending;
 mod unsent;
+mod watching;
 
 pub(crate) use between::{End, local_to_remote, remote_to_local, remote_to_remote};
 pub(crate) use device_client::RemoteDeviceClient;

@@ -1,5 +1,6 @@
 //! What is known of a node before it is connected.
 
+use crate::watchdog::Watchdog;
 use accord_device::SameHostPeers;
 use accord_device::image::Images;
 use accord_fabric::route::{Endpoint, Wanted};
@@ -26,6 +27,8 @@ pub(crate) struct NodeSpec {
     pub(crate) trace: Option<Arc<dyn SpanSink>>,
     /// Processes of this machine, if GPUs of this one copy to theirs directly.
     pub(crate) same_host: Option<Arc<SameHostPeers>>,
+    /// Looks whether executors live.
+    pub(crate) watchdog: Arc<Watchdog>,
     /// Transfers are numbered through the whole session.
     pub(crate) transfers: Arc<AtomicU64>,
 }

@@ -8,6 +8,10 @@ use accord_fabric::stats::LinkStats;
 use accord_types::{DeviceId, Result, Span, TransferId};
 use std::io::ErrorKind;
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Only after so long a wait somebody looks whether the executor lives.
+const LONG: Duration = Duration::from_millis(20);
 
 impl Connection {
     /// Waits as a waiter of the machine does.
@@ -15,12 +19,17 @@ impl Connection {
     /// # Errors
     /// The reply's, or the connection's.
     pub(super) fn wait(self: &Arc<Self>, id: WaitId) -> Result<Reply> {
+        let mut slept = false;
         loop {
             let turn = self.machine().turn(id);
             match turn {
                 Turn::Done(outcome) => return outcome,
                 Turn::Read => self.read_until(id),
-                Turn::Sleep => std::thread::park(),
+                Turn::Sleep if !slept => {
+                    std::thread::park_timeout(LONG);
+                    slept = true;
+                }
+                Turn::Sleep => self.long_wait(std::thread::park),
             }
         }
     }
@@ -58,7 +67,8 @@ impl Connection {
                     drop(reader);
                     self.hand_over();
                 }
-                WatchStep::Park => std::thread::park(),
+                // Somebody reads, and has waited for a while.
+                WatchStep::Park => self.long_wait(std::thread::park),
                 WatchStep::End => return,
             }
         }

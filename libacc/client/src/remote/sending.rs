@@ -21,7 +21,8 @@ impl Connection {
             if !self.take_unsent(&mut unsent)? {
                 break;
             }
-            let sent = self.records.send(&unsent.bytes[unsent.sent..]);
+            let left = &mut [IoSlice::new(&unsent.bytes[unsent.sent..])];
+            let sent = self.link.stats().stalls.write_all(&*self.records, left);
             unsent.sent = unsent.bytes.len();
             if let Err(error) = sent {
                 drop(unsent);

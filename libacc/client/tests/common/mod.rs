@@ -313,6 +313,7 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalDevic
         same_host: None,
         program: ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() },
         transport: wanted(),
+        timeout: None,
         trace,
     }
 }

@@ -13,7 +13,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+/// How often a worker says that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The owner is gone: nobody is left to tell.
 const EXIT_OWNER_GONE: i32 = 0;
 /// The worker could not be set up; the reason is on standard error.
@@ -90,14 +93,14 @@ fn setup() -> Result<Worker, String> {
     if control.header().version.load(Ordering::Acquire) != LAYOUT_VERSION {
         return Err("libacc.so here and at the program differ; install one version".to_owned());
     }
-    follow_owner(owner as i32)?;
+    follow_owner(owner as i32, control)?;
     crash::install(control);
     let slots = Arc::new(serve::Slots::new(cores.max(1) as u32));
     Ok(Worker { memory, socket, control, slots })
 }
 
-/// Ends this process as soon as the owner has ended, however it did.
-fn follow_owner(owner: i32) -> Result<(), String> {
+/// Ends this process as soon as the owner has ended, however it did, and lets its heart beat meanwhile.
+fn follow_owner(owner: i32, control: Control) -> Result<(), String> {
     // SAFETY: pidfd_open makes a fresh descriptor, or -1.
     let pidfd = unsafe {
         let fd = libc::syscall(libc::SYS_pidfd_open, owner, 0) as RawFd;
@@ -109,7 +112,9 @@ fn follow_owner(owner: i32) -> Result<(), String> {
     std::thread::Builder::new()
         .name("accord-owner".to_owned())
         .spawn(move || {
-            super::spawn::wait(&pidfd);
+            while !super::spawn::readable(&pidfd, Some(HEARTBEAT)) {
+                control.header().beats.fetch_add(1, Ordering::Relaxed);
+            }
             // SAFETY: ends the process at once; destructors of a program that never ran stay unrun.
             unsafe { libc::_exit(EXIT_OWNER_GONE) }
         })

@@ -1,0 +1,85 @@
+//! Threads that wait for a peer to take bytes: it may never do so.
+
+use crate::transport::Lane;
+use std::io::{self, ErrorKind, IoSlice};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How many threads can't send, and who is told of the first.
+#[derive(Default)]
+pub struct Stalls {
+    stalled: AtomicU32,
+    told: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Stalls {
+    /// Calls `told` before a thread waits.
+    pub fn tell(&self, told: impl Fn() + Send + Sync + 'static) {
+        // A link has one user.
+        let _ = self.told.set(Box::new(told));
+    }
+
+    /// Whether somebody waits.
+    pub fn any(&self) -> bool {
+        self.stalled.load(Ordering::SeqCst) > 0
+    }
+
+    /// Writes all of `parts`.
+    ///
+    /// # Errors
+    /// As for [`Lane::write`].
+    pub fn write_all(&self, lane: &dyn Lane, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        match lane.try_write(parts) {
+            Ok(written) => IoSlice::advance_slices(&mut parts, written),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        if parts.is_empty() {
+            return Ok(());
+        }
+        self.stalled.fetch_add(1, Ordering::SeqCst);
+        if let Some(told) = self.told.get() {
+            told();
+        }
+        let written = lane.write_all(parts);
+        self.stalled.fetch_sub(1, Ordering::SeqCst);
+        written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::pair;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn only_who_waits_is_told_of() {
+        let (near, far) = pair().unwrap();
+        let stalls = Arc::new(Stalls::default());
+        let told = Arc::new(AtomicU32::new(0));
+        let count = told.clone();
+        stalls.tell(move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        stalls.write_all(&*near, &mut [IoSlice::new(b"1234"), IoSlice::new(b"5")]).unwrap();
+        assert_eq!(told.load(Ordering::SeqCst), 0);
+        // More than the sockets hold.
+        let many = vec![7u8; 64 << 20];
+        let sender = {
+            let (stalls, many) = (stalls.clone(), many.clone());
+            std::thread::spawn(move || stalls.write_all(&*near, &mut [IoSlice::new(&many)]).unwrap())
+        };
+        while told.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        assert!(stalls.any());
+        let mut came = vec![0; many.len() + 5];
+        far.read_exact(&mut came).unwrap();
+        sender.join().unwrap();
+        assert!(!stalls.any());
+        assert_eq!(&came[..5], b"12345");
+        assert!(came[5..] == many[..]);
+    }
+}

@@ -1,0 +1,135 @@
+//! When somebody who says nothing counts as hung. A process that works for long says so when it is asked, on a thread that does
+//! nothing else: so there is no limit on work.
+//!
+//! Whoever has something awaited looks every [`LOOK`]; nobody does while nothing is.
+
+use std::time::Duration;
+
+/// How often it is looked while something is awaited.
+pub const LOOK: Duration = Duration::from_millis(250);
+/// After so much silence the program says for whom it waits.
+pub const WARN_AFTER: Duration = Duration::from_secs(5);
+/// Of the time between two looks no more than this counts as silence of the other side: beyond it, it was this process that slept.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// What a look has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Nothing to say.
+    Well,
+    /// To be told once: so long nothing was heard.
+    Silent(Duration),
+    /// So long nothing was heard that nothing is to be expected any more.
+    Hung(Duration),
+}
+
+/// What is known of somebody.
+#[derive(Clone, Debug, Default)]
+pub struct Liveness {
+    looked: Option<Duration>,
+    heard: u64,
+    silence: Duration,
+    told: bool,
+}
+
+impl Liveness {
+    /// A look at `now`. `heard` grows with each sign of life; `awaited` says whether somebody waits for it. After `timeout` it is
+    /// hung; none: never.
+    pub fn look(&mut self, now: Duration, heard: u64, awaited: bool, timeout: Option<Duration>) -> Verdict {
+        let since = self.looked.replace(now).map_or(Duration::ZERO, |before| now.saturating_sub(before));
+        if !awaited || heard != self.heard {
+            self.heard = heard;
+            self.silence = Duration::ZERO;
+            self.told = false;
+            if !awaited {
+                self.looked = None;
+            }
+            return Verdict::Well;
+        }
+        self.silence += since.min(LOOK_MAX);
+        if timeout.is_some_and(|timeout| self.silence >= timeout) {
+            return Verdict::Hung(self.silence);
+        }
+        if self.silence >= WARN_AFTER && !std::mem::replace(&mut self.told, true) {
+            return Verdict::Silent(self.silence);
+        }
+        Verdict::Well
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(30);
+
+    fn ms(time: u64) -> Duration {
+        Duration::from_millis(time)
+    }
+
+    #[test]
+    fn silence_is_told_once_and_then_ends_it() {
+        let mut liveness = Liveness::default();
+        let mut told = Vec::new();
+        for at in (0..40_000).step_by(250) {
+            match liveness.look(ms(at), 7, true, Some(TIMEOUT)) {
+                Verdict::Well => {}
+                verdict => told.push((at, verdict)),
+            }
+            if let Some((_, Verdict::Hung(_))) = told.last() {
+                break;
+            }
+        }
+        // The first look hears what came before.
+        assert_eq!(told, [(5_000, Verdict::Silent(ms(5_000))), (30_000, Verdict::Hung(ms(30_000)))]);
+    }
+
+    #[test]
+    fn without_a_time_it_is_told_and_nothing_more() {
+        let mut liveness = Liveness::default();
+        let verdicts: Vec<_> = (0..4_000).map(|n| liveness.look(ms(n * 250), 1, true, None)).collect();
+        assert_eq!(verdicts.iter().filter(|&&verdict| verdict != Verdict::Well).count(), 1);
+    }
+
+    #[test]
+    fn the_own_sleep_is_nobody_elses_silence() {
+        let mut liveness = Liveness::default();
+        liveness.look(ms(0), 1, true, Some(TIMEOUT));
+        assert_eq!(liveness.look(ms(3_600_000), 1, true, Some(TIMEOUT)), Verdict::Well);
+        assert_eq!(liveness.look(ms(3_600_250), 2, true, Some(TIMEOUT)), Verdict::Well);
+    }
+
+    /// By seeds: somebody who gives a sign of life now and then, with pauses of this side's own.
+    #[test]
+    fn only_silence_while_something_is_awaited_ends_it() {
+        for seed in 1..2_000u64 {
+            let mut state = seed;
+            let mut random = |below: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % below
+            };
+            let mut liveness = Liveness::default();
+            let (mut now, mut heard, mut silent, mut awaited) = (0, 1, 0, false);
+            for _ in 0..400 {
+                let step = if random(50) == 0 { random(100_000) } else { 250 };
+                now += step;
+                let before = awaited;
+                if random(200) == 0 {
+                    awaited = !awaited;
+                }
+                let life = random(if seed % 3 == 0 { 1_000 } else { 30 }) == 0;
+                heard += u64::from(life);
+                silent = if life || !awaited || !before { 0 } else { silent + step.min(1_000) };
+                let verdict = liveness.look(ms(now), heard, awaited, Some(TIMEOUT));
+                // The look at which something is awaited for the first time may hear what came long ago.
+                match verdict {
+                    Verdict::Hung(_) => {
+                        assert!(silent >= 30_000, "seed {seed}: {silent} ms");
+                        break;
+                    }
+                    _ => assert!(silent < 30_250, "seed {seed}: {silent} ms of silence are nothing"),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Whether the executor lives, and the workers of its devices: asked for while the program waits for them.
+
+use super::connection::{Connection, unavailable};
+use crate::watchdog::Watched;
+use accord_types::liveness::Verdict;
+use accord_types::{Count, DeviceNum, Error};
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often the executor is asked.
+const ASK: Duration = Duration::from_secs(1);
+
+impl Connection {
+    /// Waits by `wait`, which takes long.
+    pub(super) fn long_wait<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let _awaiting = self.spec.watchdog.awaiting();
+        self.alive.waiting.fetch_add(1, Ordering::SeqCst);
+        let waited = wait();
+        self.alive.waiting.fetch_sub(1, Ordering::SeqCst);
+        waited
+    }
+
+    /// How the program counts a device, for messages.
+    pub(super) fn name_device(&self, ordinal: u32, num: DeviceNum) {
+        self.alive.lock().names.insert(ordinal, num);
+    }
+
+    /// The executor has answered: so often the hearts of its workers have beaten.
+    pub(super) fn beats(&self, beats: &[(u32, u64)]) {
+        let now = self.now();
+        let mut state = self.alive.lock();
+        let (mut lines, mut hung) = (Vec::new(), Vec::new());
+        for &(ordinal, beats) in beats {
+            let verdict = state.workers.entry(ordinal).or_default().look(now, beats, true, self.spec.watchdog.timeout);
+            match verdict {
+                Verdict::Well => {}
+                Verdict::Silent(silence) => lines.push((state.name(&self.spec.node_name, Some(ordinal)), silence)),
+                Verdict::Hung(_) => hung.push(ordinal),
+            }
+        }
+        drop(state);
+        for (name, silence) in lines {
+            tell(&name, silence);
+        }
+        if !hung.is_empty() {
+            self.link.control().ask(hung);
+        }
+    }
+}
+
+impl Watched for Connection {
+    fn is_stalled(&self) -> bool {
+        self.link.stats().stalls.any()
+    }
+
+    fn look(self: Arc<Self>, awaited: bool) {
+        let machine = self.machine();
+        let (lost, open) = (machine.check().is_err(), machine.has_work());
+        drop(machine);
+        if lost {
+            return;
+        }
+        let here = self.alive.waiting.load(Ordering::SeqCst) > 0 || self.is_stalled();
+        // What another node is waited for may wait for this one.
+        let awaited = here || awaited && open;
+        let counters = self.link.stats().read();
+        let heard = self.alive.heard.load(Ordering::Relaxed) + counters.command_received + counters.bulk_received;
+        let now = self.now();
+        let mut state = self.alive.lock();
+        let verdict = state.executor.look(now, heard, awaited, self.spec.watchdog.timeout);
+        let name = state.name(&self.spec.node_name, None);
+        let ask = awaited && state.asked.is_none_or(|asked| now.saturating_sub(asked) >= ASK);
+        if ask {
+            state.asked = Some(now);
+        }
+        if !awaited {
+            state.workers.clear();
+        }
+        drop(state);
+        if ask {
+            self.link.control().ask(Vec::new());
+        }
+        match verdict {
+            Verdict::Well => {}
+            Verdict::Silent(silence) => tell(&name, silence),
+            Verdict::Hung(silence) => self.give_up(silence),
+        }
+    }
+
+    fn unwatched(self: Arc<Self>, error: &std::io::Error) {
+        self.lose(&format!("no thread could be started: {error}"));
+    }
+}
+
+impl Connection {
+    fn give_up(self: &Arc<Self>, silence: Duration) {
+        let seconds = Count(usize::try_from(silence.as_secs()).unwrap_or(usize::MAX), "second");
+        let error = self.lost_error(&format!("it has not answered for {seconds}, while the program waited for it"));
+        self.end(error.remedy(
+            "see whether the executor is stopped or its node overloaded; ACCORD_TIMEOUT sets how long a program waits",
+        ));
+    }
+}
+
+/// One line for people: the program may seem to hang.
+fn tell(name: &str, silence: Duration) {
+    // Nobody may read it.
+    let _ = writeln!(std::io::stderr(), "accord: waiting for {name}: no answer for {} s", silence.as_secs());
+}
+
+impl Connection {
+    fn lost_error(&self, why: &str) -> Error {
+        unavailable(format!("the link to the executor at {} is lost: {why}", self.spec.endpoint))
+            .node(&self.spec.node_name)
+    }
+}

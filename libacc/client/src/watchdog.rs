@@ -1,0 +1,98 @@
+//! Looks whether peers live while the program waits for them. Its thread is there only then: an idle program has none, and what is over
+//! soon does not start one.
+
+use accord_types::liveness::LOOK;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// Something that may have to be waited for.
+pub(crate) trait Watched: Send + Sync {
+    /// Whether a thread can't go on, as the peer does not take its bytes.
+    fn is_stalled(&self) -> bool;
+
+    /// A look, every [`LOOK`] while `awaited` or [`Watched::is_stalled`]. `awaited`: the program waits for something, maybe elsewhere.
+    fn look(self: Arc<Self>, awaited: bool);
+
+    /// There is no thread to look.
+    fn unwatched(self: Arc<Self>, error: &std::io::Error);
+}
+
+/// All connections of a session.
+pub(crate) struct Watchdog {
+    /// After so much silence a peer is given up; none: never.
+    pub(crate) timeout: Option<Duration>,
+    waiting: AtomicU32,
+    running: AtomicBool,
+    watched: Mutex<Vec<Weak<dyn Watched>>>,
+}
+
+/// While it is there the program waits.
+pub(crate) struct Awaiting<'a>(&'a Watchdog);
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Watchdog {
+    pub(crate) fn new(timeout: Option<Duration>) -> Arc<Self> {
+        Arc::new(Self {
+            timeout,
+            waiting: AtomicU32::new(0),
+            running: AtomicBool::new(false),
+            watched: Mutex::default(),
+        })
+    }
+
+    /// Looks after one more.
+    pub(crate) fn add(&self, watched: Weak<dyn Watched>) {
+        let mut all = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|one| one.strong_count() > 0);
+        all.push(watched);
+    }
+
+    /// The calling thread waits, and has done so for a while.
+    pub(crate) fn awaiting(self: &Arc<Self>) -> Awaiting<'_> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        self.rouse();
+        Awaiting(self)
+    }
+
+    /// Somebody waits, or can't go on: see to it that it is looked.
+    pub(crate) fn rouse(self: &Arc<Self>) {
+        if self.running.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let watchdog = self.clone();
+        let thread = std::thread::Builder::new().name("accord-liveness".to_owned());
+        if let Err(error) = thread.spawn(move || watchdog.run()) {
+            self.running.store(false, Ordering::SeqCst);
+            self.all().into_iter().for_each(|watched| watched.unwatched(&error));
+        }
+    }
+
+    fn run(&self) {
+        loop {
+            std::thread::sleep(LOOK);
+            let awaited = self.waiting.load(Ordering::SeqCst) > 0;
+            let all = self.all();
+            let stalled = all.iter().any(|watched| watched.is_stalled());
+            all.into_iter().for_each(|watched| watched.look(awaited));
+            if awaited || stalled {
+                continue;
+            }
+            self.running.store(false, Ordering::SeqCst);
+            // Who began to wait before that has left it to this thread.
+            if self.waiting.load(Ordering::SeqCst) == 0 || self.running.swap(true, Ordering::SeqCst) {
+                return;
+            }
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<dyn Watched>> {
+        let all = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).collect()
+    }
+}

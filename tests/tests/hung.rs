@@ -1,0 +1,140 @@
+//! Executors and workers that are stopped or frozen: told of after 5 s, given up after ACCORD_TIMEOUT; and nobody is given up who only works
+//! for long.
+
+use accord_tests::{Cluster, Finished, Job, Running, libacc, test_program};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::time::{Duration, Instant};
+
+/// Longer than it takes until the line is printed.
+const TIMEOUT_S: u64 = 7;
+const TIMEOUT: Duration = Duration::from_secs(TIMEOUT_S);
+/// What asking and a busy machine add.
+const SLACK: Duration = Duration::from_secs(6);
+/// As of a program that must not be given up.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn cluster() -> Cluster {
+    Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap()
+}
+
+/// Starts `endless` with a device of the other node.
+fn endless(cluster: &Cluster, arguments: &[&str]) -> Running {
+    let job = cluster.job(0, &test_program("cluster/endless.c").unwrap()).unwrap();
+    let job = job.args(arguments.iter().copied()).env("ACCORD_TIMEOUT", TIMEOUT_S.to_string());
+    let running = job.timeout(LIMIT).start().unwrap();
+    running.await_output("ready").unwrap();
+    running
+}
+
+/// The cluster's executors.
+fn executors(cluster: &Cluster) -> Vec<Pid> {
+    let mut found = cluster.processes_besides_parts(Duration::ZERO);
+    found.retain(|line| line.ends_with(" executor"));
+    found.iter().filter_map(|line| line.split(' ').next()?.parse().ok()).map(Pid::from_raw).collect()
+}
+
+fn signal(who: &[Pid], signal: Signal) {
+    assert!(!who.is_empty(), "nobody is there");
+    for &pid in who {
+        kill(pid, signal).unwrap();
+    }
+}
+
+fn given_up(finished: &Finished, since: Instant, words: &[&str]) {
+    let took = since.elapsed();
+    assert!(!finished.timed_out, "hangs: {}", finished.report());
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    for word in words.iter().chain(&["acc_error_device_unavailable", "ACCORD_TIMEOUT"]) {
+        assert!(finished.stderr.contains(word), "no {word:?}: {}", finished.report());
+    }
+    assert!(finished.left_behind.is_empty(), "{}", finished.report());
+    assert!(took >= TIMEOUT - Duration::from_secs(1) && took < TIMEOUT + SLACK, "{took:?}: {}", finished.report());
+}
+
+#[test]
+fn a_stopped_executor_is_given_up() {
+    for arguments in [&["launch", "1"][..], &["copy", "1"], &["d2d", "1", "0"], &["d2d", "0", "1"]] {
+        let cluster = cluster();
+        let running = endless(&cluster, arguments);
+        signal(&executors(&cluster), Signal::SIGSTOP);
+        let since = Instant::now();
+        given_up(&running.finish().unwrap(), since, &["waiting for dev1 (node h1): no answer for 5 s", "h1"]);
+        let left = cluster.processes_besides_parts(SLACK);
+        assert!(left.is_empty(), "{arguments:?}: {left:?}");
+    }
+}
+
+#[test]
+fn a_stopped_worker_of_another_node_is_given_up() {
+    let cluster = cluster();
+    let running = endless(&cluster, &["launch", "1"]);
+    signal(&workers_of(&running), Signal::SIGSTOP);
+    let since = Instant::now();
+    given_up(&running.finish().unwrap(), since, &["waiting for dev1 (node h1): no answer for 5 s", "worker", "h1"]);
+    let left = cluster.processes_besides_parts(SLACK);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// The workers of a program, on all nodes: they have its environment.
+fn workers_of(running: &Running) -> Vec<Pid> {
+    let found = accord_tests::leftovers(running.mark());
+    let own = format!("{} ", running.id());
+    let workers = found.iter().filter(|line| !line.starts_with(&own));
+    workers.filter_map(|line| line.split(' ').next()?.parse().ok()).map(Pid::from_raw).collect()
+}
+
+#[test]
+fn a_stopped_worker_of_this_machine_is_given_up() {
+    let running = Job::new(test_program("cluster/endless.c").unwrap())
+        .args(["launch", "0"])
+        .env("LD_PRELOAD", libacc().unwrap())
+        .env("ACCORD_CPU_MEMORY", "64M")
+        .env("ACCORD_TIMEOUT", TIMEOUT_S.to_string())
+        .env("ACCORD_TEST_SEPARATE", "1")
+        .timeout(LIMIT)
+        .start()
+        .unwrap();
+    running.await_output("ready").unwrap();
+    signal(&workers_of(&running), Signal::SIGSTOP);
+    let since = Instant::now();
+    given_up(&running.finish().unwrap(), since, &["waiting for the worker of", "no answer for 5 s"]);
+}
+
+#[test]
+fn who_is_stopped_for_less_than_that_goes_on() {
+    let cluster = cluster();
+    for its_executor in [true, false] {
+        let job = cluster.job(0, &test_program("cluster/long_region.c").unwrap()).unwrap();
+        let running = job.arg("8").env("ACCORD_TIMEOUT", "30").timeout(LIMIT).start().unwrap();
+        running.await_output("ready").unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        let who = if its_executor { executors(&cluster) } else { workers_of(&running) };
+        signal(&who, Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(6_500));
+        signal(&who, Signal::SIGCONT);
+        let finished = running.finish().unwrap().success().unwrap();
+        assert_eq!(finished.stderr.matches("no answer for 5 s").count(), 1, "{}", finished.stderr);
+    }
+}
+
+#[test]
+fn work_may_take_longer_than_silence_may() {
+    let cluster = cluster();
+    let job = cluster.job(0, &test_program("cluster/long_region.c").unwrap()).unwrap();
+    let finished = job.arg("6").env("ACCORD_TIMEOUT", "2").timeout(LIMIT).run().unwrap().success().unwrap();
+    assert_eq!(finished.stderr, "");
+}
+
+#[test]
+fn a_program_that_was_stopped_blames_nobody() {
+    let cluster = cluster();
+    let job = cluster.job(0, &test_program("cluster/long_region.c").unwrap()).unwrap();
+    let running = job.arg("6").env("ACCORD_TIMEOUT", "2").timeout(LIMIT).start().unwrap();
+    running.await_output("ready").unwrap();
+    running.signal(Signal::SIGSTOP).unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    running.signal(Signal::SIGCONT).unwrap();
+    let finished = running.finish().unwrap().success().unwrap();
+    assert_eq!(finished.stderr, "");
+}
