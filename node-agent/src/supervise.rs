@@ -53,13 +53,13 @@ pub(crate) struct Supervisor {
     settings: Settings,
     spawner: Spawner,
     events: tokio::sync::mpsc::Sender<Event>,
-    state: Mutex<State>,
+    state: Mutex<ExecutorTable>,
     /// The node has registered, or an executor has ended.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ExecutorTable {
     node: Option<Endpoint>,
     executors: HashMap<SessionId, Executor>,
     grants: Grants,
@@ -93,7 +93,7 @@ impl Supervisor {
 
     /// Waits for the node's number and address; none if the agent stops before.
     pub(crate) fn await_node(&self) -> Option<Endpoint> {
-        let unknown = |state: &mut State| state.node.is_none() && !state.stopping;
+        let unknown = |state: &mut ExecutorTable| state.node.is_none() && !state.stopping;
         self.changed.wait_while(self.lock(), unknown).unwrap_or_else(PoisonError::into_inner).node.clone()
     }
 
@@ -155,7 +155,7 @@ impl Supervisor {
     /// # Errors
     /// If the session was not announced to this agent, or has ended. Anybody may ask, so that the text tells nothing of others.
     pub(crate) fn key_of(&self, session: SessionId) -> Result<Key> {
-        let unknown = |state: &mut State| {
+        let unknown = |state: &mut ExecutorTable| {
             let known = state.grants.find(Instant::now(), session).is_some() || state.grants.has_ended(session);
             !state.stopping && (state.node.is_none() || !known)
         };
@@ -196,7 +196,7 @@ impl Supervisor {
         Err(Error::new(ErrorCode::DeviceUnavailable, why))
     }
 
-    fn check(&self, state: &State, session: SessionId) -> Result<()> {
+    fn check(&self, state: &ExecutorTable, session: SessionId) -> Result<()> {
         let name = &self.settings.node_name;
         let refused = |why: String| Err(Error::new(ErrorCode::DeviceUnavailable, why));
         if state.stopping {
@@ -231,7 +231,7 @@ impl Supervisor {
         for executor in state.executors.values_mut() {
             executor.end();
         }
-        let running = |state: &mut State| !state.executors.is_empty();
+        let running = |state: &mut ExecutorTable| !state.executors.is_empty();
         drop(self.changed.wait_timeout_while(state, 2 * END_GRACE, running));
     }
 
@@ -249,7 +249,7 @@ impl Supervisor {
     }
 
     /// What the session's lease lets it have here.
-    fn grant(&self, state: &State, session: SessionId) -> Result<SessionGrant> {
+    fn grant(&self, state: &ExecutorTable, session: SessionId) -> Result<SessionGrant> {
         state.grants.find(Instant::now(), session).ok_or_else(|| {
             let name = &self.settings.node_name;
             Error::new(
@@ -271,7 +271,7 @@ impl Supervisor {
             if !before.process.has_ended() {
                 before.end();
             }
-            let is_there = |state: &mut State| state.executors.contains_key(&session);
+            let is_there = |state: &mut ExecutorTable| state.executors.contains_key(&session);
             let (now, waited) =
                 self.changed.wait_timeout_while(state, REPLACE_MAX, is_there).unwrap_or_else(PoisonError::into_inner);
             if waited.timed_out() {
@@ -348,7 +348,7 @@ impl Supervisor {
         let _ = self.events.try_send(event);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ExecutorTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -35,12 +35,12 @@ pub struct DriverSettings {
 /// The core, its clock and everybody's outboxes.
 pub struct Driver {
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<ClusterAndPeers>,
     view: watch::Sender<u64>,
     stopping: watch::Sender<bool>,
 }
 
-struct State {
+struct ClusterAndPeers {
     cluster: Cluster,
     agents: HashMap<LinkId, AgentSender>,
     clients: HashMap<ClientId, mpsc::Sender<Message>>,
@@ -58,7 +58,7 @@ impl Driver {
         let unix_ms = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
         Self {
             started: Instant::now(),
-            state: Mutex::new(State {
+            state: Mutex::new(ClusterAndPeers {
                 cluster: Cluster::new(settings.limits, unix_ms),
                 agents: HashMap::new(),
                 clients: HashMap::new(),
@@ -128,7 +128,7 @@ impl Driver {
         }
         let changed = std::mem::take(&mut state.changed);
         if changed {
-            let State { metrics, cluster, .. } = &mut *state;
+            let ClusterAndPeers { metrics, cluster, .. } = &mut *state;
             metrics.gauges(cluster);
         }
         drop(state);
@@ -183,14 +183,14 @@ impl Driver {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClusterAndPeers> {
         // No lock is held where something may panic but the core's own code, whose state is
         // then still the best that there is.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ClusterAndPeers {
     fn step(&mut self, now: Millis, input: Input) {
         Metrics::input(&input);
         self.cluster.handle(now, input, &mut self.effects);

@@ -15,11 +15,11 @@ const PEERS_MAX: usize = 4096;
 /// node, say.
 pub struct SameHostPeers {
     note: Arc<dyn Fn(&str) + Send + Sync>,
-    state: Mutex<State>,
+    state: Mutex<OtherProcesses>,
 }
 
 #[derive(Default)]
-struct State {
+struct OtherProcesses {
     closed: bool,
     exporters: HashMap<u32, Arc<Exporter>>,
     importers: HashMap<u32, Arc<Importer>>,
@@ -89,7 +89,7 @@ impl SameHostPeers {
         importers.values().for_each(|importer| importer.close());
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OtherProcesses> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,13 +17,13 @@ const WAITING_MAX: usize = 1 << 20;
 pub(crate) struct Events {
     node_name: String,
     link: Arc<Link>,
-    state: ShortLock<State>,
+    state: ShortLock<EventBuffer>,
     /// What has waited is written.
     written: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct EventBuffer {
     /// Frames that wait for whoever writes.
     frames: Vec<u8>,
     /// Somebody writes, without the lock.
@@ -92,7 +92,7 @@ impl Events {
         self.flush(state);
     }
 
-    fn put_failure(&self, state: &mut State, error: Error, event: impl FnOnce(frame::Failure) -> Event) {
+    fn put_failure(&self, state: &mut EventBuffer, error: Error, event: impl FnOnce(frame::Failure) -> Event) {
         let mut text = std::mem::take(&mut state.text);
         text.clear();
         let failure = frame::encode_error(&error.node(&self.node_name), &mut text);
@@ -101,7 +101,7 @@ impl Events {
     }
 
     /// Waits until there is room for more.
-    fn room(&self) -> ShortGuard<'_, State> {
+    fn room(&self) -> ShortGuard<'_, EventBuffer> {
         let mut state = self.state.lock();
         while state.frames.len() >= WAITING_MAX {
             state = state.wait(&self.written);
@@ -110,7 +110,7 @@ impl Events {
     }
 
     /// Writes what waits, and what others put there meanwhile, unless somebody is about to.
-    fn flush<'a>(&'a self, mut state: ShortGuard<'a, State>) {
+    fn flush<'a>(&'a self, mut state: ShortGuard<'a, EventBuffer>) {
         if state.writing {
             return;
         }
@@ -142,7 +142,7 @@ impl Events {
     }
 }
 
-impl State {
+impl EventBuffer {
     fn put(&mut self, event: &Event, payload: &[u8]) {
         // Payloads are cut to fit where they are made.
         let _ = frame::put(&mut self.frames, event, &[payload]);

@@ -29,11 +29,11 @@ pub(crate) struct Peers {
     local: Option<Arc<Local>>,
     /// Counts what goes over peer lanes.
     pub(crate) stats: Arc<LinkStats>,
-    state: Mutex<State>,
+    state: Mutex<PeerLinks>,
 }
 
 #[derive(Default)]
-struct State {
+struct PeerLinks {
     /// Links on which we push, those that are lost among them: one for each executor that the session has had.
     out: HashMap<PeerId, Arc<Link>>,
     /// Links on which others push.
@@ -149,7 +149,7 @@ impl Peers {
         links.iter().for_each(|link| link.close(error));
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PeerLinks> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -30,11 +30,11 @@ pub(crate) struct Session {
     pub(crate) local: Option<Arc<Local>>,
     /// Wakes the thread that receives lanes.
     control: Handover,
-    state: Mutex<State>,
+    state: Mutex<Running>,
 }
 
 #[derive(Default)]
-struct State {
+struct Running {
     ended: bool,
     devices: Vec<Arc<dyn Device>>,
     commands: Option<JoinHandle<()>>,
@@ -171,7 +171,7 @@ impl Session {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Running> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

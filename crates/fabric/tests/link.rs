@@ -190,13 +190,13 @@ fn a_second_command_lane_and_a_late_lane_are_ended() {
 }
 
 /// What one side is at when the link is cut. Each ends, and says so as an error.
-type State = (&'static str, fn(&End, &End) -> Result<()>);
+type Condition = (&'static str, fn(&End, &End) -> Result<()>);
 
 fn failed(what: &str) -> Result<()> {
     Err(Error::new(ErrorCode::DeviceUnavailable, what.to_owned()))
 }
 
-const STATES: &[State] = &[
+const STATES: &[Condition] = &[
     ("writes commands", |near, _| {
         while near.command(1) {}
         failed("not written")

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 
 /// Events in the order of their time; those of one time in the order in which they were added.
 #[derive(Debug)]
-pub struct Queue<E> {
+pub struct EventQueue<E> {
     now: u64,
     added: u64,
     events: BTreeMap<Reverse<(u64, u64)>, E>,
 }
 
-impl<E> Default for Queue<E> {
+impl<E> Default for EventQueue<E> {
     fn default() -> Self {
         Self { now: 0, added: 0, events: BTreeMap::new() }
     }
 }
 
-impl<E> Queue<E> {
+impl<E> EventQueue<E> {
     /// Milliseconds since the beginning.
     pub fn now(&self) -> u64 {
         self.now

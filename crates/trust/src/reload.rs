@@ -15,11 +15,11 @@ type Stamp = [Option<(u64, i64, i64, u64)>; 3];
 pub struct Trust {
     /// None: it never changes.
     folder: Option<PathBuf>,
-    state: Mutex<State>,
+    state: Mutex<Loaded>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Loaded {
     identity: Arc<Identity>,
     stamp: Stamp,
 }
@@ -33,12 +33,12 @@ impl Trust {
         // Before the files: what changes meanwhile is seen the next time.
         let stamp = stamp(folder);
         let identity = Arc::new(Identity::read(folder)?);
-        Ok(Self { folder: Some(folder.to_owned()), state: Mutex::new(State { identity, stamp }) })
+        Ok(Self { folder: Some(folder.to_owned()), state: Mutex::new(Loaded { identity, stamp }) })
     }
 
     /// An identity without files.
     pub fn fixed(identity: Identity) -> Self {
-        Self { folder: None, state: Mutex::new(State { identity: Arc::new(identity), stamp: Stamp::default() }) }
+        Self { folder: None, state: Mutex::new(Loaded { identity: Arc::new(identity), stamp: Stamp::default() }) }
     }
 
     /// What the files say. If they have changed to something that can't be used, `tell` hears of it, once, and what was read before
@@ -62,7 +62,7 @@ impl Trust {
         state.identity.clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Loaded> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -127,10 +127,10 @@ pub struct Subject {
 
 /// Something went wrong: what, where, why, and what to do about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorParts>);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Inner {
+struct ErrorParts {
     code: ErrorCode,
     place: ErrorPlace,
     subject: Option<Subject>,
@@ -142,7 +142,7 @@ impl Error {
     /// An error with its cause: one clause, no full stop, naming addresses, sizes and native error numbers.
     pub fn new(code: ErrorCode, cause: impl Into<String>) -> Self {
         let (place, cause) = (ErrorPlace::default(), cause.into());
-        Self(Box::new(Inner { code, place, subject: None, cause, remedy: None }))
+        Self(Box::new(ErrorParts { code, place, subject: None, cause, remedy: None }))
     }
 
     /// An error about data of the program's: what it "is" (`not present`), and more about it if there is any. Whoever knows
@@ -249,7 +249,7 @@ impl fmt::Display for Error {
     /// known. About a variable whose name is known:
     /// `parallel (laplace.c:52, main): grid (laplace.c:41, main) is not present on dev3 (node h2): 800 bytes at 0x1000 [...]`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { code, place, subject, cause, remedy } = &*self.0;
+        let ErrorParts { code, place, subject, cause, remedy } = &*self.0;
         let site = place.site.as_ref().map(|site| format!(" ({site})")).unwrap_or_default();
         let call = place.call.as_ref().map(|call| format!("{call}{site}")).unwrap_or_default();
         let at = match (&place.node, place.queue) {

@@ -42,20 +42,20 @@ pub(crate) struct Device {
     started: AtomicBool,
     starting: Mutex<()>,
     epoch: AtomicU32,
-    state: ShortLock<State>,
+    state: ShortLock<DeviceData>,
     arrived: Condvar,
     queues: ShortLock<Queues>,
 }
 
 /// What a device's lock protects.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct DeviceData {
     /// The present table.
     pub(crate) table: Table,
     /// The device's memory.
     pub(crate) memory: Allocator,
     /// Variables with a `link` clause: absent until something maps them.
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<LinkVariable>,
     /// Small variables of queued constructs.
     pub(crate) echoes: Echoes,
     tickets: u64,
@@ -65,7 +65,7 @@ pub(crate) struct State {
 
 /// A `declare link` variable on one device.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
+pub(crate) struct LinkVariable {
     /// Where it is in the program.
     pub(crate) range: HostRange,
     /// How the device finds it.
@@ -181,7 +181,7 @@ impl Device {
         {
             let mut state = self.lock();
             self.epoch.fetch_add(1, Ordering::AcqRel);
-            *state = State::default();
+            *state = DeviceData::default();
         }
         *self.queues() = Queues::default();
         self.arrivals.forget(self.index);
@@ -225,7 +225,7 @@ impl Device {
     }
 
     /// The table and the memory.
-    pub(crate) fn lock(&self) -> ShortGuard<'_, State> {
+    pub(crate) fn lock(&self) -> ShortGuard<'_, DeviceData> {
         self.state.lock()
     }
 
@@ -235,7 +235,7 @@ impl Device {
     }
 
     /// Blocks until another thread's data that is on its way has been put into its queue.
-    pub(crate) fn wait_for_arrival<'a>(&self, mut state: ShortGuard<'a, State>) -> ShortGuard<'a, State> {
+    pub(crate) fn wait_for_arrival<'a>(&self, mut state: ShortGuard<'a, DeviceData>) -> ShortGuard<'a, DeviceData> {
         state.waiting += 1;
         let mut state = state.wait(&self.arrived);
         state.waiting = state.waiting.saturating_sub(1);
@@ -243,7 +243,7 @@ impl Device {
     }
 
     /// Wakes the threads in [`Device::wait_for_arrival`], if there are any: it costs a system call.
-    pub(crate) fn notify_arrival(&self, state: &State) {
+    pub(crate) fn notify_arrival(&self, state: &DeviceData) {
         if state.waiting > 0 {
             self.arrived.notify_all();
         }
@@ -277,7 +277,7 @@ impl Device {
             }
         }
         if !state.echoes.0.is_empty() {
-            let State { echoes, memory, .. } = &mut *state;
+            let DeviceData { echoes, memory, .. } = &mut *state;
             echoes.forget(memory, &known);
         }
     }
@@ -502,7 +502,7 @@ impl<'a> std::ops::Deref for WaitingCalls<'a> {
     }
 }
 
-impl State {
+impl DeviceData {
     /// A number that no other construct has.
     pub(crate) fn ticket(&mut self) -> u64 {
         self.tickets += 1;
@@ -510,7 +510,7 @@ impl State {
     }
 
     /// The link variable that holds a range.
-    pub(crate) fn link(&self, range: HostRange) -> Option<&Link> {
+    pub(crate) fn link(&self, range: HostRange) -> Option<&LinkVariable> {
         let end = range.start.saturating_add(range.len);
         self.links.iter().find(|link| link.range.start <= range.start && end <= link.range.start + link.range.len)
     }
@@ -527,7 +527,7 @@ impl State {
             locked.extend(self.forget(range, queues));
             let spec = Arc::new(global.spec.clone());
             if global.link {
-                self.links.push(Link { range, spec, device: None });
+                self.links.push(LinkVariable { range, spec, device: None });
             } else {
                 let entry = Entry::new(range, Place::Global(spec), Backing::Foreign, Lifetime::Global);
                 self.table.insert(entry);

@@ -1,6 +1,6 @@
 //! Does without the lock what a construct decided under it.
 
-use crate::device::{Device, State};
+use crate::device::{Device, DeviceData};
 use crate::plan::{Happened, Plan, STORE_MAX, Step};
 use crate::ports::{HostMemory, Landing, ReadWhen};
 use crate::prof::Happening;
@@ -110,7 +110,7 @@ impl Issue<'_> {
             return unlocked;
         }
         let mut guard = self.device.lock();
-        let state: &mut State = &mut guard;
+        let state: &mut DeviceData = &mut guard;
         for id in &plan.arrivals {
             if let Some(entry) = state.table.get_mut(*id) {
                 entry.arriving = None;
@@ -217,7 +217,7 @@ impl Issue<'_> {
 }
 
 /// Frees blocks.
-pub(crate) fn give_back(state: &mut State, blocks: &[DevicePtr], after: After, queues: &Queues) {
+pub(crate) fn give_back(state: &mut DeviceData, blocks: &[DevicePtr], after: After, queues: &Queues) {
     for block in blocks {
         state.memory.give_back(*block, after, queues);
     }

@@ -59,12 +59,12 @@ impl After {
 pub(crate) struct Queues {
     now: Moment,
     /// In order of their ids.
-    queues: Vec<Queue>,
+    queues: Vec<QueueProgress>,
     /// When something was last put into the synchronous queue that its caller did not wait for.
     left_behind: Moment,
 }
 
-struct Queue {
+struct QueueProgress {
     id: QueueId,
     /// When something was last put in.
     filled: Moment,
@@ -215,7 +215,7 @@ impl Queues {
 
     /// The queues that `queue` has to wait for before it may touch what is free after `after`.
     pub(crate) fn before(&self, queue: QueueId, after: After) -> impl Iterator<Item = QueueId> + '_ {
-        let holds_up = move |other: &&Queue| !self.orders(queue, other) && other.holds_up(after);
+        let holds_up = move |other: &&QueueProgress| !self.orders(queue, other) && other.holds_up(after);
         self.queues.iter().filter(holds_up).map(|other| other.id)
     }
 
@@ -241,7 +241,7 @@ impl Queues {
 
     /// Whether all that `other` was given comes before what `queue` does next: it is the same queue, or the
     /// synchronous one, which `queue` joins first.
-    fn orders(&self, queue: QueueId, other: &Queue) -> bool {
+    fn orders(&self, queue: QueueId, other: &QueueProgress) -> bool {
         other.id == queue || (other.id == QueueId::SYNC && other.filled <= self.left_behind)
     }
 
@@ -249,19 +249,21 @@ impl Queues {
         self.queues.binary_search_by_key(&id, |queue| queue.id)
     }
 
-    fn queue(&mut self, id: QueueId) -> &mut Queue {
+    fn queue(&mut self, id: QueueId) -> &mut QueueProgress {
         let at = self.find(id).unwrap_or_else(|at| {
             let zero = Moment::default();
             let follows = Vec::new();
-            self.queues
-                .insert(at, Queue { id, filled: zero, done: zero, passed: zero, joined: zero, follows, shared: false });
+            self.queues.insert(
+                at,
+                QueueProgress { id, filled: zero, done: zero, passed: zero, joined: zero, follows, shared: false },
+            );
             at
         });
         &mut self.queues[at]
     }
 }
 
-impl Queue {
+impl QueueProgress {
     fn holds_up(&self, after: After) -> bool {
         after.queue.is_none_or(|only| only == self.id) && self.done < after.moment.min(self.last())
     }

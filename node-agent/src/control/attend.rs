@@ -112,12 +112,12 @@ pub(super) async fn attend(
     }
 }
 
-struct Connection {
+struct Registration {
     outbox: mpsc::Sender<v1::AgentMessage>,
     inbound: Streaming<v1::CoordinatorMessage>,
 }
 
-impl Connection {
+impl Registration {
     /// Returns when the coordinator has heard it, or after a while.
     async fn say_goodbye(mut self) {
         let body = Some(agent_message::Body::Goodbye(v1::Goodbye {}));
@@ -133,7 +133,7 @@ impl Connection {
 }
 
 /// Connects and registers; what comes back is open, with the period of heartbeats.
-async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Connection, Duration), Status> {
+async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Registration, Duration), Status> {
     let endpoint = Endpoint::from_shared(format!("http://{}", identity.coordinator))
         .map_err(|error| {
             Status::invalid_argument(format!("the address is none: {error}; give --coordinator host:port"))
@@ -166,7 +166,7 @@ async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Conne
     identity.registered.set(true);
     tracing::info!("registered at {} as node {}", identity.coordinator, registered.node);
     let heartbeat = Duration::from_millis(registered.heartbeat_ms.into()).max(HEARTBEAT_MIN);
-    Ok((Connection { outbox, inbound }, heartbeat))
+    Ok((Registration { outbox, inbound }, heartbeat))
 }
 
 /// Does what the coordinator says. Some things end the agent.

@@ -245,13 +245,13 @@ calls! {
         };
         Ok(())
     }
-    fn cuLinkCreate_v2(_count: c_uint, _options: *mut c_void, _values: *mut c_void, state: *mut *mut Link) {
+    fn cuLinkCreate_v2(_count: c_uint, _options: *mut c_void, _values: *mut c_void, state: *mut *mut LinkJob) {
         current()?;
         *state = Box::into_raw(Box::default());
         Ok(())
     }
     fn cuLinkAddData_v2(
-        state: *mut Link, kind: c_int, data: *const c_char, size: usize, _name: *const c_char,
+        state: *mut LinkJob, kind: c_int, data: *const c_char, size: usize, _name: *const c_char,
         _count: c_uint, _options: *mut c_void, _values: *mut c_void,
     ) {
         let text = string(data);
@@ -261,13 +261,13 @@ calls! {
         (&mut *state).texts.push(text);
         Ok(())
     }
-    fn cuLinkComplete(state: *mut Link, code: *mut *const u8, size: *mut usize) {
+    fn cuLinkComplete(state: *mut LinkJob, code: *mut *const u8, size: *mut usize) {
         let state = &mut *state;
         state.code = module::link(&state.texts)?;
         (*code, *size) = (state.code.as_ptr(), state.code.len());
         Ok(())
     }
-    fn cuLinkDestroy(state: *mut Link) { drop(Box::from_raw(state)); Ok(()) }
+    fn cuLinkDestroy(state: *mut LinkJob) { drop(Box::from_raw(state)); Ok(()) }
     fn cuModuleLoadData(module: *mut *mut Module, code: *const c_char) {
         *module = Box::into_raw(Box::new(Module::load(&string(code), current()?)?));
         Ok(())
@@ -315,7 +315,7 @@ calls! {
 
 /// A link under way.
 #[derive(Default)]
-pub struct Link {
+pub struct LinkJob {
     texts: Vec<String>,
     code: Vec<u8>,
 }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 type Work = Box<dyn FnOnce() + Send>;
 
 pub(crate) struct Stream {
-    state: Mutex<State>,
+    state: Mutex<WorkQueue>,
     moved: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WorkQueue {
     work: VecDeque<Work>,
     put: u64,
     done: u64,

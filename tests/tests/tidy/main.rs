@@ -6,6 +6,7 @@ mod cores;
 mod dependencies;
 mod documents;
 mod modules;
+mod names;
 mod sources;
 mod traps;
 

@@ -62,14 +62,14 @@ pub(crate) struct Stream {
     pub(crate) index: u32,
     pub(crate) queue: QueueId,
     pub(crate) shared: Arc<Shared>,
-    state: Mutex<State>,
+    state: Mutex<OwnerQueue>,
     /// An owner operation failed; `state.failure` says how.
     failed: AtomicBool,
     spin: Mutex<SpinPolicy>,
 }
 
 #[derive(Default)]
-struct State {
+struct OwnerQueue {
     /// Position of the last operation put in, and whether it went into the owner queue.
     last: u64,
     last_is_owners: bool,
@@ -97,7 +97,7 @@ impl Stream {
         self.shared.control.stream(self.index)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OwnerQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -208,7 +208,7 @@ impl Stream {
     }
 
     /// The stream locked, with nothing in it left for whoever waits for it: it has to go on by itself.
-    fn hurry(self: &Arc<Self>) -> Result<MutexGuard<'_, State>> {
+    fn hurry(self: &Arc<Self>) -> Result<MutexGuard<'_, OwnerQueue>> {
         let mut state = self.lock();
         if state.deferred {
             self.start_worker(&mut state)?;
@@ -348,7 +348,7 @@ impl Stream {
     }
 
     /// Tells the worker from which position on somebody here wants to know.
-    fn set_want(&self, state: &State) -> u64 {
+    fn set_want(&self, state: &OwnerQueue) -> u64 {
         let op = state.ops.front().filter(|_| !state.deferred).map(|(seq, _)| seq - 1);
         let notify = state.notifies.iter().map(|(seq, _)| *seq).min();
         let waiter = state.waiters.iter().copied().min();
@@ -357,7 +357,7 @@ impl Stream {
         want
     }
 
-    fn start_worker(self: &Arc<Self>, state: &mut State) -> Result<()> {
+    fn start_worker(self: &Arc<Self>, state: &mut OwnerQueue) -> Result<()> {
         if !state.worker_started {
             let stream = Arc::clone(self);
             let thread = std::thread::Builder::new().name(format!("accord-q{}", self.queue));
@@ -370,7 +370,7 @@ impl Stream {
     }
 
     /// Nothing more goes well here.
-    fn fail(&self, state: &mut State, error: Error) {
+    fn fail(&self, state: &mut OwnerQueue, error: Error) {
         state.failure.get_or_insert(error);
         self.block().poisoned.store(1, Ordering::Release);
         self.failed.store(true, Ordering::Release);

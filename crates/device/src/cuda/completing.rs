@@ -1,7 +1,7 @@
 //! Doing what is left to do on the host for a stream, and asking about it.
 
 use super::completion::Completion;
-use super::stream::{State, Stream};
+use super::stream::{Stream, StreamProgress};
 use accord_types::{HostRange, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -91,7 +91,7 @@ impl Stream {
     }
 }
 
-impl State {
+impl StreamProgress {
     /// Whether the host has still to write a range of the program's memory: neither it nor the device may read it
     /// before, and nothing else may write it.
     pub(crate) fn will_write(&self, range: HostRange) -> bool {

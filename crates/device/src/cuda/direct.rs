@@ -6,7 +6,7 @@ use super::page_registration;
 use super::registrations::{Pages, RegisteredPart};
 use super::staging::copy_route::{self, At, Direction, End, Facts, ProgramMemory, Route};
 use super::staging::pinned_pool::Slot;
-use super::stream::{State, Stream};
+use super::stream::{Stream, StreamProgress};
 use crate::copy_ends::Sink;
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
 
@@ -23,7 +23,7 @@ pub(crate) enum Taken {
 pub(crate) struct Asked<'a> {
     stream: &'a Stream,
     /// The stream's, while nothing of the copy was put into it.
-    state: Option<&'a State>,
+    state: Option<&'a StreamProgress>,
     seq: u64,
     range: HostRange,
     /// What of it is page-locked, if the route has asked.
@@ -32,7 +32,7 @@ pub(crate) struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     /// For a copy that is put in now. `state` is the stream's.
-    pub(crate) fn at_call(stream: &'a Stream, state: &'a State, range: HostRange) -> Self {
+    pub(crate) fn at_call(stream: &'a Stream, state: &'a StreamProgress, range: HostRange) -> Self {
         Self { stream, state: Some(state), seq: state.next(), range, middle: None }
     }
 
@@ -73,7 +73,7 @@ pub(crate) fn facts(stream: &Stream, direction: Direction, at: At, len: usize, e
 /// caller goes on.
 pub(crate) fn copy_in(
     stream: &Stream,
-    state: &State,
+    state: &StreamProgress,
     dst: DevicePtr,
     range: HostRange,
     now: bool,

@@ -25,18 +25,18 @@ pub(crate) enum Part {
 
 /// The copies of one stream.
 #[derive(Default)]
-pub(crate) struct Egress(Arc<Inner>);
+pub(crate) struct Egress(Arc<PartQueue>);
 
 #[derive(Default)]
-struct Inner {
-    state: Mutex<State>,
+struct PartQueue {
+    state: Mutex<WaitingParts>,
     changed: Condvar,
     /// There is room again.
     taken: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WaitingParts {
     parts: VecDeque<Part>,
     started: bool,
     closed: bool,
@@ -89,13 +89,13 @@ impl Egress {
     }
 }
 
-impl State {
+impl WaitingParts {
     fn is_full(&self) -> bool {
         self.parts.len() >= PARTS_MAX && !self.closed
     }
 }
 
-impl Inner {
+impl PartQueue {
     fn serve(&self, shared: &Shared) {
         let Ok(_current) = shared.context.enter() else { return };
         // The sink of the copy that it is at, unless that has failed.
@@ -113,7 +113,7 @@ impl Inner {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WaitingParts> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,11 +20,11 @@ type Key = (u64, u64);
 /// What one device has of other processes' memory.
 pub(crate) struct Imports {
     context: Arc<Context>,
-    state: Mutex<State>,
+    state: Mutex<Mirrors>,
 }
 
 #[derive(Default)]
-struct State {
+struct Mirrors {
     mirrors: HashMap<Key, Mirror>,
     closed: bool,
 }
@@ -60,7 +60,7 @@ impl Imports {
         state.prune(&self.context);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Mirrors> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -216,7 +216,7 @@ impl ImportMemory for Imports {
     }
 }
 
-impl State {
+impl Mirrors {
     /// Gives the addresses of empty mirrors back.
     fn prune(&mut self, context: &Context) {
         self.mirrors.retain(|_, mirror| {

@@ -2,7 +2,7 @@
 
 use super::driver::DriverError;
 use super::function::{Function, Occupancy};
-use super::stream::{State, Stream};
+use super::stream::{Stream, StreamProgress};
 use crate::image::{GangCount, Packed};
 use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result, SpanKind};
 use std::ffi::c_void;
@@ -86,7 +86,7 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
 /// Puts a launch into the driver's stream. The device's context is current, `state` is the stream's.
 pub(crate) fn issue(
     stream: &Stream,
-    state: &mut State,
+    state: &mut StreamProgress,
     index: u32,
     function: &Function,
     grid: Grid,

@@ -29,11 +29,11 @@ pub(crate) struct Memory {
     id: u64,
     /// Dropped pieces that other processes have not released yet.
     pending: Arc<PendingReleases>,
-    state: Mutex<State>,
+    state: Mutex<MappedPieces>,
 }
 
 #[derive(Default)]
-struct State {
+struct MappedPieces {
     /// Pieces by their start.
     pieces: BTreeMap<u64, Piece>,
     /// Other devices that may read and write everything here.
@@ -63,7 +63,7 @@ impl Memory {
         unsafe { context.driver.cuMemAddressReserve(&raw mut start, len as usize, PAGE as usize, 0, 0) }?;
         let supported = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
         let exportable = ipc && context.attribute(supported) != 0;
-        let state = Mutex::new(State { exportable, ..State::default() });
+        let state = Mutex::new(MappedPieces { exportable, ..MappedPieces::default() });
         Ok(Self { context, start, len, id: next_id(), pending: Arc::default(), state })
     }
 
@@ -157,7 +157,7 @@ impl Memory {
         }
     }
 
-    fn take(&self, at: u64, len: u64, state: &State) -> Result<Piece, DriverError> {
+    fn take(&self, at: u64, len: u64, state: &MappedPieces) -> Result<Piece, DriverError> {
         let driver = self.context.driver;
         let peers = &state.peers;
         // SAFETY: all-zero is a valid value: no handles for other processes, no flags.
@@ -203,7 +203,7 @@ impl Memory {
         exporters.iter().filter_map(Weak::upgrade).for_each(|exporter| exporter.dropped(piece.id));
     }
 
-    fn retire(&self, state: &mut State, start: u64, end: u64) {
+    fn retire(&self, state: &mut MappedPieces, start: u64, end: u64) {
         let first = state.pieces.range(..=start).next_back().map_or(start, |(first, _)| *first);
         let mut whole = Vec::new();
         for (&at, piece) in state.pieces.range_mut(first..end) {
@@ -222,7 +222,7 @@ impl Memory {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, MappedPieces> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,12 +19,12 @@ pub(crate) struct Notifier(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<Waiting>,
     work_available: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Waiting {
     waiting: Vec<(Arc<Stream>, u64, Done)>,
     started: bool,
     closing: bool,

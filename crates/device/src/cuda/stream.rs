@@ -40,7 +40,7 @@ pub(crate) struct Stream {
     pub(crate) shared: Arc<Shared>,
     /// Does an operation whose turn has come.
     perform: Perform,
-    state: Mutex<State>,
+    state: Mutex<StreamProgress>,
     moved: Condvar,
     pub(super) failed: AtomicBool,
     /// One more operation may have to wait for room.
@@ -54,7 +54,7 @@ unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct StreamProgress {
     /// The last position given out.
     last: u64,
     /// Everything up to here is in the driver's stream or done.
@@ -120,7 +120,7 @@ impl Stream {
         std::ptr::addr_eq(self, other)
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, StreamProgress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,7 +143,7 @@ impl Stream {
     /// Puts an operation into the driver's stream by `now`, or into the list by `later` if others wait there.
     pub(crate) fn put(
         self: &Arc<Self>,
-        now: impl FnOnce(&mut State) -> Result<(), DriverError>,
+        now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
         later: impl FnOnce() -> Result<Op>,
     ) -> Result<Seq> {
         self.check()?;
@@ -162,7 +162,10 @@ impl Stream {
     }
 
     /// Puts an operation into the driver's stream by `now`, unless others wait in the list, or `now` says that it can't.
-    pub(crate) fn put_if(&self, now: impl FnOnce(&mut State) -> Result<bool, DriverError>) -> Result<Option<Seq>> {
+    pub(crate) fn put_if(
+        &self,
+        now: impl FnOnce(&mut StreamProgress) -> Result<bool, DriverError>,
+    ) -> Result<Option<Seq>> {
         self.check()?;
         let mut state = self.lock();
         if !state.is_idle() {
@@ -201,7 +204,7 @@ impl Stream {
 
     /// Puts an operation into the list, and waits for room if there is none. Copies from elsewhere have room: there is one a lane,
     /// and whoever brings them may have to bring the bytes that the stream waits for.
-    fn push<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>, op: Op) -> Result<Seq> {
+    fn push<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, StreamProgress>, op: Op) -> Result<Seq> {
         while state.pending.is_full() && !state.closing && self.queue != QueueId::INCOMING {
             drop(self.sleep(state));
             self.check()?;
@@ -276,7 +279,7 @@ impl Stream {
         self.moved.notify_all();
     }
 
-    fn sleep<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn sleep<'a>(&self, state: MutexGuard<'a, StreamProgress>) -> MutexGuard<'a, StreamProgress> {
         self.moved.wait_timeout(state, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -384,7 +387,7 @@ impl Stream {
     /// Makes this stream wait for what was marked in `other`. `completion`: the host has something left to do for that.
     pub(crate) fn follow(
         &self,
-        state: &mut State,
+        state: &mut StreamProgress,
         seq: u64,
         other: &Arc<Self>,
         other_seq: u64,
@@ -472,7 +475,7 @@ impl Drop for Stream {
     }
 }
 
-impl State {
+impl StreamProgress {
     pub(super) fn is_idle(&self) -> bool {
         !self.busy && self.pending.is_empty()
     }

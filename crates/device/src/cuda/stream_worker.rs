@@ -9,7 +9,7 @@ use super::registrations::RegisteredPart;
 use super::staging::copy_pool::CopyPool;
 use super::staging::copy_route::{self, At, Direction, End, NoMemory, Route, TAKEN_MAX};
 use super::staging::pinned_pool::{OUT_SLOT, RELAY_SLOT, Slot};
-use super::stream::{Op, State, Stream};
+use super::stream::{Op, Stream, StreamProgress};
 use crate::ipc::MappedRange;
 use crate::{MemoryHandle, Sink, Source};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
@@ -261,7 +261,7 @@ fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box
 /// that can't be now; then nothing was done.
 pub(crate) fn copy_out_now(
     stream: &Stream,
-    state: &mut State,
+    state: &mut StreamProgress,
     src: DevicePtr,
     len: usize,
     (route, memory, middle): (Route, Option<HostRange>, Option<RegisteredPart>),
@@ -285,7 +285,12 @@ pub(crate) fn copy_out_now(
 }
 
 /// Into slots, if enough are free.
-fn copy_out_staged(stream: &Stream, state: &mut State, src: DevicePtr, range: HostRange) -> Result<bool, DriverError> {
+fn copy_out_staged(
+    stream: &Stream,
+    state: &mut StreamProgress,
+    src: DevicePtr,
+    range: HostRange,
+) -> Result<bool, DriverError> {
     let shared = &stream.shared;
     let Some(slots) = slots_now(stream, range.len)? else { return Ok(false) };
     let tracker = CopyPool::tracker(pieces(range.len).map(|(_, bytes)| bytes));
@@ -358,7 +363,7 @@ fn fill_slot(stream: &Stream, slot: &Slot, from: u64, len: usize) -> Result<(), 
 /// is free.
 fn copy_out_small(
     stream: &Stream,
-    state: &mut State,
+    state: &mut StreamProgress,
     src: DevicePtr,
     len: usize,
     sink: &mut Option<Box<dyn Sink>>,

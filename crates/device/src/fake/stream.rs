@@ -11,12 +11,12 @@ type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
 pub(super) struct Stream {
     pub(super) queue: QueueId,
-    state: Mutex<State>,
+    state: Mutex<Progress>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Progress {
     put: u64,
     reached: u64,
     ops: VecDeque<HostOp>,

@@ -27,11 +27,11 @@ pub trait ExportMemory: Send + Sync {
 /// Gives pieces of this process's memory to one other process.
 pub struct Exporter {
     socket: Socket,
-    state: Mutex<State>,
+    state: Mutex<Exports>,
 }
 
 #[derive(Default)]
-struct State {
+struct Exports {
     ended: bool,
     /// Ranges of which the other process knows.
     ranges: HashMap<u64, Weak<dyn ExportMemory>>,
@@ -137,7 +137,7 @@ impl Exporter {
         self.socket.send(Message::Dropped { piece });
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Exports> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

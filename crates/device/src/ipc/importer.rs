@@ -66,12 +66,12 @@ pub struct Importer {
     note: Note,
     /// Held by whoever brings pieces here.
     turn: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<Imports>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Imports {
     ended: bool,
     /// Devices that something was mapped for.
     devices: Vec<Weak<dyn ImportMemory>>,
@@ -144,7 +144,7 @@ impl Importer {
         state.question = Some(Question { piece: id, answer: None, dropped: false });
         drop(state);
         self.socket.send(Message::Ask { range: handle.range, piece: id });
-        let unanswered = |state: &mut State| {
+        let unanswered = |state: &mut Imports| {
             !state.ended && state.question.as_ref().is_some_and(|question| question.answer.is_none())
         };
         let waited = self.changed.wait_timeout_while(self.lock(), ANSWER_TIMEOUT, unanswered);
@@ -231,7 +231,7 @@ impl Importer {
         self.lock().devices.iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Imports> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -41,11 +41,11 @@ pub struct ControlSender {
     /// This side's node, for errors; empty for a program.
     node_name: String,
     stats: Arc<LinkStats>,
-    state: Mutex<State>,
+    state: Mutex<Unsent>,
 }
 
 #[derive(Default)]
-struct State {
+struct Unsent {
     lane: Option<SharedLane>,
     /// What was not sent yet. Bounded by the transfers under way, which have two messages each.
     waiting: VecDeque<ControlMessage>,
@@ -85,7 +85,7 @@ impl ControlSender {
         self.write_waiting(state);
     }
 
-    fn write_waiting<'a>(&'a self, mut state: MutexGuard<'a, State>) {
+    fn write_waiting<'a>(&'a self, mut state: MutexGuard<'a, Unsent>) {
         let Some(lane) = state.lane.clone().filter(|_| !state.writing) else { return };
         state.writing = true;
         while let Some(message) = state.waiting.pop_front() {
@@ -122,7 +122,7 @@ impl ControlSender {
         text
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Unsent> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

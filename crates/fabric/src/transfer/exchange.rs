@@ -24,12 +24,12 @@ const HANDLES_BYTES_MAX: usize = 16 << 20;
 /// All copies that one process pushes or expects.
 #[derive(Default)]
 pub struct Exchange {
-    state: Mutex<State>,
+    state: Mutex<TransferTable>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct TransferTable {
     pushes: Pushes,
     expects: Expects,
     /// Transfers that may not be asked for yet.
@@ -48,7 +48,7 @@ struct Present {
     inbox: Arc<Inbox>,
 }
 
-impl State {
+impl TransferTable {
     /// As [`Pushes::finish`].
     fn finish(&mut self, transfer: TransferId) -> bool {
         self.take_handle(transfer);
@@ -75,7 +75,7 @@ impl Exchange {
         Arc::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TransferTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -200,7 +200,7 @@ impl Exchange {
         self.answer(state, peer, answers);
     }
 
-    fn answer(self: &Arc<Self>, mut state: MutexGuard<'_, State>, peer: PeerId, answers: Vec<Answer>) {
+    fn answer(self: &Arc<Self>, mut state: MutexGuard<'_, TransferTable>, peer: PeerId, answers: Vec<Answer>) {
         let Some(present) = state.peers.get(&peer).cloned() else { return };
         let mut exports = Vec::new();
         for answer in &answers {

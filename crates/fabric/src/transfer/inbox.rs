@@ -16,7 +16,7 @@ pub type Receive = Box<dyn FnOnce(Incoming) + Send>;
 
 /// Transfers that are expected from one peer.
 pub struct Inbox {
-    state: Mutex<State>,
+    state: Mutex<Posted>,
     posted: Condvar,
     stats: Arc<LinkStats>,
     /// Whether a chunk may come before its transfer is posted.
@@ -24,7 +24,7 @@ pub struct Inbox {
 }
 
 #[derive(Default)]
-struct State {
+struct Posted {
     transfers: HashMap<TransferId, (u64, Receive)>,
     closed: bool,
 }
@@ -116,7 +116,7 @@ impl Inbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Posted> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,13 +11,13 @@ use std::time::Instant;
 
 /// The lanes to one peer, each lent to one transfer at a time.
 pub struct Outbox {
-    state: Mutex<State>,
+    state: Mutex<LendableLanes>,
     changed: Condvar,
     stats: Arc<LinkStats>,
 }
 
 #[derive(Default)]
-struct State {
+struct LendableLanes {
     lanes: Vec<SharedLane>,
     pool: LanePool,
 }
@@ -85,12 +85,12 @@ impl Outbox {
         Ok(index.map(|index| self.outgoing(&state, index, transfer, len)))
     }
 
-    fn outgoing(self: &Arc<Self>, state: &State, index: usize, transfer: TransferId, len: u64) -> Outgoing {
+    fn outgoing(self: &Arc<Self>, state: &LendableLanes, index: usize, transfer: TransferId, len: u64) -> Outgoing {
         let lane = state.lanes[index].clone();
         Outgoing { lane, outbox: self.clone(), index, transfer, len, sent: 0, failed: None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LendableLanes> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -24,12 +24,12 @@ struct Inproc {
 /// One direction.
 #[derive(Debug, Default)]
 struct Pipe {
-    state: Mutex<State>,
+    state: Mutex<Contents>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Contents {
     bytes: VecDeque<u8>,
     /// Nothing more will be written.
     finished: bool,
@@ -45,17 +45,17 @@ pub fn inproc_pair() -> (SharedLane, SharedLane) {
 }
 
 impl Pipe {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut Contents)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
 
     /// Does `work` as soon as it gives something; gives up at `end`.
-    fn wait<T>(&self, end: Option<Instant>, mut work: impl FnMut(&mut State) -> Option<T>) -> io::Result<T> {
+    fn wait<T>(&self, end: Option<Instant>, mut work: impl FnMut(&mut Contents) -> Option<T>) -> io::Result<T> {
         let mut state = self.lock();
         loop {
             if let Some(done) = work(&mut state) {

@@ -21,7 +21,7 @@ pub(super) struct Task {
     pub(super) outcome: Option<Result<Reply>>,
 }
 
-pub(super) struct Connection {
+pub(super) struct SimulatedConnection {
     pub(super) program: usize,
     pub(super) node: usize,
     pub(super) machine: Machine<Actor>,
@@ -55,7 +55,7 @@ pub(super) struct Connection {
     pub(super) broken: bool,
 }
 
-impl Connection {
+impl SimulatedConnection {
     /// To an executor with so many devices. `room`: operations that a stream holds.
     pub(super) fn new(random: &mut Random, (program, node): (usize, usize), devices: usize, room: usize) -> Self {
         let weather = |random: &mut Random, capacity: u64| Weather {

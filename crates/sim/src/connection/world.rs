@@ -4,10 +4,10 @@ use super::actor::{Actor, Block, Happening, LANES};
 use super::frames::Frame;
 use super::peer_link::PeerLink;
 use super::script::{self, DEVICES_MAX, Manners};
-use super::site::Connection;
+use super::site::SimulatedConnection;
 pub(super) use super::site::Task;
 use super::thread::Thread;
-use crate::queue::Queue;
+use crate::queue::EventQueue;
 use crate::random::Random;
 use accord_client::connection::TRANSFERS_MAX;
 use accord_fabric::frame::{CREDIT_WINDOW, FRAME_MAX, STREAM_WINDOW};
@@ -28,10 +28,10 @@ const STEPS_MAX: u64 = 2_000_000;
 pub(super) struct World {
     pub(super) random: Random,
     /// What happens, at which connection.
-    pub(super) queue: Queue<(usize, Happening)>,
+    pub(super) queue: EventQueue<(usize, Happening)>,
     /// The connection at which something happens now: the one that all else here is about.
     pub(super) at: usize,
-    pub(super) connections: Vec<Connection>,
+    pub(super) connections: Vec<SimulatedConnection>,
     /// Threads of all programs.
     pub(super) threads: Vec<Thread>,
     /// Lanes by which connection's executor pushes to which other one's.
@@ -41,15 +41,15 @@ pub(super) struct World {
 }
 
 impl Deref for World {
-    type Target = Connection;
+    type Target = SimulatedConnection;
 
-    fn deref(&self) -> &Connection {
+    fn deref(&self) -> &SimulatedConnection {
         &self.connections[self.at]
     }
 }
 
 impl DerefMut for World {
-    fn deref_mut(&mut self) -> &mut Connection {
+    fn deref_mut(&mut self) -> &mut SimulatedConnection {
         &mut self.connections[self.at]
     }
 }
@@ -85,13 +85,14 @@ pub fn run(seed: u64) -> Result<(), String> {
     let few = nodes == 1 && !early && random.chance(50);
     let room = if few { 1 + random.index(8) } else { usize::MAX };
     let connections = used.iter().enumerate().map(|(index, &devices)| {
-        let mut connection = Connection::new(&mut random, (index / nodes, index % nodes), devices as usize, room);
+        let mut connection =
+            SimulatedConnection::new(&mut random, (index / nodes, index % nodes), devices as usize, room);
         connection.executor.gets_stuck = manners.floods;
         connection
     });
     let connections = connections.collect();
     let mut world = World {
-        queue: Queue::default(),
+        queue: EventQueue::default(),
         at: 0,
         connections,
         threads,

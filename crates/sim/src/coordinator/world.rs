@@ -3,7 +3,7 @@
 use super::agent::Agent;
 use super::program::Program;
 use super::trouble::{Plan, Trouble};
-use crate::queue::Queue;
+use crate::queue::EventQueue;
 use crate::random::Random;
 use accord_coordinator::cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis};
 use accord_types::SessionId;
@@ -73,7 +73,7 @@ pub(super) enum Event {
 }
 
 /// One connection of an agent.
-pub(super) struct Link {
+pub(super) struct AgentConnection {
     agent: usize,
     open: bool,
     /// When the last message of each direction arrives: later ones come no sooner.
@@ -82,14 +82,14 @@ pub(super) struct Link {
 
 pub(super) struct World {
     pub(super) random: Random,
-    pub(super) queue: Queue<Event>,
+    pub(super) queue: EventQueue<Event>,
     pub(super) plan: Plan,
     pub(super) cluster: Option<Cluster>,
     pub(super) life: u64,
     pub(super) started: u64,
     pub(super) agents: Vec<Agent>,
     pub(super) programs: Vec<Program>,
-    pub(super) links: BTreeMap<LinkId, Link>,
+    pub(super) links: BTreeMap<LinkId, AgentConnection>,
     pub(super) clients: BTreeMap<ClientId, usize>,
     pub(super) connections: u64,
     pub(super) sessions_seen: BTreeSet<SessionId>,
@@ -119,7 +119,7 @@ impl World {
             .collect();
         Self {
             random,
-            queue: Queue::default(),
+            queue: EventQueue::default(),
             plan,
             cluster: None,
             life: 0,
@@ -317,7 +317,7 @@ impl World {
         let link = LinkId(self.connections);
         state.link = Some(link);
         let registration = state.registration();
-        self.links.insert(link, Link { agent, open: true, last: [0; 2] });
+        self.links.insert(link, AgentConnection { agent, open: true, last: [0; 2] });
         self.send(link, Input::Register { link, registration });
     }
 

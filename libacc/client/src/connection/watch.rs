@@ -25,7 +25,7 @@ pub enum WatchStep {
 
 /// Where the watcher is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum State {
+enum Activity {
     #[default]
     Looking,
     Reading,
@@ -35,7 +35,7 @@ enum State {
 /// What the watcher knows.
 #[derive(Default)]
 pub(super) struct Watch {
-    state: State,
+    state: Activity,
     /// What the program had done when the watcher looked last.
     seen: u64,
 }
@@ -57,9 +57,9 @@ impl Watch {
         let quiet = now.activity == self.seen;
         self.seen = now.activity;
         let (state, step) = match now.wanted {
-            false if now.urgent || quiet => (State::Reading, WatchStep::Read),
-            true if quiet => (State::Parked, WatchStep::Park),
-            _ => (State::Looking, WatchStep::Look),
+            false if now.urgent || quiet => (Activity::Reading, WatchStep::Read),
+            true if quiet => (Activity::Parked, WatchStep::Park),
+            _ => (Activity::Looking, WatchStep::Look),
         };
         self.state = state;
         step
@@ -67,9 +67,9 @@ impl Watch {
 
     /// A wait is over, or something has become urgent: whether the watcher is to be woken. (While it reads it can't be.)
     pub(super) fn rouse(&mut self, urgent: bool) -> bool {
-        let rouse = self.state == State::Parked || (urgent && self.state == State::Looking);
+        let rouse = self.state == Activity::Parked || (urgent && self.state == Activity::Looking);
         if rouse {
-            self.state = State::Looking;
+            self.state = Activity::Looking;
             // What is over was something: the next wait may follow soon.
             self.seen = u64::MAX;
         }
@@ -78,7 +78,7 @@ impl Watch {
 
     /// Whether it is going to look soon.
     pub(super) fn is_looking(&self) -> bool {
-        self.state == State::Looking
+        self.state == Activity::Looking
     }
 }
 

@@ -14,11 +14,11 @@ pub(super) struct Alive {
     pub(super) waiting: AtomicU32,
     /// Answers so far, and other control messages.
     pub(super) heard: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<Lives>,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct Lives {
     pub(super) executor: Liveness,
     /// By ordinal, of those with workers.
     pub(super) workers: BTreeMap<u32, Liveness>,
@@ -32,12 +32,12 @@ impl Alive {
         self.heard.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Lives> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl Lives {
     /// The devices for messages: all that the program has started there, or one of them.
     pub(super) fn name(&self, node: &str, only: Option<u32>) -> String {
         let wanted = self.names.iter().filter(|(ordinal, _)| only.is_none_or(|only| only == **ordinal));

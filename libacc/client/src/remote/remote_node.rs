@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct RemoteNode {
     pub(crate) spec: Arc<NodeSpec>,
     exchange: Arc<Exchange>,
-    state: Mutex<State>,
+    state: Mutex<NodeConnection>,
 }
 
 #[derive(Default)]
-struct State {
+struct NodeConnection {
     connection: Option<Arc<Connection>>,
     reuse: ReusePolicy,
     /// Executors that this node has had for the session.
@@ -28,7 +28,7 @@ struct State {
     closed: bool,
 }
 
-impl State {
+impl NodeConnection {
     fn condition(&self) -> Condition {
         match &self.connection {
             None => Condition::Absent,
@@ -87,7 +87,7 @@ impl RemoteNode {
         self.lock().reuse.opened(device);
     }
 
-    fn connection(&self, state: &mut State, with: Reuse) -> Result<Arc<Connection>> {
+    fn connection(&self, state: &mut NodeConnection, with: Reuse) -> Result<Arc<Connection>> {
         if state.closed {
             return Err(Error::new(ErrorCode::DeviceShutdown, "the session is over").node(&self.spec.node_name));
         }
@@ -112,7 +112,7 @@ impl RemoteNode {
         self.lock().connection.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, NodeConnection> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

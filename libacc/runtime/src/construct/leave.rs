@@ -2,7 +2,7 @@
 
 use super::descriptor::Spaced;
 use super::region::{Mapped, Region, Use};
-use crate::device::State;
+use crate::device::DeviceData;
 use crate::issue::give_back;
 use crate::plan::{Happened, Plan, Step};
 use crate::ports::HostMemory;
@@ -13,7 +13,7 @@ use accord_types::{DevicePtr, HostRange};
 
 /// One construct being left, under the device's lock.
 pub(crate) struct Leaving<'a> {
-    pub(crate) state: &'a mut State,
+    pub(crate) state: &'a mut DeviceData,
     pub(crate) plan: &'a mut Plan,
     pub(crate) counter: Counter,
 }

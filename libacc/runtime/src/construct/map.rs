@@ -8,7 +8,7 @@ use super::entries::Entries;
 use super::kind::{Absent, Data, Kind};
 use super::names::Names;
 use super::region::{Form, Mapped, Region};
-use crate::device::{Device, State};
+use crate::device::{Device, DeviceData};
 use crate::memory::{Blocked, Purpose, Range};
 use crate::plan::{Happened, Plan, Step};
 use crate::ports::{HostMemory, ReadWhen};
@@ -55,7 +55,7 @@ pub(crate) enum Stop {
 pub(crate) struct Mapping<'a, 'e> {
     pub(crate) device: &'a Device,
     pub(crate) host: &'a dyn HostMemory,
-    pub(crate) state: &'a mut State,
+    pub(crate) state: &'a mut DeviceData,
     pub(crate) queues: &'a mut Queues,
     pub(crate) queue: QueueId,
     /// All that was in these when the construct began is done.
@@ -376,7 +376,7 @@ impl Mapping<'_, '_> {
 
     /// Memory that no observer is told of, neither now nor when it is given back.
     pub(super) fn allocate_untold(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
-        let State { memory, .. } = &mut *self.state;
+        let DeviceData { memory, .. } = &mut *self.state;
         let taken = memory.take(bytes as u64, purpose, self.queue, self.queues, self.refused, &mut self.plan.waits);
         taken.map_err(Stop::from)
     }

@@ -9,7 +9,7 @@ use super::kind::{Absent, Data};
 use super::map::{Mapping, Mode, Stop};
 use super::pointee::Pointee;
 use super::region::{Form, Stray};
-use crate::device::State;
+use crate::device::DeviceData;
 use crate::memory::Purpose;
 use crate::plan::Loan;
 use crate::present::{Backing, EntryId};
@@ -117,7 +117,7 @@ impl Mapping<'_, '_> {
     }
 }
 
-impl State {
+impl DeviceData {
     /// What of a block lies around an absent address without a present byte between.
     fn gap(&self, block: HostRange, address: usize) -> HostRange {
         let (mut start, mut end) = (block.start, block.start + block.len);

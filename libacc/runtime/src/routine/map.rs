@@ -2,7 +2,7 @@
 
 use super::data::{no_entries, null};
 use crate::construct::{Mode, not_present};
-use crate::device::State;
+use crate::device::DeviceData;
 use crate::present::{Backing, Entry, Found, Lifetime, Place};
 use crate::prof::Happening;
 use crate::{LocalThread, Runtime};
@@ -84,7 +84,7 @@ impl Runtime {
             return Err(on.place(error.remedy("unmap or delete them before")));
         }
         let to = DevicePtr(device as u64);
-        let of_data = |state: &State| {
+        let of_data = |state: &DeviceData| {
             let (block, _) = state.memory.block_of(to.0).filter(|(block, _)| !state.memory.is_malloc(*block))?;
             state.table.host_of(to).or_else(|| state.table.host_of(block))
         };

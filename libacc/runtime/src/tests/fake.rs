@@ -209,7 +209,7 @@ enum Op {
 }
 
 #[derive(Default)]
-struct Queue {
+struct FakeQueue {
     ops: VecDeque<Op>,
     put: u64,
     failed: Option<Error>,
@@ -230,9 +230,9 @@ pub(super) struct Counts {
 }
 
 #[derive(Default)]
-struct Inner {
+struct FakeDevice {
     memory: Memory,
-    queues: BTreeMap<QueueId, Queue>,
+    queues: BTreeMap<QueueId, FakeQueue>,
     counts: Counts,
     globals: u64,
     specs: BTreeSet<u64>,
@@ -245,7 +245,7 @@ pub(super) struct Fake {
     device_type: DeviceType,
     ram: Arc<Ram>,
     kernels: Arc<Mutex<HashMap<u64, Kernel>>>,
-    inner: Mutex<Inner>,
+    inner: Mutex<FakeDevice>,
     gate: Mutex<Option<(QueueId, Arc<Barrier>)>>,
     locks: Mutex<Vec<Lock>>,
 }
@@ -333,7 +333,7 @@ impl Fake {
     }
 
     /// Runs a queue up to a position.
-    fn drain(&self, inner: &mut Inner, id: QueueId, upto: u64) {
+    fn drain(&self, inner: &mut FakeDevice, id: QueueId, upto: u64) {
         loop {
             let Some(queue) = inner.queues.get_mut(&id) else { return };
             if queue.put - queue.ops.len() as u64 >= upto {
@@ -344,7 +344,7 @@ impl Fake {
         }
     }
 
-    fn execute(&self, inner: &mut Inner, id: QueueId, op: Op) {
+    fn execute(&self, inner: &mut FakeDevice, id: QueueId, op: Op) {
         match op {
             Op::Store(dst, bytes) => inner.memory.write(dst.0, &bytes),
             Op::In(dst, src) => inner.memory.write(dst.0, &self.ram.get(src.start, src.len)),
@@ -563,7 +563,7 @@ impl DeviceClient for Fake {
     }
 
     fn shutdown(&self) -> Result<()> {
-        *self.inner.lock().unwrap() = Inner::default();
+        *self.inner.lock().unwrap() = FakeDevice::default();
         Ok(())
     }
 }

@@ -37,7 +37,7 @@ struct Shared {
     context: Arc<Context>,
     numa: NumaAffinity,
     threads_max: usize,
-    state: Mutex<State>,
+    state: Mutex<CopyQueues>,
     work_available: Condvar,
     /// Slots that the device is to fill, by their streams, which no thread has seen yet. Not among the jobs: whoever puts a copy into a
     /// stream must not wait for the threads, which take job after job.
@@ -52,7 +52,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
+struct CopyQueues {
     uploads: VecDeque<Upload>,
     /// Parts of slots to fill.
     filling: VecDeque<(Arc<Filling>, usize)>,
@@ -224,7 +224,7 @@ impl Drop for CopyPool {
     }
 }
 
-impl State {
+impl CopyQueues {
     /// The device has filled a slot just now, and is about to fill another one.
     fn is_hot(&self) -> bool {
         self.hot_until.is_some_and(|until| Instant::now() < until)
@@ -260,11 +260,11 @@ fn pause(hot: bool) {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CopyQueues> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start_threads(self: &Arc<Self>, state: &mut State) {
+    fn start_threads(self: &Arc<Self>, state: &mut CopyQueues) {
         while state.threads < self.threads_max && !state.closing {
             let shared = Arc::clone(self);
             let thread = std::thread::Builder::new().name("accord-copy".to_owned()).spawn(move || shared.serve());
@@ -311,7 +311,7 @@ impl Shared {
     }
 
     /// Takes what was put into streams.
-    fn collect(&self, state: &mut State) {
+    fn collect(&self, state: &mut CopyQueues) {
         if self.has_put.swap(false, Ordering::SeqCst) {
             for (stream, download) in self.put.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
                 state.downloads.push(stream, download);
@@ -329,7 +329,7 @@ impl Shared {
         self.awake.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn sleep<'a>(&self, mut state: MutexGuard<'a, CopyQueues>) -> MutexGuard<'a, CopyQueues> {
         self.awake.fetch_sub(1, Ordering::SeqCst);
         if !self.has_put.load(Ordering::SeqCst) {
             state = self.work_available.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -347,7 +347,7 @@ impl Shared {
     }
 
     /// More of a copy is to come at once. Sleeps if that takes long; a waiter until its copy's end.
-    fn spin<'a>(&'a self, state: MutexGuard<'a, State>, waiter: Option<&Tracker>) -> MutexGuard<'a, State> {
+    fn spin<'a>(&'a self, state: MutexGuard<'a, CopyQueues>, waiter: Option<&Tracker>) -> MutexGuard<'a, CopyQueues> {
         let before = self.added.load(Ordering::Acquire);
         drop(state);
         let until = Instant::now() + SPIN;
@@ -371,7 +371,7 @@ impl Shared {
     }
 
     /// Asks the driver which slots it has filled; a pause, if the caller has time, if it has none.
-    fn look<'a>(&'a self, mut state: MutexGuard<'a, State>, has_time: bool) -> MutexGuard<'a, State> {
+    fn look<'a>(&'a self, mut state: MutexGuard<'a, CopyQueues>, has_time: bool) -> MutexGuard<'a, CopyQueues> {
         state.looking = true;
         let hot = state.is_hot();
         let questions = state.downloads.questions();
@@ -388,7 +388,7 @@ impl Shared {
     }
 
     /// A job that can be done now, and how many threads are to be woken for others that came with it.
-    fn find(&self, state: &mut State) -> Option<(Job, usize)> {
+    fn find(&self, state: &mut CopyQueues) -> Option<(Job, usize)> {
         if let Some(part) = state.parts.pop_front() {
             return Some((Job::Part(part), 0));
         }
@@ -421,7 +421,7 @@ impl Shared {
     }
 
     /// So many jobs are new. Returns how many threads are to be woken for them.
-    fn add(&self, state: &State, jobs: usize) -> usize {
+    fn add(&self, state: &CopyQueues, jobs: usize) -> usize {
         if jobs > 0 {
             self.added.fetch_add(1, Ordering::AcqRel);
         }

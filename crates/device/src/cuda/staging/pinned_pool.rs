@@ -27,12 +27,12 @@ pub(crate) struct PinnedPool {
     slots_max: usize,
     /// Most slots that are made at a time: pinning takes a third of a millisecond a MiB.
     batch: usize,
-    state: Mutex<State>,
+    state: Mutex<PinnedSlots>,
     given_back: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PinnedSlots {
     blocks: Vec<usize>,
     made: usize,
     free: Vec<RawSlot>,
@@ -103,7 +103,7 @@ impl PinnedPool {
         }
     }
 
-    fn find(&self, state: &mut State) -> Result<Option<RawSlot>, DriverError> {
+    fn find(&self, state: &mut PinnedSlots) -> Result<Option<RawSlot>, DriverError> {
         if let Some(raw) = state.free.pop() {
             return Ok(Some(raw));
         }
@@ -122,7 +122,7 @@ impl PinnedPool {
         Ok(state.free.pop())
     }
 
-    fn make(&self, state: &mut State) -> Result<(), DriverError> {
+    fn make(&self, state: &mut PinnedSlots) -> Result<(), DriverError> {
         let _current = self.context.enter()?;
         let driver = self.context.driver;
         /// `CU_MEMHOSTALLOC_PORTABLE`: any device of the process may copy from it.
@@ -144,7 +144,7 @@ impl PinnedPool {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PinnedSlots> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -39,7 +39,7 @@ enum Message {
 }
 
 #[derive(Default)]
-struct Queue {
+struct PushQueue {
     /// Its pushes in order, and to whom.
     pushes: VecDeque<(TransferId, usize)>,
     /// The bytes of the first were sent.
@@ -51,7 +51,7 @@ struct Queue {
 struct Node {
     pushes: Pushes,
     expects: Expects,
-    queues: [Queue; QUEUES],
+    queues: [PushQueue; QUEUES],
     /// Expects whose predecessors on this node are not done yet.
     early: Vec<TransferId>,
     /// Transfers whose copy runs in the incoming stream.
@@ -150,7 +150,7 @@ impl World {
 
     /// One queue does its next step; false if there is none.
     fn run_queue(&mut self, node: usize, queue: usize) -> bool {
-        let Queue { pushes, sent, .. } = &self.nodes[node].queues[queue];
+        let PushQueue { pushes, sent, .. } = &self.nodes[node].queues[queue];
         let (Some(&(transfer, to)), sent) = (pushes.front(), *sent) else { return false };
         match self.nodes[node].pushes.step(transfer) {
             PushStep::Wait => false,

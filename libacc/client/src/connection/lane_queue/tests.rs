@@ -64,7 +64,7 @@ struct Lane {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Activity {
     Asleep,
     Awake,
     /// Has taken a transfer, and waits for a lane.
@@ -83,7 +83,7 @@ struct World {
     streams: Vec<VecDeque<usize>>,
     lines: [LaneQueue<usize>; 2],
     lanes: [Vec<Lane>; 2],
-    threads: Vec<(usize, State)>,
+    threads: Vec<(usize, Activity)>,
     /// What the program's own thread waits for, and the lane that it has for it.
     caller: Option<(usize, Option<usize>)>,
     /// Most lanes of a line that were lent at a time.
@@ -156,10 +156,10 @@ impl World {
 
     fn call(&mut self, way: usize) {
         match self.lines[way].call() {
-            Some(Call::Start) => self.threads.push((way, State::Awake)),
+            Some(Call::Start) => self.threads.push((way, Activity::Awake)),
             Some(Call::Wake) => {
-                if let Some(thread) = self.threads.iter_mut().find(|thread| **thread == (way, State::Asleep)) {
-                    thread.1 = State::Awake;
+                if let Some(thread) = self.threads.iter_mut().find(|thread| **thread == (way, Activity::Asleep)) {
+                    thread.1 = Activity::Awake;
                 }
             }
             None => {}
@@ -194,10 +194,10 @@ impl World {
         }
         for thread in 0..self.threads.len() {
             let can = match self.threads[thread] {
-                (_, State::Asleep) => false,
-                (_, State::Awake) => true,
-                (way, State::Acquiring(_)) => self.free_lane(way).is_some(),
-                (_, State::Sending(op, _)) => self.is_sent(op),
+                (_, Activity::Asleep) => false,
+                (_, Activity::Awake) => true,
+                (way, Activity::Acquiring(_)) => self.free_lane(way).is_some(),
+                (_, Activity::Sending(op, _)) => self.is_sent(op),
             };
             if can {
                 steps.push(Step::Thread(thread));
@@ -273,34 +273,34 @@ impl World {
     }
 
     /// One step of a thread, as in `Connection::send_copies`.
-    fn run(&mut self, thread: usize) -> State {
+    fn run(&mut self, thread: usize) -> Activity {
         let (way, state) = self.threads[thread];
         match state {
-            State::Asleep => State::Asleep,
-            State::Awake => match self.lines[way].take() {
-                None => State::Asleep,
+            Activity::Asleep => Activity::Asleep,
+            Activity::Awake => match self.lines[way].take() {
+                None => Activity::Asleep,
                 Some(op) => {
                     if self.rule == Rule::NoTurns {
                         self.lines[way].has_lane();
                         self.call(way);
                     }
-                    State::Acquiring(op)
+                    Activity::Acquiring(op)
                 }
             },
-            State::Acquiring(op) => {
+            Activity::Acquiring(op) => {
                 let lane = self.free_lane(way).expect("only then");
                 self.lend(way, lane, op);
                 if self.rule != Rule::NoTurns {
                     self.lines[way].has_lane();
                     self.call(way);
                 }
-                State::Sending(op, lane)
+                Activity::Sending(op, lane)
             }
-            State::Sending(op, lane) => {
+            Activity::Sending(op, lane) => {
                 self.lanes(way)[lane].lent = false;
                 self.ops[op].sent = true;
                 self.lines[way].ended();
-                State::Awake
+                Activity::Awake
             }
         }
     }
