@@ -222,7 +222,8 @@ fn a_key_file_that_is_not_the_clusters_is_refused_with_a_remedy() {
         return;
     }
     let run = Run::cluster(&["--loopback"], "1x1");
-    std::fs::write(run.file("other"), [7; 32]).unwrap();
+    let output = run.output("umask 077; head -c 32 /dev/urandom > $DIR/other");
+    assert_eq!(output.status.code(), Some(0));
     let output = run.output(&format!("ACCORD_KEY_FILE=$DIR/other {INFO}"));
     assert_eq!(output.status.code(), Some(125));
     let message = String::from_utf8_lossy(&output.stderr);

@@ -8,6 +8,7 @@ use common::{Run, await_that, namespaces, signal, stdout, ways};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
+use std::time::Duration;
 
 #[test]
 fn the_exit_code_is_the_programs() {
@@ -203,6 +204,21 @@ fn ranks_on_all_hosts_die_with_the_launcher() {
         signal(&child, "-KILL");
         assert_eq!(child.wait().unwrap().signal(), Some(9));
         run.assert_nothing_left(None);
+    }
+}
+
+/// The launcher makes no folder itself, and the supervisor none before it can tell that the launcher is gone.
+#[test]
+fn a_launcher_that_is_killed_at_any_moment_leaves_nothing() {
+    for way in ways() {
+        for delay in (0..160).step_by(4) {
+            let run = Run::bare(way, "1x1");
+            let mut child = run.spawn("sleep 60");
+            std::thread::sleep(Duration::from_millis(delay));
+            signal(&child, "-KILL");
+            assert_eq!(child.wait().unwrap().signal(), Some(9));
+            run.assert_nothing_left(None);
+        }
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Config {
     pub listen: SocketAddr,
 
     /// File with the cluster's key: 32 bytes or more, the same for all parts of the cluster.
-    /// Make one with: head -c 32 /dev/urandom > KEYFILE
+    /// Make one with: (umask 077; head -c 32 /dev/urandom > KEYFILE)
     #[arg(long, env = "ACCORD_KEY_FILE", value_name = "FILE")]
     pub key_file: PathBuf,
 

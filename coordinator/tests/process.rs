@@ -34,7 +34,7 @@ fn command(dir: &tempfile::TempDir) -> Command {
 fn with_key() -> (tempfile::TempDir, Key) {
     let dir = tempfile::tempdir().unwrap();
     let key = Key::random().unwrap();
-    std::fs::write(dir.path().join("key"), key.bytes()).unwrap();
+    key.write(&dir.path().join("key")).unwrap();
     (dir, key)
 }
 

@@ -1,7 +1,7 @@
 //! The devices of this process's session.
 
 use crate::kernels::Kernels;
-use crate::{environment, gpus, loader, settings};
+use crate::{gpus, loader, settings, worker_environment};
 use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
 use accord_device::{Patience, StartConfig, cache_folder, cpu, registry};
 use accord_fabric::route::Wanted;
@@ -117,24 +117,11 @@ fn worker_program() -> accord_device::ProgramSpec {
     let own = loader::holding(worker_program as *const () as usize);
     accord_device::ProgramSpec {
         libacc: own.map(|object| object.file),
-        env: Some(worker_environment()),
+        env: Some(worker_environment::here()),
         // A value without a meaning is an error where the session begins.
         patience: settings::timeout().ok().map(|timeout| Patience { timeout, tell: Arc::new(tell) }),
         ..accord_device::ProgramSpec::of_this_process()
     }
-}
-
-/// The environment of workers, here and elsewhere: the program's, with what the dynamic linker needed at
-/// the start if the program has removed it since, and without tools that watch the program.
-fn worker_environment() -> Vec<(OsString, OsString)> {
-    let tool = |name: &OsString| {
-        let names = std::iter::once(names::ACC_PROFLIB.name).chain(names::ACC_PROFLIB.aliases.iter().copied());
-        names.into_iter().any(|tool| name == tool)
-    };
-    let lost = environment::at_start()
-        .into_iter()
-        .filter(|(name, _)| name.as_bytes().starts_with(b"LD_") && std::env::var_os(name).is_none());
-    std::env::vars_os().filter(|(name, _)| !tool(name)).chain(lost).collect()
 }
 
 /// This program, for executors elsewhere.
@@ -148,7 +135,10 @@ fn program(trace: bool) -> ProgramSpec {
         build_id,
         argv0: std::env::args_os().next().map(text).unwrap_or_default(),
         cwd: std::env::current_dir().map(|path| text(path.into())).unwrap_or_default(),
-        env: worker_environment().into_iter().map(|(name, value)| format!("{}={}", text(name), text(value))).collect(),
+        env: worker_environment::elsewhere()
+            .into_iter()
+            .map(|(name, value)| format!("{}={}", text(name), text(value)))
+            .collect(),
         emulate_nvidia: settings::emulated() == Some(DeviceType::Nvidia),
         trace,
     }

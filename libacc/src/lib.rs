@@ -40,3 +40,4 @@ mod thread;
 mod thread_id;
 mod trace;
 mod unmapped;
+mod worker_environment;

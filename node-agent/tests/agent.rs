@@ -3,6 +3,7 @@
 mod support;
 
 use accord_coordinator::cluster::Limits;
+use accord_fabric::Key;
 use accord_fabric::frame::session::Message;
 use accord_fabric::handshake::Purpose;
 use accord_proto::v1;
@@ -199,7 +200,7 @@ fn an_agent_waits_for_its_coordinator() {
 fn a_refused_agent_says_why_and_ends() {
     let cluster = Cluster::new();
     let other = cluster.dir.path().join("other");
-    std::fs::write(&other, [7; 32]).unwrap();
+    Key::random().unwrap().write(&other).unwrap();
     for (key_file, complaint) in
         [(other, "ACCORD_KEY_FILE"), (cluster.dir.path().join("none"), "cannot read the key file")]
     {

@@ -81,6 +81,10 @@ fn wrong_key() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = folder.path().join("wrong");
     std::fs::write(&wrong, b"another key: 0123456789 abcdefghij").unwrap();
+    // Others may read it still.
+    let finished = program_with_coordinator(cluster.address(), Some(&wrong));
+    failed_with(&finished, &["can be used by others", "chmod 600"]);
+    std::fs::set_permissions(&wrong, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let finished = program_with_coordinator(cluster.address(), Some(&wrong));
     failed_with(&finished, &["key", "acc_error_"]);
     works(&cluster);

@@ -3,7 +3,7 @@
 use crate::args::{RunArgs, Separation};
 use crate::failure::{Failure, Result};
 use crate::launch::{
-    Event, Mpirun, Signals, can_have_namespaces, exit_code, find_libacc, kill_descendants, preload_with,
+    Event, Mpirun, RunFolder, Signals, can_have_namespaces, exit_code, find_libacc, kill_descendants, preload_with,
 };
 use crate::output::tell;
 use accord_types::settings;
@@ -58,10 +58,8 @@ fn become_program(args: &RunArgs) -> Failure {
 /// Starts a supervisor, passes signals on to it, and returns its exit code.
 fn supervised(args: &RunArgs) -> Result<u8> {
     let separation = separation(args);
-    let dir = tempfile::Builder::new()
-        .prefix("accord-")
-        .tempdir()
-        .map_err(|error| Failure::system("can't make a private directory", error))?;
+    // The supervisor makes it: whatever ends this process before, there is none.
+    let dir = RunFolder::name()?;
     let (lifeline, _held) = std::io::pipe().map_err(|error| Failure::system("can't make a pipe", error))?;
     let mut signals = Signals::block(None)?;
     match separation {
@@ -81,7 +79,7 @@ fn supervised(args: &RunArgs) -> Result<u8> {
         .envs(time)
         .arg("__supervise")
         .arg("--dir")
-        .arg(dir.path())
+        .arg(&dir)
         .arg("--lifeline")
         .arg(format!("/proc/{}/fd/{}", std::process::id(), lifeline.as_raw_fd()))
         .args(supervisor_options(separation, args))
@@ -110,6 +108,8 @@ fn supervised(args: &RunArgs) -> Result<u8> {
     if separation == Separation::Loopback {
         kill_descendants();
     }
+    // The supervisor does this too, unless it was killed.
+    let _ = std::fs::remove_dir_all(&dir);
     Ok(code)
 }
 

@@ -36,7 +36,7 @@ pub(super) fn start(
     let begin = Instant::now();
     let key = Key::random()?;
     let key_file = processes.args.dir.join("key");
-    std::fs::write(&key_file, key.bytes()).map_err(|error| Failure::system(key_file.display(), error))?;
+    key.write(&key_file).map_err(|error| Failure::system(key_file.display(), error))?;
     // On hosts that share this machine's ports any free one.
     let port = if hosts.separate() { PORT } else { 0 };
 

@@ -15,6 +15,7 @@ mod hosts;
 mod mpi;
 mod parts;
 mod processes;
+mod run_folder;
 mod signals;
 mod supervise;
 
@@ -24,5 +25,6 @@ pub(crate) use exec::{exec, rsh};
 pub(crate) use hosts::can_have_namespaces;
 pub(crate) use mpi::Mpirun;
 pub(crate) use parts::{find_include, find_libacc, preload_with};
+pub(crate) use run_folder::RunFolder;
 pub(crate) use signals::{Event, Signals, exit_code};
 pub(crate) use supervise::supervise;

@@ -5,6 +5,7 @@ use super::hosts::Hosts;
 use super::mpi::Mpirun;
 use super::parts::{find_libacc, own_program, preload_with};
 use super::processes::{Processes, ending, pid_of};
+use super::run_folder::RunFolder;
 use super::signals::{Event, Signals, exit_code};
 use super::{cluster, kill_descendants};
 use crate::args::{Separation, SuperviseArgs};
@@ -33,11 +34,11 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     if args.separation == Separation::Loopback {
         set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
     }
+    let folder = RunFolder::make(&args.dir)?;
     let mut supervisor = Supervisor { args, processes: Processes::new(args) };
     let result = supervisor.run(&mut signals);
     supervisor.take_down(&mut signals);
-    // The launcher does this too, unless it is gone.
-    let _ = std::fs::remove_dir_all(&args.dir);
+    drop(folder);
     result
 }
 

@@ -135,6 +135,9 @@ settings! {
     /// How long one session may last.
     SESSION_TIME = "ACCORD_SESSION_TIME", "(no limit)", "time, with s, m, h or d", [],
         "How long a coordinator lets one session last; programs do not read it.";
+    /// Environment of workers elsewhere.
+    ENV = "ACCORD_ENV", "", "names, separated by commas", [],
+        "Further variables of the program's environment that its regions see on other nodes; NAME* for all that begin so, * for all.";
     /// Whose sessions agents run, and as whom.
     USERS = "ACCORD_USERS", "*", "rules, separated by commas", [],
         "Whose sessions an agent of root runs, and as which user: NAME, NAME=ACCOUNT, !NAME, * for everybody but root; programs do not read it.";

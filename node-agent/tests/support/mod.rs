@@ -39,7 +39,7 @@ impl Cluster {
     pub(crate) fn with_limits(limits: Limits) -> Self {
         let key = Key::random().unwrap();
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("key"), key.bytes()).unwrap();
+        key.write(&dir.path().join("key")).unwrap();
         let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone(), limits).unwrap();
         Self { coordinator, key, dir }
     }

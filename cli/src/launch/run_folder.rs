@@ -1,0 +1,92 @@
+//! A run's private folder: key, logs, traces. It is gone when the run is, whatever ends it.
+
+use crate::failure::{Failure, Result};
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+const PREFIX: &str = "accord-run-";
+
+/// A folder that only this user can enter. Whoever has made it holds a lock on it: a folder without one is of a run all of whose processes were
+/// killed at once, and the next run removes it.
+pub(crate) struct RunFolder {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl RunFolder {
+    /// A name for a folder. There is none yet.
+    pub(crate) fn name() -> Result<PathBuf> {
+        let mut random = [0; 8];
+        let filled =
+            File::open("/dev/urandom").and_then(|mut source| std::io::Read::read_exact(&mut source, &mut random));
+        filled.map_err(|error| Failure::system("can't get random numbers", error))?;
+        Ok(std::env::temp_dir().join(format!("{PREFIX}{:016x}", u64::from_le_bytes(random))))
+    }
+
+    /// Makes it, and removes what runs before have left.
+    pub(crate) fn make(path: &Path) -> Result<Self> {
+        let failed =
+            |error: std::io::Error| Failure::system(format!("can't make the folder {}", path.display()), error);
+        if let Some(parent) = path.parent() {
+            sweep(parent);
+        }
+        // Between the two steps another run may have taken it for one that was left.
+        loop {
+            DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
+            let folder = File::open(path).map_err(failed)?;
+            if let Ok(lock) = Flock::lock(folder, FlockArg::LockExclusiveNonblock)
+                && path.exists()
+            {
+                return Ok(Self { path: path.to_owned(), _lock: lock });
+            }
+            let _ = std::fs::remove_dir(path);
+        }
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes this user's folders of runs that are gone.
+fn sweep(parent: &Path) {
+    let own = nix::unistd::geteuid().as_raw();
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_run = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let is_own = is_run && entry.metadata().is_ok_and(|about| about.is_dir() && about.uid() == own);
+        if is_own
+            && let Ok(folder) = File::open(entry.path())
+            && let Ok(_lock) = Flock::lock(folder, FlockArg::LockExclusiveNonblock)
+        {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_ends_with_its_run_and_left_ones_with_the_next() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = |name: &str| parent.path().join(format!("{PREFIX}{name}"));
+        let first = RunFolder::make(&path("first")).unwrap();
+        assert_eq!(std::fs::metadata(path("first")).unwrap().mode() & 0o777, 0o700);
+        std::fs::write(path("first").join("key"), "k").unwrap();
+        // All processes of a run were killed at once.
+        std::fs::create_dir(path("left")).unwrap();
+        std::fs::write(path("left").join("key"), "k").unwrap();
+        std::fs::create_dir(parent.path().join("accord-other")).unwrap();
+        let second = RunFolder::make(&path("second")).unwrap();
+        assert!(path("first").join("key").exists() && !path("left").exists());
+        assert!(parent.path().join("accord-other").exists());
+        assert!(RunFolder::make(&path("second")).is_err(), "it is another run's");
+        drop((first, second));
+        assert!(!path("first").exists() && !path("second").exists());
+    }
+}

@@ -1,0 +1,93 @@
+//! Which of the program's environment variables workers get: all of them on the program's own node, a list elsewhere.
+
+use crate::{environment, settings};
+use accord_types::settings as names;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+/// Variables that go to other nodes, by name or, with a star, by how names begin: what regions and the libraries that they call
+/// look at. Everything else may be a secret of its owner, such as a token.
+pub(crate) const SENT: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TMPDIR",
+    "LD_*",
+    "MALLOC_*",
+    "GLIBC_TUNABLES",
+    "OMP_*",
+    "GOMP_*",
+    "ACC_*",
+    "ACCORD_*",
+    "CUDA_*",
+    "NVIDIA_*",
+    "NVCOMPILER_*",
+    "OPENBLAS_*",
+    "MKL_*",
+];
+/// These lead to what is the program's alone.
+const NEVER_SENT: &[&str] = &[names::KEY_FILE.name, names::COORDINATOR.name, names::ENV.name];
+
+/// The environment of workers on this node: the program's, with what the dynamic linker needed at
+/// the start if the program has removed it since, and without tools that watch the program.
+pub(crate) fn here() -> Vec<(OsString, OsString)> {
+    let tool = |name: &OsString| {
+        let names = std::iter::once(names::ACC_PROFLIB.name).chain(names::ACC_PROFLIB.aliases.iter().copied());
+        names.into_iter().any(|tool| name == tool)
+    };
+    let lost = environment::at_start()
+        .into_iter()
+        .filter(|(name, _)| name.as_bytes().starts_with(b"LD_") && std::env::var_os(name).is_none());
+    std::env::vars_os().filter(|(name, _)| !tool(name)).chain(lost).collect()
+}
+
+/// The environment of workers on other nodes: what is listed of [`here`].
+pub(crate) fn elsewhere() -> Vec<(OsString, OsString)> {
+    let more = settings::value(names::ENV).unwrap_or_default();
+    let more: Vec<&str> = more.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    here().into_iter().filter(|(name, _)| is_sent(name, &more)).collect()
+}
+
+fn is_sent(name: &OsStr, more: &[&str]) -> bool {
+    let Some(name) = name.to_str() else { return more.contains(&"*") };
+    let fits = |pattern: &&str| match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => name == *pattern,
+    };
+    !NEVER_SENT.contains(&name) && (SENT.iter().any(fits) || more.iter().any(fits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(name: &str, more: &[&str]) -> bool {
+        is_sent(OsStr::new(name), more)
+    }
+
+    #[test]
+    fn what_is_listed_goes_and_nothing_else() {
+        for name in ["PATH", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "ACCORD_EMULATE"] {
+            assert!(sent(name, &[]), "{name}");
+        }
+        for name in ["AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PATHS", "ACCORD_KEY_FILE", "ACCORD_COORDINATOR"] {
+            assert!(!sent(name, &[]), "{name}");
+        }
+        assert!(sent("MY_INPUT", &["MY_*"]) && sent("MY_INPUT", &["MY_INPUT"]) && sent("MY_INPUT", &["*"]));
+        assert!(!sent("MY_INPUT", &["MY_"]) && !sent("ACCORD_KEY_FILE", &["*"]));
+    }
+
+    #[test]
+    fn the_list_stands_in_its_document() {
+        let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/design/trust.md");
+        let document = std::fs::read_to_string(document).unwrap();
+        for name in SENT {
+            assert!(document.contains(&format!("`{name}`")), "{name} is not in docs/design/trust.md");
+        }
+    }
+}

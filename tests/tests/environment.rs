@@ -1,0 +1,44 @@
+//! What regions see of the program's environment: all on its own node, a list elsewhere.
+
+use accord_tests::{Cluster, Finished, gcc, repository_file};
+use std::path::Path;
+use std::process::Command;
+
+fn run(cluster: &Cluster, program: &Path, more: Option<&str>) -> Finished {
+    let job = cluster.job(0, program).unwrap().env("MY_TOKEN", "secret").env("OMP_DYNAMIC", "false");
+    let job = more.into_iter().fold(job, |job, more| job.env("ACCORD_ENV", more));
+    let job = job.args(["MY_TOKEN", "OMP_DYNAMIC", "ACCORD_KEY_FILE", "ACCORD_COORDINATOR"]);
+    job.run().unwrap().success().unwrap()
+}
+
+#[test]
+fn secrets_in_the_environment_stay_on_their_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("what_is_set");
+    let output = Command::new(gcc("gcc"))
+        .args(["-O1", "-g", "-fopenacc", "-foffload=disable"])
+        .arg(repository_file("tests/programs/cluster/what_is_set.c"))
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap();
+
+    let said = run(&cluster, &program, None).stdout;
+    for (device, name, state) in [
+        (0, "MY_TOKEN", "set"),
+        (0, "OMP_DYNAMIC", "set"),
+        (1, "MY_TOKEN", "unset"),
+        (1, "OMP_DYNAMIC", "set"),
+        (1, "ACCORD_KEY_FILE", "unset"),
+        (1, "ACCORD_COORDINATOR", "unset"),
+    ] {
+        assert!(said.contains(&format!("device {device}: {name} {state}\n")), "{said}");
+    }
+    for more in ["OTHER, MY_TOKEN", "MY_*", "*"] {
+        let said = run(&cluster, &program, Some(more)).stdout;
+        assert!(said.contains("device 1: MY_TOKEN set\n"), "{more}: {said}");
+        assert!(said.contains("device 1: ACCORD_KEY_FILE unset\n"), "{more}: {said}");
+    }
+}
