@@ -31,7 +31,7 @@ pub(crate) fn lint(args: &LintArgs) -> Result<u8> {
             if path.canonicalize().is_ok_and(|path| seen.insert(path)) {
                 let found = findings(&text, language, gcc).into_iter();
                 // No copies are made of included files.
-                all.extend(found.map(|finding| (path.clone(), Finding { rewritten: false, ..finding })));
+                all.extend(found.map(|finding| (path.clone(), Finding { rewritten: finding.everywhere, ..finding })));
             }
         }
     }

@@ -51,7 +51,7 @@ pub(super) fn word(text: &str) -> &str {
 }
 
 /// Statements with their lines, without comments, what goes on over several lines in one.
-fn statements(source: &str) -> Vec<(u32, String)> {
+pub(super) fn statements(source: &str) -> Vec<(u32, String)> {
     let mut all: Vec<(u32, String)> = Vec::new();
     let mut open = false;
     for (line, text) in (1..).zip(source.lines()) {

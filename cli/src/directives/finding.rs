@@ -2,8 +2,8 @@
 
 use super::clause::{Clause, Parsed, split};
 use super::rewrite::{WaitList, calls_for};
-use super::{Directive, Language, components, scan};
-use std::collections::BTreeSet;
+use super::{Directive, Language, clause_findings, components, scan, source_findings};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What GCC does with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -31,9 +31,11 @@ pub(crate) struct Finding {
     pub(crate) remedy: String,
     /// `accord cc`, `c++` and `fc` do what it says.
     pub(crate) rewritten: bool,
+    /// By an option or a module: in included files too.
+    pub(crate) everywhere: bool,
 }
 
-const DATA_CLAUSES: &[&str] = &[
+pub(super) const DATA_CLAUSES: &[&str] = &[
     "copy",
     "copyin",
     "copyout",
@@ -90,14 +92,24 @@ pub(crate) fn findings(source: &str, language: Language, gcc: u32) -> Vec<Findin
     let directives = scan(source, language);
     let parsed: Vec<Parsed> = directives.iter().map(|directive| Parsed::new(&directive.text)).collect();
     let declared = declared(&parsed, source, language.is_fortran());
+    let constants = clause_findings::constants(source, language.is_fortran());
     let mut found = Vec::new();
     for (directive, parsed) in directives.iter().zip(&parsed) {
-        let judge = Judge { directive, parsed, fortran: language.is_fortran(), gcc, declared: &declared };
+        let judge = Judge {
+            directive,
+            parsed,
+            fortran: language.is_fortran(),
+            gcc,
+            declared: &declared,
+            constants: &constants,
+        };
         judge.all(&mut found);
     }
     if language.is_fortran() {
         found.extend(components_of_arrays(source, &parsed));
     }
+    let all: Vec<(&Directive, &Parsed)> = directives.iter().zip(&parsed).collect();
+    found.extend(source_findings::findings(source, language, gcc, &all));
     found.sort_by_key(|finding| finding.line);
     found
 }
@@ -140,6 +152,7 @@ fn components_of_arrays(source: &str, all: &[Parsed]) -> Vec<Finding> {
             ),
             remedy: better,
             rewritten: false,
+            everywhere: false,
         })
         .collect()
 }
@@ -150,6 +163,7 @@ struct Judge<'a> {
     fortran: bool,
     gcc: u32,
     declared: &'a BTreeSet<String>,
+    constants: &'a BTreeMap<String, u64>,
 }
 
 impl Judge<'_> {
@@ -159,7 +173,15 @@ impl Judge<'_> {
         let compute = ["parallel", "kernels", "serial"].iter().any(|known| name.split(' ').next() == Some(known));
         let mut say = |severity, message: String, remedy: String, rewritten| {
             let Directive { file, line, .. } = self.directive;
-            found.push(Finding { file: file.clone(), line: *line, severity, message, remedy, rewritten });
+            found.push(Finding {
+                file: file.clone(),
+                line: *line,
+                severity,
+                message,
+                remedy,
+                rewritten,
+                everywhere: false,
+            });
         };
         if let Some(calls) = calls_for(&self.directive.text) {
             let severity = if self.fortran || name == "wait" { Refused } else { Ignored };
@@ -190,6 +212,11 @@ impl Judge<'_> {
         }
         for clause in &self.parsed.clauses {
             let argument = clause.argument.as_deref().unwrap_or("");
+            for (severity, message, remedy) in
+                clause_findings::judge(clause, self.parsed, self.fortran, self.gcc, self.constants)
+            {
+                say(severity, message, remedy, false);
+            }
             if DATA_CLAUSES.contains(&clause.name.as_str()) && !(compute && clause.name == "self") {
                 self.data(clause, &mut say);
             }
@@ -353,7 +380,7 @@ impl Judge<'_> {
 }
 
 /// Whether a Fortran section has elements between its own: a stride, or an index ahead of a range.
-fn is_scattered(variable: &str) -> bool {
+pub(super) fn is_scattered(variable: &str) -> bool {
     let Some((_, inside)) = variable.strip_suffix(')').and_then(|variable| variable.split_once('(')) else {
         return false;
     };
@@ -421,8 +448,9 @@ mod tests {
         assert!(found[0].2.starts_with("update device(gd[0:n])"));
         let source = "integer :: gd(10), k\nreal, allocatable :: h(:)\n!$acc declare create(GD, h)\n!$acc update self(Gd, h, gd(:))\n";
         let found = findings(source, Language::FreeFortran, 14);
-        assert_eq!(found.len(), 1);
-        assert!(found[0].remedy.starts_with("update self(Gd(:)) for an array; for a scalar call acc_update_self(Gd)"));
+        assert_eq!(found.iter().map(|found| found.line).collect::<Vec<_>>(), [3, 4]);
+        assert!(found[0].message.starts_with("declare create(h)"), "{found:?}");
+        assert!(found[1].remedy.starts_with("update self(Gd(:)) for an array; for a scalar call acc_update_self(Gd)"));
     }
 
     #[test]

@@ -3,12 +3,17 @@
 
 mod c;
 mod clause;
+mod clause_findings;
 mod components;
 mod directive;
 mod finding;
 mod fortran;
 mod includes;
 mod rewrite;
+mod source_findings;
+#[cfg(test)]
+mod table_tests;
+mod variables;
 
 pub(crate) use directive::{Directive, Form};
 pub(crate) use finding::{Finding, Severity, findings};

@@ -268,7 +268,9 @@ fn look_at<'a>(source: &'a Source, folders: &[PathBuf], own: Own, gcc: u32) -> R
 
 /// Says what GCC makes of a text, but for what the copy of a source has as calls: included files have no copies.
 fn say(name: &str, text: &str, language: Language, gcc: u32, included: bool) {
-    for found in findings(text, language, gcc).iter().filter(|found| included || !found.rewritten) {
+    for found in
+        findings(text, language, gcc).iter().filter(|found| !found.everywhere && (included || !found.rewritten))
+    {
         let file = found.file.as_deref().unwrap_or(name);
         let kind = if found.severity == Severity::Refused { "note" } else { "warning" };
         let left = if found.rewritten { ", and in an included file it stays as it is" } else { "" };

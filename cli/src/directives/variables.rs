@@ -1,0 +1,252 @@
+//! Variables of a Fortran source, as far as their declarations show: by name and program unit.
+
+use super::clause::split;
+use super::components::{statements, word};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+/// What a declaration says of a variable.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct Variable {
+    pub(super) allocatable: bool,
+    pub(super) pointer: bool,
+    pub(super) contiguous: bool,
+    /// An argument of its program unit.
+    pub(super) dummy: bool,
+    /// Of a derived type; `parameters` if that has some.
+    pub(super) derived: bool,
+    pub(super) parameters: bool,
+    /// `character(:)`
+    pub(super) deferred_length: bool,
+    /// Bounds of its dimensions, none for a scalar.
+    pub(super) bounds: Vec<String>,
+}
+
+impl Variable {
+    /// An array that may have gaps: an assumed-shape dummy or a pointer.
+    pub(super) fn may_have_gaps(&self) -> bool {
+        let open = |bound: &String| bound.ends_with(':');
+        let assumed = self.dummy && !self.allocatable && self.bounds.iter().any(open);
+        !self.contiguous && !self.bounds.is_empty() && (self.pointer || assumed)
+    }
+}
+
+/// A program unit: a procedure, module or program.
+struct Unit {
+    lines: RangeInclusive<u32>,
+    dummies: BTreeSet<String>,
+    variables: BTreeMap<String, Variable>,
+    /// Named constants.
+    constants: BTreeSet<String>,
+    /// Its internal procedures, unless it is a module.
+    internal: BTreeSet<String>,
+    module: bool,
+}
+
+/// All of a source.
+pub(super) struct Variables {
+    /// Inner ones come after those around them.
+    units: Vec<Unit>,
+    lower: Vec<(u32, String)>,
+}
+
+impl Variables {
+    pub(super) fn read(source: &str) -> Self {
+        let lower = statements(&source.to_ascii_lowercase());
+        let mut this = Self { units: vec![Unit::new(1, BTreeSet::new(), true)], lower: Vec::new() };
+        let (mut open, mut in_type, mut in_interface) = (vec![0], false, false);
+        for (line, statement) in &lower {
+            let current = *open.last().unwrap_or(&0);
+            match Statement::of(statement) {
+                Statement::TypeBegins => in_type = true,
+                Statement::TypeEnds => in_type = false,
+                Statement::Interface { begins } => in_interface = begins,
+                Statement::UnitBegins { name, dummies, module } => {
+                    if !this.units[current].module && !in_interface {
+                        this.units[current].internal.insert(name);
+                    }
+                    open.push(this.units.len());
+                    this.units.push(Unit::new(*line, dummies, module));
+                }
+                Statement::UnitEnds => {
+                    if open.len() > 1 {
+                        open.pop();
+                        let unit = &mut this.units[current];
+                        unit.lines = *unit.lines.start()..=*line;
+                    }
+                }
+                Statement::Other if !in_type => this.units[current].declare(statement),
+                Statement::Other => {}
+            }
+        }
+        this.lower = lower;
+        this
+    }
+
+    /// Statements in lower case, with their lines.
+    pub(super) fn statements(&self) -> &[(u32, String)] {
+        &self.lower
+    }
+
+    /// The variable that a name in lower case means in a line.
+    pub(super) fn at(&self, line: u32, name: &str) -> Option<&Variable> {
+        self.around(line).find_map(|unit| unit.variables.get(name))
+    }
+
+    /// Whether a name in lower case is that of an internal procedure in a line.
+    pub(super) fn is_internal(&self, line: u32, name: &str) -> bool {
+        self.around(line).any(|unit| unit.internal.contains(name))
+    }
+
+    /// Whether a bound is known when the program is compiled.
+    pub(super) fn is_constant(&self, line: u32, bound: &str) -> bool {
+        let names = bound.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        let known = |name: &str| {
+            name.starts_with(|c: char| c.is_ascii_digit())
+                || self.around(line).any(|unit| unit.constants.contains(name))
+        };
+        bound != ":" && bound != "*" && names.clone().next().is_some() && names.into_iter().all(known)
+    }
+
+    /// Units with this line, inner ones first.
+    fn around(&self, line: u32) -> impl Iterator<Item = &Unit> {
+        self.units.iter().rev().filter(move |unit| unit.lines.contains(&line))
+    }
+}
+
+enum Statement {
+    TypeBegins,
+    TypeEnds,
+    Interface { begins: bool },
+    UnitBegins { name: String, dummies: BTreeSet<String>, module: bool },
+    UnitEnds,
+    Other,
+}
+
+impl Statement {
+    fn of(text: &str) -> Self {
+        let first = word(text);
+        let rest = text[first.len()..].trim_start();
+        match first {
+            "type" if !rest.starts_with('(') && !rest.starts_with("is") => return Self::TypeBegins,
+            "endtype" => return Self::TypeEnds,
+            "interface" => return Self::Interface { begins: true },
+            "abstract" if word(rest) == "interface" => return Self::Interface { begins: true },
+            "endinterface" => return Self::Interface { begins: false },
+            "end" if word(rest) == "interface" => return Self::Interface { begins: false },
+            "end" if word(rest) == "type" => return Self::TypeEnds,
+            "end"
+                if ["", "subroutine", "function", "program", "module", "submodule", "procedure"]
+                    .contains(&word(rest)) =>
+            {
+                return Self::UnitEnds;
+            }
+            "endsubroutine" | "endfunction" | "endprogram" | "endmodule" | "endsubmodule" | "endprocedure" => {
+                return Self::UnitEnds;
+            }
+            "end" => return Self::Other,
+            "module" if word(rest) != "procedure" && !["subroutine", "function"].contains(&word(rest)) => {
+                return Self::unit(rest, true);
+            }
+            "submodule" => return Self::unit("submodule", true),
+            "program" => return Self::unit(rest, false),
+            _ => {}
+        }
+        if text.contains("::") {
+            return Self::Other;
+        }
+        // Behind prefixes: a type, `pure`, `module` and so on.
+        let mut rest = text;
+        loop {
+            let next = word(rest);
+            if next.is_empty() {
+                return Self::Other;
+            }
+            let after = rest[next.len()..].trim_start();
+            if ["subroutine", "function"].contains(&next) {
+                return if word(after).is_empty() { Self::Other } else { Self::unit(after, false) };
+            }
+            rest = match after.strip_prefix('(') {
+                Some(inside) => {
+                    inside.split_once(')').map_or("", |(_, after)| after.trim_start_matches(')').trim_start())
+                }
+                None => after,
+            };
+        }
+    }
+
+    fn unit(head: &str, module: bool) -> Self {
+        let name = word(head).to_owned();
+        let arguments = head.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+        let dummies = arguments.map_or_else(BTreeSet::new, |(list, _)| {
+            split(list, ',').into_iter().map(|name| word(name).to_owned()).collect()
+        });
+        Self::UnitBegins { name, dummies, module }
+    }
+}
+
+impl Unit {
+    fn new(first: u32, dummies: BTreeSet<String>, module: bool) -> Self {
+        let (variables, constants, internal) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { lines: first..=u32::MAX, dummies, variables, constants, internal, module }
+    }
+
+    fn declare(&mut self, statement: &str) {
+        let Some((attributes, entities)) = statement.split_once("::") else { return };
+        let attributes = split(attributes, ',');
+        let has = |name: &str| attributes.iter().any(|attribute| word(attribute) == name);
+        let inside = |text: &str| Some(text.split_once('(')?.1.trim().strip_suffix(')')?.to_owned());
+        let common = attributes.iter().find(|attribute| word(attribute) == "dimension").and_then(|text| inside(text));
+        let kind = attributes.first().copied().unwrap_or_default();
+        let typed = inside(kind).unwrap_or_default();
+        for entity in split(entities, ',') {
+            let declared = entity.split('=').next().unwrap_or(entity).trim();
+            let name = word(declared).to_owned();
+            if name.is_empty() {
+                continue;
+            }
+            if has("parameter") {
+                self.constants.insert(name.clone());
+            }
+            let bounds = inside(declared).or_else(|| common.clone());
+            let dummy = self.dummies.contains(&name) || has("intent");
+            let variable = self.variables.entry(name).or_default();
+            variable.allocatable |= has("allocatable");
+            variable.pointer |= has("pointer");
+            variable.contiguous |= has("contiguous");
+            variable.dummy |= dummy;
+            variable.derived |= ["type", "class"].contains(&word(kind));
+            variable.parameters |= variable.derived && typed.contains('(');
+            variable.deferred_length |= word(kind) == "character" && typed.replace("len=", "").trim() == ":";
+            if let Some(bounds) = bounds {
+                variable.bounds = split(&bounds, ',').into_iter().map(str::to_owned).collect();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "module m\n  integer, parameter :: width = 3\n  type :: cell\n    real, pointer :: x(:)\n  end type\ncontains\n\
+        pure real function f(x) result(y)\n    real, intent(in) :: x(:)\n    y = g(1)\n  contains\n    integer function g(i)\n\
+        integer :: i\n    end function\n  end function f\n  subroutine s(x, n)\n    type(cell), pointer :: x\n    integer n\n\
+        real, dimension(n, width), contiguous, pointer :: v => null()\n    type(t(5)) :: p\n    character(len=:), allocatable :: c\n  end\nend module\n";
+
+    #[test]
+    fn declarations_are_those_of_the_unit() {
+        let variables = Variables::read(SOURCE);
+        let x = variables.at(9, "x").unwrap();
+        assert!(x.dummy && x.may_have_gaps() && !x.pointer);
+        let x = variables.at(20, "x").unwrap();
+        assert!(x.dummy && x.derived && x.pointer && !x.parameters && !x.may_have_gaps(), "{x:?}");
+        let v = variables.at(20, "v").unwrap();
+        assert_eq!((v.bounds.join(";"), v.may_have_gaps()), ("n;width".to_owned(), false));
+        assert!(variables.is_constant(20, "width") && variables.is_constant(20, "2*width+1"));
+        assert!(!variables.is_constant(20, "n") && !variables.is_constant(20, ":"));
+        assert!(variables.at(20, "p").unwrap().parameters && variables.at(20, "c").unwrap().deferred_length);
+        assert_eq!(variables.at(3, "x"), None, "a component is no variable");
+        assert!(variables.is_internal(9, "g") && !variables.is_internal(20, "g") && !variables.is_internal(20, "f"));
+    }
+}
