@@ -120,7 +120,7 @@ fn value(text: &str, fortran: bool, constants: &BTreeMap<String, u64>) -> Option
     if let Some(inner) = inner {
         return value(inner, fortran, constants);
     }
-    if let Some((a, b)) = text.split_once("<<") {
+    if let Some((a, b)) = text.split_once("<<").filter(|(_, b)| !b.contains("<<")) {
         let by = u32::try_from(value(b, fortran, constants)?).ok()?;
         return value(a, fortran, constants)?.checked_shl(by);
     }
