@@ -104,6 +104,11 @@ impl HostMemory for ProgramMemory {
         if elements.polymorphic { Some(0) } else { usize::try_from(elements.bytes).ok() }
     }
 
+    fn sections_may_have_gaps(&self) -> bool {
+        let place = source::caller().and_then(source::place);
+        !place.is_some_and(|place| place.file.as_deref().is_some_and(source::is_c))
+    }
+
     fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
         if let Some(line) = components::told(range, entry, element) {
             output::print(&format!("{line}\n"));

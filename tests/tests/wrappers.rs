@@ -187,13 +187,21 @@ fn directives_of_included_files_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     std::fs::create_dir(folder.path().join("inc")).unwrap();
-    write("begin.h", "#include \"more.h\"\nint acc_on_device();\nstatic int on(void) { return acc_on_device(2); }\nstatic void begin(void)\n{\n#pragma acc init\n}\n");
+    write(
+        "begin.h",
+        "#include \"more.h\"\nint acc_on_device();\nstatic int on(void) { return acc_on_device(2); }\nstatic void begin(void)\n{\n#pragma acc init\n}\n",
+    );
     write("inc/more.h", "#pragma acc paralel\n");
     write("i.c", "#include \"begin.h\"\nint main(void)\n{\n    begin();\n#pragma acc shutdown\n    return 0;\n}\n");
     let output = accord(folder.path(), &["cc", "-Iinc", "-c", "i.c"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
-    assert!(!said.contains("acc_on_device") && said.contains("begin.h:6: warning: ") && said.contains("in an included file it stays as it is"), "{said}");
+    assert!(
+        !said.contains("acc_on_device")
+            && said.contains("begin.h:6: warning: ")
+            && said.contains("in an included file it stays as it is"),
+        "{said}"
+    );
     assert!(said.contains("inc/more.h:1: warning: ") && !said.contains("i.c:5"), "{said}");
     write("begin.inc", "p => cells%value\n!$acc update self(p)\n");
     write(

@@ -369,6 +369,12 @@ pub trait HostMemory: Send + Sync {
         None
     }
 
+    /// Whether the code that the calling thread's construct is in has sections with gaps, which GCC passes as one stretch that may reach past
+    /// the array. No where it is C or C++ by its debug information.
+    fn sections_may_have_gaps(&self) -> bool {
+        true
+    }
+
     /// `range` of entry `entry` was taken for elements of `element` bytes, but may as well be one component of more of them.
     fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
         let _ = (range, entry, element);

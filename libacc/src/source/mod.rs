@@ -77,6 +77,13 @@ pub(crate) fn place(address: usize) -> Option<Arc<Place>> {
     place
 }
 
+/// Whether a source file is C or C++ by its name, as GCC goes by it.
+pub(crate) fn is_c(file: &str) -> bool {
+    const NAMES: [&str; 16] =
+        ["c", "h", "i", "C", "cc", "cp", "cpp", "cxx", "c++", "CPP", "ii", "hh", "hpp", "hxx", "H", "tcc"];
+    file.rsplit_once('.').is_some_and(|(_, extension)| NAMES.contains(&extension))
+}
+
 /// What is kept, less what an object that was unloaded has left.
 fn with_known<T>(act: impl FnOnce(&mut Known) -> T) -> T {
     let (_, unloaded) = loader::changes();

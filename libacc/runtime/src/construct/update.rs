@@ -7,7 +7,7 @@ use super::{Entries, Leaving, Spaced, on_host};
 use crate::device::Device;
 use crate::present::{Counter, EntryId, Found};
 use crate::{LocalThread, Runtime};
-use accord_types::{Error, HostRange, QueueId, Result};
+use accord_types::{Error, ErrorCode, HostRange, QueueId, Result};
 
 /// Which way, and what if it is absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Direction {
     /// Absent data is skipped (`if_present`).
     pub(crate) if_present: bool,
     /// A section that starts inside present data and is no longer than that is cut to it: GCC widens
-    /// strided Fortran sections past the end.
+    /// strided Fortran sections past the end. C has no such sections.
     pub(crate) cut: bool,
     /// It is of a Fortran array with a descriptor: strided ones may be longer than the array, by less than a stride.
     pub(crate) described: bool,
@@ -57,6 +57,26 @@ impl Runtime {
         queue: QueueId,
         entries: &mut Entries<'_>,
     ) -> Result<()> {
+        let exact = self.plan_update(t, device, queue, entries, false);
+        match exact {
+            // Only then it is asked for, as that takes long.
+            Err(error) if error.code() == ErrorCode::PartlyPresent && self.host.sections_may_have_gaps() => {
+                self.plan_update(t, device, queue, entries, true)?;
+            }
+            planned => planned?,
+        }
+        self.finish(device, queue, &t.scratch.plan)
+    }
+
+    /// Decides what to copy. Sections that reach past present data are `cut` to it, or an error.
+    fn plan_update(
+        &self,
+        t: &mut LocalThread,
+        device: &Device,
+        queue: QueueId,
+        entries: &mut Entries<'_>,
+        cut: bool,
+    ) -> Result<()> {
         let entering = self.entering(device, queue, Mode::Enter);
         entering.plan(entries, &mut t.scratch, |mapping| {
             for i in 0..mapping.entries.hosts.len() {
@@ -71,7 +91,8 @@ impl Runtime {
                         let if_present = !forced && data.absent != Absent::Fail;
                         let next = i + 1;
                         let described = next < mapping.entries.hosts.len() && mapping.kind(next)? == Kind::Descriptor;
-                        let direction = Direction { out: data.copy_out, if_present, cut: true, described };
+                        let cut = cut || if_present;
+                        let direction = Direction { out: data.copy_out, if_present, cut, described };
                         mapping.update_elements(range, direction, mapping.entries.spaced(i))?;
                     }
                     // The data's pointer, where it was copied to the device.
@@ -82,8 +103,7 @@ impl Runtime {
                 }
             }
             Ok(())
-        })?;
-        self.finish(device, queue, &t.scratch.plan)
+        })
     }
 }
 

@@ -67,6 +67,8 @@ pub(super) struct Ram {
     pub(super) constants: Mutex<Vec<(HostRange, Landing)>>,
     /// Devices that start from now on reach it themselves.
     pub(super) reached: AtomicBool,
+    /// The program is known to be in C.
+    pub(super) is_c: AtomicBool,
 }
 
 impl Ram {
@@ -85,6 +87,10 @@ impl Ram {
 pub(super) struct FakeHost(pub(super) Arc<Ram>);
 
 impl HostMemory for FakeHost {
+    fn sections_may_have_gaps(&self) -> bool {
+        !self.0.is_c.load(Ordering::Relaxed)
+    }
+
     fn read(&self, address: usize, buf: &mut [u8]) {
         buf.copy_from_slice(&self.0.get(address, buf.len()));
     }

@@ -334,6 +334,10 @@ fn trap_13_widened_sections_are_cut_to_what_is_there() {
     assert_eq!(w.get(A, 4), [1; 4]);
     assert_eq!(w.get(A + 4, 92), [2; 92]);
     assert_eq!(w.get(A + 96, 8), [9; 8], "nothing behind the array was touched");
+    w.ram.is_c.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = w.update(&[(FORCE_FROM, 96, A + 4)]).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PartlyPresent, "C has no sections with gaps");
+    w.update(&[(FROM, 96, A + 4), (FORCE_FROM, 92, A + 4)]).unwrap();
     let error = w.update(&[(FORCE_FROM, 97, A)]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::PartlyPresent, "no section is longer than the array");
 }
