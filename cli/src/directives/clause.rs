@@ -20,6 +20,28 @@ pub(super) struct Parsed {
     pub(super) clauses: Vec<Clause>,
 }
 
+/// Clauses about data.
+pub(super) const DATA_CLAUSES: &[&str] = &[
+    "copy",
+    "copyin",
+    "copyout",
+    "create",
+    "present",
+    "no_create",
+    "present_or_copy",
+    "present_or_copyin",
+    "present_or_copyout",
+    "present_or_create",
+    "pcopy",
+    "pcopyin",
+    "pcopyout",
+    "pcreate",
+    "delete",
+    "host",
+    "self",
+    "device",
+];
+
 /// Names of two words.
 const PAIRS: &[&str] = &[
     "enter data",
@@ -136,6 +158,17 @@ pub(super) fn split(text: &str, separator: char) -> Vec<&str> {
     }
     parts.push(text[start..].trim());
     parts
+}
+
+/// Whether a Fortran section has elements between its own: a stride, or an index ahead of a range.
+pub(super) fn is_scattered(variable: &str) -> bool {
+    let Some((_, inside)) = variable.strip_suffix(')').and_then(|variable| variable.split_once('(')) else {
+        return false;
+    };
+    let dimensions: Vec<Vec<&str>> = split(inside, ',').into_iter().map(|dimension| split(dimension, ':')).collect();
+    let strided = dimensions.iter().any(|dimension| dimension.len() == 3 && dimension[2] != "1");
+    let last_range = dimensions.iter().rposition(|dimension| dimension.len() > 1);
+    strided || last_range.is_some_and(|last| dimensions[..last].iter().any(|dimension| dimension.len() == 1))
 }
 
 fn outside_of_strings(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {

@@ -10,15 +10,17 @@ mod finding;
 mod fortran;
 mod includes;
 mod rewrite;
+mod rules;
 mod source_findings;
 #[cfg(test)]
 mod table_tests;
 mod variables;
 
 pub(crate) use directive::{Directive, Form};
-pub(crate) use finding::{Finding, Severity, findings};
+pub(crate) use finding::{Finding, Severity};
 pub(crate) use includes::includes;
 pub(crate) use rewrite::rewrite;
+pub(crate) use rules::findings;
 
 use std::path::Path;
 

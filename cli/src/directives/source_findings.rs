@@ -1,8 +1,8 @@
 //! What GCC makes of directives and calls, as far as declarations and the statements around show it.
 
-use super::clause::{Clause, Parsed, split};
+use super::clause::{Clause, DATA_CLAUSES, Parsed, is_scattered, split};
 use super::components::word;
-use super::finding::{DATA_CLAUSES, Finding, Severity, is_scattered};
+use super::finding::{Finding, Severity};
 use super::variables::Variables;
 use super::{Directive, Language};
 
