@@ -58,6 +58,10 @@ impl HostMemory for ProgramMemory {
         Ok(FunctionSpec { object: object.spec(), offset, name, kernel: self.kernels.function(address) })
     }
 
+    fn is_for_one_thread(&self, address: usize) -> bool {
+        self.kernels.is_for_one_thread(address)
+    }
+
     fn allocate(&self, bytes: usize) -> usize {
         // SAFETY: malloc takes any size.
         unsafe { libc::malloc(bytes) as usize }

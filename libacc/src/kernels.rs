@@ -3,11 +3,11 @@
 use crate::host_table;
 use crate::images::Image;
 use crate::ptx::{PtxImage, TARGET_NVPTX};
-use accord_device::image::Images;
-use accord_types::{ImageRef, Result};
+use accord_device::image::{Images, on_one_thread};
+use accord_types::{ImageId, ImageRef, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// One session's images.
 #[derive(Default)]
@@ -16,6 +16,8 @@ pub(crate) struct Kernels {
     wanted: AtomicBool,
     images: Arc<Images>,
     places: RwLock<Places>,
+    /// Which regions of an image run on one thread, if somebody has asked.
+    alone: Mutex<HashMap<ImageId, Vec<bool>>>,
 }
 
 #[derive(Default)]
@@ -72,6 +74,15 @@ impl Kernels {
     /// A region's kernel.
     pub(crate) fn function(&self, address: usize) -> Option<ImageRef> {
         self.places.read().unwrap_or_else(PoisonError::into_inner).functions.get(&address).copied()
+    }
+
+    /// Whether a region has a loop and was compiled for one thread.
+    pub(crate) fn is_for_one_thread(&self, address: usize) -> bool {
+        let Some(ImageRef { image: id, index }) = self.function(address) else { return false };
+        let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let regions =
+            alone.entry(id).or_insert_with(|| self.images.get(id).map_or(Vec::new(), |image| on_one_thread(&image)));
+        regions.get(index as usize).copied().unwrap_or(false)
     }
 
     /// A variable's twin.

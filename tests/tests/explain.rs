@@ -129,6 +129,17 @@ fn gangs_are_those_of_the_code_or_said_to_be_lost() {
 }
 
 #[test]
+fn regions_on_one_thread_are_marked() {
+    let program = built("tests/programs/gpu/one_thread.c", Language::C, OPTIMIZED).program;
+    let told = json(&program);
+    for (name, one) in [("alone._omp_fn.0", true), ("together._omp_fn.0", false)] {
+        assert_eq!(region(image(&told), name)["one_thread"], one, "{told:#}");
+    }
+    let text = text(&program);
+    assert!(text.contains("1 [1]") && text.contains("[1] runs on one thread: GCC found no independent loop"), "{text}");
+}
+
+#[test]
 fn fortran_is_explained_too() {
     let program = built("tests/programs/fortran/module_declare.f90", Language::Fortran, OPTIMIZED).program;
     let told = json(&program);

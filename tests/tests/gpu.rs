@@ -87,6 +87,29 @@ fn a_number_of_gangs_that_nobody_knows_is_refused() {
     }
 }
 
+#[test]
+fn times_mark_regions_that_run_on_one_thread() {
+    let program = Program::read(repository_file("tests/programs/gpu/one_thread.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    let timed = |to| job(&program, driver.path()).unwrap().env("ACCORD_TIME", to).run().unwrap().success().unwrap();
+    let text = timed("1").stderr;
+    let mark = "runs on one thread: GCC found no independent loop";
+    assert_eq!(text.matches(mark).count(), 1, "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    let marked = lines.iter().position(|line| line.contains(mark)).unwrap();
+    assert!(lines[marked - 1].contains("2 x  alone._omp_fn.0"), "{text}");
+    let json = timed("json").stderr;
+    assert_eq!(
+        (json.matches("\"one_thread\":true").count(), json.matches("\"one_thread\":false").count()),
+        (1, 1),
+        "{json}"
+    );
+    // Devices with one thread anyway are not told of.
+    let cpu = job(&program, driver.path()).unwrap().env("ACCORD_TIME", "1").env("ACC_DEVICE_TYPE", "cpu");
+    let text = cpu.run().unwrap().success().unwrap().stderr;
+    assert!(text.contains("alone._omp_fn.0") && !text.contains("one thread"), "{text}");
+}
+
 /// Device, context and stream of events are the driver's.
 #[test]
 fn tools_get_the_drivers_handles() {

@@ -11,6 +11,11 @@ pub struct LaunchDims {
     pub vector: u32,
 }
 
+/// What is said of a region with a loop that GCC has compiled for one thread of a GPU. In `kernels` it looks for independent loops by
+/// itself, and goes by no clause.
+pub const ONE_THREAD: &str =
+    "runs on one thread: GCC found no independent loop, and in kernels it takes no clause's word; write parallel loop";
+
 /// The argument block of a region: first `slots` 64-bit slots, one for each mapped entry,
 /// then the bytes of small private values (scalars, pointers, array descriptors) that travel with the launch.
 ///

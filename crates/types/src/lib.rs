@@ -29,7 +29,7 @@ pub use error::{Error, ErrorCode, ErrorPlace, Result};
 pub use function::{FunctionSpec, GlobalSpec, ImageId, ImageRef, ObjectSpec};
 pub use hardware::{Hardware, NearDevice, NearKind, NumaNode};
 pub use ids::{DeviceId, DeviceNum, NodeId, QueueId, Seq, SessionId, StreamId, TransferId};
-pub use launch::{ArgBlock, LaunchDims};
+pub use launch::{ArgBlock, LaunchDims, ONE_THREAD};
 pub use natural::natural_order;
 pub use pointer::{DevicePtr, HostRange, ReadWhen};
 pub use queue::{AsyncArg, streams_max};

@@ -338,6 +338,12 @@ pub trait HostMemory: Send + Sync {
     /// `acc_error_invalid_argument` if no loaded object holds the address.
     fn function(&self, address: usize) -> Result<FunctionSpec>;
 
+    /// Whether the region at a code address has a loop, and was compiled for one thread of a GPU.
+    fn is_for_one_thread(&self, address: usize) -> bool {
+        let _ = address;
+        false
+    }
+
     /// Allocates on the host (`acc_malloc` on the host device); 0 when there is no memory.
     fn allocate(&self, bytes: usize) -> usize;
 

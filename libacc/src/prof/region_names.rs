@@ -37,6 +37,16 @@ fn look_up(function: usize) -> &'static CStr {
     NAMES.with(|names| *names.entry(function).or_insert(name))
 }
 
+/// Whether the region of this name has a loop, and was compiled for one thread of a GPU. Not said of one name of several regions.
+pub(super) fn is_for_one_thread(name: &str) -> bool {
+    let named = NAMES.with(|names| {
+        let mut regions =
+            names.iter().filter(|(_, known)| known.to_bytes() == name.as_bytes()).map(|(function, _)| *function);
+        regions.next().filter(|_| regions.next().is_none())
+    });
+    named.zip(HOST.get()).is_some_and(|(function, host)| host.is_for_one_thread(function))
+}
+
 /// The object with these addresses is gone.
 pub(super) fn forget(span: &Range<usize>) {
     NAMES.with(|names| names.retain(|function, _| !span.contains(function)));

@@ -4,6 +4,7 @@
 
 use super::callbacks;
 use super::info::{Construct, Event};
+use super::region_names;
 use super::told::Told;
 use crate::raw_lock::Locked;
 use crate::{output, settings};
@@ -11,7 +12,7 @@ use accord_runtime::ports::DeviceClient;
 use accord_telemetry::times::{Copies, DeviceTimes, Launches, NodeTimes, PlaceTimes, Tally, Times};
 use accord_telemetry::trace_path;
 use accord_types::settings as names;
-use accord_types::{DeviceId, Span, SpanKind, SpanSink};
+use accord_types::{DeviceId, DeviceKind, Span, SpanKind, SpanSink};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
@@ -144,6 +145,29 @@ fn count(told: Told<'_>) {
         }
         add(place, told);
     });
+    if told.is(Event::LaunchStart) {
+        mark(tool, at, told);
+    }
+}
+
+/// Marks a region that a GPU runs on one thread, when it is launched for the first time: its code may be gone at the end.
+fn mark(tool: &Tool, at: Key, told: Told<'_>) {
+    let client = told.device().and_then(|device| tool.clients.get()?.get(device));
+    if client.is_none_or(|client| client.info().kind == DeviceKind::CPU) {
+        return;
+    }
+    let launches = |act: &mut dyn FnMut(&mut Launches)| {
+        PLACES.with(|places| {
+            let launches = places.get_mut(&at).into_iter().flat_map(|place| &mut place.launches);
+            launches.filter(|launches| launches.kernel == told.kernel()).for_each(act);
+        });
+    };
+    let mut first = false;
+    launches(&mut |launches| first = launches.count == 1);
+    // Its PTX is read for that, without the lock.
+    if first && region_names::is_for_one_thread(told.kernel()) {
+        launches(&mut |launches| launches.one_thread = true);
+    }
 }
 
 fn add(place: &mut PlaceTimes, told: Told<'_>) {

@@ -3,7 +3,7 @@
 use accord_device::cpu::source_position;
 use accord_device::image::{
     BlockPath, GangCount, HostRegion, ImageFunction, Kernel, PARAMETER_SM_MIN, ProgramImage, ProgramObject, Updates,
-    header, rewrite,
+    header, on_one_thread, rewrite,
 };
 use accord_types::ImageId;
 use std::collections::HashMap;
@@ -55,6 +55,8 @@ pub(super) struct Region {
     /// Why it can't be launched, if nobody knows for how many gangs it was compiled.
     pub(super) problem: Option<&'static str>,
     pub(super) block: Block,
+    /// It has a loop, and runs on one thread.
+    pub(super) one_thread: bool,
     /// How it changes results that threads share.
     pub(super) updates: Updates,
 }
@@ -148,9 +150,14 @@ impl Image {
             let rewritten = rewrite(&text, PARAMETER_SM_MIN).kernels;
             kernels.extend(rewritten.into_iter().map(|kernel| (kernel.name.clone(), kernel)));
         }
-        let functions = from.image.functions.iter().zip(&from.regions);
-        let mut regions: Vec<Region> =
-            functions.map(|(function, host)| Region::new(path, function, host, kernels.get(&function.name))).collect();
+        let alone = on_one_thread(&from.image);
+        let functions = from.image.functions.iter().zip(&from.regions).zip(alone);
+        let mut regions: Vec<Region> = functions
+            .map(|((function, host), one_thread)| {
+                let region = Region::new(path, function, host, kernels.get(&function.name));
+                Region { one_thread, ..region }
+            })
+            .collect();
         regions.sort_by(|a, b| a.place().cmp(&b.place()));
         Self {
             id: from.image.id(),
@@ -190,6 +197,7 @@ impl Region {
             kernel: function.name.clone(),
             source: source_position(path, host.offset),
             dims,
+            one_thread: false,
             problem: (gangs == GangCount::Lost).then_some(
                 "compiled for a constant number of gangs above 65535, which GCC keeps in 16 bits only; write a variable in \
                  num_gangs, or at most 65535",

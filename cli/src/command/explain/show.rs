@@ -3,6 +3,7 @@
 use super::region::{Block, Image, Object, Program, Region};
 use crate::output::{Table, bytes, count};
 use accord_device::image::Updates;
+use accord_types::ONE_THREAD;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -145,6 +146,7 @@ fn row(region: &Region, reasons: &mut Vec<String>) -> [String; 6] {
         });
         known + 1
     };
+    let gangs = if region.one_thread { format!("{gangs} [{}]", mark(ONE_THREAD.to_owned())) } else { gangs };
     let gangs = region.problem.map_or(gangs, |problem| format!("lost [{}]", mark(problem.to_owned())));
     let block = match &region.block {
         Block::Parameter { slots, bytes } => format!("parameter, {}, {bytes} B", count((*slots).into(), "slot")),
@@ -202,6 +204,7 @@ fn image_json(image: &Image) -> Value {
                 "workers": region.dims[1],
                 "vector": region.dims[2],
                 "problem": region.problem,
+                "one_thread": region.one_thread,
                 "argument_block": match &region.block {
                     Block::Parameter { slots, bytes } => json!({ "way": "parameter", "slots": slots, "bytes": bytes }),
                     Block::Memory { why, remedy } => json!({ "way": "memory", "why": why, "remedy": remedy }),

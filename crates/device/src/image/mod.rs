@@ -6,6 +6,7 @@ mod encode;
 mod gang_count;
 #[cfg(test)]
 mod gang_count_tests;
+mod one_thread;
 mod program;
 mod ptx;
 mod reduce;
@@ -21,6 +22,7 @@ pub(crate) use atomics::with_atomics;
 pub use block::{BlockLayout, Packed};
 pub use encode::ENCODED_MAX;
 pub use gang_count::{GangCount, GangUse};
+pub use one_thread::on_one_thread;
 pub use program::{EXPLAIN_ENV, HostRegion, HostVariable, ProgramImage, ProgramObject, decode_program, encode_program};
 pub use reduce::Updates;
 pub use refusal::Refusal;

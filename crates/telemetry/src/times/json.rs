@@ -47,6 +47,7 @@ fn launches(launches: &Launches) -> Value {
         "workers": workers,
         "vector": vector,
         "dims_vary": launches.dims_vary,
+        "one_thread": launches.one_thread,
         "on_device": tally(&launches.on_device),
         "shared": launches.shared,
     })

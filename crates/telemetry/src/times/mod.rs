@@ -51,6 +51,8 @@ pub struct Launches {
     pub dims: [u64; 3],
     /// Others had other dimensions.
     pub dims_vary: bool,
+    /// It has a loop, and was compiled for one thread of the GPU.
+    pub one_thread: bool,
     /// How long the region ran on the device, by the device; it counts what the device has reported.
     pub on_device: Tally,
     /// Other places launch a region of the same name, and [`Launches::on_device`] is of all of them.

@@ -1,6 +1,7 @@
 //! Times for people.
 
 use super::{DeviceTimes, PlaceTimes, Tally, Times};
+use accord_types::ONE_THREAD;
 use std::fmt::Write;
 
 impl Times {
@@ -98,6 +99,9 @@ fn write_place(place: &PlaceTimes, times: &Times, out: &mut String) -> std::fmt:
             "    {:<16}{:>8} x  {}  gangs {gangs}, workers {workers}, vector {vector}{vary}",
             "launched", launches.count, launches.kernel
         )?;
+        if launches.one_thread {
+            writeln!(out, "    {:<16}{ONE_THREAD}", "")?;
+        }
         if launches.on_device.count > 0 {
             let shared = if launches.shared { "  (all regions of this name)" } else { "" };
             writeln!(out, "    {:<16}{}{shared}", "on the device", line(&launches.on_device))?;

@@ -1,0 +1,138 @@
+//! Regions that run on one thread: one gang with one worker, whose code uses no thread's number but to keep all threads of its warp
+//! except one out of everything.
+
+use super::Image;
+use super::ptx::{Line, code};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A kernel or function of the PTX.
+#[derive(Default)]
+struct Code<'a> {
+    /// It uses numbers of threads.
+    threads: bool,
+    /// It has a loop.
+    loops: bool,
+    calls: BTreeSet<&'a str>,
+}
+
+/// For each region of an image whether it has a loop and runs on one thread.
+pub fn on_one_thread(image: &Image) -> Vec<bool> {
+    let texts: Vec<_> = image.objects.iter().map(|object| String::from_utf8_lossy(object)).collect();
+    let mut known = BTreeMap::new();
+    for text in &texts {
+        read(text, &mut known);
+    }
+    let alone = |name: &str| {
+        let mut seen = BTreeSet::new();
+        let mut next = vec![name];
+        while let Some(name) = next.pop() {
+            // What is in no text is the driver's: it uses none.
+            let Some(code) = known.get(name).filter(|_| seen.insert(name)) else { continue };
+            if code.threads {
+                return false;
+            }
+            next.extend(&code.calls);
+        }
+        known.get(name).is_some_and(|code: &Code<'_>| code.loops)
+    };
+    let one = |function: &super::ImageFunction| matches!(function.dims, [1, 1, _]) && alone(&function.name);
+    image.functions.iter().map(one).collect()
+}
+
+fn read<'a>(text: &'a str, known: &mut BTreeMap<&'a str, Code<'a>>) {
+    let (mut current, mut labels) = (None, BTreeSet::new());
+    let mut lines = text.lines().map(code).peekable();
+    while let Some(line) = lines.next() {
+        let head = line.strip_prefix(".visible ").or_else(|| line.strip_prefix(".weak ")).unwrap_or(line);
+        if head.starts_with(".entry ") || head.starts_with(".func ") {
+            current = name(head).filter(|_| !head.ends_with(';'));
+            labels.clear();
+            continue;
+        }
+        let Some(body) = current.map(|name| known.entry(name).or_default()) else { continue };
+        match Line::read(line) {
+            Line::Label(label) => {
+                labels.insert(label);
+            }
+            Line::Instruction(instruction) => {
+                body.loops |= instruction.target().is_some_and(|target| labels.contains(target));
+                if instruction.name == "call" || instruction.name.starts_with("call.") {
+                    body.calls.extend(instruction.operands.iter().find(|operand| !operand.starts_with('(')));
+                }
+                let read = instruction.operands.get(1).is_some_and(|from| from.starts_with("%tid."));
+                body.threads |= line.contains("%tid.") && !(read && keeps_out(instruction.operands[0], lines.peek()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether the line after `mov.u32 %x,%tid.x;` asks only if it is the first thread. The register has no use beyond the braces around both.
+fn keeps_out(register: &str, next: Option<&&str>) -> bool {
+    let Some(Line::Instruction(next)) = next.map(|line| Line::read(line)) else { return false };
+    let first = next.operands.get(1..) == Some(&[register, "0"]);
+    matches!(register, "%x" | "%y") && first && matches!(next.name, "setp.ne.u32" | "setp.eq.u32")
+}
+
+/// The name in `.entry name (...)` and `.func (...) name (...)`.
+fn name(head: &str) -> Option<&str> {
+    let rest = head.split_once(' ')?.1.trim_start();
+    let rest = if rest.starts_with('(') { rest.split_once(')')?.1.trim_start() } else { rest };
+    rest.split([' ', '(', ';']).next().filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ImageFunction;
+    use super::super::tests::compile_with;
+    use super::*;
+
+    /// Names of regions as the compiler lists them, and whether they run on one thread.
+    fn told(source: &str, level: &str) -> Option<BTreeMap<String, bool>> {
+        let text = compile_with(source, &[level, "-w"])?;
+        let listed = text.lines().filter_map(|line| line.strip_prefix("//:FUNC_MAP \"")?.split_once("\", "));
+        let function = |(name, dims): (&str, &str)| {
+            let dim = |text: &str| {
+                text.trim().strip_prefix("0x").map_or(text.trim().parse(), |hex| u16::from_str_radix(hex, 16)).ok()
+            };
+            let dims: Vec<u16> = dims.split(',').filter_map(dim).collect();
+            ImageFunction { name: name.to_owned(), dims: dims.try_into().expect("three numbers") }
+        };
+        let functions: Vec<_> = listed.map(function).collect();
+        let image = Image { objects: vec![text.clone().into_bytes()], functions, variables: Vec::new() };
+        let told = on_one_thread(&image);
+        let names = image.functions.iter().map(|function| function.name.split('$').next().unwrap_or("").to_owned());
+        Some(names.zip(told).collect())
+    }
+
+    fn with(told: &BTreeMap<String, bool>, one: bool) -> Vec<&str> {
+        told.iter().filter(|(_, is)| **is == one).map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn regions_on_one_thread_are_told_from_others_in_c() {
+        let Some(told) = told("one_thread.c", "-O2") else { return };
+        let one = ["aliased", "called", "carried", "dependent", "in_order", "without_loop_clause"];
+        assert_eq!(with(&told, true), one);
+        let more = ["gangs", "no_loop", "threads_of_a_routine", "vectors", "workers"];
+        assert_eq!(with(&told, false), more);
+    }
+
+    #[test]
+    fn regions_on_one_thread_are_told_from_others_in_fortran() {
+        let Some(told) = told("one_thread.f90", "-O2") else { return };
+        assert_eq!(with(&told, true), ["__regions_MOD_carried", "__regions_MOD_in_order"]);
+        assert_eq!(with(&told, false), ["__regions_MOD_gangs", "__regions_MOD_no_loop", "__regions_MOD_vectors"]);
+    }
+
+    #[test]
+    fn without_optimization_kernels_run_on_one_thread() {
+        let Some(told) = told("one_thread.c", "-O0") else { return };
+        for name in ["aliased", "carried", "dependent", "in_order"] {
+            assert!(told[name], "{told:?}");
+        }
+        for name in ["gangs", "threads_of_a_routine", "vectors", "workers"] {
+            assert!(!told[name], "{told:?}");
+        }
+    }
+}
