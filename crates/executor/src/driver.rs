@@ -1,7 +1,7 @@
 //! The command lane: reads commands, and does what the core asks for on the session's devices and lanes.
 
-use crate::Work;
 use crate::arrivals::{Destination, due_after};
+use crate::config::Work;
 use crate::copies::{FromLane, ToEvent, ToLane};
 use crate::copy::{End, copy_here};
 use crate::executor::{ALL, Effect, ExecutorCore, Facts, Landing, Operation, Push, Request, Words};

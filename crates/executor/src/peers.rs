@@ -2,9 +2,9 @@
 //!
 //! The pusher of a copy connects: its bytes go out on that lane, the target's control messages come back on it.
 
-use crate::ExecutorConfig;
+use crate::config::ExecutorConfig;
 use crate::same_host::Local;
-use crate::session::spawn;
+use crate::threads::spawn;
 use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::link::{Identity, Link, Reader, Unposted};

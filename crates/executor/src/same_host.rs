@@ -1,7 +1,7 @@
 //! Copies to GPUs that other processes of this machine drive, see docs/design/ipc.md.
 
-use crate::ExecutorConfig;
-use crate::session::spawn;
+use crate::config::ExecutorConfig;
+use crate::threads::spawn;
 use accord_device::Device;
 use accord_device::{MappedRange, SameHostPeers};
 use accord_fabric::Key;

@@ -1,10 +1,10 @@
 //! The lanes of a session and what all its threads share.
 
-use crate::ExecutorConfig;
-use crate::driver;
+use crate::config::ExecutorConfig;
 use crate::events::Events;
 use crate::peers::Peers;
 use crate::same_host::Local;
+use crate::threads::spawn;
 use accord_device::Device;
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::link::{Link, Reader, Unposted};
@@ -59,8 +59,13 @@ impl Session {
         })
     }
 
-    /// Takes one of the session's connections. True if it is the command lane.
-    pub(crate) fn take(self: &Arc<Self>, lane: SharedLane, hello: Hello) -> bool {
+    /// Takes one of the session's connections. True if it is the command lane, which `serve` serves on a thread of its own.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        lane: SharedLane,
+        hello: Hello,
+        serve: impl FnOnce() + Send + 'static,
+    ) -> bool {
         let mut state = self.lock();
         let fits = hello.session == self.config.session
             && !state.ended
@@ -83,7 +88,7 @@ impl Session {
         let session = self.clone();
         match reader {
             Reader::Records => {
-                state.commands = spawn("accord-commands", move || driver::serve(&session));
+                state.commands = spawn("accord-commands", serve);
                 return state.commands.is_some();
             }
             Reader::Transfers(reader) => spawn("accord-bulk", move || {
@@ -174,9 +179,4 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, Running> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Starts a thread; without one its lane is as good as lost, and dropped with the closure.
-pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(work).ok()
 }

@@ -10,6 +10,7 @@
 mod agent;
 mod checks;
 mod program;
+mod programs;
 mod trouble;
 mod world;
 

@@ -1,8 +1,6 @@
-//! A model of a program: opens a session, uses devices, ends.
+//! A model of a program.
 
-use super::world::{DELAY_MAX, Event, NOTICE_MAX, World};
-use super::{KEY, USER};
-use accord_coordinator::cluster::{ClientId, ClientPush, Input};
+use accord_coordinator::cluster::ClientId;
 use accord_types::{DeviceKind, NodeId, OrderPolicy, Rank, SessionId, SessionRequest};
 use std::collections::BTreeSet;
 
@@ -32,94 +30,5 @@ impl Program {
         });
         let request = SessionRequest { node_name, pid: place, program: "app".into(), rank, kind, order };
         Self { request, alive: true, client: None, session: None, connected: BTreeSet::new(), lost: BTreeSet::new() }
-    }
-}
-
-impl World {
-    pub(super) fn open(&mut self) {
-        let name = match self.random.chance(15) {
-            true => "elsewhere".to_owned(),
-            false => self.agents[self.random.index(self.agents.len())].name.clone(),
-        };
-        let order = [OrderPolicy::Local, OrderPolicy::Global, OrderPolicy::Rank][self.random.index(3)];
-        let kind = self.random.chance(30).then_some(DeviceKind::CPU);
-        let mut program = Program::new(self.programs.len(), name, order, kind);
-        if self.cluster.is_some() {
-            self.connections += 1;
-            let client = ClientId(self.connections);
-            program.client = Some(client);
-            self.clients.insert(client, self.programs.len());
-            let input = Input::Open { client, request: program.request.clone(), key: KEY, user: USER.into() };
-            let delay = self.delay();
-            self.queue.add(self.queue.now() + delay, Event::Input { life: self.life, input });
-        }
-        self.programs.push(program);
-    }
-
-    pub(super) fn program_hears(&mut self, program: usize, push: ClientPush) -> Result<(), String> {
-        match push {
-            ClientPush::Granted(session) => {
-                if !self.sessions_seen.insert(session) {
-                    return Err(format!("{session} was given twice"));
-                }
-                self.programs[program].session = Some(session);
-            }
-            ClientPush::NodeLost(node, _) => {
-                self.programs[program].lost.insert(node);
-            }
-            ClientPush::Refused(_) | ClientPush::Warning(_) | ClientPush::Ended(_) => {}
-        }
-        Ok(())
-    }
-
-    /// A program uses a device of some node for the first time.
-    pub(super) fn use_node(&mut self) {
-        let ready: Vec<usize> = (0..self.programs.len())
-            .filter(|&program| self.programs[program].alive && self.programs[program].session.is_some())
-            .collect();
-        if ready.is_empty() {
-            return;
-        }
-        let program = ready[self.random.index(ready.len())];
-        let agent = self.random.index(self.agents.len());
-        let Some(session) = self.programs[program].session else { return };
-        let state = &mut self.agents[agent];
-        let known = state.grants.contains_key(&session);
-        if state.cut || !known || state.node.is_some_and(|node| self.programs[program].lost.contains(&node)) {
-            return;
-        }
-        if state.connect(session) {
-            self.programs[program].connected.insert(agent);
-            let grant = state.grant(session);
-            if let Some(link) = state.link {
-                self.send(link, Input::ExecutorStarted { link, grant });
-            }
-        }
-        if let Some(client) = self.programs[program].client {
-            let device = u32::try_from(self.random.within(0..4)).unwrap_or(0);
-            let input = Input::Uses { client, device };
-            self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
-        }
-    }
-
-    pub(super) fn end_program(&mut self, program: usize) {
-        if !std::mem::replace(&mut self.programs[program].alive, false) {
-            return;
-        }
-        let now = self.queue.now();
-        if let Some(session) = self.programs[program].session {
-            for agent in self.programs[program].connected.clone() {
-                // Behind a cut, only time-outs tell.
-                let notice = if self.agents[agent].cut { NOTICE_MAX } else { self.delay() };
-                let incarnation = self.agents[agent].incarnation;
-                self.queue.add(now + notice, Event::ProgramGone { agent, incarnation, session });
-            }
-        }
-        if let Some(client) = self.programs[program].client.take() {
-            self.clients.remove(&client);
-            // Its request may still be under way: its end comes after it.
-            let input = Input::ClientGone { client };
-            self.queue.add(now + DELAY_MAX, Event::Input { life: self.life, input });
-        }
     }
 }

@@ -1,0 +1,56 @@
+//! What an executor is started with, and what a node makes its devices for.
+
+use crate::limits::Limits;
+use accord_device::Device;
+use accord_device::image::Images;
+use accord_fabric::{Key, ProgramSpec};
+use accord_types::{NodeId, Result, SessionId};
+use std::sync::Arc;
+
+/// Takes what a worker wrote: the file descriptor (1 or 2) and the bytes.
+pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
+
+/// Makes this node's devices for one session.
+pub trait DeviceFactory: Send + Sync {
+    /// Gives what devices have printed by way of this process to `take`, in order. For devices without a process of
+    /// their own, whose factory can't give it to their `output`.
+    fn printed(&self, take: &mut dyn FnMut(&[u8])) {
+        let _ = take;
+    }
+
+    /// Whether other processes of the machine may reach these devices' memory, and these devices theirs.
+    fn ipc(&self) -> bool {
+        false
+    }
+
+    /// Makes the device of this ordinal, with fresh memory. Called when the program starts to use it, and
+    /// again after it was shut down.
+    ///
+    /// # Errors
+    /// When the device can't start.
+    fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>>;
+}
+
+/// What a session's devices work for.
+pub struct Work {
+    /// The program.
+    pub program: ProgramSpec,
+    /// Its code for GPUs, as far as it was sent.
+    pub images: Arc<Images>,
+}
+
+/// What an executor is started with.
+pub struct ExecutorConfig {
+    /// The node that it runs on.
+    pub node: NodeId,
+    /// The node's name, for messages.
+    pub node_name: String,
+    /// The session that it serves.
+    pub session: SessionId,
+    /// What its lease lets it have here.
+    pub limits: Limits,
+    /// The session's key, which its processes prove to each other.
+    pub key: Key,
+    /// This node's devices.
+    pub devices: Box<dyn DeviceFactory>,
+}
