@@ -11,8 +11,8 @@ pub struct Capabilities {
     pub fallback: bool,
     /// What every launch has, whatever it asks for; none: it is chosen for each.
     pub fixed_dims: Option<LaunchDims>,
-    /// A launch may have to wait for room in its stream at any time: nothing may be locked then. Else it does when
-    /// [`crate::Device::may_wait`] says so.
+    /// A launch may have to wait for its stream at any time: nothing may be locked then. Else it does if there is no room, which
+    /// [`crate::Device::try_launch`] finds out in the same step.
     pub launch_may_wait: bool,
     /// To look whether a stream has got somewhere is cheap, and quicker than being told.
     pub quick_to_ask: bool,

@@ -175,11 +175,21 @@ pub trait Device: Any + Send + Sync {
     /// When the device has failed.
     fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq>;
 
-    /// Whether a launch into `stream` may have to wait for room, so that nothing may be locked. Asked where
-    /// [`Capabilities::launch_may_wait`] says that it never has to as long as the stream gets on.
-    fn may_wait(&self, stream: StreamId) -> bool {
-        let _ = stream;
-        false
+    /// As [`Device::launch`], but it never waits for room in the stream: none if there is none. So it may be called with locks held.
+    ///
+    /// # Errors
+    /// When the device has failed.
+    fn try_launch(
+        &self,
+        stream: StreamId,
+        function: FunctionHandle,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<Option<Seq>> {
+        if self.capabilities().launch_may_wait {
+            return Ok(None);
+        }
+        self.launch(stream, function, dims, block).map(Some)
     }
 
     /// Makes `stream` wait until `other` has reached `seq`; the host doesn't.

@@ -60,6 +60,7 @@ fn main() {
         ("copies_out_land_though_nobody_waits", copies_land_alone),
         ("a_stream_goes_on_while_a_network_takes_its_bytes", egress::goes_on),
         ("whoever_puts_too_much_behind_the_host_is_held", bounds::held),
+        ("a_launch_that_must_not_wait_does_not", bounds::launches_that_must_not_wait),
         ("whoever_puts_too_much_behind_a_network_is_held", bounds::held_by_network),
         ("whoever_is_held_hears_of_the_end", bounds::ended),
         ("a_variable_has_its_initial_value", variables),

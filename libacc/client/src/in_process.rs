@@ -85,7 +85,7 @@ impl InProcess {
         Ok(())
     }
 
-    /// Launches a known function in a known queue, unless that may wait. The locks are held meanwhile, which costs less than
+    /// Launches a known function in a known queue, unless that would have to wait. The locks are held meanwhile, which costs less than
     /// counting references.
     fn launch_known(&self, queue: QueueId, key: u64, dims: LaunchDims, block: ArgBlock<'_>) -> Option<Result<()>> {
         let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
@@ -93,10 +93,7 @@ impl InProcess {
         let queues = running.hosted.queues();
         let functions = running.functions.read().unwrap_or_else(PoisonError::into_inner);
         let (state, function) = (queues.find(queue)?, *functions.get(&key)?);
-        if running.device().may_wait(state.stream()) {
-            return None;
-        }
-        let put = running.device().launch(state.stream(), function, dims, block);
+        let put = running.device().try_launch(state.stream(), function, dims, block).transpose()?;
         Some(put.map_err(|e| self.place(e).queue(queue)).map(|seq| state.advance(seq)))
     }
 

@@ -2,8 +2,9 @@
 
 use super::device::CudaDevice;
 use super::direct::{self, Asked, Taken};
-use super::function::OwnedBlock;
-use super::launch;
+use super::driver::DriverError;
+use super::function::{Function, OwnedBlock};
+use super::launch::{self, Grid};
 use super::page_registration;
 use super::peers;
 use super::probe;
@@ -11,7 +12,7 @@ use super::staging::copy_route::{
     self, At, Direction, End, Facts, NoMemory, Route, SMALL_MAX, TAKEN_MAX, WAITED_IN_MAX,
 };
 use super::staging::pinned_pool::SMALL_SLOT;
-use super::stream::Op;
+use super::stream::{Op, Stream, StreamProgress};
 use super::stream_worker;
 use crate::capabilities::Capabilities;
 use crate::copy_ends::{Sink, Source};
@@ -200,25 +201,21 @@ impl Device for CudaDevice {
     }
 
     fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
-        let stream = self.stream(stream)?;
-        let index = function.0;
-        let function =
-            self.shared.functions.get(index).ok_or_else(|| {
-                Error::new(ErrorCode::ImplementationDefined, format!("function {index} does not exist"))
-            })?;
-        if !block.is_sound() {
-            return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
-        }
-        let grid = launch::choose(function, dims)?;
-        let _current = self.enter(stream)?;
-        stream.put(
-            |state| launch::issue(stream, state, index, function, grid, &block),
-            || Ok(Op::Launch { function: Arc::clone(function), index, dims, block: OwnedBlock::new(&block) }),
-        )
+        let launch = self.checked(stream, function, dims, &block)?;
+        let _current = self.enter(launch.stream)?;
+        launch.stream.put(|state| launch.issue(state), || Ok(launch.later()))
     }
 
-    fn may_wait(&self, stream: StreamId) -> bool {
-        self.stream(stream).is_ok_and(|stream| stream.is_crowded())
+    fn try_launch(
+        &self,
+        stream: StreamId,
+        function: FunctionHandle,
+        dims: LaunchDims,
+        block: ArgBlock<'_>,
+    ) -> Result<Option<Seq>> {
+        let launch = self.checked(stream, function, dims, &block)?;
+        let _current = self.enter(launch.stream)?;
+        launch.stream.try_put(|state| launch.issue(state), || Ok(launch.later()))
     }
 
     fn wait_stream(&self, stream: StreamId, other: StreamId, seq: Seq) -> Result<Seq> {
@@ -310,7 +307,47 @@ impl Device for CudaDevice {
     }
 }
 
+/// A launch that can be.
+struct Launch<'a> {
+    stream: &'a Arc<Stream>,
+    function: &'a Arc<Function>,
+    index: u32,
+    dims: LaunchDims,
+    grid: Grid,
+    block: &'a ArgBlock<'a>,
+}
+
+impl Launch<'_> {
+    fn issue(&self, state: &mut StreamProgress) -> Result<(), DriverError> {
+        launch::issue(self.stream, state, self.index, self.function, self.grid, self.block)
+    }
+
+    /// The same, for a list.
+    fn later(&self) -> Op {
+        let (function, block) = (Arc::clone(self.function), OwnedBlock::new(self.block));
+        Op::Launch { function, index: self.index, dims: self.dims, block }
+    }
+}
+
 impl CudaDevice {
+    fn checked<'a>(
+        &'a self,
+        stream: StreamId,
+        function: FunctionHandle,
+        dims: LaunchDims,
+        block: &'a ArgBlock<'a>,
+    ) -> Result<Launch<'a>> {
+        let (stream, index) = (self.stream(stream)?, function.0);
+        let function =
+            self.shared.functions.get(index).ok_or_else(|| {
+                Error::new(ErrorCode::ImplementationDefined, format!("function {index} does not exist"))
+            })?;
+        if !block.is_sound() {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "an argument block of impossible size"));
+        }
+        Ok(Launch { stream, function, index, dims, grid: launch::choose(function, dims)?, block })
+    }
+
     /// Copies at most [`TAKEN_MAX`] bytes of the program's memory in, which are read before the call returns.
     fn store_memory(&self, stream: StreamId, dst: DevicePtr, range: HostRange) -> Result<Seq> {
         let stream = self.stream(stream)?;

@@ -14,9 +14,6 @@ use std::sync::Arc;
 pub const PENDING_MAX: usize = 4096;
 /// Bytes that they hold.
 pub const PENDING_BYTES_MAX: usize = 16 << 20;
-/// From so many on whoever must not wait asks no more, though there is room: others may take it meanwhile.
-const CROWDED: usize = PENDING_MAX / 4 * 3;
-const CROWDED_BYTES: usize = PENDING_BYTES_MAX / 4 * 3;
 
 /// An operation that waits for its turn, in a stream that is an `S`.
 pub(crate) enum Op<S> {
@@ -65,11 +62,6 @@ impl<S> Pending<S> {
     /// Whether one more has to wait for room.
     pub(crate) fn is_full(&self) -> bool {
         self.ops.len() >= PENDING_MAX || self.bytes >= PENDING_BYTES_MAX
-    }
-
-    /// Whether one more may have to.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.ops.len() >= CROWDED || self.bytes >= CROWDED_BYTES
     }
 
     pub(crate) fn push(&mut self, seq: u64, op: Op<S>) {

@@ -43,8 +43,6 @@ pub(crate) struct Stream {
     state: Mutex<StreamProgress>,
     moved: Condvar,
     pub(super) failed: AtomicBool,
-    /// One more operation may have to wait for room.
-    crowded: AtomicBool,
     pub(crate) egress: Egress,
 }
 
@@ -110,7 +108,6 @@ impl Stream {
             state: Mutex::default(),
             moved: Condvar::new(),
             failed: AtomicBool::new(false),
-            crowded: AtomicBool::new(false),
             egress: Egress::default(),
         })
     }
@@ -147,18 +144,44 @@ impl Stream {
         later: impl FnOnce() -> Result<Op>,
     ) -> Result<Seq> {
         self.check()?;
-        let mut state = self.lock();
+        let state = self.lock();
         if state.is_idle() {
-            if let Err(error) = now(&mut state) {
-                drop(state);
-                return Err(self.shared.driver_failed(error, Some(self.queue)));
-            }
-            state.last += 1;
-            state.issued = state.last;
-            return Ok(Seq(state.last));
+            return self.put_now(state, now);
         }
         let op = later()?;
         self.push(state, op)
+    }
+
+    /// The same, but nothing if the list has no room: whoever holds locks must not wait.
+    pub(crate) fn try_put(
+        self: &Arc<Self>,
+        now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
+        later: impl FnOnce() -> Result<Op>,
+    ) -> Result<Option<Seq>> {
+        self.check()?;
+        let state = self.lock();
+        if state.is_idle() {
+            return self.put_now(state, now).map(Some);
+        }
+        if state.pending.is_full() {
+            return Ok(None);
+        }
+        let op = later()?;
+        self.push(state, op).map(Some)
+    }
+
+    fn put_now(
+        &self,
+        mut state: MutexGuard<'_, StreamProgress>,
+        now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
+    ) -> Result<Seq> {
+        if let Err(error) = now(&mut state) {
+            drop(state);
+            return Err(self.shared.driver_failed(error, Some(self.queue)));
+        }
+        state.last += 1;
+        state.issued = state.last;
+        Ok(Seq(state.last))
     }
 
     /// Puts an operation into the driver's stream by `now`, unless others wait in the list, or `now` says that it can't.
@@ -213,7 +236,6 @@ impl Stream {
         state.last += 1;
         let seq = state.last;
         state.pending.push(seq, op);
-        self.crowded.store(state.pending.is_crowded(), Ordering::Relaxed);
         if !state.worker_started && !state.closing {
             state.worker_started = true;
             let stream = Arc::clone(self);
@@ -229,11 +251,6 @@ impl Stream {
         Ok(Seq(seq))
     }
 
-    /// Whether putting one more operation in may have to wait for room.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.crowded.load(Ordering::Relaxed)
-    }
-
     /// The worker.
     fn serve(&self) {
         let Ok(_current) = self.shared.context.enter() else { return };
@@ -242,7 +259,6 @@ impl Stream {
             if state.closing || self.failed.load(Ordering::Acquire) || self.shared.failure.check().is_err() {
                 // Operations are dropped without the lock that they may need.
                 let dropped = std::mem::take(&mut state.pending);
-                self.crowded.store(false, Ordering::Relaxed);
                 drop(state);
                 drop(dropped);
                 self.moved.notify_all();
@@ -254,7 +270,6 @@ impl Stream {
             if !state.busy
                 && let Some((seq, op)) = state.pending.pop()
             {
-                self.crowded.store(state.pending.is_crowded(), Ordering::Relaxed);
                 state.busy = true;
                 drop(state);
                 self.run(seq, op);

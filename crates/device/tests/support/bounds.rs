@@ -1,10 +1,10 @@
 //! A program that is quicker than the host operation before its work: it is held, and its memory is not filled.
 
-use super::{Test, device};
+use super::{Test, device, spec};
 use crate::then::then;
 use accord_device::cuda::{PENDING_BYTES_MAX, PENDING_MAX};
 use accord_device::{Device, Sink};
-use accord_types::{DevicePtr, ErrorCode, QueueId, Result, Seq, StreamId};
+use accord_types::{ArgBlock, DevicePtr, ErrorCode, LaunchDims, QueueId, Result, Seq, StreamId};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -70,9 +70,7 @@ pub(crate) fn held() -> Test {
         let stood = stands_at(&count);
         assert!(stood <= most, "{stood} operations of {len} bytes wait, of {most}");
         assert!(stood > most / 2, "{stood} operations of {len} bytes wait, of {most}");
-        assert!(device.may_wait(stream));
         // Others get on.
-        assert!(!device.may_wait(other));
         let seq = device.store(other, DevicePtr(at.0 + 65536), &[1; 8])?;
         device.synchronize(other, seq)?;
 
@@ -80,7 +78,6 @@ pub(crate) fn held() -> Test {
         let last = thread.join().map_err(|_| "the thread has panicked")??;
         device.synchronize(stream, last)?;
         assert_eq!(super::read(&*device, stream, at, 8)?, [(many - 1) as u8; 8]);
-        assert!(!device.may_wait(stream));
     }
     Ok(())
 }
@@ -141,5 +138,42 @@ pub(crate) fn ended() -> Test {
     let error = thread.join().map_err(|_| "the thread has panicked")?.expect_err("the device has ended");
     assert_eq!(error.code(), ErrorCode::DeviceShutdown);
     ending.join().map_err(|_| "the thread has panicked")?;
+    Ok(())
+}
+
+/// More threads than a stream's list has room for launch at once, each as if it held a lock. To ask first and launch then is not
+/// enough: all may be told that there is room.
+pub(crate) fn launches_that_must_not_wait() -> Test {
+    const THREADS: usize = 16;
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let nothing = device.function(&spec("nothing"))?;
+    let (go, held) = channel::<()>();
+    then(&*device, stream, (device.addresses().0, 1), move || {
+        let _ = held.recv();
+        Ok(())
+    })?;
+    let each = PENDING_MAX / THREADS + 1;
+    let (done, launched) = channel();
+    for _ in 0..THREADS {
+        let (device, done) = (device.clone(), done.clone());
+        std::thread::spawn(move || {
+            let block = ArgBlock { bytes: &[], slots: 0, relative: &[] };
+            let launch = |_| device.try_launch(stream, nothing, LaunchDims::default(), block);
+            let _ = done.send((0..each).map(launch).collect::<Result<Vec<_>>>());
+        });
+    }
+    let all: Vec<_> = (0..THREADS).map_while(|_| launched.recv_timeout(Duration::from_secs(10)).ok()).collect();
+    go.send(()).map_err(|_| "nobody waits")?;
+    assert_eq!(all.len(), THREADS, "some wait");
+    let all = all.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    let put: Vec<_> = all.iter().flatten().copied().collect();
+    assert!(put.len() < all.len() && put.len() >= PENDING_MAX - 1, "{} of {} are put in", put.len(), all.len());
+    device.synchronize(stream, put.into_iter().max().ok_or("none")?)?;
+    assert!(
+        device
+            .try_launch(stream, nothing, LaunchDims::default(), ArgBlock { bytes: &[], slots: 0, relative: &[] })?
+            .is_some()
+    );
     Ok(())
 }
