@@ -4,7 +4,7 @@
 mod common;
 
 use accord_fabric::frame::{STREAM_WINDOW, operation_cost};
-use accord_runtime::ports::ReadWhen;
+use accord_runtime::ports::{Cluster, ReadWhen};
 use accord_types::{ErrorCode, QueueId};
 use common::*;
 use std::sync::Arc;
@@ -110,4 +110,52 @@ fn many_queues_that_share_streams_never_fill_one_of_them_up() {
     }
     let all: Vec<_> = (0..64).map(QueueId).collect();
     client.wait(&all).unwrap();
+}
+
+/// Copies to another node's device, behind something of the source or of the target that does not end.
+#[test]
+fn copies_between_nodes_that_do_not_go_on_hold_up_the_thread_that_puts_them_in_and_nobody_else() {
+    for stuck in 0..2 {
+        let gate = Gate::default();
+        let world = world(2, 1, regions(&gate));
+        let ends = [0, 1].map(|index| world.mapped(index, MIB));
+        let [(source, from), (target, to)] = &ends;
+        source.store(QueueId::SYNC, *from, b"pushed. ").unwrap();
+        source.wait(&[QueueId::SYNC]).unwrap();
+        // Copies come after what their own queue has, and after what was done synchronously on the target.
+        launch(&*ends[stuck].0, if stuck == 0 { Q1 } else { QueueId::SYNC }, GATE, &[]).unwrap();
+        let count = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let filling = scope.spawn(|| {
+                (0..MANY).try_for_each(|_| {
+                    world.session.copy_between(Q1, 0, *from, 1, *to, 8)?;
+                    count.fetch_add(1, Ordering::Relaxed);
+                    Ok::<_, accord_types::Error>(())
+                })
+            });
+            until("the stream never fills", || count.load(Ordering::Relaxed) >= OPEN_MAX - 16);
+            // Other queues of both get on, and copies the other way.
+            for round in 0..300 {
+                let value = [round as u8; 64];
+                for (client, start) in &ends {
+                    copy_in(&**client, Q2, start.offset(4096), &value, ReadWhen::BeforeReturn);
+                    client.wait(&[Q2]).unwrap();
+                }
+                world.session.copy_between(Q2, 1, to.offset(4096), 0, from.offset(8192), 64).unwrap();
+                target.wait(&[Q2]).unwrap();
+            }
+            let most = OPEN_MAX + usize::try_from(64 * 1024 / operation_cost(0)).unwrap();
+            assert!(count.load(Ordering::Relaxed) <= most, "{count:?} copies went in");
+            for (node, holds) in [(0, most), (1, 2)] {
+                let pending = world.agents[node].devices()[0].pending();
+                assert!(pending <= holds, "executor {node} holds {pending} operations");
+            }
+            assert!(!filling.is_finished());
+            gate.open();
+            filling.join().unwrap().unwrap();
+        });
+        source.wait(&[Q1]).unwrap();
+        assert_eq!(count.into_inner(), MANY);
+        assert_eq!(read_back(&**target, *to, 8), b"pushed. ");
+    }
 }
