@@ -117,6 +117,15 @@ impl StreamShared {
         }
     }
 
+    /// The same after progress of the owner queue: a worker that has no record waits for none.
+    pub(crate) fn ring_waiting_worker(&self) {
+        fence(Ordering::SeqCst);
+        // Whoever puts one in rings himself, and the worker looks for the owner's progress after that.
+        if self.head.load(Ordering::Relaxed) != self.tail.load(Ordering::Relaxed) {
+            self.ring_worker();
+        }
+    }
+
     /// Wakes owner threads that want position `done` or less. Call after the change.
     pub(crate) fn ring_owner(&self, done: u64) {
         fence(Ordering::SeqCst);

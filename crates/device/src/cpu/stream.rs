@@ -433,7 +433,7 @@ impl Stream {
     fn complete(&self, seq: u64) {
         let block = self.block();
         block.owner_done.fetch_max(seq, Ordering::Release);
-        block.ring_worker();
+        block.ring_waiting_worker();
         block.ring_owner(seq);
         self.shared.control.header().ring_cross();
     }

@@ -27,6 +27,8 @@ pub struct Inbox {
 struct Posted {
     transfers: HashMap<TransferId, (u64, Receive)>,
     closed: bool,
+    /// Lanes that wait for a transfer to be posted.
+    waiting: usize,
 }
 
 impl Inbox {
@@ -38,8 +40,14 @@ impl Inbox {
 
     /// Expects a transfer of `len` bytes, more than 0.
     pub fn post(&self, transfer: TransferId, len: u64, receive: Receive) {
-        self.lock().transfers.insert(transfer, (len, receive));
-        self.posted.notify_all();
+        let mut state = self.lock();
+        state.transfers.insert(transfer, (len, receive));
+        // To wake nobody costs a system call.
+        let wake = state.waiting > 0;
+        drop(state);
+        if wake {
+            self.posted.notify_all();
+        }
     }
 
     /// Expects it no more: nothing of it was or will be sent.
@@ -112,7 +120,9 @@ impl Inbox {
             if !self.patient {
                 return Err(broken(&format!("bytes of an unknown transfer {transfer} came")));
             }
+            state.waiting += 1;
             state = self.posted.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
     }
 
@@ -172,18 +182,26 @@ impl Progress {
 /// Brings a lane back to its thread.
 #[derive(Default)]
 struct Loan {
-    back: Mutex<Option<Result<Progress>>>,
+    state: Mutex<LoanState>,
     returned: Condvar,
+}
+
+#[derive(Default)]
+struct LoanState {
+    back: Option<Result<Progress>>,
+    /// The lane's thread sleeps.
+    waiting: bool,
 }
 
 impl Loan {
     fn wait(&self) -> Result<Progress> {
-        let mut back = self.back.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(progress) = back.take() {
+            if let Some(progress) = state.back.take() {
                 return progress;
             }
-            back = self.returned.wait(back).unwrap_or_else(PoisonError::into_inner);
+            state.waiting = true;
+            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -258,7 +276,12 @@ impl Drop for Incoming {
             None => Ok(Progress { transfer, len, received, chunk_left, aborted }),
             Some(error) => Err(error),
         };
-        *self.loan.back.lock().unwrap_or_else(PoisonError::into_inner) = Some(back);
-        self.loan.returned.notify_one();
+        let mut state = self.loan.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.back = Some(back);
+        let wake = state.waiting;
+        drop(state);
+        if wake {
+            self.loan.returned.notify_one();
+        }
     }
 }

@@ -20,6 +20,8 @@ pub struct Outbox {
 struct LendableLanes {
     lanes: Vec<SharedLane>,
     pool: LanePool,
+    /// Transfers that wait for a lane.
+    waiting: usize,
 }
 
 impl Outbox {
@@ -71,7 +73,9 @@ impl Outbox {
             if let Some(index) = state.pool.lend()? {
                 return Ok(self.outgoing(&state, index, transfer, len));
             }
+            state.waiting += 1;
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
     }
 
@@ -143,7 +147,13 @@ impl Drop for Outgoing {
             // The receiver is gone if this fails.
             let _ = write_chunk(&*self.lane, chunk, &[], &self.outbox.stats.stalls);
         }
-        self.outbox.lock().pool.give_back(self.index);
-        self.outbox.changed.notify_one();
+        let mut state = self.outbox.lock();
+        state.pool.give_back(self.index);
+        // To wake nobody costs a system call.
+        let wake = state.waiting > 0;
+        drop(state);
+        if wake {
+            self.outbox.changed.notify_one();
+        }
     }
 }
