@@ -253,6 +253,13 @@ int main(int argc, char **argv) {
   report("copyin", "us", in, rounds);
   report("copyout", "us", out, rounds);
   report("d2d", "us", d2d, rounds);
+  double tiny[256];
+  for (int i = -1; acc_memcpy_d2d && i < 256; i++) {
+    double t = now_us();
+    acc_memcpy_d2d(data, data, 8, far, near);
+    if (i >= 0) tiny[i] = now_us() - t;
+  }
+  if (acc_memcpy_d2d) report("d2d_8_bytes", "us", tiny, 256);
   for (size_t i = 0; i < bytes; i += 4096)
     if (data[i] != data[0]) return fprintf(stderr, "byte %zu differs\n", i), 1;
   post(&words[0], 0xffffffff);

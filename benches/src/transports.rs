@@ -27,8 +27,11 @@ pub(crate) fn run() -> Result<Report, String> {
     };
     let ratio = |name: &str| Ok::<_, String>(mean("shm", name)? / mean("tcp", name)?);
     let (launch, copyin, copyout) = (ratio("launch_wait_in_a_row")?, 1.0 / ratio("copyin")?, 1.0 / ratio("copyout")?);
+    let (tiny, large) = (ratio("d2d_8_bytes")?, 1.0 / ratio("d2d")?);
     report.at_most("launch and wait: shared memory / TCP", launch, "x", 0.6);
     report.at_least("copyin of 256 MiB: TCP's time / shared memory's", copyin, "x", 1.5);
     report.at_least("copyout of 256 MiB: TCP's time / shared memory's", copyout, "x", 1.0);
+    report.at_most("8 bytes between two nodes: shared memory / TCP", tiny, "x", 1.0);
+    report.at_least("256 MiB between two nodes: TCP's time / shared memory's", large, "x", 1.0);
     Ok(report)
 }

@@ -6,8 +6,10 @@ use crate::users::RunsAs;
 use accord_device::cache_folder;
 use accord_executor::{ExecutorConfig, Limits};
 use accord_fabric::Key;
+use accord_fabric::route::Wanted;
 use accord_fabric::transport::Handover;
 use accord_proto::v1::ExecutorStart;
+use accord_types::settings::TRANSPORT;
 use accord_types::{DeviceInfo, NodeId, SessionId};
 use nix::unistd::{Gid, Uid, getuid, setgroups, setresgid, setresuid};
 use prost::Message;
@@ -63,7 +65,7 @@ pub(crate) fn command(program: &Path, account: &RunsAs) -> Command {
         .arg(ARGUMENT_AS)
         .args([account.uid.to_string(), account.gid.to_string(), groups.join(",")])
         .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| is_of_machine(name)))
+        .envs(std::env::vars_os().filter(|(name, _)| is_of_machine(name) || name == TRANSPORT.name))
         .envs([("USER", &account.name), ("LOGNAME", &account.name)])
         .env("HOME", &account.home)
         .current_dir("/");
@@ -136,6 +138,7 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
             streams: start.stream_quota,
         },
         key: Key::new(start.key).map_err(|error| error.to_string())?,
+        transport: wanted()?,
         devices: Box::new(NodeDevices {
             devices,
             libacc,
@@ -145,6 +148,12 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
         }),
     };
     Ok((control, config))
+}
+
+/// The agent's setting, which it hands on.
+fn wanted() -> Result<Wanted, String> {
+    let (text, _) = TRANSPORT.in_force(|name| std::env::var(name).ok());
+    text.parse().map_err(|remedy: String| format!("{} is {text:?}: {remedy}", TRANSPORT.name))
 }
 
 /// The socket to the agent. Workers must not find it as their standard input.

@@ -6,6 +6,9 @@ use accord_fabric::transfer::{Arrival, ArrivalBytes, Exchange};
 use accord_types::{DevicePtr, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
 
+/// Transfers up to this length are taken by the thread that reads their lane.
+const QUICK_MAX: u64 = 64 << 10;
+
 /// Where a transfer goes.
 pub struct Destination {
     /// The device.
@@ -21,9 +24,8 @@ impl Destination {
     pub fn start(self, arrival: Arrival) {
         let Some((bytes, ending)) = arrival.split() else { return };
         let Self { hosted, dst, len } = self;
-        let put = hosted
-            .incoming()
-            .and_then(|stream| Ok((stream, hosted.device().copy_in(stream, dst, len, Box::new(FromDevice(bytes)))?)));
+        let source = Box::new(FromDevice { bytes, len });
+        let put = hosted.incoming().and_then(|stream| Ok((stream, hosted.device().copy_in(stream, dst, len, source)?)));
         match put {
             Ok((stream, seq)) => {
                 let of = hosted.clone();
@@ -53,11 +55,20 @@ pub fn due_after(exchange: &Arc<Exchange>, transfer: TransferId, hosted: &Hosted
     }
 }
 
-struct FromDevice(ArrivalBytes);
+struct FromDevice {
+    bytes: ArrivalBytes,
+    len: u64,
+}
 
 impl Source for FromDevice {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        self.0.fill(piece);
+        self.bytes.fill(piece);
         Ok(())
+    }
+
+    /// A short transfer comes with its header, in one write. The thread that has read that would only wait for whoever reads the
+    /// rest, so it does so itself.
+    fn immediate(&self) -> bool {
+        self.len <= QUICK_MAX
     }
 }

@@ -3,6 +3,7 @@
 use crate::limits::Limits;
 use accord_device::Device;
 use accord_device::image::Images;
+use accord_fabric::route::Wanted;
 use accord_fabric::{Key, ProgramSpec};
 use accord_types::{NodeId, Result, SessionId};
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub struct ExecutorConfig {
     pub limits: Limits,
     /// The session's key, which its processes prove to each other.
     pub key: Key,
+    /// How it is to reach other executors.
+    pub transport: Wanted,
     /// This node's devices.
     pub devices: Box<dyn DeviceFactory>,
 }

@@ -9,10 +9,10 @@ use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::link::{Identity, Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Endpoint, Route};
+use accord_fabric::route::{Endpoint, Wanted};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::Exchange;
-use accord_fabric::transport::SharedLane;
+use accord_fabric::transport::{SharedLane, route};
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,6 +25,7 @@ pub(crate) struct Peers {
     node_name: String,
     session: SessionId,
     key: Key,
+    transport: Wanted,
     exchange: Arc<Exchange>,
     local: Option<Arc<Local>>,
     /// Counts what goes over peer lanes.
@@ -49,6 +50,7 @@ impl Peers {
             node_name: config.node_name.clone(),
             session: config.session,
             key: config.key.clone(),
+            transport: config.transport,
             exchange,
             local,
             stats: Arc::default(),
@@ -85,17 +87,16 @@ impl Peers {
         // The push came on the command lane, which has said it.
         let unnamed = || Error::new(ErrorCode::ImplementationDefined, "an executor without a command lane pushes");
         let own = self.own.get().copied().ok_or_else(unnamed)?;
-        let route = Route::between_executors(Endpoint::new(to.node(), address));
-        let link = Link::new(&self.node_name, to, Some(route), self.stats.clone(), Unposted::Refuse);
-        let (peers, pushing) = (self.clone(), link.clone());
-        spawn("accord-peer", move || peers.push_over(own, &pushing))
+        let link = Link::new(&self.node_name, to, self.stats.clone(), Unposted::Refuse);
+        let (peers, pushing, agent) = (self.clone(), link.clone(), Endpoint::new(to.node(), address));
+        spawn("accord-peer", move || peers.push_over(own, &pushing, &agent))
             .ok_or_else(|| Error::new(ErrorCode::System, "no thread for a connection to another node"))?;
         state.out.insert(to, link.clone());
         Ok(link)
     }
 
-    /// Connects, then takes what the target says until the link ends.
-    fn push_over(self: &Arc<Self>, own: PeerId, link: &Arc<Link>) {
+    /// Connects by way of the target's agent, then takes what the target says until the link ends.
+    fn push_over(self: &Arc<Self>, own: PeerId, link: &Arc<Link>, agent: &Endpoint) {
         let to = link.peer();
         // First of all: what the target says depends on it.
         if let Some(local) = &self.local {
@@ -103,11 +104,10 @@ impl Peers {
         }
         let identity = Identity { session: self.session, peer: own, key: self.key.clone() };
         let outcome = link
-            .connect_to_push(&identity)
+            .connect_to_push(&identity, route(agent, self.transport))
             .and_then(|reader| reader.run(|message| self.exchange.on_control(message, link.outbox())));
-        let at = link.route().map_or_else(String::new, |route| route.endpoint.to_string());
         let gone = |why: &str| {
-            Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {at}: {why}"))
+            Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {agent}: {why}"))
                 .remedy("start the program again: its nodes have lost each other")
         };
         let error = match outcome {
@@ -120,7 +120,7 @@ impl Peers {
 
     /// Takes a lane on which another executor pushes.
     pub(crate) fn accept(self: &Arc<Self>, from: PeerId, lane: SharedLane) {
-        let link = Link::new(&self.node_name, from, None, self.stats.clone(), Unposted::Refuse);
+        let link = Link::new(&self.node_name, from, self.stats.clone(), Unposted::Refuse);
         let Ok(Reader::Transfers(reader)) = link.accept(lane, Purpose::Peer) else { return };
         let mut state = self.lock();
         if let Some(error) = &state.closed {

@@ -42,7 +42,7 @@ struct Running {
 
 impl Session {
     pub(crate) fn new(config: ExecutorConfig, control: Handover) -> Arc<Self> {
-        let link = Link::new(&config.node_name, PeerId::PROGRAM, None, Arc::default(), Unposted::Wait);
+        let link = Link::new(&config.node_name, PeerId::PROGRAM, Arc::default(), Unposted::Wait);
         let events = Events::new(config.node_name.clone(), link.clone());
         let exchange = Exchange::new();
         link.join(&exchange);

@@ -66,8 +66,8 @@ pub enum Unposted {
 /// See the module.
 pub struct Link {
     peer: PeerId,
-    /// None where the peer has connected.
-    route: Option<Route>,
+    /// None where the peer has connected, and before this side does.
+    route: OnceLock<Route>,
     stats: Arc<LinkStats>,
     records: OnceLock<SharedLane>,
     inbox: Arc<Inbox>,
@@ -128,18 +128,11 @@ pub struct Connected {
 }
 
 impl Link {
-    /// A link without lanes; what is sent waits for them. `node_name` is this side's for errors, empty for a program. `route` is
-    /// none where the peer connects.
-    pub fn new(
-        node_name: &str,
-        to: PeerId,
-        route: Option<Route>,
-        stats: Arc<LinkStats>,
-        unposted: Unposted,
-    ) -> Arc<Self> {
+    /// A link without lanes; what is sent waits for them. `node_name` is this side's for errors, empty for a program.
+    pub fn new(node_name: &str, to: PeerId, stats: Arc<LinkStats>, unposted: Unposted) -> Arc<Self> {
         Arc::new(Self {
             peer: to,
-            route,
+            route: OnceLock::new(),
             records: OnceLock::new(),
             inbox: Inbox::new(stats.clone(), unposted == Unposted::Wait),
             eager_outbox: Outbox::new(stats.clone()),
@@ -155,7 +148,8 @@ impl Link {
     /// # Errors
     /// `acc_error_device_unavailable` with the reason.
     pub fn connect(of: &Identity, to: PeerId, route: Route, bulk: BulkLanes) -> Result<Connected> {
-        let link = Self::new("", to, Some(route), Arc::default(), Unposted::Refuse);
+        let link = Self::new("", to, Arc::default(), Unposted::Refuse);
+        let _ = link.route.set(route);
         // First of all: the agent starts an executor for it, and tells it which one it is.
         let (records, _) = link.open(of, Purpose::Command, to.incarnation(), bulk)?;
         let mut transfers = Vec::new();
@@ -170,11 +164,12 @@ impl Link {
         }
     }
 
-    /// Connects an executor with another one, to push to it. The link is of [`Link::new`], with a route.
+    /// Connects an executor with another one, to push to it, once. The link is of [`Link::new`].
     ///
     /// # Errors
     /// `acc_error_device_unavailable` with the reason.
-    pub fn connect_to_push(self: &Arc<Self>, of: &Identity) -> Result<ControlReader> {
+    pub fn connect_to_push(self: &Arc<Self>, of: &Identity, route: Route) -> Result<ControlReader> {
+        let _ = self.route.set(route);
         match self.open(of, Purpose::Peer, self.peer.incarnation(), BulkLanes { eager: 0, asked: 1 })? {
             (_, Reader::Control(control)) => Ok(control),
             _ => Err(Error::new(ErrorCode::ImplementationDefined, "a peer lane that is none")),
@@ -188,7 +183,7 @@ impl Link {
         index: u16,
         bulk: BulkLanes,
     ) -> Result<(SharedLane, Reader)> {
-        let Some(route) = &self.route else {
+        let Some(route) = self.route.get() else {
             return Err(Error::new(ErrorCode::ImplementationDefined, "a link without a route was to be connected"));
         };
         let replaces = purpose == Purpose::Command && index > 0;
@@ -253,9 +248,9 @@ impl Link {
         self.peer
     }
 
-    /// How the lanes go; none where the peer has connected.
+    /// How the lanes go; none where the peer has connected, and before this side does.
     pub fn route(&self) -> Option<&Route> {
-        self.route.as_ref()
+        self.route.get()
     }
 
     /// What went over the link.

@@ -86,11 +86,6 @@ impl Route {
         Self { endpoint, transport: Transport::Tcp, why: "it is reached by TCP only" }
     }
 
-    /// From one executor of a session to another.
-    pub fn between_executors(endpoint: Endpoint) -> Self {
-        Self { endpoint, transport: Transport::Tcp, why: "executors meet by TCP" }
-    }
-
     /// Decides.
     pub fn choose(endpoint: Endpoint, wanted: Wanted, nearness: Nearness) -> Self {
         let (transport, why) = match (wanted, nearness) {

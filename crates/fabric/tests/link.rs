@@ -52,7 +52,7 @@ fn read_commands(link: &Link, to: &mpsc::Sender<u64>) {
 
 impl End {
     fn new(to: PeerId, lanes: impl Iterator<Item = (Purpose, SharedLane)>) -> Self {
-        let link = Link::new("", to, None, Arc::default(), Unposted::Wait);
+        let link = Link::new("", to, Arc::default(), Unposted::Wait);
         let exchange = Exchange::new();
         let (tickets, commands) = mpsc::channel();
         let mut readers = Vec::new();

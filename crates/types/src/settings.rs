@@ -158,7 +158,7 @@ settings! {
         "Lets GPUs that different processes of one machine drive copy to each other directly; read by programs and agents.";
     /// What carries bytes to executors.
     TRANSPORT = "ACCORD_TRANSPORT", "auto", "auto|tcp|shm", [],
-        "What carries a program's commands and bytes to the executors of other nodes: shared memory where the node's agent is on this machine and of this user, else TCP (auto); or one of them always.";
+        "What carries commands and bytes to executors: shared memory where their node's agent is on this machine and of this user, else TCP (auto); or one of them always. Read by programs, and by agents for copies from their executors to others.";
     /// How long a silent peer is waited for.
     TIMEOUT = "ACCORD_TIMEOUT", "30s", "time, with s, m, h or d; or off", [],
         "How long the program waits for an executor or a worker that gives no sign of life; work itself may take as long as it likes.";

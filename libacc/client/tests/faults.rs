@@ -127,6 +127,38 @@ fn a_target_that_dies_fails_the_source_of_a_copy() {
     gate.open();
 }
 
+/// At once, while it waits for the other one, and while bytes are on their way: to the target or from the pusher.
+#[test]
+fn an_executor_that_dies_in_the_middle_of_copies_to_another() {
+    const LEN: u64 = 16 * MIB;
+    const COPIES: usize = 8;
+    const Q5: QueueId = QueueId(5);
+    for (dies, delay) in [(0, 0), (0, 2), (0, 10), (1, 0), (1, 2), (1, 10)] {
+        let world = world(3, 1, regions(&Gate::default()));
+        let ends = [0, 1, 2].map(|index| world.mapped(index, LEN));
+        for _ in 0..COPIES {
+            world.session.copy_between(Q1, 0, ends[0].1, 1, ends[1].1, LEN).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(delay));
+        world.agents[dies].kill();
+        let start = Instant::now();
+        // All may have landed before.
+        if let Err(error) = ends[0].0.wait(&[Q1]) {
+            assert_eq!(error.code(), ErrorCode::DeviceUnavailable, "{error}");
+        }
+        assert!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
+        // Who is left goes on, and takes what others push.
+        let (client, at) = &ends[1 - dies];
+        client.store(Q5, *at, b"well").unwrap();
+        client.wait(&[Q5]).unwrap();
+        let (other, from) = &ends[2];
+        other.store(Q5, *from, b"pushed").unwrap();
+        world.session.copy_between(Q5, 2, *from, 1 - dies, *at, LEN).unwrap();
+        other.wait(&[Q5]).unwrap();
+        assert_eq!(read_back(&**client, *at, 6), b"pushed");
+    }
+}
+
 #[test]
 fn an_executor_that_dies_in_the_middle_of_large_copies() {
     let world = world(1, 1, regions(&Gate::default()));

@@ -14,7 +14,7 @@ use std::time::Duration;
 const MANY: usize = 1 << 20;
 
 fn to_program(lane: SharedLane) -> Arc<Events> {
-    let link = Link::new("h1", PeerId::PROGRAM, None, Arc::default(), Unposted::Wait);
+    let link = Link::new("h1", PeerId::PROGRAM, Arc::default(), Unposted::Wait);
     link.accept(lane, Purpose::Command).unwrap();
     Events::new("h1".to_owned(), link)
 }

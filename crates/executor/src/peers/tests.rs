@@ -2,7 +2,7 @@ use super::*;
 use crate::{DeviceFactory, Limits, OutputSink, Work};
 use accord_device::Device;
 use accord_fabric::handshake;
-use accord_fabric::transport::Listener;
+use accord_fabric::transport::{Listener, Transport};
 use accord_types::TransferId;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -24,11 +24,43 @@ fn peers(key: &Key) -> Arc<Peers> {
         session: SessionId(7),
         limits: Limits { ordinals: Vec::new(), memory: 0, streams: 1 },
         key: key.clone(),
+        transport: Wanted::Auto,
         devices: Box::new(NoDevices),
     };
     let peers = Peers::new(&config, Exchange::new(), None);
     peers.set_incarnation(0).unwrap();
     peers
+}
+
+/// Lanes that come to an agent on this machine, in the order in which they do.
+fn agent(listener: Listener, key: &Key) -> mpsc::Receiver<SharedLane> {
+    let (accepted, lanes) = mpsc::channel();
+    let key = key.clone();
+    std::thread::spawn(move || {
+        while let Ok((lane, _)) = listener.accept() {
+            if handshake::accept(&*lane, &key, SOON).is_ok() && accepted.send(lane).is_err() {
+                return;
+            }
+        }
+    });
+    lanes
+}
+
+#[test]
+fn executors_of_one_machine_share_memory_and_others_use_tcp() {
+    let key = Key::random().unwrap();
+    let (peers, to) = (peers(&key), PeerId::executor(NodeId(2), 0).unwrap());
+    let everywhere = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = everywhere.address().unwrap().to_string();
+    let far = PeerId::executor(NodeId(3), 0).unwrap();
+    let local = Listener::bind_local(&Endpoint::new(to.node(), &address)).unwrap();
+    for (peer, listener, transport) in [(to, local, Transport::Shm), (far, everywhere, Transport::Tcp)] {
+        let lanes = agent(listener, &key);
+        let link = peers.link(peer, &address).unwrap();
+        let lane = lanes.recv_timeout(SOON).unwrap();
+        assert_eq!(link.route().unwrap().transport, transport, "{}", link.route().unwrap());
+        lane.shutdown();
+    }
 }
 
 /// A target forgets with the lane what it was to get on it. A push that comes later would wait on a new one for ever.
@@ -37,15 +69,7 @@ fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
     let key = Key::random().unwrap();
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.address().unwrap().to_string();
-    let (accepted, lanes) = mpsc::channel();
-    let agent_key = key.clone();
-    std::thread::spawn(move || {
-        while let Ok((lane, _)) = listener.accept() {
-            if handshake::accept(&*lane, &agent_key, SOON).is_ok() && accepted.send(lane).is_err() {
-                return;
-            }
-        }
-    });
+    let lanes = agent(listener, &key);
     let (peers, to) = (peers(&key), PeerId::executor(NodeId(2), 0).unwrap());
     let push = |number| peers.link(to, &address)?.push(&peers.exchange, TransferId(number), 8);
     let mut first = push(1).unwrap();

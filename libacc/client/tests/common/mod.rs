@@ -184,6 +184,7 @@ impl Shared {
                     streams: self.stream_quota.load(Ordering::Relaxed),
                 },
                 key: self.key.clone(),
+                transport: wanted(),
                 devices: Box::new(factory),
             };
             let thread = std::thread::spawn(move || {
