@@ -34,6 +34,10 @@ pub struct Config {
     #[arg(long, env = "ACCORD_SESSION_TIME", value_name = "TIME", value_parser = time)]
     pub session_time: Option<Duration>,
 
+    /// How long an agent may be silent before its node counts as lost, with s, m or h; six times as long while most agents are.
+    #[arg(long, env = "ACCORD_LOST_AFTER", value_name = "TIME", default_value = "10s", value_parser = time)]
+    pub lost_after: Duration,
+
     /// Address and port for metrics and health over HTTP (/metrics, /healthz, /readyz), without a key; port 0 takes a free
     /// one, which is printed [default: none].
     #[arg(long, env = "ACCORD_METRICS_LISTEN", value_name = "ADDR:PORT")]

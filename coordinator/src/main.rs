@@ -56,6 +56,7 @@ fn run(config: &Config) -> Result<(), String> {
             memory_quota: config.memory_quota.unwrap_or(0),
             stream_quota: config.stream_quota,
             session_ms: config.session_time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            lost_after_ms: u64::try_from(config.lost_after.as_millis()).unwrap_or(u64::MAX),
             ..Limits::default()
         };
         let driver = Arc::new(Driver::new(DriverSettings { limits }));

@@ -4,12 +4,13 @@ use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal, Registration,
     Viewer,
 };
+use accord_types::incarnation::incarnation;
 use accord_types::{
     DeviceId, DeviceInfo, DeviceKind, ErrorCode, Hardware, Lease, NodeId, OrderPolicy, Rank, SessionGrant, SessionId,
     SessionKey, SessionRequest,
 };
 
-const LOST_AFTER: u64 = 2_500;
+const LOST_AFTER: u64 = 10_000;
 const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
 const USER: &str = "alice";
 
@@ -46,6 +47,16 @@ impl Bench {
 
     fn beat(&mut self, link: u64, sessions: &[SessionId]) -> Vec<Effect> {
         self.give(Input::Heartbeat { link: LinkId(link), sessions: sessions.to_vec() })
+    }
+
+    /// Time passes, and the coordinator runs. Effects of its ticks.
+    fn pass(&mut self, until: u64) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        while self.now < until {
+            self.now = until.min(self.now + 250);
+            effects.extend(self.give(Input::Tick));
+        }
+        effects
     }
 
     fn state(&self, name: &str) -> NodeState {
@@ -176,12 +187,11 @@ fn silence_loses_a_node_and_only_those_who_use_it_are_told() {
     let after = bench.open(2, "h1");
     bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(after) });
 
-    bench.now = LOST_AFTER - 1;
+    assert!(bench.pass(LOST_AFTER / 2).is_empty());
     bench.beat(1, &[after]);
-    assert!(bench.give(Input::Tick).is_empty());
+    assert!(bench.pass(LOST_AFTER - 1).is_empty());
     assert_eq!(bench.cluster.next_deadline(), Some(Millis(LOST_AFTER)));
-    bench.now = LOST_AFTER;
-    let effects = bench.give(Input::Tick);
+    let effects = bench.pass(LOST_AFTER);
     assert_eq!(bench.state("h2"), NodeState::Lost);
     let told: Vec<_> = effects.iter().filter(|e| matches!(e, Effect::ToClient(..))).collect();
     assert_eq!(told, [&Effect::ToClient(ClientId(2), ClientPush::NodeLost(NodeId(1), "h2".into()))]);
@@ -194,18 +204,106 @@ fn silence_loses_a_node_and_only_those_who_use_it_are_told() {
 }
 
 #[test]
-fn a_lost_agent_that_comes_back_must_end_what_was_given_up() {
+fn a_silent_agent_that_comes_back_keeps_its_sessions() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
-    let id = bench.open(1, "elsewhere");
-    bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(id) });
-    bench.now = LOST_AFTER;
-    bench.give(Input::Tick);
+    let (id, ended) = (bench.open(1, "elsewhere"), bench.open(2, "elsewhere"));
+    for session in [id, ended] {
+        bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(session) });
+    }
+    bench.pass(LOST_AFTER);
+    assert_eq!(bench.state("h1"), NodeState::Lost);
+    bench.give(Input::ClientGone { client: ClientId(2) });
     let effects = bench.give(Input::Register {
         link: LinkId(2),
-        registration: Registration { sessions: vec![grant(id)], ..registration("h1") },
+        registration: Registration { sessions: vec![grant(id), grant(ended)], ..registration("h1") },
     });
-    assert_eq!(orders(&effects, 2), [&AgentOrder::Registered(NodeId(0)), &AgentOrder::SessionClosed(id)]);
+    let [AgentOrder::Registered(NodeId(0)), AgentOrder::SessionClosed(closed), AgentOrder::SessionOpened(kept)] =
+        orders(&effects, 2)[..]
+    else {
+        panic!("{effects:?}");
+    };
+    assert_eq!((*closed, kept.session), (ended, id));
+    assert!(bench.cluster.session(id).unwrap().executors.contains(&NodeId(0)));
+}
+
+#[test]
+fn a_session_of_an_earlier_coordinator_outlives_its_nodes_silence() {
+    let mut bench = Bench { cluster: Cluster::new(Limits::default(), 77_000), now: 0 };
+    let id = SessionId(5);
+    let listed = Registration { sessions: vec![grant(id)], ..registration("h1") };
+    bench.give(Input::Register { link: LinkId(1), registration: listed.clone() });
+    bench.pass(LOST_AFTER);
+    assert_eq!(bench.state("h1"), NodeState::Lost);
+    assert!(bench.cluster.session(id).is_none());
+    let effects = bench.give(Input::Register { link: LinkId(2), registration: listed });
+    assert!(!orders(&effects, 2).contains(&&AgentOrder::SessionClosed(id)), "{effects:?}");
+    assert!(bench.cluster.session(id).unwrap().executors.contains(&NodeId(0)));
+}
+
+#[test]
+fn the_coordinators_own_sleep_is_nobodys_silence() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    bench.pass(1_000);
+    bench.now += 600_000;
+    assert!(bench.give(Input::Tick).is_empty());
+    assert_eq!(bench.state("h1"), NodeState::Up { link: Some(LinkId(1)) });
+    let asleep = bench.now;
+    bench.pass(asleep + LOST_AFTER);
+    assert_eq!(bench.state("h1"), NodeState::Lost, "it is silent all the same");
+}
+
+#[test]
+fn when_most_are_silent_the_coordinator_doubts_itself_first() {
+    let mut bench = Bench::new();
+    for link in 1..=5 {
+        bench.register(link, &format!("h{link}"));
+    }
+    bench.pass(LOST_AFTER / 2);
+    bench.beat(1, &[]);
+    bench.beat(2, &[]);
+    assert!(bench.pass(LOST_AFTER + 1_000).is_empty(), "three of five");
+    bench.beat(3, &[]);
+    bench.pass(LOST_AFTER + 1_250);
+    let up = |bench: &Bench| bench.cluster.nodes().filter(|node| node.is_up()).count();
+    assert_eq!(up(&bench), 3, "two of five are silent by themselves");
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    bench.register(2, "h2");
+    bench.pass(6 * LOST_AFTER - 250);
+    assert_eq!(up(&bench), 2);
+    bench.pass(6 * LOST_AFTER);
+    assert_eq!(up(&bench), 0, "not for ever");
+}
+
+#[test]
+fn a_node_without_a_connection_is_in_no_new_lease_until_it_is_back() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1");
+    bench.register(2, "h2");
+    bench.give(Input::LinkLost { link: LinkId(2) });
+    let devices = |bench: &mut Bench, client| {
+        let id = bench.open(client, "h1");
+        bench.cluster.lease(id).unwrap().devices.len()
+    };
+    assert_eq!(devices(&mut bench, 1), 2);
+    let newer = Registration { incarnation: 11, ..registration("h2") };
+    bench.give(Input::Register { link: LinkId(3), registration: newer });
+    assert_eq!(devices(&mut bench, 2), 4, "at once");
+}
+
+#[test]
+fn a_clock_that_was_set_back_locks_no_agent_out() {
+    let mut bench = Bench::new();
+    let of_boot = |boot: &str, at| Registration { incarnation: incarnation(boot, at), ..registration("h1") };
+    bench.give(Input::Register { link: LinkId(1), registration: of_boot("first", 1_000_000) });
+    // Two machines must not take a name from each other all the time.
+    let taken = bench.give(Input::Register { link: LinkId(2), registration: of_boot("second", 1) });
+    assert_eq!(taken, [Effect::RefuseAgent(LinkId(2), Refusal::Taken { node_name: "h1".into() })]);
+    bench.give(Input::LinkLost { link: LinkId(1) });
+    let effects = bench.give(Input::Register { link: LinkId(3), registration: of_boot("second", 1) });
+    assert_eq!(orders(&effects, 3), [&AgentOrder::Registered(NodeId(0))]);
 }
 
 #[test]
@@ -471,21 +569,20 @@ fn a_session_whose_time_is_over_is_ended() {
     let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
     bench.register(1, "h1");
     let id = bench.open(7, "h1");
-    bench.now = 2_000;
+    bench.pass(2_000);
     bench.beat(1, &[]);
     // An agent that comes meanwhile is told what is left.
     let effects = bench.give(Input::Register { link: LinkId(2), registration: registration("h1") });
     let [_, AgentOrder::SessionOpened(grant)] = orders(&effects, 2)[..] else { panic!("{effects:?}") };
     assert_eq!((grant.session, grant.key, grant.ends_in_ms), (id, KEY, Some(3_000)));
-    bench.now = 4_000;
+    bench.pass(4_000);
     bench.beat(2, &[]);
     assert_eq!(bench.cluster.next_deadline(), Some(Millis(5_000)));
-    bench.now = 5_000;
-    let effects = bench.give(Input::Tick);
+    let effects = bench.pass(5_000);
     assert_eq!(orders(&effects, 2), [&AgentOrder::SessionClosed(id)]);
     let ended = |effect: &Effect| matches!(effect, Effect::ToClient(ClientId(7), ClientPush::Ended(why)) if why.contains("--session-time"));
     assert!(effects.iter().any(ended), "{effects:?}");
-    assert!(bench.cluster.session(id).is_none() && bench.cluster.next_deadline() == Some(Millis(6_500)));
+    assert!(bench.cluster.session(id).is_none() && bench.cluster.next_deadline() == Some(Millis(14_000)));
 }
 
 #[test]

@@ -38,7 +38,9 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let key = Key::random().unwrap();
-        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone(), Limits::default()).unwrap();
+        // The tests' time is short.
+        let limits = Limits { lost_after_ms: 2_500, ..Limits::default() };
+        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone(), limits).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { coordinator, key, runtime }
     }

@@ -12,9 +12,9 @@ use accord_fabric::Key;
 use accord_fabric::transport::Listener;
 use accord_monitoring::Monitor;
 use accord_proto::auth::Token;
+use accord_types::incarnation::incarnation;
 use std::io::Write;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Events on their way to the coordinator. Heartbeats make up for more.
 const EVENTS_MAX: usize = 1_024;
@@ -62,7 +62,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         coordinator: config.coordinator.clone(),
         token: Token::new(key.bytes()),
         node_name: node_name.clone(),
-        incarnation: unix_ms(),
+        incarnation: incarnation(&boot_id(), since_boot_ms()),
         address: config.advertise.clone().unwrap_or_else(|| address.to_string()),
         devices,
         hardware: topology.hardware,
@@ -128,7 +128,13 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-fn unix_ms() -> u64 {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(unix.as_millis()).unwrap_or(u64::MAX)
+/// The kernel's name for this boot of the machine. Without one all its boots count as the same.
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+/// By a clock that nobody sets, and that goes on while the machine sleeps.
+fn since_boot_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
 }

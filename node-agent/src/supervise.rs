@@ -11,7 +11,7 @@ use accord_fabric::route::Endpoint;
 use accord_fabric::transport::Lane;
 use accord_proto::v1;
 use accord_types::{DeviceInfo, Error, ErrorCode, NodeId, Result, SessionGrant, SessionId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -62,6 +62,8 @@ pub(crate) struct Supervisor {
 struct ExecutorTable {
     node: Option<Endpoint>,
     executors: HashMap<SessionId, Executor>,
+    /// Whose executors are about to be there.
+    starting: HashSet<SessionId>,
     grants: Grants,
     started: u64,
     stopping: bool,
@@ -288,9 +290,23 @@ impl Supervisor {
             RunsAs::Agent => String::new(),
             RunsAs::Other(account) => format!(", which runs as {}", account.name),
         };
-        let (process, child) = self.spawner.start(&start, account)?;
+        if !state.starting.insert(session) {
+            let why = format!("session {session} has a command lane that is just being opened");
+            return Err(Error::new(ErrorCode::DeviceUnavailable, why));
+        }
+        drop(state);
+        // Without the lock, which heartbeats need: a start takes a while on a machine that is busy with others.
+        let started = self.spawner.start(&start, account);
+        let mut state = self.lock();
+        state.starting.remove(&session);
+        let (process, child) = started?;
         state.started += 1;
-        let executor = Executor { number: state.started, process: Arc::new(process), ending: false, replaced: false };
+        let mut executor =
+            Executor { number: state.started, process: Arc::new(process), ending: false, replaced: false };
+        if self.check(&state, session).and_then(|()| self.grant(&state, session)).is_err() {
+            // It has ended meanwhile, or the agent does.
+            executor.end();
+        }
         state.executors.insert(session, executor.clone());
         metrics::executors(state.executors.len());
         drop(state);

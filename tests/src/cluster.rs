@@ -58,7 +58,7 @@ impl ClusterBuilder {
         self
     }
 
-    /// A variable of the agents' and the programs' environment.
+    /// A variable of the coordinator's, the agents' and the programs' environment.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.environment.push((name.to_owned(), value.into()));
@@ -193,6 +193,11 @@ impl Cluster {
         format!("h{host}")
     }
 
+    /// Process id of the coordinator.
+    pub fn coordinator_id(&self) -> Option<u32> {
+        self.coordinator.as_ref().map(|part| part.child.id())
+    }
+
     /// Process id of a host's agent.
     pub fn agent_id(&self, host: usize) -> Option<u32> {
         self.agents.get(host)?.as_ref().map(|part| part.child.id())
@@ -211,6 +216,7 @@ impl Cluster {
     pub fn start_coordinator(&mut self) -> Result<()> {
         let mut command = Command::new(tool(Tool::Coordinator)?);
         command.args(["--listen", &self.address]);
+        command.envs(self.size.environment.iter().cloned());
         let (part, line) = self.part(command, "coordinator")?;
         self.address = last_word(&line)?;
         self.coordinator = Some(part);

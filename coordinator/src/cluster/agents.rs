@@ -4,17 +4,22 @@ use super::effect::{AgentOrder, ClientPush, Effect, Refusal};
 use super::input::{LinkId, Registration};
 use super::node::{Node, NodeState};
 use super::session::Session;
-use super::state::Cluster;
+use super::state::{Cluster, DOUBT};
 use super::time::Millis;
+use accord_types::incarnation::boot_of;
 use accord_types::{NodeId, SessionGrant, SessionId};
 use std::collections::BTreeSet;
 
 /// Longest node name, in bytes.
 const NODE_NAME_MAX: usize = 255;
+/// An agent that has missed so many heartbeats may have lost its machine.
+const HEARTBEATS_MISSED: u64 = 3;
+/// A tick that comes so late says that this process did not run: nobody was silent in that time.
+const TICK_LATE_MS: u64 = 1_000;
 
 impl Cluster {
     pub(super) fn register(&mut self, now: Millis, link: LinkId, registration: Registration, out: &mut Vec<Effect>) {
-        if let Err(refusal) = self.check_registration(link, &registration) {
+        if let Err(refusal) = self.check_registration(now, link, &registration) {
             out.push(Effect::RefuseAgent(link, refusal));
             return;
         }
@@ -49,7 +54,7 @@ impl Cluster {
         self.changed(out);
     }
 
-    fn check_registration(&mut self, link: LinkId, registration: &Registration) -> Result<(), Refusal> {
+    fn check_registration(&mut self, now: Millis, link: LinkId, registration: &Registration) -> Result<(), Refusal> {
         if self.links.contains_key(&link) {
             return Err(Refusal::Malformed("registered twice on one connection"));
         }
@@ -68,8 +73,15 @@ impl Cluster {
             return Err(Refusal::Malformed("the devices' ordinals do not increase"));
         }
         if let Some(node) = self.node_named(name) {
-            let stale = registration.incarnation < node.incarnation;
-            return if stale { Err(Refusal::Stale { node_name: name.clone() }) } else { Ok(()) };
+            let (new, known) = (registration.incarnation, node.incarnation);
+            // Of two boots of a machine only one can be now. Two machines with one name would take it from each other for ever.
+            let heard_ms = now.since(node.heard);
+            let lives = node.link().is_some() && heard_ms < HEARTBEATS_MISSED * self.limits.heartbeat_ms;
+            return match boot_of(new) == boot_of(known) {
+                true if new < known => Err(Refusal::Stale { node_name: name.clone() }),
+                false if lives => Err(Refusal::Taken { node_name: name.clone() }),
+                _ => Ok(()),
+            };
         }
         if self.nodes.len() < self.limits.nodes_max || self.forget_a_node() {
             return Ok(());
@@ -92,11 +104,25 @@ impl Cluster {
             self.links.remove(&old);
         }
         let same = node.incarnation == registration.incarnation && node.devices.len() == registration.devices.len();
-        if node.is_up() && !same {
-            self.lose(id, NodeState::Lost, out);
+        let was_up = node.is_up();
+        if same && !was_up {
+            self.revive(id);
+        } else if !same && was_up {
+            self.lose(id, NodeState::Gone, out);
         }
         if let Some(node) = self.nodes.get_mut(&id) {
             node.renew(link, now, registration);
+        }
+    }
+
+    /// A node that was silent is back, and has kept what it had.
+    fn revive(&mut self, id: NodeId) {
+        let Some(node) = self.nodes.get(&id) else { return };
+        for session in self.sessions.values_mut() {
+            let there = |ordinals: &Vec<u32>| ordinals.iter().all(|&ordinal| node.device(ordinal).is_some());
+            if session.nodes.get(&id).is_some_and(there) {
+                session.lost.remove(&id);
+            }
         }
     }
 
@@ -229,11 +255,12 @@ impl Cluster {
     }
 
     pub(super) fn declare_lost(&mut self, now: Millis, out: &mut Vec<Effect>) {
-        let silent = self.limits.lost_after_ms;
+        self.sleep_is_no_silence(now);
+        let patience = self.patience(now);
         let lost: Vec<NodeId> = self
             .nodes
             .values()
-            .filter(|node| node.is_up() && now.since(node.heard) >= silent)
+            .filter(|node| node.is_up() && now.since(node.heard) >= patience)
             .map(|node| node.id)
             .collect();
         for id in &lost {
@@ -242,6 +269,36 @@ impl Cluster {
         if !lost.is_empty() {
             self.changed(out);
         }
+    }
+
+    /// This process did not run for a while: what agents have said meanwhile it has not read yet.
+    fn sleep_is_no_silence(&mut self, now: Millis) {
+        let late = now.since(self.ticked);
+        self.ticked = now;
+        if late >= TICK_LATE_MS {
+            for node in self.nodes.values_mut() {
+                node.heard = node.heard.plus(late).min(now);
+            }
+        }
+    }
+
+    /// How long a node may be silent now. If most are it may be this process that nobody reaches.
+    fn patience(&mut self, now: Millis) -> u64 {
+        let lost_after = self.limits.lost_after_ms;
+        let up = self.nodes.values().filter(|node| node.is_up());
+        let (mut all, mut silent) = (0usize, 0usize);
+        for node in up {
+            all += 1;
+            silent += usize::from(now.since(node.heard) >= lost_after);
+        }
+        let doubts = silent >= 2 && 2 * silent > all;
+        if doubts && !self.doubts {
+            tracing::warn!(
+                "{silent} of {all} nodes are silent at once: maybe nobody reaches the coordinator; it waits"
+            );
+        }
+        self.doubts = doubts;
+        if doubts { lost_after.saturating_mul(DOUBT) } else { lost_after }
     }
 
     /// A node's agent is gone: those who have used it are told, everything else goes on.
@@ -279,7 +336,11 @@ impl Cluster {
             }
         }
         for session in orphans {
-            self.end(session, out);
+            match state {
+                // It may go on there, and is taken in again when the node is back.
+                NodeState::Lost => self.forget(session, out),
+                _ => self.end(session, out),
+            }
         }
     }
 

@@ -56,6 +56,8 @@ pub enum ClientPush {
 pub enum Refusal {
     /// An agent that started later has the node's name.
     Stale { node_name: String },
+    /// An agent of another machine, or of before the machine's reboot, has the node's name and was just heard.
+    Taken { node_name: String },
     /// A bound is reached.
     Full { what: &'static str, max: usize },
     /// The registration makes no sense.
@@ -69,6 +71,9 @@ impl fmt::Display for Refusal {
         match self {
             Self::Stale { node_name } => {
                 write!(f, "another agent that started later is node {node_name}; give every agent its own --node")
+            }
+            Self::Taken { node_name } => {
+                write!(f, "an agent of another machine is node {node_name}; give every agent its own --node")
             }
             Self::Full { what, max } => write!(f, "the cluster has its {max} {what} already"),
             Self::Malformed(what) => write!(f, "malformed registration: {what}"),

@@ -15,7 +15,7 @@ pub struct ClientId(pub u64);
 pub struct Registration {
     /// Its node's name: what makes it the same node after a restart.
     pub node_name: String,
-    /// Higher for every start of an agent on that node.
+    /// Differs from start to start of an agent on that node, see [`accord_types::incarnation`].
     pub incarnation: u64,
     /// `host:port` for programs and executors.
     pub address: String,

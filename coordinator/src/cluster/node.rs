@@ -80,9 +80,9 @@ impl Node {
         matches!(self.state, NodeState::Up { .. })
     }
 
-    /// Whether new sessions may use it.
+    /// Whether new sessions may use it. Without a connection its agent has most likely ended; if not it is back at once.
     pub fn takes_sessions(&self) -> bool {
-        self.is_up() && !self.draining
+        self.link().is_some() && !self.draining
     }
 
     /// Its agent's connection, if it lives and is connected.

@@ -156,6 +156,15 @@ impl Cluster {
         }
     }
 
+    /// A session of an earlier coordinator of which nobody speaks any more.
+    pub(super) fn forget(&mut self, id: SessionId, out: &mut Vec<Effect>) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        if let Some(end) = session.ends {
+            self.ends.remove(&(end, id));
+        }
+        out.push(Effect::Changed);
+    }
+
     /// Ends a session: its executors are killed and its program's connection is closed.
     pub(super) fn end(&mut self, id: SessionId, out: &mut Vec<Effect>) {
         let Some(session) = self.sessions.remove(&id) else { return };

@@ -9,6 +9,9 @@ use super::time::Millis;
 use accord_types::{DeviceId, Lease, LeasedDevice, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// How many times as long a node may be silent while most of the cluster is: it may be the coordinator that is cut off.
+pub(super) const DOUBT: u64 = 6;
+
 /// Every bound and period of the core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -36,7 +39,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             heartbeat_ms: 500,
-            lost_after_ms: 2_500,
+            lost_after_ms: 10_000,
             nodes_max: 4_096,
             devices_per_node_max: 256,
             sessions_max: 65_536,
@@ -58,6 +61,10 @@ pub struct Cluster {
     pub(super) epoch: u64,
     pub(super) sessions_opened: u64,
     pub(super) version: u64,
+    /// The last tick.
+    pub(super) ticked: Millis,
+    /// Most of the cluster is silent, which was said.
+    pub(super) doubts: bool,
     pub(super) nodes: BTreeMap<NodeId, Node>,
     pub(super) by_name: BTreeMap<String, NodeId>,
     pub(super) links: BTreeMap<LinkId, NodeId>,
@@ -87,6 +94,8 @@ impl Cluster {
             epoch: (started_unix_ms & Self::EPOCH_MASK) << Self::SESSION_BITS,
             sessions_opened: 0,
             version: 0,
+            ticked: Millis(0),
+            doubts: false,
             nodes: BTreeMap::new(),
             by_name: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -122,7 +131,11 @@ impl Cluster {
 
     /// When [`Input::Tick`] is due: the time at which the next node would be lost, or the next session's time is over.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let silent = |node: &Node| node.heard.plus(self.limits.lost_after_ms);
+        // Who is silent for longer is so because most are.
+        let silent = |node: &Node| match node.heard.plus(self.limits.lost_after_ms) {
+            due if due > self.ticked => due,
+            _ => node.heard.plus(self.limits.lost_after_ms.saturating_mul(DOUBT)),
+        };
         let lost = self.nodes.values().filter(|node| node.is_up()).map(silent).min();
         lost.into_iter().chain(self.ends.first().map(|(end, _)| *end)).min()
     }

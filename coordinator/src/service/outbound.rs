@@ -38,7 +38,7 @@ pub(super) fn refusal(refusal: &Refusal) -> Status {
     let text = refusal.to_string();
     match refusal {
         Refusal::Stale { .. } => Status::already_exists(text),
-        Refusal::Full { .. } => Status::resource_exhausted(text),
+        Refusal::Full { .. } | Refusal::Taken { .. } => Status::resource_exhausted(text),
         Refusal::Malformed(_) => Status::invalid_argument(text),
         Refusal::NotRegistered => Status::unavailable(text),
     }

@@ -10,6 +10,7 @@ mod error;
 mod function;
 mod hardware;
 mod ids;
+pub mod incarnation;
 mod launch;
 mod launcher;
 pub mod liveness;

@@ -138,6 +138,9 @@ settings! {
     /// Environment of workers elsewhere.
     ENV = "ACCORD_ENV", "", "names, separated by commas", [],
         "Further variables of the program's environment that its regions see on other nodes; NAME* for all that begin so, * for all.";
+    /// Silence after which a node is lost.
+    LOST_AFTER = "ACCORD_LOST_AFTER", "10s", "time, with s, m or h", [],
+        "How long an agent may be silent before its coordinator counts the node as lost; programs do not read it.";
     /// Whose sessions agents run, and as whom.
     USERS = "ACCORD_USERS", "*", "rules, separated by commas", [],
         "Whose sessions an agent of root runs, and as which user: NAME, NAME=ACCOUNT, !NAME, * for everybody but root; programs do not read it.";

@@ -254,7 +254,8 @@ fn listen(coordinator: Arc<SessionConnection>, nodes: Arc<Vec<Arc<RemoteNode>>>)
             match message {
                 Message::NodeLost { node, .. } => {
                     for lost in nodes.iter().filter(|known| known.spec.node == node) {
-                        lost.lose("the coordinator has lost its node");
+                        // The coordinator may be wrong: the executor is asked.
+                        lost.doubt();
                     }
                 }
                 Message::Warning(text) => eprintln!("accord: {text}"),

@@ -2,6 +2,7 @@
 
 use super::{KEY, USER};
 use accord_coordinator::cluster::{AgentOrder, LinkId, Registration};
+use accord_types::incarnation::incarnation;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,9 @@ pub(super) struct Agent {
     pub(super) alive: bool,
     /// Its network is cut: nothing gets through until it is healed.
     pub(super) cut: bool,
-    /// Which start of its process.
+    /// Until then nothing that it says gets anywhere, and nobody notices.
+    pub(super) silent_until: u64,
+    /// Which start of its process, in the boots of its machine.
     pub(super) incarnation: u64,
     /// Its connection, as far as it knows.
     pub(super) link: Option<LinkId>,
@@ -31,6 +34,7 @@ impl Agent {
             devices,
             alive: false,
             cut: false,
+            silent_until: 0,
             incarnation: 0,
             link: None,
             node: None,
@@ -41,9 +45,13 @@ impl Agent {
     }
 
     /// A new process knows nothing of the one before.
-    pub(super) fn start(&mut self) {
+    pub(super) fn start(&mut self, boot: Option<u64>) {
         self.alive = true;
-        self.incarnation += 1;
+        self.incarnation = match boot {
+            // A new boot's names are in no order.
+            Some(boot) => incarnation(&boot.to_string(), 1),
+            None => self.incarnation + 1,
+        };
         self.link = None;
         self.node = None;
         self.grants.clear();

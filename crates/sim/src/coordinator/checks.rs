@@ -3,15 +3,42 @@
 use super::agent::Agent;
 use super::program::Program;
 use super::world::World;
-use accord_coordinator::cluster::{Millis, Node};
+use accord_coordinator::cluster::{Millis, Node, NodeState};
+
+/// As the core's.
+const DOUBT: u64 = 6;
 
 impl World {
-    /// Nobody who is silent counts as alive for long.
-    pub(super) fn check_silence(&self) -> Result<(), String> {
+    /// Nobody who is silent counts as alive for long, unless most are silent: then it may be the coordinator itself, for a while.
+    pub(super) fn check_silence(&mut self) -> Result<(), String> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let now = Millis(self.queue.now() - self.started);
-        match cluster.nodes().find(|node| node.is_up() && now.since(node.heard) > cluster.limits().lost_after_ms) {
+        let lost_after = cluster.limits().lost_after_ms;
+        let up: Vec<&Node> = cluster.nodes().filter(|node| node.is_up()).collect();
+        let silent = up.iter().filter(|node| now.since(node.heard) >= lost_after).count();
+        let most = silent >= 2 && 2 * silent > up.len();
+        // Those that were given up now may have been the majority.
+        let before = std::mem::replace(&mut self.most_silent, most);
+        let limit = if most || before { lost_after * DOUBT } else { lost_after };
+        match up.iter().find(|node| now.since(node.heard) > limit) {
             Some(node) => Err(format!("{} was silent for {} ms and is up", node.name, now.since(node.heard))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whoever says all the time that it lives is not lost, however long the coordinator has slept.
+    pub(super) fn check_lost(&self) -> Result<(), String> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        let beats = |agent: &&Agent| {
+            let in_time = self.queue.now() > agent.silent_until + 1_000;
+            let open = agent.link.is_some_and(|link| self.is_registered(link));
+            agent.alive && !agent.cut && in_time && open && agent.node.is_some()
+        };
+        match self.agents.iter().filter(beats).find(|agent| {
+            let node = cluster.node_named(&agent.name);
+            node.is_some_and(|node| node.state == NodeState::Lost && node.incarnation == agent.incarnation)
+        }) {
+            Some(agent) => Err(format!("{} says that it lives and is lost", agent.name)),
             None => Ok(()),
         }
     }

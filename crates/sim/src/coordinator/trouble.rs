@@ -45,11 +45,14 @@ pub(super) enum Trouble {
     Drain,
     CloseSession,
     CrashExecutor,
+    PauseCoordinator,
+    CutCoordinator,
+    MassSilence,
 }
 
 impl Trouble {
     pub(super) fn any(random: &mut Random) -> Self {
-        const LIKELY: [(Trouble, u64); 13] = [
+        const LIKELY: [(Trouble, u64); 16] = [
             (Trouble::KillAgent, 6),
             (Trouble::StopAgent, 4),
             (Trouble::StartAgent, 10),
@@ -63,6 +66,9 @@ impl Trouble {
             (Trouble::Drain, 3),
             (Trouble::CloseSession, 3),
             (Trouble::CrashExecutor, 5),
+            (Trouble::PauseCoordinator, 2),
+            (Trouble::CutCoordinator, 2),
+            (Trouble::MassSilence, 3),
         ];
         let mut left = random.within(0..LIKELY.iter().map(|(_, weight)| weight).sum());
         for (trouble, weight) in LIKELY {

@@ -16,7 +16,9 @@ pub(super) const DELAY_MAX: u64 = 300;
 /// How long after a cut the ends of a connection notice, at most: keep-alive and time-outs.
 pub(super) const NOTICE_MAX: u64 = 4_000;
 /// Time without trouble at the end, in which everything has to come right.
-const SETTLE: u64 = 12_000;
+const SETTLE: u64 = 40_000;
+/// Silence after which a node is lost: shorter than a coordinator's own, for the simulation's speed.
+const LOST_AFTER: u64 = 2_500;
 
 #[derive(Debug)]
 pub(super) enum Event {
@@ -76,6 +78,8 @@ pub(super) enum Event {
 pub(super) struct AgentConnection {
     agent: usize,
     open: bool,
+    /// The agent knows that it is in.
+    registered: bool,
     /// When the last message of each direction arrives: later ones come no sooner.
     last: [u64; 2],
 }
@@ -86,6 +90,10 @@ pub(super) struct World {
     pub(super) plan: Plan,
     pub(super) cluster: Option<Cluster>,
     pub(super) life: u64,
+    /// The coordinator is stopped until then: what comes waits to be read.
+    pub(super) paused_until: u64,
+    /// Most of the cluster was silent at the last tick.
+    pub(super) most_silent: bool,
     pub(super) started: u64,
     pub(super) agents: Vec<Agent>,
     pub(super) programs: Vec<Program>,
@@ -123,6 +131,8 @@ impl World {
             plan,
             cluster: None,
             life: 0,
+            paused_until: 0,
+            most_silent: false,
             started: 0,
             agents,
             programs: Vec::new(),
@@ -151,6 +161,7 @@ impl World {
         }
         for agent in &mut self.agents {
             agent.cut = false;
+            agent.silent_until = 0;
         }
         while let Some(event) = self.queue.next(self.plan.duration + SETTLE) {
             self.happen(event)?;
@@ -159,6 +170,11 @@ impl World {
     }
 
     fn happen(&mut self, event: Event) -> Result<(), String> {
+        let for_coordinator = matches!(event, Event::FromAgent { .. } | Event::Input { .. } | Event::Tick { .. });
+        if for_coordinator && self.queue.now() < self.paused_until {
+            self.queue.add(self.paused_until, event);
+            return Ok(());
+        }
         match event {
             Event::Trouble => self.trouble(),
             Event::Connect { agent, incarnation } => self.connect(agent, incarnation),
@@ -174,6 +190,9 @@ impl World {
                 if open && self.agents[agent].link == Some(link) {
                     if matches!(order, AgentOrder::Registered(_)) {
                         self.queue.add(self.queue.now(), Event::Beat { agent, link });
+                        if let Some(link) = self.links.get_mut(&link) {
+                            link.registered = true;
+                        }
                     }
                     self.agents[agent].obey(order);
                 }
@@ -204,11 +223,16 @@ impl World {
                 if life == self.life && self.cluster.is_some() {
                     self.queue.add(self.queue.now() + TICK, Event::Tick { life });
                     self.input(life, Input::Tick)?;
-                    return self.check_silence();
+                    self.check_silence()?;
+                    return self.check_lost();
                 }
             }
         }
         Ok(())
+    }
+
+    pub(super) fn is_registered(&self, link: LinkId) -> bool {
+        self.links.get(&link).is_some_and(|link| link.open && link.registered)
     }
 
     // The coordinator.
@@ -220,7 +244,8 @@ impl World {
         self.life += 1;
         self.started = self.queue.now();
         self.version = 0;
-        self.cluster = Some(Cluster::new(Limits::default(), 1_000_000 + self.started));
+        self.cluster =
+            Some(Cluster::new(Limits { lost_after_ms: LOST_AFTER, ..Limits::default() }, 1_000_000 + self.started));
         self.queue.add(self.started + TICK, Event::Tick { life: self.life });
     }
 
@@ -293,7 +318,9 @@ impl World {
 
     fn start_agent(&mut self, agent: usize) {
         if !self.agents[agent].alive {
-            self.agents[agent].start();
+            // Now and then its machine was booted meanwhile.
+            let boot = if self.random.chance(20) { Some(self.random.within(0..1_000_000)) } else { None };
+            self.agents[agent].start(boot);
             self.retry(agent);
         }
     }
@@ -317,7 +344,7 @@ impl World {
         let link = LinkId(self.connections);
         state.link = Some(link);
         let registration = state.registration();
-        self.links.insert(link, AgentConnection { agent, open: true, last: [0; 2] });
+        self.links.insert(link, AgentConnection { agent, open: true, registered: false, last: [0; 2] });
         self.send(link, Input::Register { link, registration });
     }
 
@@ -325,7 +352,9 @@ impl World {
         let state = &self.agents[agent];
         if state.alive && state.link == Some(link) {
             let sessions = state.executors.iter().copied().collect();
-            self.send(link, Input::Heartbeat { link, sessions });
+            if self.queue.now() >= state.silent_until {
+                self.send(link, Input::Heartbeat { link, sessions });
+            }
             self.queue.add(self.queue.now() + 500, Event::Beat { agent, link });
         }
     }
@@ -405,6 +434,27 @@ impl World {
                 if !open.is_empty() {
                     let input = Input::Close { session: open[self.random.index(open.len())] };
                     self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
+                }
+            }
+            // Once at a time: what waits keeps its order.
+            Trouble::PauseCoordinator if self.queue.now() < self.paused_until => {}
+            Trouble::PauseCoordinator => {
+                self.paused_until = self.queue.now() + self.random.within(500..20_000);
+            }
+            Trouble::CutCoordinator => {
+                for agent in 0..self.agents.len() {
+                    self.agents[agent].cut = true;
+                    if let Some(link) = self.agents[agent].link {
+                        self.break_link(link, true, NOTICE_MAX);
+                    }
+                }
+            }
+            Trouble::MassSilence => {
+                let until = self.queue.now() + self.random.within(500..20_000);
+                for agent in 0..self.agents.len() {
+                    if self.random.chance(80) {
+                        self.agents[agent].silent_until = until;
+                    }
                 }
             }
             Trouble::CrashExecutor => {

@@ -3,7 +3,7 @@
 use accord_types::DeviceNum;
 use accord_types::liveness::Liveness;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ pub(super) struct Alive {
     pub(super) waiting: AtomicU32,
     /// Answers so far, and other control messages.
     pub(super) heard: AtomicU64,
+    /// The coordinator hears nothing of the node, and it has not answered here since.
+    pub(super) doubted: AtomicBool,
     state: Mutex<Lives>,
 }
 
@@ -25,6 +27,8 @@ pub(super) struct Lives {
     /// As the program counts the devices that it has started.
     pub(super) names: BTreeMap<u32, DeviceNum>,
     pub(super) asked: Option<Duration>,
+    /// What was heard when the coordinator said that it hears nothing of the node.
+    pub(super) doubted: Option<u64>,
 }
 
 impl Alive {

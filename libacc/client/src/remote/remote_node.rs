@@ -116,7 +116,14 @@ impl RemoteNode {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The coordinator says that the node is lost.
+    /// The coordinator hears nothing of the node. Its executor may be well all the same.
+    pub(crate) fn doubt(&self) {
+        if let Some(connection) = self.connected() {
+            connection.doubt();
+        }
+    }
+
+    /// Somebody has ended the session.
     pub(crate) fn lose(&self, why: &str) {
         if let Some(connection) = self.connected() {
             connection.lose(why);

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// So long an executor may be silent of whose node the coordinator hears nothing.
+const DOUBT: Duration = Duration::from_secs(4);
 /// How often the executor is asked.
 const ASK: Duration = Duration::from_secs(1);
 
@@ -20,6 +22,19 @@ impl Connection {
         let waited = wait();
         self.alive.waiting.fetch_sub(1, Ordering::SeqCst);
         waited
+    }
+
+    /// The coordinator hears nothing of the node: it is asked here, whether the program waits or not.
+    pub(super) fn doubt(&self) {
+        self.alive.lock().doubted = Some(self.heard());
+        self.alive.doubted.store(true, Ordering::SeqCst);
+        self.spec.watchdog.rouse();
+    }
+
+    /// Grows with each sign of life.
+    fn heard(&self) -> u64 {
+        let counters = self.link.stats().read();
+        self.alive.heard.load(Ordering::Relaxed) + counters.command_received + counters.bulk_received
     }
 
     /// How the program counts a device, for messages.
@@ -52,7 +67,7 @@ impl Connection {
 
 impl Watched for Connection {
     fn is_stalled(&self) -> bool {
-        self.link.stats().stalls.any()
+        self.link.stats().stalls.any() || self.alive.doubted.load(Ordering::SeqCst)
     }
 
     fn look(self: Arc<Self>, awaited: bool) {
@@ -65,11 +80,19 @@ impl Watched for Connection {
         let here = self.alive.waiting.load(Ordering::SeqCst) > 0 || self.is_stalled();
         // What another node is waited for may wait for this one.
         let awaited = here || awaited && open;
-        let counters = self.link.stats().read();
-        let heard = self.alive.heard.load(Ordering::Relaxed) + counters.command_received + counters.bulk_received;
+        let heard = self.heard();
         let now = self.now();
         let mut state = self.alive.lock();
-        let verdict = state.executor.look(now, heard, awaited, self.spec.watchdog.timeout);
+        let mut timeout = self.spec.watchdog.timeout;
+        match state.doubted {
+            Some(before) if before != heard => {
+                state.doubted = None;
+                self.alive.doubted.store(false, Ordering::SeqCst);
+            }
+            Some(_) => timeout = Some(timeout.map_or(DOUBT, |timeout| timeout.min(DOUBT))),
+            None => {}
+        }
+        let verdict = state.executor.look(now, heard, awaited, timeout);
         let name = state.name(&self.spec.node_name, None);
         let ask = awaited && state.asked.is_none_or(|asked| now.saturating_sub(asked) >= ASK);
         if ask {

@@ -1,0 +1,105 @@
+//! Agents and coordinators that are stopped for a while: programs go on, and nobody is lost who need not be.
+
+use accord_tests::{Cluster, Running, test_program};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{PipeWriter, Write};
+use std::time::Duration;
+
+/// Shorter than the default, for the tests' speed.
+const LOST_AFTER: Duration = Duration::from_secs(2);
+/// Longer than that, and than a program doubts its executor.
+const STOPPED: Duration = Duration::from_secs(8);
+
+fn cluster() -> Cluster {
+    let lost_after = format!("{}s", LOST_AFTER.as_secs());
+    Cluster::builder().hosts(3).devices(1).memory("64M").env("ACCORD_LOST_AFTER", lost_after).start().unwrap()
+}
+
+/// A program that uses all devices, a step for each line.
+struct Steps {
+    running: Running,
+    input: PipeWriter,
+    done: u32,
+}
+
+impl Steps {
+    fn start(cluster: &Cluster) -> Self {
+        let (input, output) = std::io::pipe().unwrap();
+        let job = cluster.job(0, &test_program("cluster/on_request.c").unwrap()).unwrap();
+        let running = job.stdin(input).timeout(Duration::from_secs(120)).start().unwrap();
+        let mut steps = Self { running, input: output, done: 0 };
+        steps.step();
+        steps
+    }
+
+    fn step(&mut self) {
+        self.done += 1;
+        self.input.write_all(b"compute\n").unwrap();
+        self.running.await_output(&format!("done {}\n", self.done)).unwrap();
+    }
+
+    fn finish(self) {
+        drop(self.input);
+        let finished = self.running.finish().unwrap().success().unwrap();
+        assert_eq!(finished.stderr, "");
+    }
+}
+
+fn signal(id: Option<u32>, signal: Signal) {
+    let id = id.and_then(|id| i32::try_from(id).ok()).expect("it runs");
+    kill(Pid::from_raw(id), signal).unwrap();
+}
+
+fn nodes_in(state: &'static str, count: usize) -> impl Fn(&Value) -> bool {
+    move |info| {
+        let nodes = info["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        nodes.iter().filter(|node| node["state"] == state).count() == count
+    }
+}
+
+#[test]
+fn a_stopped_agent_whose_executors_are_well_kills_no_program() {
+    let cluster = cluster();
+    let mut steps = Steps::start(&cluster);
+    signal(cluster.agent_id(1), Signal::SIGSTOP);
+    cluster.await_info("a lost node", nodes_in("lost", 1)).unwrap();
+    steps.step();
+    // Longer than the program doubts its executor.
+    std::thread::sleep(STOPPED);
+    steps.step();
+    signal(cluster.agent_id(1), Signal::SIGCONT);
+    cluster.await_info("all nodes", nodes_in("up", 3)).unwrap();
+    steps.step();
+    steps.finish();
+}
+
+#[test]
+fn a_coordinator_that_was_stopped_has_lost_nobody() {
+    let cluster = cluster();
+    let mut steps = Steps::start(&cluster);
+    signal(cluster.coordinator_id(), Signal::SIGSTOP);
+    std::thread::sleep(STOPPED);
+    steps.step();
+    signal(cluster.coordinator_id(), Signal::SIGCONT);
+    cluster.await_info("all nodes", nodes_in("up", 3)).unwrap();
+    std::thread::sleep(2 * LOST_AFTER);
+    steps.step();
+    assert!(!cluster.messages().contains("is lost"), "{}", cluster.messages());
+    steps.finish();
+}
+
+#[test]
+fn a_coordinator_may_be_away_for_longer_than_nodes_may_be_silent() {
+    let mut cluster = cluster();
+    let mut steps = Steps::start(&cluster);
+    cluster.kill_coordinator();
+    std::thread::sleep(STOPPED);
+    steps.step();
+    cluster.start_coordinator().unwrap();
+    cluster.await_devices(3).unwrap();
+    cluster.await_info("the session", |info| info["sessions"].as_array().is_some_and(|all| all.len() == 1)).unwrap();
+    steps.step();
+    steps.finish();
+}
