@@ -193,6 +193,8 @@ fn agent_dies_at_any_moment() {
             .timeout(Duration::from_secs(30))
             .start()
             .unwrap();
+        // A node without an agent would be in no lease.
+        cluster.await_info("a session", |info| info["sessions"].as_array().is_some_and(|all| !all.is_empty())).unwrap();
         // Not a wait for something: the moment is to be another one each time.
         std::thread::sleep(Duration::from_millis(u64::from(seed * seed * 12)));
         let killed = Instant::now();
