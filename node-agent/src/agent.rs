@@ -9,7 +9,7 @@ use crate::supervise::{Settings, Supervisor};
 use crate::topology::topology;
 use crate::{accept, gpus};
 use accord_fabric::Key;
-use accord_fabric::transport::Listener;
+use accord_fabric::transport::{Doorway, Listener};
 use accord_monitoring::Monitor;
 use accord_proto::auth::Token;
 use accord_types::incarnation::incarnation;
@@ -47,6 +47,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     let listener = Listener::bind(config.listen)
         .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
     let address = listener.address().map_err(|error| error.to_string())?;
+    let doorway = Doorway::new(listener).map_err(|error| format!("cannot listen on {address}: {error}"))?;
     let (report, events) = tokio::sync::mpsc::channel(EVENTS_MAX);
     let settings = Settings {
         node_name: node_name.clone(),
@@ -82,7 +83,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     std::thread::Builder::new()
         .name("accord-accept".into())
-        .spawn(move || accept::accept(&listener, &port))
+        .spawn(move || accept::accept(doorway, &port))
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -113,8 +114,8 @@ pub fn run(config: &Config) -> Result<(), String> {
 /// Takes connections of processes of this machine that share memory, once the node has its number.
 fn accept_near(supervisor: &Arc<Supervisor>) {
     let Some(endpoint) = supervisor.await_node() else { return };
-    match Listener::bind_local(&endpoint) {
-        Ok(listener) => accept::accept(&listener, supervisor),
+    match Listener::bind_local(&endpoint).and_then(Doorway::new) {
+        Ok(doorway) => accept::accept(doorway, supervisor),
         Err(error) => tracing::warn!("programs of this machine connect by TCP: cannot listen for them: {error}"),
     }
 }

@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const EXECUTORS_MAX: usize = 1_024;
 /// How long a connection waits for the node's registration, and for the announcement of its session.
 const ANNOUNCEMENT_WAIT: Duration = Duration::from_secs(3);
+/// How often such a connection looks whether it has to make room for another one.
+const ANNOUNCEMENT_LOOK: Duration = Duration::from_millis(100);
 /// How long a new executor waits for the end of the one before: the driver may take seconds to take a GPU's context down. Less
 /// than a program waits for such a lane.
 const REPLACE_MAX: Duration = Duration::from_secs(8);
@@ -155,16 +157,26 @@ impl Supervisor {
     /// What a connection of `session` has to prove. It may come before the coordinator's word does, and waits for it then.
     ///
     /// # Errors
-    /// If the session was not announced to this agent, or has ended. Anybody may ask, so that the text tells nothing of others.
-    pub(crate) fn key_of(&self, session: SessionId) -> Result<Key> {
+    /// If the session was not announced to this agent, or has ended; soon if it `has_to_go`. Anybody may ask, so that the text tells
+    /// nothing of others.
+    pub(crate) fn key_of(&self, session: SessionId, has_to_go: &dyn Fn() -> bool) -> Result<Key> {
         let unknown = |state: &mut ExecutorTable| {
             let known = state.grants.find(Instant::now(), session).is_some() || state.grants.has_ended(session);
             !state.stopping && (state.node.is_none() || !known)
         };
-        let (state, _) = self
-            .changed
-            .wait_timeout_while(self.lock(), ANNOUNCEMENT_WAIT, unknown)
-            .unwrap_or_else(PoisonError::into_inner);
+        let end = Instant::now() + ANNOUNCEMENT_WAIT;
+        let state = loop {
+            let left = end.saturating_duration_since(Instant::now()).min(ANNOUNCEMENT_LOOK);
+            let (state, waited) =
+                self.changed.wait_timeout_while(self.lock(), left, unknown).unwrap_or_else(PoisonError::into_inner);
+            if !waited.timed_out() || Instant::now() >= end {
+                break state;
+            }
+            drop(state);
+            if has_to_go() {
+                return Err(Error::new(ErrorCode::DeviceUnavailable, "too many connections wait for their sessions"));
+            }
+        };
         self.check(&state, session)?;
         Ok(self.grant(&state, session)?.key.into())
     }

@@ -22,6 +22,7 @@ pub mod stalls;
 pub mod stats;
 pub mod transfer;
 pub mod transport;
+pub mod waiting_room;
 
 pub use key::{Key, new_session_key};
 pub use program::ProgramSpec;

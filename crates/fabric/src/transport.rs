@@ -2,6 +2,7 @@
 
 mod address;
 mod connect;
+mod doorway;
 mod handover;
 mod inproc;
 mod lane;
@@ -16,10 +17,11 @@ mod tls;
 
 pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
+pub use doorway::Doorway;
 pub use handover::Handover;
 pub use inproc::inproc_pair;
 pub use lane::{Lane, SharedLane, Transport};
-pub use listener::Listener;
+pub use listener::{Listener, Visitor};
 pub use shm::shm_pair;
 pub use socket::{adopt, pair};
 pub use tls::{accept_tls, connect_tls};

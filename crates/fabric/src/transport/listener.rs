@@ -7,7 +7,18 @@ use super::socket::adopt;
 use crate::route::Endpoint;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Who has connected.
+#[derive(Debug)]
+pub struct Visitor {
+    /// What there is with them.
+    pub lane: SharedLane,
+    /// For messages.
+    pub name: String,
+    /// What all of them have in common that come from one place: an address, or a user of this machine.
+    pub address: String,
+}
 
 /// Takes connections. Dropping it refuses further ones.
 #[derive(Debug)]
@@ -17,6 +28,15 @@ pub struct Listener(From);
 enum From {
     Everywhere(TcpListener),
     ThisMachine(OwnedFd),
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.0 {
+            From::Everywhere(tcp) => tcp.as_fd(),
+            From::ThisMachine(socket) => socket.as_fd(),
+        }
+    }
 }
 
 impl Listener {
@@ -44,6 +64,26 @@ impl Listener {
         match &self.0 {
             From::Everywhere(tcp) => Ok(PeerAddress::new(tcp.local_addr()?)),
             From::ThisMachine(_) => Err(ErrorKind::AddrNotAvailable.into()),
+        }
+    }
+
+    /// Has [`Listener::try_accept`] not wait.
+    pub(super) fn take_without_waiting(&self) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(self.as_fd(), true)?)
+    }
+
+    /// The next connection, which has not introduced itself yet.
+    pub(super) fn try_accept(&self) -> io::Result<Visitor> {
+        match &self.0 {
+            From::Everywhere(tcp) => {
+                let (stream, from) = tcp.accept()?;
+                Ok(Visitor { lane: adopt(stream.into())?, name: from.to_string(), address: from.ip().to_string() })
+            }
+            From::ThisMachine(socket) => {
+                let lane = local_socket::accept(socket)?;
+                let user = lane.peer_user().unwrap_or_default();
+                Ok(Visitor { lane, name: "a process of this machine".to_owned(), address: format!("user {user}") })
+            }
         }
     }
 

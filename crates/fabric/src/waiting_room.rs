@@ -1,0 +1,120 @@
+//! Who may wait before anything is known of them: few, few of one address, and who has waited longest goes first. Decides only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Names one who waits, never again another one.
+pub type Ticket = u64;
+
+/// See the module.
+#[derive(Debug)]
+pub struct WaitingRoom {
+    most: usize,
+    most_of_one_address: usize,
+    next: Ticket,
+    /// Who waits, the oldest first, and where from.
+    waiting: BTreeMap<Ticket, String>,
+    by_address: BTreeMap<String, BTreeSet<Ticket>>,
+}
+
+impl WaitingRoom {
+    /// An empty one.
+    pub fn new(most: usize, most_of_one_address: usize) -> Self {
+        Self { most, most_of_one_address, next: 0, waiting: BTreeMap::new(), by_address: BTreeMap::new() }
+    }
+
+    /// Somebody comes. Who has to go for that is the oldest of the same address if that has its most, else the oldest of the address that
+    /// has the most here.
+    pub fn enter(&mut self, address: &str) -> (Ticket, Option<Ticket>) {
+        let of_address = |address: &str| self.by_address.get(address);
+        let full = of_address(address).is_some_and(|waiting| waiting.len() >= self.most_of_one_address);
+        let leaves = if full {
+            of_address(address).and_then(BTreeSet::first).copied()
+        } else if self.waiting.len() >= self.most {
+            self.oldest()
+        } else {
+            None
+        };
+        if let Some(leaves) = leaves {
+            self.leave(leaves);
+        }
+        self.next += 1;
+        self.waiting.insert(self.next, address.to_owned());
+        self.by_address.entry(address.to_owned()).or_default().insert(self.next);
+        (self.next, leaves)
+    }
+
+    /// The oldest of the address that has the most here: an honest one among many of somebody else stays.
+    pub fn oldest(&self) -> Option<Ticket> {
+        let crowd = self.by_address.values().max_by_key(|waiting| waiting.len())?;
+        crowd.first().copied()
+    }
+
+    /// Somebody goes, for whatever reason. Whether they were here still.
+    pub fn leave(&mut self, ticket: Ticket) -> bool {
+        let Some(address) = self.waiting.remove(&ticket) else { return false };
+        if let Some(waiting) = self.by_address.get_mut(&address) {
+            waiting.remove(&ticket);
+            if waiting.is_empty() {
+                self.by_address.remove(&address);
+            }
+        }
+        true
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_oldest_of_an_address_goes_for_its_next() {
+        let mut room = WaitingRoom::new(10, 2);
+        let (first, _) = room.enter("a");
+        let (second, left) = room.enter("a");
+        assert_eq!(left, None);
+        let (_, left) = room.enter("b");
+        assert_eq!(left, None);
+        assert_eq!(room.enter("a").1, Some(first));
+        assert!(room.leave(second) && !room.leave(second) && !room.leave(first));
+        assert_eq!((room.enter("a").1, room.len()), (None, 3));
+    }
+
+    #[test]
+    fn a_crowd_makes_room_and_not_who_is_alone() {
+        let mut room = WaitingRoom::new(4, 3);
+        let (alone, _) = room.enter("honest");
+        let crowd: Vec<Ticket> = (0..3).map(|_| room.enter("crowd").0).collect();
+        assert_eq!(room.enter("other").1, Some(crowd[0]));
+        assert_eq!(room.enter("other").1, Some(crowd[1]));
+        assert!(room.leave(alone));
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_hold_whoever_comes_and_goes(steps in proptest::collection::vec((0..6u8, any::<bool>(), 0..40u64), 0..200)) {
+            let mut room = WaitingRoom::new(8, 3);
+            for (address, comes, ticket) in steps {
+                if comes {
+                    let (new, left) = room.enter(&address.to_string());
+                    prop_assert!(left.is_none_or(|left| left < new));
+                } else {
+                    room.leave(ticket);
+                }
+                prop_assert!(room.len() <= 8);
+                prop_assert!(room.by_address.values().all(|waiting| !waiting.is_empty() && waiting.len() <= 3));
+                prop_assert_eq!(room.by_address.values().map(BTreeSet::len).sum::<usize>(), room.len());
+            }
+        }
+    }
+}
