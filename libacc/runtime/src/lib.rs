@@ -29,7 +29,7 @@ mod runtime;
 #[cfg(test)]
 mod tests;
 
-pub use construct::{Entries, Placement, async_of, on_host};
+pub use construct::{Entries, Placement, Tags, on_host};
 pub use local_thread::LocalThread;
 pub use program::{Global, Settings};
 pub use routine::AnyDone;

@@ -3,7 +3,8 @@
 use super::{entries, list};
 use crate::prof::{self, About, Construct, Extent};
 use crate::{abi_boundary, closing, settings, thread};
-use accord_runtime::{Placement, async_of};
+use accord_runtime::{Placement, Tags};
+use accord_types::AsyncArg;
 
 /// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it
 /// calls [`end_host_region`].
@@ -23,8 +24,10 @@ pub(super) extern "C" fn parallel(
     abi_boundary::enter("parallel", |runtime, local| {
         // SAFETY: GCC passes n elements of each array; the shim has gathered the tags.
         let (mut entries, tags) = unsafe { (entries(n, hosts, sizes, kinds), list(tag_count, tags)) };
+        let tags = Tags::decode(tags);
         let open = prof::active().then(|| {
-            let async_ = async_of(tags);
+            // The runtime reports what makes no sense.
+            let async_ = tags.as_ref().map_or(AsyncArg::Sync, |tags| tags.queue).raw();
             let subject = prof::subject(runtime, local, dev, async_);
             let extent = Extent::Region(function);
             prof::start(About { pair: prof::COMPUTE, construct: Construct::Parallel, async_, subject, extent })

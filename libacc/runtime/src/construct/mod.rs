@@ -37,7 +37,7 @@ pub(crate) use region::{Region, Scratch};
 pub(crate) use update::Direction;
 
 pub use entries::Entries;
-pub use tags::async_of;
+pub use tags::Tags;
 
 /// Where a compute construct ran, or has to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,7 +15,7 @@ use accord_types::{LaunchDims, QueueId, Result};
 
 impl Runtime {
     /// A compute construct (OpenACC 3.3, 2.5). `flags` is the `dev` word of the call, `function` the
-    /// address of the region's host version, `tags` the launch tags with their operands and the final 0.
+    /// address of the region's host version, `tags` what its launch tags say.
     ///
     /// # Errors
     /// Those of the specification for its clauses, and those of the device.
@@ -25,7 +25,7 @@ impl Runtime {
         flags: i32,
         function: usize,
         entries: &mut Entries<'_>,
-        tags: &[u32],
+        tags: Result<Tags<'_>>,
     ) -> Result<Placement> {
         self.parallel_or_host(t, flags, function, entries, tags).map_err(|error| error.call("parallel"))
     }
@@ -36,13 +36,13 @@ impl Runtime {
         flags: i32,
         function: usize,
         entries: &mut Entries<'_>,
-        tags: &[u32],
+        tags: Result<Tags<'_>>,
     ) -> Result<Placement> {
         if on_host(flags) {
             return Ok(Placement::Host);
         }
         let Some(device) = self.target(t)? else { return Ok(Placement::Host) };
-        let tags = Tags::decode(tags).map_err(|error| device.place(error))?;
+        let tags = tags.map_err(|error| device.place(error))?;
         let queue = t.queue(tags.queue);
         device.wait_clause(t, queue, tags.waits.iter().map(|raw| raw.cast_signed()))?;
         with_ranges(&*self.host, entries, |entries| self.launch(t, device, queue, function, entries, tags.dims))

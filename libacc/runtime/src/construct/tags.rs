@@ -4,13 +4,13 @@ use accord_types::{AsyncArg, Error, ErrorCode, LaunchDims, Result};
 
 /// What the tags say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tags<'a> {
+pub struct Tags<'a> {
     /// Sizes that were not known when the program was compiled; 0 where they were, or are open.
-    pub(crate) dims: LaunchDims,
+    pub dims: LaunchDims,
     /// The `async` clause; without one the construct is synchronous.
-    pub(crate) queue: AsyncArg,
+    pub queue: AsyncArg,
     /// The arguments of the `wait` clause, as written.
-    pub(crate) waits: &'a [u32],
+    pub waits: &'a [u32],
 }
 
 const DIM: u32 = 1;
@@ -19,18 +19,13 @@ const WAIT: u32 = 3;
 /// The async value is in the next word.
 const NEXT: u32 = 0xffff;
 
-/// The async-argument of a construct with these tags, for profilers; `acc_async_sync` where they make no sense.
-pub fn async_of(words: &[u32]) -> i32 {
-    Tags::decode(words).map_or(AsyncArg::Sync, |tags| tags.queue).raw()
-}
-
 impl<'a> Tags<'a> {
-    /// Takes the words apart.
+    /// Takes the words apart: the launch tags with their operands and the final 0.
     ///
     /// # Errors
     /// `acc_error_invalid_argument` for a tag without a known meaning or a list that ends early,
     /// `acc_error_invalid_async`.
-    pub(crate) fn decode(words: &'a [u32]) -> Result<Self> {
+    pub fn decode(words: &'a [u32]) -> Result<Self> {
         let mut tags = Self { dims: LaunchDims::default(), queue: AsyncArg::Sync, waits: &[] };
         let mut rest = words;
         loop {
@@ -90,16 +85,6 @@ mod tests {
         let tags = Tags::decode(&[0x2000_ffff, u32::MAX, 0x3000_0001, u32::MAX, 0]).unwrap();
         assert_eq!((tags.queue, tags.waits), (AsyncArg::NoVal, &[u32::MAX][..]));
         assert_eq!(Tags::decode(&[0]).unwrap().queue, AsyncArg::Sync);
-    }
-
-    #[test]
-    fn profilers_are_told_the_async_argument() {
-        let sync = AsyncArg::Sync.raw();
-        assert_eq!(async_of(&[0]), sync);
-        assert_eq!(async_of(&[0x1000_0005, 9, 9, 0x2000_0003, 0]), 3);
-        assert_eq!(async_of(&[0x2000_ffff, u32::MAX, 0x3000_0001, 1, 0]), -1);
-        assert_eq!(async_of(&[0x3000_0001, 1, 0]), sync);
-        assert_eq!(async_of(&[0x2000_ffff]), sync);
     }
 
     #[test]

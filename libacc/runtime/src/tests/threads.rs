@@ -2,7 +2,7 @@
 
 use super::world::kind::*;
 use super::world::{NO_TAGS, SYNC, World, call};
-use crate::{LocalThread, Settings};
+use crate::{LocalThread, Settings, Tags};
 use accord_types::{DeviceType, QueueId};
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
@@ -28,7 +28,11 @@ fn data_that_another_thread_is_copying_in_is_whole_when_it_is_used() {
                     let mut t = LocalThread::default();
                     begin.wait();
                     call(&[(TO, LEN, A)], |e| w.runtime.data_start(&mut t, -1, e)).0.unwrap();
-                    call(&[(FORCE_PRESENT, LEN, A)], |e| w.runtime.parallel(&mut t, -1, REGION, e, NO_TAGS)).0.unwrap();
+                    call(&[(FORCE_PRESENT, LEN, A)], |e| {
+                        w.runtime.parallel(&mut t, -1, REGION, e, Tags::decode(NO_TAGS))
+                    })
+                    .0
+                    .unwrap();
                     w.runtime.data_end(&mut t).unwrap();
                 });
             }
@@ -45,7 +49,7 @@ fn a_thread_that_waits_holds_up_nobody_else() {
     let (say, hear) = mpsc::channel();
     std::thread::scope(|scope| {
         let mut waiting = LocalThread::default();
-        call(&[], |e| w.runtime.parallel(&mut waiting, -1, REGION, e, &[0x2000_0007, 0])).0.unwrap();
+        call(&[], |e| w.runtime.parallel(&mut waiting, -1, REGION, e, Tags::decode(&[0x2000_0007, 0]))).0.unwrap();
         let waiter = scope.spawn(|| {
             let mut waiting = waiting;
             w.runtime.wait_queue(&mut waiting, 7).unwrap();
@@ -56,9 +60,11 @@ fn a_thread_that_waits_holds_up_nobody_else() {
                 let mut t = LocalThread::default();
                 w.runtime.set_device_num(&mut t, device, DeviceType::Cpu).unwrap();
                 w.runtime.copyin(&mut t, B, LEN, SYNC).unwrap();
-                call(&[(FORCE_PRESENT, LEN, B)], |e| w.runtime.parallel(&mut t, -1, REGION, e, &[0x2000_0001, 0]))
-                    .0
-                    .unwrap();
+                call(&[(FORCE_PRESENT, LEN, B)], |e| {
+                    w.runtime.parallel(&mut t, -1, REGION, e, Tags::decode(&[0x2000_0001, 0]))
+                })
+                .0
+                .unwrap();
                 w.runtime.wait_queue(&mut t, 1).unwrap();
                 w.runtime.copyout(&mut t, B, LEN, SYNC, false).unwrap();
             }
@@ -92,9 +98,11 @@ fn many_threads_on_one_device_lose_nothing() {
                     let shared = [(TO, 6000, B), (TOFROM, 5000, own)];
                     call(&shared, |e| w.runtime.enter_data(&mut t, -1, e, SYNC, &[])).0.unwrap();
                     for _ in 0..3 {
-                        call(&[(FORCE_PRESENT, 5000, own)], |e| w.runtime.parallel(&mut t, -1, REGION, e, &queue))
-                            .0
-                            .unwrap();
+                        call(&[(FORCE_PRESENT, 5000, own)], |e| {
+                            w.runtime.parallel(&mut t, -1, REGION, e, Tags::decode(&queue))
+                        })
+                        .0
+                        .unwrap();
                     }
                     let exit = [(FROM, 5000, own), (RELEASE, 6000, B)];
                     call(&exit, |e| w.runtime.exit_data(&mut t, -1, e, thread as i32, &[])).0.unwrap();

@@ -2,7 +2,7 @@
 
 use super::world::kind::*;
 use super::world::{IF_FALSE, NO_TAGS, World, call};
-use crate::Placement;
+use crate::{Placement, Tags};
 use accord_types::ErrorCode;
 
 const A: usize = 0x10_0000;
@@ -414,7 +414,7 @@ fn trap_20_a_region_whose_condition_is_false_is_still_a_region() {
     assert!(w.present(A, 40), "the outer region goes on");
     w.data_end();
     let (placement, _) =
-        call(&[(TO, 40, A)], |entries| w.runtime.parallel(&mut w.t, IF_FALSE, REGION, entries, NO_TAGS));
+        call(&[(TO, 40, A)], |entries| w.runtime.parallel(&mut w.t, IF_FALSE, REGION, entries, Tags::decode(NO_TAGS)));
     assert_eq!(placement.unwrap(), Placement::Host);
     call(&[(TO, 40, A)], |entries| w.runtime.enter_data(&mut w.t, IF_FALSE, entries, -2, &[])).0.unwrap();
     call(&[(FORCE_TO, 40, A)], |entries| w.runtime.update(&mut w.t, IF_FALSE, entries, -2, &[])).0.unwrap();

@@ -2,7 +2,7 @@
 
 use super::fake::{Fake, FakeCluster, FakeHost, Kernel, Ram, Running};
 use crate::ports::DeviceClient;
-use crate::{Entries, LocalThread, Placement, Runtime, Settings};
+use crate::{Entries, LocalThread, Placement, Runtime, Settings, Tags};
 use accord_types::{DeviceType, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -86,7 +86,7 @@ impl World {
     }
 
     pub(super) fn parallel(&mut self, function: usize, list: &[One], tags: &[u32]) -> Result<Placement> {
-        call(list, |entries| self.runtime.parallel(&mut self.t, NORMAL, function, entries, tags)).0
+        call(list, |entries| self.runtime.parallel(&mut self.t, NORMAL, function, entries, Tags::decode(tags))).0
     }
 
     /// Runs a region whose slots `look` sees. Synchronous.
