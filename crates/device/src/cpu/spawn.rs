@@ -33,7 +33,11 @@ pub(crate) struct Worker {
 /// Starts a worker for `program` on the memory of `arena`.
 pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> Result<Worker> {
     let fail = |what: &str, error: std::io::Error| {
-        Error::new(ErrorCode::DeviceInit, format!("{what} for the worker of {}: {error}", info.id))
+        let failed = Error::new(ErrorCode::DeviceInit, format!("{what} for the worker of {}: {error}", info.id));
+        match scarce(&error) {
+            Some(remedy) => failed.remedy(remedy),
+            None => failed,
+        }
     };
     let (mut socket, theirs) = UnixStream::pair().map_err(|e| fail("socket pair", e))?;
     let theirs = above_stdio(theirs.into()).map_err(|e| fail("socket pair", e))?;
@@ -61,8 +65,9 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     }
     .start()
     .map_err(|e| {
-        fail(&format!("starting {}", program.exe.display()), e)
-            .remedy("the program's executable must be readable under the same path on every node")
+        let remedy =
+            scarce(&e).unwrap_or("the program's executable must be readable under the same path on every node");
+        fail(&format!("starting {}", program.exe.display()), e).remedy(remedy)
     })?;
     drop(theirs);
 
@@ -86,6 +91,16 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     debug_assert_eq!(arena.control().header().serving.load(Ordering::Acquire), 1);
     let output = pipes.map(|(out, _, err, _, sink)| Output::start(out, err, sink)).transpose()?;
     Ok(Worker { socket, pidfd, pid: pid as u32, output })
+}
+
+/// What to do where the system has no more of something.
+fn scarce(error: &std::io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::EMFILE | libc::ENFILE => Some("allow more open files (ulimit -n)"),
+        libc::EAGAIN => Some("allow the user more processes (ulimit -u)"),
+        libc::ENOMEM => Some("allow more memory (ulimit -v), or use a machine that has more"),
+        _ => None,
+    }
 }
 
 /// Ends a worker for good and waits until it is gone.
@@ -158,4 +173,17 @@ fn cpu_set(cpus: &[u32]) -> Option<libc::cpu_set_t> {
         unsafe { libc::CPU_SET(cpu as usize, &mut set) };
     }
     (!cpus.is_empty()).then_some(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Error;
+
+    #[test]
+    fn what_is_scarce_is_named_and_not_the_path() {
+        assert!(scarce(&Error::from_raw_os_error(libc::EMFILE)).is_some_and(|remedy| remedy.contains("ulimit -n")));
+        assert!(scarce(&Error::from_raw_os_error(libc::EAGAIN)).is_some_and(|remedy| remedy.contains("ulimit -u")));
+        assert_eq!(scarce(&Error::from_raw_os_error(libc::ENOENT)), None);
+    }
 }
