@@ -65,9 +65,8 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     }
     .start()
     .map_err(|e| {
-        let remedy =
-            scarce(&e).unwrap_or("the program's executable must be readable under the same path on every node");
-        fail(&format!("starting {}", program.exe.display()), e).remedy(remedy)
+        fail(&format!("starting {}", program.exe.display()), e)
+            .remedy("the program's executable must be readable under the same path on every node")
     })?;
     drop(theirs);
 
