@@ -1,15 +1,15 @@
 //! Questions to a coordinator.
 
 use crate::failure::{Failure, Result};
-use accord_fabric::Key;
-use accord_proto::auth::Token;
+use accord_proto::channel;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::v1::{ClusterView, DescribeRequest, Viewer};
+use accord_trust::Trust;
 use accord_types::settings;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 /// How long a connection or an answer may take.
@@ -19,25 +19,24 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Coordinator {
     address: String,
     runtime: Runtime,
-    client: ClusterClient<InterceptedService<Channel, Token>>,
+    client: ClusterClient<Channel>,
 }
 
 impl Coordinator {
-    /// The coordinator at `address` (`host:port`) of the cluster with this key.
-    pub(crate) fn new(address: &str, key: &Key) -> Result<Self> {
+    /// The coordinator at `address` (`host:port`), to whom this process is known by its certificates.
+    pub(crate) fn new(address: &str, trust: Trust) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::system("can't start", error))?;
-        let endpoint = Endpoint::from_shared(format!("http://{address}"))
-            .map_err(|_| Failure::new(format!("{address:?} is no coordinator's address; give host:port")))?
-            .connect_timeout(PATIENCE)
-            .tcp_nodelay(true);
+        let coordinator = channel::Coordinator::new(address, Arc::new(trust), PATIENCE);
         let channel = {
             let _inside = runtime.enter();
-            endpoint.connect_lazy()
+            coordinator.connect_lazy()
         };
-        let client = ClusterClient::with_interceptor(channel, Token::new(key.bytes()));
+        let channel =
+            channel.map_err(|_| Failure::new(format!("{address:?} is no coordinator's address; give host:port")))?;
+        let client = ClusterClient::new(channel);
         Ok(Self { address: address.to_owned(), runtime, client })
     }
 
@@ -60,7 +59,9 @@ impl Coordinator {
         // The timer has to be made inside the runtime.
         let answer = async { tokio::time::timeout(PATIENCE, self.client.describe(request)).await };
         match self.runtime.block_on(answer) {
-            Ok(answer) => answer.map(tonic::Response::into_inner),
+            Ok(answer) => {
+                answer.map(tonic::Response::into_inner).map_err(|status| channel::reason(&status).unwrap_or(status))
+            }
             Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} s", PATIENCE.as_secs()))),
         }
     }
@@ -73,7 +74,9 @@ impl Coordinator {
                 innermost(status),
                 settings::COORDINATOR.name
             ),
-            Code::Unauthenticated => format!("the coordinator at {address} refuses: {}", status.message()),
+            Code::Unauthenticated | Code::PermissionDenied => {
+                format!("the coordinator at {address} refuses: {}", status.message())
+            }
             _ => format!("the coordinator at {address} says: {}", status.message()),
         })
     }

@@ -3,11 +3,14 @@
 
 mod common;
 
+use accord_trust::Role;
+use accord_trust::issue::Authority;
 use common::{Run, signal, ways};
 use serde_json::Value;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 const INFO: &str = concat!("'", env!("CARGO_BIN_EXE_accord"), "' info --json");
 
@@ -217,17 +220,18 @@ fn two_clusters_do_not_meet() {
 }
 
 #[test]
-fn a_key_file_that_is_not_the_clusters_is_refused_with_a_remedy() {
+fn certificates_of_another_authority_are_refused_with_a_remedy() {
     if !built() {
         return;
     }
     let run = Run::cluster(&["--loopback"], "1x1");
-    let output = run.output("umask 077; head -c 32 /dev/urandom > $DIR/other");
-    assert_eq!(output.status.code(), Some(0));
-    let output = run.output(&format!("ACCORD_KEY_FILE=$DIR/other {INFO}"));
+    let hour = Duration::from_secs(3600);
+    let other = Authority::new("local", hour).unwrap();
+    other.issue_into(&run.file("other"), Role::Tenant("eva".into()), hour).unwrap();
+    let output = run.output(&format!("ACCORD_TLS=$DIR/other {INFO}"));
     assert_eq!(output.status.code(), Some(125));
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("refuses") && message.contains("ACCORD_KEY_FILE"), "{message}");
+    assert!(message.contains("refuses") && message.contains("ACCORD_TLS"), "{message}");
 }
 
 fn built() -> bool {

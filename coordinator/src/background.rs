@@ -2,8 +2,8 @@
 
 use crate::cluster::Limits;
 use crate::service::{Driver, DriverSettings, serve};
-use crate::user;
-use accord_fabric::Key;
+use accord_trust::Identity;
+use accord_trust::Trust;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -23,22 +23,22 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts a coordinator that listens on `listen`; port 0 takes a free one. Who proves `key` is this process's user.
+    /// Starts a coordinator that listens on `listen`; port 0 takes a free one.
     ///
     /// # Errors
     /// When the address can't be had or the system is out of threads.
-    pub fn start(listen: SocketAddr, key: Key, limits: Limits) -> std::io::Result<Self> {
+    pub fn start(listen: SocketAddr, identity: Identity, limits: Limits) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(listen))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
+        let trust = Arc::new(Trust::fixed(identity));
         let work = move || {
             let driver = Arc::new(Driver::new(DriverSettings { limits }));
-            let user = user::own();
             let stop = async {
                 let _ = stopped.await;
             };
-            if let Err(error) = runtime.block_on(serve(listener, key, user, driver, stop)) {
+            if let Err(error) = runtime.block_on(serve(listener, trust, driver, stop)) {
                 tracing::warn!("the coordinator has ended: {error}");
             }
             runtime.shutdown_timeout(STOP_TIMEOUT);

@@ -17,10 +17,9 @@ pub struct Config {
     #[arg(long, env = "ACCORD_LISTEN", value_name = "ADDR:PORT", default_value = "127.0.0.1:7447")]
     pub listen: SocketAddr,
 
-    /// File with the cluster's key: 32 bytes or more, the same for all parts of the cluster.
-    /// Make one with: (umask 077; head -c 32 /dev/urandom > KEYFILE)
-    #[arg(long, env = "ACCORD_KEY_FILE", value_name = "FILE")]
-    pub key_file: PathBuf,
+    /// Folder with the coordinator's certificates: ca.crt, tls.crt and tls.key. Make one with: accord pki issue AUTHORITY coordinator
+    #[arg(long, env = "ACCORD_TLS", value_name = "FOLDER")]
+    pub tls: PathBuf,
 
     /// Memory that one session may hold on each device, with K, M, G or T [default: no limit].
     #[arg(long, env = "ACCORD_MEMORY_QUOTA", value_name = "BYTES", value_parser = bytes)]
@@ -70,7 +69,7 @@ mod tests {
 
     #[test]
     fn quotas_are_read_and_checked() {
-        let parse = |flags: &[&str]| Config::try_parse_from([&["x", "--key-file", "k"][..], flags].concat());
+        let parse = |flags: &[&str]| Config::try_parse_from([&["x", "--tls", "t"][..], flags].concat());
         let config = parse(&["--memory-quota", "2G", "--stream-quota", "4", "--session-time", "8h"]).unwrap();
         assert_eq!((config.memory_quota, config.stream_quota), (Some(2 << 30), 4));
         assert_eq!(config.session_time, Some(Duration::from_secs(8 * 3600)));

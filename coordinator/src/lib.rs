@@ -10,6 +10,5 @@ pub mod cluster;
 pub mod config;
 pub mod metrics;
 pub mod service;
-pub mod user;
 
 pub use background::Background;

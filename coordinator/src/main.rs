@@ -5,9 +5,9 @@ use accord_coordinator::cluster::Limits;
 use accord_coordinator::config::Config;
 use accord_coordinator::metrics::TABLE;
 use accord_coordinator::service::{Driver, DriverSettings, serve};
-use accord_coordinator::user;
-use accord_fabric::Key;
 use accord_monitoring::Monitor;
+use accord_trust::Trust;
+use accord_trust::access::{Act, check};
 use clap::Parser;
 use std::io::Write;
 use std::process::ExitCode;
@@ -31,8 +31,9 @@ fn main() -> ExitCode {
 }
 
 fn run(config: &Config) -> Result<(), String> {
-    let key = Key::read(&config.key_file).map_err(|error| error.to_string())?;
-    let user = user::owner(&config.key_file)?;
+    let trust = Trust::read(&config.tls).map_err(|error| error.to_string())?;
+    // Else everybody would find out, one by one.
+    check(trust.current(|_| ()).name(), Act::Coordinate).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -60,7 +61,7 @@ fn run(config: &Config) -> Result<(), String> {
             ..Limits::default()
         };
         let driver = Arc::new(Driver::new(DriverSettings { limits }));
-        serve(listener, key, user, driver, stop).await.map_err(|error| error.to_string())
+        serve(listener, Arc::new(trust), driver, stop).await.map_err(|error| error.to_string())
     });
     runtime.shutdown_timeout(STOP_TIMEOUT);
     outcome

@@ -13,7 +13,8 @@ pub const TABLE: [Metric; 8] = [
     Metric::gauge(SESSIONS, "open sessions"),
     Metric::counter(SESSIONS_OPENED, "sessions opened"),
     Metric::counter(SESSIONS_REFUSED, "sessions refused"),
-    Metric::counter(REFUSED, "connections turned away").by("why", &["agent", "full", "protocol", "silent"]),
+    Metric::counter(REFUSED, "connections turned away")
+        .by("why", &["agent", "full", "protocol", "role", "silent", "tls"]),
 ];
 
 /// Connections that were turned away, by reason.

@@ -1,16 +1,17 @@
 //! The coordinator as a process: how it starts, says where it is, and ends.
 
-use accord_fabric::peer::PeerId;
-
-use accord_fabric::Key;
-use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;
-use accord_types::SessionId;
+use accord_trust::issue::Authority;
+use accord_trust::{Identity, Role};
+use accord_types::{OrderPolicy, SessionRequest};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 struct Process {
     child: Child,
@@ -26,16 +27,18 @@ impl Drop for Process {
 
 fn command(dir: &tempfile::TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_accord-coordinator"));
-    command.args(["--listen", "127.0.0.1:0", "--key-file"]).arg(dir.path().join("key"));
+    command.args(["--listen", "127.0.0.1:0", "--tls"]).arg(dir.path().join("tls"));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-fn with_key() -> (tempfile::TempDir, Key) {
+/// A folder with the coordinator's certificates, and a program's.
+fn with_certificates() -> (tempfile::TempDir, Identity) {
     let dir = tempfile::tempdir().unwrap();
-    let key = Key::random().unwrap();
-    key.write(&dir.path().join("key")).unwrap();
-    (dir, key)
+    let authority = Authority::new("tests", HOUR).unwrap();
+    authority.issue_into(&dir.path().join("tls"), Role::Coordinator, HOUR).unwrap();
+    authority.issue_into(&dir.path().join("agent"), Role::Agent("h1".into()), HOUR).unwrap();
+    (dir, authority.identity(Role::Tenant("eva".into()), HOUR).unwrap())
 }
 
 fn start(mut command: Command) -> Process {
@@ -53,20 +56,27 @@ fn refusal(mut command: Command) -> (Option<i32>, String) {
 
 #[test]
 fn it_says_where_it_listens_and_ends_on_sigterm() {
-    let (dir, key) = with_key();
+    let (dir, own) = with_certificates();
     let mut process = start(command(&dir));
-    let hello = Hello::new(Purpose::Session, SessionId(0), 0, PeerId::PROGRAM);
-    let connection =
-        handshake::connect(&PeerAddress::new(process.address), &hello, &key, Duration::from_secs(10)).unwrap();
+    let request = SessionRequest {
+        node_name: "h1".into(),
+        pid: 1,
+        program: "app".into(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Local,
+    };
+    let address = PeerAddress::new(process.address);
+    let error = session_endpoint::open(&address, &own, Duration::from_secs(10), &request).unwrap_err();
+    assert!(error.remedy_text().unwrap().contains("accord-node-agent"), "{error}");
     let pid = Pid::from_child(&process.child);
     kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(process.child.wait().unwrap().code(), Some(0));
-    drop(connection);
 }
 
 #[test]
 fn it_ends_with_the_input_of_whoever_started_it() {
-    let (dir, _) = with_key();
+    let (dir, _) = with_certificates();
     let mut command = command(&dir);
     command.arg("--stop-on-stdin-eof").stdin(Stdio::piped());
     let mut process = start(command);
@@ -77,22 +87,28 @@ fn it_ends_with_the_input_of_whoever_started_it() {
 
 #[test]
 fn it_says_what_it_lacks() {
-    let (dir, _) = with_key();
+    let (dir, _) = with_certificates();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut occupied = Command::new(env!("CARGO_BIN_EXE_accord-coordinator"));
-    occupied.args(["--listen", &taken.local_addr().unwrap().to_string(), "--key-file"]).arg(dir.path().join("key"));
+    occupied.args(["--listen", &taken.local_addr().unwrap().to_string(), "--tls"]).arg(dir.path().join("tls"));
     let (code, message) = refusal(occupied);
     assert_eq!(code, Some(1));
     assert!(message.contains("cannot listen on") && message.contains("--listen"), "{message}");
 
-    std::fs::write(dir.path().join("key"), "short").unwrap();
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_accord-coordinator"));
+    agent.args(["--listen", "127.0.0.1:0", "--tls"]).arg(dir.path().join("agent"));
+    let (code, message) = refusal(agent);
+    assert_eq!(code, Some(1));
+    assert!(message.contains("agent h1 may not be the coordinator"), "{message}");
+
+    std::fs::write(dir.path().join("tls/tls.crt"), "short").unwrap();
     let (code, message) = refusal(command(&dir));
     assert_eq!(code, Some(1));
-    assert!(message.contains("5 bytes"), "{message}");
+    assert!(message.contains("tls.crt holds no certificate"), "{message}");
 
     let mut bare = Command::new(env!("CARGO_BIN_EXE_accord-coordinator"));
-    bare.env_remove("ACCORD_KEY_FILE");
+    bare.env_remove("ACCORD_TLS");
     let (code, message) = refusal(bare);
     assert_eq!(code, Some(2));
-    assert!(message.contains("--key-file"), "{message}");
+    assert!(message.contains("--tls"), "{message}");
 }

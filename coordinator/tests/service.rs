@@ -3,46 +3,57 @@
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::{HEADER_LEN, Message};
-use accord_fabric::handshake::{self, Hello, Purpose};
-use accord_fabric::peer::PeerId;
-use accord_fabric::session_endpoint::SessionConnection;
-use accord_fabric::transport::PeerAddress;
-use accord_fabric::{Key, session_endpoint};
-use accord_proto::auth::Token;
+use accord_fabric::session_endpoint::{self, SessionConnection};
+use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::v1::registry_client::RegistryClient;
-use accord_proto::{VERSION, v1};
-use accord_types::{ErrorCode, Lease, OrderPolicy, Rank, SessionId, SessionRequest};
+use accord_proto::{VERSION, channel, v1};
+use accord_trust::issue::Authority;
+use accord_trust::{Identity, Role, Trust};
+use accord_types::{ErrorCode, Lease, OrderPolicy, Rank, SessionRequest};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use v1::{agent_message, coordinator_message};
 
 const SOON: Duration = Duration::from_secs(10);
 
-type Authorised = InterceptedService<Channel, Token>;
+const HOUR: Duration = Duration::from_secs(3600);
 
 struct Fixture {
     coordinator: Background,
-    key: Key,
+    authority: Authority,
     runtime: Runtime,
+}
+
+fn tenant() -> Role {
+    Role::Tenant("eva".into())
+}
+
+fn admin() -> Role {
+    Role::Admin("root".into())
+}
+
+fn agent(name: &str) -> Role {
+    Role::Agent(name.into())
 }
 
 impl Fixture {
     fn new() -> Self {
-        let key = Key::random().unwrap();
+        let authority = Authority::new("c1", HOUR).unwrap();
+        let own = authority.identity(Role::Coordinator, HOUR).unwrap();
         // The tests' time is short.
         let limits = Limits { lost_after_ms: 2_500, ..Limits::default() };
-        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone(), limits).unwrap();
+        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), own, limits).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { coordinator, key, runtime }
+        Self { coordinator, authority, runtime }
     }
 
     fn address(&self) -> PeerAddress {
@@ -50,30 +61,36 @@ impl Fixture {
     }
 
     fn open(&self, node_name: &str) -> accord_types::Result<(Lease, SessionConnection)> {
-        let request = SessionRequest {
-            node_name: node_name.into(),
-            pid: 1,
-            program: "app".into(),
-            rank: None,
-            kind: None,
-            order: OrderPolicy::Local,
-        };
-        session_endpoint::open(&self.address(), &self.key, SOON, &request)
+        self.open_as(&self.authority.identity(tenant(), HOUR).unwrap(), node_name)
     }
 
-    fn channel(&self, key: &Key) -> (Channel, Token) {
-        let endpoint = Endpoint::from_shared(format!("http://{}", self.address())).unwrap();
-        (self.runtime.block_on(endpoint.connect()).unwrap(), Token::new(key.bytes()))
+    fn open_as(&self, own: &Identity, node_name: &str) -> accord_types::Result<(Lease, SessionConnection)> {
+        session_endpoint::open(&self.address(), own, SOON, &request(node_name))
     }
 
-    fn cluster(&self) -> ClusterClient<Authorised> {
-        let (channel, token) = self.channel(&self.key);
-        ClusterClient::with_interceptor(channel, token)
+    fn reach(&self, own: Identity) -> channel::Coordinator {
+        channel::Coordinator::new(self.address().as_str(), Arc::new(Trust::fixed(own)), SOON)
     }
 
-    fn admin(&self) -> AdminClient<Authorised> {
-        let (channel, token) = self.channel(&self.key);
-        AdminClient::with_interceptor(channel, token)
+    fn channel(&self, role: Role) -> Channel {
+        let coordinator = self.reach(self.authority.identity(role, HOUR).unwrap());
+        self.runtime.block_on(coordinator.connect(|endpoint| endpoint)).unwrap()
+    }
+
+    fn cluster(&self) -> ClusterClient<Channel> {
+        ClusterClient::new(self.channel(tenant()))
+    }
+
+    fn admin(&self) -> AdminClient<Channel> {
+        AdminClient::new(self.channel(admin()))
+    }
+
+    /// A connection to the session endpoint, on which nothing was said.
+    fn lane(&self) -> SharedLane {
+        let tcp = TcpStream::connect(self.coordinator.address()).unwrap();
+        let own = self.authority.identity(tenant(), HOUR).unwrap();
+        let config = own.to_coordinator(session_endpoint::PROTOCOL.as_bytes()).unwrap();
+        connect_tls(adopt(tcp.into()).unwrap(), config, SOON).unwrap().0
     }
 
     fn describe(&self) -> v1::ClusterView {
@@ -81,9 +98,8 @@ impl Fixture {
         self.runtime.block_on(self.cluster().describe(request)).unwrap().into_inner()
     }
 
-    fn attend(&self, key: &Key, register: v1::Register) -> Result<FakeAgent<'_>, Status> {
-        let (channel, token) = self.channel(key);
-        let mut client = RegistryClient::with_interceptor(channel, token);
+    fn attend(&self, role: Role, register: v1::Register) -> Result<FakeAgent<'_>, Status> {
+        let mut client = RegistryClient::new(self.channel(role));
         let (outbox, messages) = mpsc::channel(16);
         let agent = FakeAgentOutbox(outbox);
         agent.say(agent_message::Body::Register(register));
@@ -93,7 +109,7 @@ impl Fixture {
 
     /// An agent that has registered.
     fn agent(&self, name: &str) -> FakeAgent<'_> {
-        let mut agent = self.attend(&self.key, register(name)).unwrap();
+        let mut agent = self.attend(agent(name), register(name)).unwrap();
         match agent.hear() {
             Some(coordinator_message::Body::Registered(_)) => agent,
             other => panic!("{other:?}"),
@@ -127,6 +143,17 @@ impl FakeAgent<'_> {
 
     fn hear(&mut self) -> Option<coordinator_message::Body> {
         self.try_hear().unwrap()
+    }
+}
+
+fn request(node_name: &str) -> SessionRequest {
+    SessionRequest {
+        node_name: node_name.into(),
+        pid: 1,
+        program: "app".into(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Local,
     }
 }
 
@@ -179,7 +206,8 @@ fn ranks_on_one_device_are_warned_through_the_door() {
             kind: None,
             order: OrderPolicy::Local,
         };
-        session_endpoint::open(&fixture.address(), &fixture.key, SOON, &request).unwrap()
+        session_endpoint::open(&fixture.address(), &fixture.authority.identity(tenant(), HOUR).unwrap(), SOON, &request)
+            .unwrap()
     };
     let (_, first) = open(0);
     let (_, second) = open(1);
@@ -228,59 +256,25 @@ fn an_empty_cluster_refuses_with_a_remedy() {
 
 #[test]
 fn nobody_at_the_address_is_an_error_with_a_remedy() {
-    let key = Key::random().unwrap();
     let fixture = Fixture::new();
-    let address = fixture.address();
+    let (address, own) = (fixture.address(), fixture.authority.identity(tenant(), HOUR).unwrap());
     drop(fixture);
-    let request = SessionRequest {
-        node_name: "h1".into(),
-        pid: 1,
-        program: "app".into(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
-    };
-    let error = session_endpoint::open(&address, &key, SOON, &request).unwrap_err();
+    let error = session_endpoint::open(&address, &own, SOON, &request("h1")).unwrap_err();
     assert!(error.cause().contains(address.as_str()) && error.remedy_text().is_some(), "{error}");
-    let error = session_endpoint::open(&PeerAddress::new("no such host:1"), &key, SOON, &request).unwrap_err();
+    let error = session_endpoint::open(&PeerAddress::new("no such host:1"), &own, SOON, &request("h1")).unwrap_err();
     assert!(error.remedy_text().unwrap().contains("ACCORD_COORDINATOR"), "{error}");
-}
-
-#[test]
-fn another_key_is_refused_at_the_door_and_by_grpc() {
-    let mut fixture = Fixture::new();
-    let right = std::mem::replace(&mut fixture.key, Key::random().unwrap());
-    let error = fixture.open("h1").unwrap_err();
-    assert!(error.cause().contains("another key"), "{error}");
-    let status = fixture.attend(&fixture.key, register("h1")).err().expect("refused");
-    assert_eq!(status.code(), Code::Unauthenticated);
-    assert!(status.message().contains("ACCORD_KEY_FILE"), "{status}");
-    fixture.key = right;
-    assert!(fixture.describe().nodes.is_empty());
 }
 
 #[test]
 fn another_version_is_refused_by_name() {
     let fixture = Fixture::new();
     let other = v1::Register { version: VERSION + 1, ..register("h1") };
-    let status = fixture.attend(&fixture.key, other).err().expect("refused");
+    let status = fixture.attend(agent("h1"), other).err().expect("refused");
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("version 2"), "{status}");
     let request = v1::DescribeRequest { version: 0, viewer: None };
     let status = fixture.runtime.block_on(fixture.cluster().describe(request)).unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
-
-    let hello = Hello { version: 9, ..Hello::new(Purpose::Session, SessionId(0), 0, PeerId::PROGRAM) };
-    let error = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap_err();
-    assert!(error.cause().contains("protocol 9"), "{error}");
-}
-
-#[test]
-fn the_wrong_lane_is_told_where_it_is() {
-    let fixture = Fixture::new();
-    let hello = Hello::new(Purpose::Command, SessionId(1), 0, PeerId::PROGRAM);
-    let error = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap_err();
-    assert!(error.cause().contains("not an agent"), "{error}");
 }
 
 #[test]
@@ -309,8 +303,7 @@ fn those_who_say_nothing_hold_up_nobody() {
     let fixture = Fixture::new();
     let _agent = fixture.agent("h1");
     let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(fixture.coordinator.address()).unwrap()).collect();
-    let hello = Hello::new(Purpose::Session, SessionId(0), 0, PeerId::PROGRAM);
-    let half = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap();
+    let half = fixture.lane();
     half.send(&[1, 0]).unwrap();
     assert!(fixture.open("h1").is_ok());
     drop(silent);
@@ -323,8 +316,7 @@ fn bad_messages_at_the_door_end_that_connection_only() {
     let huge = [0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0];
     let grant = Message::Warning("not yours to send".into()).encode();
     for bad in [&huge[..], &grant[..], &[0; HEADER_LEN][..]] {
-        let hello = Hello::new(Purpose::Session, SessionId(0), 0, PeerId::PROGRAM);
-        let stream = handshake::connect(&fixture.address(), &hello, &fixture.key, SOON).unwrap();
+        let stream = fixture.lane();
         stream.send(bad).unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -338,9 +330,9 @@ fn a_newer_agent_of_the_same_node_takes_over() {
     let fixture = Fixture::new();
     let mut old = fixture.agent("h1");
     let newer = v1::Register { incarnation: 2, ..register("h1") };
-    let _newer = fixture.attend(&fixture.key, newer).unwrap();
+    let _newer = fixture.attend(agent("h1"), newer).unwrap();
     assert_eq!(old.hear(), None);
-    let mut stale = fixture.attend(&fixture.key, register("h1")).unwrap();
+    let mut stale = fixture.attend(agent("h1"), register("h1")).unwrap();
     let status = stale.try_hear().unwrap_err();
     assert_eq!(status.code(), Code::AlreadyExists);
     assert!(status.message().contains("--node"), "{status}");
@@ -376,11 +368,9 @@ fn an_administrator_drains_closes_and_stops() {
         });
         // The agent's runtime is driven by its thread; this call needs one of its own.
         let own = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let address = fixture.address();
+        let reach = fixture.reach(fixture.authority.identity(Role::Admin("root".into()), HOUR).unwrap());
         let answer = own.block_on(async {
-            let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
-            let token = Token::new(fixture.key.bytes());
-            AdminClient::with_interceptor(channel, token).shutdown(stop).await
+            AdminClient::new(reach.connect(|endpoint| endpoint).await.unwrap()).shutdown(stop).await
         });
         agent.join().unwrap();
         answer

@@ -4,10 +4,11 @@ use crate::kernels::Kernels;
 use crate::{gpus, loader, settings, worker_environment};
 use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
 use accord_device::{Patience, StartConfig, cache_folder, cpu, registry};
+use accord_fabric::ProgramSpec;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
-use accord_fabric::{Key, ProgramSpec};
 use accord_runtime::ports::{Cluster, DeviceClient};
+use accord_trust::{Identity, identity};
 use accord_types::settings::{self as names, parse_bytes};
 use accord_types::{
     DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink,
@@ -15,7 +16,6 @@ use accord_types::{
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the session: the cluster's devices, or this machine's. Spans of all devices go to `trace`.
@@ -146,11 +146,8 @@ fn program(trace: bool) -> ProgramSpec {
 
 fn coordinator() -> Result<Option<Coordinator>> {
     let Some(address) = settings::value(names::COORDINATOR) else { return Ok(None) };
-    let key_file = settings::value(names::KEY_FILE).ok_or_else(|| {
-        Error::new(ErrorCode::InvalidArgument, "ACCORD_COORDINATOR is set, but ACCORD_KEY_FILE is not")
-            .remedy("set ACCORD_KEY_FILE to the file with the cluster's key")
-    })?;
-    Ok(Some(Coordinator { address: PeerAddress::new(address), key: Key::read(Path::new(&key_file))? }))
+    let folder = identity::folder(settings::value(names::TLS).as_deref(), std::env::var_os("HOME").as_deref())?;
+    Ok(Some(Coordinator { address: PeerAddress::new(address), identity: Identity::read(&folder)? }))
 }
 
 fn transport() -> Result<Wanted> {
@@ -236,6 +233,7 @@ impl Cluster for NoDevices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn the_program_is_described_by_its_own_file() {

@@ -31,7 +31,7 @@ pub(crate) const SENT: &[&str] = &[
     "MKL_*",
 ];
 /// These lead to what is the program's alone.
-const NEVER_SENT: &[&str] = &[names::KEY_FILE.name, names::COORDINATOR.name, names::ENV.name];
+const NEVER_SENT: &[&str] = &[names::TLS.name, names::COORDINATOR.name, names::ENV.name];
 
 /// The environment of workers on this node: the program's, with what the dynamic linker needed at
 /// the start if the program has removed it since, and without tools that watch the program.
@@ -75,11 +75,11 @@ mod tests {
         for name in ["PATH", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "ACCORD_EMULATE"] {
             assert!(sent(name, &[]), "{name}");
         }
-        for name in ["AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PATHS", "ACCORD_KEY_FILE", "ACCORD_COORDINATOR"] {
+        for name in ["AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "PATHS", "ACCORD_TLS", "ACCORD_COORDINATOR"] {
             assert!(!sent(name, &[]), "{name}");
         }
         assert!(sent("MY_INPUT", &["MY_*"]) && sent("MY_INPUT", &["MY_INPUT"]) && sent("MY_INPUT", &["*"]));
-        assert!(!sent("MY_INPUT", &["MY_"]) && !sent("ACCORD_KEY_FILE", &["*"]));
+        assert!(!sent("MY_INPUT", &["MY_"]) && !sent("ACCORD_TLS", &["*"]));
     }
 
     #[test]

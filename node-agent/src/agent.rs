@@ -1,17 +1,18 @@
 //! Wires the parts of an agent together.
 
 use crate::config::{Config, Gpus, Ipc};
-use crate::control::{self, Ending, Identity};
+use crate::control::{self, CONNECT_TIMEOUT, Ending, Identity};
 use crate::inventory::{InventoryConfig, inventory};
 use crate::metrics::{Registered, TABLE};
 use crate::process::Spawner;
 use crate::supervise::{Settings, Supervisor};
 use crate::topology::topology;
 use crate::{accept, gpus};
-use accord_fabric::Key;
 use accord_fabric::transport::{Doorway, Listener};
 use accord_monitoring::Monitor;
-use accord_proto::auth::Token;
+use accord_proto::channel::Coordinator;
+use accord_trust::Trust;
+use accord_trust::access::check_node;
 use accord_types::incarnation::incarnation;
 use std::io::Write;
 use std::sync::Arc;
@@ -24,8 +25,9 @@ const EVENTS_MAX: usize = 1_024;
 /// # Errors
 /// What failed, and what to do about it, in one line.
 pub fn run(config: &Config) -> Result<(), String> {
-    let key = Key::read(&config.key_file).map_err(|error| error.to_string())?;
+    let trust = Trust::read(&config.tls).map_err(|error| error.to_string())?;
     let node_name = config.node.clone().unwrap_or_else(host_name);
+    check_node(trust.current(|_| ()).name(), &node_name).map_err(|error| error.to_string())?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let topology = topology();
     let gpus = match config.gpus {
@@ -60,8 +62,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     let spawner = Spawner::new(program).map_err(|error| error.to_string())?;
     let supervisor = Supervisor::new(settings, spawner, report);
     let identity = Identity {
-        coordinator: config.coordinator.clone(),
-        token: Token::new(key.bytes()),
+        coordinator: Coordinator::new(&config.coordinator, Arc::new(trust), CONNECT_TIMEOUT),
         node_name: node_name.clone(),
         incarnation: incarnation(&boot_id(), since_boot_ms()),
         address: config.advertise.clone().unwrap_or_else(|| address.to_string()),

@@ -31,9 +31,9 @@ pub struct Config {
     #[arg(long, env = "ACCORD_NODE", value_name = "NAME")]
     pub node: Option<String>,
 
-    /// File with the cluster's key, the coordinator's own.
-    #[arg(long, env = "ACCORD_KEY_FILE", value_name = "FILE")]
-    pub key_file: PathBuf,
+    /// Folder with the agent's certificates: ca.crt, tls.crt and tls.key. Make one with: accord pki issue AUTHORITY agent NAME
+    #[arg(long, env = "ACCORD_TLS", value_name = "FOLDER")]
+    pub tls: PathBuf,
 
     /// Whose sessions an agent of root runs, and as which user of this machine, in rules of which the first that fits counts: NAME as
     /// themselves, NAME=ACCOUNT as another one, !NAME not at all, * for everybody but root. An account is a name, or numbers UID:GID.

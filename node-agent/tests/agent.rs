@@ -7,13 +7,15 @@ use accord_fabric::Key;
 use accord_fabric::frame::session::Message;
 use accord_fabric::handshake::Purpose;
 use accord_proto::v1;
+use accord_trust::Role;
+use accord_trust::issue::Authority;
 use accord_types::SessionId;
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
-use support::{Agent, Cluster, SOON, command_lane, ends_within, handle, lane, lane_with, up};
+use support::{Agent, Cluster, HOUR, SOON, command_lane, ends_within, handle, lane, lane_with, up};
 
 /// Within this, nothing of an ended session is left.
 const GONE: Duration = Duration::from_secs(3);
@@ -96,7 +98,7 @@ fn a_second_command_lane_gets_a_new_executor_when_the_first_has_ended() {
 fn a_session_that_the_coordinator_did_not_announce_gets_no_executor() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
-    let error = lane_with(&agent.address, Purpose::Command, SessionId(0xdead), &cluster.key).unwrap_err();
+    let error = lane_with(&agent.address, Purpose::Command, SessionId(0xdead), &Key::random().unwrap()).unwrap_err();
     assert!(error.cause().contains("the coordinator has not told node h1 of session"), "{error}");
     assert!(agent.executors().is_empty());
 }
@@ -186,12 +188,13 @@ fn a_coordinators_restart_goes_unnoticed_by_sessions() {
 fn an_agent_waits_for_its_coordinator() {
     let cluster = Cluster::new();
     let command = cluster.command("h1");
-    let Cluster { coordinator, key, dir } = cluster;
+    let Cluster { coordinator, authority, dir } = cluster;
     let address = coordinator.address();
     drop(coordinator);
     let agent = Agent::start(command);
-    let coordinator = accord_coordinator::Background::start(address, key.clone(), Limits::default()).unwrap();
-    let cluster = Cluster { coordinator, key, dir };
+    let own = authority.identity(Role::Coordinator, HOUR).unwrap();
+    let coordinator = accord_coordinator::Background::start(address, own, Limits::default()).unwrap();
+    let cluster = Cluster { coordinator, authority, dir };
     cluster.until(|view| view.nodes.len() == 1);
     drop(agent);
 }
@@ -200,14 +203,21 @@ fn an_agent_waits_for_its_coordinator() {
 fn a_refused_agent_says_why_and_ends() {
     let cluster = Cluster::new();
     let other = cluster.dir.path().join("other");
-    Key::random().unwrap().write(&other).unwrap();
-    for (key_file, complaint) in
-        [(other, "ACCORD_KEY_FILE"), (cluster.dir.path().join("none"), "cannot read the key file")]
-    {
+    Authority::new("tests", HOUR).unwrap().issue_into(&other, Role::Agent("h1".into()), HOUR).unwrap();
+    let ended = cluster.dir.path().join("ended");
+    cluster.authority.issue_into(&ended, Role::Agent("h1".into()), Duration::ZERO).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    for (folder, complaint) in [
+        (other, "of another authority"),
+        (ended, "accord pki renew"),
+        (cluster.tls(&Role::Agent("h2".into())), "agent h2 may not register node h1"),
+        (cluster.tls(&Role::Tenant("eva".into())), "tenant eva may not register a node"),
+        (cluster.dir.path().join("none"), "cannot read"),
+    ] {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_accord-node-agent"))
             .args(["--coordinator", &cluster.coordinator.address().to_string(), "--node", "h1"])
-            .arg("--key-file")
-            .arg(&key_file)
+            .args(["--listen", "127.0.0.1:0", "--gpus", "off", "--tls"])
+            .arg(&folder)
             .output()
             .unwrap();
         let message = String::from_utf8_lossy(&output.stderr);
@@ -240,7 +250,7 @@ fn garbage_and_wrong_lanes_leave_the_agent_alone() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     let _silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(agent.address.as_str()).unwrap()).collect();
-    let error = lane_with(&agent.address, Purpose::Session, SessionId(0), &cluster.key).unwrap_err();
+    let error = lane_with(&agent.address, Purpose::Session, SessionId(0), &Key::random().unwrap()).unwrap_err();
     assert!(error.cause().contains("not the coordinator"), "{error}");
     // Nonsense on a command lane ends that session's executor only.
     let (lease, _door) = cluster.open("elsewhere");

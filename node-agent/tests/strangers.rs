@@ -1,4 +1,4 @@
-//! Peers that have the cluster's key, or another session's, and want what is not theirs.
+//! Peers that have a key of their own, or another session's, and want what is not theirs.
 
 mod support;
 
@@ -31,12 +31,12 @@ fn assert_kept_out(agent: &Agent, session: SessionId, key: &Key) {
 }
 
 #[test]
-fn the_clusters_key_opens_no_lane_of_a_session() {
+fn a_key_of_somebodys_own_opens_no_lane_of_a_session() {
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (lease, _door) = cluster.open("elsewhere");
     let _command = command_lane(&lease).unwrap();
-    assert_kept_out(&agent, lease.session, &cluster.key);
+    assert_kept_out(&agent, lease.session, &Key::random().unwrap());
     // The session itself goes on.
     let _bulk = lane(&agent.address, Purpose::Bulk, &lease).unwrap();
 }
@@ -58,7 +58,7 @@ fn a_session_that_was_never_announced_opens_nothing_and_says_so_in_time() {
     let agent = cluster.agent("h1");
     let begin = Instant::now();
     for purpose in LANES {
-        let error = lane_with(&agent.address, purpose, SessionId(0xdead), &cluster.key).unwrap_err();
+        let error = lane_with(&agent.address, purpose, SessionId(0xdead), &Key::random().unwrap()).unwrap_err();
         assert!(error.cause().contains("has not told node h1"), "{error}");
     }
     assert!(begin.elapsed() < Duration::from_secs(4 * 5), "{:?}", begin.elapsed());

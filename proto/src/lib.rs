@@ -4,7 +4,7 @@
 //! fresh. [`convert`] joins it and `accord-types`: nobody else reads raw messages.
 #![forbid(unsafe_code)]
 
-pub mod auth;
+pub mod channel;
 pub mod convert;
 pub mod stop;
 

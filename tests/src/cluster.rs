@@ -2,8 +2,10 @@
 
 use crate::process::await_leftovers;
 use crate::{Finished, Job, Result, Tool, libacc, tool};
+use accord_trust::Role;
+use accord_trust::issue::Authority;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid, User, geteuid};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::Permissions;
@@ -17,8 +19,8 @@ use tempfile::TempDir;
 
 /// Longest that agents may take to register.
 const UP_TIMEOUT: Duration = Duration::from_secs(20);
-/// The key, for agents of another user.
-const AGENTS_KEY: &str = "key-of-agents";
+/// How long certificates count: longer than any test.
+const CERTIFICATES_LAST: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often it is looked whether they have.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -30,7 +32,7 @@ pub struct ClusterBuilder {
     memory: String,
     gpus: Vec<u32>,
     environment: Vec<(String, OsString)>,
-    key_of: Option<u32>,
+    tenant: Option<u32>,
     agents_of: Option<u32>,
     users: String,
     monitored: bool,
@@ -65,10 +67,10 @@ impl ClusterBuilder {
         self
     }
 
-    /// The user that the key belongs to, and so all sessions; this process's own if it is not said.
+    /// The user whose certificates programs have, and so all sessions; this process's own if it is not said.
     #[must_use]
-    pub fn key_of(mut self, user: u32) -> Self {
-        self.key_of = Some(user);
+    pub fn tenant(mut self, user: u32) -> Self {
+        self.tenant = Some(user);
         self
     }
 
@@ -147,7 +149,7 @@ impl Cluster {
             memory: "512M".to_owned(),
             gpus: Vec::new(),
             environment: Vec::new(),
-            key_of: None,
+            tenant: None,
             agents_of: None,
             // Tests may run as root, and so may their programs then.
             users: "root,0".to_owned(),
@@ -157,14 +159,20 @@ impl Cluster {
 
     fn start(size: ClusterBuilder) -> Result<Self> {
         let folder = TempDir::new().map_err(|error| error.to_string())?;
-        let key = folder.path().join("key");
-        std::fs::write(&key, b"a key for tests: 0123456789 abcdef").map_err(|error| error.to_string())?;
-        restrict(&key, size.key_of)?;
-        if let Some(user) = size.agents_of {
+        let authority = Authority::new("tests", CERTIFICATES_LAST).map_err(|error| error.to_string())?;
+        let issue = |name: &str, role: Role, user: Option<u32>| {
+            let to = folder.path().join("tls").join(name);
+            authority.issue_into(&to, role, CERTIFICATES_LAST).map_err(|error| error.to_string())?;
+            user.map_or(Ok(()), |user| give(&to, user))
+        };
+        issue("coordinator", Role::Coordinator, None)?;
+        issue("program", Role::Tenant(user_name(size.tenant)), size.tenant)?;
+        for host in 0..size.hosts {
+            issue(&format!("h{host}"), Role::Agent(format!("h{host}")), size.agents_of)?;
+        }
+        if size.tenant.or(size.agents_of).is_some() {
             enter(folder.path())?;
-            let own = folder.path().join(AGENTS_KEY);
-            std::fs::copy(&key, &own).map_err(|error| error.to_string())?;
-            restrict(&own, Some(user))?;
+            enter(&folder.path().join("tls"))?;
         }
         let mark = format!("cluster.{}.{}", std::process::id(), folder.path().display());
         let agents = (0..size.hosts).map(|_| None).collect();
@@ -183,9 +191,14 @@ impl Cluster {
         &self.address
     }
 
-    /// File with the cluster's key.
-    pub fn key_file(&self) -> PathBuf {
-        self.folder.path().join("key")
+    /// Folder with the certificates of programs.
+    pub fn tls(&self) -> PathBuf {
+        self.tls_of("program")
+    }
+
+    /// Folder with the certificates of the coordinator or a host's agent.
+    pub fn tls_of(&self, part: &str) -> PathBuf {
+        self.folder.path().join("tls").join(part)
     }
 
     /// Name of a host.
@@ -301,7 +314,7 @@ impl Cluster {
             .env("LD_PRELOAD", libacc()?)
             .env("ACCORD_LIBACC", libacc()?)
             .env("ACCORD_COORDINATOR", &self.address)
-            .env("ACCORD_KEY_FILE", self.key_file())
+            .env("ACCORD_TLS", self.tls())
             .env("ACCORD_NODE", self.host(host))
             .env("ACCORD_CPU_DEVICES", self.size.devices.to_string())
             .env("ACCORD_CPU_MEMORY", &self.size.memory)
@@ -316,7 +329,7 @@ impl Cluster {
         let finished: Finished = Job::new(tool(Tool::Accord)?)
             .args(["info", "--json"])
             .env("ACCORD_COORDINATOR", &self.address)
-            .env("ACCORD_KEY_FILE", self.key_file())
+            .env("ACCORD_TLS", self.tls())
             .env("ACCORD_NODE", self.host(0))
             .run()?
             .success()?;
@@ -386,11 +399,9 @@ impl Cluster {
             .append(true)
             .open(&stderr)
             .map_err(|error| format!("{}: {error}", stderr.display()))?;
-        let is_agent = name != "coordinator";
-        let own_key = is_agent && self.size.agents_of.is_some();
         command
-            .arg("--key-file")
-            .arg(if own_key { self.folder.path().join(AGENTS_KEY) } else { self.key_file() })
+            .arg("--tls")
+            .arg(self.tls_of(name))
             .arg("--stop-on-stdin-eof")
             .args(self.size.monitored.then_some("--metrics-listen=127.0.0.1:0"))
             .env_remove("LD_PRELOAD")
@@ -439,13 +450,21 @@ fn last_word(line: &str) -> Result<String> {
     line.split_whitespace().last().map(str::to_owned).ok_or_else(|| format!("no address in {line:?}"))
 }
 
-/// For one user alone.
-fn restrict(path: &Path, user: Option<u32>) -> Result<()> {
-    std::os::unix::fs::chown(path, user, user).map_err(|error| error.to_string())?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| error.to_string())
+/// Makes a folder with certificates somebody's own.
+fn give(folder: &Path, user: u32) -> Result<()> {
+    for file in ["ca.crt", "tls.crt", "tls.key", "."] {
+        std::os::unix::fs::chown(folder.join(file), Some(user), Some(user)).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 /// Lets everybody in.
 fn enter(folder: &Path) -> Result<()> {
     std::fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(|error| error.to_string())
+}
+
+/// A user, this process's own if none is said, as certificates name them.
+fn user_name(user: Option<u32>) -> String {
+    let user = user.map_or_else(geteuid, Uid::from_raw);
+    User::from_uid(user).ok().flatten().map_or_else(|| user.to_string(), |user| user.name)
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 fn run(cluster: &Cluster, program: &Path, more: Option<&str>) -> Finished {
     let job = cluster.job(0, program).unwrap().env("MY_TOKEN", "secret").env("OMP_DYNAMIC", "false");
     let job = more.into_iter().fold(job, |job, more| job.env("ACCORD_ENV", more));
-    let job = job.args(["MY_TOKEN", "OMP_DYNAMIC", "ACCORD_KEY_FILE", "ACCORD_COORDINATOR"]);
+    let job = job.args(["MY_TOKEN", "OMP_DYNAMIC", "ACCORD_TLS", "ACCORD_COORDINATOR"]);
     job.run().unwrap().success().unwrap()
 }
 
@@ -31,7 +31,7 @@ fn secrets_in_the_environment_stay_on_their_node() {
         (0, "OMP_DYNAMIC", "set"),
         (1, "MY_TOKEN", "unset"),
         (1, "OMP_DYNAMIC", "set"),
-        (1, "ACCORD_KEY_FILE", "unset"),
+        (1, "ACCORD_TLS", "unset"),
         (1, "ACCORD_COORDINATOR", "unset"),
     ] {
         assert!(said.contains(&format!("device {device}: {name} {state}\n")), "{said}");
@@ -39,6 +39,6 @@ fn secrets_in_the_environment_stay_on_their_node() {
     for more in ["OTHER, MY_TOKEN", "MY_*", "*"] {
         let said = run(&cluster, &program, Some(more)).stdout;
         assert!(said.contains("device 1: MY_TOKEN set\n"), "{more}: {said}");
-        assert!(said.contains("device 1: ACCORD_KEY_FILE unset\n"), "{more}: {said}");
+        assert!(said.contains("device 1: ACCORD_TLS unset\n"), "{more}: {said}");
     }
 }

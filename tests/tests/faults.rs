@@ -2,6 +2,8 @@
 //! What a program does wrong by itself is in `programs/c/bad_*.c`.
 
 use accord_tests::{Cluster, Finished, Job, Result, Running, Tool, libacc, test_program, tool};
+use accord_trust::Role;
+use accord_trust::issue::Authority;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -42,14 +44,15 @@ fn failed_with(finished: &Finished, words: &[&str]) {
 
 // ---- at start -----------------------------------------------------------------------------
 
-fn program_with_coordinator(address: &str, key: Option<&std::path::Path>) -> Finished {
+fn program_with_coordinator(address: &str, tls: Option<&std::path::Path>) -> Finished {
     let mut job = Job::new(test_program("cluster/device_count.c").unwrap())
         .env("LD_PRELOAD", libacc().unwrap())
         .env("ACCORD_COORDINATOR", address)
         .timeout(Duration::from_secs(30));
-    if let Some(key) = key {
-        job = job.env("ACCORD_KEY_FILE", key);
-    }
+    job = match tls {
+        Some(tls) => job.env("ACCORD_TLS", tls),
+        None => job.env("HOME", "/nonexistent"),
+    };
     job.run().unwrap()
 }
 
@@ -58,35 +61,34 @@ fn no_coordinator_at_the_address() {
     let cluster = cluster();
     // A port that nobody listens on: it was free a moment ago.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let finished = program_with_coordinator(&free, Some(&cluster.key_file()));
+    let finished = program_with_coordinator(&free, Some(&cluster.tls()));
     failed_with(&finished, &[&free, "acc_error_"]);
 }
 
 #[test]
 fn nonsense_as_address() {
     let cluster = cluster();
-    let finished = program_with_coordinator("no such host.invalid:port", Some(&cluster.key_file()));
+    let finished = program_with_coordinator("no such host.invalid:port", Some(&cluster.tls()));
     failed_with(&finished, &["no such host.invalid:port", "acc_error_"]);
 }
 
 #[test]
-fn no_key() {
+fn no_certificate() {
     let cluster = cluster();
-    failed_with(&program_with_coordinator(cluster.address(), None), &["ACCORD_KEY_FILE"]);
+    failed_with(&program_with_coordinator(cluster.address(), None), &["ACCORD_TLS", "accord pki issue"]);
 }
 
 #[test]
-fn wrong_key() {
+fn wrong_certificates() {
     let cluster = cluster();
     let folder = tempfile::tempdir().unwrap();
     let wrong = folder.path().join("wrong");
-    std::fs::write(&wrong, b"another key: 0123456789 abcdefghij").unwrap();
-    // Others may read it still.
+    let hour = Duration::from_secs(3600);
+    Authority::new("tests", hour).unwrap().issue_into(&wrong, Role::Tenant("eva".into()), hour).unwrap();
     let finished = program_with_coordinator(cluster.address(), Some(&wrong));
-    failed_with(&finished, &["can be used by others", "chmod 600"]);
-    std::fs::set_permissions(&wrong, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let finished = program_with_coordinator(cluster.address(), Some(&wrong));
-    failed_with(&finished, &["key", "acc_error_"]);
+    failed_with(&finished, &["of another authority", "ca.crt", "acc_error_"]);
+    let finished = program_with_coordinator(cluster.address(), Some(&cluster.tls_of("h0")));
+    failed_with(&finished, &["agent h0 may not open sessions", "tenant", "acc_error_"]);
     works(&cluster);
 }
 
@@ -111,7 +113,7 @@ fn something_else_listens_at_the_coordinators_address() {
     let cluster = cluster();
     for answer in [&b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..], &[0xff; 4096], b"ACCORD\r\n"] {
         let (address, thread) = impostor(answer);
-        let finished = program_with_coordinator(&address, Some(&cluster.key_file()));
+        let finished = program_with_coordinator(&address, Some(&cluster.tls()));
         failed_with(&finished, &[&address]);
         thread.join().unwrap();
     }
@@ -121,7 +123,7 @@ fn something_else_listens_at_the_coordinators_address() {
 fn a_coordinator_that_never_answers() {
     let cluster = cluster();
     let (address, thread) = impostor(b"");
-    let finished = program_with_coordinator(&address, Some(&cluster.key_file()));
+    let finished = program_with_coordinator(&address, Some(&cluster.tls()));
     failed_with(&finished, &[&address]);
     thread.join().unwrap();
 }

@@ -7,9 +7,10 @@ use accord_client::{InProcess, LocalDeviceClient, Order, Session, SessionSetting
 use accord_device::{SameHostPeers, StartConfig};
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
-use accord_fabric::{Key, ProgramSpec, session_endpoint};
+use accord_fabric::{ProgramSpec, session_endpoint};
 use accord_runtime::ports::{Cluster as _, DeviceClient, ReadWhen};
 use accord_tests::{Cluster, Finished, Job};
+use accord_trust::Identity;
 use accord_types::{DevicePtr, HostRange, OrderPolicy, QueueId, SessionRequest};
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::sys::signal::{Signal, kill};
@@ -63,7 +64,7 @@ fn main() {
 fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let (address, node_name) = (variable("ACCORD_COORDINATOR")?, variable("ACCORD_NODE")?);
-    let key = Key::read(Path::new(&variable("ACCORD_KEY_FILE")?))?;
+    let own = Identity::read(Path::new(&variable("ACCORD_TLS")?))?;
     let request = SessionRequest {
         node_name: node_name.clone(),
         pid: std::process::id(),
@@ -73,7 +74,7 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
         order: OrderPolicy::Global,
     };
     let (lease, connection) =
-        session_endpoint::open(&PeerAddress::new(address), &key, Duration::from_secs(10), &request)?;
+        session_endpoint::open(&PeerAddress::new(address), &own, Duration::from_secs(10), &request)?;
     let ipc = variable("ACCORD_IPC").as_deref() != Ok("off");
     let shown = variable("CUDA_VISIBLE_DEVICES").map_or(u32::MAX, |list| list.split(',').count() as u32);
     let settings = SessionSettings {
@@ -196,7 +197,7 @@ fn program(cluster: &Cluster, driver: &Path, node: &str, what: &str) -> Result<J
         .env(PROGRAM, what)
         .env("LD_LIBRARY_PATH", driver)
         .env("ACCORD_COORDINATOR", cluster.address())
-        .env("ACCORD_KEY_FILE", cluster.key_file())
+        .env("ACCORD_TLS", cluster.tls())
         .env("ACCORD_NODE", node)
         .timeout(Duration::from_secs(60)))
 }

@@ -41,19 +41,24 @@ impl Site {
         Some(Self { folder, program, secret })
     }
 
-    /// The key, for this user alone.
-    fn key(&self, cluster: &Cluster, user: u32) -> PathBuf {
-        let key = self.folder.path().join(format!("key-{user}"));
-        fs::copy(cluster.key_file(), &key).unwrap();
-        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
-        chown(&key, Some(Uid::from_raw(user)), Some(Gid::from_raw(user))).unwrap();
-        key
+    /// The certificates of programs, for this user alone.
+    fn certificates(&self, cluster: &Cluster, user: u32) -> PathBuf {
+        let folder = self.folder.path().join(format!("tls-{user}"));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
+        for name in ["ca.crt", "tls.crt", "tls.key"] {
+            let file = folder.join(name);
+            fs::copy(cluster.tls().join(name), &file).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+            chown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(user))).unwrap();
+        }
+        folder
     }
 }
 
-/// A cluster whose key is `user`'s.
+/// A cluster whose programs have `user`'s certificates.
 fn cluster_of(user: u32, rules: &str) -> Cluster {
-    Cluster::builder().hosts(2).devices(1).memory("64M").key_of(user).users(rules).start().unwrap()
+    Cluster::builder().hosts(2).devices(1).memory("64M").tenant(user).users(rules).start().unwrap()
 }
 
 fn run(cluster: &Cluster, site: &Site, user: u32, transport: &str) -> Finished {
@@ -61,7 +66,7 @@ fn run(cluster: &Cluster, site: &Site, user: u32, transport: &str) -> Finished {
         .job(0, &site.program)
         .unwrap()
         .user(user)
-        .env("ACCORD_KEY_FILE", site.key(cluster, user))
+        .env("ACCORD_TLS", site.certificates(cluster, user))
         .env("ACCORD_TRANSPORT", transport)
         .args([&site.secret])
         .run()
@@ -88,7 +93,7 @@ fn a_region_runs_as_the_user_that_its_session_belongs_to() {
     for transport in ["tcp", "shm"] {
         assert_runs_as(&run(&cluster, &site, ALICE, transport), ALICE, false);
     }
-    // A program of root's with that key is no more than the key's user: by TCP nobody knows better, and it gains nothing.
+    // A program of root's with those certificates is no more than the user that they name: by TCP nobody knows better, and it gains nothing.
     assert_runs_as(&run(&cluster, &site, 0, "tcp"), ALICE, false);
     assert_eq!(cluster.processes_besides_parts(std::time::Duration::from_secs(5)), Vec::<String>::new());
 }
@@ -125,9 +130,9 @@ fn root_and_unknown_users_are_refused_unless_a_rule_names_them() {
 #[test]
 fn an_agent_that_is_not_roots_serves_its_own_user() {
     let Some(site) = Site::new() else { return };
-    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").key_of(ALICE).agents_of(ALICE).start().unwrap();
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").tenant(ALICE).agents_of(ALICE).start().unwrap();
     assert_runs_as(&run(&cluster, &site, ALICE, "auto"), ALICE, false);
-    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").key_of(BOB).agents_of(ALICE).start().unwrap();
+    let cluster = Cluster::builder().hosts(2).devices(1).memory("64M").tenant(BOB).agents_of(ALICE).start().unwrap();
     let finished = run(&cluster, &site, BOB, "auto");
     assert_eq!(finished.code(), 1, "{}", finished.report());
     assert!(finished.stderr.contains(&format!("serves user {ALICE} only")), "{}", finished.report());

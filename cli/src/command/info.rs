@@ -5,13 +5,12 @@ use crate::client::Coordinator;
 use crate::cluster::Cluster;
 use crate::failure::{Failure, Result};
 use crate::output::{Table, age, bytes, print};
-use accord_fabric::Key;
 use accord_fabric::route::Wanted;
 use accord_proto::v1::Viewer;
+use accord_trust::{Trust, identity};
 use accord_types::settings::{self, SettingSource};
 use accord_types::{DeviceKind, OrderPolicy, Rank};
 use serde_json::{Value, json};
-use std::path::Path;
 
 /// Runs `accord info`.
 pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
@@ -21,15 +20,9 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
     }
     let cluster = match variable(settings::COORDINATOR.name) {
         Some(address) => {
-            let key_file = variable(settings::KEY_FILE.name).ok_or_else(|| {
-                Failure::new(format!(
-                    "{} is set, but {} is not; set it to the file with the cluster's key",
-                    settings::COORDINATOR.name,
-                    settings::KEY_FILE.name
-                ))
-            })?;
-            let key = Key::read(Path::new(&key_file))?;
-            let view = Coordinator::new(&address, &key)?.describe(Some(viewer()?))?;
+            let folder =
+                identity::folder(variable(settings::TLS.name).as_deref(), std::env::var_os("HOME").as_deref())?;
+            let view = Coordinator::new(&address, Trust::read(&folder)?)?.describe(Some(viewer()?))?;
             let mut cluster = Cluster::of_view(&address, view)?;
             cluster.find_routes(&node_name(), wanted()?);
             cluster

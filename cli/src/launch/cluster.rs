@@ -7,16 +7,21 @@ use super::processes::Processes;
 use super::signals::{Event, Signals};
 use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
-use accord_fabric::Key;
 use accord_proto::v1::{ClusterView, NodeState};
+use accord_trust::issue::Authority;
+use accord_trust::name::word;
+use accord_trust::{Role, Trust};
 use accord_types::settings;
+use nix::unistd::{User, geteuid};
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Coordinator's and agents' port on hosts that are namespaces, where all ports are free.
 const PORT: u16 = 7000;
+/// How long the certificates of a run count: longer than any run.
+const CERTIFICATES_LAST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// How long all agents have to register.
 const START_MAX: Duration = Duration::from_secs(20);
 /// Pause between two looks whether they have.
@@ -34,9 +39,15 @@ pub(super) fn start(
     libacc: &Path,
 ) -> Result<Vec<(&'static str, OsString)>> {
     let begin = Instant::now();
-    let key = Key::random()?;
-    let key_file = processes.args.dir.join("key");
-    key.write(&key_file).map_err(|error| Failure::system(key_file.display(), error))?;
+    // Its key is never written, and certificates are of use as long as the run's folder is there.
+    let authority = Authority::new("local", CERTIFICATES_LAST)?;
+    let certificates = processes.args.dir.join("tls");
+    let issue = |folder: &str, role: Role| -> Result<PathBuf> {
+        let folder = certificates.join(folder);
+        authority.issue_into(&folder, role, CERTIFICATES_LAST)?;
+        Ok(folder)
+    };
+    let own = issue("program", Role::Tenant(user_name()))?;
     // On hosts that share this machine's ports any free one.
     let port = if hosts.separate() { PORT } else { 0 };
 
@@ -45,13 +56,13 @@ pub(super) fn start(
         coordinator.into(),
         "--listen".into(),
         SocketAddr::new(hosts.coordinator_address().into(), port).to_string().into(),
-        "--key-file".into(),
-        key_file.clone().into(),
+        "--tls".into(),
+        issue("coordinator", Role::Coordinator)?.into(),
     ];
     processes.start_part("coordinator", None, &line, &[])?;
     let address = wait_for_coordinator(processes, signals)?;
     let agent = find_program("accord-node-agent")?;
-    let mut client = Coordinator::new(&address, &key)?;
+    let mut client = Coordinator::new(&address, Trust::read(&own)?)?;
     for (index, registered) in devices.hosts().zip(1..) {
         let name = Hosts::name(index);
         let line: Vec<OsString> = vec![
@@ -62,11 +73,11 @@ pub(super) fn start(
             SocketAddr::new(hosts.address(index).into(), port).to_string().into(),
             "--node".into(),
             name.clone().into(),
-            "--key-file".into(),
-            key_file.clone().into(),
             // The job is the user's own, root's too.
             "--users".into(),
             "root,0,*".into(),
+            "--tls".into(),
+            issue(&name, Role::Agent(name.clone()))?.into(),
             "--gpus".into(),
             if devices.are_gpus() { "auto" } else { "off" }.into(),
             "--cpu-devices".into(),
@@ -90,7 +101,13 @@ pub(super) fn start(
         devices.size(),
         begin.elapsed().as_millis()
     ));
-    Ok(vec![(settings::COORDINATOR.name, address.into()), (settings::KEY_FILE.name, key_file.into())])
+    Ok(vec![(settings::COORDINATOR.name, address.into()), (settings::TLS.name, own.into())])
+}
+
+/// This user's name; the number of one that the system has no name for, or none that a certificate takes.
+fn user_name() -> String {
+    let user = User::from_uid(geteuid()).ok().flatten().map(|user| user.name);
+    user.filter(|name| word(name).is_ok()).unwrap_or_else(|| geteuid().to_string())
 }
 
 /// Waits for the address that the coordinator prints once it listens.

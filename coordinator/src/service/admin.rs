@@ -1,9 +1,11 @@
 //! What an administrator may do.
 
+use super::caller::Caller;
 use super::driver::Driver;
 use crate::cluster::Input;
 use accord_proto::convert::check_version;
 use accord_proto::v1;
+use accord_trust::access::Act;
 use accord_types::SessionId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +32,7 @@ impl Administrator {
 #[tonic::async_trait]
 impl v1::admin_server::Admin for Administrator {
     async fn drain_node(&self, request: Request<v1::DrainNodeRequest>) -> Result<Response<v1::DrainNodeReply>, Status> {
+        Caller::check(&request, Act::DrainNode)?;
         let request = request.into_inner();
         check_version(request.version)?;
         let known = |name: &str| {
@@ -49,6 +52,7 @@ impl v1::admin_server::Admin for Administrator {
         &self,
         request: Request<v1::CloseSessionRequest>,
     ) -> Result<Response<v1::CloseSessionReply>, Status> {
+        Caller::check(&request, Act::CloseSession)?;
         let request = request.into_inner();
         check_version(request.version)?;
         let session = SessionId(request.session);
@@ -60,6 +64,7 @@ impl v1::admin_server::Admin for Administrator {
     }
 
     async fn shutdown(&self, request: Request<v1::ShutdownRequest>) -> Result<Response<v1::ShutdownReply>, Status> {
+        Caller::check(&request, Act::Shutdown)?;
         let request = request.into_inner();
         check_version(request.version)?;
         tracing::info!("an administrator stops the coordinator");

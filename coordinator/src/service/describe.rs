@@ -1,9 +1,11 @@
 //! The cluster for people and tools.
 
+use super::caller::Caller;
 use super::driver::Driver;
 use crate::cluster::{Cluster, Node, NodeState, Session, Viewer};
 use accord_proto::convert::{Malformed, check_version, device_kind, order_policy};
 use accord_proto::v1;
+use accord_trust::access::Act;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -29,6 +31,7 @@ impl Describer {
 #[tonic::async_trait]
 impl v1::cluster_server::Cluster for Describer {
     async fn describe(&self, request: Request<v1::DescribeRequest>) -> Result<Response<v1::ClusterView>, Status> {
+        Caller::check(&request, Act::Describe)?;
         let request = request.into_inner();
         check_version(request.version)?;
         Ok(Response::new(view(&self.driver, request.viewer.as_ref())?))
@@ -37,6 +40,7 @@ impl v1::cluster_server::Cluster for Describer {
     type WatchStream = ReceiverStream<Result<v1::ClusterView, Status>>;
 
     async fn watch(&self, request: Request<v1::DescribeRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        Caller::check(&request, Act::Describe)?;
         let request = request.into_inner();
         check_version(request.version)?;
         let driver = self.driver.clone();

@@ -1,9 +1,11 @@
 //! Agents' connections.
 
+use super::caller::Caller;
 use super::driver::{AGENT_OUTBOX_MAX, Driver};
 use crate::cluster::{Input, LinkId, Registration};
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
+use accord_trust::access::Act;
 use accord_types::{DeviceInfo, NodeId, SessionId};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -35,7 +37,7 @@ impl v1::registry_server::Registry for Registry {
         &self,
         request: Request<Streaming<v1::AgentMessage>>,
     ) -> Result<Response<Self::AttendStream>, Status> {
-        let peer = request.remote_addr().map(|addr| addr.ip());
+        let caller = Caller::check(&request, Act::Register)?.clone();
         let mut inbound = request.into_inner();
         let first = tokio::time::timeout(REGISTER_TIMEOUT, inbound.message())
             .await
@@ -44,7 +46,8 @@ impl v1::registry_server::Registry for Registry {
             return Err(Malformed("the first message is no registration").into());
         };
         check_version(register.version)?;
-        let registration = registration(register, peer)?;
+        caller.check_node(&register.node_name)?;
+        let registration = registration(register, caller.address.map(|address| address.ip()))?;
 
         let (outbox, replies) = mpsc::channel(AGENT_OUTBOX_MAX);
         let link = self.driver.add_agent(outbox);

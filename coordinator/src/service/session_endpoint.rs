@@ -1,60 +1,63 @@
 //! Programs at the session endpoint: how they get and keep their sessions.
 
+use super::caller::Caller;
 use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use crate::cluster::Input;
 use accord_fabric::frame::session::{HEADER_LEN, Message, REQUEST_MAX};
-use accord_fabric::{Key, handshake, new_session_key, transport};
+use accord_fabric::new_session_key;
 use accord_types::{Error, ErrorCode, Result};
-use handshake::{Hello, Purpose};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, WriteHalf};
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedWriteHalf;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
+use tokio_rustls::server::TlsStream;
 
-/// Handshakes under way: each has a thread. More wait.
-const HANDSHAKES_MAX: usize = 16;
-/// How long a handshake, and then the request, may take.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the request may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one message to a program may take to go out.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A program's connection.
+type Stream = TlsStream<TcpStream>;
+
 /// Serves programs.
 pub(super) struct SessionEndpoint {
-    key: Key,
-    /// Whose programs these are.
-    user: String,
     driver: Arc<Driver>,
-    handshakes: Semaphore,
 }
 
 impl SessionEndpoint {
-    pub(super) fn new(key: Key, user: String, driver: Arc<Driver>) -> Self {
-        Self { key, user, driver, handshakes: Semaphore::new(HANDSHAKES_MAX) }
+    pub(super) fn new(driver: Arc<Driver>) -> Self {
+        Self { driver }
     }
 
     /// Serves one program's connection to its end.
-    pub(super) async fn enter(&self, stream: TcpStream) {
-        let peer = stream.peer_addr().map_or_else(|_| "somebody".to_owned(), |addr| addr.to_string());
-        if let Err(error) = self.serve(stream).await {
+    pub(super) async fn enter(&self, stream: Stream, caller: &Caller) {
+        if let Err(error) = self.serve(stream, caller).await {
             metrics::counter!(crate::metrics::REFUSED, "why" => "protocol").increment(1);
-            tracing::info!("{peer} at the session endpoint: {}", error.cause());
+            let address = caller.address.map(|address| format!(" at {address}")).unwrap_or_default();
+            tracing::info!("{}{address}: {}", caller.name.role, error.cause());
         }
     }
 
-    async fn serve(&self, stream: TcpStream) -> Result<()> {
-        let mut stream = self.shake_hands(stream).await?;
-        let first = tokio::time::timeout(HANDSHAKE_TIMEOUT, read_message(&mut stream))
+    async fn serve(&self, stream: Stream, caller: &Caller) -> Result<()> {
+        let (mut reader, writer) = tokio::io::split(stream);
+        let (outbox, messages) = mpsc::channel(CLIENT_OUTBOX_MAX);
+        let first = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut reader))
             .await
             .map_err(|_| refused("no request came in time"))??;
         let Some(Message::Open(request)) = first else {
             return Err(refused("the first message is no request for a session"));
         };
-        let (mut reader, writer) = stream.into_split();
-        let (outbox, messages) = mpsc::channel(CLIENT_OUTBOX_MAX);
-        let (key, user) = (new_session_key()?, self.user.clone());
+        let user = match caller.user() {
+            Ok(user) => user,
+            Err(error) => {
+                let _ = outbox.try_send(Message::Refused(error.clone()));
+                speak(writer, messages).await?;
+                return Err(error);
+            }
+        };
+        let key = new_session_key()?;
         let client = self.driver.add_client(outbox);
         self.driver.input(Input::Open { client, request, key, user });
         let listen = async {
@@ -75,30 +78,10 @@ impl SessionEndpoint {
         self.driver.remove_client(client);
         outcome
     }
-
-    async fn shake_hands(&self, stream: TcpStream) -> Result<TcpStream> {
-        let broken = |error: std::io::Error| refused(&error.to_string());
-        let _permit = self.handshakes.acquire().await.map_err(|_| refused("the coordinator stops"))?;
-        let stream = stream.into_std().map_err(broken)?;
-        let key = self.key.clone();
-        let shaken = tokio::task::spawn_blocking(move || {
-            stream.set_nonblocking(false).map_err(broken)?;
-            let lane = transport::adopt(OwnedFd::from(stream.try_clone().map_err(broken)?)).map_err(broken)?;
-            let key_of = |hello: &Hello| match hello.purpose {
-                Purpose::Session => Ok(key),
-                _ => Err(refused("this is the coordinator's session endpoint, not an agent; check the address")),
-            };
-            handshake::accept_if(&*lane, HANDSHAKE_TIMEOUT, key_of, |_| Ok(()))?;
-            stream.set_nonblocking(true).map_err(broken)?;
-            Ok(stream)
-        });
-        let stream = shaken.await.map_err(|_| refused("the handshake failed"))??;
-        TcpStream::from_std(stream).map_err(broken)
-    }
 }
 
 /// Sends messages until the core closes the outbox.
-async fn speak(mut writer: OwnedWriteHalf, mut messages: mpsc::Receiver<Message>) -> Result<()> {
+async fn speak(mut writer: WriteHalf<Stream>, mut messages: mpsc::Receiver<Message>) -> Result<()> {
     while let Some(message) = messages.recv().await {
         let last = matches!(message, Message::Refused(_) | Message::Ended(_));
         tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&message.encode()))

@@ -184,7 +184,8 @@ fn introduce(lane: &dyn Lane, hello: &Hello, key: &Key, deadline: Deadline, serv
     io::read(lane, &mut challenge, deadline).map_err(broken)?;
     let (server_nonce, proof) = challenge.split_at(NONCE_LEN);
     if !key.proves(&[SERVER, &hello, server_nonce], &io::take(proof, 0)) {
-        return Err(unavailable(format!("{server} has another key")).remedy("use the same key file on both sides"));
+        return Err(unavailable(format!("{server} has another key"))
+            .remedy("check that it is the agent of this cluster, and start the program again"));
     }
     let proof = key.prove(&[CLIENT, &hello, server_nonce]);
     io::write(lane, &proof, deadline).map_err(broken)?;

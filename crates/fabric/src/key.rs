@@ -1,26 +1,14 @@
-//! The secret that a cluster's processes share.
+//! The secret that a session's processes share.
 
 use accord_types::{Error, ErrorCode, Result, SessionKey};
 use hmac::{Hmac, KeyInit, Mac};
-use rustix::process::geteuid;
 use sha2::Sha256;
 use std::fmt;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
-
-/// What others than a file's owner may do with it.
-const OTHERS: u32 = 0o077;
-/// Different bytes that a key has at least. Of 32 random ones fewer are the same than anybody will see; keys of hexadecimal digits have up
-/// to 16.
-const DIFFERENT_MIN: usize = 10;
-const MAKE_A_KEY: &str = "make one with: (umask 077; head -c 32 /dev/urandom > KEYFILE)";
 
 /// Bytes of a proof.
 pub(crate) const MAC_LEN: usize = 32;
 
-/// A secret that two processes share: a cluster's, or a session's. A cluster's is never sent; each side proves that it has it.
+/// A secret that a session's processes share: each side proves that it has it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(Vec<u8>);
 
@@ -56,52 +44,8 @@ impl Key {
                     Self::BYTES_MIN,
                     Self::BYTES_MAX
                 ),
-            )
-            .remedy(MAKE_A_KEY))
+            ))
         }
-    }
-
-    /// Reads a key file: its bytes as they are.
-    ///
-    /// # Errors
-    /// `acc_error_system` if it can't be read, `acc_error_invalid_argument` if others than its owner can read or write it, its length is
-    /// wrong, or it can be guessed.
-    pub fn read(path: &Path) -> Result<Self> {
-        let unreadable = |error: std::io::Error| {
-            Error::new(ErrorCode::System, format!("cannot read the key file {}: {error}", path.display()))
-                .remedy("give the cluster's key file by ACCORD_KEY_FILE; it must be readable by you")
-        };
-        let mut file = File::open(path).map_err(unreadable)?;
-        let about = file.metadata().map_err(unreadable)?;
-        let useless =
-            |why: &str| Error::new(ErrorCode::InvalidArgument, format!("the key file {} {why}", path.display()));
-        let others = about.permissions().mode() & OTHERS;
-        if others != 0 {
-            return Err(useless(&format!("can be used by others than its owner (mode {:o})", about.mode() & 0o7777))
-                .remedy(format!("chmod 600 {}, and make a new key if others may have read it", path.display())));
-        }
-        if about.uid() != geteuid().as_raw() && !geteuid().is_root() {
-            return Err(useless(&format!("belongs to user {}, who can change it", about.uid()))
-                .remedy("use a copy that belongs to you"));
-        }
-        let mut bytes = Vec::new();
-        // One byte more than there may be is enough to refuse it.
-        Read::by_ref(&mut file).take(Self::BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-        if bytes.len() >= Self::BYTES_MIN && can_be_guessed(&bytes) {
-            return Err(useless("has few different bytes, and can be guessed").remedy(MAKE_A_KEY));
-        }
-        Self::new(bytes).map_err(|error| {
-            Error::new(error.code(), format!("the key file {}: {}", path.display(), error.cause()))
-                .remedy(error.remedy_text().unwrap_or_default())
-        })
-    }
-
-    /// Makes a key file that only this user can read.
-    ///
-    /// # Errors
-    /// If there is a file, or none can be made.
-    pub fn write(&self, path: &Path) -> std::io::Result<()> {
-        File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(&self.0)
     }
 
     /// The key's bytes.
@@ -152,13 +96,6 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Whether few bytes make a key: a phrase that is repeated, zeros.
-fn can_be_guessed(bytes: &[u8]) -> bool {
-    let mut seen = [false; 256];
-    bytes.iter().for_each(|byte| seen[usize::from(*byte)] = true);
-    seen.iter().filter(|seen| **seen).count() < DIFFERENT_MIN
-}
-
 /// Fills `bytes` with the system's random numbers.
 pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<()> {
     getrandom::fill(bytes).map_err(|error| Error::new(ErrorCode::System, format!("no random numbers: {error}")))
@@ -176,33 +113,6 @@ mod tests {
         assert!(!key.proves(&[b"ab", b"d"], &proof));
         assert!(!other.proves(&[b"ab", b"c"], &proof));
         Ok(())
-    }
-
-    #[test]
-    fn key_files_of_others_and_keys_that_can_be_guessed_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("key");
-        let key = Key::random().unwrap();
-        key.write(&path).unwrap();
-        assert_eq!(Key::read(&path).unwrap(), key);
-        assert!(key.write(&path).is_err(), "a key is not written over");
-        for mode in [0o640, 0o604, 0o660, 0o602, 0o611] {
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            let error = Key::read(&path).unwrap_err();
-            assert!(
-                error.cause().contains("by others") && error.remedy_text().unwrap().contains("chmod 600"),
-                "{error}"
-            );
-        }
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        for guessed in [vec![0; 32], b"password".repeat(8), b"0101010101".repeat(10)] {
-            std::fs::write(&path, guessed).unwrap();
-            assert!(Key::read(&path).unwrap_err().cause().contains("can be guessed"));
-        }
-        std::fs::write(&path, "0f1e2d3c4b5a69788796a5b4c3d2e1f0").unwrap();
-        assert!(Key::read(&path).is_ok());
-        std::fs::write(&path, vec![7; Key::BYTES_MAX + 1]).unwrap();
-        assert!(Key::read(&path).is_err());
     }
 
     #[test]

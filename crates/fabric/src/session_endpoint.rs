@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! program                                  coordinator
-//!   handshake (lane: session)           <->
+//!   TLS handshake, with PROTOCOL        <->
 //!   Open(request)                    ->
 //!                                    <-    Granted(lease), or Refused(error) and the end
 //!   Uses(device number)              ->                       any time later
@@ -12,15 +12,15 @@
 //! The program keeps the connection: its end ends the session. The coordinator's end ends
 //! nothing: what the program has it keeps.
 
-use crate::peer::PeerId;
-
 use crate::frame::session::{HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
-use crate::handshake::{self, Hello, Purpose};
-use crate::key::Key;
-use crate::transport::{Lane, PeerAddress, SharedLane};
-use accord_types::{Error, ErrorCode, Lease, Result, SessionId, SessionRequest};
+use crate::transport::{self, Lane, PeerAddress, SharedLane};
+use accord_trust::{Identity, explain};
+use accord_types::{Error, ErrorCode, Lease, Result, SessionRequest};
 use std::io::ErrorKind;
 use std::time::Duration;
+
+/// What the session endpoint is called in a handshake. Its number is the version of all that programs are told: [`crate::handshake::VERSION`].
+pub const PROTOCOL: &str = "accord-session/2";
 
 /// An open session's connection to the coordinator. Dropping it ends the session.
 #[derive(Debug)]
@@ -35,12 +35,15 @@ pub struct SessionConnection {
 /// does not answer within `timeout`; else the coordinator's own refusal.
 pub fn open(
     address: &PeerAddress,
-    key: &Key,
+    identity: &Identity,
     timeout: Duration,
     request: &SessionRequest,
 ) -> Result<(Lease, SessionConnection)> {
-    let hello = Hello::new(Purpose::Session, SessionId(0), 0, PeerId::PROGRAM);
-    let lane = handshake::connect(address, &hello, key, timeout)?;
+    let (peer, remedy) = (format!("the coordinator at {address}"), "set ACCORD_COORDINATOR to host:port");
+    let below = transport::connect_tcp(address, "coordinator", remedy, timeout)?;
+    let secured = transport::connect_tls(below, identity.to_coordinator(PROTOCOL.as_bytes())?, timeout);
+    let (lane, _) = secured.map_err(|error| explain::broken(&error, &peer))?;
+    lane.introduced(true).map_err(|error| explain::broken(&error, &peer))?;
     let broken = |error: std::io::Error| {
         unavailable(format!("the coordinator at {address} broke off while opening a session: {error}"))
             .remedy("look at the coordinator's messages")
@@ -54,7 +57,13 @@ pub fn open(
     let reply = match read_message(&*lane) {
         Ok(Some(reply)) => reply,
         Ok(None) => return Err(broken(ErrorKind::UnexpectedEof.into())),
-        Err(error) => return Err(unavailable(format!("the coordinator at {address}: {}", error.cause()))),
+        Err(error) => {
+            let told = unavailable(format!("the coordinator at {address}: {}", error.cause()));
+            return Err(match error.remedy_text() {
+                Some(remedy) => told.remedy(remedy.to_owned()),
+                None => told,
+            });
+        }
     };
     lane.limit(None).map_err(broken)?;
     match reply {
@@ -93,7 +102,9 @@ impl SessionConnection {
 fn read_message(lane: &dyn Lane) -> Result<Option<Message>> {
     let broken = |error: std::io::Error| match error.kind() {
         ErrorKind::WouldBlock => Error::new(ErrorCode::System, "no answer in time"),
-        _ => Error::new(ErrorCode::System, format!("the connection broke: {error}")),
+        // Whether the coordinator believes this side shows with its first word.
+        _ => explain::in_chain(&error, "it")
+            .unwrap_or_else(|| Error::new(ErrorCode::System, format!("the connection broke: {error}"))),
     };
     let mut header = [0; HEADER_LEN];
     let first = loop {
@@ -115,4 +126,14 @@ fn read_message(lane: &dyn Lane) -> Result<Option<Message>> {
 
 fn unavailable(cause: String) -> Error {
     Error::new(ErrorCode::DeviceUnavailable, cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::handshake::VERSION;
+
+    #[test]
+    fn the_protocol_says_its_version() {
+        assert_eq!(super::PROTOCOL, format!("accord-session/{VERSION}"));
+    }
 }

@@ -27,3 +27,4 @@ pub use socket::{adopt, pair};
 pub use tls::{accept_tls, connect_tls};
 
 pub(crate) use connect::connect;
+pub(crate) use socket::connect as connect_tcp;

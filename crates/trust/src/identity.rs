@@ -3,12 +3,14 @@
 use crate::name::{PeerName, Role};
 use crate::provider::provider;
 use accord_types::{Error, ErrorCode, Result};
+use rustix::process::geteuid;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use webpki::EndEntityCert;
 
@@ -127,12 +129,31 @@ pub fn name_of_peer(chain: Option<&[CertificateDer<'_>]>) -> Result<PeerName> {
     name_of(chain.and_then(<[_]>::first).ok_or_else(|| bad("it showed no certificate"))?)
 }
 
+/// Where a program's certificates are: the folder that is named, or `.config/accord/tls` at home.
+///
+/// # Errors
+/// `acc_error_invalid_argument` if there is neither.
+pub fn folder(named: Option<&str>, home: Option<&OsStr>) -> Result<PathBuf> {
+    if let Some(named) = named {
+        return Ok(named.into());
+    }
+    let usual = home.map(|home| Path::new(home).join(".config/accord/tls"));
+    usual.filter(|folder| folder.is_dir()).ok_or_else(|| {
+        bad("a coordinator is named, but no certificates: ACCORD_TLS is not set, and there is no ~/.config/accord/tls").remedy(REMEDY)
+    })
+}
+
 /// Refuses a key that others may read: only its user, or a group that root has chosen.
 ///
 /// # Errors
 /// `acc_error_invalid_argument` if others may, or if it can't be told.
 pub fn check_private(file: &Path) -> Result<()> {
     let metadata = std::fs::metadata(file).map_err(|error| unreadable(file, &error))?;
+    let own = geteuid().as_raw();
+    if own != 0 && ![0, own].contains(&metadata.uid()) {
+        return Err(bad(format!("{} belongs to user {}, who can change it", file.display(), metadata.uid()))
+            .remedy("use a copy that belongs to you"));
+    }
     let too_many = if metadata.uid() == 0 { 0o037 } else { 0o077 };
     if metadata.mode() & too_many == 0 {
         return Ok(());

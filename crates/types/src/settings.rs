@@ -108,9 +108,9 @@ settings! {
     /// Where the coordinator is.
     COORDINATOR = "ACCORD_COORDINATOR", "(none: this machine's devices)", "host:port", [],
         "Coordinator of the cluster whose devices the program uses.";
-    /// The cluster's shared key.
-    KEY_FILE = "ACCORD_KEY_FILE", "", "path", [],
-        "File with the cluster's key; every part of one cluster has the same.";
+    /// Certificates.
+    TLS = "ACCORD_TLS", "(~/.config/accord/tls)", "path", [],
+        "Folder with certificates: ca.crt, tls.crt and tls.key, as accord pki issue makes it.";
     /// This machine's name in the cluster.
     NODE = "ACCORD_NODE", "(the host name)", "name", [],
         "Name of the node on which the program runs: its devices count as local.";

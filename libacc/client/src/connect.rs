@@ -15,7 +15,7 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Errors
 /// `acc_error_device_unavailable` if the coordinator can't be reached or refuses.
 pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
-    let Some(Coordinator { address, key }) = settings.coordinator.take() else {
+    let Some(Coordinator { address, identity }) = settings.coordinator.take() else {
         let locals = (settings.local)(&settings.devices)?.into_iter().flatten().collect();
         return Ok(Box::new(Session::of_this_machine(locals)));
     };
@@ -32,7 +32,7 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         kind: settings.kind,
         order,
     };
-    let (lease, connection) = session_endpoint::open(&address, &key, SESSION_TIMEOUT, &request)?;
+    let (lease, connection) = session_endpoint::open(&address, &identity, SESSION_TIMEOUT, &request)?;
     Ok(Box::new(Session::of_lease(lease, settings, Some(connection))?))
 }
 

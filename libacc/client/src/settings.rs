@@ -3,9 +3,10 @@
 use crate::cluster::LocalDeviceClient;
 use accord_device::SameHostPeers;
 use accord_device::image::Images;
+use accord_fabric::ProgramSpec;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
-use accord_fabric::{Key, ProgramSpec};
+use accord_trust::Identity;
 use accord_types::{DeviceInfo, DeviceKind, Rank, Result, SpanSink};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +19,8 @@ pub type LocalFactory = Box<dyn Fn(&[DeviceInfo]) -> Result<Vec<Option<Arc<dyn L
 pub struct Coordinator {
     /// Where it is.
     pub address: PeerAddress,
-    /// The cluster's key.
-    pub key: Key,
+    /// As whom the program is known there.
+    pub identity: Identity,
 }
 
 /// In which order a session numbers its devices.

@@ -2,7 +2,7 @@
 
 use crate::metrics::Registered;
 use crate::supervise::{Event, Supervisor};
-use accord_proto::auth::Token;
+use accord_proto::channel::Coordinator;
 use accord_proto::convert::check_version;
 use accord_proto::{VERSION, v1};
 use accord_types::{DeviceInfo, Hardware, NodeId, SessionId};
@@ -17,7 +17,7 @@ use v1::registry_client::RegistryClient;
 use v1::{agent_message, coordinator_message};
 
 /// How long connecting, and then the answer to the registration, may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Silence after which the connection is probed, and how long the answer may take.
 const PROBE: Duration = Duration::from_secs(1);
 /// Shortest period of heartbeats that a coordinator may ask for.
@@ -29,9 +29,8 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Who registers.
 pub(crate) struct Identity {
-    /// `host:port` of the coordinator.
-    pub(crate) coordinator: String,
-    pub(crate) token: Token,
+    /// How to reach it.
+    pub(crate) coordinator: Coordinator,
     pub(crate) node_name: String,
     /// Higher for every start of this agent.
     pub(crate) incarnation: u64,
@@ -134,17 +133,10 @@ impl Registration {
 
 /// Connects and registers; what comes back is open, with the period of heartbeats.
 async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Registration, Duration), Status> {
-    let endpoint = Endpoint::from_shared(format!("http://{}", identity.coordinator))
-        .map_err(|error| {
-            Status::invalid_argument(format!("the address is none: {error}; give --coordinator host:port"))
-        })?
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(PROBE)
-        .keep_alive_timeout(PROBE)
-        .keep_alive_while_idle(true);
-    let channel = endpoint.connect().await.map_err(|error| Status::unavailable(chain(&error)))?;
-    let mut client = RegistryClient::with_interceptor(channel, identity.token.clone());
+    let tune = |endpoint: Endpoint| {
+        endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
+    };
+    let mut client = RegistryClient::new(identity.coordinator.connect(tune).await?);
 
     let (outbox, messages) = mpsc::channel(OUTBOX_MAX);
     let body = agent_message::Body::Register(identity.registration(supervisor));
@@ -164,7 +156,7 @@ async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Regis
     check_version(registered.version)?;
     supervisor.registered(NodeId(registered.node), &registered.address);
     identity.registered.set(true);
-    tracing::info!("registered at {} as node {}", identity.coordinator, registered.node);
+    tracing::info!("registered at {} as node {}", identity.coordinator.address(), registered.node);
     let heartbeat = Duration::from_millis(registered.heartbeat_ms.into()).max(HEARTBEAT_MIN);
     Ok((Registration { outbox, inbound }, heartbeat))
 }
@@ -191,7 +183,7 @@ fn ending(status: Status, was_registered: bool) -> Ending {
     let why = status.message().to_owned();
     match status.code() {
         Code::AlreadyExists => Ending::Replaced(why),
-        Code::Unauthenticated | Code::FailedPrecondition | Code::InvalidArgument => {
+        Code::Unauthenticated | Code::PermissionDenied | Code::FailedPrecondition | Code::InvalidArgument => {
             Ending::Refused { was_registered, why }
         }
         _ => Ending::Disconnected { was_registered, why },
@@ -211,15 +203,4 @@ impl Identity {
             sessions: supervisor.running().into_iter().map(Into::into).collect(),
         }
     }
-}
-
-/// An error with its causes: tonic's own text says only "transport error".
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = error.to_string();
-        cause = error.source();
-    }
-    text
 }

@@ -3,7 +3,7 @@
 
 mod attend;
 
-pub(crate) use attend::{Ending, Identity};
+pub(crate) use attend::{CONNECT_TIMEOUT, Ending, Identity};
 
 use crate::supervise::{Event, Supervisor};
 use std::sync::Arc;
@@ -31,12 +31,12 @@ pub(crate) async fn run(
                 if was_registered {
                     pause = BACKOFF.0;
                 }
-                tracing::info!("not connected to the coordinator at {}: {why}", identity.coordinator);
+                tracing::info!("not connected to the coordinator at {}: {why}", identity.coordinator.address());
             }
             Ending::Refused { was_registered: true, why } => {
                 // Another coordinator may be back under the old address any time, and programs
                 // go on here without one.
-                tracing::warn!("the coordinator at {} refuses this node: {why}", identity.coordinator);
+                tracing::warn!("the coordinator at {} refuses this node: {why}", identity.coordinator.address());
                 pause = BACKOFF.1;
             }
             ending => return ending,

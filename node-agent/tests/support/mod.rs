@@ -9,25 +9,32 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::session_endpoint::SessionConnection;
 use accord_fabric::transport::{PeerAddress, SharedLane};
 use accord_fabric::{Key, session_endpoint};
-use accord_proto::auth::Token;
+use accord_proto::channel;
 use accord_proto::v1::cluster_client::ClusterClient;
 use accord_proto::{VERSION, v1};
+use accord_trust::issue::Authority;
+use accord_trust::{Role, Trust};
 use accord_types::{Lease, OrderPolicy, Result, SessionId, SessionRequest};
+use nix::unistd::{User, geteuid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
-use tonic::transport::Endpoint;
 
 /// More than anything here takes.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
 
-/// A coordinator and the cluster's key.
+/// How long certificates count.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+/// A coordinator and the cluster's authority.
 pub(crate) struct Cluster {
     pub(crate) coordinator: Background,
-    pub(crate) key: Key,
+    pub(crate) authority: Authority,
     pub(crate) dir: tempfile::TempDir,
 }
 
@@ -37,20 +44,35 @@ impl Cluster {
     }
 
     pub(crate) fn with_limits(limits: Limits) -> Self {
-        let key = Key::random().unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        key.write(&dir.path().join("key")).unwrap();
-        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), key.clone(), limits).unwrap();
-        Self { coordinator, key, dir }
+        let authority = Authority::new("tests", HOUR).unwrap();
+        let own = authority.identity(Role::Coordinator, HOUR).unwrap();
+        let coordinator = Background::start("127.0.0.1:0".parse().unwrap(), own, limits).unwrap();
+        Self { coordinator, authority, dir: tempfile::tempdir().unwrap() }
     }
 
     /// Kills the coordinator and starts another one in its place.
     pub(crate) fn restart_coordinator(self) -> Self {
-        let Self { coordinator, key, dir } = self;
+        let Self { coordinator, authority, dir } = self;
         let address = coordinator.address();
         drop(coordinator);
-        let coordinator = Background::start(address, key.clone(), Limits::default()).unwrap();
-        Self { coordinator, key, dir }
+        let own = authority.identity(Role::Coordinator, HOUR).unwrap();
+        let coordinator = Background::start(address, own, Limits::default()).unwrap();
+        Self { coordinator, authority, dir }
+    }
+
+    /// The coordinator, for somebody who may look at the cluster.
+    fn reach(&self) -> channel::Coordinator {
+        let own = self.authority.identity(Role::Admin("tests".into()), HOUR).unwrap();
+        channel::Coordinator::new(&self.coordinator.address().to_string(), Arc::new(Trust::fixed(own)), SOON)
+    }
+
+    /// A folder with a certificate.
+    pub(crate) fn tls(&self, role: &Role) -> PathBuf {
+        let folder = self.dir.path().join(role.to_string());
+        if !folder.exists() {
+            self.authority.issue_into(&folder, role.clone(), HOUR).unwrap();
+        }
+        folder
     }
 
     pub(crate) fn command(&self, node: &str) -> Command {
@@ -58,8 +80,8 @@ impl Cluster {
         command
             .args(["--coordinator", &self.coordinator.address().to_string()])
             .args(["--node", node, "--gpus", "off", "--cpu-devices", "2", "--cpu-memory", "16M"])
-            .args(["--users", "root", "--listen", "127.0.0.1:0", "--key-file"])
-            .arg(self.dir.path().join("key"))
+            .args(["--users", "root", "--listen", "127.0.0.1:0", "--tls"])
+            .arg(self.tls(&Role::Agent(node.to_owned())))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
@@ -76,9 +98,7 @@ impl Cluster {
     pub(crate) fn view(&self) -> v1::ClusterView {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let endpoint = Endpoint::from_shared(format!("http://{}", self.coordinator.address())).unwrap();
-            let token = Token::new(self.key.bytes());
-            let mut client = ClusterClient::with_interceptor(endpoint.connect().await.unwrap(), token);
+            let mut client = ClusterClient::new(self.reach().connect(|endpoint| endpoint).await.unwrap());
             let request = v1::DescribeRequest { version: VERSION, viewer: None };
             client.describe(request).await.unwrap().into_inner()
         })
@@ -88,9 +108,7 @@ impl Cluster {
     pub(crate) fn until(&self, wanted: impl Fn(&v1::ClusterView) -> bool) -> v1::ClusterView {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let endpoint = Endpoint::from_shared(format!("http://{}", self.coordinator.address())).unwrap();
-            let token = Token::new(self.key.bytes());
-            let mut client = ClusterClient::with_interceptor(endpoint.connect().await.unwrap(), token);
+            let mut client = ClusterClient::new(self.reach().connect(|endpoint| endpoint).await.unwrap());
             let request = v1::DescribeRequest { version: VERSION, viewer: None };
             let mut views = client.watch(request).await.unwrap().into_inner();
             let mut last = v1::ClusterView::default();
@@ -117,9 +135,14 @@ impl Cluster {
             kind: None,
             order: OrderPolicy::Local,
         };
-        session_endpoint::open(&PeerAddress::new(self.coordinator.address().to_string()), &self.key, SOON, &request)
-            .unwrap()
+        let own = self.authority.identity(Role::Tenant(user_name()), HOUR).unwrap();
+        session_endpoint::open(&PeerAddress::new(self.coordinator.address()), &own, SOON, &request).unwrap()
     }
+}
+
+/// This user, as sessions and rules name them.
+fn user_name() -> String {
+    User::from_uid(geteuid()).ok().flatten().map_or_else(|| geteuid().to_string(), |user| user.name)
 }
 
 /// A command lane to the agent of the lease's first device.

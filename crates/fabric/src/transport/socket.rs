@@ -48,7 +48,7 @@ pub fn adopt(connection: OwnedFd) -> io::Result<SharedLane> {
 }
 
 /// Connects to the first address of `to` that answers. `server` is who should be there, for messages.
-pub(super) fn connect(to: &PeerAddress, server: &str, remedy: &'static str, timeout: Duration) -> Result<SharedLane> {
+pub(crate) fn connect(to: &PeerAddress, server: &str, remedy: &'static str, timeout: Duration) -> Result<SharedLane> {
     let end = Instant::now() + timeout;
     let mut last = None;
     for addr in to.resolve(server, remedy)? {

@@ -127,28 +127,25 @@ fn drive<C>(
     let mut pending = Vec::new();
     // Messages of one flight go out together.
     let mut flight = Vec::new();
-    let mut failure = None;
     loop {
         let (used, next) = step(connection, &mut pending);
         pending.drain(..used);
-        match (next, &failure) {
-            (Ok(Next::Again), _) => {}
-            (Ok(Next::Send(bytes)), _) => flight.extend(bytes),
-            (Ok(Next::Read), None) => {
+        match next {
+            Ok(Next::Again) => {}
+            Ok(Next::Send(bytes)) => flight.extend(bytes),
+            Ok(Next::Read) => {
                 send(lane, &mut flight, deadline)?;
                 read_record(lane, &mut pending, deadline)?;
             }
-            (Ok(Next::Done), None) => return send(lane, &mut flight, deadline),
-            // rustls wants to say why first: to its last word.
-            (Err(error), None) => {
-                // What can't be understood is not looked at again.
-                pending.clear();
-                failure = Some(error);
-            }
-            (Err(_) | Ok(Next::Read | Next::Done), Some(error)) => {
+            Ok(Next::Done) => return send(lane, &mut flight, deadline),
+            Err(error) => {
+                // rustls wants to say why: its last word is the next step, and the only one.
+                if let (_, Ok(Next::Send(bytes))) = step(connection, &mut pending) {
+                    flight.extend(bytes);
+                }
                 // Whoever is at the other end may be gone.
                 let _ = send(lane, &mut flight, deadline);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error.clone()));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
         }
     }

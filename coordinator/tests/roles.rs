@@ -1,0 +1,220 @@
+//! Everybody at every endpoint: what a role may not do is refused in words, and what was read off the wire is of no use.
+
+use accord_coordinator::Background;
+use accord_coordinator::cluster::Limits;
+use accord_fabric::session_endpoint;
+use accord_fabric::transport::PeerAddress;
+use accord_proto::v1::admin_client::AdminClient;
+use accord_proto::v1::cluster_client::ClusterClient;
+use accord_proto::v1::registry_client::RegistryClient;
+use accord_proto::{VERSION, channel, v1};
+use accord_trust::access::{Act, may};
+use accord_trust::issue::Authority;
+use accord_trust::{Identity, Role, Trust};
+use accord_types::{ErrorCode, OrderPolicy, SessionRequest};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status};
+
+const SOON: Duration = Duration::from_secs(10);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn start(authority: &Authority) -> Background {
+    let own = authority.identity(Role::Coordinator, HOUR).unwrap();
+    Background::start("127.0.0.1:0".parse().unwrap(), own, Limits::default()).unwrap()
+}
+
+fn roles() -> [Role; 4] {
+    [Role::Coordinator, Role::Agent("h1".into()), Role::Tenant("eva".into()), Role::Admin("root".into())]
+}
+
+fn request() -> SessionRequest {
+    SessionRequest {
+        node_name: "h1".into(),
+        pid: 1,
+        program: "app".into(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Local,
+    }
+}
+
+/// Does that over gRPC, and says what came of it.
+fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(), Status> {
+    let coordinator = channel::Coordinator::new(address, Arc::new(Trust::fixed(own)), SOON);
+    let version = VERSION;
+    runtime.block_on(async {
+        let channel = coordinator.connect(|endpoint| endpoint).await?;
+        let mut admin = AdminClient::new(channel.clone());
+        match act {
+            Act::Register => {
+                let register = v1::Register { version, node_name: "h1".into(), ..Default::default() };
+                let body = Some(v1::agent_message::Body::Register(register));
+                let (outbox, messages) = tokio::sync::mpsc::channel(1);
+                outbox.try_send(v1::AgentMessage { body }).unwrap();
+                RegistryClient::new(channel)
+                    .attend(ReceiverStream::new(messages))
+                    .await?
+                    .into_inner()
+                    .message()
+                    .await?;
+            }
+            Act::Describe => {
+                let request = v1::DescribeRequest { version, viewer: None };
+                let mut cluster = ClusterClient::new(channel);
+                cluster.describe(request.clone()).await?;
+                cluster.watch(request).await?;
+            }
+            Act::DrainNode => {
+                let node_name = "h9".into();
+                admin.drain_node(v1::DrainNodeRequest { version, node_name, drain: true }).await?;
+            }
+            Act::CloseSession => drop(admin.close_session(v1::CloseSessionRequest { version, session: 9 }).await?),
+            Act::Shutdown => drop(admin.shutdown(v1::ShutdownRequest { version, agents: false }).await?),
+            Act::OpenSession | Act::Coordinate => unreachable!("not over gRPC"),
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn every_call_of_every_role_is_answered_as_the_table_says() {
+    let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
+    let coordinator = start(&authority);
+    let address = coordinator.address().to_string();
+    // What ends the coordinator comes last.
+    for act in [Act::Register, Act::Describe, Act::DrainNode, Act::CloseSession, Act::Shutdown] {
+        for role in roles() {
+            let status = call(&runtime, &address, authority.identity(role.clone(), HOUR).unwrap(), act).err();
+            let refused = status.as_ref().is_some_and(|status| status.code() == Code::PermissionDenied);
+            assert_eq!(refused, !may(&role, act), "{role}: {act}: {status:?}");
+            if let Some(status) = status.filter(|_| refused) {
+                let said = status.message();
+                assert!(said.contains(&format!("{role} may not {act}")) && said.contains("accord pki issue"), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_tenants_open_sessions() {
+    let authority = Authority::new("c1", HOUR).unwrap();
+    let coordinator = start(&authority);
+    for role in roles() {
+        let own = authority.identity(role.clone(), HOUR).unwrap();
+        let error =
+            session_endpoint::open(&PeerAddress::new(coordinator.address()), &own, SOON, &request()).unwrap_err();
+        // Whoever may open one hears that there is no device.
+        let refused = error.cause().contains(&format!("{role} may not open sessions"));
+        assert_eq!(refused, !may(&role, Act::OpenSession), "{error}");
+        assert!(error.remedy_text().is_some(), "{error}");
+    }
+}
+
+#[test]
+fn strangers_are_refused_by_programs_and_agents_endpoints_alike() {
+    let (authority, other, runtime) =
+        (Authority::new("c1", HOUR).unwrap(), Authority::new("c1", HOUR).unwrap(), runtime());
+    let coordinator = start(&authority);
+    let address = PeerAddress::new(coordinator.address());
+    let tenant = || Role::Tenant("eva".into());
+    let ended = authority.identity(tenant(), Duration::ZERO).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    let error = session_endpoint::open(&address, &ended, SOON, &request()).unwrap_err();
+    assert!(error.to_string().contains("not valid at this time") && error.to_string().contains("renew"), "{error}");
+    let status = call(&runtime, address.as_str(), ended, Act::Describe).unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
+    assert!(status.message().contains("not valid at this time") && status.message().contains("renew"), "{status}");
+
+    let stranger = other.identity(tenant(), HOUR).unwrap();
+    let error = session_endpoint::open(&address, &stranger, SOON, &request()).unwrap_err();
+    assert!(error.to_string().contains("of another authority") && error.to_string().contains("ca.crt"), "{error}");
+    let status = call(&runtime, address.as_str(), stranger, Act::Describe).unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
+    assert!(status.message().contains("of another authority"), "{status}");
+}
+
+#[test]
+fn nobody_in_the_coordinators_place_is_believed() {
+    let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
+    for role in roles().into_iter().skip(1) {
+        let own = authority.identity(role.clone(), HOUR).unwrap();
+        let impostor = Background::start("127.0.0.1:0".parse().unwrap(), own, Limits::default()).unwrap();
+        let tenant = || authority.identity(Role::Tenant("eva".into()), HOUR).unwrap();
+        let address = PeerAddress::new(impostor.address());
+        let error = session_endpoint::open(&address, &tenant(), SOON, &request()).unwrap_err();
+        assert!(error.cause().contains(&format!("{role} may not be the coordinator")), "{error}");
+        assert_eq!(error.code(), ErrorCode::DeviceUnavailable);
+        let status = call(&runtime, address.as_str(), tenant(), Act::Describe).unwrap_err();
+        assert!(status.message().contains(&format!("{role} may not be the coordinator")), "{status}");
+    }
+}
+
+#[test]
+fn what_was_read_off_the_wire_is_of_no_use() {
+    let (authority, runtime) = (Authority::new("c1", HOUR).unwrap(), runtime());
+    let coordinator = start(&authority);
+    // Somebody who hears all that an administrator says.
+    let (tap, heard) = (TcpListener::bind("127.0.0.1:0").unwrap(), Arc::new(Mutex::new(Vec::new())));
+    let (address, kept, target) = (tap.local_addr().unwrap().to_string(), heard.clone(), coordinator.address());
+    std::thread::spawn(move || {
+        let (mut from, _) = tap.accept().unwrap();
+        let mut to = TcpStream::connect(target).unwrap();
+        let (mut back_from, mut back_to) = (to.try_clone().unwrap(), from.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut back_from, &mut back_to));
+        let mut bytes = [0; 4096];
+        while let Ok(n @ 1..) = from.read(&mut bytes) {
+            kept.lock().unwrap().extend_from_slice(&bytes[..n]);
+            if to.write_all(&bytes[..n]).is_err() {
+                break;
+            }
+        }
+    });
+    let admin = || authority.identity(Role::Admin("root".into()), HOUR).unwrap();
+    call(&runtime, &address, admin(), Act::Describe).unwrap();
+    let heard = heard.lock().unwrap().clone();
+    for word in [&b"accord-token"[..], b"accord.v1", b"Describe", b"admin"] {
+        assert!(!heard.windows(word.len()).any(|window| window == word), "{}", String::from_utf8_lossy(word));
+    }
+    // Said again it ends in the handshake.
+    let mut again = TcpStream::connect(coordinator.address()).unwrap();
+    again.write_all(&heard).unwrap();
+    again.set_read_timeout(Some(SOON)).unwrap();
+    let mut answer = Vec::new();
+    let _ = again.read_to_end(&mut answer);
+    assert!(!answer.windows(4).any(|window| window == b"grpc"));
+    call(&runtime, &coordinator.address().to_string(), admin(), Act::Describe).unwrap();
+}
+
+#[test]
+fn renewed_certificates_count_without_a_restart_and_sessions_go_on() {
+    let (authority, folder) = (Authority::new("c1", HOUR).unwrap(), tempfile::tempdir().unwrap());
+    let own = folder.path().join("own");
+    authority.issue_into(&own, Role::Tenant("eva".into()), Duration::ZERO).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    let trust = Arc::new(Trust::read(&own).unwrap());
+    let (coordinator, runtime) = (start(&authority), runtime());
+    let reach = channel::Coordinator::new(&coordinator.address().to_string(), trust, SOON);
+    let describe = || {
+        runtime.block_on(async {
+            let mut cluster = ClusterClient::new(reach.connect(|endpoint| endpoint).await?);
+            cluster.describe(v1::DescribeRequest { version: VERSION, viewer: None }).await?;
+            Ok::<_, Status>(cluster)
+        })
+    };
+    assert_eq!(describe().err().map(|status| status.code()), Some(Code::Unauthenticated));
+    authority.renew(&own, HOUR).unwrap();
+    let mut before = describe().unwrap();
+    authority.renew(&own, HOUR).unwrap();
+    describe().unwrap();
+    let again = before.describe(v1::DescribeRequest { version: VERSION, viewer: None });
+    runtime.block_on(again).unwrap();
+}
