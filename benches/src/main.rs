@@ -11,6 +11,7 @@ mod profiling;
 mod remote;
 mod report;
 mod scalars;
+mod tls;
 mod transports;
 
 use report::Report;
@@ -20,9 +21,10 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 7] = [
+const QUESTIONS: [(&str, Ask); 8] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
+    ("tls", tls::run),
     ("transports", transports::run),
     ("mandelbrot", mandelbrot::run),
     ("present-table", present_table::run),
