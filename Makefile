@@ -3,7 +3,7 @@
 CARGO ?= cargo
 PACKAGES = -p libacc -p accord -p accord-coordinator -p accord-node-agent
 
-.PHONY: build debug demo test conformance fuzz bench lint deny clean setup gpu-bundle install uninstall
+.PHONY: build debug demo test conformance fuzz bench lint deny clean setup gpu-bundle deb install uninstall
 
 build: setup
 	$(CARGO) build --release --locked $(PACKAGES)
@@ -39,6 +39,10 @@ install:
 
 uninstall:
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install --uninstall
+
+# A package for Debian and Ubuntu, out/accord_VERSION_ARCHITECTURE.deb.
+deb: build
+	scripts/deb
 
 lint: setup
 	$(CARGO) fmt --check

@@ -1,6 +1,6 @@
 //! What a role may do. Pure, and the only place that decides it; docs/design/certificates.md has the same table.
 
-use crate::name::{PeerName, Role};
+use crate::name::{ANY_NODE, PeerName, Role};
 use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
 
@@ -91,7 +91,7 @@ pub fn check(peer: &PeerName, act: Act) -> Result<()> {
 pub fn check_node(peer: &PeerName, node: &str) -> Result<()> {
     check(peer, Act::Register)?;
     match &peer.role {
-        Role::Agent(own) if own == node => Ok(()),
+        Role::Agent(own) if own == node || own == ANY_NODE => Ok(()),
         role => Err(Error::new(ErrorCode::DeviceUnavailable, format!("{role} may not register node {node}"))
             .remedy(format!("issue a certificate for it (accord pki issue agent {node}), or correct --node"))),
     }
@@ -136,6 +136,8 @@ mod tests {
         assert!(check_node(&agent, "h1").is_ok());
         let error = check_node(&agent, "h2").unwrap_err().to_string();
         assert!(error.contains("agent h1 may not register node h2") && error.contains("pki issue agent h2"), "{error}");
+        let any = PeerName { cluster: "c".into(), role: Role::Agent(ANY_NODE.into()) };
+        assert!(check_node(&any, "h1").is_ok() && check(&any, Act::DrainNode).is_err());
         let tenant = PeerName { cluster: "c".into(), role: role("tenant") };
         assert!(check_node(&tenant, "eva").unwrap_err().cause().contains("may not register"));
     }

@@ -7,6 +7,8 @@ use std::str::FromStr;
 const SCHEME: &str = "accord://";
 /// Longest cluster, node or user, as of a host's name.
 const WORD_MAX: usize = 253;
+/// The node of an agent that may register any.
+pub const ANY_NODE: &str = "*";
 
 /// What a process is to the cluster.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -15,7 +17,7 @@ pub enum Role {
     Authority,
     /// Numbers devices and opens sessions.
     Coordinator,
-    /// Offers the devices of the node with this name.
+    /// Offers the devices of the node with this name; [`ANY_NODE`]: of whichever it runs on.
     Agent(String),
     /// Runs programs for this user.
     Tenant(String),
@@ -72,6 +74,7 @@ impl FromStr for PeerName {
         let role = match (kind, name) {
             ("ca", None) => Role::Authority,
             ("coordinator", None) => Role::Coordinator,
+            ("agent", Some(ANY_NODE)) => Role::Agent(ANY_NODE.to_owned()),
             ("agent", Some(node)) => Role::Agent(word(node)?),
             ("tenant", Some(user)) => Role::Tenant(word(user)?),
             ("admin", Some(name)) => Role::Admin(word(name)?),
@@ -103,6 +106,7 @@ mod tests {
             "accord://c1/ca",
             "accord://c1/coordinator",
             "accord://c/agent/h1.site",
+            "accord://c/agent/*",
             "accord://c/tenant/eva",
             "accord://c/admin/root@x",
         ] {
@@ -120,7 +124,9 @@ mod tests {
             "accord://c1/agent/h 1",
             "accord://c1/coordinator/x",
             "accord://c1/root/x",
+            "accord://c1/agent/h*",
             "accord://c1/tenant/..",
+            "accord://c1/tenant/*",
             "Accord://c1/ca",
         ] {
             assert!(text.parse::<PeerName>().is_err(), "{text}");

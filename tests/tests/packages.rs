@@ -1,0 +1,88 @@
+//! What sites install: the Helm chart, the services, the Debian package.
+
+use accord_tests::{Tool, libacc, root, tool};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// What `check-chart` ends with if it lacks Helm.
+const SKIPPED: i32 = 77;
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Whether there is such a program; says so if there is none.
+fn has(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !there {
+        println!("skipped: no {program} here");
+    }
+    there
+}
+
+#[test]
+fn the_chart_makes_what_kubernetes_takes() {
+    let checked = Command::new(root().join("scripts/check-chart"))
+        .arg("--accord")
+        .arg(tool(Tool::Accord).unwrap())
+        .output()
+        .unwrap();
+    match checked.status.code() {
+        Some(0) => {}
+        Some(SKIPPED) => println!("{}", text(&checked).trim()),
+        _ => panic!("{}", text(&checked)),
+    }
+}
+
+#[test]
+fn systemd_takes_the_services() {
+    if !has("systemd-analyze") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let programs = libacc().unwrap().parent().unwrap().to_owned();
+    // Less is better; what each of the two has to be allowed is said in it.
+    for (name, exposure) in [("accord-coordinator", "20"), ("accord-node-agent", "65")] {
+        let service = std::fs::read_to_string(root().join(format!("install/systemd/{name}.service"))).unwrap();
+        let service = service.replace("@PREFIX@/bin", programs.to_str().unwrap());
+        let path = folder.path().join(format!("{name}.service"));
+        std::fs::write(&path, service).unwrap();
+        let verified = Command::new("systemd-analyze").arg("verify").arg(&path).output().unwrap();
+        assert!(verified.status.success() && text(&verified).is_empty(), "{}", text(&verified));
+        let judged = Command::new("systemd-analyze")
+            .args(["security", "--offline=true", "--threshold", exposure])
+            .arg(&path)
+            .output()
+            .unwrap();
+        assert!(judged.status.success(), "{}", text(&judged));
+    }
+}
+
+#[test]
+fn the_debian_package_has_all_that_is_installed() {
+    if !has("dpkg-deb") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let build = libacc().unwrap().parent().unwrap().to_owned();
+    let script = |name: &str, arguments: &[&Path], variables: &[(&str, &Path)]| {
+        let done = Command::new(root().join(name))
+            .args(arguments)
+            .env("BUILD", &build)
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", text(&done));
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let package = script("scripts/deb", &[folder.path()], &[]);
+    let (installed, unpacked) = (folder.path().join("installed"), folder.path().join("unpacked"));
+    script("scripts/install", &[], &[("PREFIX", Path::new("/usr")), ("DESTDIR", &installed)]);
+    let unpack = Command::new("dpkg-deb").args(["--extract", package.trim()]).arg(&unpacked).output().unwrap();
+    assert!(unpack.status.success(), "{}", text(&unpack));
+    std::fs::remove_dir_all(unpacked.join("usr/share/doc")).unwrap();
+    let different = Command::new("diff").arg("--recursive").args([&installed, &unpacked]).output().unwrap();
+    assert!(different.status.success(), "{}", text(&different));
+    let ran = Command::new(unpacked.join("usr/bin/accord")).arg("--version").output().unwrap();
+    assert_eq!(text(&ran), format!("accord {}\n", env!("CARGO_PKG_VERSION")));
+}
