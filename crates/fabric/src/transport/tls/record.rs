@@ -132,15 +132,29 @@ impl Opener {
     }
 }
 
-/// The length of the record that begins so, with its header; none while that is not there. Nothing is reserved for what is only announced.
+/// The length of the record of a session that begins so, with its header; none while that is not there. Nothing is reserved for
+/// what is only announced. Type and version have one value each: they are not sealed, so nobody else would look at them.
 pub(super) fn record_len(bytes: &[u8]) -> Result<Option<usize>, Error> {
     let Some(header) = bytes.first_chunk::<HEADER_LEN>() else { return Ok(None) };
-    if !matches!(header, [20..=23, 3, ..]) {
-        return Err(Error::InvalidMessage(InvalidMessage::InvalidContentType));
+    match header {
+        [23, 3, 3, ..] => announced_len(header).map(Some),
+        _ => Err(Error::InvalidMessage(InvalidMessage::InvalidContentType)),
     }
+}
+
+/// The same of a handshake's record, whose header is there.
+pub(super) fn handshake_record_len(header: &[u8; HEADER_LEN]) -> Result<usize, Error> {
+    match header {
+        // Only a first hello may have the old version.
+        [20..=23, 3, 3, ..] | [22, 3, 1, ..] => announced_len(header),
+        _ => Err(Error::InvalidMessage(InvalidMessage::InvalidContentType)),
+    }
+}
+
+fn announced_len(header: &[u8; HEADER_LEN]) -> Result<usize, Error> {
     let len = usize::from(u16::from_be_bytes([header[3], header[4]]));
     match len {
-        0..=SEALED_MAX => Ok(Some(HEADER_LEN + len)),
+        0..=SEALED_MAX => Ok(HEADER_LEN + len),
         _ => Err(Error::PeerSentOversizedRecord),
     }
 }

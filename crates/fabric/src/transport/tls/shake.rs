@@ -1,6 +1,6 @@
 //! The handshake of TLS over a lane, to its end; then rustls hands over the keys of both directions.
 
-use super::record::{HEADER_LEN, RECORD_MAX, record_len};
+use super::record::{HEADER_LEN, RECORD_MAX, handshake_record_len};
 use crate::handshake::Deadline;
 use crate::handshake::io as exact;
 use crate::transport::Lane;
@@ -11,7 +11,9 @@ use rustls::kernel::KernelConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommon, UnbufferedStatus};
-use rustls::{ClientConfig, ConnectionTrafficSecrets, Error, ExtractedSecrets, ServerConfig, Tls13CipherSuite};
+use rustls::{
+    ClientConfig, CommonState, ConnectionTrafficSecrets, Error, ExtractedSecrets, ServerConfig, Tls13CipherSuite,
+};
 use std::io;
 use std::sync::Arc;
 
@@ -53,7 +55,7 @@ const ANYBODY: &str = "accord.invalid";
 pub(super) fn connect(lane: &dyn Lane, config: Arc<ClientConfig>, deadline: Deadline) -> io::Result<Shaken> {
     let name = ServerName::try_from(ANYBODY).map_err(io::Error::other)?;
     let mut connection = UnbufferedClientConnection::new(config, name).map_err(io::Error::other)?;
-    drive(lane, deadline, &mut connection, |connection, bytes| step(connection.process_tls_records(bytes)))?;
+    drive(lane, deadline, &mut connection)?;
     let (peer, suite) = found(&connection)?;
     let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(io::Error::other)?;
     Ok(Shaken { peer, suite, secrets, kernel: Kernel::Client(kernel) })
@@ -61,7 +63,7 @@ pub(super) fn connect(lane: &dyn Lane, config: Arc<ClientConfig>, deadline: Dead
 
 pub(super) fn accept(lane: &dyn Lane, config: Arc<ServerConfig>, deadline: Deadline) -> io::Result<Shaken> {
     let mut connection = UnbufferedServerConnection::new(config).map_err(io::Error::other)?;
-    drive(lane, deadline, &mut connection, |connection, bytes| step(connection.process_tls_records(bytes)))?;
+    drive(lane, deadline, &mut connection)?;
     let (peer, suite) = found(&connection)?;
     let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(io::Error::other)?;
     Ok(Shaken { peer, suite, secrets, kernel: Kernel::Server(kernel) })
@@ -117,18 +119,41 @@ fn step<Data>(status: UnbufferedStatus<'_, '_, Data>) -> (usize, Result<Next, Er
     (discard, next)
 }
 
+/// A side's connection.
+trait Shaking {
+    /// One step with the bytes that have come and were not used up.
+    fn step(&mut self, bytes: &mut [u8]) -> (usize, Result<Next, Error>);
+    /// Whether it has something to say.
+    fn wants_write(&self) -> bool;
+}
+
+impl Shaking for UnbufferedClientConnection {
+    fn step(&mut self, bytes: &mut [u8]) -> (usize, Result<Next, Error>) {
+        step(self.process_tls_records(bytes))
+    }
+
+    fn wants_write(&self) -> bool {
+        CommonState::wants_write(self)
+    }
+}
+
+impl Shaking for UnbufferedServerConnection {
+    fn step(&mut self, bytes: &mut [u8]) -> (usize, Result<Next, Error>) {
+        step(self.process_tls_records(bytes))
+    }
+
+    fn wants_write(&self) -> bool {
+        CommonState::wants_write(self)
+    }
+}
+
 /// Goes on to the end. Reads record by record, so that nothing of what follows the handshake is taken.
-fn drive<C>(
-    lane: &dyn Lane,
-    deadline: Deadline,
-    connection: &mut C,
-    mut step: impl FnMut(&mut C, &mut [u8]) -> (usize, Result<Next, Error>),
-) -> io::Result<()> {
+fn drive(lane: &dyn Lane, deadline: Deadline, connection: &mut impl Shaking) -> io::Result<()> {
     let mut pending = Vec::new();
     // Messages of one flight go out together.
     let mut flight = Vec::new();
     loop {
-        let (used, next) = step(connection, &mut pending);
+        let (used, next) = connection.step(&mut pending);
         pending.drain(..used);
         match next {
             Ok(Next::Again) => {}
@@ -139,14 +164,21 @@ fn drive<C>(
             }
             Ok(Next::Done) => return send(lane, &mut flight, deadline),
             Err(error) => {
-                // rustls wants to say why: its last word is the next step, and the only one.
-                if let (_, Ok(Next::Send(bytes))) = step(connection, &mut pending) {
-                    flight.extend(bytes);
-                }
+                say_why(connection, &mut pending, &mut flight);
                 // Whoever is at the other end may be gone.
-                let _ = send(lane, &mut flight, deadline);
+                let _unheard = send(lane, &mut flight, deadline);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
+        }
+    }
+}
+
+/// Adds what rustls says about an error, and lets it look at nothing more: after an error it panics on what has made it.
+fn say_why(connection: &mut impl Shaking, pending: &mut [u8], flight: &mut Vec<u8>) {
+    while connection.wants_write() {
+        match connection.step(pending) {
+            (_, Ok(Next::Send(bytes))) => flight.extend(bytes),
+            _ => return,
         }
     }
 }
@@ -162,10 +194,10 @@ fn read_record(lane: &dyn Lane, pending: &mut Vec<u8>, deadline: Deadline) -> io
     if begin > PENDING_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a handshake that is too long"));
     }
-    pending.resize(begin + HEADER_LEN, 0);
-    exact::read(lane, &mut pending[begin..], deadline)?;
-    let bad = |error: Error| io::Error::new(io::ErrorKind::InvalidData, error);
-    let len = record_len(&pending[begin..]).map_err(bad)?.unwrap_or(HEADER_LEN);
+    let mut header = [0; HEADER_LEN];
+    exact::read(lane, &mut header, deadline)?;
+    let len = handshake_record_len(&header).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    pending.extend(header);
     pending.resize(begin + len, 0);
     exact::read(lane, &mut pending[begin + HEADER_LEN..], deadline)
 }
