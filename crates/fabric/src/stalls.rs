@@ -1,4 +1,4 @@
-//! Threads that wait for a peer to take bytes: it may never do so.
+//! Threads that wait for a peer to take bytes, or to say where it wants them: it may never do so.
 
 use crate::transport::Lane;
 use std::io::{self, ErrorKind, IoSlice};
@@ -37,13 +37,26 @@ impl Stalls {
         if parts.is_empty() {
             return Ok(());
         }
+        let _stalled = self.begin();
+        lane.write_all(parts)
+    }
+
+    /// From now on the calling thread waits.
+    pub fn begin(&self) -> Stalled<'_> {
         self.stalled.fetch_add(1, Ordering::SeqCst);
         if let Some(told) = self.told.get() {
             told();
         }
-        let written = lane.write_all(parts);
-        self.stalled.fetch_sub(1, Ordering::SeqCst);
-        written
+        Stalled(self)
+    }
+}
+
+/// While it is there a thread waits.
+pub struct Stalled<'a>(&'a Stalls);
+
+impl Drop for Stalled<'_> {
+    fn drop(&mut self) {
+        self.0.stalled.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

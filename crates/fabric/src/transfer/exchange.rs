@@ -10,6 +10,7 @@ use crate::peer::PeerId;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Begins to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
 pub type Starter = Box<dyn FnOnce(Arrival) + Send>;
@@ -18,6 +19,8 @@ pub type Starter = Box<dyn FnOnce(Arrival) + Send>;
 /// [`crate::frame::transfer::HANDLE_MAX`] bytes. Called without locks, when the bytes may come.
 pub type Export = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
+/// A target that has answered by then is as it should be: nobody looks whether it lives.
+const SOON: Duration = Duration::from_millis(100);
 /// Most bytes of handles that wait for their streams: beyond that bytes go over lanes.
 const HANDLES_BYTES_MAX: usize = 16 << 20;
 
@@ -371,6 +374,7 @@ impl Pushing {
 
     fn wait(&self, until: &PushStep) -> Result<()> {
         let mut state = self.exchange.lock();
+        let mut stalled = None;
         loop {
             match state.pushes.step(self.transfer) {
                 PushStep::End(Err(error)) => return Err(error),
@@ -383,7 +387,19 @@ impl Pushing {
             if let Some(error) = &state.closed {
                 return Err(error.clone());
             }
-            state = self.exchange.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if stalled.is_some() {
+                state = self.exchange.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let waited = self.exchange.changed.wait_timeout(state, SOON);
+            let (locked, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = locked;
+            if waited.timed_out() {
+                // Whoever is told of it must not find the lock taken.
+                drop(state);
+                stalled = Some(self.outbox.stats.stalls.begin());
+                state = self.exchange.lock();
+            }
         }
     }
 }

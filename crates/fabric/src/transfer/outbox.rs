@@ -13,7 +13,7 @@ use std::time::Instant;
 pub struct Outbox {
     state: Mutex<LendableLanes>,
     changed: Condvar,
-    stats: Arc<LinkStats>,
+    pub(super) stats: Arc<LinkStats>,
 }
 
 #[derive(Default)]
