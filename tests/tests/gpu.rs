@@ -82,7 +82,7 @@ fn a_number_of_gangs_that_nobody_knows_is_refused() {
     let finished = job(&program, driver.path()).unwrap().run().unwrap();
     assert_eq!(finished.code(), 1, "{}", finished.report());
     assert!(finished.stdout.contains("all gangs: 100000"), "{}", finished.report());
-    for part in ["lost_gangs.c:22", "constant number of gangs above 65535", "write a variable in num_gangs"] {
+    for part in ["lost_gangs.c:24", "constant number of gangs above 65535", "write a variable in num_gangs"] {
         assert!(finished.stderr.contains(part), "{part}: {}", finished.report());
     }
 }

@@ -407,6 +407,12 @@ fn memory_comes_back() -> Test {
     let handle = offer(&exporter, &owner, owner.addresses().0, MAPPED).ok_or("no handle")?;
     assert_eq!(other.ask_of("copy", &handle, 0)?, "direct");
     let len = 256 * MIB;
+    // What processes of other tests held comes back after their end.
+    until("nobody else gives memory back", || {
+        let before = owner.memory_free();
+        std::thread::sleep(Duration::from_millis(300));
+        owner.memory_free() == before
+    })?;
     for seed in 0..3 {
         let before = owner.memory_free();
         owner.map(at, len)?;

@@ -1,4 +1,6 @@
 // Constant numbers of gangs above 65535, of which GCC keeps 16 bits: the code shows the first one, and not the second.
+// EXPECT exit=1
+// EXPECT stderr=/constant number of gangs above 65535.*write a variable in num_gangs/
 #include "check.h"
 #include <acc_prof.h>
 
