@@ -13,8 +13,7 @@ pub const TABLE: [Metric; 8] = [
     Metric::gauge(SESSIONS, "open sessions"),
     Metric::counter(SESSIONS_OPENED, "sessions opened"),
     Metric::counter(SESSIONS_REFUSED, "sessions refused"),
-    Metric::counter(REFUSED, "connections turned away")
-        .by("why", &["agent", "full", "protocol", "role", "silent", "tls"]),
+    Metric::counter(REFUSED, "connections turned away").by("why", &Why::NAMES),
 ];
 
 /// Connections that were turned away, by reason.
@@ -34,6 +33,33 @@ pub const SESSIONS_OPENED: &str = "accord_coordinator_sessions_opened_total";
 /// Sessions that were refused.
 pub const SESSIONS_REFUSED: &str = "accord_coordinator_sessions_refused_total";
 
+/// Why a connection, or a call, was turned away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Why {
+    /// The core refused an agent.
+    Agent,
+    /// There were too many of which nothing was known.
+    Full,
+    /// What it said made no sense.
+    Protocol,
+    /// Its certificate's role may not do that.
+    Role,
+    /// It said nothing.
+    Silent,
+    /// The handshake of TLS failed.
+    Tls,
+}
+
+impl Why {
+    /// What the label says, in the order above.
+    const NAMES: [&str; 6] = ["agent", "full", "protocol", "role", "silent", "tls"];
+}
+
+/// Somebody was turned away.
+pub(crate) fn refused(why: Why) {
+    metrics::counter!(REFUSED, "why" => Why::NAMES[why as usize]).increment(1);
+}
+
 /// Counts the core's inputs and effects.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -49,7 +75,7 @@ impl Metrics {
 
     pub(crate) fn effect(effect: &Effect) {
         match effect {
-            Effect::RefuseAgent(..) => metrics::counter!(REFUSED, "why" => "agent").increment(1),
+            Effect::RefuseAgent(..) => refused(Why::Agent),
             Effect::ToClient(_, ClientPush::Granted(_)) => metrics::counter!(SESSIONS_OPENED).increment(1),
             Effect::ToClient(_, ClientPush::Refused(_)) => metrics::counter!(SESSIONS_REFUSED).increment(1),
             _ => {}

@@ -52,7 +52,7 @@ impl Caller {
 
 fn refusal(error: &Error) -> Status {
     tracing::warn!("refused: {}", error.cause());
-    metrics::counter!(crate::metrics::REFUSED, "why" => "role").increment(1);
+    crate::metrics::refused(crate::metrics::Why::Role);
     Status::permission_denied(format!("{}; {}", error.cause(), error.remedy_text().unwrap_or_default()))
 }
 

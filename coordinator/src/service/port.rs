@@ -39,7 +39,7 @@ pub(super) async fn accept(
             }
         };
         let Ok(permit) = unknown.clone().try_acquire_owned() else {
-            metrics::counter!(crate::metrics::REFUSED, "why" => "full").increment(1);
+            crate::metrics::refused(crate::metrics::Why::Full);
             continue;
         };
         let (grpc, endpoint, trust) = (grpc.clone(), endpoint.clone(), trust.clone());
@@ -52,10 +52,10 @@ pub(super) async fn accept(
                 }
                 Ok(Ok((stream, caller))) => endpoint.enter(stream, &caller).await,
                 Ok(Err(error)) => {
-                    metrics::counter!(crate::metrics::REFUSED, "why" => "tls").increment(1);
+                    crate::metrics::refused(crate::metrics::Why::Tls);
                     tracing::info!("a connection of {peer} was refused: {}", error.cause());
                 }
-                Err(_) => metrics::counter!(crate::metrics::REFUSED, "why" => "silent").increment(1),
+                Err(_) => crate::metrics::refused(crate::metrics::Why::Silent),
             }
         });
     }

@@ -34,7 +34,7 @@ impl SessionEndpoint {
     /// Serves one program's connection to its end.
     pub(super) async fn enter(&self, stream: Stream, caller: &Caller) {
         if let Err(error) = self.serve(stream, caller).await {
-            metrics::counter!(crate::metrics::REFUSED, "why" => "protocol").increment(1);
+            crate::metrics::refused(crate::metrics::Why::Protocol);
             let address = caller.address.map(|address| format!(" at {address}")).unwrap_or_default();
             tracing::info!("{}{address}: {}", caller.name.role, error.cause());
         }
