@@ -1,5 +1,7 @@
 //! What a rule finds in a source.
 
+use super::Directive;
+
 /// What GCC does with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Severity {
@@ -28,4 +30,12 @@ pub(crate) struct Finding {
     pub(crate) rewritten: bool,
     /// By an option or a module: in included files too.
     pub(crate) everywhere: bool,
+}
+
+impl Finding {
+    /// What is wrong with a directive, and what nobody rewrites.
+    pub(crate) fn at(directive: &Directive, severity: Severity, message: String, remedy: String) -> Self {
+        let Directive { file, line, .. } = directive;
+        Self { file: file.clone(), line: *line, severity, message, remedy, rewritten: false, everywhere: false }
+    }
 }

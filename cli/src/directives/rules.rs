@@ -122,16 +122,7 @@ impl Judge<'_> {
         let name = self.parsed.name.as_str();
         let compute = ["parallel", "kernels", "serial"].iter().any(|known| name.split(' ').next() == Some(known));
         let mut say = |severity, message: String, remedy: String, rewritten| {
-            let Directive { file, line, .. } = self.directive;
-            found.push(Finding {
-                file: file.clone(),
-                line: *line,
-                severity,
-                message,
-                remedy,
-                rewritten,
-                everywhere: false,
-            });
+            found.push(Finding { rewritten, ..Finding::at(self.directive, severity, message, remedy) });
         };
         if let Some(calls) = calls_for(&self.directive.text) {
             let severity = if self.fortran || name == "wait" { Refused } else { Ignored };

@@ -37,18 +37,7 @@ pub(super) fn findings(source: &str, language: Language, gcc: u32, all: &[(&Dire
     let variables = Variables::read(source);
     let mut found = Vec::new();
     for (directive, parsed) in all {
-        let mut say = |severity, message: String, remedy: String| {
-            let Directive { file, line, .. } = directive;
-            found.push(Finding {
-                file: file.clone(),
-                line: *line,
-                severity,
-                message,
-                remedy,
-                rewritten: false,
-                everywhere: false,
-            });
-        };
+        let mut say = |severity, message, remedy| found.push(Finding::at(directive, severity, message, remedy));
         for clause in &parsed.clauses {
             judge(directive.line, parsed, clause, &variables, gcc, all, &mut say);
         }
