@@ -53,7 +53,7 @@ impl ServerCertVerifier for Holder {
         _certificate: &CertificateDer<'_>,
         _signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("TLS 1.3 is needed".to_owned()))
+        Err(too_old())
     }
 
     fn verify_tls13_signature(
@@ -108,7 +108,7 @@ impl ClientCertVerifier for AnyMember {
         _certificate: &CertificateDer<'_>,
         _signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("TLS 1.3 is needed".to_owned()))
+        Err(too_old())
     }
 
     fn verify_tls13_signature(
@@ -133,6 +133,10 @@ fn member(certificate: &CertificateDer<'_>, cluster: &str) -> Result<PeerName> {
         return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy("use certificates of one cluster"));
     }
     Ok(name)
+}
+
+fn too_old() -> rustls::Error {
+    rustls::Error::General("TLS 1.3 is needed".to_owned())
 }
 
 /// Keeps the words: [`crate::explain`] finds them again.
