@@ -97,6 +97,8 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
                     images: kernels.images(),
                     cache: cache_folder(settings::value(names::CACHE).as_deref().map(OsStr::new)),
                     ipc,
+                    // The user has the GPU for themselves, and may ask its driver for memory in other ways.
+                    scrub: false,
                 };
                 let seen_as = if able.fallback { settings::emulated() } else { None };
                 Ok(Some(Arc::new(InProcess::new(info.clone(), seen_as, config, trace.clone())?)))

@@ -56,6 +56,7 @@ impl NodeDevices {
             images: work.images.clone(),
             cache: self.cache.clone(),
             ipc: self.ipc,
+            scrub: true,
         };
         (backend.start)(info.clone(), &config)
     }

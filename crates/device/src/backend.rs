@@ -35,6 +35,8 @@ pub struct StartConfig {
     pub cache: Option<PathBuf>,
     /// Other processes of the machine may reach the memory, see docs/design/ipc.md.
     pub ipc: bool,
+    /// Memory may have been another user's, whose data nobody must find there.
+    pub scrub: bool,
 }
 
 /// The devices of a backend that were found.

@@ -210,6 +210,13 @@ calls! {
         copy(&*stream(raw)?, to, from, bytes);
         Ok(())
     }
+    fn cuMemsetD32Async(to: u64, value: c_uint, count: usize, raw: *mut c_void) {
+        memory::check(to, count * 4)?;
+        current()?;
+        // SAFETY: the range was checked, and is aligned as the driver has it.
+        stream(raw)?.put(move || unsafe { std::slice::from_raw_parts_mut(to as *mut u32, count).fill(value) });
+        Ok(())
+    }
     fn cuMemcpyPeerAsync(to: u64, _to_context: usize, from: u64, _from_context: usize, bytes: usize, raw: *mut c_void) {
         memory::check(from, bytes)?;
         memory::check(to, bytes)?;

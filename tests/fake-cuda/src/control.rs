@@ -18,6 +18,7 @@ pub(crate) const NOT_READY: i32 = 600;
 pub(crate) const ILLEGAL_ADDRESS: i32 = 700;
 pub(crate) const ALREADY_REGISTERED: i32 = 712;
 pub(crate) const NOT_REGISTERED: i32 = 713;
+pub(crate) const NOT_SUPPORTED: i32 = 801;
 
 static KERNELS: Mutex<Option<HashMap<String, Kernel>>> = Mutex::new(None);
 /// Call, calls until it fails, error.

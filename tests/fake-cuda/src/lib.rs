@@ -12,6 +12,7 @@ mod calls;
 mod control;
 mod memory;
 mod module;
+mod remains;
 mod stream;
 
 pub use control::{

@@ -1,6 +1,7 @@
 //! Device memory: mappings of this process.
 
-use crate::control::{ALREADY_REGISTERED, INVALID_VALUE, NOT_REGISTERED, OUT_OF_MEMORY, lock, setting};
+use crate::control::{ALREADY_REGISTERED, INVALID_VALUE, NOT_REGISTERED, NOT_SUPPORTED, OUT_OF_MEMORY, lock, setting};
+use crate::remains;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
@@ -26,6 +27,8 @@ struct Piece {
     len: u64,
     /// The memory itself, if other processes may get it.
     file: Option<OwnedFd>,
+    /// Where it lies in the device's memory, if that is modelled.
+    place: Option<u64>,
 }
 
 pub(crate) fn total() -> u64 {
@@ -57,6 +60,14 @@ pub(crate) fn unreserve(start: u64, len: usize) {
 }
 
 pub(crate) fn create(device: i32, len: u64, shareable: bool) -> Result<u64, i32> {
+    if remains::are_kept() {
+        if shareable {
+            return Err(NOT_SUPPORTED);
+        }
+        take(device, len)?;
+        let place = Some(remains::take(device, len)?);
+        return Ok(add(Piece { device: Some(device), len, file: None, place }));
+    }
     take(device, len)?;
     let file = if shareable {
         // SAFETY: the name ends with a zero byte; the descriptor is new.
@@ -71,7 +82,7 @@ pub(crate) fn create(device: i32, len: u64, shareable: bool) -> Result<u64, i32>
     } else {
         None
     };
-    Ok(add(Piece { device: Some(device), len, file }))
+    Ok(add(Piece { device: Some(device), len, file, place: None }))
 }
 
 fn add(piece: Piece) -> u64 {
@@ -106,13 +117,16 @@ pub(crate) fn import(descriptor: i32) -> Result<u64, i32> {
         }
         (copy, about.st_size as u64)
     };
-    Ok(add(Piece { device: None, len, file: Some(file) }))
+    Ok(add(Piece { device: None, len, file: Some(file), place: None }))
 }
 
 pub(crate) fn release(handle: u64) -> Result<(), i32> {
     let piece = lock(&PIECES).remove(&handle).ok_or(INVALID_VALUE)?;
     if let Some(device) = piece.device {
         *lock(&TAKEN).entry(device).or_default() -= piece.len;
+        if let Some(place) = piece.place {
+            remains::give_back(device, place, piece.len);
+        }
     }
     Ok(())
 }
@@ -140,6 +154,7 @@ pub(crate) fn map(start: u64, len: u64, handle: u64) -> Result<(), i32> {
     // SAFETY: the range is the caller's reservation.
     let done = unsafe {
         match &piece.file {
+            None if piece.place.is_some() => remains::map(device, piece.place.unwrap_or_default(), start, len),
             None => libc::mprotect(start as *mut _, len as usize, access) == 0,
             Some(file) => {
                 let flags = libc::MAP_SHARED | libc::MAP_FIXED;

@@ -36,6 +36,8 @@ pub struct CudaConfig {
     pub images: Arc<Images>,
     /// Other processes of the machine may reach the memory, see docs/design/ipc.md.
     pub ipc: bool,
+    /// Memory is cleared before it is used: it may have been another user's.
+    pub scrub: bool,
 }
 
 /// A GPU of this machine, driven in this process by its primary context.
@@ -72,7 +74,7 @@ impl CudaDevice {
         let raw = probe::find(driver, &info)?;
         let context = Arc::new(Context::retain(driver, raw).map_err(failed)?);
         let _current = context.enter().map_err(failed)?;
-        let memory = Memory::reserve(Arc::clone(&context), info.memory, config.ipc).map_err(failed)?;
+        let memory = Memory::reserve(Arc::clone(&context), info.memory, config.ipc, config.scrub).map_err(failed)?;
         let shared = Shared::new(info.id, &NumaAffinity::node(info.numa), Arc::clone(&context), memory);
         let peer = peers::register(&context, &shared.memory);
         page_registration::add_device(&shared);

@@ -125,6 +125,7 @@ driver! {
     cuMemFreeHost(memory: *mut c_void);
     cuMemHostRegister_v2(memory: *mut c_void, size: usize, flags: c_uint);
     cuMemHostUnregister(memory: *mut c_void);
+    cuMemsetD32Async(to: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
     cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
     cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
     cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);

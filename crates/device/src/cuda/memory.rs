@@ -2,13 +2,14 @@
 
 use super::context::Context;
 use super::driver::DriverError;
+use super::scrubber::Scrubber;
 use crate::ipc::{ExportMemory, Exporter, PendingReleases, next_id};
 use crate::memory_handle::{HANDLE_PIECES_MAX, IpcHandle, MemoryHandle, PAGE, PIECE_MAX};
 use accord_types::{Count, DevicePtr, Error, ErrorCode, Result};
 use cudarc::driver::sys::{
     CUdevice, CUdevice_attribute, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc,
     CUmemAllocationHandleType as HandleType, CUmemAllocationProp, CUmemAllocationType, CUmemGenericAllocationHandle,
-    CUmemLocation, CUmemLocationType,
+    CUmemLocation, CUmemLocationType, CUstream,
 };
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub(crate) struct Memory {
     len: u64,
     /// Names the range to other processes.
     id: u64,
+    /// Clears what the driver gives, where others may have used it before.
+    scrubber: Option<Scrubber>,
     /// Dropped pieces that other processes have not released yet.
     pending: Arc<PendingReleases>,
     state: Mutex<MappedPieces>,
@@ -55,8 +58,8 @@ struct Piece {
 }
 
 impl Memory {
-    /// `ipc`: other processes may get the memory, if the device can do that.
-    pub(crate) fn reserve(context: Arc<Context>, bytes: u64, ipc: bool) -> Result<Self, DriverError> {
+    /// `ipc`: other processes may get the memory, if the device can do that. `scrub`: nothing of what others have left there is seen.
+    pub(crate) fn reserve(context: Arc<Context>, bytes: u64, ipc: bool, scrub: bool) -> Result<Self, DriverError> {
         let len = bytes.next_multiple_of(PAGE).saturating_mul(ADDRESSES_PER_BYTE);
         let mut start = 0;
         // SAFETY: `start` is valid for writing.
@@ -64,7 +67,24 @@ impl Memory {
         let supported = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
         let exportable = ipc && context.attribute(supported) != 0;
         let state = Mutex::new(MappedPieces { exportable, ..MappedPieces::default() });
-        Ok(Self { context, start, len, id: next_id(), pending: Arc::default(), state })
+        let scrubber = scrub.then(|| Scrubber::new(Arc::clone(&context)));
+        Ok(Self { context, start, len, id: next_id(), scrubber, pending: Arc::default(), state })
+    }
+
+    /// How often memory was cleared: a stream that has not waited since has to be held up.
+    #[inline]
+    pub(crate) fn scrubs(&self) -> u64 {
+        self.scrubber.as_ref().map_or(0, Scrubber::count)
+    }
+
+    /// Makes a stream wait until memory that was mapped is clear. The stream's context is current.
+    pub(crate) fn hold_up(&self, stream: CUstream) -> Result<(), DriverError> {
+        self.scrubber.as_ref().map_or(Ok(()), |scrubber| scrubber.hold_up(stream))
+    }
+
+    /// Returns when memory that was mapped is clear. After an error the context is gone, and the memory with it.
+    fn settle(&self) {
+        let _ = self.scrubber.as_ref().map_or(Ok(()), Scrubber::settle);
     }
 
     pub(crate) fn addresses(&self) -> (DevicePtr, u64) {
@@ -178,6 +198,12 @@ impl Memory {
             self.drop_piece(at, &piece, &[]);
             return Err(error);
         }
+        if let Some(scrubber) = &self.scrubber
+            && let Err(error) = scrubber.clear(at, len)
+        {
+            self.drop_piece(at, &piece, &[]);
+            return Err(error);
+        }
         Ok(piece)
     }
 
@@ -194,6 +220,7 @@ impl Memory {
     }
 
     fn drop_piece(&self, at: u64, piece: &Piece, exporters: &[Weak<Exporter>]) {
+        self.settle();
         // SAFETY: nobody uses the piece any more. Both fail only when the context is gone, and then
         // so is the memory.
         unsafe {
@@ -230,6 +257,8 @@ impl Memory {
 impl ExportMemory for Memory {
     fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle> {
         self.check(start, len).ok().filter(|()| len > 0)?;
+        // The other process's stream knows nothing of this one's.
+        self.settle();
         let mut state = self.lock();
         let end = start.0 + len;
         let first = *state.pieces.range(..=start.0).next_back()?.0;

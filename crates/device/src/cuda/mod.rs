@@ -27,6 +27,7 @@ mod peers;
 mod pending;
 mod probe;
 mod registrations;
+mod scrubber;
 mod shared;
 mod staging;
 mod stream;
@@ -54,6 +55,6 @@ pub(crate) static BACKEND: Backend = Backend {
     addresses: |_| None,
     start: |info, config| {
         let (cache, images) = (config.cache.clone(), config.images.clone());
-        Ok(CudaDevice::start(info, CudaConfig { cache, images, ipc: config.ipc })?)
+        Ok(CudaDevice::start(info, CudaConfig { cache, images, ipc: config.ipc, scrub: config.scrub })?)
     },
 };

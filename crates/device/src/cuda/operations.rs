@@ -263,6 +263,8 @@ impl Device for CudaDevice {
         }
         let to = target.shared.context.raw;
         let _current = self.enter(ours)?;
+        let clear = target.shared.memory.hold_up(ours.raw);
+        clear.map_err(|error| self.shared.driver_failed(error, Some(ours.queue)))?;
         ours.put(|_| stream_worker::push(ours, dst, to, src, len), || Ok(Op::Peer { dst, to, src, len })).map(Some)
     }
 

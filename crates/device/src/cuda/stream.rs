@@ -68,6 +68,8 @@ pub(crate) struct StreamProgress {
     pub(super) completions: VecDeque<(u64, Completion<Stream>)>,
     pub(super) failure: Option<Error>,
     recent_kernels: Vec<u32>,
+    /// Which clearing of new memory it has waited for.
+    scrubs: u64,
     /// Where a launch's parameter is put together.
     pub(crate) parameter: Vec<u8>,
 }
@@ -175,7 +177,7 @@ impl Stream {
         mut state: MutexGuard<'_, StreamProgress>,
         now: impl FnOnce(&mut StreamProgress) -> Result<(), DriverError>,
     ) -> Result<Seq> {
-        if let Err(error) = now(&mut state) {
+        if let Err(error) = self.await_clear(&mut state).and_then(|()| now(&mut state)) {
             drop(state);
             return Err(self.shared.driver_failed(error, Some(self.queue)));
         }
@@ -194,7 +196,7 @@ impl Stream {
         if !state.is_idle() {
             return Ok(None);
         }
-        match now(&mut state) {
+        match self.await_clear(&mut state).and_then(|()| now(&mut state)) {
             Ok(false) => Ok(None),
             Ok(true) => {
                 state.last += 1;
@@ -206,6 +208,18 @@ impl Stream {
                 Err(self.shared.driver_failed(error, Some(self.queue)))
             }
         }
+    }
+
+    /// Whatever comes next in the driver's stream finds all memory clear that was mapped until now. The context is current.
+    #[inline]
+    pub(crate) fn await_clear(&self, state: &mut StreamProgress) -> Result<(), DriverError> {
+        let scrubs = self.shared.memory.scrubs();
+        if state.scrubs == scrubs {
+            return Ok(());
+        }
+        self.shared.memory.hold_up(self.raw)?;
+        state.scrubs = scrubs;
+        Ok(())
     }
 
     /// Puts an operation that needs the host into the list. If nothing is ahead of it and `here` is set, the

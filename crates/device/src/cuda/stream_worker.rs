@@ -27,6 +27,7 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
     let _current = shared.context.enter().map_err(failed)?;
+    stream.await_clear(&mut stream.lock()).map_err(failed)?;
     match op {
         Op::Store { dst, bytes } => store(stream, dst, &bytes).map_err(failed),
         Op::CopyIn { dst, len, source } => {
