@@ -3,13 +3,17 @@
 CARGO ?= cargo
 PACKAGES = -p libacc -p accord -p accord-coordinator -p accord-node-agent
 
-.PHONY: build debug demo test conformance fuzz bench lint deny clean setup gpu-bundle deb install uninstall
+.PHONY: build debug mpi demo test conformance fuzz bench lint deny clean setup gpu-bundle deb install uninstall
 
 build: setup
 	$(CARGO) build --release --locked $(PACKAGES)
 
 debug: setup
 	$(CARGO) build --locked $(PACKAGES)
+
+# The MPI part, for the MPI that mpicc (or MPICC) names. All else builds and runs without.
+mpi: setup
+	scripts/build-mpi
 
 demo: build
 	scripts/demo
@@ -47,6 +51,7 @@ deb: build
 lint: setup
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	scripts/build-mpi --lint
 
 # Needs cargo-deny, which takes too long to build to be installed by setup; the house rules check most of it without.
 deny: setup

@@ -31,6 +31,7 @@ targets!(
     payloads,
     headers,
     session,
+    mpi_messages,
     blocks,
     images,
     memory_handles,

@@ -8,6 +8,7 @@ mod inproc;
 mod lane;
 mod listener;
 mod local_socket;
+pub mod mpi;
 pub mod same_host;
 #[allow(unsafe_code)]
 mod shared_memory;

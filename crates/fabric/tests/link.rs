@@ -9,7 +9,7 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{Ending, Exchange, Pushing};
 use accord_fabric::transport::{SharedLane, Transport};
 use accord_types::{Error, ErrorCode, NodeId, Result, TransferId};
-use common::{ALL, SHORT, SOON, ends, pattern};
+use common::{SHORT, SOON, all, ends, pattern};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -128,7 +128,7 @@ fn over() -> Error {
 
 #[test]
 fn commands_keep_their_order_while_transfers_go_both_ways() {
-    for transport in ALL {
+    for transport in all() {
         let (near, far, _) = two(transport);
         let (up, down) = (pattern(5 << 20, 1), pattern(5 << 20, 2));
         std::thread::scope(|scope| {
@@ -161,7 +161,7 @@ fn commands_keep_their_order_while_transfers_go_both_ways() {
 
 #[test]
 fn a_refusal_comes_to_the_pusher_with_its_cause() {
-    for transport in ALL {
+    for transport in all() {
         let (near, far, _) = two(transport);
         let mut pushing = near.push(4);
         far.exchange.expect(T, far.link.peer(), 4, Box::new(drop), None).unwrap();
@@ -175,7 +175,7 @@ fn a_refusal_comes_to_the_pusher_with_its_cause() {
 
 #[test]
 fn a_second_command_lane_and_a_late_lane_are_ended() {
-    for transport in ALL {
+    for transport in all() {
         let (near, far, _) = two(transport);
         let (second, other) = ends(transport);
         assert!(near.link.accept(second, Purpose::Command).is_err());
@@ -246,7 +246,7 @@ const CUTS: [&str; 4] = ["this side ends it", "the other side ends it", "its com
 
 #[test]
 fn a_link_cut_in_any_state_ends_whoever_waits() {
-    for transport in ALL {
+    for transport in all() {
         for (state, run) in STATES {
             for (number, cut) in CUTS.iter().enumerate() {
                 println!("{transport}: {state}, {cut}");

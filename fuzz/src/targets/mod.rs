@@ -15,6 +15,7 @@ pub static ALL: &[Target] = &[
     fabric::PAYLOADS,
     fabric::HEADERS,
     fabric::SESSION,
+    fabric::MPI_MESSAGES,
     image::BLOCKS,
     image::IMAGES,
     image::MEMORY_HANDLES,

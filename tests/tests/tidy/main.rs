@@ -38,6 +38,8 @@ const UNSAFE: &[&str] = &[
     "crates/device/src/cuda/",
     "crates/device/tests/",
     "crates/fabric/src/transport/shared_memory.rs",
+    "crates/fabric/src/transport/mpi/object.rs",
+    "mpi/src/",
     "node-agent/src/topology/ffi.rs",
     "tests/fake-cuda/src/",
     "tests/tests/allocations.rs",

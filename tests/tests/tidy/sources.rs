@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// All Rust sources, relative to the root.
 pub(crate) fn sources() -> Vec<PathBuf> {
-    let tops = ["crates", "libacc", "node-agent", "coordinator", "cli", "proto", "tests", "benches", "fuzz"];
+    let tops = ["crates", "libacc", "node-agent", "coordinator", "cli", "proto", "tests", "benches", "fuzz", "mpi"];
     let found =
         files_below(&tops.map(|top| root().join(top)).into_iter().filter(|top| top.exists()).collect::<Vec<_>>());
     let found = found.unwrap();

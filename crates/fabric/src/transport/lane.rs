@@ -16,6 +16,8 @@ pub enum Transport {
     Tcp,
     /// A TCP connection whose bytes nobody else can read or change.
     Tls,
+    /// Messages between the agents of a job, over MPI.
+    Mpi,
 }
 
 impl fmt::Display for Transport {
@@ -25,6 +27,7 @@ impl fmt::Display for Transport {
             Self::Shm => "shm",
             Self::Tcp => "tcp",
             Self::Tls => "tls",
+            Self::Mpi => "mpi",
         })
     }
 }

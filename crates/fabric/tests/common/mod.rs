@@ -1,6 +1,8 @@
 //! Lanes over every transport.
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub(crate) mod worlds;
+
 use accord_fabric::transport::{SharedLane, Transport, accept_tls, connect_tls, inproc_pair, pair, shm_pair};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role};
@@ -12,7 +14,13 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 /// Less than a test may wait, and more than what must not wait takes.
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 
-pub(crate) const ALL: [Transport; 4] = [Transport::Inproc, Transport::Shm, Transport::Tcp, Transport::Tls];
+/// What to test: all transports, or within a job of MPI that one.
+pub(crate) fn all() -> Vec<Transport> {
+    if worlds::is_job() {
+        return vec![Transport::Mpi];
+    }
+    vec![Transport::Inproc, Transport::Shm, Transport::Tcp, Transport::Tls, Transport::Mpi]
+}
 
 /// Both ends of a lane.
 pub(crate) fn ends(transport: Transport) -> (SharedLane, SharedLane) {
@@ -21,6 +29,7 @@ pub(crate) fn ends(transport: Transport) -> (SharedLane, SharedLane) {
         Transport::Shm => shm_pair().unwrap(),
         Transport::Tcp => pair().unwrap(),
         Transport::Tls => secure(pair().unwrap()),
+        Transport::Mpi => worlds::ends(),
     };
     assert_eq!(near.transport(), transport);
     for lane in [&near, &far] {

@@ -1,0 +1,106 @@
+//! What one rank sends to another: a header, and for bytes of a lane these.
+//!
+//! A message names its lane by who opened it and the number that it got there, so that both ranks may open lanes at the same time.
+
+use std::io::{self, ErrorKind};
+
+/// Bytes before those of a lane.
+pub const HEADER_LEN: usize = 16;
+/// Most bytes of a lane in one message.
+pub(super) const DATA_MAX: usize = 128 << 10;
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum MessageKind {
+    /// A lane begins. The value is nothing.
+    Open = 1,
+    /// Bytes of the lane. The value is their number.
+    Data = 2,
+    /// The sender of bytes may have sent so many since the beginning: the value.
+    Credit = 3,
+    /// The sender of bytes has more of them than it may send.
+    Want = 4,
+    /// The sender of bytes gives back what it may send and does not need. It knows that it might have sent the value.
+    Return = 5,
+    /// No more bytes come.
+    Finish = 6,
+    /// No more bytes come, and none are taken.
+    Close = 7,
+    /// Of no lane: the rank is this node of the cluster, the value.
+    Node = 8,
+}
+
+impl MessageKind {
+    fn from_raw(raw: u8) -> Option<Self> {
+        let all =
+            [Self::Open, Self::Data, Self::Credit, Self::Want, Self::Return, Self::Finish, Self::Close, Self::Node];
+        all.into_iter().find(|kind| *kind as u8 == raw)
+    }
+}
+
+/// The first bytes of every message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// What it is.
+    pub kind: MessageKind,
+    /// Whether the rank that sends it has opened the lane.
+    pub by_opener: bool,
+    /// The lane's number at the rank that has opened it.
+    pub number: u32,
+    /// See [`MessageKind`].
+    pub value: u64,
+}
+
+impl Header {
+    /// As bytes.
+    pub fn encode(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[0] = self.kind as u8;
+        bytes[1] = u8::from(self.by_opener);
+        bytes[4..8].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.value.to_le_bytes());
+        bytes
+    }
+
+    /// The header of a whole message.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn decode(message: &[u8]) -> io::Result<Self> {
+        let broken = |why| io::Error::new(ErrorKind::InvalidData, format!("a message that is none: {why}"));
+        let (header, rest) = message.split_first_chunk::<HEADER_LEN>().ok_or_else(|| broken("too short"))?;
+        let kind = MessageKind::from_raw(header[0]).ok_or_else(|| broken("of no kind"))?;
+        if header[1] > 1 || header[2..4] != [0; 2] {
+            return Err(broken("its reserved bytes are not 0"));
+        }
+        let number = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
+        let mut value = [0; 8];
+        value.copy_from_slice(&header[8..]);
+        let value = u64::from_le_bytes(value);
+        let bytes = if kind == MessageKind::Data { value } else { 0 };
+        if bytes != rest.len() as u64 || rest.len() > DATA_MAX || (kind == MessageKind::Data && bytes == 0) {
+            return Err(broken("of another length"));
+        }
+        Ok(Self { kind, by_opener: header[1] == 1, number, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_back_and_others_are_refused() {
+        let header = Header { kind: MessageKind::Data, by_opener: true, number: 7, value: 3 };
+        let message = [&header.encode()[..], b"abc"].concat();
+        assert_eq!(Header::decode(&message).unwrap(), header);
+        assert!(Header::decode(&message[..18]).is_err());
+        assert!(Header::decode(&message[..9]).is_err());
+        for (at, value) in [(0, 0), (0, 9), (1, 2), (2, 1), (8, 0), (15, 255)] {
+            let mut wrong = message.clone();
+            wrong[at] = value;
+            assert!(Header::decode(&wrong).is_err(), "{at}: {value}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Passes the bytes of one lane on to another, both ways, without a look at them.
+
+use crate::transport::lane::{Lane, SharedLane};
+use std::io;
+
+/// Bytes that are passed on at one time.
+const PIECE: usize = 128 << 10;
+
+/// Has two threads pass on what comes, until both lanes have ended. An end in one direction is passed on as such.
+///
+/// # Errors
+/// When the system has no threads; both lanes end.
+pub fn relay(one: SharedLane, other: SharedLane) -> io::Result<()> {
+    let started = start(one.clone(), other.clone()).and_then(|()| start(other.clone(), one.clone()));
+    if started.is_err() {
+        one.shutdown();
+        other.shutdown();
+    }
+    started
+}
+
+fn start(from: SharedLane, to: SharedLane) -> io::Result<()> {
+    std::thread::Builder::new().name("accord-relay".into()).spawn(move || pass_on(&*from, &*to)).map(drop)
+}
+
+fn pass_on(from: &dyn Lane, to: &dyn Lane) {
+    let mut piece = vec![0; PIECE];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => break,
+            // Nobody takes it: whoever sends is to know.
+            Ok(n) if to.send(&piece[..n]).is_err() => return from.shutdown(),
+            Ok(_) => {}
+            Err(_) => return to.shutdown(),
+        }
+    }
+    if to.finish().is_err() {
+        from.shutdown();
+    }
+}

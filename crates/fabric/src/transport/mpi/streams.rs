@@ -1,0 +1,426 @@
+//! The lanes of one rank as one machine: bytes that are written and messages that come go in; messages to send, bytes to read and who
+//! has something to look at come out. No I/O, threads or clocks, so that worlds of many ranks can be simulated.
+
+use super::credit::{Credits, Outflow, cost};
+use super::message::{DATA_MAX, HEADER_LEN, Header, MessageKind};
+use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN as CHUNK_HEADER_LEN};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, ErrorKind, IoSlice};
+
+/// Bytes of a lane that wait to be sent.
+const QUEUE_MAX: usize = 2 << 20;
+/// A small copy leaves the hands of its sender at once.
+const _: () = assert!(QUEUE_MAX > CHUNK_HEADER_LEN + CHUNK_MAX);
+/// A writer that waits goes on with so much room.
+const WAKE_ROOM: usize = QUEUE_MAX / 4;
+/// Lanes of a rank.
+pub(super) const LANES_MAX: usize = 16 << 10;
+/// Lanes that others have opened and nobody has taken yet.
+const OPENED_MAX: usize = 1 << 10;
+/// Notes that wait to be sent: of each lane its beginning, its end, what it may send and what it gives back; and refusals.
+const NOTES_MAX: usize = 8 * LANES_MAX;
+/// Messages between two looks at who does not use what it may send.
+const SWEEP: u32 = 1 << 10;
+
+/// A lane, as one of its two ranks knows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct LaneKey {
+    /// The other rank.
+    pub(super) peer: u32,
+    /// Whether this rank has opened it.
+    opened_here: bool,
+    number: u32,
+}
+
+/// A message to send, whole.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) to: u32,
+    pub(super) message: Vec<u8>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Streams {
+    lanes: BTreeMap<LaneKey, Stream>,
+    credits: Credits<LaneKey>,
+    /// What goes first: all that is not bytes of a lane, but for the ends of these.
+    notes: VecDeque<(u32, Header)>,
+    /// Lanes that may have something to send, each once, in turn.
+    turns: VecDeque<LaneKey>,
+    /// Lanes that others have opened.
+    opened: VecDeque<LaneKey>,
+    /// Whose reader or writer has to look.
+    woken: BTreeSet<LaneKey>,
+    numbers: u32,
+    until_sweep: u32,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    outflow: Outflow,
+    /// Messages of bytes, with room for their headers.
+    queue: VecDeque<Vec<u8>>,
+    queued: usize,
+    in_turn: bool,
+    finish: Finish,
+    /// The peer takes nothing more.
+    unread: bool,
+    /// Messages with bytes to read, and how much of the first one was.
+    inbox: VecDeque<Vec<u8>>,
+    read: usize,
+    /// The peer sends nothing more.
+    finished: bool,
+    /// This side takes nothing more, and sends nothing more.
+    closed: bool,
+}
+
+/// How far it is that this side sends nothing more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Finish {
+    #[default]
+    Open,
+    /// After what is queued.
+    Asked,
+    /// It was said.
+    Said,
+}
+
+impl Streams {
+    pub(super) fn new() -> Self {
+        Self {
+            lanes: BTreeMap::new(),
+            credits: Credits::new(),
+            notes: VecDeque::new(),
+            turns: VecDeque::new(),
+            opened: VecDeque::new(),
+            woken: BTreeSet::new(),
+            numbers: 0,
+            until_sweep: SWEEP,
+        }
+    }
+
+    /// Opens a lane to another rank, or to this one.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(super) fn open(&mut self, peer: u32) -> io::Result<LaneKey> {
+        if self.lanes.len() >= LANES_MAX {
+            return Err(io::Error::new(ErrorKind::OutOfMemory, format!("there are {LANES_MAX} lanes over MPI")));
+        }
+        let key = loop {
+            self.numbers = self.numbers.wrapping_add(1);
+            let key = LaneKey { peer, opened_here: true, number: self.numbers };
+            if !self.lanes.contains_key(&key) {
+                break key;
+            }
+        };
+        self.add(key);
+        self.note(key, MessageKind::Open, 0);
+        Ok(key)
+    }
+
+    /// The next lane that another rank has opened.
+    pub(super) fn next_opened(&mut self) -> Option<LaneKey> {
+        self.opened.pop_front()
+    }
+
+    /// Tells another rank which node this one is.
+    pub(super) fn tell_node(&mut self, rank: u32, node: u32) {
+        let header = Header { kind: MessageKind::Node, by_opener: false, number: 0, value: node.into() };
+        self.notes.push_back((rank, header));
+    }
+
+    /// Takes as much of `parts` as there is room for; none if there is none.
+    ///
+    /// # Errors
+    /// When nobody reads them, or this side has said that no more comes.
+    pub(super) fn write(&mut self, key: LaneKey, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
+        if lane.unread || lane.finish != Finish::Open {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let mut written = 0;
+        for part in parts {
+            written += lane.put(part);
+        }
+        if written == 0 {
+            let nothing = parts.iter().all(|part| part.is_empty());
+            return Ok(nothing.then_some(0));
+        }
+        self.take_turn(key);
+        Ok(Some(written))
+    }
+
+    /// Whether a writer that waits should go on.
+    pub(super) fn has_room(&self, key: LaneKey) -> bool {
+        self.lanes
+            .get(&key)
+            .is_none_or(|lane| lane.unread || lane.finish != Finish::Open || lane.queued <= QUEUE_MAX - WAKE_ROOM)
+    }
+
+    /// Reads what is there; 0 at the end, none if something may come.
+    pub(super) fn read(&mut self, key: LaneKey, bytes: &mut [u8]) -> Option<usize> {
+        let Some(lane) = self.lanes.get_mut(&key) else { return Some(0) };
+        if lane.closed {
+            return Some(0);
+        }
+        let mut read = 0;
+        while read < bytes.len() {
+            let Some(first) = lane.inbox.front() else { break };
+            let from = HEADER_LEN + lane.read;
+            let n = (first.len() - from).min(bytes.len() - read);
+            bytes[read..read + n].copy_from_slice(&first[from..from + n]);
+            read += n;
+            lane.read += n;
+            if HEADER_LEN + lane.read == first.len() {
+                self.credits.take(key, cost(lane.read));
+                lane.inbox.pop_front();
+                lane.read = 0;
+            }
+        }
+        (read > 0 || lane.finished || bytes.is_empty()).then_some(read)
+    }
+
+    /// Whether [`Streams::read`] would find something.
+    pub(super) fn is_readable(&self, key: LaneKey) -> bool {
+        self.lanes.get(&key).is_none_or(|lane| lane.closed || lane.finished || !lane.inbox.is_empty())
+    }
+
+    /// This side sends nothing more.
+    pub(super) fn finish(&mut self, key: LaneKey) {
+        if let Some(lane) = self.lanes.get_mut(&key)
+            && lane.finish == Finish::Open
+        {
+            lane.finish = Finish::Asked;
+            self.take_turn(key);
+        }
+    }
+
+    /// This side sends and takes nothing more. What was written arrives.
+    pub(super) fn close(&mut self, key: LaneKey) {
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        if std::mem::replace(&mut lane.closed, true) {
+            return;
+        }
+        lane.inbox.clear();
+        self.credits.remove(key);
+        // Also if it was said: there is one thing more to say.
+        lane.finish = Finish::Asked;
+        self.woken.insert(key);
+        self.take_turn(key);
+    }
+
+    /// A message has come. Returns the node that its rank is, if it says that.
+    ///
+    /// # Errors
+    /// If it breaks the protocol; nothing more can be believed of that rank.
+    pub(super) fn receive(&mut self, from: u32, message: Vec<u8>) -> io::Result<Option<u32>> {
+        let header = Header::decode(&message)?;
+        let key = LaneKey { peer: from, opened_here: !header.by_opener, number: header.number };
+        match header.kind {
+            MessageKind::Node => return Ok(u32::try_from(header.value).ok()),
+            MessageKind::Open => self.take_opened(key)?,
+            MessageKind::Return => self.credits.take_back(key, header.value)?,
+            MessageKind::Want => self.credits.ask(key),
+            MessageKind::Data | MessageKind::Credit | MessageKind::Finish | MessageKind::Close => {
+                self.receive_on(key, header, message)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_opened(&mut self, key: LaneKey) -> io::Result<()> {
+        if key.opened_here || self.lanes.contains_key(&key) {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a rank opens a lane that there is"));
+        }
+        if self.lanes.len() >= LANES_MAX || self.opened.len() >= OPENED_MAX {
+            if self.notes.len() >= NOTES_MAX {
+                return Err(io::Error::new(ErrorKind::InvalidData, "a rank opens lanes without end"));
+            }
+            self.note(key, MessageKind::Close, 0);
+            return Ok(());
+        }
+        self.add(key);
+        self.opened.push_back(key);
+        Ok(())
+    }
+
+    /// Something of a lane, if it still is one.
+    fn receive_on(&mut self, key: LaneKey, header: Header, message: Vec<u8>) -> io::Result<()> {
+        let Some(lane) = self.lanes.get_mut(&key) else { return Ok(()) };
+        match header.kind {
+            MessageKind::Data => {
+                if lane.finished {
+                    return Err(io::Error::new(ErrorKind::InvalidData, "bytes came after the last ones"));
+                }
+                if !lane.closed {
+                    self.credits.receive(key, cost(message.len() - HEADER_LEN))?;
+                    lane.inbox.push_back(message);
+                }
+            }
+            MessageKind::Credit => {
+                lane.outflow.grant(header.value);
+                self.take_turn(key);
+                return Ok(());
+            }
+            kind => {
+                lane.finished = true;
+                if kind == MessageKind::Close {
+                    lane.unread = true;
+                    lane.queue.clear();
+                    lane.queued = 0;
+                    self.take_turn(key);
+                }
+                self.forget(key);
+            }
+        }
+        self.woken.insert(key);
+        Ok(())
+    }
+
+    /// The next message to send, and whom to. Notes first, then the lanes in turn.
+    pub(super) fn next(&mut self) -> Option<Outgoing> {
+        if let Some((key, total)) = self.credits.next_grant() {
+            self.note(key, MessageKind::Credit, total);
+        }
+        if let Some((to, header)) = self.notes.pop_front() {
+            return Some(Outgoing { to, message: header.encode().to_vec() });
+        }
+        while let Some(key) = self.turns.pop_front() {
+            if let Some(message) = self.next_of(key) {
+                return Some(Outgoing { to: key.peer, message });
+            }
+        }
+        None
+    }
+
+    /// The next message of a lane that has its turn.
+    fn next_of(&mut self, key: LaneKey) -> Option<Vec<u8>> {
+        let lane = self.lanes.get_mut(&key)?;
+        lane.in_turn = false;
+        let header = |kind, value| Header { kind, by_opener: key.opened_here, number: key.number, value };
+        if let Some(first) = lane.queue.front() {
+            let bytes = first.len() - HEADER_LEN;
+            if lane.outflow.asks(lane.queued as u64 + cost(0) * lane.queue.len() as u64) {
+                lane.in_turn = true;
+                self.turns.push_back(key);
+                return Some(header(MessageKind::Want, 0).encode().to_vec());
+            }
+            if !lane.outflow.may_send(cost(bytes)) {
+                return None;
+            }
+            let mut message = lane.queue.pop_front()?;
+            lane.outflow.send(cost(bytes));
+            let had_room = lane.queued <= QUEUE_MAX - WAKE_ROOM;
+            lane.queued -= bytes;
+            if !had_room && lane.queued <= QUEUE_MAX - WAKE_ROOM {
+                self.woken.insert(key);
+            }
+            message[..HEADER_LEN].copy_from_slice(&header(MessageKind::Data, bytes as u64).encode());
+            self.take_turn(key);
+            self.count_to_sweep();
+            return Some(message);
+        }
+        if lane.finish != Finish::Asked {
+            return None;
+        }
+        lane.finish = Finish::Said;
+        let kind = if lane.closed { MessageKind::Close } else { MessageKind::Finish };
+        let message = header(kind, 0).encode().to_vec();
+        self.forget(key);
+        Some(message)
+    }
+
+    fn count_to_sweep(&mut self) {
+        self.until_sweep -= 1;
+        if self.until_sweep == 0 {
+            self.sweep();
+        }
+    }
+
+    /// Lanes that do not send give back what they were lent. To be called before the rank sleeps.
+    pub(super) fn sweep(&mut self) {
+        self.until_sweep = SWEEP;
+        let lanes = self.lanes.iter_mut().filter(|(_, lane)| lane.queue.is_empty());
+        for (key, lane) in lanes {
+            if let Some(known) = lane.outflow.give_back() {
+                let header =
+                    Header { kind: MessageKind::Return, by_opener: key.opened_here, number: key.number, value: known };
+                self.notes.push_back((key.peer, header));
+            }
+        }
+    }
+
+    /// Everything of all lanes ends, as nothing comes from or gets to other ranks any more.
+    pub(super) fn end(&mut self) {
+        for (key, lane) in &mut self.lanes {
+            lane.finished = true;
+            lane.unread = true;
+            lane.queue.clear();
+            lane.queued = 0;
+            self.woken.insert(*key);
+        }
+        self.notes.clear();
+        self.turns.clear();
+    }
+
+    /// Who has to look since the last call.
+    pub(super) fn take_woken(&mut self) -> BTreeSet<LaneKey> {
+        std::mem::take(&mut self.woken)
+    }
+
+    fn add(&mut self, key: LaneKey) {
+        self.lanes.insert(key, Stream::default());
+        self.credits.add(key);
+    }
+
+    /// Both sides have said their last word: what comes later is of nothing.
+    fn forget(&mut self, key: LaneKey) {
+        let over = |lane: &Stream| lane.closed && lane.finish == Finish::Said && lane.finished;
+        if self.lanes.get(&key).is_some_and(over) {
+            self.lanes.remove(&key);
+            self.credits.remove(key);
+        }
+    }
+
+    fn take_turn(&mut self, key: LaneKey) {
+        if let Some(lane) = self.lanes.get_mut(&key)
+            && (!lane.queue.is_empty() || lane.finish == Finish::Asked)
+            && !std::mem::replace(&mut lane.in_turn, true)
+        {
+            self.turns.push_back(key);
+        }
+    }
+
+    fn note(&mut self, key: LaneKey, kind: MessageKind, value: u64) {
+        let header = Header { kind, by_opener: key.opened_here, number: key.number, value };
+        self.notes.push_back((key.peer, header));
+    }
+}
+
+impl Stream {
+    /// Queues as much of `bytes` as there is room for.
+    fn put(&mut self, bytes: &[u8]) -> usize {
+        let room = QUEUE_MAX - self.queued;
+        let mut left = &bytes[..bytes.len().min(room)];
+        let taken = left.len();
+        while !left.is_empty() {
+            let full = self.queue.back().is_none_or(|last| last.len() >= HEADER_LEN + DATA_MAX);
+            if full {
+                let mut message = Vec::with_capacity(HEADER_LEN + left.len().min(DATA_MAX));
+                message.extend_from_slice(&[0; HEADER_LEN]);
+                self.queue.push_back(message);
+            }
+            let Some(last) = self.queue.back_mut() else { break };
+            let (now, later) = left.split_at(left.len().min(HEADER_LEN + DATA_MAX - last.len()));
+            last.extend_from_slice(now);
+            left = later;
+        }
+        self.queued += taken;
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// Ranks with queues between them.
+struct World {
+    ranks: Vec<Streams>,
+    /// Messages under way, by sender and receiver.
+    under_way: HashMap<(u32, u32), VecDeque<Vec<u8>>>,
+}
+
+impl World {
+    fn new(ranks: u32) -> Self {
+        Self { ranks: (0..ranks).map(|_| Streams::new()).collect(), under_way: HashMap::new() }
+    }
+
+    fn rank(&mut self, rank: u32) -> &mut Streams {
+        &mut self.ranks[rank as usize]
+    }
+
+    fn open(&mut self, from: u32, to: u32) -> (LaneKey, LaneKey) {
+        let near = self.rank(from).open(to).unwrap();
+        self.settle();
+        (near, self.rank(to).next_opened().unwrap())
+    }
+
+    fn send(&mut self, from: u32) -> bool {
+        let Some(outgoing) = self.rank(from).next() else { return false };
+        self.under_way.entry((from, outgoing.to)).or_default().push_back(outgoing.message);
+        true
+    }
+
+    fn deliver(&mut self, from: u32, to: u32) -> bool {
+        let Some(message) = self.under_way.get_mut(&(from, to)).and_then(VecDeque::pop_front) else { return false };
+        self.rank(to).receive(from, message).unwrap();
+        true
+    }
+
+    /// Sends and delivers all that can be.
+    fn settle(&mut self) {
+        let ranks = u32::try_from(self.ranks.len()).unwrap();
+        let mut moves = true;
+        while moves {
+            moves = false;
+            for from in 0..ranks {
+                while self.send(from) {
+                    moves = true;
+                }
+                for to in 0..ranks {
+                    while self.deliver(from, to) {
+                        moves = true;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The byte at a place of a lane's bytes.
+fn byte(lane: usize, at: usize) -> u8 {
+    (at * 7 + at / 251 + lane * 13) as u8
+}
+
+fn write(world: &mut World, rank: u32, lane: LaneKey, bytes: &[u8]) -> usize {
+    world.rank(rank).write(lane, &[IoSlice::new(bytes)]).unwrap().unwrap_or(0)
+}
+
+/// Reads all that is there; whether the end was.
+fn read(world: &mut World, rank: u32, lane: LaneKey, to: &mut Vec<u8>) -> bool {
+    let mut bytes = vec![0; 50_000];
+    while let Some(n) = world.rank(rank).read(lane, &mut bytes) {
+        if n == 0 {
+            return true;
+        }
+        to.extend_from_slice(&bytes[..n]);
+    }
+    false
+}
+
+struct Lane {
+    ends: [(u32, LaneKey); 2],
+    written: [usize; 2],
+    read: [usize; 2],
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever the order in which ranks send, messages arrive and lanes are read: bytes come in order and once, and all of them.
+    #[test]
+    fn bytes_arrive_in_order_and_once(steps in prop::collection::vec((0..8_u8, 0..6_usize, 0..2_usize, 1..300_000_usize), 1..200)) {
+        let mut world = World::new(3);
+        let mut lanes: Vec<Lane> = [(0, 1), (1, 0), (0, 2), (2, 1), (0, 1), (1, 1)].into_iter().map(|(from, to)| {
+            let (near, far) = world.open(from, to);
+            Lane { ends: [(from, near), (to, far)], written: [0; 2], read: [0; 2] }
+        }).collect();
+        for (step, which, side, size) in steps {
+            let (rank, key) = lanes[which].ends[side];
+            match step {
+                0 | 1 => {
+                    let from = lanes[which].written[side];
+                    let bytes: Vec<u8> = (from..from + size).map(|at| byte(which * 2 + side, at)).collect();
+                    lanes[which].written[side] += write(&mut world, rank, key, &bytes);
+                }
+                2 | 3 => take(&mut world, &mut lanes[which], which, side, size),
+                4 => _ = world.send(rank),
+                5 => _ = world.deliver(rank, key.peer),
+                6 => world.rank(rank).sweep(),
+                _ => while world.send(rank) {},
+            }
+        }
+        for _ in 0..200 {
+            world.settle();
+            for (which, lane) in lanes.iter_mut().enumerate() {
+                for side in 0..2 {
+                    take(&mut world, lane, which, side, usize::MAX);
+                }
+            }
+        }
+        for lane in &lanes {
+            prop_assert_eq!([lane.written[1], lane.written[0]], lane.read);
+        }
+    }
+
+    /// What a rank sends that breaks the protocol is an error and no panic, and holds no memory.
+    #[test]
+    fn any_message_is_taken_or_refused(messages in prop::collection::vec((0..10_u8, any::<bool>(), 0..4_u32, prop_oneof![0..8_u64, any::<u64>()], 0..300_usize), 0..60)) {
+        let mut world = World::new(2);
+        let (_, far) = world.open(0, 1);
+        for (kind, by_opener, number, value, len) in messages {
+            let mut message = vec![0; HEADER_LEN + len];
+            (message[0], message[1]) = (kind, u8::from(by_opener));
+            message[4..8].copy_from_slice(&number.to_le_bytes());
+            message[8..16].copy_from_slice(&if kind == 2 { len as u64 } else { value }.to_le_bytes());
+            if kind != 2 {
+                message.truncate(HEADER_LEN);
+            }
+            if world.rank(1).receive(0, message).is_err() {
+                break;
+            }
+            read(&mut world, 1, far, &mut Vec::new());
+            while world.rank(1).next().is_some() {}
+        }
+    }
+}
+
+fn take(world: &mut World, lane: &mut Lane, which: usize, side: usize, max: usize) {
+    let (rank, key) = lane.ends[side];
+    let mut bytes = vec![0; 70_000];
+    let mut left = max;
+    while left > 0 {
+        let some = left.min(bytes.len());
+        let Some(n) = world.rank(rank).read(key, &mut bytes[..some]) else { break };
+        assert!(n > 0, "an end that nobody has made");
+        for came in &bytes[..n] {
+            assert_eq!(*came, byte(which * 2 + 1 - side, lane.read[side]));
+            lane.read[side] += 1;
+        }
+        left -= n;
+    }
+}
+
+#[test]
+fn ends_arrive_after_what_was_written_and_nothing_is_remembered() {
+    let mut world = World::new(2);
+    let (near, far) = world.open(0, 1);
+    assert_eq!(write(&mut world, 0, near, b"last words"), 10);
+    world.rank(0).close(near);
+    world.settle();
+    let mut all = Vec::new();
+    assert!(read(&mut world, 1, far, &mut all));
+    assert_eq!(all, b"last words");
+    assert!(world.rank(1).write(far, &[IoSlice::new(b"to nobody")]).is_err());
+    world.rank(1).close(far);
+    world.settle();
+    assert!(world.ranks.iter().all(|rank| rank.lanes.is_empty() && rank.credits.lent() == 0));
+}
+
+#[test]
+fn a_half_that_is_finished_leaves_the_other_open() {
+    let mut world = World::new(2);
+    let (near, far) = world.open(0, 1);
+    world.rank(0).finish(near);
+    world.settle();
+    assert!(read(&mut world, 1, far, &mut Vec::new()));
+    assert_eq!(write(&mut world, 1, far, b"still"), 5);
+    world.settle();
+    let mut all = Vec::new();
+    assert!(!read(&mut world, 0, near, &mut all));
+    assert_eq!(all, b"still");
+    world.rank(0).close(near);
+    world.rank(1).close(far);
+    world.settle();
+    assert!(world.ranks.iter().all(|rank| rank.lanes.is_empty()));
+}
+
+#[test]
+fn a_rank_that_opens_too_much_is_refused() {
+    let mut world = World::new(2);
+    for _ in 0..OPENED_MAX + 5 {
+        world.rank(0).open(1).unwrap();
+    }
+    world.settle();
+    assert_eq!(world.rank(1).opened.len(), OPENED_MAX);
+    let refused = world.ranks[0].lanes.values().filter(|lane| lane.finished && lane.unread).count();
+    assert_eq!(refused, 5);
+}
+
+#[test]
+fn the_end_of_the_world_is_the_end_of_all_lanes() {
+    let mut world = World::new(2);
+    let (near, _) = world.open(0, 1);
+    write(&mut world, 0, near, &[7; 100]);
+    world.rank(0).end();
+    assert!(world.rank(0).take_woken().contains(&near));
+    assert!(read(&mut world, 0, near, &mut Vec::new()));
+    assert!(world.rank(0).write(near, &[IoSlice::new(b"x")]).is_err());
+    assert!(world.rank(0).next().is_none());
+}

@@ -1,0 +1,93 @@
+//! Worlds of two ranks: both in this process, with queues between them; or this process is one of MPI's, and every lane goes to
+//! the other rank and back.
+
+use accord_fabric::transport::SharedLane;
+use accord_fabric::transport::mpi::{MpiFabric, MpiObject, World, relay};
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Set within a job: the object with MPI in it.
+pub(crate) const OBJECT: &str = "ACCORD_TEST_MPI";
+
+type Messages = Arc<Mutex<VecDeque<(u32, Vec<u8>)>>>;
+
+/// A world whose ranks are threads.
+struct Queues {
+    rank: u32,
+    queues: Vec<Messages>,
+}
+
+impl World for Queues {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.queues.len().try_into().unwrap()
+    }
+
+    fn send(&mut self, to: u32, message: Vec<u8>) -> io::Result<()> {
+        self.queues[to as usize].lock().unwrap().push_back((self.rank, message));
+        Ok(())
+    }
+
+    fn sending(&self) -> usize {
+        0
+    }
+
+    fn receive(&mut self) -> io::Result<Option<(u32, Vec<u8>)>> {
+        Ok(self.queues[self.rank as usize].lock().unwrap().pop_front())
+    }
+}
+
+pub(crate) fn is_job() -> bool {
+    std::env::var_os(OBJECT).is_some()
+}
+
+/// The object that `make mpi` has built, if there is one and its MPI is here.
+pub(crate) fn find_object() -> Result<PathBuf, String> {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mpi/libaccord_mpi.so"));
+    let path =
+        path.canonicalize().map_err(|error| format!("no MPI ({}: {error}); build it: make mpi", path.display()))?;
+    MpiObject::load(&path).map_err(|error| error.to_string())?;
+    Ok(path)
+}
+
+/// This process among MPI's.
+fn job() -> &'static MpiFabric {
+    static JOB: OnceLock<MpiFabric> = OnceLock::new();
+    JOB.get_or_init(|| {
+        let object = PathBuf::from(std::env::var_os(OBJECT).unwrap());
+        MpiFabric::start(move || MpiObject::load(&object)?.join()).unwrap()
+    })
+}
+
+fn two() -> &'static [MpiFabric; 2] {
+    static TWO: OnceLock<[MpiFabric; 2]> = OnceLock::new();
+    TWO.get_or_init(|| {
+        let queues = [Messages::default(), Messages::default()];
+        [0, 1].map(|rank| {
+            let queues = queues.to_vec();
+            MpiFabric::start(move || Ok(Box::new(Queues { rank, queues }))).unwrap()
+        })
+    })
+}
+
+/// Both ends of a lane.
+pub(crate) fn ends() -> (SharedLane, SharedLane) {
+    /// Lanes are taken in the order in which they are opened.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap();
+    let (opens, takes) = if is_job() { (job(), job()) } else { (&two()[0], &two()[1]) };
+    let near = opens.connect(1).unwrap();
+    (near, takes.accept().unwrap().0)
+}
+
+/// Opens a lane back for each that comes, and passes on what comes on either, until the other rank has had enough.
+pub(crate) fn serve_as_other_rank() {
+    while let Ok((lane, from)) = job().accept() {
+        relay(lane, job().connect(from).unwrap()).unwrap();
+    }
+}
