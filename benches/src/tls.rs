@@ -64,8 +64,8 @@ fn secure(client: &Identity, server: &Identity) -> Result<(SharedLane, SharedLan
     let (client, server) = (text(client.to_coordinator(PROTOCOL))?, text(server.server(&[PROTOCOL]))?);
     std::thread::scope(|scope| {
         let far = scope.spawn(move || accept_tls(far, server, SOON));
-        let (near, _) = text(connect_tls(near, client, SOON))?;
-        let (far, _) = text(far.join().map_err(|_| "a panic")?)?;
+        let near = text(connect_tls(near, client, SOON))?;
+        let far = text(far.join().map_err(|_| "a panic")?)?;
         Ok((near, far))
     })
 }

@@ -104,6 +104,10 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "local_cluster")]
     pub(crate) loopback: bool,
 
+    /// Have commands and data go between the hosts in clear, not through TLS: for comparisons.
+    #[arg(long, requires = "local_cluster")]
+    pub(crate) insecure_plain_tcp: bool,
+
     /// Hosts without coordinator and agents.
     #[arg(long, hide = true, requires = "local_cluster")]
     pub(crate) bare: bool,

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::machine;
 use accord_device::{cpu, registry};
-use accord_fabric::route::{Endpoint, Wanted};
+use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
 use accord_fabric::transport;
 use accord_proto::v1;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeId, settings};
@@ -26,6 +26,8 @@ pub(crate) struct CoordinatorRow {
     pub(crate) uptime_ms: u64,
     /// Version of its view of the cluster.
     pub(crate) view: u64,
+    /// What leaves a machine does so in clear.
+    pub(crate) plain_tcp: bool,
 }
 
 pub(crate) struct NodeRow {
@@ -100,17 +102,24 @@ impl Cluster {
                 age_ms: session.age_ms,
             })
             .collect();
-        let coordinator = CoordinatorRow { address: address.to_owned(), uptime_ms: view.uptime_ms, view: view.version };
+        let coordinator = CoordinatorRow {
+            address: address.to_owned(),
+            uptime_ms: view.uptime_ms,
+            view: view.version,
+            plain_tcp: view.plain_tcp,
+        };
         Ok(Self { coordinator: Some(coordinator), nodes, devices, sessions, note: None })
     }
 
     /// Looks how a program that starts on the node called `own` would reach the others.
     pub(crate) fn find_routes(&mut self, own: &str, wanted: Wanted) {
+        let plain_tcp = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.plain_tcp);
+        let terms = LaneTerms { wanted, plain_tcp };
         for node in &mut self.nodes {
             node.route = if node.name == own {
                 Some("in-process".to_owned())
             } else {
-                node.endpoint.as_ref().map(|endpoint| transport::route_now(endpoint, wanted).way())
+                node.endpoint.as_ref().map(|endpoint| transport::route_now(endpoint, terms).way())
             };
         }
     }
@@ -163,6 +172,7 @@ impl Cluster {
                 "uptime_ms": coordinator.uptime_ms,
                 "view": coordinator.view,
                 "control_protocol": accord_proto::VERSION,
+                "plain_tcp": coordinator.plain_tcp,
             })),
             "note": self.note,
             "nodes": self.nodes.iter().map(NodeRow::json).collect::<Vec<_>>(),

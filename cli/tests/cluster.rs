@@ -26,7 +26,7 @@ fn a_program_sees_every_device_its_own_hosts_first() {
         let nodes: Vec<_> = list(&info, "nodes").iter().map(|node| (text(node, "name"), text(node, "state"))).collect();
         assert_eq!(nodes, [("h1", "up"), ("h2", "up"), ("h3", "up")], "{way:?}");
         // Hosts in network namespaces of their own do not meet by shared memory.
-        let route = if *way == ["--loopback"] { "shm (same machine)" } else { "tcp (another machine)" };
+        let route = if *way == ["--loopback"] { "shm (same machine)" } else { "tls (another machine)" };
         let routes: Vec<_> = list(&info, "nodes").iter().map(|node| text(node, "route")).collect();
         assert_eq!(routes, ["in-process", route, route], "{way:?}");
         let devices: Vec<_> = list(&info, "devices")

@@ -37,6 +37,11 @@ pub struct Config {
     #[arg(long, env = "ACCORD_LOST_AFTER", value_name = "TIME", default_value = "10s", value_parser = time)]
     pub lost_after: Duration,
 
+    /// Have commands and data of sessions go between machines in clear, where whoever reads the network has them and whoever changes it
+    /// runs code as the sessions' users. Agents have to be told so too.
+    #[arg(long)]
+    pub insecure_plain_tcp: bool,
+
     /// Address and port for metrics and health over HTTP (/metrics, /healthz, /readyz), without a key; port 0 takes a free
     /// one, which is printed [default: none].
     #[arg(long, env = "ACCORD_METRICS_LISTEN", value_name = "ADDR:PORT")]

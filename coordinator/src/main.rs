@@ -21,6 +21,9 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 fn main() -> ExitCode {
     let config = Config::parse();
     accord_telemetry::log::to_stderr("accord-coordinator", config.log);
+    if config.insecure_plain_tcp {
+        tracing::warn!("commands and data of sessions leave machines in clear: --insecure-plain-tcp");
+    }
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -57,6 +60,7 @@ fn run(config: &Config) -> Result<(), String> {
             memory_quota: config.memory_quota.unwrap_or(0),
             stream_quota: config.stream_quota,
             session_ms: config.session_time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            plain_tcp: config.insecure_plain_tcp,
             lost_after_ms: u64::try_from(config.lost_after.as_millis()).unwrap_or(u64::MAX),
             ..Limits::default()
         };

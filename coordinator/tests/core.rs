@@ -116,6 +116,7 @@ fn grant(session: SessionId) -> SessionGrant {
         ordinals: vec![0, 1, 77],
         memory_quota: 0,
         stream_quota: 1,
+        plain_tcp: false,
         opened_unix_ms: 5,
     }
 }

@@ -90,7 +90,7 @@ impl Fixture {
         let tcp = TcpStream::connect(self.coordinator.address()).unwrap();
         let own = self.authority.identity(tenant(), HOUR).unwrap();
         let config = own.to_coordinator(session_endpoint::PROTOCOL.as_bytes()).unwrap();
-        connect_tls(adopt(tcp.into()).unwrap(), config, SOON).unwrap().0
+        connect_tls(adopt(tcp.into()).unwrap(), config, SOON).unwrap()
     }
 
     fn describe(&self) -> v1::ClusterView {

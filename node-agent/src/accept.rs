@@ -59,10 +59,10 @@ fn receive(lane: &dyn Lane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Result
     };
     let admit = |hello: &Hello| {
         turn.prove()?;
-        supervisor.admit(hello, lane.peer_user())
+        supervisor.admit(hello, lane)
     };
-    let hello = handshake::accept_if(lane, HANDSHAKE_TIMEOUT, key_of, admit)?;
-    supervisor.deliver(lane, &hello).inspect_err(|error| tracing::warn!("{error}"))?;
+    let client = handshake::accept_if(lane, HANDSHAKE_TIMEOUT, key_of, admit)?;
+    supervisor.deliver(lane, &client).inspect_err(|error| tracing::warn!("{error}"))?;
     metrics::connection();
     Ok(())
 }

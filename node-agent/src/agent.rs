@@ -28,6 +28,11 @@ pub fn run(config: &Config) -> Result<(), String> {
     let trust = Trust::read(&config.tls).map_err(|error| error.to_string())?;
     let node_name = config.node.clone().unwrap_or_else(host_name);
     check_node(trust.current(|_| ()).name(), &node_name).map_err(|error| error.to_string())?;
+    if config.insecure_plain_tcp {
+        tracing::warn!(
+            "lanes of other machines are taken in clear where the coordinator allows it: --insecure-plain-tcp"
+        );
+    }
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let topology = topology();
     let gpus = match config.gpus {
@@ -58,6 +63,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         cache: config.cache.clone(),
         ipc: config.ipc == Ipc::On,
         users: config.users.clone(),
+        plain_tcp: config.insecure_plain_tcp,
     };
     let spawner = Spawner::new(program).map_err(|error| error.to_string())?;
     let supervisor = Supervisor::new(settings, spawner, report);
@@ -69,6 +75,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         devices,
         hardware: topology.hardware,
         registered: Registered::default(),
+        plain_tcp: config.insecure_plain_tcp,
     };
 
     let port = supervisor.clone();

@@ -35,6 +35,11 @@ pub struct Config {
     #[arg(long, env = "ACCORD_TLS", value_name = "FOLDER")]
     pub tls: PathBuf,
 
+    /// Have commands and data of sessions go between machines in clear, where whoever reads the network has them and whoever changes it
+    /// runs code as the sessions' users. The coordinator decides it; an agent without this refuses such sessions.
+    #[arg(long)]
+    pub insecure_plain_tcp: bool,
+
     /// Whose sessions an agent of root runs, and as which user of this machine, in rules of which the first that fits counts: NAME as
     /// themselves, NAME=ACCOUNT as another one, !NAME not at all, * for everybody but root. An account is a name, or numbers UID:GID.
     #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]

@@ -6,7 +6,7 @@ use crate::users::RunsAs;
 use accord_device::cache_folder;
 use accord_executor::{ExecutorConfig, Limits};
 use accord_fabric::Key;
-use accord_fabric::route::Wanted;
+use accord_fabric::route::{LaneTerms, Wanted};
 use accord_fabric::transport::Handover;
 use accord_proto::v1::ExecutorStart;
 use accord_types::settings::TRANSPORT;
@@ -138,7 +138,7 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
             streams: start.stream_quota,
         },
         key: Key::new(start.key).map_err(|error| error.to_string())?,
-        transport: wanted()?,
+        transport: LaneTerms { wanted: wanted()?, plain_tcp: start.plain_tcp },
         devices: Box::new(NodeDevices {
             devices,
             libacc,

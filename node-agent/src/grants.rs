@@ -98,6 +98,7 @@ mod tests {
             ordinals: vec![0],
             memory_quota: 0,
             stream_quota: 4,
+            plain_tcp: false,
             opened_unix_ms: 0,
         }
     }

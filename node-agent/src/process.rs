@@ -2,7 +2,7 @@
 
 use crate::executor_process::{self, send_start};
 use crate::users::RunsAs;
-use accord_fabric::handshake::Hello;
+use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::{Handover, Lane};
 use accord_proto::v1::ExecutorStart;
 use accord_types::{Error, ErrorCode, Result};
@@ -101,9 +101,9 @@ impl ExecutorProcess {
     ///
     /// # Errors
     /// `acc_error_system` if it is gone or stuck.
-    pub(crate) fn send(&self, lane: &dyn Lane, hello: &Hello) -> Result<()> {
+    pub(crate) fn send(&self, lane: &dyn Lane, client: &Introduced) -> Result<()> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.control.send(lane, hello)
+        self.control.send(lane, client)
     }
 
     /// Makes it end, the hard way if it does not do so by itself. Returns at once.

@@ -6,7 +6,7 @@ use crate::metrics;
 use crate::process::{END_GRACE, ExecutorProcess, Spawner};
 use crate::users::{RunsAs, UserRules};
 use accord_fabric::Key;
-use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::handshake::{Hello, Introduced, Purpose, check_secure};
 use accord_fabric::route::Endpoint;
 use accord_fabric::transport::Lane;
 use accord_proto::v1;
@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) ipc: bool,
     /// Who is served, and as whom.
     pub(crate) users: UserRules,
+    /// Lanes from other machines may be in clear, where their session's grant says so too.
+    pub(crate) plain_tcp: bool,
 }
 
 /// What the coordinator is told.
@@ -185,10 +187,11 @@ impl Supervisor {
     ///
     /// # Errors
     /// With the reason for the client.
-    pub(crate) fn admit(self: &Arc<Self>, hello: &Hello, attested: Option<u32>) -> Result<()> {
-        if let Some(user) = attested {
+    pub(crate) fn admit(self: &Arc<Self>, hello: &Hello, lane: &dyn Lane) -> Result<()> {
+        if let Some(user) = lane.peer_user() {
             self.check_user(hello.session, user)?;
         }
+        self.check_lane(hello, lane)?;
         match hello.purpose {
             Purpose::Command => self.begin(hello.session),
             Purpose::Bulk | Purpose::Peer | Purpose::Session | Purpose::Control => {
@@ -208,6 +211,22 @@ impl Supervisor {
             format!("session {session} is user {}'s, and a process of user {attested} came with its key", grant.user);
         tracing::warn!("{why}");
         Err(Error::new(ErrorCode::DeviceUnavailable, why))
+    }
+
+    /// Whether the lane is for this node, and nothing of it goes in clear where that may not be.
+    fn check_lane(&self, hello: &Hello, lane: &dyn Lane) -> Result<()> {
+        let name = &self.settings.node_name;
+        let state = self.lock();
+        let may_be_plain = self.settings.plain_tcp && self.grant(&state, hello.session)?.plain_tcp;
+        let own = state.node.as_ref().map(|node| node.node);
+        drop(state);
+        if hello.to.is_some() && hello.to != own {
+            return Err(Error::new(
+                ErrorCode::DeviceUnavailable,
+                format!("this is node {name}, and another one is meant"),
+            ));
+        }
+        check_secure(hello, lane.leaves_machine(), may_be_plain).inspect_err(|error| refused(hello.session, error))
     }
 
     fn check(&self, state: &ExecutorTable, session: SessionId) -> Result<()> {
@@ -232,9 +251,10 @@ impl Supervisor {
     ///
     /// # Errors
     /// If that is gone.
-    pub(crate) fn deliver(&self, lane: &dyn Lane, hello: &Hello) -> Result<()> {
-        let executor = self.executor(hello.session)?;
-        executor.process.send(lane, hello).inspect_err(|_| self.discard(hello.session, executor.number))
+    pub(crate) fn deliver(&self, lane: &dyn Lane, client: &Introduced) -> Result<()> {
+        let session = client.hello.session;
+        let executor = self.executor(session)?;
+        executor.process.send(lane, client).inspect_err(|_| self.discard(session, executor.number))
     }
 
     /// Ends all executors; returns when they have, or have had time enough.
@@ -407,6 +427,7 @@ impl Settings {
             agent_pid: std::process::id(),
             cache: self.cache.as_ref().map(text).unwrap_or_default(),
             ipc: self.ipc,
+            plain_tcp: grant.plain_tcp,
         }
     }
 }
@@ -458,6 +479,7 @@ mod tests {
             cache: None,
             ipc: false,
             users: UserRules::default(),
+            plain_tcp: false,
         };
         let grant = SessionGrant {
             session: SessionId(7),
@@ -471,6 +493,7 @@ mod tests {
             ordinals: vec![1, 3, 9],
             memory_quota: 1 << 20,
             stream_quota: 4,
+            plain_tcp: true,
             opened_unix_ms: 0,
         };
         let start = settings.start(&grant, NodeId(5));
@@ -478,6 +501,7 @@ mod tests {
             start.devices.into_iter().map(|device| DeviceInfo::try_from(device).unwrap().id.ordinal).collect();
         assert_eq!(ordinals, [1, 3]);
         assert_eq!((start.memory_quota, start.stream_quota), (1 << 20, 4));
+        assert!(start.plain_tcp);
         assert_eq!(start.key, [3; SessionKey::LEN]);
     }
 }

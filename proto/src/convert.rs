@@ -171,6 +171,7 @@ impl From<SessionGrant> for v1::SessionGrant {
             key: grant.key.0.to_vec(),
             user: grant.user,
             ends_in_ms: grant.ends_in_ms,
+            plain_tcp: grant.plain_tcp,
         }
     }
 }
@@ -191,6 +192,7 @@ impl TryFrom<v1::SessionGrant> for SessionGrant {
             ordinals: grant.ordinals,
             memory_quota: grant.memory_quota,
             stream_quota: grant.stream_quota,
+            plain_tcp: grant.plain_tcp,
             opened_unix_ms: grant.opened_unix_ms,
         })
     }

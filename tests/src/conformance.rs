@@ -102,7 +102,7 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
     let first = line.next().ok_or("nothing to run")?;
     let mut job = match mode {
         Mode::Cluster | Mode::ClusterShm => {
-            let transport = if mode == Mode::Cluster { "tcp" } else { "shm" };
+            let transport = if mode == Mode::Cluster { "tls" } else { "shm" };
             let job = Job::new(tool(Tool::Accord)?).env("ACCORD_TRANSPORT", transport);
             job.args(["run", "--local-cluster", "2x1", "--loopback", "--"]).arg(first)
         }

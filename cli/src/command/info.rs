@@ -33,16 +33,21 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
     Ok(0)
 }
 
+/// What is said of lanes between machines.
+const ENCRYPTED: &str = "between machines: through TLS";
+const PLAIN: &str = "between machines: NOT encrypted (--insecure-plain-tcp)";
+
 /// The tables for people.
 fn tables(cluster: &Cluster) -> String {
     let mut text = String::new();
     match &cluster.coordinator {
         Some(coordinator) => text.push_str(&format!(
-            "coordinator {}, up {}, view {}, control protocol {}\n\n",
+            "coordinator {}, up {}, view {}, control protocol {}\n{}\n\n",
             coordinator.address,
             age(coordinator.uptime_ms),
             coordinator.view,
-            accord_proto::VERSION
+            accord_proto::VERSION,
+            if coordinator.plain_tcp { PLAIN } else { ENCRYPTED },
         )),
         None => text.push_str(&format!(
             "no coordinator ({} is not set): this machine's devices\n\n",

@@ -149,7 +149,13 @@ fn supervisor_options(separation: Separation, args: &RunArgs) -> Vec<OsString> {
             options.extend([name.into(), path.into()]);
         }
     }
-    for (name, set) in [("--bare", args.bare), ("--remote-only", args.remote_only), ("--verbose", args.verbose)] {
+    let flags = [
+        ("--bare", args.bare),
+        ("--remote-only", args.remote_only),
+        ("--insecure-plain-tcp", args.insecure_plain_tcp),
+        ("--verbose", args.verbose),
+    ];
+    for (name, set) in flags {
         if set {
             options.push(name.into());
         }

@@ -7,6 +7,7 @@ use super::processes::Processes;
 use super::signals::{Event, Signals};
 use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
+use crate::output::tell;
 use accord_proto::v1::{ClusterView, NodeState};
 use accord_trust::issue::Authority;
 use accord_trust::name::word;
@@ -48,24 +49,29 @@ pub(super) fn start(
         Ok(folder)
     };
     let own = issue("program", Role::Tenant(user_name()))?;
+    let insecure = processes.args.run.insecure_plain_tcp.then(|| OsString::from("--insecure-plain-tcp"));
+    if insecure.is_some() {
+        tell(format_args!("commands and data go between the hosts in clear: --insecure-plain-tcp"));
+    }
     // On hosts that share this machine's ports any free one.
     let port = if hosts.separate() { PORT } else { 0 };
 
     let coordinator = find_program("accord-coordinator")?;
-    let line: Vec<OsString> = vec![
+    let mut line: Vec<OsString> = vec![
         coordinator.into(),
         "--listen".into(),
         SocketAddr::new(hosts.coordinator_address().into(), port).to_string().into(),
         "--tls".into(),
         issue("coordinator", Role::Coordinator)?.into(),
     ];
+    line.extend(insecure.clone());
     processes.start_part("coordinator", None, &line, &[])?;
     let address = wait_for_coordinator(processes, signals)?;
     let agent = find_program("accord-node-agent")?;
     let mut client = Coordinator::new(&address, Trust::read(&own)?)?;
     for (index, registered) in devices.hosts().zip(1..) {
         let name = Hosts::name(index);
-        let line: Vec<OsString> = vec![
+        let mut line: Vec<OsString> = vec![
             agent.clone().into(),
             "--coordinator".into(),
             address.clone().into(),
@@ -85,6 +91,7 @@ pub(super) fn start(
             "--libacc".into(),
             libacc.into(),
         ];
+        line.extend(insecure.clone());
         processes.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &devices.environment(index))?;
         // One after the other: the coordinator numbers nodes as they come.
         let offered = wait_for_nodes(processes, signals, registered, &mut client)?;

@@ -14,6 +14,8 @@ pub struct LeaseTerms {
     pub memory_quota: u64,
     /// Streams per device.
     pub stream_quota: u32,
+    /// Lanes may leave a machine in clear.
+    pub plain_tcp: bool,
 }
 
 /// What the sessions of one MPI job have in common: the program's name, the number of ranks, and what the launcher calls it.
@@ -127,6 +129,7 @@ impl Session {
                 devices: Vec::new(),
                 memory_quota: grant.memory_quota,
                 stream_quota: grant.stream_quota,
+                plain_tcp: grant.plain_tcp,
             },
             nodes: BTreeMap::new(),
             executors: BTreeSet::new(),
@@ -163,6 +166,7 @@ impl Session {
             ordinals: self.nodes.get(&node).cloned().unwrap_or_default(),
             memory_quota: self.lease.memory_quota,
             stream_quota: self.lease.stream_quota,
+            plain_tcp: self.lease.plain_tcp,
             opened_unix_ms: self.opened_unix_ms,
         }
     }

@@ -5,7 +5,7 @@ use super::input::ClientId;
 use super::node::Node;
 use super::order::Viewer;
 use super::session::{LeaseTerms, Owner, Session};
-use super::state::Cluster;
+use super::state::{Cluster, Limits};
 use super::time::Millis;
 use accord_types::{Count, DeviceId, Error, ErrorCode, SessionId, SessionRequest};
 use std::collections::BTreeSet;
@@ -44,7 +44,8 @@ impl Cluster {
         if devices.is_empty() {
             return Err(self.nothing_to_lease(request));
         }
-        Ok(LeaseTerms { devices, memory_quota: self.limits.memory_quota, stream_quota: self.limits.stream_quota })
+        let Limits { memory_quota, stream_quota, plain_tcp, .. } = self.limits;
+        Ok(LeaseTerms { devices, memory_quota, stream_quota, plain_tcp })
     }
 
     fn nothing_to_lease(&self, request: &SessionRequest) -> Error {

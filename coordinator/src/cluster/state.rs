@@ -33,6 +33,8 @@ pub struct Limits {
     pub stream_quota: u32,
     /// How long a session may last; 0 means no limit.
     pub session_ms: u64,
+    /// Sessions' lanes may leave a machine in clear.
+    pub plain_tcp: bool,
 }
 
 impl Default for Limits {
@@ -47,6 +49,7 @@ impl Default for Limits {
             memory_quota: 0,
             stream_quota: 32,
             session_ms: 0,
+            plain_tcp: false,
         }
     }
 }
@@ -195,6 +198,7 @@ impl Cluster {
             devices: devices.collect(),
             memory_quota: session.lease.memory_quota,
             stream_quota: session.lease.stream_quota,
+            plain_tcp: session.lease.plain_tcp,
         })
     }
 

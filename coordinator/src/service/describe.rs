@@ -72,6 +72,7 @@ fn view(driver: &Driver, viewer: Option<&v1::Viewer>) -> Result<v1::ClusterView,
             sessions: cluster.sessions().map(|session| session_view(session, now.since(session.since))).collect(),
             numbering: viewer.map(|viewer| numbering(cluster, viewer)).transpose()?.unwrap_or_default(),
             uptime_ms: now.0,
+            plain_tcp: cluster.limits().plain_tcp,
         })
     })
 }

@@ -19,6 +19,7 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
             node: node.0,
             heartbeat_ms: u32::try_from(limits.heartbeat_ms).unwrap_or(u32::MAX),
             lost_after_ms: u32::try_from(limits.lost_after_ms).unwrap_or(u32::MAX),
+            plain_tcp: limits.plain_tcp,
         }),
         AgentOrder::SessionOpened(grant) => Body::SessionOpened(v1::SessionOpened { grant: Some(grant.into()) }),
         AgentOrder::SessionClosed(session) => Body::SessionClosed(v1::SessionClosed { session: session.0 }),

@@ -3,7 +3,7 @@
 use crate::limits::Limits;
 use accord_device::Device;
 use accord_device::image::Images;
-use accord_fabric::route::Wanted;
+use accord_fabric::route::LaneTerms;
 use accord_fabric::{Key, ProgramSpec};
 use accord_types::{NodeId, Result, SessionId};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct ExecutorConfig {
     /// The session's key, which its processes prove to each other.
     pub key: Key,
     /// How it is to reach other executors.
-    pub transport: Wanted,
+    pub transport: LaneTerms,
     /// This node's devices.
     pub devices: Box<dyn DeviceFactory>,
 }

@@ -46,9 +46,9 @@ pub fn run(control: Handover, config: ExecutorConfig) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let session = Session::new(config, waker);
-    while let Ok(Some((lane, hello))) = control.receive() {
+    while let Ok(Some((lane, client))) = control.receive() {
         let commands = session.clone();
-        if session.take(lane, hello, move || driver::serve(&commands)) && control.limit(None).is_err() {
+        if session.take(lane, client, move || driver::serve(&commands)) && control.limit(None).is_err() {
             break;
         }
     }

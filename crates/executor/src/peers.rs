@@ -6,10 +6,10 @@ use crate::config::ExecutorConfig;
 use crate::same_host::Local;
 use crate::threads::spawn;
 use accord_fabric::Key;
-use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::handshake::{Hello, Introduced, Purpose};
 use accord_fabric::link::{Identity, Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::{Endpoint, Wanted};
+use accord_fabric::route::{Endpoint, LaneTerms};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::{SharedLane, route};
@@ -25,7 +25,7 @@ pub(crate) struct Peers {
     node_name: String,
     session: SessionId,
     key: Key,
-    transport: Wanted,
+    transport: LaneTerms,
     exchange: Arc<Exchange>,
     local: Option<Arc<Local>>,
     /// Counts what goes over peer lanes.
@@ -119,21 +119,26 @@ impl Peers {
     }
 
     /// Takes a lane on which another executor pushes.
-    pub(crate) fn accept(self: &Arc<Self>, from: PeerId, lane: SharedLane) {
+    pub(crate) fn accept(self: &Arc<Self>, client: Introduced, lane: SharedLane) {
+        let from = client.hello.from;
         let link = Link::new(&self.node_name, from, self.stats.clone(), Unposted::Refuse);
-        let Ok(Reader::Transfers(reader)) = link.accept(lane, Purpose::Peer) else { return };
         let mut state = self.lock();
-        if let Some(error) = &state.closed {
-            link.close(error);
+        if state.closed.is_some() {
+            lane.shutdown();
             return;
         }
         state.incoming.push(link.clone());
         drop(state);
         let peers = self.clone();
         spawn("accord-peer", move || {
-            link.join(&peers.exchange);
-            // However it ends, the pusher is gone.
-            let _ = reader.run();
+            let ends = lane.clone();
+            let joined = client.secure(lane).and_then(|lane| link.accept(lane, Purpose::Peer));
+            if let Ok(Reader::Transfers(reader)) = joined {
+                link.join(&peers.exchange);
+                // However it ends, the pusher is gone.
+                let _ = reader.run();
+            }
+            ends.shutdown();
             link.close(&Error::new(ErrorCode::DeviceUnavailable, "the pusher is gone"));
             peers.exchange.peer_lost(from);
             peers.lock().incoming.retain(|other| !Arc::ptr_eq(other, &link));

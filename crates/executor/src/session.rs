@@ -6,7 +6,7 @@ use crate::peers::Peers;
 use crate::same_host::Local;
 use crate::threads::spawn;
 use accord_device::Device;
-use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::handshake::{Introduced, Purpose};
 use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlMessage, Exchange};
@@ -38,6 +38,8 @@ struct Running {
     ended: bool,
     devices: Vec<Arc<dyn Device>>,
     commands: Option<JoinHandle<()>>,
+    /// Lanes that may still have TLS to begin.
+    introducing: Vec<SharedLane>,
 }
 
 impl Session {
@@ -59,14 +61,16 @@ impl Session {
         })
     }
 
-    /// Takes one of the session's connections. True if it is the command lane, which `serve` serves on a thread of its own.
+    /// Takes one of the session's connections. True if it is the command lane, which `serve` serves on a thread of its own. TLS, which may
+    /// come first, is waited for on the lane's own thread.
     pub(crate) fn take(
         self: &Arc<Self>,
         lane: SharedLane,
-        hello: Hello,
+        client: Introduced,
         serve: impl FnOnce() + Send + 'static,
     ) -> bool {
         let mut state = self.lock();
+        let hello = client.hello;
         let fits = hello.session == self.config.session
             && !state.ended
             && match hello.purpose {
@@ -80,34 +84,54 @@ impl Session {
             lane.shutdown();
             return false;
         }
-        if hello.purpose == Purpose::Peer {
-            self.peers.accept(hello.from, lane);
-            return false;
+        if hello.purpose != Purpose::Peer {
+            state.introducing.push(lane.clone());
         }
-        let Ok(reader) = self.link.accept(lane, hello.purpose) else { return false };
         let session = self.clone();
-        match reader {
-            Reader::Records => {
-                state.commands = spawn("accord-commands", serve);
+        match hello.purpose {
+            Purpose::Command => {
+                let commands = move || match session.join_link(lane, &client) {
+                    Some(Reader::Records) => serve(),
+                    _ => session.end(),
+                };
+                state.commands = spawn("accord-commands", commands);
                 return state.commands.is_some();
             }
-            Reader::Transfers(reader) => spawn("accord-bulk", move || {
-                // Whatever ends it: without its lanes the session is over.
-                let _ = reader.run();
-                session.end();
-            }),
-            Reader::Control(reader) => spawn("accord-control", move || {
-                let _ = reader.run(|message| match message {
-                    ControlMessage::Ask(given_up) => {
-                        session.link.control().alive(session.beats(&given_up));
-                        Ok(())
-                    }
-                    message => session.exchange.on_control(message, session.link.outbox()),
+            Purpose::Peer => self.peers.accept(client, lane),
+            Purpose::Bulk | Purpose::Control | Purpose::Session => {
+                let name = if hello.purpose == Purpose::Bulk { "accord-bulk" } else { "accord-control" };
+                spawn(name, move || {
+                    session.read(lane, &client);
+                    // Whatever has ended it: without its lanes the session is over.
+                    session.end();
                 });
-                session.end();
-            }),
-        };
+            }
+        }
         false
+    }
+
+    /// Makes a connection one of the link's lanes.
+    fn join_link(&self, lane: SharedLane, client: &Introduced) -> Option<Reader> {
+        let begun = lane.clone();
+        let joined = client.secure(lane).and_then(|lane| self.link.accept(lane, client.hello.purpose));
+        self.lock().introducing.retain(|other| !Arc::ptr_eq(other, &begun));
+        joined.inspect_err(|_| begun.shutdown()).ok()
+    }
+
+    /// Reads a lane of transfers, or of control messages, until it ends.
+    fn read(&self, lane: SharedLane, client: &Introduced) {
+        // The program learns of an error by the end of the session.
+        let _ = match self.join_link(lane, client) {
+            Some(Reader::Transfers(reader)) => reader.run(),
+            Some(Reader::Control(reader)) => reader.run(|message| match message {
+                ControlMessage::Ask(given_up) => {
+                    self.link.control().alive(self.beats(&given_up));
+                    Ok(())
+                }
+                message => self.exchange.on_control(message, self.link.outbox()),
+            }),
+            Some(Reader::Records) | None => Ok(()),
+        };
     }
 
     /// Passes on what devices have printed, before the program learns that they are done.
@@ -153,7 +177,9 @@ impl Session {
             return;
         }
         let devices = std::mem::take(&mut state.devices);
+        let introducing = std::mem::take(&mut state.introducing);
         drop(state);
+        introducing.iter().for_each(|lane| lane.shutdown());
         let over = Error::new(ErrorCode::DeviceShutdown, "the session is over");
         self.link.close(&over);
         self.exchange.close(&over);

@@ -15,6 +15,8 @@ pub enum Wanted {
     Tcp,
     /// Shared memory and nothing else.
     Shm,
+    /// TLS, also on one machine.
+    Tls,
 }
 
 impl FromStr for Wanted {
@@ -25,8 +27,25 @@ impl FromStr for Wanted {
             "auto" => Ok(Self::Auto),
             "tcp" => Ok(Self::Tcp),
             "shm" => Ok(Self::Shm),
-            _ => Err("use auto, tcp or shm".to_owned()),
+            "tls" => Ok(Self::Tls),
+            _ => Err("use auto, tcp, shm or tls".to_owned()),
         }
+    }
+}
+
+/// What a session's lanes may go by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LaneTerms {
+    /// What was asked for.
+    pub wanted: Wanted,
+    /// The session's grant lets them leave a machine in clear.
+    pub plain_tcp: bool,
+}
+
+impl From<Wanted> for LaneTerms {
+    /// Nothing leaves a machine in clear.
+    fn from(wanted: Wanted) -> Self {
+        Self { wanted, plain_tcp: false }
     }
 }
 
@@ -39,6 +58,15 @@ pub enum Nearness {
     OtherUser,
     /// Nobody on this machine is it.
     Elsewhere,
+}
+
+/// What was found out of the way to a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Of its agent.
+    pub nearness: Nearness,
+    /// What is sent to its address stays on this machine.
+    pub loopback: bool,
 }
 
 /// Where a peer takes connections: its node's agent, which passes them on.
@@ -75,29 +103,39 @@ pub struct Route {
     pub endpoint: Endpoint,
     /// What carries the lanes.
     pub transport: Transport,
+    /// Whether its bytes may leave the machine in clear.
+    pub exposed: bool,
     /// Why.
     pub why: &'static str,
 }
 
 impl Route {
-    /// To somebody who takes TCP connections only, as coordinators do.
+    /// To an address of this machine, by TCP. Nothing leaves the machine that way: an address elsewhere is not connected.
     pub fn tcp(address: PeerAddress) -> Self {
         let endpoint = Endpoint { node: NodeId(0), address };
-        Self { endpoint, transport: Transport::Tcp, why: "it is reached by TCP only" }
+        Self { endpoint, transport: Transport::Tcp, exposed: false, why: "it is on this machine" }
     }
 
-    /// Decides.
-    pub fn choose(endpoint: Endpoint, wanted: Wanted, nearness: Nearness) -> Self {
-        let (transport, why) = match (wanted, nearness) {
-            (Wanted::Tcp, _) => (Transport::Tcp, "ACCORD_TRANSPORT=tcp"),
-            (Wanted::Shm, _) => (Transport::Shm, "ACCORD_TRANSPORT=shm"),
-            (Wanted::Auto, Nearness::SameMachine) => (Transport::Shm, "same machine"),
-            (Wanted::Auto, Nearness::OtherUser) => (Transport::Tcp, "same machine, but another user's agent"),
-            (Wanted::Auto, Nearness::Elsewhere) => (Transport::Tcp, "another machine"),
+    /// Decides. What leaves the machine goes through TLS, unless the session's grant says otherwise.
+    pub fn choose(endpoint: Endpoint, terms: LaneTerms, found: Found) -> Self {
+        let LaneTerms { wanted, plain_tcp } = terms;
+        let Found { nearness, loopback } = found;
+        let (transport, exposed, why) = match (wanted, nearness) {
+            (Wanted::Shm, _) => (Transport::Shm, false, "ACCORD_TRANSPORT=shm"),
+            (Wanted::Auto, Nearness::SameMachine) => (Transport::Shm, false, "same machine"),
+            (Wanted::Tls, _) => (Transport::Tls, false, "ACCORD_TRANSPORT=tls"),
+            (Wanted::Tcp, _) if loopback => (Transport::Tcp, false, "ACCORD_TRANSPORT=tcp"),
+            (Wanted::Auto, Nearness::OtherUser) if loopback => (Transport::Tcp, false, OTHER_USER),
+            (Wanted::Auto, Nearness::Elsewhere) if loopback => (Transport::Tcp, false, "this machine, by its address"),
+            _ if plain_tcp => (Transport::Tcp, true, "not encrypted: --insecure-plain-tcp"),
+            (_, Nearness::OtherUser) => (Transport::Tls, false, OTHER_USER),
+            _ => (Transport::Tls, false, "another machine"),
         };
-        Self { endpoint, transport, why }
+        Self { endpoint, transport, exposed, why }
     }
 }
+
+const OTHER_USER: &str = "same machine, but another user's agent";
 
 impl Route {
     /// What carries the lanes, and why, without the address.
@@ -116,22 +154,41 @@ impl fmt::Display for Route {
 mod tests {
     use super::*;
 
-    fn choose(wanted: &str, nearness: Nearness) -> String {
+    fn choose(wanted: &str, nearness: Nearness, loopback: bool, plain_tcp: bool) -> String {
         let endpoint = Endpoint { node: NodeId(3), address: PeerAddress::new("h3:7700") };
-        Route::choose(endpoint, wanted.parse().unwrap(), nearness).to_string()
+        let terms = LaneTerms { wanted: wanted.parse().unwrap(), plain_tcp };
+        let route = Route::choose(endpoint, terms, Found { nearness, loopback });
+        assert!(!route.exposed || plain_tcp && route.transport == Transport::Tcp);
+        route.to_string()
     }
 
     #[test]
     fn memory_is_shared_with_the_own_user_on_the_own_machine() {
-        assert_eq!(choose("auto", Nearness::SameMachine), "shm to h3:7700 (same machine)");
-        assert_eq!(choose("auto", Nearness::OtherUser), "tcp to h3:7700 (same machine, but another user's agent)");
-        assert_eq!(choose("auto", Nearness::Elsewhere), "tcp to h3:7700 (another machine)");
+        let choose = |nearness, loopback| choose("auto", nearness, loopback, false);
+        assert_eq!(choose(Nearness::SameMachine, false), "shm to h3:7700 (same machine)");
+        assert_eq!(choose(Nearness::OtherUser, true), "tcp to h3:7700 (same machine, but another user's agent)");
+        assert_eq!(choose(Nearness::Elsewhere, true), "tcp to h3:7700 (this machine, by its address)");
+    }
+
+    #[test]
+    fn what_leaves_the_machine_is_encrypted_unless_the_grant_says_otherwise() {
+        assert_eq!(choose("auto", Nearness::Elsewhere, false, false), "tls to h3:7700 (another machine)");
+        assert_eq!(choose("tcp", Nearness::Elsewhere, false, false), "tls to h3:7700 (another machine)");
+        let other = "tls to h3:7700 (same machine, but another user's agent)";
+        assert_eq!(choose("auto", Nearness::OtherUser, false, false), other);
+        let plain = "tcp to h3:7700 (not encrypted: --insecure-plain-tcp)";
+        assert_eq!(choose("auto", Nearness::Elsewhere, false, true), plain);
+        assert_eq!(choose("tcp", Nearness::Elsewhere, false, true), plain);
     }
 
     #[test]
     fn what_was_asked_for_is_done() {
-        assert_eq!(choose("tcp", Nearness::SameMachine), "tcp to h3:7700 (ACCORD_TRANSPORT=tcp)");
-        assert_eq!(choose("shm", Nearness::Elsewhere), "shm to h3:7700 (ACCORD_TRANSPORT=shm)");
+        let near = |wanted| choose(wanted, Nearness::SameMachine, true, false);
+        assert_eq!(near("tcp"), "tcp to h3:7700 (ACCORD_TRANSPORT=tcp)");
+        assert_eq!(near("tls"), "tls to h3:7700 (ACCORD_TRANSPORT=tls)");
+        let elsewhere = |wanted| choose(wanted, Nearness::Elsewhere, false, true);
+        assert_eq!(elsewhere("shm"), "shm to h3:7700 (ACCORD_TRANSPORT=shm)");
+        assert_eq!(elsewhere("tls"), "tls to h3:7700 (ACCORD_TRANSPORT=tls)");
         assert!("TCP".parse::<Wanted>().is_err());
     }
 }

@@ -42,7 +42,7 @@ pub fn open(
     let (peer, remedy) = (format!("the coordinator at {address}"), "set ACCORD_COORDINATOR to host:port");
     let below = transport::connect_tcp(address, "coordinator", remedy, timeout)?;
     let secured = transport::connect_tls(below, identity.to_coordinator(PROTOCOL.as_bytes())?, timeout);
-    let (lane, _) = secured.map_err(|error| explain::broken(&error, &peer))?;
+    let lane = secured.map_err(|error| explain::broken(&error, &peer))?;
     lane.introduced(true).map_err(|error| explain::broken(&error, &peer))?;
     let broken = |error: std::io::Error| {
         unavailable(format!("the coordinator at {address} broke off while opening a session: {error}"))

@@ -408,7 +408,7 @@ fn peer_process() {
     let (mut lane, _) = way.receive().unwrap().unwrap();
     if let Some(folder) = std::env::var_os("ACCORD_TEST_TLS") {
         let server = Identity::read(Path::new(&folder)).unwrap().server(&[PROTOCOL]).unwrap();
-        lane = accept_tls(lane, server, SOON).unwrap().0;
+        lane = accept_tls(lane, server, SOON).unwrap();
     }
     lane.send(b"ready").unwrap();
     match &*state {
@@ -441,11 +441,11 @@ fn peer(transport: Transport, state: &str) -> (SharedLane, Child) {
         process.env("ACCORD_TEST_TLS", folder.path().join("server"));
     }
     let child = process.spawn().unwrap();
-    way.send(&*there, &Hello::new(Purpose::Command, SessionId(1), 0, PeerId::PROGRAM)).unwrap();
+    way.send(&*there, &Hello::new(Purpose::Command, SessionId(1), 0, PeerId::PROGRAM).into()).unwrap();
     drop(there);
     if tls {
         let client = authority.identity(Role::Tenant("eva".into()), hour).unwrap();
-        here = connect_tls(here, client.to_coordinator(PROTOCOL).unwrap(), SOON).unwrap().0;
+        here = connect_tls(here, client.to_coordinator(PROTOCOL).unwrap(), SOON).unwrap();
         here.limit(Some(SOON)).unwrap();
     }
     assert_eq!(read(&*here, 5, 5), b"ready");

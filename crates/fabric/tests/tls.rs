@@ -48,8 +48,8 @@ type Ends = (std::io::Result<SharedLane>, std::io::Result<SharedLane>);
 fn shake((near, far): (SharedLane, SharedLane), patience: Duration) -> Ends {
     let (client, server) = identities();
     let server = server.server(&[PROTOCOL]).unwrap();
-    let far = std::thread::spawn(move || accept_tls(far, server, patience).map(|(lane, _)| lane));
-    let near = connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), patience).map(|(lane, _)| lane);
+    let far = std::thread::spawn(move || accept_tls(far, server, patience));
+    let near = connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), patience);
     let far = far.join().unwrap();
     for lane in [&near, &far].into_iter().flatten() {
         lane.limit(Some(SOON)).unwrap();

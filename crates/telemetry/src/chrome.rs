@@ -269,7 +269,7 @@ mod tests {
         let events = file["traceEvents"].as_array().unwrap().iter();
         let labels = events.filter(|event| event["name"] == "process_labels");
         let labels: Vec<_> = labels.map(|event| event["args"]["labels"].as_str().unwrap()).collect();
-        assert_eq!(labels, ["in-process", "tcp to h2:7700 (another machine)"]);
+        assert_eq!(labels, ["in-process", "tls to h2:7700 (another machine)"]);
         let before = text.replace(r#","route":"in-process""#, "");
         assert_eq!(read(&before).unwrap()[0].devices[0].route, "");
     }

@@ -3,6 +3,7 @@
 //! * [`name`]: what a certificate says of its holder: cluster and role. [`access`]: what a role may do; pure.
 //! * [`identity`]: a process's own certificate, and the authority that it believes. [`Trust`]: the same, read again when files change.
 //! * [`explain`]: what went wrong in a handshake, for people.
+//! * [`lane`]: lanes of sessions, which know each other by the session's key.
 //! * [`issue`]: making certificates (feature `issue`).
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,7 @@ pub mod explain;
 pub mod identity;
 #[cfg(feature = "issue")]
 pub mod issue;
+pub mod lane;
 pub mod name;
 mod provider;
 mod reload;

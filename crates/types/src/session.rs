@@ -79,6 +79,8 @@ pub struct Lease {
     pub memory_quota: u64,
     /// Streams that the session may use on each device.
     pub stream_quota: u32,
+    /// Its lanes may leave a machine in clear.
+    pub plain_tcp: bool,
 }
 
 /// One device of a lease.
@@ -116,6 +118,8 @@ pub struct SessionGrant {
     pub memory_quota: u64,
     /// Streams that the session may use on each device.
     pub stream_quota: u32,
+    /// Its lanes may leave a machine in clear.
+    pub plain_tcp: bool,
     /// When it was opened, in milliseconds since 1970 by the coordinator's clock.
     pub opened_unix_ms: u64,
 }

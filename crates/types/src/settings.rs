@@ -160,8 +160,8 @@ settings! {
     IPC = "ACCORD_IPC", "on", "on|off", [],
         "Lets GPUs that different processes of one machine drive copy to each other directly; read by programs and agents.";
     /// What carries bytes to executors.
-    TRANSPORT = "ACCORD_TRANSPORT", "auto", "auto|tcp|shm", [],
-        "What carries commands and bytes to executors: shared memory where their node's agent is on this machine and of this user, else TCP (auto); or one of them always. Read by programs, and by agents for copies from their executors to others.";
+    TRANSPORT = "ACCORD_TRANSPORT", "auto", "auto|tcp|shm|tls", [],
+        "What carries commands and bytes to executors: shared memory where their node's agent is on this machine and of this user (auto, shm), TCP on this machine (tcp), and TLS to other machines; tls: on this one too. Read by programs, and by agents for copies from their executors to others.";
     /// How long a silent peer is waited for.
     TIMEOUT = "ACCORD_TIMEOUT", "30s", "time, with s, m, h or d; or off", [],
         "How long the program waits for an executor or a worker that gives no sign of life; work itself may take as long as it likes.";

@@ -390,6 +390,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
         devices: (0..3).map(device).collect(),
         memory_quota: 0,
         stream_quota: 32,
+        plain_tcp: false,
     };
     let messages = [
         Message::Open(request),

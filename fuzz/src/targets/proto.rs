@@ -95,6 +95,7 @@ fn seeds() -> Vec<Vec<u8>> {
         ordinals: vec![0, 1],
         memory_quota: 1,
         stream_quota: 32,
+        plain_tcp: true,
         opened_unix_ms: 5,
     };
     let device = v1::Device::from(info);

@@ -8,7 +8,7 @@ use accord_device::{SameHostPeers, registry};
 use accord_executor::copy;
 use accord_fabric::Key;
 use accord_fabric::frame::session::Message;
-use accord_fabric::route::{Endpoint, Route};
+use accord_fabric::route::{Endpoint, LaneTerms, Route};
 use accord_fabric::session_endpoint::SessionConnection;
 use accord_fabric::stats::Counters;
 use accord_fabric::transfer::Exchange;
@@ -105,7 +105,7 @@ impl Session {
                     node: info.id.node,
                     node_name: info.node_name.clone(),
                     endpoint: Endpoint { node: info.id.node, address: PeerAddress::new(&*device.address) },
-                    transport: settings.transport,
+                    transport: LaneTerms { wanted: settings.transport, plain_tcp: lease.plain_tcp },
                     session: lease.session,
                     streams: streams_max(lease.stream_quota),
                     key: Key::from(lease.key),

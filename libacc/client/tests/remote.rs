@@ -377,8 +377,12 @@ fn queues_beyond_the_quota_of_streams_share_them() {
 
 #[test]
 fn executors_of_this_machine_share_memory() {
-    // Of the tests over TCP this one is over TCP.
-    let expected = if wanted() == Wanted::Tcp { Transport::Tcp } else { Transport::Shm };
+    // Of the tests over others this one is over those.
+    let expected = match wanted() {
+        Wanted::Tcp => Transport::Tcp,
+        Wanted::Tls => Transport::Tls,
+        Wanted::Auto | Wanted::Shm => Transport::Shm,
+    };
     let world = world(1, 1, Vec::new());
     world.client(0);
     let report = world.session.report().unwrap();

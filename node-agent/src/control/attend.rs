@@ -38,6 +38,8 @@ pub(crate) struct Identity {
     pub(crate) address: String,
     pub(crate) devices: Vec<DeviceInfo>,
     pub(crate) hardware: Hardware,
+    /// It takes lanes of other machines in clear.
+    pub(crate) plain_tcp: bool,
     /// Kept up to date for whoever watches the agent.
     pub(crate) registered: Registered,
 }
@@ -157,6 +159,12 @@ async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Regis
     supervisor.registered(NodeId(registered.node), &registered.address);
     identity.registered.set(true);
     tracing::info!("registered at {} as node {}", identity.coordinator.address(), registered.node);
+    if registered.plain_tcp && !identity.plain_tcp {
+        tracing::warn!(
+            "the coordinator has lanes leave machines in clear, which this agent does not take: programs elsewhere can't use this \
+             node; start both with --insecure-plain-tcp, or neither"
+        );
+    }
     let heartbeat = Duration::from_millis(registered.heartbeat_ms.into()).max(HEARTBEAT_MIN);
     Ok((Registration { outbox, inbound }, heartbeat))
 }

@@ -133,6 +133,9 @@ pub struct SessionGrant {
     /// How long the session may still last when this is sent; absent: without end.
     #[prost(uint64, optional, tag = "12")]
     pub ends_in_ms: ::core::option::Option<u64>,
+    /// Its lanes may leave a machine in clear.
+    #[prost(bool, tag = "13")]
+    pub plain_tcp: bool,
 }
 /// What drives a device.
 #[allow(clippy::all)]
@@ -321,6 +324,9 @@ pub struct Registered {
     /// host:port of the agent, as leases name it.
     #[prost(string, tag = "5")]
     pub address: ::prost::alloc::string::String,
+    /// Sessions' lanes may leave a machine in clear (--insecure-plain-tcp).
+    #[prost(bool, tag = "6")]
+    pub plain_tcp: bool,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -702,6 +708,9 @@ pub struct ClusterView {
     /// Milliseconds since the coordinator started.
     #[prost(uint64, tag = "5")]
     pub uptime_ms: u64,
+    /// Sessions' lanes may leave a machine in clear (--insecure-plain-tcp).
+    #[prost(bool, tag = "6")]
+    pub plain_tcp: bool,
 }
 /// A way to reach a node's devices.
 #[allow(clippy::all)]
@@ -1714,6 +1723,9 @@ pub struct ExecutorStart {
     /// Bytes that the session may hold on each device; 0: no quota.
     #[prost(uint64, tag = "11")]
     pub memory_quota: u64,
+    /// The session's lanes may leave a machine in clear.
+    #[prost(bool, tag = "12")]
+    pub plain_tcp: bool,
 }
 /// What the process prints that an agent starts to look for GPUs.
 #[allow(clippy::all)]

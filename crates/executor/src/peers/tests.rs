@@ -24,7 +24,7 @@ fn peers(key: &Key) -> Arc<Peers> {
         session: SessionId(7),
         limits: Limits { ordinals: Vec::new(), memory: 0, streams: 1 },
         key: key.clone(),
-        transport: Wanted::Auto,
+        transport: LaneTerms::default(),
         devices: Box::new(NoDevices),
     };
     let peers = Peers::new(&config, Exchange::new(), None);

@@ -7,7 +7,7 @@ use accord_executor::{DeviceFactory, ExecutorConfig, Limits, OutputSink, Work, r
 use accord_fabric::frame::{self, Command, Event, FrameReader, Position};
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
-use accord_fabric::route::Wanted;
+use accord_fabric::route::LaneTerms;
 use accord_fabric::transport::{self, Handover, SharedLane};
 use accord_fabric::{Key, ProgramSpec};
 use accord_types::{DeviceId, Error, ErrorCode, FunctionSpec, NodeId, ObjectSpec, QueueId, Result, Seq, SessionId};
@@ -62,7 +62,7 @@ impl Program {
             session: SESSION,
             limits,
             key: Key::random().unwrap(),
-            transport: Wanted::Auto,
+            transport: LaneTerms::default(),
             devices: Box::new(Factory { memory: 1 << 40, regions, made: made.clone() }),
         };
         let executor = std::thread::spawn(move || {
@@ -197,6 +197,6 @@ impl Drop for Program {
 
 fn connect(control: &Handover, purpose: Purpose) -> SharedLane {
     let (here, there) = transport::pair().unwrap();
-    control.send(&*there, &Hello::new(purpose, SESSION, 0, PeerId::PROGRAM)).unwrap();
+    control.send(&*there, &Hello::new(purpose, SESSION, 0, PeerId::PROGRAM).into()).unwrap();
     here
 }

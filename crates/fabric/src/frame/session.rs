@@ -194,6 +194,7 @@ impl Writer {
         self.option(lease.own_node, |out, node| out.u32(node.0));
         self.u64(lease.memory_quota);
         self.u32(lease.stream_quota);
+        self.u8(u8::from(lease.plain_tcp));
         self.length(lease.devices.len());
         for LeasedDevice { info, address } in &lease.devices {
             self.info(info);
@@ -268,12 +269,16 @@ impl<'a> Reader<'a> {
         String::from_utf8(bytes.to_vec()).map_err(|_| malformed("a text is not UTF-8"))
     }
 
-    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+    fn flag(&mut self) -> Result<bool> {
         match self.u8()? {
-            0 => Ok(None),
-            1 => read(self).map(Some),
+            0 => Ok(false),
+            1 => Ok(true),
             _ => Err(malformed("a flag is neither 0 nor 1")),
         }
+    }
+
+    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        if self.flag()? { read(self).map(Some) } else { Ok(None) }
     }
 
     /// A list whose elements take at least `least` bytes each, so that its announced length
@@ -323,6 +328,7 @@ impl<'a> Reader<'a> {
             own_node: self.option(|reader| reader.u32().map(NodeId))?,
             memory_quota: self.u64()?,
             stream_quota: self.u32()?,
+            plain_tcp: self.flag()?,
             devices: self
                 .list(DEVICE_LEAST, |reader| Ok(LeasedDevice { info: reader.info()?, address: reader.text()? }))?,
         })
@@ -390,6 +396,7 @@ mod tests {
             devices: (0..devices).map(device).collect(),
             memory_quota: 0,
             stream_quota: 32,
+            plain_tcp: devices == 1,
         }
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::peer::PeerId;
 use crate::transport::Listener;
+use accord_types::SessionId;
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -14,7 +15,11 @@ fn raw(addr: &PeerAddress) -> SharedLane {
 }
 
 /// Runs `client` against one `accept` with `key`; returns what both got.
-fn meet<T: Send>(key: &Key, timeout: Duration, client: impl FnOnce(PeerAddress) -> T + Send) -> (Result<Hello>, T) {
+fn meet<T: Send>(
+    key: &Key,
+    timeout: Duration,
+    client: impl FnOnce(PeerAddress) -> T + Send,
+) -> (Result<Introduced>, T) {
     let listener = listen();
     let addr = listener.address().unwrap();
     std::thread::scope(|scope| {
@@ -41,7 +46,7 @@ fn the_hello_arrives_and_what_follows_stays_in_the_stream() {
             stream.send(b"after").unwrap();
         });
         let (stream, _) = listener.accept().unwrap();
-        assert_eq!(accept(&*stream, &key, SOON).unwrap(), hello());
+        assert_eq!(accept(&*stream, &key, SOON).unwrap().hello, hello());
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
         assert_eq!(rest, b"after");

@@ -2,7 +2,7 @@
 
 use accord_types::{Error, ErrorCode, Result};
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 /// Where a peer takes connections, as the cluster names it (`host:port`).
@@ -25,6 +25,12 @@ impl PeerAddress {
         self.0.rsplit_once(':')?.1.parse().ok()
     }
 
+    /// Whether all that the name stands for is this machine.
+    pub(super) fn is_loopback(&self) -> bool {
+        let is_here = |found: Vec<SocketAddr>| !found.is_empty() && found.iter().all(|at| is_loopback(at.ip()));
+        self.0.to_socket_addrs().is_ok_and(|found| is_here(found.collect()))
+    }
+
     /// All that the name stands for.
     pub(super) fn resolve(&self, server: &str, remedy: &'static str) -> Result<Vec<SocketAddr>> {
         let unavailable = |cause: String| Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy);
@@ -44,6 +50,11 @@ impl fmt::Display for PeerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Whether what is sent there stays on this machine.
+pub(super) fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
 }
 
 /// Where a listener takes connections: an address of this machine and a port; port 0 takes a free one.

@@ -3,7 +3,7 @@
 use super::lane::{Lane, SharedLane, Transport};
 use super::local_socket::{self, LocalName};
 use super::socket;
-use crate::route::{Endpoint, Nearness, Route, Wanted};
+use crate::route::{Endpoint, Found, LaneTerms, Nearness, Route, Wanted};
 use accord_types::{Error, ErrorCode, Result};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -18,20 +18,29 @@ fn nearness(peer: &Endpoint) -> Nearness {
 }
 
 /// Chooses the way to a peer's agent.
-pub fn route(peer: &Endpoint, wanted: Wanted) -> Route {
-    let nearness = match wanted {
+pub fn route(peer: &Endpoint, terms: LaneTerms) -> Route {
+    let nearness = match terms.wanted {
         // Nobody asks.
-        Wanted::Tcp => Nearness::Elsewhere,
+        Wanted::Tcp | Wanted::Tls => Nearness::Elsewhere,
         Wanted::Auto => nearness(peer),
         Wanted::Shm => await_same_machine(peer),
     };
-    Route::choose(peer.clone(), wanted, nearness)
+    choose(peer, terms, nearness)
 }
 
 /// As [`route`], as things are now: waits for no agent that may only be starting.
-pub fn route_now(peer: &Endpoint, wanted: Wanted) -> Route {
-    let nearness = if wanted == Wanted::Tcp { Nearness::Elsewhere } else { nearness(peer) };
-    Route::choose(peer.clone(), wanted, nearness)
+pub fn route_now(peer: &Endpoint, terms: LaneTerms) -> Route {
+    let nearness = match terms.wanted {
+        Wanted::Tcp | Wanted::Tls => Nearness::Elsewhere,
+        Wanted::Auto | Wanted::Shm => nearness(peer),
+    };
+    choose(peer, terms, nearness)
+}
+
+fn choose(peer: &Endpoint, terms: LaneTerms, nearness: Nearness) -> Route {
+    // Of no use where memory is shared, and names may take long to be looked up.
+    let loopback = nearness != Nearness::SameMachine && peer.address.is_loopback();
+    Route::choose(peer.clone(), terms, Found { nearness, loopback })
 }
 
 /// An agent that has just been taken in by its coordinator listens a moment later.
@@ -62,6 +71,11 @@ pub(crate) fn connect(
     };
     if route.transport != Transport::Shm {
         let lane = socket::connect(address, server, remedy, timeout)?;
+        // Names may mean something else than when the route was chosen.
+        if route.transport == Transport::Tcp && !route.exposed && lane.leaves_machine() {
+            let cause = format!("the {server} at {address} is not on this machine, and its lane would be in clear");
+            return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again"));
+        }
         introduce(&*lane)?;
         return Ok(lane);
     }

@@ -1,8 +1,9 @@
-//! Hands accepted lanes to another process of the same machine, each with its hello.
+//! Hands accepted lanes to another process of the same machine, each with what is known of its client. Where TLS follows, that other
+//! process does it: what is encrypted has no state that could be handed over, and the agent never sees the contents.
 
 use super::lane::{Lane, SharedLane};
 use super::{local_socket, socket};
-use crate::handshake::{HELLO_LEN, Hello};
+use crate::handshake::{HELLO_LEN, Introduced};
 use accord_types::{Error, ErrorCode, Result};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -65,8 +66,8 @@ impl Handover {
     ///
     /// # Errors
     /// `acc_error_system` if the other process is gone.
-    pub fn send(&self, lane: &dyn Lane, hello: &Hello) -> Result<()> {
-        let bytes = hello.encode(&[0; 32]);
+    pub fn send(&self, lane: &dyn Lane, client: &Introduced) -> Result<()> {
+        let bytes = client.encode();
         let descriptors = lane.descriptors();
         if descriptors.is_empty() {
             return Err(broken(&"this lane can't be handed over"));
@@ -88,7 +89,7 @@ impl Handover {
     ///
     /// # Errors
     /// `acc_error_system` if the way fails or the message is not one of [`Handover::send`].
-    pub fn receive(&self) -> Result<Option<(SharedLane, Hello)>> {
+    pub fn receive(&self) -> Result<Option<(SharedLane, Introduced)>> {
         let mut bytes = [0; HELLO_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -111,7 +112,7 @@ impl Handover {
             }
         }
         (&self.0).read_exact(&mut bytes[message.bytes..]).map_err(|error| broken(&error))?;
-        let hello = Hello::decode(&bytes)?;
+        let client = Introduced::decode(&bytes)?;
         if message.flags.contains(ReturnFlags::CTRUNC) {
             descriptors.clear();
         }
@@ -126,7 +127,7 @@ impl Handover {
                     .remedy("raise the limit on open files (ulimit -n)"));
             }
         };
-        Ok(Some((lane, hello)))
+        Ok(Some((lane, client)))
     }
 }
 
@@ -159,7 +160,7 @@ fn broken(error: &dyn std::fmt::Display) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handshake::Purpose;
+    use crate::handshake::{Hello, Purpose};
     use crate::peer::PeerId;
     use crate::transport::pair;
     use accord_types::SessionId;
@@ -170,14 +171,15 @@ mod tests {
         let mut clients = Vec::new();
         for index in 0..3 {
             let (client, server) = pair().unwrap();
-            here.send(&*server, &Hello::new(Purpose::Command, SessionId(5), index, PeerId::from_raw(2))).unwrap();
+            let hello = Hello::new(Purpose::Command, SessionId(5), index, PeerId::from_raw(2));
+            here.send(&*server, &hello.into()).unwrap();
             client.write_all(&mut [IoSlice::new(&[index.try_into().unwrap()])]).unwrap();
             clients.push(client);
         }
         drop(here);
         for index in 0..3 {
-            let (lane, hello) = there.receive().unwrap().unwrap();
-            assert_eq!((hello.index, hello.session), (index, SessionId(5)));
+            let (lane, client) = there.receive().unwrap().unwrap();
+            assert_eq!((client.hello.index, client.hello.session), (index, SessionId(5)));
             let mut byte = [0];
             lane.read_exact(&mut byte).unwrap();
             assert_eq!(u16::from(byte[0]), index);

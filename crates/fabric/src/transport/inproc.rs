@@ -154,6 +154,10 @@ impl Lane for Inproc {
         self.limit(None)
     }
 
+    fn leaves_machine(&self) -> bool {
+        false
+    }
+
     fn transport(&self) -> Transport {
         Transport::Inproc
     }

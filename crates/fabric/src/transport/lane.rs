@@ -125,6 +125,9 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// What carries it.
     fn transport(&self) -> Transport;
 
+    /// Whether its bytes go to another machine, or might.
+    fn leaves_machine(&self) -> bool;
+
     /// Whose process has connected by it, where the system attests that: on this machine.
     fn peer_user(&self) -> Option<u32> {
         None

@@ -168,6 +168,10 @@ impl Lane for Accepted {
         self.socket.limit(None)
     }
 
+    fn leaves_machine(&self) -> bool {
+        false
+    }
+
     fn transport(&self) -> Transport {
         Transport::Shm
     }

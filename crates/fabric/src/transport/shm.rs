@@ -299,6 +299,10 @@ impl Lane for Shm {
         self.limit(None)
     }
 
+    fn leaves_machine(&self) -> bool {
+        false
+    }
+
     fn transport(&self) -> Transport {
         Transport::Shm
     }

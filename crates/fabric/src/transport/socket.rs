@@ -1,6 +1,6 @@
 //! Lanes that are a socket of the system: TCP connections, and what carries the handshake of shared memory.
 
-use super::address::PeerAddress;
+use super::address::{PeerAddress, is_loopback};
 use super::lane::{Lane, SharedLane, Transport};
 use accord_types::{Error, ErrorCode, Result};
 use rustix::io::Errno;
@@ -162,6 +162,11 @@ impl Lane for Socket {
 
     fn transport(&self) -> Transport {
         if self.tcp { Transport::Tcp } else { Transport::Shm }
+    }
+
+    fn leaves_machine(&self) -> bool {
+        let peer = || SockRef::from(&self.fd).peer_addr().ok()?.as_socket();
+        self.tcp && !peer().is_some_and(|peer| is_loopback(peer.ip()))
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

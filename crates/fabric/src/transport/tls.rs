@@ -8,7 +8,6 @@ mod shake;
 
 use super::lane::{Lane, SharedLane, Transport};
 use crate::handshake::Deadline;
-use accord_trust::PeerName;
 use record::{Opened, Opener, PLAIN_MAX, RECORD_MAX, Sealer, record_len};
 use rustls::crypto::cipher::OutboundChunks;
 use rustls::{ClientConfig, Error, ServerConfig};
@@ -67,15 +66,11 @@ struct Writing {
     finished: bool,
 }
 
-/// Does the handshake as a client over a lane that was just made. What the peer is called comes back with the lane.
+/// Does the handshake as a client over a lane that was just made. Whoever may be at the other end follows from `config`.
 ///
 /// # Errors
 /// [`accord_trust::explain::broken`] finds the words.
-pub fn connect_tls(
-    below: SharedLane,
-    config: Arc<ClientConfig>,
-    timeout: Duration,
-) -> io::Result<(SharedLane, PeerName)> {
+pub fn connect_tls(below: SharedLane, config: Arc<ClientConfig>, timeout: Duration) -> io::Result<SharedLane> {
     let shaken = shake::connect(&*below, config, Deadline::after(timeout))?;
     Tls::begin(below, shaken, RECORDS_MAX)
 }
@@ -84,18 +79,14 @@ pub fn connect_tls(
 ///
 /// # Errors
 /// As for [`connect_tls`].
-pub fn accept_tls(
-    below: SharedLane,
-    config: Arc<ServerConfig>,
-    timeout: Duration,
-) -> io::Result<(SharedLane, PeerName)> {
+pub fn accept_tls(below: SharedLane, config: Arc<ServerConfig>, timeout: Duration) -> io::Result<SharedLane> {
     let shaken = shake::accept(&*below, config, Deadline::after(timeout))?;
     Tls::begin(below, shaken, RECORDS_MAX)
 }
 
 impl Tls {
-    fn begin(below: SharedLane, shaken: Shaken, records_max: u64) -> io::Result<(SharedLane, PeerName)> {
-        let Shaken { peer, suite, secrets, kernel } = shaken;
+    fn begin(below: SharedLane, shaken: Shaken, records_max: u64) -> io::Result<SharedLane> {
+        let Shaken { suite, secrets, kernel } = shaken;
         let sealer = Sealer::new(suite, secrets.tx, records_max).map_err(invalid)?;
         let opener = Opener::new(suite, secrets.rx).map_err(invalid)?;
         let reading = Reading { opener, buffer: vec![0; BUFFER_LEN], sealed: 0..0, plain: 0..0, ended: Ended::Not };
@@ -106,7 +97,7 @@ impl Tls {
             writing: Mutex::new(Some(Box::new(writing))),
             kernel: Mutex::new(kernel),
         };
-        Ok((Arc::new(lane), peer))
+        Ok(Arc::new(lane))
     }
 
     fn read_by(&self, bytes: &mut [u8], receive: impl Fn(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
@@ -333,6 +324,10 @@ impl Lane for Tls {
 
     fn transport(&self) -> Transport {
         Transport::Tls
+    }
+
+    fn leaves_machine(&self) -> bool {
+        self.below.leaves_machine()
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

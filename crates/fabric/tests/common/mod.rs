@@ -57,8 +57,8 @@ pub(crate) fn identities() -> &'static (Identity, Identity) {
 pub(crate) fn secure((near, far): (SharedLane, SharedLane)) -> (SharedLane, SharedLane) {
     let (client, server) = identities();
     let server = server.server(&[PROTOCOL]).unwrap();
-    let far = std::thread::spawn(move || accept_tls(far, server, SOON).unwrap().0);
-    let (near, _) = connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), SOON).unwrap();
+    let far = std::thread::spawn(move || accept_tls(far, server, SOON).unwrap());
+    let near = connect_tls(near, client.to_coordinator(PROTOCOL).unwrap(), SOON).unwrap();
     (near, far.join().unwrap())
 }
 

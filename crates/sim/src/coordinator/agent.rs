@@ -128,6 +128,7 @@ impl Agent {
             ordinals: Vec::new(),
             memory_quota: 0,
             stream_quota: 0,
+            plain_tcp: false,
             opened_unix_ms: 0,
         })
     }

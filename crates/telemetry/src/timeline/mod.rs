@@ -22,7 +22,7 @@ pub(crate) mod tests {
     pub(crate) fn two_ranks() -> Vec<Trace> {
         let id = |node| DeviceId { node: NodeId(node), ordinal: 0 };
         let device = |node: u32, num, name: &str| TraceDevice {
-            route: if node == 0 { "in-process".to_owned() } else { "tcp to h2:7700 (another machine)".to_owned() },
+            route: if node == 0 { "in-process".to_owned() } else { "tls to h2:7700 (another machine)".to_owned() },
             id: id(node),
             num: DeviceNum(num),
             node_name: format!("h{}", node + 1),

@@ -3,7 +3,7 @@
 use crate::watchdog::Watchdog;
 use accord_device::SameHostPeers;
 use accord_device::image::Images;
-use accord_fabric::route::{Endpoint, Wanted};
+use accord_fabric::route::{Endpoint, LaneTerms};
 use accord_fabric::{Key, ProgramSpec};
 use accord_types::{NodeId, SessionId, SpanSink, TransferId};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ pub(crate) struct NodeSpec {
     pub(crate) node_name: String,
     /// The node's agent.
     pub(crate) endpoint: Endpoint,
-    /// What is to carry the lanes.
-    pub(crate) transport: Wanted,
+    /// What may carry the lanes.
+    pub(crate) transport: LaneTerms,
     pub(crate) session: SessionId,
     /// Streams that the program's queues have on a device; more queues share them.
     pub(crate) streams: usize,

@@ -7,7 +7,7 @@ use accord_device::Device;
 use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_device::image::Images;
 use accord_executor::{self as executor, DeviceFactory, ExecutorConfig, Limits, OutputSink, Work};
-use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::handshake::{self, Hello, Introduced, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, Wanted};
 use accord_fabric::transport::{self, Handover, Lane, Listener, PeerAddress};
@@ -76,7 +76,7 @@ impl Agent {
             std::thread::spawn(move || {
                 while let Ok((lane, _)) = listener.accept() {
                     match handshake::accept(&*lane, &of_thread.key, Duration::from_secs(2)) {
-                        Ok(hello) => of_thread.hand_over(&*lane, &hello),
+                        Ok(client) => of_thread.hand_over(&*lane, &client),
                         Err(error) if error.cause().contains("end of the test") => return,
                         Err(_) => {}
                     }
@@ -152,7 +152,8 @@ fn wait_for_end(executor: &JoinHandle<()>) {
 }
 
 impl Shared {
-    fn hand_over(&self, lane: &dyn Lane, hello: &Hello) {
+    fn hand_over(&self, lane: &dyn Lane, client: &Introduced) {
+        let hello = &client.hello;
         let mut sessions = self.sessions.lock().unwrap();
         if hello.purpose == Purpose::Command {
             // As an agent does it: one executor after the other.
@@ -184,7 +185,7 @@ impl Shared {
                     streams: self.stream_quota.load(Ordering::Relaxed),
                 },
                 key: self.key.clone(),
-                transport: wanted(),
+                transport: wanted().into(),
                 devices: Box::new(factory),
             };
             let thread = std::thread::spawn(move || {
@@ -192,7 +193,7 @@ impl Shared {
             });
             (here, thread)
         });
-        let _ = control.send(lane, hello);
+        let _ = control.send(lane, client);
     }
 }
 
@@ -207,7 +208,7 @@ impl Drop for Agent {
         let hello = Hello::new(Purpose::Bulk, SessionId(0), 0, PeerId::PROGRAM);
         let _ = handshake::connect(&self.address, &hello, &self.shared.key, Duration::from_secs(1));
         let peer = Endpoint { node: self.node, address: self.address.clone() };
-        let _ = transport::route(&peer, Wanted::Auto);
+        let _ = transport::route(&peer, Wanted::Auto.into());
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -282,6 +283,7 @@ pub fn lease(agents: &[Agent], devices: u32) -> Lease {
         devices: leased.collect(),
         memory_quota: 0,
         stream_quota: 64,
+        plain_tcp: false,
     }
 }
 
@@ -319,11 +321,15 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalDevic
     }
 }
 
-/// Everything is tested over shared memory, and by `over_tcp` over TCP.
+/// Everything is tested over shared memory, by `over_tcp` over TCP, and by `over_tls` through TLS.
 pub fn wanted() -> Wanted {
     let exe = std::env::current_exe().unwrap();
     let name = exe.file_name().unwrap().to_string_lossy();
-    if name.starts_with("over_tcp") { Wanted::Tcp } else { Wanted::Auto }
+    match () {
+        () if name.starts_with("over_tcp") => Wanted::Tcp,
+        () if name.starts_with("over_tls") => Wanted::Tls,
+        () => Wanted::Auto,
+    }
 }
 
 impl World {

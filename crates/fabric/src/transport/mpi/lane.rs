@@ -129,6 +129,10 @@ impl Lane for MpiLane {
         Transport::Mpi
     }
 
+    fn leaves_machine(&self) -> bool {
+        true
+    }
+
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }

@@ -4,8 +4,6 @@ use super::record::{HEADER_LEN, RECORD_MAX, handshake_record_len};
 use crate::handshake::Deadline;
 use crate::handshake::io as exact;
 use crate::transport::Lane;
-use accord_trust::PeerName;
-use accord_trust::identity::name_of_peer;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::pki_types::ServerName;
@@ -19,7 +17,6 @@ use std::sync::Arc;
 
 /// What a handshake leaves.
 pub(super) struct Shaken {
-    pub(super) peer: PeerName,
     pub(super) suite: &'static Tls13CipherSuite,
     pub(super) secrets: ExtractedSecrets,
     pub(super) kernel: Kernel,
@@ -56,23 +53,22 @@ pub(super) fn connect(lane: &dyn Lane, config: Arc<ClientConfig>, deadline: Dead
     let name = ServerName::try_from(ANYBODY).map_err(io::Error::other)?;
     let mut connection = UnbufferedClientConnection::new(config, name).map_err(io::Error::other)?;
     drive(lane, deadline, &mut connection)?;
-    let (peer, suite) = found(&connection)?;
+    let suite = found(&connection)?;
     let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(io::Error::other)?;
-    Ok(Shaken { peer, suite, secrets, kernel: Kernel::Client(kernel) })
+    Ok(Shaken { suite, secrets, kernel: Kernel::Client(kernel) })
 }
 
 pub(super) fn accept(lane: &dyn Lane, config: Arc<ServerConfig>, deadline: Deadline) -> io::Result<Shaken> {
     let mut connection = UnbufferedServerConnection::new(config).map_err(io::Error::other)?;
     drive(lane, deadline, &mut connection)?;
-    let (peer, suite) = found(&connection)?;
+    let suite = found(&connection)?;
     let (secrets, kernel) = connection.dangerous_into_kernel_connection().map_err(io::Error::other)?;
-    Ok(Shaken { peer, suite, secrets, kernel: Kernel::Server(kernel) })
+    Ok(Shaken { suite, secrets, kernel: Kernel::Server(kernel) })
 }
 
-fn found<Data>(connection: &UnbufferedConnectionCommon<Data>) -> io::Result<(PeerName, &'static Tls13CipherSuite)> {
-    let peer = name_of_peer(connection.peer_certificates()).map_err(io::Error::other)?;
+fn found<Data>(connection: &UnbufferedConnectionCommon<Data>) -> io::Result<&'static Tls13CipherSuite> {
     let suite = connection.negotiated_cipher_suite().and_then(|suite| suite.tls13());
-    Ok((peer, suite.ok_or_else(|| io::Error::other("no TLS 1.3 was agreed on"))?))
+    suite.ok_or_else(|| io::Error::other("no TLS 1.3 was agreed on"))
 }
 
 /// What a step of rustls's wants next.

@@ -1,0 +1,148 @@
+//! How a client introduces itself.
+
+use super::io;
+use crate::peer::PeerId;
+use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
+
+/// First bytes of every connection; no HTTP/2 preface begins so.
+pub const MAGIC: [u8; 8] = *b"ACCORD\r\n";
+/// Version of everything that is said on a connection. It goes up with every change of a byte or of its meaning, once a release:
+/// docs/reference/protocol.md.
+pub const VERSION: u32 = 2;
+/// Bytes of a [`Hello`] on the wire.
+pub const HELLO_LEN: usize = 64;
+
+pub(super) const NONCE_LEN: usize = 32;
+/// Where a hello says what follows the handshake.
+const SECURE_AT: usize = 13;
+/// Where it says for which node it is.
+const TO_AT: usize = 28;
+/// For whoever gets it.
+const ANY_NODE: u32 = u32::MAX;
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Purpose {
+    /// Commands of a program to an executor, events back.
+    Command = 1,
+    /// Chunks of transfers between a program and an executor.
+    Bulk = 2,
+    /// Chunks of transfers from one executor to another.
+    Peer = 3,
+    /// A program at the coordinator's session endpoint.
+    Session = 4,
+    /// Control messages about transfers between a program and an executor.
+    Control = 5,
+}
+
+impl Purpose {
+    fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            1 => Self::Command,
+            2 => Self::Bulk,
+            3 => Self::Peer,
+            4 => Self::Session,
+            5 => Self::Control,
+            _ => return None,
+        })
+    }
+
+    /// Whether both sides of such a lane always read at once. Programs may sit in a debugger, and executors behind a full stream.
+    pub fn reads_at_once(self) -> bool {
+        matches!(self, Self::Peer | Self::Session)
+    }
+
+    /// Who serves such connections, for messages.
+    pub(super) fn server(self) -> &'static str {
+        match self {
+            Self::Session => "coordinator",
+            _ => "agent",
+        }
+    }
+}
+
+/// How a client introduces itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// Its protocol version: [`VERSION`].
+    pub version: u32,
+    /// What the connection is for.
+    pub purpose: Purpose,
+    /// The session that it belongs to; 0 at the session endpoint.
+    pub session: SessionId,
+    /// Number among the session's lanes of its kind, from 0. Of a command lane and a peer lane the number of the executor that
+    /// it is for, see [`PeerId::incarnation`].
+    pub index: u16,
+    /// Who connects.
+    pub from: PeerId,
+    /// Whose executor it is for; none: of whatever node takes it.
+    pub to: Option<NodeId>,
+    /// TLS follows the handshake.
+    pub secure: bool,
+}
+
+impl Hello {
+    /// A hello in this program's version.
+    pub fn new(purpose: Purpose, session: SessionId, index: u16, from: PeerId) -> Self {
+        Self { version: VERSION, purpose, session, index, from, to: None, secure: false }
+    }
+
+    /// The hello as bytes, with what makes it one of a kind.
+    pub fn encode(&self, nonce: &[u8; NONCE_LEN]) -> [u8; HELLO_LEN] {
+        let mut bytes = [0; HELLO_LEN];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
+        bytes[12] = self.purpose as u8;
+        bytes[SECURE_AT] = u8::from(self.secure);
+        bytes[14..16].copy_from_slice(&self.index.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.session.0.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.from.raw().to_le_bytes());
+        bytes[TO_AT..32].copy_from_slice(&self.to.map_or(ANY_NODE, |to| to.0).to_le_bytes());
+        bytes[32..].copy_from_slice(nonce);
+        bytes
+    }
+
+    /// What [`Hello::encode`] wrote.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` if it is none, or of another version.
+    pub fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Self> {
+        let version = u32::from_le_bytes(io::take(bytes, 8));
+        if bytes[..8] != MAGIC {
+            return Err(malformed("it does not begin with Accord's magic bytes"));
+        }
+        if version != VERSION {
+            return Err(version_differs(version));
+        }
+        let purpose = Purpose::from_raw(bytes[12]).ok_or_else(|| malformed("it names no lane"))?;
+        let secure = match bytes[SECURE_AT] {
+            0 => false,
+            1 => true,
+            _ => return Err(malformed("it does not say whether TLS follows")),
+        };
+        let to = Some(u32::from_le_bytes(io::take(bytes, TO_AT))).filter(|to| *to != ANY_NODE);
+        Ok(Self {
+            version,
+            purpose,
+            session: SessionId(u64::from_le_bytes(io::take(bytes, 16))),
+            index: u16::from_le_bytes(io::take(bytes, 14)),
+            from: PeerId::from_raw(u32::from_le_bytes(io::take(bytes, 24))),
+            to: to.map(NodeId),
+            secure,
+        })
+    }
+}
+
+pub(super) fn unavailable(cause: String) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, cause)
+}
+
+pub(super) fn malformed(why: &str) -> Error {
+    unavailable(format!("no Accord introduction: {why}"))
+}
+
+pub(super) fn version_differs(version: u32) -> Error {
+    unavailable(format!("protocol {version} was spoken, {VERSION} is needed"))
+        .remedy("install the same version on both")
+}

@@ -1,0 +1,122 @@
+//! TLS after a handshake. Its keys follow from what the handshake has proven: the session's key, the whole of the hello and both nonces. So
+//! whoever ends the TLS has the session's key, and whoever stands in between can join no two handshakes.
+
+use super::hello::{HELLO_LEN, Hello, NONCE_LEN, unavailable};
+use super::io;
+use crate::key::{Key, MAC_LEN};
+use crate::transport::{SharedLane, accept_tls, connect_tls};
+use accord_trust::explain;
+use accord_trust::lane::LaneSeeds;
+use accord_types::{Error, ErrorCode, Result};
+use std::fmt;
+use std::time::Duration;
+
+/// What lanes are called in their TLS. Its number is the handshake's.
+const PROTOCOL: &str = "accord-lane/2";
+/// How long the other side may take. It may be a process that is just being started, on a machine that is busy.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const LANE: &[u8] = b"accord lane";
+const CLIENT: &[u8] = b"accord lane client";
+const SERVER: &[u8] = b"accord lane server";
+
+/// What both ends of one lane, and nobody else, know after its handshake.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LaneSecret([u8; MAC_LEN]);
+
+impl LaneSecret {
+    /// Of the lane with this hello, to which this nonce was answered.
+    pub(super) fn new(key: &Key, hello: &[u8], nonce: &[u8]) -> Self {
+        Self(key.prove(&[LANE, hello, nonce]))
+    }
+
+    fn seeds(&self) -> Result<LaneSeeds> {
+        let key = Key::new(self.0.to_vec())?;
+        Ok(LaneSeeds { client: key.prove(&[CLIENT]), server: key.prove(&[SERVER]) })
+    }
+
+    /// Goes on as the client, with `server`, by which it is known in messages.
+    pub(super) fn connect(&self, lane: SharedLane, server: &str) -> Result<SharedLane> {
+        let broken = |error: std::io::Error| explain::broken(&error, server);
+        let config = self.seeds()?.to_connect(PROTOCOL.as_bytes())?;
+        let lane = connect_tls(lane, config, TIMEOUT).map_err(broken)?;
+        lane.limit(None).map_err(broken)?;
+        Ok(lane)
+    }
+
+    fn accept(&self, lane: SharedLane) -> Result<SharedLane> {
+        let broken = |error: std::io::Error| explain::broken(&error, "the peer");
+        let lane = accept_tls(lane, self.seeds()?.to_accept(PROTOCOL.as_bytes())?, TIMEOUT).map_err(broken)?;
+        lane.limit(None).map_err(broken)?;
+        Ok(lane)
+    }
+}
+
+impl fmt::Debug for LaneSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LaneSecret")
+    }
+}
+
+/// A client that has proven the session's key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Introduced {
+    /// How it has introduced itself.
+    pub hello: Hello,
+    /// There is one if TLS follows.
+    pub(crate) secret: Option<LaneSecret>,
+}
+
+impl From<Hello> for Introduced {
+    /// Of a lane that comes from this machine, without a handshake.
+    fn from(hello: Hello) -> Self {
+        Self { hello, secret: None }
+    }
+}
+
+impl Introduced {
+    /// The lane to go on with, through TLS if the hello has said so. It waits for the client, for some seconds at most.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable`, with the reason, if the client does not follow, or is another one.
+    pub fn secure(&self, lane: SharedLane) -> Result<SharedLane> {
+        match (&self.secret, self.hello.secure) {
+            (Some(secret), true) => secret.accept(lane),
+            (None, false) => Ok(lane),
+            _ => Err(Error::new(ErrorCode::ImplementationDefined, "a lane has lost its secret")),
+        }
+    }
+
+    /// As one message: the secret has the nonce's place.
+    pub(crate) fn encode(&self) -> [u8; HELLO_LEN] {
+        self.hello.encode(self.secret.as_ref().map_or(&[0; NONCE_LEN], |secret| &secret.0))
+    }
+
+    /// What [`Introduced::encode`] wrote.
+    pub(crate) fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Self> {
+        let hello = Hello::decode(bytes)?;
+        let secret = LaneSecret(io::take(bytes, HELLO_LEN - MAC_LEN));
+        Ok(Self { hello, secret: hello.secure.then_some(secret) })
+    }
+}
+
+/// Whether a lane may go on as its hello says: nothing leaves the machine in clear, unless it `may_be_plain`.
+///
+/// # Errors
+/// With the reason for the client.
+pub fn check_secure(hello: &Hello, leaves_machine: bool, may_be_plain: bool) -> Result<()> {
+    if hello.secure || !leaves_machine || may_be_plain {
+        return Ok(());
+    }
+    Err(unavailable("the lane would leave the machine in clear, which this agent does not take".to_owned())
+        .remedy("start agents and coordinator with --insecure-plain-tcp, or neither"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_protocol_says_its_version() {
+        assert_eq!(PROTOCOL, format!("accord-lane/{}", super::super::hello::VERSION));
+    }
+}

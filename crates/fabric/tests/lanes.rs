@@ -1,0 +1,283 @@
+//! Lanes that leave a machine: TLS whose ends have proven the session's key, and somebody in between who has not.
+
+use accord_fabric::Key;
+use accord_fabric::handshake::{self, Hello, Introduced, Purpose, check_secure};
+use accord_fabric::peer::PeerId;
+use accord_fabric::route::{Endpoint, Found, LaneTerms, Nearness, Route, Wanted};
+use accord_fabric::transport::{self, Listener, SharedLane, Transport};
+use accord_types::{NodeId, Result, SessionId};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(10);
+const NODE: NodeId = NodeId(3);
+const SECRET: &[u8] = b"what nobody else is to read: forty-two forty-two";
+/// Bytes of the handshake before TLS: what the client sends, and the server.
+const BEFORE: [usize; 2] = [64 + 32, 16 + 64 + 16];
+
+fn hello(purpose: Purpose, index: u16) -> Hello {
+    Hello::new(purpose, SessionId(9), index, PeerId::PROGRAM)
+}
+
+fn route(address: &str) -> Route {
+    let found = Found { nearness: Nearness::Elsewhere, loopback: false };
+    Route::choose(Endpoint::new(NODE, address), Wanted::Auto.into(), found)
+}
+
+/// The server's end, as an agent and its executor make it together.
+fn accept(listener: &Listener, key: &Key) -> (Introduced, Result<SharedLane>) {
+    let (lane, _) = listener.accept().unwrap();
+    let client = handshake::accept(&*lane, key, SOON).unwrap();
+    let (agent, executor) = transport::Handover::pair().unwrap();
+    agent.send(&*lane, &client).unwrap();
+    drop(lane);
+    let (lane, handed) = executor.receive().unwrap().unwrap();
+    assert_eq!(handed, client);
+    (client, handed.secure(lane))
+}
+
+/// What somebody in between does with the bytes of one direction: how many came before these, and these.
+type Change = Box<dyn FnMut(usize, &mut Vec<u8>) + Send>;
+
+fn as_it_is() -> Change {
+    Box::new(|_, _| ())
+}
+
+/// Passes on what comes until one side ends, changed; gives all that it saw to `seen`.
+fn pass_on(mut from: TcpStream, mut to: TcpStream, mut change: Change, seen: mpsc::Sender<Vec<u8>>) {
+    std::thread::spawn(move || {
+        let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(n @ 1..) = from.read(&mut buffer) {
+            let mut piece = buffer[..n].to_vec();
+            change(all.len(), &mut piece);
+            all.extend_from_slice(&buffer[..n]);
+            if to.write_all(&piece).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+        let _ = seen.send(all);
+    });
+}
+
+/// Somebody between a client and `server`, for one connection. Their address, and what they saw: the client's bytes, then the server's.
+fn between(server: String, up: Change, down: Change) -> (String, [mpsc::Receiver<Vec<u8>>; 2]) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let ((to_up, from_up), (to_down, from_down)) = (mpsc::channel(), mpsc::channel());
+    std::thread::spawn(move || {
+        let (client, _) = listener.accept().unwrap();
+        let server = TcpStream::connect(server).unwrap();
+        pass_on(client.try_clone().unwrap(), server.try_clone().unwrap(), up, to_up);
+        pass_on(server, client, down, to_down);
+    });
+    (address, [from_up, from_down])
+}
+
+fn listen() -> (Listener, String) {
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.address().unwrap().to_string();
+    (listener, address)
+}
+
+/// Both ends of a lane with somebody in between, and what that one saw.
+fn meet(key: &Key, up: Change, down: Change) -> (Result<SharedLane>, Result<SharedLane>, [mpsc::Receiver<Vec<u8>>; 2]) {
+    let (listener, address) = listen();
+    let (address, seen) = between(address, up, down);
+    let (of_client, client_key) = (address, key.clone());
+    let near = std::thread::spawn(move || {
+        handshake::connect_by(&route(&of_client), &hello(Purpose::Bulk, 1), &client_key, SOON)
+    });
+    let (client, far) = accept(&listener, key);
+    assert!(client.hello.secure && client.hello.to == Some(NODE));
+    (near.join().unwrap(), far, seen)
+}
+
+#[test]
+fn a_lane_through_tls_is_whole_and_tells_nobody_what_it_carries() {
+    let key = Key::random().unwrap();
+    let (near, far, seen) = meet(&key, as_it_is(), as_it_is());
+    let (near, far) = (near.unwrap(), far.unwrap());
+    assert_eq!((near.transport(), far.transport()), (Transport::Tls, Transport::Tls));
+    for (from, to) in [(&near, &far), (&far, &near)] {
+        from.send(SECRET).unwrap();
+        let mut came = [0; SECRET.len()];
+        to.read_exact(&mut came).unwrap();
+        assert_eq!(came, SECRET);
+    }
+    near.shutdown();
+    far.shutdown();
+    for seen in seen {
+        let seen = seen.recv_timeout(SOON).unwrap();
+        assert!(seen.len() > SECRET.len() && !seen.windows(16).any(|piece| piece == &SECRET[..16]));
+        assert!(!seen.windows(16).any(|piece| piece == &key.bytes()[..16]));
+    }
+}
+
+/// The same somebody does read what goes in clear: else the test above shows nothing.
+#[test]
+fn a_lane_in_clear_is_read_by_whoever_is_in_between() {
+    let key = Key::random().unwrap();
+    let (listener, address) = listen();
+    let (address, [up, _]) = between(address, as_it_is(), as_it_is());
+    let terms = LaneTerms { wanted: Wanted::Auto, plain_tcp: true };
+    let found = Found { nearness: Nearness::Elsewhere, loopback: false };
+    let route = Route::choose(Endpoint::new(NODE, &address), terms, found);
+    let of_client = key.clone();
+    let near = std::thread::spawn(move || {
+        let near = handshake::connect_by(&route, &hello(Purpose::Bulk, 1), &of_client, SOON).unwrap();
+        near.send(SECRET).unwrap();
+        near.finish().unwrap();
+        near
+    });
+    let (client, far) = accept(&listener, &key);
+    assert!(!client.hello.secure);
+    let far = far.unwrap();
+    let mut came = [0; SECRET.len()];
+    far.read_exact(&mut came).unwrap();
+    drop((near.join().unwrap(), far));
+    assert!(up.recv_timeout(SOON).unwrap().windows(SECRET.len()).any(|piece| piece == SECRET));
+}
+
+#[test]
+fn every_changed_byte_of_a_lanes_tls_ends_it_with_words() {
+    let key = Key::random().unwrap();
+    for (direction, before) in BEFORE.into_iter().enumerate() {
+        // A record's type, contents of the handshake, and what follows it. A changed length only makes the other side wait.
+        for at in [0, 9, 40, 100, 200, 300].map(|at| before + at) {
+            let change = || -> Change {
+                Box::new(move |before, piece| {
+                    if let Some(byte) = at.checked_sub(before).and_then(|at| piece.get_mut(at)) {
+                        *byte ^= 1;
+                    }
+                })
+            };
+            let (up, down) = if direction == 0 { (change(), as_it_is()) } else { (as_it_is(), change()) };
+            let (near, far, _) = meet(&key, up, down);
+            let ends = [near, far].map(|end| {
+                let lane = end.map_err(|error| error.to_string())?;
+                lane.limit(Some(Duration::from_secs(2))).unwrap();
+                // More than the changed byte is away.
+                lane.send(&[7; 400]).map_err(|error| error.to_string())?;
+                Ok::<_, String>(lane)
+            });
+            let outcomes =
+                ends.map(|end| end.and_then(|lane| lane.read_exact(&mut [0; 400]).map_err(|e| e.to_string())));
+            let worst: Vec<&String> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+            assert!(!worst.is_empty(), "byte {at} of direction {direction} was changed, and nobody noticed");
+        }
+    }
+}
+
+/// Who relays two handshakes to the end may not join what follows: the keys are each lane's own.
+#[test]
+fn the_tls_of_one_lane_is_none_of_another_of_the_same_session() {
+    let key = Key::random().unwrap();
+    let (listener, address) = listen();
+    let crossed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let via = crossed.local_addr().unwrap().to_string();
+    // Takes two clients and passes each one's handshake on to a server connection of its own, then swaps the servers.
+    let in_between = std::thread::spawn(move || {
+        let shake = |_| {
+            let (mut client, _) = crossed.accept().unwrap();
+            let mut server = TcpStream::connect(&address).unwrap();
+            let pass = |from: &mut TcpStream, to: &mut TcpStream, len| {
+                let mut bytes = vec![0; len];
+                from.read_exact(&mut bytes).unwrap();
+                to.write_all(&bytes).unwrap();
+            };
+            pass(&mut client, &mut server, 64);
+            pass(&mut server, &mut client, 16 + 64);
+            pass(&mut client, &mut server, 32);
+            pass(&mut server, &mut client, 16);
+            (client, server)
+        };
+        let [(first, of_first), (second, of_second)] = [0, 1].map(shake);
+        for (client, server) in [(first, of_second), (second, of_first)] {
+            let (unused, _) = mpsc::channel();
+            pass_on(client.try_clone().unwrap(), server.try_clone().unwrap(), as_it_is(), unused.clone());
+            pass_on(server, client, as_it_is(), unused);
+        }
+    });
+    let clients = [Purpose::Bulk, Purpose::Control].map(|purpose| {
+        let (via, key) = (via.clone(), key.clone());
+        std::thread::spawn(move || handshake::connect_by(&route(&via), &hello(purpose, 0), &key, SOON))
+    });
+    let servers = [0, 1].map(|_| {
+        let (lane, _) = listener.accept().unwrap();
+        let client = handshake::accept(&*lane, &key, SOON).unwrap();
+        std::thread::spawn(move || client.secure(lane))
+    });
+    in_between.join().unwrap();
+    for server in servers {
+        assert!(server.join().unwrap().is_err());
+    }
+    for client in clients {
+        let error = client.join().unwrap().unwrap_err().to_string();
+        assert!(error.contains("does not have the session's key for this lane"), "{error}");
+        assert!(error.contains("stand in between"), "{error}");
+    }
+}
+
+/// Somebody who gets a lane after its handshake, and has keys of their own.
+#[test]
+fn who_has_no_key_of_the_session_is_not_spoken_to() {
+    let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
+    let (listener, address) = listen();
+    let error = std::thread::scope(|scope| {
+        let client = scope.spawn(|| handshake::connect_by(&route(&address), &hello(Purpose::Bulk, 0), &key, SOON));
+        let (lane, _) = listener.accept().unwrap();
+        assert!(handshake::accept(&*lane, &other, SOON).is_err());
+        client.join().unwrap().unwrap_err().to_string()
+    });
+    assert!(error.contains("has another key"), "{error}");
+}
+
+#[test]
+fn nothing_leaves_a_machine_in_clear_by_mistake() {
+    let plain = hello(Purpose::Bulk, 0);
+    let secure = Hello { secure: true, ..plain };
+    for (hello, leaves, may_be_plain, taken) in [
+        (&plain, false, false, true),
+        (&plain, true, true, true),
+        (&plain, true, false, false),
+        (&secure, true, false, true),
+        (&secure, false, false, true),
+    ] {
+        assert_eq!(check_secure(hello, leaves, may_be_plain).is_ok(), taken, "{hello:?}, {leaves}, {may_be_plain}");
+    }
+    let error = check_secure(&plain, true, false).unwrap_err().to_string();
+    assert!(error.contains("in clear") && error.contains("--insecure-plain-tcp"), "{error}");
+}
+
+/// A hello that says TLS may not be turned into one that does not, or the other way round.
+#[test]
+fn what_a_hello_says_of_tls_cannot_be_changed_on_its_way() {
+    let key = Key::random().unwrap();
+    let (listener, address) = listen();
+    let flip: Change = Box::new(|before, piece| {
+        if before == 0 {
+            piece[13] ^= 1;
+        }
+    });
+    let (address, _seen) = between(address, flip, as_it_is());
+    let error = std::thread::scope(|scope| {
+        let client = scope.spawn(|| handshake::connect_by(&route(&address), &hello(Purpose::Bulk, 0), &key, SOON));
+        let (lane, _) = listener.accept().unwrap();
+        let server = handshake::accept(&*lane, &key, SOON).unwrap_err();
+        assert!(
+            server.cause().contains("broke") || server.cause().contains("closed") || server.cause().contains("keys")
+        );
+        client.join().unwrap().unwrap_err().to_string()
+    });
+    assert!(error.contains("has another key"), "{error}");
+}
+
+#[test]
+fn this_machines_own_lanes_do_not_leave_it() {
+    let (near, far) = transport::pair().unwrap();
+    assert!(!near.leaves_machine() && !far.leaves_machine());
+    assert!(!transport::inproc_pair().0.leaves_machine() && !transport::shm_pair().unwrap().0.leaves_machine());
+}

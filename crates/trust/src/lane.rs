@@ -1,0 +1,207 @@
+//! How the lanes of a session are made: TLS 1.3 in which each side proves that it has the session's key. There is no authority and no
+//! certificate: both sides know the keys of both (raw public keys, RFC 7250), as they follow from a secret that is this lane's alone.
+
+use crate::provider::provider;
+use accord_types::{Error, ErrorCode, Result};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::sign::{CertifiedKey, SigningKey};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, OtherError, ServerConfig, SignatureScheme,
+};
+use std::sync::Arc;
+
+/// Bytes that a side's key is made of.
+pub const SEED_LEN: usize = 32;
+/// What comes before the seed in a private key of Ed25519 (RFC 8410).
+const PKCS8_BEGIN: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+
+/// What the keys of a lane's ends are made of. Whoever has the session's key has both.
+pub struct LaneSeeds {
+    /// Of who connects.
+    pub client: [u8; SEED_LEN],
+    /// Of who takes the connection.
+    pub server: [u8; SEED_LEN],
+}
+
+impl LaneSeeds {
+    /// How to connect, to speak `protocol`.
+    ///
+    /// # Errors
+    /// When the keys can't be made.
+    pub fn to_connect(&self, protocol: &[u8]) -> Result<Arc<ClientConfig>> {
+        let (own, peer) = (certified(&self.client)?, public(&self.server)?);
+        let mut config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(unusable)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(HasKey(peer)))
+            .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(own)));
+        config.alpn_protocols = vec![protocol.to_vec()];
+        config.resumption = Resumption::disabled();
+        // Lanes have a state for each direction.
+        config.enable_secret_extraction = true;
+        // Names of hosts say nothing here.
+        config.enable_sni = false;
+        Ok(Arc::new(config))
+    }
+
+    /// How to take the connection of somebody who speaks `protocol`.
+    ///
+    /// # Errors
+    /// When the keys can't be made.
+    pub fn to_accept(&self, protocol: &[u8]) -> Result<Arc<ServerConfig>> {
+        let (own, peer) = (certified(&self.server)?, public(&self.client)?);
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(unusable)?
+            .with_client_cert_verifier(Arc::new(HasKey(peer)))
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(own)));
+        config.alpn_protocols = vec![protocol.to_vec()];
+        config.enable_secret_extraction = true;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
+    }
+}
+
+fn signing(seed: &[u8; SEED_LEN]) -> Result<Arc<dyn SigningKey>> {
+    let der = [&PKCS8_BEGIN[..], seed].concat();
+    ring::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(der)).map_err(unusable)
+}
+
+fn public_of(key: &dyn SigningKey) -> Result<SubjectPublicKeyInfoDer<'static>> {
+    let found = key.public_key().map(SubjectPublicKeyInfoDer::into_owned);
+    found.ok_or_else(|| Error::new(ErrorCode::ImplementationDefined, "a key of Ed25519 has no public half"))
+}
+
+fn public(seed: &[u8; SEED_LEN]) -> Result<SubjectPublicKeyInfoDer<'static>> {
+    public_of(&*signing(seed)?)
+}
+
+fn certified(seed: &[u8; SEED_LEN]) -> Result<Arc<CertifiedKey>> {
+    let key = signing(seed)?;
+    // A raw public key stands where a certificate would.
+    let public = CertificateDer::from(public_of(&*key)?.as_ref().to_vec());
+    Ok(Arc::new(CertifiedKey::new(vec![public], key)))
+}
+
+fn unusable(error: rustls::Error) -> Error {
+    Error::new(ErrorCode::ImplementationDefined, format!("a lane's keys can't be made: {error}"))
+}
+
+/// The one who has this public key's other half.
+#[derive(Debug)]
+struct HasKey(SubjectPublicKeyInfoDer<'static>);
+
+impl HasKey {
+    fn algorithms() -> WebPkiSupportedAlgorithms {
+        provider().signature_verification_algorithms
+    }
+
+    fn is(&self, shown: &[u8]) -> Result<(), rustls::Error> {
+        if shown == self.0.as_ref() {
+            return Ok(());
+        }
+        let error = Error::new(ErrorCode::DeviceUnavailable, "it does not have the session's key for this lane")
+            .remedy("somebody may stand in between; look at what connects the two machines");
+        // Keeps the words: `crate::explain` finds them again.
+        Err(rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error)))))
+    }
+
+    fn signed(
+        &self,
+        message: &[u8],
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature_with_raw_key(message, &self.0, signature, &Self::algorithms())
+    }
+}
+
+fn too_old() -> rustls::Error {
+    rustls::Error::General("TLS 1.3 is needed".to_owned())
+}
+
+impl ServerCertVerifier for HasKey {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.is(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(too_old())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed(message, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for HasKey {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.is(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(too_old())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signed(message, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
