@@ -4,6 +4,7 @@ mod admin;
 mod caller;
 mod describe;
 mod driver;
+mod entrance;
 mod outbound;
 mod port;
 mod registry;

@@ -16,7 +16,7 @@ mod shm;
 mod socket;
 mod tls;
 
-pub use address::{ListenAddress, PeerAddress};
+pub use address::{ListenAddress, PeerAddress, place_of};
 pub use connect::{route, route_now};
 pub use doorway::Doorway;
 pub use handover::Handover;

@@ -1,5 +1,6 @@
 //! Who may wait before anything is known of them: few, few of one address, and who has waited longest goes first. Decides only.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names one who waits, never again another one.
@@ -45,7 +46,8 @@ impl WaitingRoom {
 
     /// The oldest of the address that has the most here: an honest one among many of somebody else stays.
     pub fn oldest(&self) -> Option<Ticket> {
-        let crowd = self.by_address.values().max_by_key(|waiting| waiting.len())?;
+        // Of two crowds of one size that whose first came first: with an address for each, it is still the oldest that goes.
+        let crowd = self.by_address.values().max_by_key(|waiting| (waiting.len(), Reverse(waiting.first())))?;
         crowd.first().copied()
     }
 
@@ -98,6 +100,14 @@ mod tests {
         assert_eq!(room.enter("other").1, Some(crowd[0]));
         assert_eq!(room.enter("other").1, Some(crowd[1]));
         assert!(room.leave(alone));
+    }
+
+    #[test]
+    fn among_many_addresses_the_oldest_goes() {
+        let mut room = WaitingRoom::new(4, 2);
+        let tickets: Vec<Ticket> = ["d", "c", "b", "a"].iter().map(|address| room.enter(address).0).collect();
+        assert_eq!(room.enter("e").1, Some(tickets[0]));
+        assert_eq!(room.enter("f").1, Some(tickets[1]));
     }
 
     proptest! {

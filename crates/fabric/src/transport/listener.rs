@@ -1,6 +1,6 @@
 //! Where a process takes connections.
 
-use super::address::{ListenAddress, PeerAddress};
+use super::address::{ListenAddress, PeerAddress, place_of};
 use super::lane::SharedLane;
 use super::local_socket::{self, LocalName};
 use super::socket::adopt;
@@ -8,6 +8,9 @@ use crate::route::Endpoint;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Connections that the system keeps until they are taken.
+const BACKLOG: i32 = 4_096;
 
 /// Who has connected.
 #[derive(Debug)]
@@ -45,7 +48,10 @@ impl Listener {
     /// # Errors
     /// If that is in use, or none of this machine's.
     pub fn bind(address: ListenAddress) -> io::Result<Self> {
-        Ok(Self(From::Everywhere(TcpListener::bind(address.0)?)))
+        let tcp = TcpListener::bind(address.0)?;
+        // The usual backlog makes who comes in a burst wait for a second.
+        rustix::net::listen(&tcp, BACKLOG)?;
+        Ok(Self(From::Everywhere(tcp)))
     }
 
     /// Takes connections of processes of this machine and user that want to share memory with the agent that is `peer`.
@@ -77,7 +83,7 @@ impl Listener {
         match &self.0 {
             From::Everywhere(tcp) => {
                 let (stream, from) = tcp.accept()?;
-                Ok(Visitor { lane: adopt(stream.into())?, name: from.to_string(), address: from.ip().to_string() })
+                Ok(Visitor { lane: adopt(stream.into())?, name: from.to_string(), address: place_of(from.ip()) })
             }
             From::ThisMachine(socket) => {
                 let lane = local_socket::accept(socket)?;

@@ -1,0 +1,102 @@
+//! Connections of which nothing is known yet: few, few of one address, and who has stood there longest goes for the next one.
+
+use accord_fabric::transport::place_of;
+use accord_fabric::waiting_room::{Ticket, WaitingRoom};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// Most of them, and at most half of the descriptors that there are.
+const UNKNOWN_MAX: usize = 1_024;
+/// Most of one address, as a part of all. Many programs may start on one machine at once.
+const PART_OF_ONE_ADDRESS: usize = 2;
+
+/// See the module.
+pub(super) struct Entrance {
+    state: Mutex<Unknown>,
+}
+
+struct Unknown {
+    room: WaitingRoom,
+    /// Dropped when its connection has to go.
+    stays: HashMap<Ticket, oneshot::Sender<()>>,
+}
+
+/// A connection's place. Dropping it leaves that to others.
+pub(super) struct Turn {
+    entrance: Arc<Entrance>,
+    ticket: Ticket,
+    stays: oneshot::Receiver<()>,
+}
+
+impl Entrance {
+    /// `descriptors`: how many this process may have; none: as many as it likes.
+    pub(super) fn new(descriptors: Option<u64>) -> Arc<Self> {
+        let half = descriptors.and_then(|many| usize::try_from(many / 2).ok());
+        let most = half.map_or(UNKNOWN_MAX, |half| half.clamp(1, UNKNOWN_MAX));
+        let room = WaitingRoom::new(most, most.div_ceil(PART_OF_ONE_ADDRESS));
+        Arc::new(Self { state: Mutex::new(Unknown { room, stays: HashMap::new() }) })
+    }
+
+    /// One more comes.
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Turn {
+        let (stay, stays) = oneshot::channel();
+        let mut state = self.lock();
+        let (ticket, leaves) = state.room.enter(&place_of(address));
+        if let Some(leaves) = leaves {
+            state.stays.remove(&leaves);
+        }
+        state.stays.insert(ticket, stay);
+        drop(state);
+        Turn { entrance: self.clone(), ticket, stays }
+    }
+
+    /// Sends the oldest away, whose descriptor is needed. Whether there was one.
+    pub(super) fn make_room(&self) -> bool {
+        let mut state = self.lock();
+        let Some(oldest) = state.room.oldest() else { return false };
+        state.room.leave(oldest);
+        state.stays.remove(&oldest).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Unknown> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn {
+    /// Returns when another one needs the place.
+    pub(super) async fn over(&mut self) {
+        let _ = (&mut self.stays).await;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = self.entrance.lock();
+        state.room.leave(self.ticket);
+        state.stays.remove(&self.ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_oldest_of_a_crowd_has_to_go() {
+        let entrance = Entrance::new(None);
+        let (crowd, alone) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let mut honest = entrance.enter(alone);
+        let mut turns: Vec<Turn> = (0..UNKNOWN_MAX / PART_OF_ONE_ADDRESS).map(|_| entrance.enter(crowd)).collect();
+        turns.push(entrance.enter(crowd));
+        turns[0].over().await;
+        assert!(turns[1].stays.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        assert!(entrance.make_room());
+        turns[1].over().await;
+        assert!(honest.stays.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Empty));
+        drop((turns, honest));
+        assert!(!entrance.make_room() && entrance.lock().stays.is_empty());
+    }
+}

@@ -1,0 +1,141 @@
+//! Thousands of connections that do not say who they are: they cost the coordinator little, and honest programs do not wait for them.
+
+use accord_fabric::session_endpoint;
+use accord_fabric::transport::PeerAddress;
+use accord_trust::issue::Authority;
+use accord_trust::{Identity, Role};
+use accord_types::{OrderPolicy, SessionRequest};
+use rustix::net::{AddressFamily, SocketType, bind, connect, send, socket};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const CROWD: u64 = 10_000;
+const MEMORY_MAX_KIB: u64 = 64 << 10;
+/// What the coordinator may have open: its 1,024 unknown ones and a few of its own.
+const DESCRIPTORS_MAX: usize = 1_100;
+/// What an honest program may wait for its answer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+
+struct Coordinator {
+    child: Child,
+    address: SocketAddr,
+    program: Identity,
+    _dir: tempfile::TempDir,
+}
+
+impl Coordinator {
+    /// With room for so many descriptors, if that is said.
+    fn start(descriptors: Option<u64>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::new("tests", HOUR).unwrap();
+        authority.issue_into(&dir.path().join("tls"), Role::Coordinator, HOUR).unwrap();
+        let limit = descriptors.map_or_else(String::new, |many| format!("ulimit -n {many}; "));
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{limit}exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_accord-coordinator")]);
+        command.args(["--listen", "127.0.0.1:0", "--tls"]).arg(dir.path().join("tls"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("accord-coordinator listening on ").expect(&line).parse().unwrap();
+        let program = authority.identity(Role::Tenant("eva".into()), HOUR).unwrap();
+        Self { child, address, program, _dir: dir }
+    }
+
+    /// An honest program asks for a session. There is no device, which it is told.
+    fn ask(&self) {
+        let request = SessionRequest {
+            node_name: "h1".into(),
+            pid: 1,
+            program: "app".into(),
+            rank: None,
+            kind: None,
+            order: OrderPolicy::Local,
+        };
+        let address = PeerAddress::new(self.address);
+        let error = session_endpoint::open(&address, &self.program, 10 * ANSWERED_WITHIN, &request).unwrap_err();
+        assert!(error.remedy_text().unwrap().contains("accord-node-agent"), "{error}");
+    }
+
+    fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    fn memory_kib(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Room for a crowd, if the system gives it.
+fn raise_descriptors() -> bool {
+    let wanted = CROWD + 1_000;
+    let before = getrlimit(Resource::Nofile);
+    let maximum = before.maximum.map(|maximum| maximum.max(wanted));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
+        .or_else(|_| setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum }));
+    raised.is_ok() && getrlimit(Resource::Nofile).current.is_none_or(|current| current >= wanted)
+}
+
+/// A connection from one of so many loopback addresses that says `words`.
+fn stranger(to: SocketAddr, number: u64, addresses: u64, words: &[u8]) -> Option<OwnedFd> {
+    let from = Ipv4Addr::from(0x7f00_0100 + (number % addresses) as u32);
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
+    bind(&socket, &SocketAddrV4::new(from, 0)).ok()?;
+    connect(&socket, &to).ok()?;
+    if !words.is_empty() {
+        let _ = send(&socket, words, rustix::net::SendFlags::NOSIGNAL);
+    }
+    Some(socket)
+}
+
+fn honest_programs_are_answered_under(coordinator: &Coordinator, many: u64, addresses: u64, words: &[u8]) {
+    if !raise_descriptors() {
+        println!("skipped: {CROWD} connections need a higher limit on open files");
+        return;
+    }
+    coordinator.ask();
+    let before = coordinator.memory_kib();
+    let crowd: Vec<_> =
+        (0..many).filter_map(|number| stranger(coordinator.address, number, addresses, words)).collect();
+    assert!(crowd.len() as u64 > many * 9 / 10, "only {} of {many} have connected", crowd.len());
+    let mut longest = Duration::ZERO;
+    for _ in 0..20 {
+        let begin = Instant::now();
+        coordinator.ask();
+        longest = longest.max(begin.elapsed());
+    }
+    let grown = coordinator.memory_kib().saturating_sub(before);
+    println!("under {} connections: answered within {longest:?}, {grown} KiB more", crowd.len());
+    assert!(longest < ANSWERED_WITHIN, "an honest program waited {longest:?}");
+    assert!(grown < MEMORY_MAX_KIB, "{grown} KiB more");
+    assert!(coordinator.descriptors() < DESCRIPTORS_MAX, "{} descriptors", coordinator.descriptors());
+}
+
+#[test]
+fn honest_programs_are_answered_while_thousands_say_nothing() {
+    honest_programs_are_answered_under(&Coordinator::start(None), CROWD, 50, b"");
+}
+
+#[test]
+fn honest_programs_are_answered_while_thousands_stop_in_the_middle_of_a_handshake() {
+    // A record of 512 bytes is announced.
+    honest_programs_are_answered_under(&Coordinator::start(None), CROWD, 5_000, &[0x16, 3, 1, 2, 0, 1, 0, 1]);
+}
+
+#[test]
+fn honest_programs_are_answered_though_there_are_few_descriptors() {
+    honest_programs_are_answered_under(&Coordinator::start(Some(256)), 2_000, 50, b"");
+}
