@@ -1,20 +1,23 @@
 /* The entry points of GCC's OpenACC ABI that take "...": stable Rust can't define such
-   functions. Each one gathers its variable arguments into an array and calls Rust
+   functions. Each one makes something plain of its variable arguments and calls Rust
    (src/goacc/variadic.rs), which also exports these functions under their real names. */
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Launch tags: code << 28 | device << 16 | operand. */
+/* Launch tags of GCC 5's form, which has none: code << 28 | device << 16 | operand. */
 enum { TAG_DIM = 1, TAG_ASYNC = 2, TAG_WAIT = 3 };
 enum { ASYNC_IN_NEXT = 0xffff };
 
 /* Arrays up to this length stay on the stack. */
 enum { ITEMS_ON_STACK = 48 };
 
+/* Gives the next word of a list of launch tags. Rust takes them one by one, since only it knows how many there are. */
+typedef unsigned next_word(void *list);
+
 extern int accord_parallel(int dev, void (*fn)(void *), size_t n, void **host, size_t *sizes,
-                           unsigned short *kinds, size_t tag_count, const unsigned *tags);
+                           unsigned short *kinds, next_word *next, void *list);
 extern void accord_end_host_region(void);
 extern void accord_enter_data(int dev, size_t n, void **host, size_t *sizes,
                               unsigned short *kinds, int async, size_t wait_count, const int *waits);
@@ -35,40 +38,20 @@ static void *take(size_t items, size_t size)
     return memory;
 }
 
-/* How many further items belong to a tag. Unknown codes own none: Rust rejects them. */
-static size_t items_after(unsigned tag)
+struct arguments {
+    va_list items;
+};
+
+static unsigned next_argument(void *list)
 {
-    unsigned operand = tag & 0xffff;
-    switch (tag >> 28) {
-    case TAG_DIM:
-        return (size_t)__builtin_popcount(operand & 7);
-    case TAG_ASYNC:
-        return operand == ASYNC_IN_NEXT;
-    case TAG_WAIT:
-        return operand;
-    default:
-        return 0;
-    }
+    struct arguments *arguments = list;
+    return va_arg(arguments->items, unsigned);
 }
 
-static int known(unsigned tag)
+static unsigned next_element(void *list)
 {
-    unsigned code = tag >> 28;
-    return code >= TAG_DIM && code <= TAG_WAIT;
-}
-
-/* Length of a tag list with its final 0, or up to its first unknown tag. */
-static size_t count_tags(va_list items)
-{
-    size_t count = 0;
-    for (;;) {
-        unsigned tag = va_arg(items, unsigned);
-        count++;
-        if (!known(tag))
-            return count;
-        for (size_t left = items_after(tag); left > 0; left--, count++)
-            (void)va_arg(items, unsigned);
-    }
+    const unsigned **rest = list;
+    return *(*rest)++;
 }
 
 /* Runs also when a C++ exception leaves the region. */
@@ -90,23 +73,11 @@ static void run_on_host(void (*fn)(void *), void **host)
 void accord_c_parallel_keyed(int dev, void (*fn)(void *), size_t n, void **host, size_t *sizes,
                              unsigned short *kinds, ...)
 {
-    unsigned small[ITEMS_ON_STACK];
-    unsigned *tags = small;
-    va_list items, again;
+    struct arguments tags;
 
-    va_start(items, kinds);
-    va_copy(again, items);
-    size_t count = count_tags(again);
-    va_end(again);
-    if (count > ITEMS_ON_STACK)
-        tags = take(count, sizeof *tags);
-    for (size_t i = 0; i < count; i++)
-        tags[i] = va_arg(items, unsigned);
-    va_end(items);
-
-    int on_host = accord_parallel(dev, fn, n, host, sizes, kinds, count, tags);
-    if (tags != small)
-        free(tags);
+    va_start(tags.items, kinds);
+    int on_host = accord_parallel(dev, fn, n, host, sizes, kinds, next_argument, &tags);
+    va_end(tags.items);
     if (on_host)
         run_on_host(fn, host);
 }
@@ -138,7 +109,8 @@ void accord_c_parallel(int dev, void (*fn)(void *), size_t n, void **host, size_
     va_end(items);
     tags[count - 1] = 0;
 
-    int on_host = accord_parallel(dev, fn, n, host, sizes, kinds, count, tags);
+    const unsigned *rest = tags;
+    int on_host = accord_parallel(dev, fn, n, host, sizes, kinds, next_element, &rest);
     if (tags != small)
         free(tags);
     if (on_host)

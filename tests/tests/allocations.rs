@@ -203,8 +203,9 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     let launch = |thread: &mut LocalThread, queue: &[u32]| {
         let mut hosts = [arrays[0], arrays[1], arrays[2], arrays[3], 0x7000, 0x7010, 0x7020];
         let mut entries = Entries::new(&mut hosts, &sizes, &kinds);
-        let placement =
-            runtime.parallel(thread, NORMAL, 0x40_1000, &mut entries, Tags::decode(queue)).expect("parallel");
+        let placement = runtime
+            .parallel(thread, NORMAL, 0x40_1000, &mut entries, &Tags::decode(queue.iter().copied()))
+            .expect("parallel");
         assert_eq!(placement, Placement::Device);
     };
     for _ in 0..100 {
@@ -220,7 +221,7 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     let kernels = |thread: &mut LocalThread| {
         let mut hosts: [usize; 15] = std::array::from_fn(|n| 0x7000 + 48 * n);
         let mut entries = Entries::new(&mut hosts, &[8; 15], &[FORCE_TOFROM; 15]);
-        runtime.parallel(thread, NORMAL, 0x40_1000, &mut entries, Tags::decode(&[0])).expect("kernels");
+        runtime.parallel(thread, NORMAL, 0x40_1000, &mut entries, &Tags::decode([0])).expect("kernels");
     };
     for _ in 0..100 {
         kernels(&mut thread);

@@ -4,8 +4,9 @@ use crate::arrivals::Arrivals;
 use crate::echo::Echoes;
 use crate::given::Given;
 use crate::memory::{Allocator, Range};
+use crate::plan::Plan;
 use crate::ports::{CudaObjects, DeviceClient};
-use crate::present::{Backing, Entry, Lifetime, Place, Table};
+use crate::present::{Backing, Entry, Found, Lifetime, Place, Table};
 use crate::prof::{Handles, Happening, Notice, Watch};
 use crate::program::{Global, Settings};
 use crate::queues::{After, Moment, QueueList, Queues};
@@ -43,6 +44,8 @@ pub(crate) struct Device {
     starting: Mutex<()>,
     epoch: AtomicU32,
     state: ShortLock<DeviceData>,
+    /// There may be [`DeviceData::echoes`]. Changes under the lock.
+    pub(crate) has_echoes: AtomicBool,
     arrived: Condvar,
     queues: ShortLock<Queues>,
 }
@@ -100,6 +103,7 @@ impl Device {
             starting: Mutex::new(()),
             epoch: AtomicU32::new(0),
             state: ShortLock::default(),
+            has_echoes: AtomicBool::new(false),
             arrived: Condvar::new(),
             queues: ShortLock::default(),
         }
@@ -124,6 +128,12 @@ impl Device {
     /// Whether somebody wants to know what happens on it.
     pub(crate) fn is_watched(&self) -> bool {
         self.watch.is_active()
+    }
+
+    /// Empties a plan for what `queue` of this device is to do.
+    pub(crate) fn begin(&self, plan: &mut Plan, queue: QueueId) {
+        plan.begin(self.is_watched());
+        plan.due = self.queues().due(queue);
     }
 
     /// Counts shutdowns: what was present before one is not present after it.
@@ -267,7 +277,8 @@ impl Device {
 
     /// Everything put into `queues` up to `moment` is done.
     fn forget_done(&self, queues: &[QueueId], moment: Moment) {
-        let mut state = self.lock();
+        // Looked at without the lock: what comes in now is not done yet.
+        let mut state = self.has_echoes.load(Ordering::Acquire).then(|| self.lock());
         let mut known = self.queues();
         known.done(queues, moment);
         if self.arrivals.any(self.index) {
@@ -276,9 +287,10 @@ impl Device {
                 known.passed_with(*queue, moment, |queue, moment| self.arrivals.done(self.index, queue, moment));
             }
         }
-        if !state.echoes.0.is_empty() {
-            let DeviceData { echoes, memory, .. } = &mut *state;
+        if let Some(state) = &mut state {
+            let DeviceData { echoes, memory, .. } = &mut **state;
             echoes.forget(memory, &known);
+            self.has_echoes.store(!echoes.0.is_empty(), Ordering::Release);
         }
     }
 
@@ -507,6 +519,18 @@ impl DeviceData {
     pub(crate) fn ticket(&mut self) -> u64 {
         self.tickets += 1;
         self.tickets
+    }
+
+    /// Where the device has `bytes` at `host`, if that can be said at once: present there, or an address of its own.
+    pub(crate) fn located(&self, host: usize, bytes: usize) -> Option<DevicePtr> {
+        match self.table.find(host, bytes) {
+            Found::Whole(id) => {
+                let entry = &self.table[id];
+                (entry.arriving.is_none() && entry.device().is_some()).then(|| entry.translate(host))
+            }
+            Found::Absent => self.memory.block_of(host as u64).map(|_| DevicePtr(host as u64)),
+            Found::Partly(_) => None,
+        }
     }
 
     /// The link variable that holds a range.

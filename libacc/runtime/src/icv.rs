@@ -144,6 +144,11 @@ impl Runtime {
     /// `acc_error_device_type_unavailable` if there is none of the type,
     /// `acc_error_device_unavailable` if there are not that many.
     pub(crate) fn nth(&self, num: i64, device_type: DeviceType) -> Result<Current> {
+        // A device knows its number within its own type.
+        let is_it = |device: &&Device| device.device_type == device_type && i64::from(device.num().0) == num;
+        if let Some(device) = self.devices.iter().find(is_it) {
+            return Ok(Current::Device(device.index));
+        }
         let count = self.count(device_type);
         if count == 0 {
             return Err(Self::no_type(device_type));

@@ -4,7 +4,7 @@ use crate::device::{Device, DeviceData};
 use crate::plan::{Happened, Plan, STORE_MAX, Step};
 use crate::ports::{HostMemory, Landing, ReadWhen};
 use crate::prof::Happening;
-use crate::queues::{After, Moment, Queues};
+use crate::queues::{After, Due, Moment, Queues};
 use accord_types::{DevicePtr, Error, HostRange, QueueId, Result};
 
 /// Copies of single variables have a buffer of their own.
@@ -23,30 +23,34 @@ pub(crate) struct Issue<'a> {
 
 impl Issue<'_> {
     /// Makes the queue come after what a plan needs to be done first.
+    #[inline]
     pub(crate) fn join_for(&self, plan: &Plan) -> Result<()> {
-        self.join(&plan.waits)?;
-        self.after_arrivals(plan)
+        if let Some(due) = plan.due {
+            self.join_synchronous(due)?;
+        }
+        if !plan.waits.is_empty() {
+            let follow = |other: &QueueId| self.device.queue_follows(self.queue, *other, true);
+            plan.waits.iter().try_for_each(follow).map_err(|error| error.queue(self.queue))?;
+        }
+        if self.device.arrivals.any(self.device.index) { self.after_arrivals(plan) } else { Ok(()) }
     }
 
-    /// Makes the queue come after what has to be done first.
-    pub(crate) fn join(&self, waits: &[QueueId]) -> Result<()> {
-        // The synchronous queue has nothing to join: itself comes first anyway.
-        let due = if self.queue == QueueId::SYNC { None } else { self.device.queues().due(self.queue) };
-        if let Some(due) = due {
-            // Noted when it is done: another thread that finds this noted must find it done.
-            self.device.client().wait_queue(self.queue, QueueId::SYNC).map_err(|e| self.place(e))?;
-            self.device.queues().joined(self.queue, due);
-        }
-        let follow = |other: &QueueId| self.device.queue_follows(self.queue, *other, true);
-        waits.iter().try_for_each(follow).map_err(|error| error.queue(self.queue))
+    /// Makes the queue come after the synchronous one, as far as it has to.
+    pub(crate) fn join(&self) -> Result<()> {
+        let due = self.device.queues().due(self.queue);
+        due.map_or(Ok(()), |due| self.join_synchronous(due))
+    }
+
+    fn join_synchronous(&self, due: Due) -> Result<()> {
+        // Noted when it is done: another thread that finds this noted must find it done.
+        self.device.client().wait_queue(self.queue, QueueId::SYNC).map_err(|e| self.place(e))?;
+        self.device.queues().joined(self.queue, due);
+        Ok(())
     }
 
     /// Makes what the plan copies out come after what other queues bring into the same memory: the later copy stays.
     fn after_arrivals(&self, plan: &Plan) -> Result<()> {
         let Device { arrivals, index, .. } = self.device;
-        if !arrivals.any(*index) {
-            return Ok(());
-        }
         for step in plan.before.iter().chain(&plan.after) {
             let (Step::Out { dst, .. } | Step::OutSpaced { dst, .. }) = step else { continue };
             for one in arrivals.here(*index, *dst).iter().filter(|one| !one.unknown) {
@@ -159,6 +163,7 @@ impl Issue<'_> {
         put
     }
 
+    #[inline]
     fn step(&self, step: Step, plan: &Plan) -> Result<()> {
         let client = self.device.client();
         match step {

@@ -4,7 +4,7 @@ use crate::construct::Spaced;
 use crate::ports::{Chain, Part, ReadWhen};
 use crate::present::EntryId;
 use crate::prof::Happening;
-use crate::queues::QueueSet;
+use crate::queues::{Due, QueueSet};
 use accord_types::{DevicePtr, HostRange, QueueId};
 use std::sync::Arc;
 
@@ -43,6 +43,7 @@ pub(crate) enum Step {
 
 impl Step {
     /// Whether it copies to the program's memory.
+    #[inline]
     fn copies_out(&self) -> bool {
         matches!(self, Self::Out { .. } | Self::OutSpaced { .. } | Self::OutChanged { .. })
     }
@@ -69,6 +70,8 @@ pub(crate) struct Loan {
 pub(crate) struct Plan {
     /// Marks the entries that arrive with this construct.
     pub(crate) ticket: u64,
+    /// What its queue has to come after of the synchronous one, as [`crate::queues::Queues::due`] says.
+    pub(crate) due: Option<Due>,
     /// The queue waits for these first: they may still use memory that was given to this construct.
     pub(crate) waits: Vec<QueueId>,
     /// Before the launch, or all.
@@ -104,6 +107,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Empties the plan, keeping its storage.
     pub(crate) fn clear(&mut self) {
+        self.due = None;
         self.waits.clear();
         self.before.clear();
         self.after.clear();
@@ -120,7 +124,8 @@ impl Plan {
         self.loans.clear();
     }
 
-    /// Empties the plan for a construct that is watched or not.
+    /// Empties the plan for a construct that is watched or not. Whoever decides without [`crate::construct::Entering`] calls
+    /// [`crate::device::Device::begin`].
     pub(crate) fn begin(&mut self, watched: bool) {
         self.clear();
         self.watched = watched;

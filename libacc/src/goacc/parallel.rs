@@ -1,10 +1,14 @@
 //! `GOACC_parallel_keyed`: the compute constructs (OpenACC 3.3, 2.5).
 
-use super::{entries, list};
+use super::entries;
 use crate::prof::{self, About, Construct, Extent};
 use crate::{abi_boundary, closing, settings, thread};
 use accord_runtime::{Placement, Tags};
 use accord_types::AsyncArg;
+use std::ffi::c_void;
+
+/// How the shim gives the next word of a list of launch tags.
+type NextWord = unsafe extern "C" fn(*mut c_void) -> u32;
 
 /// Called by the shim. Returns 1 if the shim has to run the region on the host, after which it
 /// calls [`end_host_region`].
@@ -15,16 +19,17 @@ pub(super) extern "C" fn parallel(
     hosts: *mut usize,
     sizes: *const usize,
     kinds: *const u16,
-    tag_count: usize,
-    tags: *const u32,
+    next: NextWord,
+    list: *mut c_void,
 ) -> i32 {
     if closing::is_closed() || settings::is_without_devices() {
         return 1;
     }
     abi_boundary::enter("parallel", |runtime, local| {
-        // SAFETY: GCC passes n elements of each array; the shim has gathered the tags.
-        let (mut entries, tags) = unsafe { (entries(n, hosts, sizes, kinds), list(tag_count, tags)) };
-        let tags = Tags::decode(tags);
+        // SAFETY: GCC passes n elements of each array.
+        let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
+        // SAFETY: `list` is what `next` takes words from, until the 0 at the end of GCC's list, behind which none is taken.
+        let tags = Tags::decode(std::iter::from_fn(|| Some(unsafe { next(list) })));
         let open = prof::active().then(|| {
             // The runtime reports what makes no sense.
             let async_ = tags.as_ref().map_or(AsyncArg::Sync, |tags| tags.queue).raw();
@@ -32,7 +37,7 @@ pub(super) extern "C" fn parallel(
             let extent = Extent::Region(function);
             prof::start(About { pair: prof::COMPUTE, construct: Construct::Parallel, async_, subject, extent })
         });
-        match runtime.parallel(local, dev, function, &mut entries, tags)? {
+        match runtime.parallel(local, dev, function, &mut entries, &tags)? {
             Placement::Device => {
                 if let Some(open) = open {
                     open.end();

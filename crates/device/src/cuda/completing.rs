@@ -3,15 +3,24 @@
 use super::completion::Completion;
 use super::stream::{Stream, StreamProgress};
 use accord_types::{HostRange, Result};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 impl Stream {
     /// Ends the host's part of what the device has done up to `seq`. With `wait` unset returns false if
     /// some of it is not done.
     pub(super) fn complete(&self, seq: u64, wait: bool) -> Result<bool> {
+        self.complete_from(self.lock(), seq, wait)
+    }
+
+    /// The same for whoever has the lock.
+    pub(super) fn complete_from<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, StreamProgress>,
+        seq: u64,
+        wait: bool,
+    ) -> Result<bool> {
         loop {
-            let mut state = self.lock();
             let Some((at, completion)) = state.completions.front() else { return Ok(true) };
             if *at > seq {
                 return Ok(true);
@@ -24,6 +33,9 @@ impl Stream {
                         continue;
                     };
                     let landed = sink.drain(slot.bytes(len)).and_then(|()| sink.finish());
+                    if landed.is_ok() {
+                        continue;
+                    }
                     drop(state);
                     landed
                 }
@@ -66,6 +78,7 @@ impl Stream {
                 self.failed.store(true, Ordering::Release);
                 return Err(error);
             }
+            state = self.lock();
         }
     }
 

@@ -30,6 +30,7 @@ pub(crate) struct Grid {
 /// # Errors
 /// `acc_error_invalid_argument` if a gang would have more threads than the device takes, and if nobody knows how many gangs the
 /// code was compiled for.
+#[inline]
 pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
     let pick = |fixed: u32, asked: u32| if fixed == 0 { asked } else { fixed };
     let [mut gangs, workers, vector] = function.dims;
@@ -38,15 +39,7 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
         GangCount::Exactly(count) => gangs = count,
         GangCount::Lost if asked.gangs > 0 => {}
         GangCount::Lost => {
-            return Err(Error::new(
-                ErrorCode::InvalidArgument,
-                format!(
-                    "{} was compiled for a constant number of gangs above 65535, of which GCC keeps 16 bits, and its code \
-                     does not show the number",
-                    function.describe()
-                ),
-            )
-            .remedy("write a variable in num_gangs, or at most 65535"));
+            return Err(lost(function));
         }
     }
     let mut grid = Grid {
@@ -71,16 +64,34 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
         grid.open = true;
     }
     if grid.workers > workers_max || grid.workers.saturating_mul(grid.vector) > function.threads_max {
-        return Err(Error::new(
-            ErrorCode::InvalidArgument,
-            format!(
-                "region {} would have gangs of {} workers with vectors of {}, and the device takes {} threads a gang",
-                function.name, grid.workers, grid.vector, function.threads_max
-            ),
-        )
-        .remedy("lower num_workers or vector_length"));
+        return Err(too_large(function, grid));
     }
     Ok(grid)
+}
+
+#[cold]
+fn lost(function: &Function) -> Error {
+    Error::new(
+        ErrorCode::InvalidArgument,
+        format!(
+            "{} was compiled for a constant number of gangs above 65535, of which GCC keeps 16 bits, and its code does \
+             not show the number",
+            function.describe()
+        ),
+    )
+    .remedy("write a variable in num_gangs, or at most 65535")
+}
+
+#[cold]
+fn too_large(function: &Function, grid: Grid) -> Error {
+    Error::new(
+        ErrorCode::InvalidArgument,
+        format!(
+            "region {} would have gangs of {} workers with vectors of {}, and the device takes {} threads a gang",
+            function.name, grid.workers, grid.vector, function.threads_max
+        ),
+    )
+    .remedy("lower num_workers or vector_length")
 }
 
 /// Puts a launch into the driver's stream. The device's context is current, `state` is the stream's.

@@ -332,6 +332,7 @@ impl Launch<'_> {
 }
 
 impl CudaDevice {
+    #[inline]
     fn checked<'a>(
         &'a self,
         stream: StreamId,

@@ -329,20 +329,24 @@ impl Stream {
 
     /// Blocks until `seq` is reached. The device's context is current.
     pub(crate) fn synchronize(&self, seq: u64) -> Result<()> {
-        self.wait_issued(seq)?;
-        let state = self.lock();
+        self.check()?;
+        let mut state = self.lock();
+        if state.issued < seq {
+            drop(state);
+            self.wait_issued(seq)?;
+            state = self.lock();
+        }
         if state.reached < seq || self.is_exposed() {
             let issued = state.issued;
             drop(state);
             // SAFETY: the stream is alive as long as `self`.
             let waited = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
             waited.map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
-            self.arrived(issued);
             self.shared.tracer.drain();
-        } else {
-            drop(state);
+            state = self.lock();
+            state.arrived(issued);
         }
-        self.complete(seq, true)?;
+        self.complete_from(state, seq, true)?;
         self.check()
     }
 
@@ -359,7 +363,7 @@ impl Stream {
             // SAFETY: the stream is alive as long as `self`.
             match unsafe { self.shared.context.driver.cuStreamQuery(self.raw) } {
                 Ok(()) => {
-                    self.arrived(issued);
+                    self.lock().arrived(issued);
                     self.print()?;
                 }
                 Err(DriverError { code: DriverError::NOT_READY, .. }) => return Ok(false),
@@ -381,14 +385,6 @@ impl Stream {
         // SAFETY: the stream is alive as long as `self`.
         let printed = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
         printed.map_err(|error| self.shared.driver_failed(error, Some(self.queue)))
-    }
-
-    fn arrived(&self, issued: u64) {
-        let mut state = self.lock();
-        state.reached = state.reached.max(issued);
-        if state.reached == state.last {
-            state.recent_kernels.clear();
-        }
     }
 
     /// Whether the program puts work of its own into the stream, so that its order is the driver's.
@@ -507,6 +503,14 @@ impl Drop for Stream {
 impl StreamProgress {
     pub(super) fn is_idle(&self) -> bool {
         !self.busy && self.pending.is_empty()
+    }
+
+    /// The device has done everything up to here.
+    fn arrived(&mut self, issued: u64) {
+        self.reached = self.reached.max(issued);
+        if self.reached == self.last {
+            self.recent_kernels.clear();
+        }
     }
 
     /// The position that the operation under way will have.

@@ -55,12 +55,14 @@ impl Tracer {
     }
 
     /// An operation goes into a stream.
+    #[inline]
     pub(crate) fn begin(&self, stream: CUstream) -> Start {
         // A trace without this operation is better than no operation.
         Start(self.on.get().and_then(|_| self.record(stream).ok()))
     }
 
     /// It is in the stream.
+    #[inline]
     pub(crate) fn end(
         &self,
         start: Start,
@@ -71,8 +73,12 @@ impl Tracer {
     ) {
         let Start(Some(start)) = start else { return };
         let Ok(end) = self.record(stream) else { return };
-        let under_way = UnderWay { queue, kind, name: name(), bytes, start, end };
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).push(under_way);
+        self.keep(UnderWay { queue, kind, name: name(), bytes, start, end });
+    }
+
+    #[cold]
+    fn keep(&self, span: UnderWay) {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).push(span);
     }
 
     /// Reports what has ended since the last time.

@@ -14,15 +14,24 @@ use accord_types::{Error, ErrorCode, HostRange, Result};
 ///
 /// # Errors
 /// Those of `act`; `acc_error_invalid_data_section` if there is no telling which elements are meant.
+#[inline]
 pub(super) fn with_ranges<T>(
     host: &dyn HostMemory,
     entries: &mut Entries<'_>,
     act: impl FnOnce(&mut Entries<'_>) -> Result<T>,
 ) -> Result<T> {
-    const DESCRIPTOR: u16 = 0x05;
-    if !entries.kinds.iter().any(|word| word & 0xff == DESCRIPTOR) {
-        return act(entries);
-    }
+    if entries.kinds.iter().any(|word| word & 0xff == DESCRIPTOR) { ranged(host, entries, act) } else { act(entries) }
+}
+
+/// The kind of a descriptor's entry.
+const DESCRIPTOR: u16 = 0x05;
+
+/// [`with_ranges`] where there are descriptors.
+fn ranged<T>(
+    host: &dyn HostMemory,
+    entries: &mut Entries<'_>,
+    act: impl FnOnce(&mut Entries<'_>) -> Result<T>,
+) -> Result<T> {
     let (mut moved, mut within) = (Vec::new(), Vec::new());
     for i in 0..entries.hosts.len().saturating_sub(1) {
         if entries.kinds[i + 1] & 0xff == DESCRIPTOR {

@@ -7,6 +7,7 @@ use crate::device::Device;
 use crate::issue::Issue;
 use crate::plan::Plan;
 use crate::present::Counter;
+use crate::queues::QueueList;
 use crate::{LocalThread, Runtime};
 use accord_types::{Error, ErrorCode, QueueId, Result};
 
@@ -55,7 +56,7 @@ impl Runtime {
 
     fn leave(&self, plan: &mut Plan, region: &Region) -> Result<()> {
         let device = &self.devices[region.device];
-        plan.begin(device.is_watched());
+        device.begin(plan, QueueId::SYNC);
         if !device.is_started() || device.epoch() != region.epoch {
             return Ok(());
         }
@@ -128,17 +129,23 @@ impl Runtime {
     /// # Errors
     /// Those of the device.
     pub(crate) fn finish(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
-        // A synchronous end may copy out and free what other queues still use, if the program forgot to wait for them.
-        let forgotten: Vec<_> = if queue == QueueId::SYNC && !plan.copied_used_by.is_empty() {
-            device.queues().all_busy().filter(|busy| plan.copied_used_by.may_have(*busy)).collect()
+        let waited = if queue == QueueId::SYNC && !plan.copied_used_by.is_empty() {
+            Self::wait_for_forgotten(device, plan)
         } else {
-            Vec::new()
+            Ok(())
         };
-        // By the host: a queue that has failed must not take the synchronous one along, and is to be told of.
-        let waited = forgotten.into_iter().try_for_each(|forgotten| device.wait_told(forgotten));
         let sent = waited.and_then(|()| self.send(device, queue, plan));
         let after = (queue != QueueId::SYNC || !plan.frees_shared).then_some(queue);
         Issue { device, host: &*self.host, queue }.settle(plan, after, true)?;
         sent
+    }
+
+    /// A synchronous end may copy out and free what other queues still use, if the program forgot to wait for them.
+    #[cold]
+    fn wait_for_forgotten(device: &Device, plan: &Plan) -> Result<()> {
+        let used = |busy: &QueueId| plan.copied_used_by.may_have(*busy);
+        let forgotten: QueueList = device.queues().all_busy().filter(used).collect();
+        // By the host: a queue that has failed must not take the synchronous one along, and is to be told of.
+        forgotten.into_iter().try_for_each(|forgotten| device.wait_told(forgotten))
     }
 }

@@ -15,6 +15,7 @@ use crate::plan::Step;
 use crate::ports::Part;
 use accord_types::{DevicePtr, HostRange, QueueId};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Mapping<'_, '_> {
     /// Whether an absent variable that is copied both ways is an echo.
@@ -56,7 +57,7 @@ impl Mapping<'_, '_> {
         let comes_first = |e: &&Echo| e.queue == self.queue || e.followers.contains(&self.queue);
         let overlaps = move |e: &&Echo| e.range.start < end && range.start < e.range.start + e.range.len;
         // What other threads queued since is theirs to order.
-        let waited = |e: &&Echo| self.waited.contains(&e.queue);
+        let waited = |e: &&Echo| self.tried.waited.contains(&e.queue);
         self.state.echoes.0.iter().filter(overlaps).filter(comes_first).filter(move |e| !waited(e)).filter_map(|echo| {
             let mut value = Value::default();
             self.host.read(echo.range.start, &mut value[..echo.range.len]);
@@ -67,8 +68,9 @@ impl Mapping<'_, '_> {
 
     /// Where the device has what queued regions make of a variable that is copied in now, if the program has not set
     /// it since: the program's own memory may only get it later.
+    #[inline]
     pub(super) fn echoed(&self, range: HostRange) -> Result<Option<DevicePtr>, Stop> {
-        if self.queue == QueueId::SYNC {
+        if self.queue == QueueId::SYNC || self.state.echoes.0.is_empty() {
             return Ok(None);
         }
         match self.echoes_of(range).next() {
@@ -87,6 +89,7 @@ impl Mapping<'_, '_> {
             if fresh {
                 let chain = passed_on.as_ref().map_or_else(Arc::default, |echo| echo.chain.clone());
                 let followers = Vec::new();
+                self.device.has_echoes.store(true, Ordering::Release);
                 self.state.echoes.0.push(Echo {
                     queue: self.queue,
                     range,

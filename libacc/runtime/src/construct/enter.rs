@@ -2,10 +2,11 @@
 
 use super::Leaving;
 use super::entries::Entries;
-use super::map::{Mapping, Mode, Stop};
+use super::map::{Mapping, Mode, Stop, Tried};
 use super::region::Scratch;
-use crate::device::Device;
+use crate::device::{Device, DeviceData};
 use crate::ports::HostMemory;
+use accord_types::short_lock::ShortGuard;
 use accord_types::{QueueId, Result};
 
 /// One construct on one device.
@@ -40,46 +41,26 @@ impl Entering<'_> {
         scratch: &mut Scratch,
         mut act: impl FnMut(&mut Mapping<'_, '_>) -> Result<(), Stop>,
     ) -> Result<()> {
-        let Scratch { plan, region, block, names, .. } = scratch;
         let mut state = self.device.lock();
-        region.device = self.device.index;
-        region.epoch = self.device.epoch();
         let ticket = state.ticket();
-        let (mut waited, mut waited_elsewhere) = (Vec::new(), false);
-        let mut refused = None;
+        match self.attempt(&mut state, ticket, &Tried::default(), entries, scratch, &mut act) {
+            Ok(()) => Ok(()),
+            Err(stop) => self.again((state, stop), ticket, entries, scratch, &mut act),
+        }
+    }
+
+    /// Does what stopped the first attempt, and tries again until nothing does.
+    #[cold]
+    fn again<'s>(
+        &'s self,
+        (mut state, mut stop): (ShortGuard<'s, DeviceData>, Stop),
+        ticket: u64,
+        entries: &mut Entries<'_>,
+        scratch: &mut Scratch,
+        act: &mut dyn FnMut(&mut Mapping<'_, '_>) -> Result<(), Stop>,
+    ) -> Result<()> {
+        let mut tried = Tried::default();
         loop {
-            plan.begin(self.device.is_watched());
-            plan.ticket = ticket;
-            region.clear();
-            let mut queues = self.device.queues();
-            let mut mapping = Mapping {
-                device: self.device,
-                host: self.host,
-                state: &mut state,
-                queues: &mut queues,
-                queue: self.queue,
-                waited: &waited,
-                waited_elsewhere,
-                refused: refused.as_ref(),
-                mode: self.mode,
-                entries: &mut *entries,
-                plan: &mut *plan,
-                region: &mut *region,
-                block: &mut *block,
-                names: &mut *names,
-            };
-            let counter = mapping.counter();
-            let stop = match act(&mut mapping) {
-                Ok(()) => {
-                    if self.mode == Mode::Launch {
-                        Leaving { state: &mut state, plan, counter }.launch(region, self.host);
-                    }
-                    return Ok(());
-                }
-                Err(stop) => stop,
-            };
-            Leaving { state: &mut state, plan, counter }.undo(region, &queues);
-            drop(queues);
             state = match stop {
                 Stop::Fail(error) => return Err(self.device.place(error)),
                 Stop::Arrival => self.device.wait_for_arrival(state),
@@ -91,29 +72,78 @@ impl Entering<'_> {
                 Stop::Wait(queues) => {
                     drop(state);
                     self.device.wait_told_each(&queues)?;
-                    waited.extend(queues);
-                    refused = None;
+                    tried.waited.extend(queues);
+                    tried.refused = None;
                     self.device.lock()
                 }
                 Stop::Grow(range) => {
                     drop(state);
-                    refused = self.device.grow(range)?;
+                    tried.refused = self.device.grow(range)?;
                     self.device.lock()
                 }
                 Stop::Shrink(ranges) => {
                     drop(state);
                     self.device.shrink(&ranges)?;
                     self.device.wait_told(QueueId::SYNC)?;
-                    refused = None;
+                    tried.refused = None;
                     self.device.lock()
                 }
                 Stop::WaitElsewhere(queues) => {
                     drop(state);
                     queues.iter().try_for_each(|(device, queue)| self.all[*device].wait_told(*queue))?;
-                    waited_elsewhere = true;
+                    tried.waited_elsewhere = true;
                     self.device.lock()
                 }
             };
+            match self.attempt(&mut state, ticket, &tried, entries, scratch, &mut *act) {
+                Ok(()) => return Ok(()),
+                Err(next) => stop = next,
+            }
         }
+    }
+
+    /// One attempt under the lock. Nothing of it remains if something stops it.
+    #[inline]
+    fn attempt(
+        &self,
+        state: &mut DeviceData,
+        ticket: u64,
+        tried: &Tried,
+        entries: &mut Entries<'_>,
+        scratch: &mut Scratch,
+        mut act: impl FnMut(&mut Mapping<'_, '_>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let Scratch { plan, region, block, names, .. } = scratch;
+        region.device = self.device.index;
+        region.epoch = self.device.epoch();
+        plan.begin(self.device.is_watched());
+        plan.ticket = ticket;
+        region.clear();
+        let mut queues = self.device.queues();
+        let mut mapping = Mapping {
+            device: self.device,
+            host: self.host,
+            state: &mut *state,
+            queues: &mut queues,
+            queue: self.queue,
+            tried,
+            mode: self.mode,
+            entries,
+            plan: &mut *plan,
+            region: &mut *region,
+            block,
+            names,
+        };
+        let counter = mapping.counter();
+        if let Err(stop) = act(&mut mapping) {
+            Leaving { state, plan, counter }.undo(region, &queues);
+            return Err(stop);
+        }
+        if self.mode == Mode::Launch {
+            Leaving { state, plan, counter }.launch(region, self.host);
+        }
+        // Asked now, as the lock is held.
+        plan.due = queues.due(self.queue);
+        Ok(())
     }
 }

@@ -90,13 +90,15 @@ impl Runtime {
         let arg = AsyncArg::from_raw(async_)?;
         let Some(device) = self.target(t)? else { return Ok(()) };
         let queue = t.queue(arg);
-        device.wait_clause(t, queue, waits.iter().copied())?;
+        if !waits.is_empty() {
+            device.wait_clause(t, queue, waits.iter().copied())?;
+        }
         with_ranges(&*self.host, entries, |entries| act(t, device, queue, entries)).map_err(|error| device.place(error))
     }
 
     fn exit(&self, t: &mut LocalThread, device: &Device, queue: QueueId, entries: &Entries<'_>) -> Result<()> {
         let plan = &mut t.scratch.plan;
-        plan.begin(device.is_watched());
+        device.begin(plan, queue);
         let mut state = device.lock();
         let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };
         let parts = || entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);

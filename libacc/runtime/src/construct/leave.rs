@@ -33,7 +33,9 @@ impl Leaving<'_> {
                 self.restore_pointer(*id, *offset, host);
             }
         }
-        self.plan.after.extend(self.plan.before.drain(before..));
+        if self.plan.before.len() > before {
+            self.plan.after.extend(self.plan.before.drain(before..));
+        }
         for block in &region.temporaries {
             self.free(*block);
         }

@@ -51,6 +51,17 @@ pub(crate) enum Stop {
     Fail(Error),
 }
 
+/// What attempts to enter a construct have led to.
+#[derive(Default)]
+pub(crate) struct Tried {
+    /// All that was in these when the construct began is done.
+    pub(crate) waited: Vec<QueueId>,
+    /// And all that other devices were bringing into the memory that it reads.
+    pub(crate) waited_elsewhere: bool,
+    /// Why the device maps no more memory.
+    pub(crate) refused: Option<Error>,
+}
+
 /// One construct being entered.
 pub(crate) struct Mapping<'a, 'e> {
     pub(crate) device: &'a Device,
@@ -58,12 +69,7 @@ pub(crate) struct Mapping<'a, 'e> {
     pub(crate) state: &'a mut DeviceData,
     pub(crate) queues: &'a mut Queues,
     pub(crate) queue: QueueId,
-    /// All that was in these when the construct began is done.
-    pub(crate) waited: &'a [QueueId],
-    /// And all that other devices were bringing into the memory that it reads.
-    pub(crate) waited_elsewhere: bool,
-    /// Why the device maps no more memory.
-    pub(crate) refused: Option<&'a Error>,
+    pub(crate) tried: &'a Tried,
     pub(crate) mode: Mode,
     pub(crate) entries: &'a mut Entries<'e>,
     pub(crate) plan: &'a mut Plan,
@@ -377,7 +383,14 @@ impl Mapping<'_, '_> {
     /// Memory that no observer is told of, neither now nor when it is given back.
     pub(super) fn allocate_untold(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
         let DeviceData { memory, .. } = &mut *self.state;
-        let taken = memory.take(bytes as u64, purpose, self.queue, self.queues, self.refused, &mut self.plan.waits);
+        let taken = memory.take(
+            bytes as u64,
+            purpose,
+            self.queue,
+            self.queues,
+            self.tried.refused.as_ref(),
+            &mut self.plan.waits,
+        );
         taken.map_err(Stop::from)
     }
 

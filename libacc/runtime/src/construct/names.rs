@@ -18,6 +18,8 @@ pub(crate) struct Names {
     /// First byte and end of the range that has all scalars, and maybe other memory between them.
     scalars: (usize, usize),
     marks: Marks,
+    /// Some are set: to clear all of them costs more than the rest of a small construct.
+    marked: bool,
     /// What a block takes that has all small variables that are copied both ways.
     room: usize,
 }
@@ -64,8 +66,11 @@ impl Names {
         self.references.clear();
         self.sections.clear();
         self.scalars = (usize::MAX, 0);
-        self.marks = Marks::default();
         self.room = 0;
+        if self.marked {
+            self.marks = Marks::default();
+            self.marked = false;
+        }
     }
 
     pub(super) fn are_gathered(&self) -> bool {
@@ -89,6 +94,7 @@ impl Names {
     pub(super) fn add_scalar(&mut self, start: usize, len: usize) {
         self.scalars = (self.scalars.0.min(start), self.scalars.1.max(start.saturating_add(len)));
         self.marks.add(start, len);
+        self.marked = true;
         self.add_room(len, 8);
     }
 

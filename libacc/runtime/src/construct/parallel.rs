@@ -3,6 +3,7 @@
 use super::component::with_ranges;
 use super::kind::Kind;
 use super::map::Mode;
+use super::region::Scratch;
 use super::tags::Tags;
 use super::{Entries, Placement, on_host};
 use crate::device::Device;
@@ -25,7 +26,7 @@ impl Runtime {
         flags: i32,
         function: usize,
         entries: &mut Entries<'_>,
-        tags: Result<Tags<'_>>,
+        tags: &Result<Tags>,
     ) -> Result<Placement> {
         self.parallel_or_host(t, flags, function, entries, tags).map_err(|error| error.call("parallel"))
     }
@@ -36,15 +37,17 @@ impl Runtime {
         flags: i32,
         function: usize,
         entries: &mut Entries<'_>,
-        tags: Result<Tags<'_>>,
+        tags: &Result<Tags>,
     ) -> Result<Placement> {
         if on_host(flags) {
             return Ok(Placement::Host);
         }
         let Some(device) = self.target(t)? else { return Ok(Placement::Host) };
-        let tags = tags.map_err(|error| device.place(error))?;
+        let tags = tags.as_ref().map_err(|error| device.place(error.clone()))?;
         let queue = t.queue(tags.queue);
-        device.wait_clause(t, queue, tags.waits.iter().map(|raw| raw.cast_signed()))?;
+        if !tags.waits.is_empty() {
+            device.wait_clause(t, queue, tags.waits.iter().copied())?;
+        }
         with_ranges(&*self.host, entries, |entries| self.launch(t, device, queue, function, entries, tags.dims))
             .map_err(|error| device.place(error))?;
         Ok(Placement::Device)
@@ -63,54 +66,85 @@ impl Runtime {
             self.look_ahead(entries);
         }
         let scratch = &mut t.scratch;
-        let entering = self.entering(device, queue, Mode::Launch);
-        entering.decide(entries, scratch)?;
-        let (plan, block) = (&scratch.plan, &scratch.block);
-        let strays = &scratch.region.strays;
-        if !strays.is_empty() {
-            device.given.note(function, strays.iter().map(|stray| (stray.pointer, stray.block.is_some())));
-        }
-        let loans = Buffers::take(&*self.host, &plan.loans).map_err(|error| device.place(error))?;
-        let issue = Issue { device, host: &*self.host, queue };
+        self.entering(device, queue, Mode::Launch).decide(entries, scratch)?;
         let [gangs, workers, _] = self.settings.default_dims;
         let choose = |clause: u32, setting: u32| if clause == 0 { setting } else { clause };
         let dims = LaunchDims { gangs: choose(dims.gangs, gangs), workers: choose(dims.workers, workers), ..dims };
-        let run = || {
-            issue.join_for(plan)?;
-            Self::data_of_construct(&issue, plan, true, &plan.before)?;
-            loans.copy_in(&device.client(), queue)?;
-            let spec = || self.host.function(function);
-            let grid = if plan.watched { device.client().grid(function as u64, &spec, dims) } else { dims };
-            let launched = |notice: &mut Notice| {
-                *notice = Notice { queue, function, dims: grid, ..*notice };
-            };
-            if plan.watched {
-                device.tell(Happening::LaunchStart, launched);
-            }
-            let sent = device.client().launch(queue, function as u64, &spec, dims, block.finish());
-            if plan.watched {
-                device.tell(Happening::LaunchEnd, launched);
-            }
-            sent.map_err(|error| device.place(error).queue(queue))?;
-            Self::data_of_construct(&issue, plan, false, &plan.after)?;
-            loans.copy_out(&device.client(), queue)
-        };
-        let sent = run();
-        let moment = issue.filled(&plan.after, false);
+        let issue = Issue { device, host: &*self.host, queue };
+        if !scratch.region.strays.is_empty() || !scratch.plan.loans.is_empty() {
+            return self.launch_with_strays(&issue, scratch, function, dims);
+        }
+        let sent = self.send_launch(&issue, scratch, function, dims, None);
+        Self::settle_launch(&issue, &scratch.plan, sent, queue == QueueId::SYNC)
+    }
+
+    /// A launch with pointers that nothing maps.
+    #[cold]
+    fn launch_with_strays(
+        &self,
+        issue: &Issue<'_>,
+        scratch: &mut Scratch,
+        function: usize,
+        dims: LaunchDims,
+    ) -> Result<()> {
+        let device = issue.device;
+        device.given.note(function, scratch.region.strays.iter().map(|stray| (stray.pointer, stray.block.is_some())));
+        let loans = Buffers::take(&*self.host, &scratch.plan.loans).map_err(|error| device.place(error))?;
+        let sent = self.send_launch(issue, scratch, function, dims, Some(&loans));
         // What is lent comes back before the program goes on, which may use it.
-        let waits = queue == QueueId::SYNC || !loans.is_empty();
-        let waited = if waits && sent.is_ok() { device.wait_told_since(queue, moment) } else { Ok(()) };
-        issue.settle(plan, Some(queue), false)?;
-        sent.and(waited).map_err(|error| error.queue(queue))?;
+        let waits = issue.queue == QueueId::SYNC || !loans.is_empty();
+        Self::settle_launch(issue, &scratch.plan, sent, waits)?;
         if !loans.is_empty() {
             loans.merge();
-            for stray in strays {
+            for stray in &scratch.region.strays {
                 if let Some(block) = stray.block {
                     self.host.tell_unmapped(function, stray.entry, stray.pointer, block);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The commands of a compute construct, in order.
+    fn send_launch(
+        &self,
+        issue: &Issue<'_>,
+        scratch: &Scratch,
+        function: usize,
+        dims: LaunchDims,
+        loans: Option<&Buffers<'_>>,
+    ) -> Result<()> {
+        let (plan, device, queue) = (&scratch.plan, issue.device, issue.queue);
+        issue.join_for(plan)?;
+        Self::data_of_construct(issue, plan, true, &plan.before)?;
+        if let Some(loans) = loans {
+            loans.copy_in(&device.client(), queue)?;
+        }
+        let spec = || self.host.function(function);
+        let key = function as u64;
+        let launch = || device.client().launch(queue, key, &spec, dims, scratch.block.finish());
+        let sent = if plan.watched {
+            let dims = device.client().grid(key, &spec, dims);
+            let launched = |notice: &mut Notice| *notice = Notice { queue, function, dims, ..*notice };
+            device.tell(Happening::LaunchStart, launched);
+            let sent = launch();
+            device.tell(Happening::LaunchEnd, launched);
+            sent
+        } else {
+            launch()
+        };
+        sent.map_err(|error| device.place(error).queue(queue))?;
+        Self::data_of_construct(issue, plan, false, &plan.after)?;
+        loans.map_or(Ok(()), |loans| loans.copy_out(&device.client(), queue))
+    }
+
+    /// Everything of a compute construct was sent, or not: books, and the wait if there is one.
+    fn settle_launch(issue: &Issue<'_>, plan: &Plan, sent: Result<()>, waits: bool) -> Result<()> {
+        let Issue { device, queue, .. } = *issue;
+        let moment = issue.filled(&plan.after, false);
+        let waited = if waits && sent.is_ok() { device.wait_told_since(queue, moment) } else { Ok(()) };
+        issue.settle(plan, Some(queue), false)?;
+        sent.and(waited).map_err(|error| error.queue(queue))
     }
 
     /// Asks for the blocks of a construct's pointers, so that nothing has to be read from files for them while the device is
@@ -133,9 +167,10 @@ impl Runtime {
     }
 
     /// The commands for a compute construct's own data, before or after its launch.
+    #[inline]
     fn data_of_construct(issue: &Issue<'_>, plan: &Plan, enter: bool, steps: &[Step]) -> Result<()> {
         if !plan.watched {
-            return issue.steps(steps, plan);
+            return if steps.is_empty() { Ok(()) } else { issue.steps(steps, plan) };
         }
         let (start, end) = if enter {
             (Happening::EnterDataStart, Happening::EnterDataEnd)

@@ -68,7 +68,14 @@ impl Mapping<'_, '_> {
     }
 
     /// After a copy over part of an entry: attached pointers in it hold device addresses again.
+    #[inline]
     pub(super) fn repoint(&mut self, id: EntryId, range: HostRange) {
+        if !self.state.table[id].attachments.is_empty() {
+            self.repoint_attached(id, range);
+        }
+    }
+
+    fn repoint_attached(&mut self, id: EntryId, range: HostRange) {
         let entry = &mut self.state.table[id];
         let (start, end) = (entry.start, range.start.saturating_add(range.len));
         let device = entry.device().unwrap_or_default();

@@ -28,14 +28,16 @@ impl Mapping<'_, '_> {
     }
 
     /// Before the program's bytes are read by the call itself: nothing is on its way there.
+    #[inline]
     pub(super) fn before_reading(&self, range: HostRange) -> Result<(), Stop> {
-        if self.device.arrivals.is_empty() {
-            return Ok(());
-        }
+        if self.device.arrivals.is_empty() { Ok(()) } else { self.nothing_arrives(range) }
+    }
+
+    fn nothing_arrives(&self, range: HostRange) -> Result<(), Stop> {
         self.nothing_elsewhere(range)?;
         let mut arriving = self.device.arrivals.here(self.device.index, range);
         // What other threads queued since is theirs to order.
-        arriving.retain(|arriving| !self.waited.contains(&arriving.queue));
+        arriving.retain(|arriving| !self.tried.waited.contains(&arriving.queue));
         if arriving.is_empty() {
             return Ok(());
         }
@@ -54,7 +56,7 @@ impl Mapping<'_, '_> {
         let mut unknown = Vec::new();
         for one in arriving {
             if one.unknown {
-                if !self.waited.contains(&one.queue) {
+                if !self.tried.waited.contains(&one.queue) {
                     unknown.push(one.queue);
                 }
                 continue;
@@ -69,7 +71,7 @@ impl Mapping<'_, '_> {
 
     /// No queue orders what devices do to the same memory; the host waits.
     fn nothing_elsewhere(&self, range: HostRange) -> Result<(), Stop> {
-        if self.waited_elsewhere {
+        if self.tried.waited_elsewhere {
             return Ok(());
         }
         let elsewhere = self.device.arrivals.elsewhere(Some(self.device.index), range);

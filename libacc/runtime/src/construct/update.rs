@@ -114,6 +114,7 @@ impl super::map::Mapping<'_, '_> {
     }
 
     /// The same; to the program only the elements, if they are `spaced`.
+    #[inline]
     fn update_elements(&mut self, range: HostRange, direction: Direction, spaced: Option<Spaced>) -> Result<(), Stop> {
         let Some((id, range)) = self.updated(range, direction)? else { return Ok(()) };
         self.count(id, range.len);

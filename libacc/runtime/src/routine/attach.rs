@@ -42,7 +42,7 @@ impl Runtime {
         let Some((device, queue)) = self.device_and_queue(t, async_)? else { return Ok(()) };
         not_null(device, pointer)?;
         let plan = &mut t.scratch.plan;
-        plan.begin(device.is_watched());
+        device.begin(plan, queue);
         let mut state = device.lock();
         if let Found::Whole(id) = state.table.find(pointer, Attachment::BYTES) {
             let mut leaving = Leaving { state: &mut state, plan, counter: Counter::Dynamic };

@@ -90,7 +90,7 @@ impl Runtime {
         let Some((device, queue)) = self.device_and_queue(t, async_)? else { return Ok(()) };
         let range = HostRange { start: host, len: bytes.max(1) };
         let plan = &mut t.scratch.plan;
-        plan.begin(device.is_watched());
+        device.begin(plan, queue);
         let mut state = device.lock();
         match state.table.find(range.start, range.len) {
             Found::Absent => return Ok(()),

@@ -148,6 +148,11 @@ impl Runtime {
     /// `acc_error_not_present`, `acc_error_partly_present`.
     pub(super) fn located(&self, t: &mut LocalThread, index: usize, host: usize, bytes: usize) -> Result<DevicePtr> {
         let device = self.started(index)?;
+        let known = device.lock().located(host, bytes);
+        if let Some(place) = known {
+            return Ok(place);
+        }
+        // It is on its way, or not there.
         let range = HostRange { start: host, len: bytes };
         let entering = self.entering(device, QueueId::SYNC, Mode::Enter);
         let mut place = DevicePtr(0);

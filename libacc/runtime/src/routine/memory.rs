@@ -82,7 +82,7 @@ impl Runtime {
             }
             allocated(&on.lock().memory, device, bytes).map_err(|error| on.place(error))?;
             let plan = &mut t.scratch.plan;
-            plan.begin(on.is_watched());
+            on.begin(plan, queue);
             let dst = HostRange { start: host, len: bytes };
             plan.before.push(Step::Out { src: DevicePtr(device as u64), dst });
             self.finish(on, queue, plan)
@@ -178,7 +178,7 @@ impl Runtime {
         len: u64,
     ) -> Result<()> {
         let issue = crate::issue::Issue { device: source, host: &*self.host, queue };
-        issue.join(&[])?;
+        issue.join()?;
         short_lock::assert_none_held();
         self.cluster
             .copy_between(queue, source.index, from, target.index, to, len)
@@ -189,7 +189,7 @@ impl Runtime {
 
     fn copy_within(&self, device: &Device, queue: QueueId, to: DevicePtr, from: DevicePtr, len: u64) -> Result<()> {
         let issue = crate::issue::Issue { device, host: &*self.host, queue };
-        issue.join(&[])?;
+        issue.join()?;
         device.client().copy(queue, to, from, len).map_err(|error| device.place(error).queue(queue))?;
         issue.filled(&[], true);
         Ok(())
@@ -226,7 +226,7 @@ impl Runtime {
         };
         let block = DevicePtr(address as u64);
         let plan = &mut t.scratch.plan;
-        plan.begin(device.is_watched());
+        device.begin(plan, QueueId::SYNC);
         {
             let state = device.lock();
             if !state.memory.is_malloc(block) {

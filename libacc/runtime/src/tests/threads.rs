@@ -29,7 +29,7 @@ fn data_that_another_thread_is_copying_in_is_whole_when_it_is_used() {
                     begin.wait();
                     call(&[(TO, LEN, A)], |e| w.runtime.data_start(&mut t, -1, e)).0.unwrap();
                     call(&[(FORCE_PRESENT, LEN, A)], |e| {
-                        w.runtime.parallel(&mut t, -1, REGION, e, Tags::decode(NO_TAGS))
+                        w.runtime.parallel(&mut t, -1, REGION, e, &Tags::decode(NO_TAGS.iter().copied()))
                     })
                     .0
                     .unwrap();
@@ -49,7 +49,7 @@ fn a_thread_that_waits_holds_up_nobody_else() {
     let (say, hear) = mpsc::channel();
     std::thread::scope(|scope| {
         let mut waiting = LocalThread::default();
-        call(&[], |e| w.runtime.parallel(&mut waiting, -1, REGION, e, Tags::decode(&[0x2000_0007, 0]))).0.unwrap();
+        call(&[], |e| w.runtime.parallel(&mut waiting, -1, REGION, e, &Tags::decode([0x2000_0007, 0]))).0.unwrap();
         let waiter = scope.spawn(|| {
             let mut waiting = waiting;
             w.runtime.wait_queue(&mut waiting, 7).unwrap();
@@ -61,7 +61,7 @@ fn a_thread_that_waits_holds_up_nobody_else() {
                 w.runtime.set_device_num(&mut t, device, DeviceType::Cpu).unwrap();
                 w.runtime.copyin(&mut t, B, LEN, SYNC).unwrap();
                 call(&[(FORCE_PRESENT, LEN, B)], |e| {
-                    w.runtime.parallel(&mut t, -1, REGION, e, Tags::decode(&[0x2000_0001, 0]))
+                    w.runtime.parallel(&mut t, -1, REGION, e, &Tags::decode([0x2000_0001, 0]))
                 })
                 .0
                 .unwrap();
@@ -99,7 +99,7 @@ fn many_threads_on_one_device_lose_nothing() {
                     call(&shared, |e| w.runtime.enter_data(&mut t, -1, e, SYNC, &[])).0.unwrap();
                     for _ in 0..3 {
                         call(&[(FORCE_PRESENT, 5000, own)], |e| {
-                            w.runtime.parallel(&mut t, -1, REGION, e, Tags::decode(&queue))
+                            w.runtime.parallel(&mut t, -1, REGION, e, &Tags::decode(queue.iter().copied()))
                         })
                         .0
                         .unwrap();

@@ -413,8 +413,9 @@ fn trap_20_a_region_whose_condition_is_false_is_still_a_region() {
     w.data_end();
     assert!(w.present(A, 40), "the outer region goes on");
     w.data_end();
-    let (placement, _) =
-        call(&[(TO, 40, A)], |entries| w.runtime.parallel(&mut w.t, IF_FALSE, REGION, entries, Tags::decode(NO_TAGS)));
+    let (placement, _) = call(&[(TO, 40, A)], |entries| {
+        w.runtime.parallel(&mut w.t, IF_FALSE, REGION, entries, &Tags::decode(NO_TAGS.iter().copied()))
+    });
     assert_eq!(placement.unwrap(), Placement::Host);
     call(&[(TO, 40, A)], |entries| w.runtime.enter_data(&mut w.t, IF_FALSE, entries, -2, &[])).0.unwrap();
     call(&[(FORCE_TO, 40, A)], |entries| w.runtime.update(&mut w.t, IF_FALSE, entries, -2, &[])).0.unwrap();

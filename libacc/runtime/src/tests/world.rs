@@ -86,7 +86,10 @@ impl World {
     }
 
     pub(super) fn parallel(&mut self, function: usize, list: &[One], tags: &[u32]) -> Result<Placement> {
-        call(list, |entries| self.runtime.parallel(&mut self.t, NORMAL, function, entries, Tags::decode(tags))).0
+        call(list, |entries| {
+            self.runtime.parallel(&mut self.t, NORMAL, function, entries, &Tags::decode(tags.iter().copied()))
+        })
+        .0
     }
 
     /// Runs a region whose slots `look` sees. Synchronous.
