@@ -48,6 +48,8 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
         program: program(trace.is_some()),
         transport: transport()?,
         timeout: settings::timeout()?,
+        open_timeout: settings::open_timeout()?,
+        tell: Box::new(tell),
         trace,
     });
     connected.map_err(|error| match error.code() {

@@ -50,6 +50,19 @@ pub(crate) fn ipc() -> Result<bool> {
     value(settings::IPC).map_or(Ok(true), |text| Ok(!is_off(settings::IPC, &text)?))
 }
 
+/// `ACCORD_OPEN_TIMEOUT`: how long a session is asked for.
+///
+/// # Errors
+/// `acc_error_invalid_argument` for a value without a meaning.
+pub(crate) fn open_timeout() -> Result<Duration> {
+    let text = value(settings::OPEN_TIMEOUT).unwrap_or_else(|| settings::OPEN_TIMEOUT.default.to_owned());
+    settings::parse_time(&text).ok_or_else(|| {
+        let name = settings::OPEN_TIMEOUT.name;
+        Error::new(ErrorCode::InvalidArgument, format!("{name} is \"{text}\", which is no time"))
+            .remedy("set it to a time such as 90s or 5m, or unset it")
+    })
+}
+
 /// `ACCORD_TIMEOUT`: how long a peer may be silent; none: for ever.
 ///
 /// # Errors

@@ -48,6 +48,7 @@ fn program_with_coordinator(address: &str, tls: Option<&std::path::Path>) -> Fin
     let mut job = Job::new(test_program("cluster/device_count.c").unwrap())
         .env("LD_PRELOAD", libacc().unwrap())
         .env("ACCORD_COORDINATOR", address)
+        .env("ACCORD_OPEN_TIMEOUT", "300ms")
         .timeout(Duration::from_secs(30));
     job = match tls {
         Some(tls) => job.env("ACCORD_TLS", tls),

@@ -96,6 +96,8 @@ fn session() -> Result<(Session, session_endpoint::SessionConnection), Failed> {
         program: ProgramSpec { exe: "/bin/ipc".to_owned(), ..ProgramSpec::default() },
         transport: Wanted::Auto,
         timeout: None,
+        open_timeout: Duration::ZERO,
+        tell: Box::new(|_| ()),
         trace: None,
     };
     Ok((connect_direct(lease, settings)?, connection))

@@ -103,3 +103,34 @@ fn a_coordinator_may_be_away_for_longer_than_nodes_may_be_silent() {
     steps.step();
     steps.finish();
 }
+
+#[test]
+fn a_program_that_starts_while_the_coordinator_is_away_waits_for_it() {
+    let mut cluster = cluster();
+    cluster.kill_coordinator();
+    let job = cluster.job(0, &test_program("c/devices_each.c").unwrap()).unwrap();
+    let running = job.timeout(Duration::from_secs(60)).start().unwrap();
+    // Longer than it takes until people are told.
+    std::thread::sleep(Duration::from_secs(4));
+    cluster.start_coordinator().unwrap();
+    let finished = running.finish().unwrap().success().unwrap();
+    assert!(
+        finished.stderr.contains("Connection refused") && finished.stderr.contains("ACCORD_OPEN_TIMEOUT"),
+        "{}",
+        finished.stderr
+    );
+    assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+}
+
+#[test]
+fn a_program_does_not_wait_for_the_coordinator_for_ever() {
+    let mut cluster = cluster();
+    cluster.kill_coordinator();
+    let job = cluster.job(0, &test_program("c/devices_each.c").unwrap()).unwrap();
+    let since = std::time::Instant::now();
+    let finished = job.env("ACCORD_OPEN_TIMEOUT", "3s").timeout(Duration::from_secs(60)).run().unwrap();
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    assert!(finished.stderr.contains("cannot connect to the coordinator"), "{}", finished.report());
+    let took = since.elapsed();
+    assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(10), "{took:?}");
+}

@@ -15,17 +15,73 @@
 use crate::frame::session::{HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use crate::transport::{self, Lane, PeerAddress, SharedLane};
 use accord_trust::{Identity, explain};
+use accord_types::backoff::Backoff;
+use accord_types::settings::OPEN_TIMEOUT;
 use accord_types::{Error, ErrorCode, Lease, Result, SessionRequest};
 use std::io::ErrorKind;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the session endpoint is called in a handshake. Its number is the version of all that programs are told: [`crate::handshake::VERSION`].
 pub const PROTOCOL: &str = "accord-session/2";
+
+/// After so long people are told that it takes long.
+const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// An open session's connection to the coordinator. Dropping it ends the session.
 #[derive(Debug)]
 pub struct SessionConnection {
     lane: SharedLane,
+}
+
+/// How long a session is asked for, and who hears that it takes long.
+pub struct Patience<'a> {
+    /// Since the first try. Zero: there is one only.
+    pub time: Duration,
+    /// Takes a line for people, once.
+    pub tell: &'a dyn Fn(&str),
+}
+
+/// A try that came to nothing.
+enum Failure {
+    /// The next one may do better: the coordinator is away, or has more to do than it can.
+    Again(Error),
+    /// It won't.
+    Final(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Final(error)
+    }
+}
+
+/// As [`open`], and again while the coordinator is away or too busy, with pauses.
+///
+/// # Errors
+/// Those of [`open`], of the last try.
+pub fn open_patiently(
+    address: &PeerAddress,
+    identity: &Identity,
+    timeout: Duration,
+    patience: &Patience<'_>,
+    request: &SessionRequest,
+) -> Result<(Lease, SessionConnection)> {
+    let begun = Instant::now();
+    let mut backoff = Backoff::new(patience.time, u64::from(request.pid));
+    let mut told = false;
+    loop {
+        let error = match attempt(address, identity, timeout, request) {
+            Ok(opened) => return Ok(opened),
+            Err(Failure::Final(error)) => return Err(error),
+            Err(Failure::Again(error)) => error,
+        };
+        let Some(pause) = backoff.pause(begun.elapsed()) else { return Err(error) };
+        if begun.elapsed() >= TELL_AFTER && !std::mem::replace(&mut told, true) {
+            let (cause, time) = (error.cause(), patience.time);
+            (patience.tell)(&format!("{cause}; trying on, for {time:?} in all ({})", OPEN_TIMEOUT.name));
+        }
+        std::thread::sleep(pause);
+    }
 }
 
 /// Opens a session at the coordinator's session endpoint at `address` (`host:port`).
@@ -39,18 +95,35 @@ pub fn open(
     timeout: Duration,
     request: &SessionRequest,
 ) -> Result<(Lease, SessionConnection)> {
+    attempt(address, identity, timeout, request).map_err(|failure| match failure {
+        Failure::Again(error) | Failure::Final(error) => error,
+    })
+}
+
+fn attempt(
+    address: &PeerAddress,
+    identity: &Identity,
+    timeout: Duration,
+    request: &SessionRequest,
+) -> Result<(Lease, SessionConnection), Failure> {
     let (peer, remedy) = (format!("the coordinator at {address}"), "set ACCORD_COORDINATOR to host:port");
-    let below = transport::connect_tcp(address, "coordinator", remedy, timeout)?;
+    address.check("coordinator", remedy)?;
+    let below = transport::connect_tcp(address, "coordinator", remedy, timeout).map_err(Failure::Again)?;
+    let shaken = |error: std::io::Error| {
+        let reason = explain::broken(&error, &peer);
+        // What TLS itself finds wrong stays wrong.
+        if explain::in_chain(&error, &peer).is_some() { Failure::Final(reason) } else { Failure::Again(reason) }
+    };
     let secured = transport::connect_tls(below, identity.to_coordinator(PROTOCOL.as_bytes())?, timeout);
-    let lane = secured.map_err(|error| explain::broken(&error, &peer))?;
-    lane.introduced(true).map_err(|error| explain::broken(&error, &peer))?;
+    let lane = secured.map_err(shaken)?;
+    lane.introduced(true).map_err(shaken)?;
     let broken = |error: std::io::Error| {
-        unavailable(format!("the coordinator at {address} broke off while opening a session: {error}"))
-            .remedy("look at the coordinator's messages")
+        let cause = format!("the coordinator at {address} broke off while opening a session: {error}");
+        Failure::Again(unavailable(cause).remedy("look at the coordinator's messages"))
     };
     let bytes = Message::Open(request.clone()).encode();
     if bytes.len() > REQUEST_MAX {
-        return Err(Error::new(ErrorCode::InvalidArgument, "the program's or the node's name is too long"));
+        return Err(Error::new(ErrorCode::InvalidArgument, "the program's or the node's name is too long").into());
     }
     lane.limit(Some(timeout)).map_err(broken)?;
     lane.send(&bytes).map_err(broken)?;
@@ -59,17 +132,19 @@ pub fn open(
         Ok(None) => return Err(broken(ErrorKind::UnexpectedEof.into())),
         Err(error) => {
             let told = unavailable(format!("the coordinator at {address}: {}", error.cause()));
-            return Err(match error.remedy_text() {
+            let told = match error.remedy_text() {
                 Some(remedy) => told.remedy(remedy.to_owned()),
                 None => told,
-            });
+            };
+            // What does not follow the protocol, or does not believe this side, won't the next time.
+            return Err(if error.code() == ErrorCode::System { Failure::Again(told) } else { Failure::Final(told) });
         }
     };
     lane.limit(None).map_err(broken)?;
     match reply {
         Message::Granted(lease) => Ok((lease, SessionConnection { lane })),
-        Message::Refused(error) => Err(error),
-        other => Err(unavailable(format!("the coordinator at {address} answered {other:?}"))),
+        Message::Refused(error) => Err(Failure::Final(error)),
+        other => Err(Failure::Final(unavailable(format!("the coordinator at {address} answered {other:?}")))),
     }
 }
 

@@ -4,6 +4,7 @@
 //! newtypes so that a queue number cannot be passed for a device number.
 #![forbid(unsafe_code)]
 
+pub mod backoff;
 mod count;
 mod device;
 mod error;

@@ -162,6 +162,9 @@ settings! {
     /// What carries bytes to executors.
     TRANSPORT = "ACCORD_TRANSPORT", "auto", "auto|tcp|shm|tls", [],
         "What carries commands and bytes to executors: shared memory where their node's agent is on this machine and of this user (auto, shm), TCP on this machine (tcp), and TLS to other machines; tls: on this one too. Read by programs, and by agents for copies from their executors to others.";
+    /// How long a session is asked for.
+    OPEN_TIMEOUT = "ACCORD_OPEN_TIMEOUT", "30s", "time, with s, m, h or d", [],
+        "How long a program goes on asking for its session while the coordinator is away or too busy; 0s: it asks once.";
     /// How long a silent peer is waited for.
     TIMEOUT = "ACCORD_TIMEOUT", "30s", "time, with s, m, h or d; or off", [],
         "How long the program waits for an executor or a worker that gives no sign of life; work itself may take as long as it likes.";

@@ -2,12 +2,12 @@
 
 use crate::session::Session;
 use crate::settings::{Coordinator, Order, SessionSettings};
-use accord_fabric::session_endpoint;
+use accord_fabric::session_endpoint::{self, Patience};
 use accord_runtime::ports::Cluster;
 use accord_types::{Lease, OrderPolicy, Result, SessionRequest};
 use std::time::Duration;
 
-/// How long the coordinator may take to open a session.
+/// How long the coordinator may take to answer, each time that it is asked.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens a session: with the coordinator's lease, or on this machine alone.
@@ -32,7 +32,10 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         kind: settings.kind,
         order,
     };
-    let (lease, connection) = session_endpoint::open(&address, &identity, SESSION_TIMEOUT, &request)?;
+    let (lease, connection) = {
+        let patience = Patience { time: settings.open_timeout, tell: &*settings.tell };
+        session_endpoint::open_patiently(&address, &identity, SESSION_TIMEOUT, &patience, &request)?
+    };
     Ok(Box::new(Session::of_lease(lease, settings, Some(connection))?))
 }
 

@@ -61,6 +61,10 @@ pub struct SessionSettings {
     pub transport: Wanted,
     /// How long the program waits for an executor that gives no sign of life; none: for ever.
     pub timeout: Option<Duration>,
+    /// How long a session is asked for while the coordinator does not answer.
+    pub open_timeout: Duration,
+    /// Takes a line for people where the program may seem to hang.
+    pub tell: Box<dyn Fn(&str) + Send + Sync>,
     /// Takes spans of remote devices, in this machine's clock; none: not traced.
     pub trace: Option<Arc<dyn SpanSink>>,
 }

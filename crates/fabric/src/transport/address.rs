@@ -31,6 +31,14 @@ impl PeerAddress {
         self.0.to_socket_addrs().is_ok_and(|found| is_here(found.collect()))
     }
 
+    /// Whether it stands for anything. `server` is who should be there, for messages.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable`, with `remedy`, if it does not.
+    pub fn check(&self, server: &str, remedy: &'static str) -> Result<()> {
+        self.resolve(server, remedy).map(drop)
+    }
+
     /// All that the name stands for.
     pub(super) fn resolve(&self, server: &str, remedy: &'static str) -> Result<Vec<SocketAddr>> {
         let unavailable = |cause: String| Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy);

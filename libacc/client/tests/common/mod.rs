@@ -317,6 +317,8 @@ pub fn settings(trace: Option<Arc<dyn SpanSink>>, locals: Vec<Arc<dyn LocalDevic
         program: ProgramSpec { exe: "/bin/app".to_owned(), ..ProgramSpec::default() },
         transport: wanted(),
         timeout: None,
+        open_timeout: Duration::ZERO,
+        tell: Box::new(|_| ()),
         trace,
     }
 }
