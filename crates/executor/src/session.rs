@@ -2,6 +2,7 @@
 
 use crate::config::ExecutorConfig;
 use crate::events::Events;
+use crate::executor::ALL;
 use crate::peers::Peers;
 use crate::same_host::Local;
 use crate::threads::spawn;
@@ -120,8 +121,7 @@ impl Session {
 
     /// Reads a lane of transfers, or of control messages, until it ends.
     fn read(&self, lane: SharedLane, client: &Introduced) {
-        // The program learns of an error by the end of the session.
-        let _ = match self.join_link(lane, client) {
+        let outcome = match self.join_link(lane, client) {
             Some(Reader::Transfers(reader)) => reader.run(),
             Some(Reader::Control(reader)) => reader.run(|message| match message {
                 ControlMessage::Ask(given_up) => {
@@ -132,6 +132,11 @@ impl Session {
             }),
             Some(Reader::Records) | None => Ok(()),
         };
+        if let Err(error) = outcome {
+            // The program is told why, if it still listens.
+            self.events.failed(ALL, ALL, error);
+            self.events.finish();
+        }
     }
 
     /// Passes on what devices have printed, before the program learns that they are done.

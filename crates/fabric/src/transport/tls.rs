@@ -3,11 +3,13 @@
 //! Each direction has its own state (`record`), so that a reader and a writer never meet. A lock is held to take a direction's state or to
 //! put it back, never while bytes move.
 
+mod disturbed;
 mod record;
 mod shake;
 
 use super::lane::{Lane, SharedLane, Transport};
 use crate::handshake::Deadline;
+use disturbed::disturbed;
 use record::{Opened, Opener, PLAIN_MAX, RECORD_MAX, Sealer, record_len};
 use rustls::crypto::cipher::OutboundChunks;
 use rustls::{ClientConfig, Error, ServerConfig};
@@ -113,8 +115,10 @@ impl Tls {
                     Ended::Not => reading.fill(&receive)?,
                     Ended::Orderly => return Ok(0),
                     Ended::Failed(error) => {
+                        let error = error.clone();
+                        self.say_last(Sealer::complain);
                         self.below.shutdown();
-                        return Err(invalid(error.clone()));
+                        return Err(disturbed(error));
                     }
                 }
             }
@@ -142,10 +146,15 @@ impl Tls {
 
     /// Says that nothing follows, if that can be said without waiting.
     fn take_leave(&self) {
+        self.say_last(Sealer::close);
+    }
+
+    /// Says something after which nothing follows, if that can be said without waiting.
+    fn say_last(&self, say: impl FnOnce(&mut Sealer) -> Result<Vec<u8>, Error>) {
         if let Some(writing) = lock(&self.writing).as_mut()
             && writing.records.is_empty()
             && !std::mem::replace(&mut writing.finished, true)
-            && let Ok(record) = writing.sealer.close()
+            && let Ok(record) = say(&mut writing.sealer)
         {
             let _ = self.below.try_write(&[IoSlice::new(&record)]);
         }

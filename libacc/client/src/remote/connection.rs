@@ -25,6 +25,10 @@ use std::time::{Duration, Instant};
 
 /// As the machine gives them to transfers.
 const BULK_LANES: BulkLanes = BulkLanes { eager: EAGER_LANES, asked: ASKED_LANES };
+/// How long the reason for an executor's end may take after the end.
+const REASON_MAX: Duration = Duration::from_millis(100);
+/// How often it is looked whether it has come.
+const REASON_LOOK: Duration = Duration::from_millis(2);
 /// Samples of the node's clock: the quickest answer tells best.
 const CLOCK_SAMPLES: u32 = 8;
 
@@ -155,9 +159,20 @@ impl Connection {
     /// The executor has ended a lane: without all of them the connection is lost.
     fn reader_ended(self: &Arc<Self>, outcome: Result<()>) {
         match outcome {
-            Ok(()) => self.lose("the executor closed the connection"),
+            Ok(()) => {
+                self.await_reason();
+                self.lose("the executor closed the connection")
+            }
             Err(error) => self.lose(error.cause()),
         };
+    }
+
+    /// Why an executor ends its lanes is on the command lane, which another thread reads.
+    fn await_reason(&self) {
+        let begin = Instant::now();
+        while self.machine().check().is_ok() && begin.elapsed() < REASON_MAX {
+            std::thread::sleep(REASON_LOOK);
+        }
     }
 
     /// Starts a thread of the connection; without it the connection is lost.

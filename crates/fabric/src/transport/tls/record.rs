@@ -21,6 +21,8 @@ pub(super) const RECORD_MAX: usize = HEADER_LEN + SEALED_MAX;
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 /// No more will come.
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
+/// What came could not be believed.
+const BAD_RECORD_MAC: [u8; 2] = [2, 20];
 
 /// Encrypts.
 pub(super) struct Sealer {
@@ -56,6 +58,11 @@ impl Sealer {
     /// The record that says that nothing follows.
     pub(super) fn close(&mut self) -> Result<Vec<u8>, Error> {
         self.seal_as(ContentType::Alert, OutboundChunks::Single(&CLOSE_NOTIFY))
+    }
+
+    /// The record that says that what came could not be believed, and that nothing follows.
+    pub(super) fn complain(&mut self) -> Result<Vec<u8>, Error> {
+        self.seal_as(ContentType::Alert, OutboundChunks::Single(&BAD_RECORD_MAC))
     }
 
     /// The record that says that what follows has these keys.
