@@ -36,6 +36,9 @@ pub struct ClusterBuilder {
     agents_of: Option<u32>,
     users: String,
     monitored: bool,
+    advertised: Option<(usize, String)>,
+    listen: Option<String>,
+    insecure: [bool; 2],
 }
 
 impl ClusterBuilder {
@@ -102,6 +105,27 @@ impl ClusterBuilder {
         self
     }
 
+    /// Where others reach a host's agent: somebody in between listens there.
+    #[must_use]
+    pub fn advertise(mut self, host: usize, address: &str) -> Self {
+        self.advertised = Some((host, address.to_owned()));
+        self
+    }
+
+    /// An address of this machine for all agents, in place of a loopback address for each.
+    #[must_use]
+    pub fn listen(mut self, address: &str) -> Self {
+        self.listen = Some(address.to_owned());
+        self
+    }
+
+    /// Whether the coordinator, and the agents, have `--insecure-plain-tcp`.
+    #[must_use]
+    pub fn insecure(mut self, coordinator: bool, agents: bool) -> Self {
+        self.insecure = [coordinator, agents];
+        self
+    }
+
     /// What processes on a host have in their environment besides this process's own.
     fn environment(&self, host: usize) -> Vec<(String, OsString)> {
         let mut environment = Vec::new();
@@ -136,6 +160,8 @@ pub struct Cluster {
 struct Part {
     child: Child,
     stderr: PathBuf,
+    /// Where it listens.
+    address: String,
     /// Where it shows its metrics.
     monitored: Option<String>,
 }
@@ -154,6 +180,9 @@ impl Cluster {
             // Tests may run as root, and so may their programs then.
             users: "root,0".to_owned(),
             monitored: false,
+            advertised: None,
+            listen: None,
+            insecure: [false; 2],
         }
     }
 
@@ -216,6 +245,11 @@ impl Cluster {
         self.agents.get(host)?.as_ref().map(|part| part.child.id())
     }
 
+    /// Where a host's agent listens.
+    pub fn agent_address(&self, host: usize) -> Option<&str> {
+        self.agents.get(host)?.as_ref().map(|part| part.address.as_str())
+    }
+
     /// Where a part shows its metrics; `None` is the coordinator.
     pub fn monitored(&self, host: Option<usize>) -> Option<&str> {
         let part = host.map_or(self.coordinator.as_ref(), |host| self.agents.get(host)?.as_ref());
@@ -228,7 +262,7 @@ impl Cluster {
     /// When it doesn't come up.
     pub fn start_coordinator(&mut self) -> Result<()> {
         let mut command = Command::new(tool(Tool::Coordinator)?);
-        command.args(["--listen", &self.address]);
+        command.args(["--listen", &self.address]).args(self.size.insecure[0].then_some("--insecure-plain-tcp"));
         command.envs(self.size.environment.iter().cloned());
         let (part, line) = self.part(command, "coordinator")?;
         self.address = last_word(&line)?;
@@ -242,9 +276,12 @@ impl Cluster {
     /// When it doesn't come up.
     pub fn start_agent(&mut self, host: usize) -> Result<()> {
         let mut command = Command::new(tool(Tool::NodeAgent)?);
+        let own = format!("127.0.0.{}", host + 2);
+        let listen = self.size.listen.as_ref().unwrap_or(&own);
         command
             .args(["--coordinator", &self.address])
-            .args(["--listen", &format!("127.0.0.{}:0", host + 2)])
+            .args(["--listen", &format!("{listen}:0")])
+            .args(self.size.insecure[1].then_some("--insecure-plain-tcp"))
             .args(["--node", &self.host(host)])
             .args(["--users", &self.size.users])
             .args(["--gpus", if self.size.gpus.is_empty() { "off" } else { "auto" }])
@@ -253,6 +290,9 @@ impl Cluster {
             .args(["--cpu-memory", &self.size.memory])
             .arg("--libacc")
             .arg(libacc()?);
+        if let Some((_, address)) = self.size.advertised.as_ref().filter(|(of, _)| *of == host) {
+            command.args(["--advertise", address]);
+        }
         if let Some(user) = self.size.agents_of {
             command.uid(user).gid(user);
         }
@@ -326,7 +366,9 @@ impl Cluster {
     /// # Errors
     /// When it fails or isn't JSON.
     pub fn info(&self) -> Result<Value> {
-        let finished: Finished = Job::new(tool(Tool::Accord)?)
+        let job = Job::new(tool(Tool::Accord)?);
+        let job = self.size.environment(0).into_iter().fold(job, |job, (name, value)| job.env(&name, value));
+        let finished: Finished = job
             .args(["info", "--json"])
             .env("ACCORD_COORDINATOR", &self.address)
             .env("ACCORD_TLS", self.tls())
@@ -427,7 +469,7 @@ impl Cluster {
             return Err(format!("{name} did not start: {said}"));
         }
         let monitored = self.size.monitored.then(|| last_word(&monitored)).transpose()?;
-        Ok((Part { child, stderr, monitored }, line))
+        Ok((Part { child, stderr, address: last_word(&line)?, monitored }, line))
     }
 }
 

@@ -18,8 +18,15 @@ const SLACK: Duration = Duration::from_secs(3);
 /// A garbage connection is given so long to be thrown out.
 const CLOSED: Duration = Duration::from_secs(20);
 
+/// As on one machine, and as between machines.
+const TRANSPORTS: [&str; 2] = ["shm", "tls"];
+
 fn cluster() -> Cluster {
-    Cluster::builder().hosts(2).devices(1).memory("256M").start().unwrap()
+    cluster_by("auto")
+}
+
+fn cluster_by(transport: &str) -> Cluster {
+    Cluster::builder().hosts(2).devices(1).memory("256M").env("ACCORD_TRANSPORT", transport).start().unwrap()
 }
 
 fn endless(cluster: &Cluster, arguments: &[&str]) -> Result<Running> {
@@ -149,7 +156,11 @@ fn no_address_space_for_device_memory() {
 // ---- lost agents --------------------------------------------------------------------------
 
 fn agent_dies_during(arguments: &[&str]) {
-    let mut cluster = cluster();
+    TRANSPORTS.iter().for_each(|transport| agent_dies_during_by(transport, arguments));
+}
+
+fn agent_dies_during_by(transport: &str, arguments: &[&str]) {
+    let mut cluster = cluster_by(transport);
     let running = endless(&cluster, arguments).unwrap();
     let killed = Instant::now();
     cluster.kill_agent(1);
@@ -187,8 +198,8 @@ fn agent_dies_during_a_d2d_as_target() {
 #[test]
 fn agent_dies_at_any_moment() {
     let program = test_program("cluster/random_work.c").unwrap();
-    for seed in 0..8u32 {
-        let mut cluster = cluster();
+    for (seed, transport) in (0..8u32).zip(TRANSPORTS.into_iter().cycle()) {
+        let mut cluster = cluster_by(transport);
         let running = cluster
             .job(0, &program)
             .unwrap()
@@ -230,13 +241,15 @@ fn kill_executor(cluster: &Cluster) -> bool {
 
 #[test]
 fn executor_dies_during_work() {
-    for arguments in [&["launch", "1"][..], &["copy", "1"], &["d2d", "1", "0"], &["d2d", "0", "1"]] {
-        let cluster = cluster();
-        let running = endless(&cluster, arguments).unwrap();
-        assert!(kill_executor(&cluster));
-        let finished = running.finish().unwrap();
-        failed_with(&finished, &["acc_error_device_unavailable", "lost", "node h1"]);
-        works(&cluster);
+    for transport in TRANSPORTS {
+        for arguments in [&["launch", "1"][..], &["copy", "1"], &["d2d", "1", "0"], &["d2d", "0", "1"]] {
+            let cluster = cluster_by(transport);
+            let running = endless(&cluster, arguments).unwrap();
+            assert!(kill_executor(&cluster));
+            let finished = running.finish().unwrap();
+            failed_with(&finished, &["acc_error_device_unavailable", "lost", "node h1"]);
+            works(&cluster);
+        }
     }
 }
 
@@ -244,8 +257,9 @@ fn executor_dies_during_work() {
 #[test]
 fn executor_dies_at_any_moment() {
     let program = test_program("cluster/random_work.c").unwrap();
-    for seed in 0..6u32 {
-        let cluster = Cluster::builder().hosts(3).devices(1).memory("64M").start().unwrap();
+    for (seed, transport) in (0..6u32).zip(TRANSPORTS.into_iter().cycle()) {
+        let builder = Cluster::builder().hosts(3).devices(1).memory("64M");
+        let cluster = builder.env("ACCORD_TRANSPORT", transport).start().unwrap();
         let job = cluster.job(0, &program).unwrap().args([&seed.to_string(), "10000000"]);
         let running = job.timeout(Duration::from_secs(30)).start().unwrap();
         // Not a wait for something: the moment is to be another one each time. One that dies while its device
@@ -304,8 +318,9 @@ fn an_executor_that_died_is_missed_without_a_shutdown() {
 
 #[test]
 fn a_killed_program_leaves_nothing_on_any_node() {
-    for arguments in [&["launch", "1"][..], &["copy", "1"], &["idle", "1"], &["d2d", "1", "0"]] {
-        let cluster = cluster();
+    let works_of = [&["launch", "1"][..], &["copy", "1"], &["idle", "1"], &["d2d", "1", "0"]];
+    for (arguments, transport) in works_of.into_iter().flat_map(|work| TRANSPORTS.map(|transport| (work, transport))) {
+        let cluster = cluster_by(transport);
         let running = endless(&cluster, arguments).unwrap();
         let busy = cluster.processes_besides_parts(Duration::ZERO);
         assert!(!busy.is_empty(), "the node has an executor for the program");

@@ -5,6 +5,7 @@ use accord_fabric::handshake::{self, Hello, Introduced, Purpose, check_secure};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, Found, LaneTerms, Nearness, Route, Wanted};
 use accord_fabric::transport::{self, Listener, SharedLane, Transport};
+use accord_trust::lane::LaneSeeds;
 use accord_types::{NodeId, Result, SessionId};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,6 +13,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(10);
+const PROTOCOL: &[u8] = b"accord-lane/2";
 const NODE: NodeId = NodeId(3);
 const SECRET: &[u8] = b"what nobody else is to read: forty-two forty-two";
 /// Bytes of the handshake before TLS: what the client sends, and the server.
@@ -183,15 +185,7 @@ fn the_tls_of_one_lane_is_none_of_another_of_the_same_session() {
         let shake = |_| {
             let (mut client, _) = crossed.accept().unwrap();
             let mut server = TcpStream::connect(&address).unwrap();
-            let pass = |from: &mut TcpStream, to: &mut TcpStream, len| {
-                let mut bytes = vec![0; len];
-                from.read_exact(&mut bytes).unwrap();
-                to.write_all(&bytes).unwrap();
-            };
-            pass(&mut client, &mut server, 64);
-            pass(&mut server, &mut client, 16 + 64);
-            pass(&mut client, &mut server, 32);
-            pass(&mut server, &mut client, 16);
+            relay_handshake(&mut client, &mut server);
             (client, server)
         };
         let [(first, of_first), (second, of_second)] = [0, 1].map(shake);
@@ -219,6 +213,46 @@ fn the_tls_of_one_lane_is_none_of_another_of_the_same_session() {
         assert!(error.contains("does not have the session's key for this lane"), "{error}");
         assert!(error.contains("stand in between"), "{error}");
     }
+}
+
+/// Who relays a handshake and then does TLS with both sides, by keys of their own, is believed by neither.
+#[test]
+fn who_is_in_between_with_keys_of_their_own_is_refused_by_both() {
+    let key = Key::random().unwrap();
+    let (listener, address) = listen();
+    let middle = TcpListener::bind("127.0.0.1:0").unwrap();
+    let via = middle.local_addr().unwrap().to_string();
+    let in_between = std::thread::spawn(move || {
+        let (mut client, _) = middle.accept().unwrap();
+        let mut server = TcpStream::connect(&address).unwrap();
+        relay_handshake(&mut client, &mut server);
+        let own = LaneSeeds { client: [1; 32], server: [2; 32] };
+        let [client, server] = [client, server].map(|end| transport::adopt(end.into()).unwrap());
+        let (to_accept, to_connect) = (own.to_accept(PROTOCOL).unwrap(), own.to_connect(PROTOCOL).unwrap());
+        let of_server = std::thread::spawn(move || transport::connect_tls(server, to_connect, SOON));
+        let of_client = transport::accept_tls(client, to_accept, SOON);
+        (of_client.is_err(), of_server.join().unwrap().is_err())
+    });
+    let of_client = key.clone();
+    let client =
+        std::thread::spawn(move || handshake::connect_by(&route(&via), &hello(Purpose::Command, 0), &of_client, SOON));
+    let (_, server) = accept(&listener, &key);
+    assert_eq!(in_between.join().unwrap(), (true, true));
+    assert!(server.is_err());
+    let error = client.join().unwrap().unwrap_err().to_string();
+    assert!(error.contains("does not have the session's key for this lane"), "{error}");
+}
+
+fn relay_handshake(client: &mut TcpStream, server: &mut TcpStream) {
+    let pass = |from: &mut TcpStream, to: &mut TcpStream, len| {
+        let mut bytes = vec![0; len];
+        from.read_exact(&mut bytes).unwrap();
+        to.write_all(&bytes).unwrap();
+    };
+    pass(client, server, 64);
+    pass(server, client, 16 + 64);
+    pass(client, server, 32);
+    pass(server, client, 16);
 }
 
 /// Somebody who gets a lane after its handshake, and has keys of their own.

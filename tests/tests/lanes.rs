@@ -1,0 +1,328 @@
+//! What programs and executors say to each other from host to host: read on its way, and changed.
+
+use accord_tests::{Cluster, Finished, Job, Running, Tool, libacc, test_program, tool};
+use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+/// What `marked.c` copies again and again, and what it is given as a launch's argument.
+const DATA: &[u8] = b"these bytes are the program's ow";
+const WORDS: &str = "and this is an argument of it";
+/// Within this a disturbed lane must be the program's error.
+const TOLD: Duration = Duration::from_secs(6);
+
+fn count(haystack: &[u8], needle: &[u8]) -> usize {
+    let (mut found, mut rest) = (0, haystack);
+    while let Some(at) = rest.iter().position(|byte| *byte == needle[0]) {
+        if rest[at..].starts_with(needle) {
+            found += 1;
+        }
+        rest = &rest[at + 1..];
+    }
+    found
+}
+
+// ---- read on its way: hosts in network namespaces ------------------------------------------
+
+/// What went over the network of one host until `stop`.
+fn capture(namespace: &Path, ready: &mpsc::Sender<()>, stop: &AtomicBool) -> Vec<u8> {
+    /// More than the program sends in one run.
+    const KEPT_MAX: usize = 256 << 20;
+    setns(File::open(namespace).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+    let all = socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), SockProtocol::EthAll).unwrap();
+    ready.send(()).unwrap();
+    let (mut seen, mut packet) = (Vec::new(), vec![0; 128 << 10]);
+    loop {
+        match recv(all.as_raw_fd(), &mut packet, MsgFlags::MSG_DONTWAIT) {
+            Ok(n) if seen.len() < KEPT_MAX => seen.extend_from_slice(&packet[..n]),
+            Ok(_) => {}
+            Err(_) if stop.load(Ordering::Relaxed) => return seen,
+            Err(_) => std::thread::sleep(Duration::from_micros(200)),
+        }
+    }
+}
+
+/// The network namespaces of the agents on this machine, as far as it can be seen from here.
+fn agents() -> BTreeSet<PathBuf> {
+    let mut seen = BTreeSet::new();
+    let mut found = BTreeSet::new();
+    for process in std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path())) {
+        let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        let namespace = process.join("ns/net");
+        let program = line.split(|byte| *byte == 0).next().unwrap_or_default();
+        if program.ends_with(b"accord-node-agent")
+            && let Ok(of) = std::fs::read_link(&namespace)
+            && seen.insert(of)
+        {
+            found.insert(namespace);
+        }
+    }
+    found
+}
+
+/// Runs in the program's place: starts it, and reads along on all hosts.
+#[test]
+#[ignore = "is started by what_goes_from_host_to_host_can_be_read_by_nobody"]
+fn reader_of_networks() {
+    let Some(program) = std::env::var_os("ACCORD_TEST_PROGRAM") else { return };
+    let namespaces = agents();
+    let stop = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let (ready, is_ready) = mpsc::channel();
+        let readers: Vec<_> = namespaces
+            .iter()
+            .map(|namespace| {
+                let (ready, stop) = (ready.clone(), &stop);
+                scope.spawn(move || capture(namespace, &ready, stop))
+            })
+            .collect();
+        for _ in &readers {
+            is_ready.recv().unwrap();
+        }
+        let status = std::process::Command::new(program).arg(WORDS).status().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        assert!(status.success(), "{status}");
+        readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect::<Vec<u8>>()
+    });
+    let (data, words) = (count(&seen, DATA), count(&seen, WORDS.as_bytes()));
+    println!("hosts={} bytes={} data={data} words={words}", namespaces.len(), seen.len());
+}
+
+fn field(finished: &Finished, name: &str) -> usize {
+    let found = finished.stdout.split_whitespace().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    found.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {name}: {}", finished.report()))
+}
+
+#[test]
+fn what_goes_from_host_to_host_can_be_read_by_nobody() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: hosts are no network namespaces here");
+        return;
+    }
+    let program = test_program("cluster/marked.c").unwrap();
+    for plain in [false, true] {
+        let finished = Job::new(tool(Tool::Accord).unwrap())
+            .env("ACCORD_LIBACC", libacc().unwrap())
+            .env("ACCORD_CPU_MEMORY", "256M")
+            .env("ACCORD_TEST_PROGRAM", &program)
+            .args(["run", "--local-cluster", "3x1"])
+            .args(plain.then_some("--insecure-plain-tcp"))
+            .arg("--")
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "reader_of_networks", "--ignored", "--nocapture"])
+            .run()
+            .unwrap()
+            .success()
+            .unwrap();
+        if finished.stdout.contains("hosts=0 ") || finished.stdout.contains("hosts=1 ") {
+            println!("skipped: hosts are no network namespaces here: {}", finished.report());
+            return;
+        }
+        // The reader does see what is copied, if not each packet on a busy machine.
+        assert!(field(&finished, "bytes") > 8 << 20, "{}", finished.report());
+        let (data, words) = (field(&finished, "data"), field(&finished, "words"));
+        if plain {
+            assert!(data > 1000 && words > 0, "{}", finished.report());
+            assert!(finished.stderr.contains("in clear: --insecure-plain-tcp"), "{}", finished.report());
+        } else {
+            assert_eq!((data, words), (0, 0), "{}", finished.report());
+        }
+    }
+}
+
+// ---- changed on its way: somebody between a program and an agent ---------------------------
+
+/// What somebody in between does from some moment on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Harm {
+    None,
+    /// Changes a byte of what the program sends.
+    ChangeUp,
+    /// Changes a byte of what the executor sends.
+    ChangeDown,
+    /// Sends something that looks like the program's.
+    Inject,
+    /// Leaves all of it out.
+    Swallow,
+}
+
+/// Somebody in between.
+struct Relay {
+    address: String,
+    target: Arc<Mutex<String>>,
+    harm: Arc<Mutex<Harm>>,
+    seen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Relay {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = Self {
+            address: listener.local_addr().unwrap().to_string(),
+            target: Arc::default(),
+            harm: Arc::new(Mutex::new(Harm::None)),
+            seen: Arc::default(),
+        };
+        let (target, harm, seen) = (relay.target.clone(), relay.harm.clone(), relay.seen.clone());
+        std::thread::spawn(move || {
+            while let Ok((client, _)) = listener.accept() {
+                let Ok(server) = TcpStream::connect(&*target.lock().unwrap()) else { continue };
+                let both = [(&client, &server, true), (&server, &client, false)];
+                for (from, to, up) in both {
+                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let (harm, seen) = (harm.clone(), seen.clone());
+                    std::thread::spawn(move || pass_on(from, to, up, &harm, &seen));
+                }
+            }
+        });
+        relay
+    }
+
+    /// A cluster of two hosts, the second one's agent behind this, all lanes by `transport`.
+    fn cluster(&self, transport: &str) -> Cluster {
+        let builder = Cluster::builder().hosts(2).devices(1).memory("256M").env("ACCORD_TRANSPORT", transport);
+        let cluster = builder.advertise(1, &self.address).start().unwrap();
+        cluster.agent_address(1).unwrap().clone_into(&mut self.target.lock().unwrap());
+        cluster
+    }
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream, up: bool, harm: &Mutex<Harm>, seen: &Mutex<Vec<u8>>) {
+    const SEEN_MAX: usize = 64 << 20;
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        let mut piece = buffer[..n].to_vec();
+        let mut all = seen.lock().unwrap();
+        if all.len() < SEEN_MAX {
+            all.extend_from_slice(&piece);
+        }
+        drop(all);
+        let harm = *harm.lock().unwrap();
+        match harm {
+            Harm::ChangeUp if up => piece[n / 2] ^= 1,
+            Harm::ChangeDown if !up => piece[n / 2] ^= 1,
+            // A record of TLS, which may hold anything.
+            Harm::Inject if up => drop(piece.splice(..0, [23, 3, 3, 0, 64].into_iter().chain([7; 64]))),
+            Harm::Swallow if up => piece.clear(),
+            _ => {}
+        }
+        if to.write_all(&piece).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+}
+
+fn endless(cluster: &Cluster, work: &str) -> Running {
+    let job = cluster.job(0, &test_program("cluster/endless.c").unwrap()).unwrap();
+    let running = job.args([work, "1"]).timeout(Duration::from_secs(60)).start().unwrap();
+    running.await_output("ready").unwrap();
+    running
+}
+
+#[test]
+fn what_is_changed_or_injected_on_its_way_ends_the_session_in_words() {
+    for harm in [Harm::ChangeUp, Harm::ChangeDown, Harm::Inject] {
+        for work in ["launch", "copy"] {
+            let relay = Relay::new();
+            let cluster = relay.cluster("tls");
+            let running = endless(&cluster, work);
+            let begin = Instant::now();
+            *relay.harm.lock().unwrap() = harm;
+            let finished = running.finish().unwrap();
+            let took = begin.elapsed();
+            assert!(!finished.timed_out && took < TOLD, "{harm:?} of {work}: {took:?}: {}", finished.report());
+            assert_eq!(finished.code(), 1, "{harm:?} of {work}: {}", finished.report());
+            assert!(finished.left_behind.is_empty(), "{}", finished.report());
+            let words = ["changed on its way", "acc_error_device_unavailable", "node h1"];
+            for word in words {
+                assert!(finished.stderr.contains(word), "{harm:?} of {work}: no {word:?}: {}", finished.report());
+            }
+            let left = cluster.processes_besides_parts(TOLD);
+            assert!(left.is_empty(), "{harm:?} of {work}: {left:?}");
+        }
+    }
+}
+
+/// A host that can't be reached any more, or somebody who lets nothing through: the same as without TLS.
+#[test]
+fn what_is_swallowed_on_its_way_is_missed() {
+    let relay = Relay::new();
+    let cluster = relay.cluster("tls");
+    let job = cluster.job(0, &test_program("cluster/endless.c").unwrap()).unwrap().env("ACCORD_TIMEOUT", "3s");
+    let running = job.args(["launch", "1"]).timeout(Duration::from_secs(60)).start().unwrap();
+    running.await_output("ready").unwrap();
+    *relay.harm.lock().unwrap() = Harm::Swallow;
+    let finished = running.finish().unwrap();
+    assert_eq!((finished.timed_out, finished.code()), (false, 1), "{}", finished.report());
+    assert!(finished.stderr.contains("acc_error_device_unavailable"), "{}", finished.report());
+}
+
+/// The relay does see what is in clear, on this machine's loopback.
+#[test]
+fn who_passes_lanes_on_reads_them_only_without_tls() {
+    for (transport, readable) in [("tcp", true), ("tls", false)] {
+        let relay = Relay::new();
+        let cluster = relay.cluster(transport);
+        let job = cluster.job(0, &test_program("cluster/marked.c").unwrap()).unwrap();
+        job.arg(WORDS).run().unwrap().success().unwrap();
+        let seen = relay.seen.lock().unwrap();
+        assert!(seen.len() > 1 << 20, "{transport}: {}", seen.len());
+        assert_eq!((count(&seen, DATA) > 0, count(&seen, WORDS.as_bytes()) > 0), (readable, readable), "{transport}");
+    }
+}
+
+/// Neither side falls back to the other's way by itself.
+#[test]
+fn a_lane_in_clear_is_refused_where_tls_is_due() {
+    let Some(own) = own_address() else {
+        println!("skipped: this machine has no address but loopback");
+        return;
+    };
+    let mut lines = Vec::new();
+    for (insecure, works) in
+        [([false, false], true), ([true, true], true), ([true, false], false), ([false, true], true)]
+    {
+        let [coordinator, agents] = insecure;
+        let builder = Cluster::builder().hosts(2).devices(1).memory("256M").env("ACCORD_TRANSPORT", "tcp");
+        let cluster = builder.listen(&own).insecure(coordinator, agents).start().unwrap();
+        let trace = tempfile::NamedTempFile::new().unwrap();
+        let job = cluster.job(0, &test_program("c/devices_each.c").unwrap()).unwrap();
+        let finished = job.env("ACCORD_TRACE", trace.path()).run().unwrap();
+        let said = cluster.messages();
+        assert_eq!(said.contains("--insecure-plain-tcp"), coordinator || agents, "{said}");
+        assert_eq!(finished.code() == 0, works, "{insecure:?}: {}", finished.report());
+        let info = cluster.info().unwrap();
+        assert_eq!(info["coordinator"]["plain_tcp"], coordinator);
+        lines.push(info["nodes"][1]["route"].as_str().unwrap().to_owned());
+        if works {
+            let trace = std::fs::read_to_string(trace.path()).unwrap();
+            let way = if coordinator { "(not encrypted: --insecure-plain-tcp)" } else { "tls to " };
+            assert!(trace.contains(way), "{insecure:?}: {trace}");
+        } else {
+            let words = ["in clear", "--insecure-plain-tcp", "acc_error_device_unavailable"];
+            assert!(words.iter().all(|word| finished.stderr.contains(word)), "{}", finished.report());
+            assert!(said.contains("which this agent does not take"), "{said}");
+        }
+    }
+    let (tls, plain) = ("tls (another machine)", "tcp (not encrypted: --insecure-plain-tcp)");
+    assert_eq!(lines, [tls, plain, plain, tls]);
+}
+
+/// An address of this machine that is not loopback.
+fn own_address() -> Option<String> {
+    let probe = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Sends nothing.
+    probe.connect("192.0.2.1:9").ok()?;
+    let own = probe.local_addr().ok()?.ip();
+    (!own.is_loopback() && !own.is_unspecified()).then(|| own.to_string())
+}
