@@ -2,6 +2,7 @@
 
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
+use accord_fabric::frame::session::Message;
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;
 use accord_proto::v1::admin_client::AdminClient;
@@ -10,13 +11,14 @@ use accord_proto::v1::registry_client::RegistryClient;
 use accord_proto::{VERSION, channel, v1};
 use accord_trust::access::{Act, may};
 use accord_trust::issue::Authority;
-use accord_trust::{Identity, Role, Trust};
+use accord_trust::{Identity, Role, Trust, explain, provider};
 use accord_types::{ErrorCode, OrderPolicy, SessionRequest};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio_rustls::rustls;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 
@@ -102,6 +104,80 @@ fn every_call_of_every_role_is_answered_as_the_table_says() {
             }
         }
     }
+}
+
+/// A client of TLS without a certificate, which believes everybody.
+fn nobody(protocol: &[u8]) -> rustls::ClientConfig {
+    #[derive(Debug)]
+    struct BelievesAll;
+    impl rustls::client::danger::ServerCertVerifier for BelievesAll {
+        fn verify_server_cert(
+            &self,
+            _end_entity: &rustls::pki_types::CertificateDer<'_>,
+            _intermediates: &[rustls::pki_types::CertificateDer<'_>],
+            _server_name: &rustls::pki_types::ServerName<'_>,
+            _ocsp_response: &[u8],
+            _now: rustls::pki_types::UnixTime,
+        ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
+            Ok(rustls::client::danger::ServerCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _certificate: &rustls::pki_types::CertificateDer<'_>,
+            _signature: &rustls::DigitallySignedStruct,
+        ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+            unreachable!("TLS 1.3 is spoken")
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _message: &[u8],
+            _certificate: &rustls::pki_types::CertificateDer<'_>,
+            _signature: &rustls::DigitallySignedStruct,
+        ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+            Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+            provider().signature_verification_algorithms.supported_schemes()
+        }
+    }
+    let mut config = rustls::ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(BelievesAll))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![protocol.to_vec()];
+    config
+}
+
+/// Who shows no certificate hears so, gets no session, and costs nobody else one.
+#[test]
+fn without_a_certificate_nothing_is_answered() {
+    let authority = Authority::new("c1", HOUR).unwrap();
+    let coordinator = start(&authority);
+    let open = Message::Open(request()).encode();
+    for protocol in [session_endpoint::PROTOCOL.as_bytes(), b"h2"] {
+        let name = rustls::pki_types::ServerName::try_from("accord").unwrap();
+        let client = rustls::ClientConnection::new(Arc::new(nobody(protocol)), name).unwrap();
+        let tcp = TcpStream::connect(coordinator.address()).unwrap();
+        tcp.set_read_timeout(Some(SOON)).unwrap();
+        let mut lane = rustls::StreamOwned::new(client, tcp);
+        // In TLS 1.3 a client is done before the server has seen what it shows.
+        let _ = lane.write_all(&open);
+        let mut said = Vec::new();
+        let error = lane.read_to_end(&mut said).unwrap_err();
+        assert!(said.is_empty(), "{said:?}");
+        let told = explain::broken(&error, "the coordinator").to_string();
+        assert!(told.contains("asks for a certificate") && told.contains("ACCORD_TLS"), "{told}");
+    }
+    let tenant = authority.identity(Role::Tenant("eva".into()), HOUR).unwrap();
+    let error = session_endpoint::open(&PeerAddress::new(coordinator.address()), &tenant, SOON, &request());
+    // There is no node, which a tenant is told.
+    assert!(error.unwrap_err().cause().contains("no node"));
 }
 
 #[test]
