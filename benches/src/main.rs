@@ -11,6 +11,7 @@ mod profiling;
 mod remote;
 mod report;
 mod scalars;
+mod secure;
 mod tls;
 mod transports;
 
@@ -21,10 +22,11 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 8] = [
+const QUESTIONS: [(&str, Ask); 9] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
+    ("secure", secure::run),
     ("transports", transports::run),
     ("mandelbrot", mandelbrot::run),
     ("present-table", present_table::run),
@@ -37,6 +39,15 @@ fn main() -> ExitCode {
     if asked.iter().any(|a| a == "--help" || a == "-h") {
         println!("usage: accord-bench [QUESTION...]\nquestions: {}", names().join(", "));
         return ExitCode::SUCCESS;
+    }
+    if asked.first().is_some_and(|first| first == secure::PLAIN_PROGRAM) {
+        return match secure::plain_program(&asked[1..]) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("{why}");
+                ExitCode::FAILURE
+            }
+        };
     }
     if asked.is_empty() {
         asked = names();
