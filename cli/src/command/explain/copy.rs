@@ -6,6 +6,10 @@ use crate::output::{Table, bytes, print};
 use accord_device::copy_route::{self, At, Choice, Direction, End, Facts, Pages, ProgramMemory, Route, SMALL_MAX};
 use serde_json::json;
 
+/// What carries the bytes of the other memory.
+const BETWEEN: &str =
+    "\nbetween machines the bytes go through TLS; `accord info` says for each node what carries them (ROUTE)\n";
+
 /// When something is decided, and what.
 struct Step {
     when: &'static str,
@@ -35,7 +39,8 @@ pub(super) fn explain(from: CopyMemory, to: CopyMemory, size: u64, in_queue: boo
     for step in &steps {
         table.row([step.when.to_owned(), step.choice.route.to_string(), step.choice.reason.to_owned()]);
     }
-    print(&format!("{} from {} to {}, {queue}\n\n{table}", bytes(size), from.name(), to.name()));
+    let between = if [from, to].contains(&CopyMemory::Elsewhere) { BETWEEN } else { "" };
+    print(&format!("{} from {} to {}, {queue}\n\n{table}{between}", bytes(size), from.name(), to.name()));
     Ok(0)
 }
 
