@@ -100,6 +100,10 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "time")]
     pub(crate) json: bool,
 
+    /// What carries bytes between the hosts of a local cluster: tcp, mpi, or auto, which is tcp.
+    #[arg(long, value_name = "auto|mpi|tcp", value_enum, hide_possible_values = true, requires = "local_cluster")]
+    pub(crate) fabric: Option<Fabric>,
+
     /// Hosts of a local cluster are loopback addresses, also where network namespaces can be had.
     #[arg(long, requires = "local_cluster")]
     pub(crate) loopback: bool,
@@ -119,6 +123,28 @@ pub(crate) struct RunArgs {
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+/// What carries bytes between nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Fabric {
+    /// What fits.
+    Auto,
+    /// MPI, between agents that mpirun starts.
+    Mpi,
+    /// TCP.
+    Tcp,
+}
+
+impl Fabric {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Mpi => "mpi",
+            Self::Tcp => "tcp",
+        }
+    }
 }
 
 /// The wrappers' own options, which are looked for among the compiler's.

@@ -3,7 +3,8 @@
 use crate::metrics;
 use crate::supervise::Supervisor;
 use accord_fabric::handshake::{self, Hello, Purpose};
-use accord_fabric::transport::{Doorway, Lane, SharedLane, Visitor};
+use accord_fabric::transport::mpi::{MpiFabric, end_to_hand_over};
+use accord_fabric::transport::{Doorway, SharedLane, Transport, Visitor};
 use accord_fabric::waiting_room::{Ticket, WaitingRoom};
 use accord_types::{Error, ErrorCode, Result};
 use std::cell::Cell;
@@ -36,33 +37,57 @@ pub(crate) fn accept(mut doorway: Doorway, supervisor: &Arc<Supervisor>) -> ! {
                 continue;
             }
         };
-        let turn = Handshakes::begin(&handshakes, &visitor);
-        let supervisor = supervisor.clone();
-        let work = move || {
-            if let Err(error) = receive(&*visitor.lane, &turn, &supervisor)
-                && error.code() != ErrorCode::DeviceShutdown
-            {
-                metrics::refused();
-                tracing::info!("a connection of {} was refused: {}", visitor.name, error.cause());
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("accord-hello".into()).spawn(work) {
-            tracing::warn!("cannot start a thread for a connection: {error}");
-        }
+        introduce(&handshakes, visitor, supervisor);
     }
 }
 
-fn receive(lane: &dyn Lane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Result<()> {
+/// Takes lanes of the job's other agents until there are none any more; why.
+pub(crate) fn accept_of_job(fabric: &MpiFabric, supervisor: &Arc<Supervisor>) -> std::io::Error {
+    let handshakes = Arc::new(Handshakes::default());
+    loop {
+        let (lane, rank) = match fabric.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => return error,
+        };
+        let name = format!("rank {rank}");
+        introduce(&handshakes, Visitor { lane, address: name.clone(), name }, supervisor);
+    }
+}
+
+/// Looks who it is, on a thread of its own.
+fn introduce(handshakes: &Arc<Handshakes>, visitor: Visitor, supervisor: &Arc<Supervisor>) {
+    let turn = Handshakes::begin(handshakes, &visitor);
+    let supervisor = supervisor.clone();
+    let work = move || {
+        if let Err(error) = receive(&visitor.lane, &turn, &supervisor)
+            && error.code() != ErrorCode::DeviceShutdown
+        {
+            metrics::refused();
+            tracing::info!("a connection of {} was refused: {}", visitor.name, error.cause());
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("accord-hello".into()).spawn(work) {
+        tracing::warn!("cannot start a thread for a connection: {error}");
+    }
+}
+
+fn receive(lane: &SharedLane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Result<()> {
     let key_of = |hello: &Hello| {
         check_purpose(hello)?;
         supervisor.key_of(hello.session, &|| turn.has_to_go())
     };
     let admit = |hello: &Hello| {
         turn.prove()?;
-        supervisor.admit(hello, lane)
+        supervisor.admit(hello, &**lane)
     };
-    let client = handshake::accept_if(lane, HANDSHAKE_TIMEOUT, key_of, admit)?;
-    supervisor.deliver(lane, &client).inspect_err(|error| tracing::warn!("{error}"))?;
+    let client = handshake::accept_if(&**lane, HANDSHAKE_TIMEOUT, key_of, admit)?;
+    let handed_over = match lane.transport() {
+        // MPI is in this process.
+        Transport::Mpi => end_to_hand_over(lane.clone())
+            .map_err(|error| Error::new(ErrorCode::System, format!("cannot share memory with an executor: {error}")))?,
+        _ => lane.clone(),
+    };
+    supervisor.deliver(&*handed_over, &client).inspect_err(|error| tracing::warn!("{error}"))?;
     metrics::connection();
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Wires the parts of an agent together.
 
-use crate::config::{Config, Gpus, Ipc};
+use crate::config::{Config, Fabric, Gpus, Ipc};
 use crate::control::{self, CONNECT_TIMEOUT, Ending, Identity};
 use crate::inventory::{InventoryConfig, inventory};
 use crate::metrics::{Registered, TABLE};
+use crate::mpi_job::MpiJob;
 use crate::process::Spawner;
 use crate::supervise::{Settings, Supervisor};
 use crate::topology::topology;
@@ -65,7 +66,12 @@ pub fn run(config: &Config) -> Result<(), String> {
         users: config.users.clone(),
         plain_tcp: config.insecure_plain_tcp,
     };
-    let spawner = Spawner::new(program).map_err(|error| error.to_string())?;
+    let job = match config.fabric {
+        Fabric::Tcp => None,
+        Fabric::Mpi => Some(MpiJob::join(config, &program)?),
+    };
+    let spawner =
+        Spawner::new(program, job.as_ref().map(MpiJob::way_of_executors)).map_err(|error| error.to_string())?;
     let supervisor = Supervisor::new(settings, spawner, report);
     let identity = Identity {
         coordinator: Coordinator::new(&config.coordinator, Arc::new(trust), CONNECT_TIMEOUT),
@@ -93,6 +99,10 @@ pub fn run(config: &Config) -> Result<(), String> {
         .name("accord-accept".into())
         .spawn(move || accept::accept(doorway, &port))
         .map_err(|error| format!("cannot start a thread: {error}"))?;
+    if let Some(job) = &job {
+        job.serve(&supervisor)?;
+        job.await_turn()?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -111,6 +121,9 @@ pub fn run(config: &Config) -> Result<(), String> {
         Ok::<_, String>(control::run(&identity, &supervisor, events, stop).await)
     });
     supervisor.stop();
+    if let Some(job) = &job {
+        job.leave();
+    }
     match ending? {
         Ending::Stopped | Ending::StoppedByCoordinator => Ok(()),
         Ending::Replaced(why) | Ending::Refused { why, .. } | Ending::Disconnected { why, .. } => {

@@ -68,6 +68,26 @@ pub struct Config {
     )]
     pub ipc: Ipc,
 
+    /// What carries bytes between nodes: tcp, or mpi, for agents that mpirun or srun has started as one job.
+    #[arg(
+        long,
+        env = "ACCORD_FABRIC",
+        value_name = "tcp|mpi",
+        value_enum,
+        hide_possible_values = true,
+        default_value = "tcp"
+    )]
+    pub fabric: Fabric,
+
+    /// Name of the job among those of this machine, with --fabric mpi: programs go by the agent if their
+    /// ACCORD_TRANSPORT is mpi:NAME.
+    #[arg(long, env = "ACCORD_JOB", value_name = "NAME", default_value = "job")]
+    pub job: String,
+
+    /// The MPI part, with --fabric mpi [default: libaccord_mpi.so beside this program or in ../lib/accord].
+    #[arg(long, env = "ACCORD_MPI", value_name = "PATH")]
+    pub mpi: Option<PathBuf>,
+
     /// CPU devices to divide the cores into [default: one per NUMA node, none beside GPUs].
     #[arg(long, env = "ACCORD_CPU_DEVICES", value_name = "COUNT")]
     pub cpu_devices: Option<u32>,
@@ -96,6 +116,16 @@ pub struct Config {
     /// Stop when standard input ends, as it does when the process that started this one dies.
     #[arg(long)]
     pub stop_on_stdin_eof: bool,
+}
+
+/// What carries bytes between nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum Fabric {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// MPI, between the agents of one job.
+    Mpi,
 }
 
 /// Which of this machine's GPUs an agent offers.

@@ -47,8 +47,15 @@ pub fn main() -> ExitCode {
 }
 
 /// What starts an executor.
-pub(crate) fn command(program: &Path, account: &RunsAs) -> Command {
+pub(crate) fn command(program: &Path, account: &RunsAs, way: Option<&str>) -> Command {
     let mut command = Command::new(program);
+    if let Some(way) = way {
+        command.env(TRANSPORT.name, way);
+        // What makes the agent a rank is not its executors'.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_launcher(name)) {
+            command.env_remove(name);
+        }
+    }
     let RunsAs::Other(account) = account else {
         command.arg(ARGUMENT);
         return command;
@@ -103,6 +110,12 @@ pub fn become_user() -> ExitCode {
         }
         Err(error) => failed(format!("user {uid} cannot run this program: {error}")),
     }
+}
+
+/// Whether an MPI job's launcher sets this variable for its ranks.
+fn is_of_launcher(name: &OsStr) -> bool {
+    const PREFIXES: &[&str] = &["OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HYDRA_"];
+    name.to_str().is_some_and(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
 }
 
 /// Tells a new executor what it is.

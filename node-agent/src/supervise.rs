@@ -8,7 +8,7 @@ use crate::users::{RunsAs, UserRules};
 use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Introduced, Purpose, check_secure};
 use accord_fabric::route::Endpoint;
-use accord_fabric::transport::Lane;
+use accord_fabric::transport::{Lane, Transport};
 use accord_proto::v1;
 use accord_types::{DeviceInfo, Error, ErrorCode, NodeId, Result, SessionGrant, SessionId};
 use std::collections::{HashMap, HashSet};
@@ -217,7 +217,9 @@ impl Supervisor {
     fn check_lane(&self, hello: &Hello, lane: &dyn Lane) -> Result<()> {
         let name = &self.settings.node_name;
         let state = self.lock();
-        let may_be_plain = self.settings.plain_tcp && self.grant(&state, hello.session)?.plain_tcp;
+        // The agent was told to be of an MPI job, whose messages are MPI's.
+        let is_of_job = lane.transport() == Transport::Mpi;
+        let may_be_plain = is_of_job || self.settings.plain_tcp && self.grant(&state, hello.session)?.plain_tcp;
         let own = state.node.as_ref().map(|node| node.node);
         drop(state);
         if hello.to.is_some() && hello.to != own {

@@ -21,6 +21,8 @@ pub enum Mode {
     Cluster,
     /// The same, over shared memory.
     ClusterShm,
+    /// The same, over MPI.
+    ClusterMpi,
 }
 
 impl Mode {
@@ -30,6 +32,7 @@ impl Mode {
             Self::Local => "local",
             Self::Cluster => "cluster",
             Self::ClusterShm => "cluster-shm",
+            Self::ClusterMpi => "cluster-mpi",
         }
     }
 }
@@ -57,6 +60,10 @@ pub fn trials() -> Result<Vec<Trial>> {
         }
         for &variant in variants.iter().take(1) {
             trials.push(trial(Mode::ClusterShm, &program, variant));
+        }
+        // What may differ: copies between nodes. The start of a job takes its time.
+        if full || program.core || program.name.starts_with("d2d_") {
+            trials.extend(variants.first().map(|variant| trial(Mode::ClusterMpi, &program, *variant)));
         }
     }
     Ok(trials)
@@ -101,6 +108,14 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
     let mut line = command_line(program, compiled)?.into_iter();
     let first = line.next().ok_or("nothing to run")?;
     let mut job = match mode {
+        Mode::ClusterMpi => {
+            if let Some(why) = no_mpi() {
+                println!("skipped: {why}");
+                return Ok(());
+            }
+            let job = Job::new(tool(Tool::Accord)?);
+            job.args(["run", "--local-cluster", "2x1", "--loopback", "--fabric", "mpi", "--"]).arg(first)
+        }
         Mode::Cluster | Mode::ClusterShm => {
             let transport = if mode == Mode::Cluster { "tls" } else { "shm" };
             let job = Job::new(tool(Tool::Accord)?).env("ACCORD_TRANSPORT", transport);
@@ -118,7 +133,7 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
         if !program.shared {
             job = job.env("ACCORD_TEST_SEPARATE", "1");
         }
-        if matches!(mode, Mode::Cluster | Mode::ClusterShm) && !program.first_device {
+        if matches!(mode, Mode::Cluster | Mode::ClusterShm | Mode::ClusterMpi) && !program.first_device {
             job = job.env("ACC_DEVICE_NUM", "1");
         }
         if mode == Mode::Local {
@@ -133,6 +148,18 @@ fn run(mode: Mode, program: &Program, variant: Variant) -> Result<()> {
     }
     let finished = job.run()?;
     Outcome::new(&program.expect, &finished).check()
+}
+
+/// Why no job of MPI can be started here, if that is so.
+pub fn no_mpi() -> Option<String> {
+    let object = tool(Tool::NodeAgent).map(|agent| agent.with_file_name("libaccord_mpi.so"));
+    let mpirun = Command::new("mpirun").arg("--version").output();
+    match (mpirun, object) {
+        (Err(error), _) => Some(format!("no mpirun: {error}")),
+        (_, Err(error)) => Some(error),
+        (_, Ok(object)) if !object.is_file() => Some(format!("no {}: make mpi", object.display())),
+        _ => None,
+    }
 }
 
 fn command_line(program: &Program, compiled: Compiled) -> Result<Vec<OsString>> {

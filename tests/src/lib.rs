@@ -14,7 +14,7 @@ mod workspace;
 
 pub use cluster::{Cluster, ClusterBuilder};
 pub use compile::{Compiled, Optimize, Variant, compile, compile_mpi, compile_support, gcc};
-pub use conformance::{Mode, trials};
+pub use conformance::{Mode, no_mpi, trials};
 pub use example::{example, repository_file, test_plugin, test_program};
 pub use outcome::Outcome;
 pub use process::{Finished, Job, Running, leftovers};

@@ -141,6 +141,9 @@ fn supervisor_options(separation: Separation, args: &RunArgs) -> Vec<OsString> {
     if let Some(size) = args.local_cluster {
         options.extend(["--local-cluster".into(), size.to_string().into()]);
     }
+    if let Some(fabric) = args.fabric {
+        options.extend(["--fabric".into(), fabric.name().into()]);
+    }
     if let Some(ranks) = args.np {
         options.extend(["--np".into(), ranks.to_string().into()]);
     }

@@ -2,9 +2,11 @@
 
 use super::devices::HostDevices;
 use super::hosts::Hosts;
+use super::mpi::Mpirun;
 use super::parts::find_program;
 use super::processes::Processes;
 use super::signals::{Event, Signals};
+use crate::args::Fabric;
 use crate::client::Coordinator;
 use crate::failure::{Failure, Result};
 use crate::output::tell;
@@ -69,6 +71,9 @@ pub(super) fn start(
     let address = wait_for_coordinator(processes, signals)?;
     let agent = find_program("accord-node-agent")?;
     let mut client = Coordinator::new(&address, Trust::read(&own)?)?;
+    let by_mpi = processes.args.run.fabric == Some(Fabric::Mpi);
+    let job = job_name();
+    let mut of_job = Vec::new();
     for (index, registered) in devices.hosts().zip(1..) {
         let name = Hosts::name(index);
         let mut line: Vec<OsString> = vec![
@@ -92,6 +97,11 @@ pub(super) fn start(
             libacc.into(),
         ];
         line.extend(insecure.clone());
+        if by_mpi {
+            line.extend(["--fabric".into(), "mpi".into(), "--job".into(), OsString::from(&job)]);
+            of_job.push((index, with_environment(line, &devices.environment(index))));
+            continue;
+        }
         processes.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &devices.environment(index))?;
         // One after the other: the coordinator numbers nodes as they come.
         let offered = wait_for_nodes(processes, signals, registered, &mut client)?;
@@ -103,12 +113,56 @@ pub(super) fn start(
             )));
         }
     }
+    let mut environment = vec![(settings::COORDINATOR.name, address.clone().into()), (settings::TLS.name, own.into())];
+    if by_mpi {
+        start_job(processes, signals, hosts, devices, &of_job, &mut client)?;
+        environment.push((settings::TRANSPORT.name, format!("mpi:{job}").into()));
+    }
     processes.say(format_args!(
         "a local cluster of {} is up after {} ms; coordinator at {address}",
         devices.size(),
         begin.elapsed().as_millis()
     ));
-    Ok(vec![(settings::COORDINATOR.name, address.into()), (settings::TLS.name, own.into())])
+    Ok(environment)
+}
+
+/// Starts the agents as the ranks of one MPI job.
+fn start_job(
+    processes: &mut Processes<'_>,
+    signals: &mut Signals,
+    hosts: &Hosts,
+    devices: &HostDevices,
+    agents: &[(u32, Vec<OsString>)],
+    client: &mut Coordinator,
+) -> Result<()> {
+    let line = Mpirun::find()?.agents(hosts, &processes.args.dir, agents)?;
+    let first = agents.first().map_or(0, |(host, _)| *host);
+    processes.start_part("agents", Some((hosts, first)), &line, &[])?;
+    let count = u32::try_from(agents.len()).unwrap_or(u32::MAX);
+    let offered = wait_for_nodes(processes, signals, count, client)?;
+    if offered == devices.of(count) {
+        return Ok(());
+    }
+    let wanted = devices.of(count);
+    let log = processes.last_log();
+    Err(Failure::new(format!("the agents offer {offered} devices instead of {wanted}\n{}", end(&log))))
+}
+
+/// A command with some more environment than mpirun's.
+fn with_environment(line: Vec<OsString>, environment: &[(&str, OsString)]) -> Vec<OsString> {
+    let set = |(name, value): &(&str, OsString)| {
+        let mut set = OsString::from(format!("{name}="));
+        set.push(value);
+        set
+    };
+    std::iter::once("env".into()).chain(environment.iter().map(set)).chain(line).collect()
+}
+
+/// A name that no other job of this machine has.
+fn job_name() -> String {
+    let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    format!("run-{}-{space}", std::process::id())
 }
 
 /// This user's name; the number of one that the system has no name for, or none that a certificate takes.

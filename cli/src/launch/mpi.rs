@@ -59,28 +59,46 @@ impl Mpirun {
             }
         }
         if hosts.separate() {
-            let table = dir.join("hosts");
-            std::fs::write(&table, hosts.table())
-                .map_err(|error| Failure::system(format!("can't write {}", table.display()), error))?;
             let used = hosts.count().min(ranks);
             let list: Vec<_> = (0..used).map(|index| format!("{}:{ranks}", Hosts::name(index))).collect();
-            let mut agent = own_program()?.into_os_string();
-            agent.push(" __rsh --hosts ");
-            agent.push(&table);
             line.extend(["--host".into(), OsString::from(list.join(",")), "--map-by".into(), "node".into()]);
-            mca(&mut line, "plm", "rsh");
-            mca(&mut line, "plm_rsh_agent", agent);
-            mca(&mut line, "plm_rsh_no_tree_spawn", "1");
-            mca(&mut line, "orte_keep_fqdn_hostnames", "1");
-            mca(&mut line, "oob_tcp_if_include", Hosts::network());
-            mca(&mut line, "btl_tcp_if_include", Hosts::network());
-            mca(&mut line, "pml", "ob1");
-            mca(&mut line, "btl", "tcp,self");
+            over_namespaces(&mut line, hosts, dir)?;
             wrap(&mut line, step, None)?;
         } else {
             wrap(&mut line, step, Some(hosts.count()))?;
         }
         line.extend_from_slice(program);
+        Ok(line)
+    }
+
+    /// `mpirun` for one agent on each of `hosts`, to be started on the first of them, with these commands.
+    pub(crate) fn agents(&self, hosts: &Hosts, dir: &Path, agents: &[(u32, Vec<OsString>)]) -> Result<Vec<OsString>> {
+        if hosts.separate() && !self.open_mpi {
+            return Err(Failure::new(
+                "--fabric mpi over namespaces needs Open MPI; with --loopback any mpirun will do",
+            ));
+        }
+        let mut line: Vec<OsString> = vec!["mpirun".into()];
+        if self.open_mpi {
+            if nix::unistd::geteuid().is_root() {
+                line.push("--allow-run-as-root".into());
+            }
+            line.extend(["--oversubscribe", "--bind-to", "none"].map(OsString::from));
+            mca(&mut line, "orte_tmpdir_base", dir.as_os_str().to_owned());
+        }
+        if hosts.separate() {
+            over_namespaces(&mut line, hosts, dir)?;
+        }
+        for (at, (host, command)) in agents.iter().enumerate() {
+            if at > 0 {
+                line.push(":".into());
+            }
+            line.extend(["-np".into(), "1".into()]);
+            if hosts.separate() {
+                line.extend(["--host".into(), OsString::from(Hosts::name(*host))]);
+            }
+            line.extend_from_slice(command);
+        }
         Ok(line)
     }
 
@@ -91,6 +109,25 @@ impl Mpirun {
         }
         line
     }
+}
+
+/// Has Open MPI come to hosts that are namespaces, and go between them as between machines.
+fn over_namespaces(line: &mut Vec<OsString>, hosts: &Hosts, dir: &Path) -> Result<()> {
+    let table = dir.join("hosts");
+    std::fs::write(&table, hosts.table())
+        .map_err(|error| Failure::system(format!("can't write {}", table.display()), error))?;
+    let mut agent = own_program()?.into_os_string();
+    agent.push(" __rsh --hosts ");
+    agent.push(&table);
+    mca(line, "plm", "rsh");
+    mca(line, "plm_rsh_agent", agent);
+    mca(line, "plm_rsh_no_tree_spawn", "1");
+    mca(line, "orte_keep_fqdn_hostnames", "1");
+    mca(line, "oob_tcp_if_include", Hosts::network());
+    mca(line, "btl_tcp_if_include", Hosts::network());
+    mca(line, "pml", "ob1");
+    mca(line, "btl", "tcp,self");
+    Ok(())
 }
 
 fn mca(line: &mut Vec<OsString>, name: &str, value: impl Into<OsString>) {

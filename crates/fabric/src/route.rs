@@ -17,6 +17,8 @@ pub enum Wanted {
     Shm,
     /// TLS, also on one machine.
     Tls,
+    /// The gateway of a job's agent on this machine, and from there MPI.
+    Mpi(GatewayName),
 }
 
 impl FromStr for Wanted {
@@ -28,7 +30,10 @@ impl FromStr for Wanted {
             "tcp" => Ok(Self::Tcp),
             "shm" => Ok(Self::Shm),
             "tls" => Ok(Self::Tls),
-            _ => Err("use auto, tcp, shm or tls".to_owned()),
+            _ => match text.strip_prefix("mpi:") {
+                Some(name) => name.parse().map(Self::Mpi),
+                None => Err("use auto, tcp, shm, tls, or mpi: and a gateway's name".to_owned()),
+            },
         }
     }
 }
@@ -46,6 +51,46 @@ impl From<Wanted> for LaneTerms {
     /// Nothing leaves a machine in clear.
     fn from(wanted: Wanted) -> Self {
         Self { wanted, plain_tcp: false }
+    }
+}
+
+/// Where a job's agent takes lanes to other nodes from processes of its own machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GatewayName {
+    text: [u8; Self::LEN_MAX],
+    len: usize,
+}
+
+impl GatewayName {
+    /// Longest name.
+    const LEN_MAX: usize = 48;
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        // It was a text.
+        std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()
+    }
+}
+
+impl FromStr for GatewayName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+        let mut text = [0; Self::LEN_MAX];
+        match text.get_mut(..name.len()) {
+            Some(place) if !name.is_empty() && name.bytes().all(is_fit) => {
+                place.copy_from_slice(name.as_bytes());
+                Ok(Self { text, len: name.len() })
+            }
+            _ => Err(format!("a gateway's name has 1 to {} letters, digits, points and dashes", Self::LEN_MAX)),
+        }
+    }
+}
+
+impl fmt::Display for GatewayName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -107,16 +152,19 @@ pub struct Route {
     pub exposed: bool,
     /// Why.
     pub why: &'static str,
+    /// Who passes it on, where that is somebody else than the peer's agent.
+    pub gateway: Option<GatewayName>,
 }
 
 impl Route {
     /// To an address of this machine, by TCP. Nothing leaves the machine that way: an address elsewhere is not connected.
     pub fn tcp(address: PeerAddress) -> Self {
         let endpoint = Endpoint { node: NodeId(0), address };
-        Self { endpoint, transport: Transport::Tcp, exposed: false, why: "it is on this machine" }
+        Self { endpoint, transport: Transport::Tcp, exposed: false, why: "it is on this machine", gateway: None }
     }
 
-    /// Decides. What leaves the machine goes through TLS, unless the session's grant says otherwise.
+    /// Decides. What leaves the machine goes through TLS, unless the session's grant says otherwise,
+    /// or the job goes by MPI, which sends as it does.
     pub fn choose(endpoint: Endpoint, terms: LaneTerms, found: Found) -> Self {
         let LaneTerms { wanted, plain_tcp } = terms;
         let Found { nearness, loopback } = found;
@@ -124,6 +172,8 @@ impl Route {
             (Wanted::Shm, _) => (Transport::Shm, false, "ACCORD_TRANSPORT=shm"),
             (Wanted::Auto, Nearness::SameMachine) => (Transport::Shm, false, "same machine"),
             (Wanted::Tls, _) => (Transport::Tls, false, "ACCORD_TRANSPORT=tls"),
+            // As the program's own messages go: the job was asked to.
+            (Wanted::Mpi(_), _) => (Transport::Mpi, true, "ACCORD_TRANSPORT=mpi"),
             (Wanted::Tcp, _) if loopback => (Transport::Tcp, false, "ACCORD_TRANSPORT=tcp"),
             (Wanted::Auto, Nearness::OtherUser) if loopback => (Transport::Tcp, false, OTHER_USER),
             (Wanted::Auto, Nearness::Elsewhere) if loopback => (Transport::Tcp, false, "this machine, by its address"),
@@ -131,7 +181,8 @@ impl Route {
             (_, Nearness::OtherUser) => (Transport::Tls, false, OTHER_USER),
             _ => (Transport::Tls, false, "another machine"),
         };
-        Self { endpoint, transport, exposed, why }
+        let gateway = if let Wanted::Mpi(name) = wanted { Some(name) } else { None };
+        Self { endpoint, transport, exposed, why, gateway }
     }
 }
 
@@ -158,7 +209,7 @@ mod tests {
         let endpoint = Endpoint { node: NodeId(3), address: PeerAddress::new("h3:7700") };
         let terms = LaneTerms { wanted: wanted.parse().unwrap(), plain_tcp };
         let route = Route::choose(endpoint, terms, Found { nearness, loopback });
-        assert!(!route.exposed || plain_tcp && route.transport == Transport::Tcp);
+        assert!(!route.exposed || plain_tcp && route.transport == Transport::Tcp || wanted.starts_with("mpi:"));
         route.to_string()
     }
 
@@ -190,5 +241,9 @@ mod tests {
         assert_eq!(elsewhere("shm"), "shm to h3:7700 (ACCORD_TRANSPORT=shm)");
         assert_eq!(elsewhere("tls"), "tls to h3:7700 (ACCORD_TRANSPORT=tls)");
         assert!("TCP".parse::<Wanted>().is_err());
+        assert_eq!(near("mpi:job-7.0"), "mpi to h3:7700 (ACCORD_TRANSPORT=mpi)");
+        for wrong in ["mpi", "mpi:", "mpi:a/b", &format!("mpi:{}", "x".repeat(49))] {
+            assert!(wrong.parse::<Wanted>().is_err(), "{wrong}");
+        }
     }
 }

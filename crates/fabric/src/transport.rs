@@ -3,6 +3,7 @@
 mod address;
 mod connect;
 mod doorway;
+pub mod gateway;
 mod handover;
 mod inproc;
 mod lane;

@@ -381,6 +381,7 @@ fn executors_of_this_machine_share_memory() {
     let expected = match wanted() {
         Wanted::Tcp => Transport::Tcp,
         Wanted::Tls => Transport::Tls,
+        Wanted::Mpi(_) => Transport::Mpi,
         Wanted::Auto | Wanted::Shm => Transport::Shm,
     };
     let world = world(1, 1, Vec::new());

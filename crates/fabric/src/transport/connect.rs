@@ -1,5 +1,6 @@
 //! Chooses the way to a peer, and goes it.
 
+use super::gateway;
 use super::lane::{Lane, SharedLane, Transport};
 use super::local_socket::{self, LocalName};
 use super::socket;
@@ -21,7 +22,7 @@ fn nearness(peer: &Endpoint) -> Nearness {
 pub fn route(peer: &Endpoint, terms: LaneTerms) -> Route {
     let nearness = match terms.wanted {
         // Nobody asks.
-        Wanted::Tcp | Wanted::Tls => Nearness::Elsewhere,
+        Wanted::Tcp | Wanted::Tls | Wanted::Mpi(_) => Nearness::Elsewhere,
         Wanted::Auto => nearness(peer),
         Wanted::Shm => await_same_machine(peer),
     };
@@ -31,15 +32,16 @@ pub fn route(peer: &Endpoint, terms: LaneTerms) -> Route {
 /// As [`route`], as things are now: waits for no agent that may only be starting.
 pub fn route_now(peer: &Endpoint, terms: LaneTerms) -> Route {
     let nearness = match terms.wanted {
-        Wanted::Tcp | Wanted::Tls => Nearness::Elsewhere,
+        Wanted::Tcp | Wanted::Tls | Wanted::Mpi(_) => Nearness::Elsewhere,
         Wanted::Auto | Wanted::Shm => nearness(peer),
     };
     choose(peer, terms, nearness)
 }
 
 fn choose(peer: &Endpoint, terms: LaneTerms, nearness: Nearness) -> Route {
-    // Of no use where memory is shared, and names may take long to be looked up.
-    let loopback = nearness != Nearness::SameMachine && peer.address.is_loopback();
+    // Of no use where memory is shared or MPI is used, and names may take long to be looked up.
+    let asks = nearness != Nearness::SameMachine && !matches!(terms.wanted, Wanted::Mpi(_));
+    let loopback = asks && peer.address.is_loopback();
     Route::choose(peer.clone(), terms, Found { nearness, loopback })
 }
 
@@ -69,6 +71,14 @@ pub(crate) fn connect(
     let failed = |error: io::Error| {
         Error::new(ErrorCode::DeviceUnavailable, format!("cannot connect to the {server} at {address}: {error}"))
     };
+    if let Some(gateway) = &route.gateway {
+        let lane = gateway::connect(gateway, route.endpoint.node, timeout).map_err(|error| {
+            let cause = format!("cannot connect to the {server} of node {} by MPI: {error}", route.endpoint.node.0);
+            Error::new(ErrorCode::DeviceUnavailable, cause).remedy("start the program again: the job's agents are gone")
+        })?;
+        introduce(&*lane)?;
+        return Ok(lane);
+    }
     if route.transport != Transport::Shm {
         let lane = socket::connect(address, server, remedy, timeout)?;
         // Names may mean something else than when the route was chosen.

@@ -1,13 +1,14 @@
 //! Where a process takes connections.
 
 use super::address::{ListenAddress, PeerAddress, place_of};
-use super::lane::SharedLane;
+use super::lane::{Lane as _, SharedLane};
 use super::local_socket::{self, LocalName};
 use super::socket::adopt;
 use crate::route::Endpoint;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// Connections that the system keeps until they are taken.
 const BACKLOG: i32 = 4_096;
@@ -88,7 +89,11 @@ impl Listener {
             From::ThisMachine(socket) => {
                 let lane = local_socket::accept(socket)?;
                 let user = lane.peer_user().unwrap_or_default();
-                Ok(Visitor { lane, name: "a process of this machine".to_owned(), address: format!("user {user}") })
+                Ok(Visitor {
+                    lane: Arc::new(lane),
+                    name: "a process of this machine".to_owned(),
+                    address: format!("user {user}"),
+                })
             }
         }
     }
@@ -103,7 +108,9 @@ impl Listener {
                 let (stream, from) = tcp.accept()?;
                 Ok((adopt(stream.into())?, from.to_string()))
             }
-            From::ThisMachine(socket) => Ok((local_socket::accept(socket)?, "a process of this machine".to_owned())),
+            From::ThisMachine(socket) => {
+                Ok((Arc::new(local_socket::accept(socket)?), "a process of this machine".to_owned()))
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use super::lane::{Lane, SharedLane, Transport};
 use super::shared_memory::SharedMemory;
 use super::shm::{Shm, Side};
 use super::socket::{self, Socket};
-use crate::route::Endpoint;
+use crate::route::{Endpoint, GatewayName};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recvmsg, sendmsg,
@@ -44,6 +44,11 @@ impl LocalName {
         Ok(Self(SocketAddrUnix::new_abstract_name(format!("accord-agent-{digits}").as_bytes())?))
     }
 
+    /// Of the gateway with this name.
+    pub(super) fn of_gateway(gateway: &GatewayName) -> io::Result<Self> {
+        Ok(Self(SocketAddrUnix::new_abstract_name(format!("accord-gateway-{gateway}").as_bytes())?))
+    }
+
     pub(super) fn listen(&self) -> io::Result<OwnedFd> {
         let socket = new_socket()?;
         bind(&socket, &self.0)?;
@@ -71,13 +76,13 @@ fn peer_user(socket: &OwnedFd) -> io::Result<Uid> {
 
 /// The next process that connects, if it is this user's; it may not introduce itself else. Root takes everybody's: a session's user is
 /// compared with [`Lane::peer_user`] then.
-pub(super) fn accept(listener: &OwnedFd) -> io::Result<SharedLane> {
+pub(super) fn accept(listener: &OwnedFd) -> io::Result<Accepted> {
     let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
     let user = peer_user(&socket)?;
     if user != geteuid() && !geteuid().is_root() {
         return Err(ErrorKind::PermissionDenied.into());
     }
-    Ok(Arc::new(Accepted { socket: socket::plain(socket), user, offered: OnceLock::new() }))
+    Ok(Accepted { socket: socket::plain(socket), user, offered: OnceLock::new() })
 }
 
 /// The client's end, for the handshake.
@@ -101,12 +106,20 @@ pub(super) fn offer(socket: Socket) -> io::Result<SharedLane> {
 
 /// The server's end, before it is handed over, and the memory in it.
 #[derive(Debug)]
-struct Accepted {
+pub(super) struct Accepted {
     socket: Socket,
     /// Whose process has connected.
     user: Uid,
     /// The second bell and the memory.
     offered: OnceLock<[OwnedFd; 2]>,
+}
+
+impl Accepted {
+    /// The lane, for this process itself; once the memory has come.
+    pub(super) fn into_lane(self) -> io::Result<SharedLane> {
+        let [bell, memory] = self.offered.into_inner().ok_or(ErrorKind::NotConnected)?;
+        received(self.socket.into_fd(), bell, memory)
+    }
 }
 
 /// The lane of an end that was handed over.

@@ -28,5 +28,5 @@ mod world;
 pub use fabric::MpiFabric;
 pub use message::{HEADER_LEN, Header, MessageKind};
 pub use object::{MpiObject, ObjectNews};
-pub use relay::relay;
+pub use relay::{end_to_hand_over, relay};
 pub use world::World;

@@ -64,15 +64,18 @@ fn job() -> &'static MpiFabric {
     })
 }
 
+/// Both ranks of a world.
+pub(crate) fn two_ranks() -> [MpiFabric; 2] {
+    let queues = [Messages::default(), Messages::default()];
+    [0, 1].map(|rank| {
+        let queues = queues.to_vec();
+        MpiFabric::start(move || Ok(Box::new(Queues { rank, queues }))).unwrap()
+    })
+}
+
 fn two() -> &'static [MpiFabric; 2] {
     static TWO: OnceLock<[MpiFabric; 2]> = OnceLock::new();
-    TWO.get_or_init(|| {
-        let queues = [Messages::default(), Messages::default()];
-        [0, 1].map(|rank| {
-            let queues = queues.to_vec();
-            MpiFabric::start(move || Ok(Box::new(Queues { rank, queues }))).unwrap()
-        })
-    })
+    TWO.get_or_init(two_ranks)
 }
 
 /// Both ends of a lane.

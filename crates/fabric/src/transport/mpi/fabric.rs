@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const SENDS_MAX: usize = 32;
 /// Messages that are taken before others get their turn.
 const BATCH: usize = 32;
+/// How long leaving may take: other ranks may not let this one go.
+const STOP_MAX: Duration = Duration::from_millis(400);
 /// How long what was written has to leave when the fabric stops.
 const DRAIN_MAX: Duration = Duration::from_millis(200);
 
@@ -42,6 +44,8 @@ impl MpiFabric {
                 let outcome = of_thread.drive(&mut *world);
                 let why = outcome.err().map_or_else(|| "it was stopped".to_owned(), |error| error.to_string());
                 of_thread.end(&why);
+                drop(world);
+                of_thread.has_left();
             }
             Err(error) => drop(opened.send(Err(error))),
         })?;
@@ -116,11 +120,24 @@ impl MpiFabric {
         state.ranks.get(&node).copied()
     }
 
-    /// Sends what was written and leaves the world, in the background.
+    /// Waits until a rank has said which node it is; whether it has.
+    pub fn await_rank(&self, rank: u32, patience: Duration) -> bool {
+        let known = |state: &LaneTable| state.ranks.values().any(|known| *known == rank);
+        let (state, _) = self
+            .shared
+            .news
+            .wait_timeout_while(self.shared.lock(), patience, |state| !known(state) && state.ended.is_none())
+            .unwrap_or_else(PoisonError::into_inner);
+        known(&state)
+    }
+
+    /// Sends what was written and leaves the world; returns when it has, or after a while.
     pub fn stop(&self) {
         let mut state = self.shared.lock();
         state.stopping = true;
         self.shared.has_changed(state);
+        let goes_on = |state: &mut LaneTable| !state.has_left;
+        drop(self.shared.news.wait_timeout_while(self.shared.lock(), STOP_MAX, goes_on));
     }
 }
 
@@ -208,6 +225,12 @@ impl Shared {
         drop(state);
         self.news.notify_all();
         Ok(true)
+    }
+
+    /// MPI is not called any more.
+    fn has_left(&self) {
+        self.lock().has_left = true;
+        self.news.notify_all();
     }
 
     fn end(&self, why: &str) {

@@ -25,6 +25,7 @@ pub(super) struct LaneTable {
     pub(super) has_work: bool,
     pub(super) stopping: bool,
     pub(super) ended: Option<String>,
+    pub(super) has_left: bool,
 }
 
 impl Shared {
@@ -36,6 +37,7 @@ impl Shared {
             has_work: false,
             stopping: false,
             ended: None,
+            has_left: false,
         };
         Self { state: Mutex::new(state), work: Condvar::new(), news: Condvar::new() }
     }

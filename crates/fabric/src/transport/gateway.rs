@@ -1,0 +1,126 @@
+//! The way of a machine's processes to other nodes of an MPI job: their own node's agent has the MPI, they have shared memory with it,
+//! and what they send is passed on without a look at it. So there is no MPI in them, and theirs, if they use one, is their own.
+//!
+//! ```text
+//! process                         its node's gateway                       the other node's agent
+//!   connects, "to node 3"    ->     knows which rank that is
+//!                            <-     yes, or why not
+//!   shared memory            ->     opens a lane to that rank       ->       takes it as one of its port
+//!   handshake and all else   <------------- relayed ------------->
+//! ```
+
+use super::lane::{Lane, SharedLane};
+use super::local_socket::{self, LocalName};
+use super::mpi::{MpiFabric, relay};
+use crate::route::GatewayName;
+use accord_types::NodeId;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// First bytes of a request, before the node's number.
+const MAGIC: [u8; 4] = *b"AGW1";
+const REQUEST_LEN: usize = 8;
+/// Before the text: its length, 0 for yes.
+const ANSWER_LEN: usize = 2;
+/// Longest text of a refusal.
+const REFUSAL_MAX: usize = 256;
+/// Requests that are looked at, each by a thread; further ones wait to be accepted.
+const REQUESTS_MAX: usize = 64;
+/// How long a process may take to say where it wants to go.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a node may take to say which rank it is.
+const RANK_PATIENCE: Duration = Duration::from_secs(2);
+/// Pause where one more request has to wait, or the system gives no connection.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Connects with the agent of `node`, by the gateway of this machine.
+pub(super) fn connect(gateway: &GatewayName, node: NodeId, timeout: Duration) -> io::Result<SharedLane> {
+    let absent =
+        |error: io::Error| io::Error::new(error.kind(), format!("there is no gateway {gateway} here: {error}"));
+    let socket = local_socket::begin(LocalName::of_gateway(gateway)?.connect().map_err(absent)?);
+    socket.limit(Some(timeout))?;
+    let lane: &dyn Lane = &socket;
+    lane.send(&[MAGIC, node.0.to_le_bytes()].concat())?;
+    let mut answer = [0; ANSWER_LEN];
+    lane.read_exact(&mut answer)?;
+    let len = usize::from(u16::from_le_bytes(answer));
+    if len > 0 {
+        let mut text = vec![0; len.min(REFUSAL_MAX)];
+        lane.read_exact(&mut text)?;
+        return Err(io::Error::new(ErrorKind::HostUnreachable, String::from_utf8_lossy(&text).into_owned()));
+    }
+    local_socket::offer(socket)
+}
+
+/// Takes requests of this machine's processes.
+#[derive(Debug)]
+pub struct Gateway {
+    listener: OwnedFd,
+}
+
+impl Gateway {
+    /// Takes the name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AddrInUse`] if another agent of this machine has it.
+    pub fn bind(name: &GatewayName) -> io::Result<Self> {
+        Ok(Self { listener: LocalName::of_gateway(name)?.listen()? })
+    }
+
+    /// Serves requests for as long as the process lives.
+    pub fn serve(&self, fabric: &Arc<MpiFabric>) -> ! {
+        let requests = Arc::new(AtomicUsize::new(0));
+        loop {
+            if requests.load(Ordering::Relaxed) >= REQUESTS_MAX {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            let Ok(accepted) = local_socket::accept(&self.listener) else {
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            requests.fetch_add(1, Ordering::Relaxed);
+            let (fabric, counted) = (fabric.clone(), requests.clone());
+            let work = move || {
+                // Who has asked sees its end.
+                let _ = pass_on(accepted, &fabric);
+                counted.fetch_sub(1, Ordering::Relaxed);
+            };
+            if std::thread::Builder::new().name("accord-gateway".into()).spawn(work).is_err() {
+                requests.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Does what one process asks for.
+fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<()> {
+    let lane: &dyn Lane = &accepted;
+    lane.limit(Some(REQUEST_TIMEOUT))?;
+    let mut request = [0; REQUEST_LEN];
+    lane.read_exact(&mut request)?;
+    let (magic, node) = request.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    let node = NodeId(u32::from_le_bytes([node[0], node[1], node[2], node[3]]));
+    let opened = match fabric.rank_of(node, RANK_PATIENCE) {
+        Some(rank) => fabric.connect(rank),
+        None => Err(io::Error::new(ErrorKind::NotFound, format!("node {} is none of this MPI job", node.0))),
+    };
+    let far = match opened {
+        Ok(far) => far,
+        Err(error) => {
+            let text = error.to_string();
+            let text = &text.as_bytes()[..text.len().min(REFUSAL_MAX)];
+            let len = u16::try_from(text.len()).unwrap_or(0);
+            return lane.send(&[&len.to_le_bytes()[..], text].concat());
+        }
+    };
+    lane.send(&[0; ANSWER_LEN])?;
+    lane.introduced(false)?;
+    relay(accepted.into_lane()?, far)
+}

@@ -1,0 +1,111 @@
+//! Lanes that go by a gateway: a process reaches another rank's node, and what is said over the lane is passed on as it is.
+
+mod common;
+
+use accord_fabric::Key;
+use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::peer::PeerId;
+use accord_fabric::route::{Endpoint, Wanted};
+use accord_fabric::transport::gateway::Gateway;
+use accord_fabric::transport::mpi::MpiFabric;
+use accord_fabric::transport::{Transport, route};
+use accord_types::{NodeId, SessionId};
+use common::worlds::two_ranks;
+use common::{SHORT, SOON, pattern};
+use std::io::{ErrorKind, IoSlice};
+use std::sync::{Arc, mpsc};
+
+const NODE: NodeId = NodeId(7);
+
+/// Two ranks, of which the second is [`NODE`], and the first's gateway.
+fn job(name: &str) -> (Arc<MpiFabric>, MpiFabric, Wanted) {
+    let [here, there] = two_ranks();
+    let (name, here) = (format!("test-{}-{name}", std::process::id()), Arc::new(here));
+    there.announce(NODE);
+    assert!(here.await_rank(1, SOON));
+    let (gateway, fabric) = (Gateway::bind(&name.parse().unwrap()).unwrap(), here.clone());
+    let again = Gateway::bind(&name.parse().unwrap()).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AddrInUse);
+    std::thread::spawn(move || gateway.serve(&fabric));
+    (here, there, format!("mpi:{name}").parse().unwrap())
+}
+
+fn hello() -> Hello {
+    Hello::new(Purpose::Bulk, SessionId(3), 0, PeerId::PROGRAM)
+}
+
+#[test]
+fn a_process_goes_by_its_gateway_to_another_rank() {
+    let (_here, there, wanted) = job("goes");
+    let key = Key::new(vec![5; 32]).unwrap();
+    let of_server = key.clone();
+    let server = std::thread::spawn(move || {
+        let (lane, rank) = there.accept().unwrap();
+        assert_eq!(rank, 0);
+        assert_eq!(handshake::accept(&*lane, &of_server, SOON).unwrap().hello, Hello { to: Some(NODE), ..hello() });
+        let mut all = Vec::new();
+        lane.read_to_end(&mut all).unwrap();
+        lane.send(&all).unwrap();
+        lane.finish().unwrap();
+        there
+    });
+    let route = route(&Endpoint::new(NODE, "nowhere:1"), wanted.into());
+    assert_eq!((route.transport, route.way()), (Transport::Mpi, "mpi (ACCORD_TRANSPORT=mpi)".to_owned()));
+    let lane = handshake::connect_by(&route, &hello(), &key, SOON).unwrap();
+    let (bytes, mut back) = (pattern(10 << 20, 3), Vec::new());
+    lane.send(&bytes).unwrap();
+    lane.finish().unwrap();
+    lane.read_to_end(&mut back).unwrap();
+    assert!(back == bytes);
+    drop(server.join().unwrap());
+}
+
+#[test]
+fn a_node_that_is_none_of_the_job_is_refused_by_name() {
+    let (_here, _there, wanted) = job("refused");
+    let route = route(&Endpoint::new(NodeId(8), "nowhere:1"), wanted.into());
+    let key = Key::new(vec![5; 32]).unwrap();
+    let error = handshake::connect_by(&route, &hello(), &key, SOON).unwrap_err();
+    assert!(error.cause().contains("node 8 is none of this MPI job"), "{error}");
+}
+
+#[test]
+fn without_a_gateway_the_error_says_so() {
+    let wanted: Wanted = "mpi:no-such-job".parse().unwrap();
+    let key = Key::new(vec![5; 32]).unwrap();
+    let error = handshake::connect_by(&route(&Endpoint::new(NODE, "nowhere:1"), wanted.into()), &hello(), &key, SOON)
+        .unwrap_err();
+    assert!(error.cause().contains("no gateway no-such-job here"), "{error}");
+}
+
+/// Both ends of a lane by a gateway learn of the world's end, whatever they are at.
+#[test]
+fn the_end_of_the_world_ends_lanes_by_the_gateway() {
+    for reads in [true, false] {
+        let (here, there, wanted) = job(if reads { "ends-reading" } else { "ends-writing" });
+        let key = Key::new(vec![5; 32]).unwrap();
+        let of_server = key.clone();
+        let server = std::thread::spawn(move || {
+            let (lane, _) = there.accept().unwrap();
+            handshake::accept(&*lane, &of_server, SOON).unwrap();
+            (there, lane)
+        });
+        let lane =
+            handshake::connect_by(&route(&Endpoint::new(NODE, "nowhere:1"), wanted.into()), &hello(), &key, SOON);
+        let lane = lane.unwrap();
+        let (_there, _theirs) = server.join().unwrap();
+        let (ended, ends) = mpsc::channel();
+        std::thread::spawn(move || {
+            let piece = vec![0; 1 << 20];
+            if reads {
+                while matches!(lane.read(&mut [0; 4]), Ok(1..)) {}
+            } else {
+                while lane.write(&[IoSlice::new(&piece)]).is_ok() {}
+            }
+            ended.send(()).unwrap();
+        });
+        std::thread::sleep(SHORT);
+        here.stop();
+        ends.recv_timeout(SOON).expect("it waits on");
+    }
+}

@@ -1,0 +1,111 @@
+//! An agent that is a rank of an MPI job: takes lanes of the job's other agents, and is the gateway of its machine's processes to them.
+
+use crate::accept;
+use crate::config::Config;
+use crate::supervise::Supervisor;
+use accord_fabric::route::GatewayName;
+use accord_fabric::transport::gateway::Gateway;
+use accord_fabric::transport::mpi::{MpiFabric, MpiObject};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The object with MPI in it.
+const OBJECT: &str = "libaccord_mpi.so";
+/// How long an agent waits for the one before it, which registers first: the coordinator numbers nodes as they come.
+const TURN_MAX: Duration = Duration::from_secs(20);
+
+/// See the module.
+pub(crate) struct MpiJob {
+    fabric: Arc<MpiFabric>,
+    /// The machine's processes' way, unless another agent of the machine has it.
+    of_machine: GatewayName,
+    /// This agent's executors' way.
+    own: GatewayName,
+    leaving: Arc<AtomicBool>,
+}
+
+impl MpiJob {
+    /// Joins the job that this process was started in; `program` is this one.
+    pub(crate) fn join(config: &Config, program: &Path) -> Result<Self, String> {
+        let path = config.mpi.clone().map_or_else(|| find(program), Ok)?;
+        let remedy = "use --fabric tcp, or build the MPI part for the MPI that is here (make mpi)";
+        let object = MpiObject::load(&path)
+            .map_err(|error| format!("cannot use MPI ({}): {error}; {remedy}", path.display()))?;
+        let news = object.news();
+        tracing::info!("MPI: built for {}; here is {}", news.built_for, news.here);
+        let fabric = MpiFabric::start(move || object.join()).map_err(|error| format!("{error}; {remedy}"))?;
+        let name = |text: &str| text.parse().map_err(|why| format!("--job {}: {why}", config.job));
+        let own = name(&format!("{}.{}", config.job, fabric.rank()))?;
+        Ok(Self { fabric: Arc::new(fabric), of_machine: name(&config.job)?, own, leaving: Arc::default() })
+    }
+
+    /// What this agent's executors have as ACCORD_TRANSPORT.
+    pub(crate) fn way_of_executors(&self) -> String {
+        format!("mpi:{}", self.own)
+    }
+
+    /// Takes lanes, from other agents and from this machine's processes.
+    pub(crate) fn serve(&self, supervisor: &Arc<Supervisor>) -> Result<(), String> {
+        for name in [self.own, self.of_machine] {
+            match Gateway::bind(&name) {
+                Ok(gateway) => {
+                    let fabric = self.fabric.clone();
+                    start("accord-gateways", move || gateway.serve(&fabric))?;
+                }
+                // Another agent of this machine, in a job with several of them.
+                Err(error) if error.kind() == ErrorKind::AddrInUse && name == self.of_machine => {}
+                Err(error) => return Err(format!("cannot be the gateway {name}: {error}; choose another --job")),
+            }
+        }
+        let (fabric, lanes_to) = (self.fabric.clone(), supervisor.clone());
+        let leaving = self.leaving.clone();
+        start("accord-accept", move || {
+            let why = accept::accept_of_job(&fabric, &lanes_to);
+            if !leaving.load(Ordering::Acquire) {
+                // Nobody can be reached any more, and a world that has failed can't be joined again.
+                eprintln!("accord-node-agent: {why}");
+                std::process::exit(1);
+            }
+        })?;
+        let (fabric, supervisor) = (self.fabric.clone(), supervisor.clone());
+        start("accord-announce", move || {
+            if let Some(endpoint) = supervisor.await_node() {
+                fabric.announce(endpoint.node);
+            }
+        })
+    }
+
+    /// Waits until the rank before this one has registered.
+    pub(crate) fn await_turn(&self) -> Result<(), String> {
+        let Some(before) = self.fabric.rank().checked_sub(1) else { return Ok(()) };
+        if self.fabric.await_rank(before, TURN_MAX) {
+            return Ok(());
+        }
+        Err(format!("the agent of rank {before} has not registered in {} s", TURN_MAX.as_secs()))
+    }
+
+    /// Leaves the job, as far as its other agents let it.
+    pub(crate) fn leave(&self) {
+        self.leaving.store(true, Ordering::Release);
+        self.fabric.stop();
+    }
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+}
+
+fn find(program: &Path) -> Result<PathBuf, String> {
+    let here = program.parent().unwrap_or(Path::new("/"));
+    let places = [here.join(OBJECT), here.join("../lib/accord").join(OBJECT)];
+    places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
+        format!(
+            "no {OBJECT} beside {} or in ../lib/accord; build it (make mpi), name it (--mpi), or use --fabric tcp",
+            program.display()
+        )
+    })
+}
