@@ -74,6 +74,8 @@ fn optimized_regions_take_their_block_as_parameter() {
             assert_eq!(region[*name], dim.map_or(Value::Null, Value::from), "{region:#}");
         }
         assert_eq!(region["kernel"], format!("main$_omp_fn${number}"));
+        let one_warp = dims[1..] == [Some(1), Some(32)];
+        assert_eq!(region["gangs_apart"] == Value::Null, one_warp, "{region:#}");
         assert_eq!(region["argument_block"]["way"], "parameter", "{region:#}");
         assert_eq!(region["argument_block"]["slots"], slots, "{region:#}");
         assert!(region["argument_block"]["bytes"].as_u64().unwrap() >= slots * 8, "{region:#}");
@@ -86,6 +88,7 @@ fn optimized_regions_take_their_block_as_parameter() {
     let text = text(&program);
     assert!(text.contains("All 5 regions") && text.contains("regions.c:16"), "{text}");
     assert!(text.contains("linked") && text.contains("400 B"), "{text}");
+    assert_eq!(text.matches("a thread block for each gang: a gang has more than one warp").count(), 1, "{text}");
 }
 
 #[test]

@@ -86,6 +86,7 @@ fn main() {
         ("lack_of_memory_is_told_and_leaves_nothing_behind", refusals::lack_of_memory as fn() -> Test),
         ("a_device_that_another_process_holds_says_so", refusals::held_device),
         ("a_region_has_as_many_gangs_as_it_is_long", gangs_by_length),
+        ("gangs_share_blocks_if_that_is_faster", gangs_that_share_blocks),
         ("a_copy_that_stops_halfway_gives_its_network_up", egress::given_up),
         ("old_code_that_the_driver_refuses_is_compiled_again", refusals::refused_code),
         ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refusals::refused_ptx),
@@ -584,7 +585,7 @@ fn copies_land_alone() -> Test {
     Ok(())
 }
 
-/// The driver that the tests bring along has room for 8 gangs of a warp, or of 8 warps, at a time.
+/// The driver that the tests bring along has room for 8 gangs, or for 32 if 4 of a warp share a thread block.
 fn gangs_by_length() -> Test {
     let device = device()?;
     let stream = device.create_stream(QueueId(1))?;
@@ -599,10 +600,10 @@ fn gangs_by_length() -> Test {
         device.synchronize(stream, seq)?;
         Ok(fake::gangs())
     };
-    assert_eq!(gangs(8)?, 64, "nothing is known yet");
-    assert_eq!([gangs(8)?, gangs(8)?, gangs(8)?], [64, 16, 16]);
-    assert_eq!([gangs(9000)?, gangs(9000)?], [16; 2], "there were short ones");
-    assert_eq!(gangs(9000)?, 64);
+    assert_eq!(gangs(8)?, 256, "nothing is known yet");
+    assert_eq!([gangs(8)?, gangs(8)?, gangs(8)?], [256, 64, 64]);
+    assert_eq!([gangs(9000)?, gangs(9000)?], [64; 2], "there were short ones");
+    assert_eq!(gangs(9000)?, 256);
     fake::took(-1);
     // Its gangs add to the same memory.
     let block = [At(at), At(at), Value(&1i32.to_ne_bytes())];
@@ -620,6 +621,36 @@ fn gangs_by_length() -> Test {
     )?;
     assert_eq!(fake::gangs(), 5);
     Ok(device.synchronize(stream, seq)?)
+}
+
+fn gangs_that_share_blocks() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let at = device.addresses().0;
+    let add = device.function(&spec("add"))?;
+    let block: Vec<u8> = [at.0, 24, 32, 1f64.to_bits(), 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let launched = |gangs: u32| -> Result<(u32, u32), Failed> {
+        let dims = LaunchDims { gangs, ..LaunchDims::default() };
+        let seq = device.launch(stream, add, dims, ArgBlock { bytes: &block, slots: 3, relative: &[6] })?;
+        device.synchronize(stream, seq)?;
+        Ok((fake::gangs(), fake::gangs_of_block()))
+    };
+    let mut first = Vec::new();
+    for _ in 0..8 {
+        let (_, of_block) = launched(0)?;
+        first.push(of_block);
+        // So long it has taken when the next one asks.
+        fake::took(if of_block > 1 { 170 } else { 100 });
+    }
+    assert_eq!(first, [4, 1, 1, 4, 1, 4, 4, 1], "both ways are tried");
+    assert_eq!([launched(0)?.1, launched(0)?.1], [1, 1], "which is faster stays");
+    assert_eq!(launched(5)?, (5, 1));
+    fake::took(-1);
+    // Its gangs add to the same memory.
+    let block = [At(at), At(at), Value(&1i32.to_ne_bytes())];
+    launch(&device, stream, &spec("sum"), LaunchDims::default(), &block)?;
+    assert_eq!((fake::gangs(), fake::gangs_of_block()), (16, 1));
+    Ok(())
 }
 
 fn variables() -> Test {

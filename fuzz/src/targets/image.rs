@@ -3,7 +3,9 @@
 use super::first;
 use crate::{Memory, Target};
 use accord_device::IpcHandle;
-use accord_device::image::{BlockLayout, Image, ImageFunction, ImageVariable, decode_program, header, rewrite};
+use accord_device::image::{
+    BlockLayout, Image, ImageFunction, ImageVariable, Kernel, decode_program, gangs_apart, header, rewrite,
+};
 use accord_types::ArgBlock;
 
 /// Images that programs send to executors, and descriptions of them.
@@ -92,6 +94,10 @@ fn ptx(mut bytes: &[u8]) {
         assert!(rewritten.text.contains(&kernel.name), "the kernel {} is gone", kernel.name);
     }
     assert_eq!(rewrite(&text, sm), rewritten);
+    let function = |kernel: &Kernel| ImageFunction { name: kernel.name.clone(), dims: [0, 1, 32] };
+    let functions: Vec<_> = rewritten.kernels.iter().map(function).collect();
+    let image = Image { objects: vec![text.into_owned().into_bytes()], functions, variables: Vec::new() };
+    assert_eq!(gangs_apart(&image).len(), image.functions.len());
 }
 
 /// The first bytes: slots of the launch, slots that the kernel reads.

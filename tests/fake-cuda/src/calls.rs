@@ -2,8 +2,8 @@
 #![allow(unreachable_pub)] // They are found by their names.
 
 use crate::control::{
-    GANGS, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, TOOK_US, begin, lose_context,
-    setting,
+    GANGS, GANGS_OF_BLOCK, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, TOOK_US, begin,
+    lose_context, setting,
 };
 use crate::memory;
 use crate::module::{self, Function, Module};
@@ -296,16 +296,26 @@ calls! {
         (*grid, *block) = (8, if limit == 0 { 256 } else { limit });
         Ok(())
     }
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int, _function: *const Function, threads: c_int, _dynamic: usize,
+    ) {
+        // Two of up to 4 warps.
+        *blocks = (256 / threads.max(1)).min(2);
+        Ok(())
+    }
     fn cuLaunchKernel(
         function: *const Function, grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint,
-        block_x: c_uint, block_y: c_uint, _block_z: c_uint, _shared: c_uint, raw: *mut c_void,
+        block_x: c_uint, block_y: c_uint, block_z: c_uint, _shared: c_uint, raw: *mut c_void,
         parameters: *const *const u8, _extra: *mut c_void,
     ) {
         current()?;
-        if grid_x == 0 || block_x * block_y == 0 || block_x * block_y > 1024 {
+        let threads = block_x * block_y * block_z;
+        if grid_x == 0 || threads == 0 || threads > 1024 {
             return Err(INVALID_VALUE);
         }
-        GANGS.store(grid_x, Ordering::Relaxed);
+        // In z there are gangs.
+        GANGS.store(grid_x * block_z, Ordering::Relaxed);
+        GANGS_OF_BLOCK.store(block_z, Ordering::Relaxed);
         let function = function.as_ref().ok_or(INVALID_HANDLE)?.clone();
         // Aligned as a parameter is.
         let mut parameter = vec![0u128; function.bytes.div_ceil(16)];

@@ -3,7 +3,7 @@
 use accord_device::cpu::source_position;
 use accord_device::image::{
     BlockPath, GangCount, HostRegion, ImageFunction, Kernel, PARAMETER_SM_MIN, ProgramImage, ProgramObject, Updates,
-    header, on_one_thread, rewrite,
+    gangs_apart, header, on_one_thread, rewrite,
 };
 use accord_types::ImageId;
 use std::collections::HashMap;
@@ -57,6 +57,8 @@ pub(super) struct Region {
     pub(super) block: Block,
     /// It has a loop, and runs on one thread.
     pub(super) one_thread: bool,
+    /// Why its gangs have thread blocks of their own; none if they can share them.
+    pub(super) gangs_apart: Option<String>,
     /// How it changes results that threads share.
     pub(super) updates: Updates,
 }
@@ -150,12 +152,12 @@ impl Image {
             let rewritten = rewrite(&text, PARAMETER_SM_MIN).kernels;
             kernels.extend(rewritten.into_iter().map(|kernel| (kernel.name.clone(), kernel)));
         }
-        let alone = on_one_thread(&from.image);
+        let alone = on_one_thread(&from.image).into_iter().zip(gangs_apart(&from.image));
         let functions = from.image.functions.iter().zip(&from.regions).zip(alone);
         let mut regions: Vec<Region> = functions
-            .map(|((function, host), one_thread)| {
+            .map(|((function, host), (one_thread, apart))| {
                 let region = Region::new(path, function, host, kernels.get(&function.name));
-                Region { one_thread, ..region }
+                Region { one_thread, gangs_apart: apart.map(|why| why.to_string()).or(region.gangs_apart), ..region }
             })
             .collect();
         regions.sort_by(|a, b| a.place().cmp(&b.place()));
@@ -198,6 +200,7 @@ impl Region {
             source: source_position(path, host.offset),
             dims,
             one_thread: false,
+            gangs_apart: kernel.is_none_or(|kernel| !kernel.shares_blocks).then(|| "its PTX is not rewritten".to_owned()),
             problem: (gangs == GangCount::Lost).then_some(
                 "compiled for a constant number of gangs above 65535, which GCC keeps in 16 bits only; write a variable in \
                  num_gangs, or at most 65535",

@@ -14,7 +14,8 @@ impl Program {
         for (object, image) in self.images() {
             let _ = writeln!(text, "{}", heading(object, image));
             let mut reasons = Vec::new();
-            let mut regions = Table::new(&["REGION", "SOURCE", ">GANGS", ">WORKERS", ">VECTOR", "ARGUMENT BLOCK"]);
+            let heads = ["REGION", "SOURCE", ">GANGS", ">WORKERS", ">VECTOR", "A THREAD BLOCK", "ARGUMENT BLOCK"];
+            let mut regions = Table::new(&heads);
             for region in &image.regions {
                 regions.row(row(region, &mut reasons));
             }
@@ -137,7 +138,7 @@ fn heading(object: &Object, image: &Image) -> String {
 }
 
 /// A region's entries. Reasons are told once, below the table.
-fn row(region: &Region, reasons: &mut Vec<String>) -> [String; 6] {
+fn row(region: &Region, reasons: &mut Vec<String>) -> [String; 7] {
     let [gangs, workers, vector] = region.dims.map(|dim| dim.map_or_else(|| "open".to_owned(), |dim| dim.to_string()));
     let mut mark = |reason: String| {
         let known = reasons.iter().position(|known| *known == reason).unwrap_or_else(|| {
@@ -148,6 +149,10 @@ fn row(region: &Region, reasons: &mut Vec<String>) -> [String; 6] {
     };
     let gangs = if region.one_thread { format!("{gangs} [{}]", mark(ONE_THREAD.to_owned())) } else { gangs };
     let gangs = region.problem.map_or(gangs, |problem| format!("lost [{}]", mark(problem.to_owned())));
+    let shared = match &region.gangs_apart {
+        None => "several gangs".to_owned(),
+        Some(why) => format!("one gang [{}]", mark(format!("a thread block for each gang: {why}"))),
+    };
     let block = match &region.block {
         Block::Parameter { slots, bytes } => format!("parameter, {}, {bytes} B", count((*slots).into(), "slot")),
         Block::Memory { why, remedy } => {
@@ -158,7 +163,8 @@ fn row(region: &Region, reasons: &mut Vec<String>) -> [String; 6] {
             format!("memory [{}]", mark(reason))
         }
     };
-    [region.name.clone(), region.source.as_deref().map_or_else(|| "-".to_owned(), near), gangs, workers, vector, block]
+    let source = region.source.as_deref().map_or_else(|| "-".to_owned(), near);
+    [region.name.clone(), source, gangs, workers, vector, shared, block]
 }
 
 /// A path without the current directory in front.
@@ -205,6 +211,7 @@ fn image_json(image: &Image) -> Value {
                 "vector": region.dims[2],
                 "problem": region.problem,
                 "one_thread": region.one_thread,
+                "gangs_apart": region.gangs_apart,
                 "argument_block": match &region.block {
                     Block::Parameter { slots, bytes } => json!({ "way": "parameter", "slots": slots, "bytes": bytes }),
                     Block::Memory { why, remedy } => json!({ "way": "memory", "why": why, "remedy": remedy }),

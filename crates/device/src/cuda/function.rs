@@ -22,6 +22,8 @@ pub(crate) struct Function {
     /// Largest number of threads of a gang.
     pub(crate) threads_max: u32,
     pub(crate) occupancy: Occupancy,
+    /// How gangs fill the device if several share a thread block; none where they can't, or where that is no more of them.
+    pub(crate) blocks: Option<GangBlocks>,
     /// How many, where that is open.
     pub(crate) gangs: Gangs,
 }
@@ -48,6 +50,33 @@ pub(crate) struct Occupancy {
     pub(crate) block: u32,
 }
 
+/// Gangs of one warp in thread blocks of several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct GangBlocks {
+    /// Gangs of a block: a power of two.
+    pub(crate) each: u32,
+    /// Gangs that the device has room for at a time.
+    pub(crate) places: u32,
+}
+
+impl GangBlocks {
+    /// The blocks with which a multiprocessor holds most gangs; none if blocks of one do as well. `fitting` tells how many blocks of so many
+    /// gangs it has room for.
+    pub(crate) fn choose(multiprocessors: u32, fitting: impl Fn(u32) -> u32) -> Option<Self> {
+        /// The first of those that are as good. A block leaves its place when its last gang is done, so larger ones come later.
+        const SIZES: [u32; 4] = [4, 8, 16, 2];
+        let held = SIZES.map(|each| (fitting(each) * each, each));
+        let (most, each) =
+            held.into_iter().fold((fitting(1), 1), |best, next| if next.0 > best.0 { next } else { best });
+        (each > 1).then_some(Self { each, places: most * multiprocessors })
+    }
+
+    /// How many gangs a block gets if there are to be this many. Few gangs get blocks of their own, so that all multiprocessors have some.
+    pub(crate) fn of(&self, gangs: u32, alone: u32) -> u32 {
+        if gangs > alone { self.each.min(1 << gangs.trailing_zeros()) } else { 1 }
+    }
+}
+
 /// A launch's argument block, kept until the launch's turn.
 pub(crate) struct OwnedBlock {
     bytes: Vec<u8>,
@@ -62,5 +91,27 @@ impl OwnedBlock {
 
     pub(crate) fn get(&self) -> ArgBlock<'_> {
         ArgBlock { bytes: &self.bytes, slots: self.slots, relative: &self.relative }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gangs_share_blocks_where_a_multiprocessor_then_holds_more() {
+        // 32 blocks, and by registers so many warps.
+        let holding = |warps: u32| GangBlocks::choose(132, |gangs| (warps / gangs).min(32));
+        assert_eq!(holding(64), Some(GangBlocks { each: 4, places: 132 * 64 }));
+        assert_eq!(holding(48), Some(GangBlocks { each: 4, places: 132 * 48 }));
+        assert_eq!(holding(42), Some(GangBlocks { each: 2, places: 132 * 42 }), "10 blocks of 4 are 40");
+        assert_eq!(holding(32), None);
+        assert_eq!(holding(24), None);
+    }
+
+    #[test]
+    fn few_gangs_have_blocks_of_their_own() {
+        let blocks = GangBlocks { each: 4, places: 8448 };
+        assert_eq!([16_896, 4224, 4226, 4225, 1].map(|gangs| blocks.of(gangs, 4224)), [4, 1, 2, 1, 1]);
     }
 }

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 /// Threads of a warp, on every device there is.
-const WARP: u32 = 32;
+pub(super) const WARP: u32 = 32;
 /// Most workers of a gang whose vectors are longer than a warp: each needs a barrier of its own.
 const WORKERS_OF_LONG_VECTORS_MAX: u32 = 15;
 
@@ -20,6 +20,8 @@ pub(crate) struct Grid {
     pub(crate) gangs: u32,
     pub(crate) workers: u32,
     pub(crate) vector: u32,
+    /// Gangs of a thread block; their number is a multiple of it.
+    pub(crate) block: u32,
     /// The number of gangs was open.
     pub(crate) open: bool,
 }
@@ -46,6 +48,7 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
         gangs: pick(gangs, asked.gangs),
         workers: pick(workers, asked.workers),
         vector: pick(vector, asked.vector),
+        block: 1,
         open: false,
     };
     if grid.vector == 0 || !grid.vector.is_multiple_of(WARP) {
@@ -55,13 +58,18 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
     if grid.workers == 0 {
         grid.workers = (function.occupancy.block / grid.vector).clamp(1, workers_max);
     }
+    // The driver said how many there is room for if they have as many threads as it likes best.
+    let Occupancy { grid: places, block } = function.occupancy;
+    let threads = (grid.workers * grid.vector).max(WARP);
+    let places = (u64::from(places) * u64::from(block.max(WARP)) / u64::from(threads)).max(1);
+    let places = u32::try_from(places).unwrap_or(u32::MAX);
     if grid.gangs == 0 {
-        // The driver said how many there is room for if they have as many threads as it likes best.
-        let Occupancy { grid: places, block } = function.occupancy;
-        let threads = (grid.workers * grid.vector).max(WARP);
-        let places = (u64::from(places) * u64::from(block.max(WARP)) / u64::from(threads)).max(1);
-        grid.gangs = u32::try_from(places).unwrap_or(u32::MAX).saturating_mul(function.gangs.for_each_place());
+        let places = function.blocks.map_or(places, |blocks| blocks.places);
+        grid.gangs = places.saturating_mul(function.gangs.for_each_place());
         grid.open = true;
+    }
+    if let Some(blocks) = function.blocks {
+        grid.block = blocks.of(grid.gangs, places);
     }
     if grid.workers > workers_max || grid.workers.saturating_mul(grid.vector) > function.threads_max {
         return Err(too_large(function, grid));
@@ -127,15 +135,30 @@ pub(crate) fn issue(
     let mut parameters = [parameter];
     let span = stream.shared.tracer.begin(stream.raw);
     let driver = stream.shared.context.driver;
-    let Grid { gangs, workers, vector, open } = grid;
-    let mut launch = || {
-        let parameters = parameters.as_mut_ptr();
+    let Grid { gangs, workers, vector, block, open } = grid;
+    let mut launch = |together: bool| {
+        let (parameters, each) = (parameters.as_mut_ptr(), if together { block } else { 1 });
         // SAFETY: the function's one parameter is a block of the layout's size, or an address.
         unsafe {
-            driver.cuLaunchKernel(function.raw, gangs, 1, 1, vector, workers, 1, 0, stream.raw, parameters, null_mut())
+            driver.cuLaunchKernel(
+                function.raw,
+                gangs / each,
+                1,
+                1,
+                vector,
+                workers,
+                each,
+                0,
+                stream.raw,
+                parameters,
+                null_mut(),
+            )
         }
     };
-    if open { function.gangs.launch(stream.raw, launch) } else { launch() }?;
+    match (open, block > 1) {
+        (false, false) => launch(false),
+        (open, can_share) => function.gangs.launch(stream.raw, open, can_share, launch),
+    }?;
     stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Launch, 0, || function.name.clone());
     Ok(())
 }
@@ -174,6 +197,7 @@ mod tests {
             count: GangCount::AsGiven,
             threads_max: 1024,
             occupancy,
+            blocks: None,
             gangs: Gangs::few(),
         }
     }

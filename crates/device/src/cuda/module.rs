@@ -3,10 +3,12 @@
 use super::cache::{Cache, Key};
 use super::context::Context;
 use super::driver::DriverError;
-use super::function::{Function, Occupancy};
+use super::function::{Function, GangBlocks, Occupancy};
 use super::gangs::Gangs;
+use super::launch::WARP;
 use crate::image::{
-    BlockPath, GangCount, GangUse, Image, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Refusal, rewrite, with_atomics,
+    BlockPath, GangCount, GangUse, Image, ImageFunction, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Refusal,
+    gangs_apart, rewrite, with_atomics,
 };
 use accord_types::{DevicePtr, Error, ErrorCode, FunctionSpec, Result};
 use cudarc::driver::sys::{
@@ -30,6 +32,8 @@ pub(crate) struct Module {
     kernels: HashMap<String, BlockPath>,
     /// What each kernel's code shows of its number of gangs.
     gangs: HashMap<String, GangUse>,
+    /// For each region whether its gangs can share thread blocks.
+    shares_blocks: Vec<bool>,
     /// Kernels whose gangs update the same memory.
     atomic: HashSet<String>,
     context: Arc<Context>,
@@ -93,8 +97,23 @@ impl Module {
                 *block = BlockPath::Memory(Refusal::Driver);
             }
         }
+        let shares = |function: &ImageFunction| {
+            let kernel = texts.iter().flat_map(|text| &text.kernels).find(|kernel| kernel.name == function.name);
+            kernel.is_some_and(|kernel| kernel.shares_blocks)
+        };
+        let apart = gangs_apart(&image);
+        let functions = image.functions.iter().zip(&apart);
+        let shares_blocks = functions.map(|(function, apart)| way && apart.is_none() && shares(function)).collect();
         let atomic = with_atomics(texts.iter().map(|text| text.original)).into_iter().map(str::to_owned).collect();
-        let module = Self { kernels, gangs, atomic, raw, context: Arc::clone(context), image: Arc::clone(&image) };
+        let module = Self {
+            kernels,
+            gangs,
+            shares_blocks,
+            atomic,
+            raw,
+            context: Arc::clone(context),
+            image: Arc::clone(&image),
+        };
         module.prepare()?;
         Ok(module)
     }
@@ -131,6 +150,10 @@ impl Module {
             Some(BlockPath::Parameter(layout)) => Some(*layout),
             _ => None,
         };
+        // Updates of the same memory are what gangs wait for where they have any.
+        let atomic = self.atomic.contains(&known.name);
+        let shares_blocks = self.shares_blocks.get(index as usize).is_some_and(|shares| *shares) && !atomic;
+        let blocks = shares_blocks.then(|| self.gang_blocks(raw, threads_max.unsigned_abs())).flatten();
         Ok(Function {
             name: name.clone(),
             place: (spec.object.path.clone(), spec.offset),
@@ -139,9 +162,25 @@ impl Module {
             dims,
             count: self.gangs.get(&known.name).map_or(GangCount::AsGiven, |gangs| gangs.count(known.dims[0])),
             threads_max: threads_max.unsigned_abs(),
+            blocks,
             occupancy: Occupancy { grid: grid.unsigned_abs(), block: block.unsigned_abs() },
-            gangs: if self.atomic.contains(&known.name) { Gangs::few() } else { Gangs::measured(&self.context) },
+            gangs: if atomic { Gangs::few() } else { Gangs::measured(&self.context) },
         })
+    }
+
+    /// How many gangs of one warp the blocks of a kernel get.
+    fn gang_blocks(&self, raw: CUfunction, threads_max: u32) -> Option<GangBlocks> {
+        let driver = self.context.driver;
+        let fitting = |gangs: u32| {
+            let (threads, mut blocks) = (gangs * WARP, 0);
+            // SAFETY: the value is valid for writing, the function is the module's.
+            let asked = unsafe {
+                driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut blocks, raw, threads.cast_signed(), 0)
+            };
+            if asked.is_ok() && threads <= threads_max { blocks.unsigned_abs() } else { 0 }
+        };
+        let multiprocessors = self.context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+        GangBlocks::choose(multiprocessors.unsigned_abs(), fitting)
     }
 
     /// A variable by its place in the image.

@@ -2,7 +2,11 @@
 
 mod atomics;
 mod block;
+mod definitions;
 mod encode;
+mod gang_blocks;
+#[cfg(test)]
+mod gang_blocks_tests;
 mod gang_count;
 #[cfg(test)]
 mod gang_count_tests;
@@ -21,6 +25,7 @@ mod tests;
 pub(crate) use atomics::with_atomics;
 pub use block::{BlockLayout, Packed};
 pub use encode::ENCODED_MAX;
+pub use gang_blocks::{Apart, gangs_apart};
 pub use gang_count::{GangCount, GangUse};
 pub use one_thread::on_one_thread;
 pub use program::{EXPLAIN_ENV, HostRegion, HostVariable, ProgramImage, ProgramObject, decode_program, encode_program};

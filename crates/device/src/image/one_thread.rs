@@ -2,6 +2,7 @@
 //! except one out of everything.
 
 use super::Image;
+use super::definitions::definitions;
 use super::ptx::{Line, code};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,29 +41,25 @@ pub fn on_one_thread(image: &Image) -> Vec<bool> {
 }
 
 fn read<'a>(text: &'a str, known: &mut BTreeMap<&'a str, Code<'a>>) {
-    let (mut current, mut labels) = (None, BTreeSet::new());
-    let mut lines = text.lines().map(code).peekable();
-    while let Some(line) = lines.next() {
-        let head = line.strip_prefix(".visible ").or_else(|| line.strip_prefix(".weak ")).unwrap_or(line);
-        if head.starts_with(".entry ") || head.starts_with(".func ") {
-            current = name(head).filter(|_| !head.ends_with(';'));
-            labels.clear();
-            continue;
-        }
-        let Some(body) = current.map(|name| known.entry(name).or_default()) else { continue };
-        match Line::read(line) {
-            Line::Label(label) => {
-                labels.insert(label);
-            }
-            Line::Instruction(instruction) => {
-                body.loops |= instruction.target().is_some_and(|target| labels.contains(target));
-                if instruction.name == "call" || instruction.name.starts_with("call.") {
-                    body.calls.extend(instruction.operands.iter().find(|operand| !operand.starts_with('(')));
+    let lines: Vec<&str> = text.lines().collect();
+    for definition in definitions(&lines) {
+        let Some(name) = definition.name() else { continue };
+        let (body, mut labels) = (known.entry(name).or_default(), BTreeSet::new());
+        let mut lines = lines[definition.body].iter().map(|line| code(line)).peekable();
+        while let Some(line) = lines.next() {
+            match Line::read(line) {
+                Line::Label(label) => {
+                    labels.insert(label);
                 }
-                let read = instruction.operands.get(1).is_some_and(|from| from.starts_with("%tid."));
-                body.threads |= line.contains("%tid.") && !(read && keeps_out(instruction.operands[0], lines.peek()));
+                Line::Instruction(instruction) => {
+                    body.loops |= instruction.target().is_some_and(|target| labels.contains(target));
+                    body.calls.extend(instruction.called());
+                    let read = instruction.operands.get(1).is_some_and(|from| from.starts_with("%tid."));
+                    body.threads |=
+                        line.contains("%tid.") && !(read && keeps_out(instruction.operands[0], lines.peek()));
+                }
+                _ => {}
             }
-            _ => {}
         }
     }
 }
@@ -74,31 +71,15 @@ fn keeps_out(register: &str, next: Option<&&str>) -> bool {
     matches!(register, "%x" | "%y") && first && matches!(next.name, "setp.ne.u32" | "setp.eq.u32")
 }
 
-/// The name in `.entry name (...)` and `.func (...) name (...)`.
-fn name(head: &str) -> Option<&str> {
-    let rest = head.split_once(' ')?.1.trim_start();
-    let rest = if rest.starts_with('(') { rest.split_once(')')?.1.trim_start() } else { rest };
-    rest.split([' ', '(', ';']).next().filter(|name| !name.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::ImageFunction;
-    use super::super::tests::compile_with;
+    use super::super::tests::{compile_with, functions};
     use super::*;
 
     /// Names of regions as the compiler lists them, and whether they run on one thread.
     fn told(source: &str, level: &str) -> Option<BTreeMap<String, bool>> {
         let text = compile_with(source, &[level, "-w"])?;
-        let listed = text.lines().filter_map(|line| line.strip_prefix("//:FUNC_MAP \"")?.split_once("\", "));
-        let function = |(name, dims): (&str, &str)| {
-            let dim = |text: &str| {
-                text.trim().strip_prefix("0x").map_or(text.trim().parse(), |hex| u16::from_str_radix(hex, 16)).ok()
-            };
-            let dims: Vec<u16> = dims.split(',').filter_map(dim).collect();
-            ImageFunction { name: name.to_owned(), dims: dims.try_into().expect("three numbers") }
-        };
-        let functions: Vec<_> = listed.map(function).collect();
+        let functions = functions(&text);
         let image = Image { objects: vec![text.clone().into_bytes()], functions, variables: Vec::new() };
         let told = on_one_thread(&image);
         let names = image.functions.iter().map(|function| function.name.split('$').next().unwrap_or("").to_owned());

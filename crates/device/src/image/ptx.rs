@@ -70,6 +70,12 @@ impl<'a> Instruction<'a> {
         }
     }
 
+    /// What it calls, if that is a call: a function's name, or a register with its address.
+    pub(super) fn called(&self) -> Option<&'a str> {
+        let is_call = self.name == "call" || self.name.starts_with("call.");
+        self.operands.iter().copied().find(|operand| is_call && !operand.starts_with('('))
+    }
+
     /// The one register that it writes, if it is of the kinds that name it first.
     pub(super) fn written(&self) -> Option<&'a str> {
         self.operands.first().copied().filter(|first| is_register(first))

@@ -5,8 +5,10 @@
 //! thread-local memory while it adds the parameter's address to the relative ones, and goes on with the
 //! address of that copy. Only kernels that use the address in the ways that GCC is known to
 //! produce are touched; all others keep the ordinary way. Both kinds get their updates of shared results
-//! rewritten (`reduce.rs`).
+//! (`reduce.rs`) and the numbers of their gangs (`gang_blocks.rs`) rewritten.
 
+use super::definitions::definitions;
+use super::gang_blocks::{gang_numbers, shared_variables};
 use super::ptx::{code, has_word, is_register};
 use super::reduce::{Updates, count_updates, rewrite_updates};
 use super::refusal::SLOTS_MAX;
@@ -16,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Changes whenever the same PTX would be rewritten differently: cached machine code has it in its name.
-pub const REWRITE_VERSION: u32 = 2;
+pub const REWRITE_VERSION: u32 = 3;
 /// Oldest architecture (`sm_70`) whose kernels can take the address of their parameters.
 pub const PARAMETER_SM_MIN: u32 = 70;
 /// Oldest PTX version (7.7) with that.
@@ -42,6 +44,8 @@ pub struct Kernel {
     pub updates: Updates,
     /// What its code shows of its number of gangs.
     pub gangs: GangUse,
+    /// It works the same with several gangs in a block, as far as its own code goes ([`gangs_apart`](super::gangs_apart)).
+    pub shares_blocks: bool,
 }
 
 /// An object after rewriting.
@@ -60,65 +64,42 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
     let mut kernels = Vec::new();
     let mut prologues = Vec::new();
     let mut changes = Changes::new();
-    for entry in entries(&lines) {
+    let shared = shared_variables(&lines);
+    for definition in definitions(&lines) {
+        let Some((name, false)) = entry_name(definition.head) else { continue };
+        let body = definition.body.clone();
         let found = match &refused {
             Some(why) => Err(why.clone()),
-            None => read_body(&lines[entry.body.clone()]),
+            None => read_body(&lines[body.clone()]),
         };
-        let block = match found.and_then(|body| {
-            let layout = BlockLayout::new(body.slots).ok_or(Refusal::TooManySlots)?;
-            Ok((layout, entry.body.start + body.load))
+        let block = match found.and_then(|found| {
+            let layout = BlockLayout::new(found.slots).ok_or(Refusal::TooManySlots)?;
+            Ok((layout, body.start + found.load))
         }) {
             Ok((layout, load)) => {
-                prologues.push((load, layout, entry.name));
+                prologues.push((load, layout, name));
                 BlockPath::Parameter(layout)
             }
             Err(why) => BlockPath::Memory(why),
         };
-        let gangs = GangUse::read(&lines[entry.body.clone()]);
+        let gangs = GangUse::read(&lines[body.clone()]);
+        let numbers = if refused.is_none() { gang_numbers(&lines, &definition, &shared) } else { None };
+        let shares_blocks = numbers.is_some();
+        changes.extend(numbers.into_iter().flatten());
         let updates = match &refused {
-            Some(_) => count_updates(&lines[entry.body]),
+            Some(_) => count_updates(&lines[body]),
             None => {
-                let (updates, found) = rewrite_updates(&lines, entry.body);
+                let (updates, found) = rewrite_updates(&lines, body);
                 changes.extend(found);
                 updates
             }
         };
-        kernels.push(Kernel { name: entry.name.to_owned(), block, updates, gangs });
+        kernels.push(Kernel { name: name.to_owned(), block, updates, gangs, shares_blocks });
     }
     if prologues.is_empty() && changes.is_empty() {
         return Rewritten { text: Cow::Borrowed(text), kernels };
     }
     Rewritten { text: Cow::Owned(write(&lines, &prologues, &changes)), kernels }
-}
-
-struct Entry<'a> {
-    name: &'a str,
-    body: std::ops::Range<usize>,
-}
-
-/// The kernels that an object defines, with the lines of their bodies.
-fn entries<'a>(lines: &[&'a str]) -> Vec<Entry<'a>> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < lines.len() {
-        let head = entry_name(lines[at]);
-        at += 1;
-        let Some((name, false)) = head else { continue };
-        let start = at;
-        let mut depth = 0usize;
-        while at < lines.len() {
-            let code = code(lines[at]);
-            at += 1;
-            depth += code.matches('{').count();
-            depth = depth.saturating_sub(code.matches('}').count());
-            if depth == 0 {
-                break;
-            }
-        }
-        found.push(Entry { name, body: start..at });
-    }
-    found
 }
 
 const PARAMETER: &str = "(.param .u64 %in_ar0)";

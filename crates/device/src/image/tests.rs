@@ -135,6 +135,19 @@ pub(super) fn compile_with(source: &str, options: &[&str]) -> Option<String> {
     text
 }
 
+/// The regions that the compiler lists behind the code of an object.
+pub(super) fn functions(text: &str) -> Vec<ImageFunction> {
+    let dim = |text: &str| {
+        text.trim().strip_prefix("0x").map_or(text.trim().parse(), |hex| u16::from_str_radix(hex, 16)).ok()
+    };
+    let listed = text.lines().filter_map(|line| line.strip_prefix("//:FUNC_MAP \"")?.split_once("\", "));
+    let function = |(name, dims): (&str, &str)| {
+        let dims: Vec<u16> = dims.split(',').filter_map(dim).collect();
+        ImageFunction { name: name.to_owned(), dims: dims.try_into().expect("three numbers") }
+    };
+    listed.map(function).collect()
+}
+
 #[test]
 fn images_are_told_apart_by_everything_in_them() {
     let image = Image {

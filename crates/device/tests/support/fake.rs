@@ -80,7 +80,16 @@ pub(crate) fn took(us: i32) {
 
 /// With how many gangs the last launch was.
 pub(crate) fn gangs() -> u32 {
-    symbol(c"fake_cuda_gangs").map_or(0, |symbol| {
+    number(c"fake_cuda_gangs")
+}
+
+/// How many of them were in each thread block.
+pub(crate) fn gangs_of_block() -> u32 {
+    number(c"fake_cuda_gangs_of_block")
+}
+
+fn number(name: &CStr) -> u32 {
+    symbol(name).map_or(0, |symbol| {
         // SAFETY: as above.
         let gangs: extern "C" fn() -> u32 = unsafe { std::mem::transmute(symbol) };
         gangs()

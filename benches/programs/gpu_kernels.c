@@ -1,0 +1,233 @@
+/* Loops that memory bounds, beside the same as CUDA kernels by hand, in one process on the same arrays.
+   gcc -O2 -fopenacc -foffload=nvptx-none gpu_kernels.c -ldl
+   gpu_kernels [CUBIN [KERNEL]]: kernels by hand are those of gpu_kernels.cu, each with the block size that serves it best. */
+#include "gpu_raw.h"
+#include <openacc.h>
+#include <string.h>
+
+enum { ROUNDS = 30, SIDE = 8192, ROWS = 1 << 21, OF_ROW = 27, BINS = 1 << 20 };
+static const long n = 1L << 27;
+
+#define REAL double
+#define NAME(x) x##_double
+#include "gpu_kernels.h"
+#undef REAL
+#undef NAME
+#define REAL float
+#define NAME(x) x##_float
+#include "gpu_kernels.h"
+#undef REAL
+#undef NAME
+
+static void histogram(const int *restrict bin, int *restrict count, long n)
+{
+#pragma acc parallel loop present(bin[0:n], count[0:BINS])
+    for (long i = 0; i < n; i++) {
+#pragma acc atomic
+        count[bin[i]]++;
+    }
+}
+
+static void nothing(const int *first, long n)
+{
+#pragma acc parallel loop present(first[0:1])
+    for (long i = 0; i < n; i++)
+        if (first[0] < 0)
+            __builtin_abort();
+}
+
+static void *a, *b, *c;
+static int *column, *first, *bin, *count;
+static double sum;
+
+enum kernel { COPY, MUL, ADD, TRIAD, DOT, SUM, STENCIL, STENCIL_COLLAPSED, SPMV, SPMV_VECTOR, HISTOGRAM, NOTHING, KERNELS };
+
+static const struct {
+    const char *name, *by_hand;
+    /* Bytes that have to move, by the size of an element. */
+    double reals, others;
+} kernels[KERNELS] = {
+    [COPY] = { "copy", "copy", 2. * (1L << 27) },
+    [MUL] = { "mul", "mul", 2. * (1L << 27) },
+    [ADD] = { "add", "add", 3. * (1L << 27) },
+    [TRIAD] = { "triad", "triad", 3. * (1L << 27) },
+    [DOT] = { "dot", "dot", 2. * (1L << 27) },
+    [SUM] = { "sum", "sum", 1. * (1L << 27) },
+    [STENCIL] = { "stencil, gang and vector", "stencil", 2. * SIDE * SIDE },
+    [STENCIL_COLLAPSED] = { "stencil, collapsed", "stencil", 2. * SIDE * SIDE },
+    [SPMV] = { "spmv, a row a thread", "spmv", 1. * ROWS * OF_ROW + 2. * ROWS, 4. * ROWS * OF_ROW + 4. * ROWS },
+    [SPMV_VECTOR] = { "spmv, a row a vector", "spmv_vector", 1. * ROWS * OF_ROW + 2. * ROWS, 4. * ROWS * OF_ROW + 4. * ROWS },
+    [HISTOGRAM] = { "histogram", "histogram", 0, 4. * (1L << 27) },
+    [NOTHING] = { "nothing", 0, 0, 0 },
+};
+
+#define RUN(type, kernel)                                                        \
+    switch (kernel) {                                                            \
+    case COPY: copy_##type(c, a, n); break;                                      \
+    case MUL: mul_##type(b, c, 0.4, n); break;                                   \
+    case ADD: add_##type(c, a, b, n); break;                                     \
+    case TRIAD: triad_##type(a, b, c, 0.4, n); break;                            \
+    case DOT: sum = dot_##type(a, b, n); break;                                  \
+    case SUM: sum = sum_##type(a, n); break;                                     \
+    case STENCIL: stencil_##type(c, a, SIDE); break;                             \
+    case STENCIL_COLLAPSED: stencil_collapsed_##type(c, a, SIDE); break;         \
+    case SPMV: spmv_##type(c, b, a, column, first, ROWS); break;                 \
+    case SPMV_VECTOR: spmv_vector_##type(c, b, a, column, first, ROWS); break;   \
+    case HISTOGRAM: histogram(bin, count, n); break;                             \
+    case NOTHING: nothing(first, 0); break;                                      \
+    default: break;                                                              \
+    }
+
+static raw_handle module, stream;
+
+/* One launch of a kernel by hand with blocks of this size, until it is done. */
+static void by_hand(enum kernel kernel, int is_float, raw_handle function, unsigned block)
+{
+    raw_ptr at[] = { (raw_ptr)acc_deviceptr(a), (raw_ptr)acc_deviceptr(b), (raw_ptr)acc_deviceptr(c) };
+    static raw_ptr result;
+    long length = n;
+    int side = SIDE, rows = ROWS;
+    double s = 0.4;
+    float small = 0.4f;
+    void *scale = is_float ? (void *)&small : &s;
+    unsigned grid = (unsigned)((n + block - 1) / block), height = 1;
+    void *parameters[6] = { 0 };
+#define GIVE(...) memcpy(parameters, (void *[]){ __VA_ARGS__ }, sizeof((void *[]){ __VA_ARGS__ }))
+    raw_ptr more[] = { (raw_ptr)acc_deviceptr(column), (raw_ptr)acc_deviceptr(first), (raw_ptr)acc_deviceptr(bin),
+                       (raw_ptr)acc_deviceptr(count) };
+    double zero = 0;
+    if (!result)
+        RAW(cuMemAlloc_v2, &result, sizeof zero);
+    switch (kernel) {
+    case COPY: GIVE(&at[2], &at[0], &length); break;
+    case MUL: GIVE(&at[1], &at[2], scale, &length); break;
+    case ADD: GIVE(&at[2], &at[0], &at[1], &length); break;
+    case TRIAD: GIVE(&at[0], &at[1], &at[2], scale, &length); break;
+    case DOT: GIVE(&at[0], &at[1], &result, &length); grid = 132 * 2048 / block * 4; break;
+    case SUM: GIVE(&at[0], &result, &length); grid = 132 * 2048 / block * 4; break;
+    case STENCIL:
+    case STENCIL_COLLAPSED: GIVE(&at[2], &at[0], &side); grid = (SIDE + block - 1) / block; height = SIDE - 2; break;
+    case SPMV:
+    case SPMV_VECTOR:
+        GIVE(&at[2], &at[1], &at[0], &more[0], &more[1], &rows);
+        grid = ((kernel == SPMV ? ROWS : ROWS * 32u) + block - 1) / block;
+        break;
+    case HISTOGRAM: GIVE(&more[2], &more[3], &length); break;
+    default: break;
+    }
+    if (kernel == DOT || kernel == SUM)
+        RAW(cuMemcpyHtoD_v2, result, &zero, sizeof zero);
+    RAW(cuLaunchKernel, function, grid, height, 1, block, 1, 1, 0, stream, parameters, 0);
+    if (kernel == DOT || kernel == SUM) {
+        RAW(cuMemcpyDtoHAsync_v2, &zero, result, sizeof zero, stream);
+        RAW(cuStreamSynchronize, stream);
+        sum = is_float ? *(float *)&zero : zero;
+    } else {
+        RAW(cuStreamSynchronize, stream);
+    }
+}
+
+static int measure(enum kernel kernel, int is_float)
+{
+    double us[ROUNDS], hand = 0;
+    unsigned best = 0;
+    char name[64];
+    double bytes = kernels[kernel].reals * (is_float ? 4 : 8) + kernels[kernel].others, sums[2] = { 0 };
+    for (unsigned block = 128; module && kernels[kernel].by_hand && block <= 512; block *= 2) {
+        raw_handle function;
+        int alone = kernel == HISTOGRAM;
+        snprintf(name, sizeof name, alone ? "%s" : "%s_%s", kernels[kernel].by_hand, is_float ? "float" : "double");
+        RAW(cuModuleGetFunction, &function, module, name);
+        for (int r = -3; r < ROUNDS; r++) {
+            double t = now_us();
+            by_hand(kernel, is_float, function, block);
+            if (r >= 0)
+                us[r] = now_us() - t;
+        }
+        qsort(us, ROUNDS, sizeof *us, by_value);
+        if (!best || us[ROUNDS / 2] < hand)
+            hand = us[ROUNDS / 2], best = block;
+    }
+    sums[0] = hand && (kernel == DOT || kernel == SUM) ? sum : 0;
+    for (int r = -12; r < ROUNDS; r++) {
+        double t = now_us();
+        if (is_float) {
+            RUN(float, kernel)
+        } else {
+            RUN(double, kernel)
+        }
+        if (r >= 0)
+            us[r] = now_us() - t;
+    }
+    sums[1] = kernel == DOT || kernel == SUM ? sum : 0;
+    qsort(us, ROUNDS, sizeof *us, by_value);
+    double ours = us[ROUNDS / 2];
+    printf("{\"bench\": \"gpu kernels\", \"what\": \"%s\", \"type\": \"%s\", \"us\": %.5g, \"best_us\": %.5g, \"GB_s\": %.5g", kernels[kernel].name,
+           is_float ? "float" : "double", ours, us[0], bytes / ours / 1e3);
+    if (hand)
+        printf(", \"by_hand_us\": %.5g, \"by_hand_block\": %u, \"by_hand_GB_s\": %.5g, \"speed_of_by_hand\": %.4g", hand, best,
+               bytes / hand / 1e3, hand / ours);
+    printf("}\n");
+    fflush(stdout);
+    return !sums[0] || (sums[1] / sums[0] > 0.999 && sums[1] / sums[0] < 1.001);
+}
+
+static void fill(int is_float)
+{
+    double *x = a, *y = b, *z = c;
+    float *fx = a, *fy = b, *fz = c;
+#pragma acc parallel loop present(x[0:n], y[0:n], z[0:n], fx, fy, fz)
+    for (long i = 0; i < n; i++) {
+        if (is_float)
+            fx[i] = 0.1f, fy[i] = 0.2f, fz[i] = 0;
+        else
+            x[i] = 0.1, y[i] = 0.2, z[i] = 0;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *only = argc > 2 ? argv[2] : "";
+    double *x = a = malloc(n * sizeof(double)), *y = b = malloc(n * sizeof(double)), *z = c = malloc(n * sizeof(double));
+    column = malloc(sizeof(int) * ROWS * OF_ROW), first = malloc(sizeof(int) * (ROWS + 1));
+    bin = malloc(sizeof(int) * n), count = calloc(BINS, sizeof(int));
+#pragma acc enter data create(x[0:n], y[0:n], z[0:n], column[0:ROWS * OF_ROW], first[0:ROWS + 1], bin[0:n]) copyin(count[0:BINS])
+    if (argc > 1 && argv[1][0]) {
+        FILE *file = fopen(argv[1], "rb");
+        char *code = calloc(1, 16 << 20);
+        if (!file || !fread(code, 1, (16 << 20) - 1, file))
+            return fprintf(stderr, "%s can't be read\n", argv[1]), 1;
+        fclose(file);
+        raw_load();
+        raw_context(0);
+        RAW(cuModuleLoadData, &module, code);
+        RAW(cuStreamCreate, &stream, 1);
+    }
+    int *columns = column, *starts = first, *bins = bin;
+    /* A band around the diagonal, and bins in no order. */
+#pragma acc parallel loop present(columns, starts)
+    for (int row = 0; row <= ROWS; row++) {
+        starts[row] = row * OF_ROW;
+        for (int k = 0; row < ROWS && k < OF_ROW; k++) {
+            int far = row + (k % 3 - 1) + (k / 3 % 3 - 1) * 128 + (k / 9 - 1) * 16384;
+            columns[row * OF_ROW + k] = far < 0 ? far + ROWS : far >= ROWS ? far - ROWS : far;
+        }
+    }
+#pragma acc parallel loop present(bins)
+    for (long i = 0; i < n; i++)
+        bins[i] = (unsigned)(i * 2654435761u) >> 12;
+    int right = 1;
+    for (int is_float = 0; is_float < 2; is_float++) {
+        fill(is_float);
+        for (enum kernel kernel = 0; kernel < KERNELS; kernel++)
+            if ((!*only || strstr(only, kernels[kernel].name)) && !(is_float && (kernel == HISTOGRAM || kernel == NOTHING)))
+                right &= measure(kernel, is_float);
+    }
+#pragma acc update self(count[0:BINS])
+    long counted = 0;
+    for (int i = 0; i < BINS; i++)
+        counted += count[i];
+    right &= counted % n == 0;
+    printf("{\"bench\": \"gpu kernels\", \"what\": \"right\", \"value\": %d}\n", right);
+    return !right;
+}
