@@ -249,7 +249,11 @@ mod tests {
         let gangs = Gangs::few();
         let mut told = None;
         let mut launch = |can_share| {
-            assert_eq!(gangs.launch(null_mut(), true, can_share, |together| Ok(told = Some(together))), Ok(()));
+            let tell = |together| {
+                told = Some(together);
+                Ok(())
+            };
+            assert_eq!(gangs.launch(null_mut(), true, can_share, tell), Ok(()));
             told
         };
         assert_eq!([launch(true), launch(false)], [Some(true), Some(false)]);

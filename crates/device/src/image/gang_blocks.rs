@@ -33,7 +33,7 @@ pub enum Apart {
     /// They call a function by its address.
     Address,
     /// They call this function, which does that.
-    Calls(String, Box<Apart>),
+    Calls(String, Box<Self>),
     /// Nothing in the image has this name.
     NoKernel,
 }

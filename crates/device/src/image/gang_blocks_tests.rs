@@ -1,6 +1,6 @@
 //! Gangs that share thread blocks, by the PTX of the real compiler.
 
-use super::tests::compile_with;
+use super::tests::{compile_with, functions};
 use super::*;
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ fn numbers_of_gangs_count_all_gangs_of_a_block() {
 /// Names of regions as the compiler lists them, and why their gangs are apart.
 fn told(source: &str, level: &str) -> Option<BTreeMap<String, String>> {
     let text = compile_with(source, &[level, "-w"])?;
-    let functions: Vec<_> = super::tests::functions(&text);
+    let functions = functions(&text);
     let image = Image { objects: vec![text.clone().into_bytes()], functions, variables: Vec::new() };
     let apart = gangs_apart(&image).into_iter().map(|why| why.map_or(String::new(), |why| why.to_string()));
     let kernels = rewrite(&text, 90).kernels;

@@ -21,6 +21,9 @@ mod rewrite;
 mod spin;
 #[cfg(test)]
 mod tests;
+mod unroll;
+#[cfg(test)]
+mod unroll_tests;
 
 pub(crate) use atomics::with_atomics;
 pub use block::{BlockLayout, Packed};

@@ -5,20 +5,21 @@
 //! thread-local memory while it adds the parameter's address to the relative ones, and goes on with the
 //! address of that copy. Only kernels that use the address in the ways that GCC is known to
 //! produce are touched; all others keep the ordinary way. Both kinds get their updates of shared results
-//! (`reduce.rs`) and the numbers of their gangs (`gang_blocks.rs`) rewritten.
+//! (`reduce.rs`), the numbers of their gangs (`gang_blocks.rs`) and loops over arrays (`unroll.rs`) rewritten.
 
 use super::definitions::definitions;
 use super::gang_blocks::{gang_numbers, shared_variables};
 use super::ptx::{code, has_word, is_register};
 use super::reduce::{Updates, count_updates, rewrite_updates};
 use super::refusal::SLOTS_MAX;
+use super::unroll::unroll;
 use super::{BlockLayout, GangUse, Refusal};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Changes whenever the same PTX would be rewritten differently: cached machine code has it in its name.
-pub const REWRITE_VERSION: u32 = 3;
+pub const REWRITE_VERSION: u32 = 4;
 /// Oldest architecture (`sm_70`) whose kernels can take the address of their parameters.
 pub const PARAMETER_SM_MIN: u32 = 70;
 /// Oldest PTX version (7.7) with that.
@@ -46,6 +47,8 @@ pub struct Kernel {
     pub gangs: GangUse,
     /// It works the same with several gangs in a block, as far as its own code goes ([`gangs_apart`](super::gangs_apart)).
     pub shares_blocks: bool,
+    /// Loops of it that do several rounds at a time.
+    pub unrolled: u32,
 }
 
 /// An object after rewriting.
@@ -86,15 +89,16 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
         let numbers = if refused.is_none() { gang_numbers(&lines, &definition, &shared) } else { None };
         let shares_blocks = numbers.is_some();
         changes.extend(numbers.into_iter().flatten());
-        let updates = match &refused {
-            Some(_) => count_updates(&lines[body]),
+        let (updates, unrolled) = match &refused {
+            Some(_) => (count_updates(&lines[body]), 0),
             None => {
-                let (updates, found) = rewrite_updates(&lines, body);
-                changes.extend(found);
-                updates
+                let (unrolled, loops) = unroll(&lines, body.clone());
+                let (updates, swaps) = rewrite_updates(&lines, body);
+                changes.extend(loops.into_iter().chain(swaps));
+                (updates, unrolled)
             }
         };
-        kernels.push(Kernel { name: name.to_owned(), block, updates, gangs, shares_blocks });
+        kernels.push(Kernel { name: name.to_owned(), block, updates, gangs, shares_blocks, unrolled });
     }
     if prologues.is_empty() && changes.is_empty() {
         return Rewritten { text: Cow::Borrowed(text), kernels };
