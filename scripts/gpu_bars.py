@@ -32,6 +32,15 @@ def pipeline_limit(m):
     return 1.05 * (max(pipeline(m, "compute only"), copy) + (pipeline(m, "blocks, compute only") + copy) / 16)
 
 
+# Loops of gpu_kernels.c, and which part of the speed by hand they are to have.
+ARRAY_LOOPS = [
+    *((f"{loop}, double", 0.95) for loop in ("copy", "mul", "add", "triad", "dot", "sum")),
+    *((f"{loop}, float", 0.9) for loop in ("copy", "mul", "add", "triad", "dot", "sum")),
+    *((f"{loop}, {kind}", 0.9) for loop in ("stencil, gang and vector", "stencil, collapsed", "spmv, a row a thread", "spmv, a row a vector")
+      for kind in ("double", "float")),
+    ("histogram, int", 0.9),
+]
+
 # What, unit, figure, how the bar is meant (none: for information), bar.
 BARS = [
     ("enqueue, empty region / raw", "x", lambda m: between(m, "gpu_launch", "empty region", "enqueue", "raw"), "<=", 1.2),
@@ -44,6 +53,8 @@ BARS = [
     ("1 GiB to the host / pinned", "x", lambda m: between(m, "gpu_copy", "update", "device to host", "raw pinned"), ">=", 0.85),
     *((f"{kernel}: stock's time / Accord's", "x", lambda m, kernel=kernel: m("gpu_stream", "kernels", kernel, "stock") /
        m("gpu_stream", "kernels", kernel), ">=", 0.98) for kernel in ("triad", "dot", "sweep")),
+    *((f"{loop}: time of CUDA by hand / Accord's", "x", lambda m, loop=loop: between(m, "gpu_kernels", "by hand", loop, "array loops"),
+       ">=", bar) for loop, bar in ARRAY_LOOPS),
     ("copy / compute of the picture", "x", lambda m: overlap(m, "copy / compute"), None, None),
     ("picture, 16 blocks, 2 queues: speedup", "x", lambda m: overlap(m, "speedup, 16 blocks, 2 queues"), ">=", 1.8),
     ("larger picture, 16 blocks, 2 queues: speedup", "x",

@@ -1,12 +1,15 @@
 /* Loops that memory bounds, beside the same as CUDA kernels by hand, in one process on the same arrays.
    gcc -O2 -fopenacc -foffload=nvptx-none gpu_kernels.c -ldl
-   gpu_kernels [CUBIN [KERNEL]]: kernels by hand are those of gpu_kernels.cu, each with the block size that serves it best. */
+   gpu_kernels [CUBIN|- [N]]: arrays of 2^N elements; kernels by hand are those of gpu_kernels.cu, each with the block size that serves it
+   best. */
 #include "gpu_raw.h"
 #include <openacc.h>
 #include <string.h>
 
-enum { ROUNDS = 30, SIDE = 8192, ROWS = 1 << 21, OF_ROW = 27, BINS = 1 << 20 };
-static const long n = 1L << 27;
+enum { ROUNDS = 30, OF_ROW = 27, BINS = 1 << 20 };
+/* Elements, rows and columns of the stencil, rows of the matrix. */
+static long n;
+static int side, rows;
 
 #define REAL double
 #define NAME(x) x##_double
@@ -44,21 +47,19 @@ enum kernel { COPY, MUL, ADD, TRIAD, DOT, SUM, STENCIL, STENCIL_COLLAPSED, SPMV,
 
 static const struct {
     const char *name, *by_hand;
-    /* Bytes that have to move, by the size of an element. */
-    double reals, others;
 } kernels[KERNELS] = {
-    [COPY] = { "copy", "copy", 2. * (1L << 27) },
-    [MUL] = { "mul", "mul", 2. * (1L << 27) },
-    [ADD] = { "add", "add", 3. * (1L << 27) },
-    [TRIAD] = { "triad", "triad", 3. * (1L << 27) },
-    [DOT] = { "dot", "dot", 2. * (1L << 27) },
-    [SUM] = { "sum", "sum", 1. * (1L << 27) },
-    [STENCIL] = { "stencil, gang and vector", "stencil", 2. * SIDE * SIDE },
-    [STENCIL_COLLAPSED] = { "stencil, collapsed", "stencil", 2. * SIDE * SIDE },
-    [SPMV] = { "spmv, a row a thread", "spmv", 1. * ROWS * OF_ROW + 2. * ROWS, 4. * ROWS * OF_ROW + 4. * ROWS },
-    [SPMV_VECTOR] = { "spmv, a row a vector", "spmv_vector", 1. * ROWS * OF_ROW + 2. * ROWS, 4. * ROWS * OF_ROW + 4. * ROWS },
-    [HISTOGRAM] = { "histogram", "histogram", 0, 4. * (1L << 27) },
-    [NOTHING] = { "nothing", 0, 0, 0 },
+    [COPY] = { "copy", "copy" },
+    [MUL] = { "mul", "mul" },
+    [ADD] = { "add", "add" },
+    [TRIAD] = { "triad", "triad" },
+    [DOT] = { "dot", "dot" },
+    [SUM] = { "sum", "sum" },
+    [STENCIL] = { "stencil, gang and vector", "stencil" },
+    [STENCIL_COLLAPSED] = { "stencil, collapsed", "stencil" },
+    [SPMV] = { "spmv, a row a thread", "spmv" },
+    [SPMV_VECTOR] = { "spmv, a row a vector", "spmv_vector" },
+    [HISTOGRAM] = { "histogram", "histogram" },
+    [NOTHING] = { "nothing", 0 },
 };
 
 #define RUN(type, kernel)                                                        \
@@ -69,10 +70,10 @@ static const struct {
     case TRIAD: triad_##type(a, b, c, 0.4, n); break;                            \
     case DOT: sum = dot_##type(a, b, n); break;                                  \
     case SUM: sum = sum_##type(a, n); break;                                     \
-    case STENCIL: stencil_##type(c, a, SIDE); break;                             \
-    case STENCIL_COLLAPSED: stencil_collapsed_##type(c, a, SIDE); break;         \
-    case SPMV: spmv_##type(c, b, a, column, first, ROWS); break;                 \
-    case SPMV_VECTOR: spmv_vector_##type(c, b, a, column, first, ROWS); break;   \
+    case STENCIL: stencil_##type(c, a, side); break;                             \
+    case STENCIL_COLLAPSED: stencil_collapsed_##type(c, a, side); break;         \
+    case SPMV: spmv_##type(c, b, a, column, first, rows); break;                 \
+    case SPMV_VECTOR: spmv_vector_##type(c, b, a, column, first, rows); break;   \
     case HISTOGRAM: histogram(bin, count, n); break;                             \
     case NOTHING: nothing(first, 0); break;                                      \
     default: break;                                                              \
@@ -86,7 +87,6 @@ static void by_hand(enum kernel kernel, int is_float, raw_handle function, unsig
     raw_ptr at[] = { (raw_ptr)acc_deviceptr(a), (raw_ptr)acc_deviceptr(b), (raw_ptr)acc_deviceptr(c) };
     static raw_ptr result;
     long length = n;
-    int side = SIDE, rows = ROWS;
     double s = 0.4;
     float small = 0.4f;
     void *scale = is_float ? (void *)&small : &s;
@@ -106,11 +106,11 @@ static void by_hand(enum kernel kernel, int is_float, raw_handle function, unsig
     case DOT: GIVE(&at[0], &at[1], &result, &length); grid = 132 * 2048 / block * 4; break;
     case SUM: GIVE(&at[0], &result, &length); grid = 132 * 2048 / block * 4; break;
     case STENCIL:
-    case STENCIL_COLLAPSED: GIVE(&at[2], &at[0], &side); grid = (SIDE + block - 1) / block; height = SIDE - 2; break;
+    case STENCIL_COLLAPSED: GIVE(&at[2], &at[0], &side); grid = (side + block - 1) / block; height = side - 2; break;
     case SPMV:
     case SPMV_VECTOR:
         GIVE(&at[2], &at[1], &at[0], &more[0], &more[1], &rows);
-        grid = ((kernel == SPMV ? ROWS : ROWS * 32u) + block - 1) / block;
+        grid = ((kernel == SPMV ? rows : rows * 32u) + block - 1) / block;
         break;
     case HISTOGRAM: GIVE(&more[2], &more[3], &length); break;
     default: break;
@@ -121,7 +121,8 @@ static void by_hand(enum kernel kernel, int is_float, raw_handle function, unsig
     if (kernel == DOT || kernel == SUM) {
         RAW(cuMemcpyDtoHAsync_v2, &zero, result, sizeof zero, stream);
         RAW(cuStreamSynchronize, stream);
-        sum = is_float ? *(float *)&zero : zero;
+        memcpy(&small, &zero, sizeof small);
+        sum = is_float ? small : zero;
     } else {
         RAW(cuStreamSynchronize, stream);
     }
@@ -129,14 +130,13 @@ static void by_hand(enum kernel kernel, int is_float, raw_handle function, unsig
 
 static int measure(enum kernel kernel, int is_float)
 {
-    double us[ROUNDS], hand = 0;
-    unsigned best = 0;
+    double us[ROUNDS], hand[ROUNDS], sums[2] = { 0 };
+    int by_the_hand = 0, is_sum = kernel == DOT || kernel == SUM;
     char name[64];
-    double bytes = kernels[kernel].reals * (is_float ? 4 : 8) + kernels[kernel].others, sums[2] = { 0 };
+    const char *type = kernel == HISTOGRAM ? "int" : is_float ? "float" : "double";
     for (unsigned block = 128; module && kernels[kernel].by_hand && block <= 512; block *= 2) {
         raw_handle function;
-        int alone = kernel == HISTOGRAM;
-        snprintf(name, sizeof name, alone ? "%s" : "%s_%s", kernels[kernel].by_hand, is_float ? "float" : "double");
+        snprintf(name, sizeof name, kernel == HISTOGRAM ? "%s" : "%s_%s", kernels[kernel].by_hand, type);
         RAW(cuModuleGetFunction, &function, module, name);
         for (int r = -3; r < ROUNDS; r++) {
             double t = now_us();
@@ -145,10 +145,11 @@ static int measure(enum kernel kernel, int is_float)
                 us[r] = now_us() - t;
         }
         qsort(us, ROUNDS, sizeof *us, by_value);
-        if (!best || us[ROUNDS / 2] < hand)
-            hand = us[ROUNDS / 2], best = block;
+        if (!by_the_hand++ || us[ROUNDS / 2] < hand[ROUNDS / 2])
+            memcpy(hand, us, sizeof hand);
     }
-    sums[0] = hand && (kernel == DOT || kernel == SUM) ? sum : 0;
+    sums[0] = by_the_hand && is_sum ? sum : 0;
+    /* The first launches find out what serves them. */
     for (int r = -12; r < ROUNDS; r++) {
         double t = now_us();
         if (is_float) {
@@ -159,16 +160,11 @@ static int measure(enum kernel kernel, int is_float)
         if (r >= 0)
             us[r] = now_us() - t;
     }
-    sums[1] = kernel == DOT || kernel == SUM ? sum : 0;
-    qsort(us, ROUNDS, sizeof *us, by_value);
-    double ours = us[ROUNDS / 2];
-    printf("{\"bench\": \"gpu kernels\", \"what\": \"%s\", \"type\": \"%s\", \"us\": %.5g, \"best_us\": %.5g, \"GB_s\": %.5g", kernels[kernel].name,
-           is_float ? "float" : "double", ours, us[0], bytes / ours / 1e3);
-    if (hand)
-        printf(", \"by_hand_us\": %.5g, \"by_hand_block\": %u, \"by_hand_GB_s\": %.5g, \"speed_of_by_hand\": %.4g", hand, best,
-               bytes / hand / 1e3, hand / ours);
-    printf("}\n");
-    fflush(stdout);
+    sums[1] = is_sum ? sum : 0;
+    snprintf(name, sizeof name, "%s, %s", kernels[kernel].name, type);
+    report("array loops", name, "us", us, ROUNDS);
+    if (by_the_hand)
+        report("by hand", name, "us", hand, ROUNDS);
     return !sums[0] || (sums[1] / sums[0] > 0.999 && sums[1] / sums[0] < 1.001);
 }
 
@@ -187,12 +183,14 @@ static void fill(int is_float)
 
 int main(int argc, char **argv)
 {
-    const char *only = argc > 2 ? argv[2] : "";
-    double *x = a = malloc(n * sizeof(double)), *y = b = malloc(n * sizeof(double)), *z = c = malloc(n * sizeof(double));
-    column = malloc(sizeof(int) * ROWS * OF_ROW), first = malloc(sizeof(int) * (ROWS + 1));
+    int log2 = argc > 2 ? atoi(argv[2]) : 27;
+    n = 1L << log2, side = 1 << (log2 - 1) / 2, rows = 1 << (log2 - 6);
+    a = malloc(n * sizeof(double)), b = malloc(n * sizeof(double)), c = malloc(n * sizeof(double));
+    double *x = a, *y = b, *z = c;
+    column = malloc(sizeof(int) * rows * OF_ROW), first = malloc(sizeof(int) * (rows + 1));
     bin = malloc(sizeof(int) * n), count = calloc(BINS, sizeof(int));
-#pragma acc enter data create(x[0:n], y[0:n], z[0:n], column[0:ROWS * OF_ROW], first[0:ROWS + 1], bin[0:n]) copyin(count[0:BINS])
-    if (argc > 1 && argv[1][0]) {
+#pragma acc enter data create(x[0:n], y[0:n], z[0:n], column[0:rows * OF_ROW], first[0:rows + 1], bin[0:n]) copyin(count[0:BINS])
+    if (argc > 1 && strcmp(argv[1], "-")) {
         FILE *file = fopen(argv[1], "rb");
         char *code = calloc(1, 16 << 20);
         if (!file || !fread(code, 1, (16 << 20) - 1, file))
@@ -206,11 +204,11 @@ int main(int argc, char **argv)
     int *columns = column, *starts = first, *bins = bin;
     /* A band around the diagonal, and bins in no order. */
 #pragma acc parallel loop present(columns, starts)
-    for (int row = 0; row <= ROWS; row++) {
+    for (int row = 0; row <= rows; row++) {
         starts[row] = row * OF_ROW;
-        for (int k = 0; row < ROWS && k < OF_ROW; k++) {
+        for (int k = 0; row < rows && k < OF_ROW; k++) {
             int far = row + (k % 3 - 1) + (k / 3 % 3 - 1) * 128 + (k / 9 - 1) * 16384;
-            columns[row * OF_ROW + k] = far < 0 ? far + ROWS : far >= ROWS ? far - ROWS : far;
+            columns[row * OF_ROW + k] = far < 0 ? far + rows : far >= rows ? far - rows : far;
         }
     }
 #pragma acc parallel loop present(bins)
@@ -220,7 +218,7 @@ int main(int argc, char **argv)
     for (int is_float = 0; is_float < 2; is_float++) {
         fill(is_float);
         for (enum kernel kernel = 0; kernel < KERNELS; kernel++)
-            if ((!*only || strstr(only, kernels[kernel].name)) && !(is_float && (kernel == HISTOGRAM || kernel == NOTHING)))
+            if (!is_float || (kernel != HISTOGRAM && kernel != NOTHING))
                 right &= measure(kernel, is_float);
     }
 #pragma acc update self(count[0:BINS])
@@ -228,6 +226,6 @@ int main(int argc, char **argv)
     for (int i = 0; i < BINS; i++)
         counted += count[i];
     right &= counted % n == 0;
-    printf("{\"bench\": \"gpu kernels\", \"what\": \"right\", \"value\": %d}\n", right);
+    printf("{\"bench\": \"array loops\", \"what\": \"right\", \"value\": %d}\n", right);
     return !right;
 }

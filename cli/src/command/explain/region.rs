@@ -59,6 +59,8 @@ pub(super) struct Region {
     pub(super) one_thread: bool,
     /// Why its gangs have thread blocks of their own; none if they can share them.
     pub(super) gangs_apart: Option<String>,
+    /// Its loops that do several rounds at a time.
+    pub(super) unrolled: u32,
     /// How it changes results that threads share.
     pub(super) updates: Updates,
 }
@@ -210,6 +212,7 @@ impl Region {
                 Some(BlockPath::Memory(why)) => Block::Memory { why: why.to_string(), remedy: why.remedy() },
                 None => Block::Memory { why: "its kernel is written in an unknown form".to_owned(), remedy: None },
             },
+            unrolled: kernel.map_or(0, |kernel| kernel.unrolled),
             updates: kernel.map(|kernel| kernel.updates).unwrap_or_default(),
         }
     }

@@ -212,6 +212,7 @@ fn image_json(image: &Image) -> Value {
                 "problem": region.problem,
                 "one_thread": region.one_thread,
                 "gangs_apart": region.gangs_apart,
+                "unrolled_loops": region.unrolled,
                 "argument_block": match &region.block {
                     Block::Parameter { slots, bytes } => json!({ "way": "parameter", "slots": slots, "bytes": bytes }),
                     Block::Memory { why, remedy } => json!({ "way": "memory", "why": why, "remedy": remedy }),

@@ -259,9 +259,8 @@ impl<'l, 'a> Loop<'l, 'a> {
         if let Some(step) = grows(&self.body, to) {
             return instruction.name.ends_with("64").then_some(step);
         }
-        // What it has before it is set comes from the round before, and what is set twice may have two steps.
-        let once = self.body.iter().filter(|other| written(other) == Some(to)).count() == 1;
-        if !once || is_load(instruction) || self.body[..=at].iter().any(|before| read(before).any(|used| used == to)) {
+        // What it has before it is set comes from the round before.
+        if is_load(instruction) || self.body[..=at].iter().any(|before| read(before).any(|used| used == to)) {
             return None;
         }
         let step = |operand: &str| match known.get(operand) {

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Thread {
     registers: BTreeMap<String, u64>,
-    memory: BTreeMap<u64, u64>,
+    /// Bytes that were stored.
+    memory: BTreeMap<u64, u8>,
     loads: usize,
 }
 
@@ -27,7 +28,7 @@ impl Thread {
         self.value(base).wrapping_add(self.value(offset))
     }
 
-    /// Runs a text of the kinds of instructions that the tests have; memory has a value for each byte's address, of 8 bytes.
+    /// Runs a text of the kinds of instructions that the tests have.
     fn run(mut self, text: &str) -> Self {
         let lines: Vec<Line<'_>> = text.lines().map(Line::read).collect();
         let (mut at, mut steps) = (0, 0);
@@ -49,21 +50,16 @@ impl Thread {
                 "ret" => break,
                 "st.u64" => {
                     let place = self.place(operands[0]);
-                    // Overlapping words: a store takes all that it covers.
-                    for near in 1..8 {
-                        self.memory.remove(&place.wrapping_sub(near));
-                        self.memory.remove(&place.wrapping_add(near));
-                    }
-                    self.memory.insert(place, values[1]);
+                    self.memory
+                        .extend((0..).zip(values[1].to_le_bytes()).map(|(at, byte)| (place.wrapping_add(at), byte)));
                     continue;
                 }
                 "ld.u64" => {
                     self.loads += 1;
                     let place = self.place(operands[1]);
-                    let around = (1..8).flat_map(|near| [place.wrapping_sub(near), place.wrapping_add(near)]);
-                    let overlap =
-                        around.filter_map(|near| self.memory.get(&near)).fold(place, |sum, value| sum ^ value);
-                    self.memory.get(&place).copied().unwrap_or(overlap)
+                    // What nobody has stored is another byte at each place.
+                    let byte = |at: u64| self.memory.get(&at).copied().unwrap_or(at.wrapping_mul(7) as u8);
+                    u64::from_le_bytes(std::array::from_fn(|at| byte(place.wrapping_add(at as u64))))
                 }
                 "mov.u64" | "mov.pred" => values[1],
                 "add.u64" => values[1].wrapping_add(values[2]),
