@@ -7,6 +7,8 @@ mod bounds;
 mod egress;
 #[path = "support/ends.rs"]
 mod ends;
+#[path = "support/gangs.rs"]
+mod gangs;
 #[path = "support/page_registration.rs"]
 mod page_registration;
 #[path = "support/refusals.rs"]
@@ -85,8 +87,8 @@ fn main() {
     let fake_only = [
         ("lack_of_memory_is_told_and_leaves_nothing_behind", refusals::lack_of_memory as fn() -> Test),
         ("a_device_that_another_process_holds_says_so", refusals::held_device),
-        ("a_region_has_as_many_gangs_as_it_is_long", gangs_by_length),
-        ("gangs_share_blocks_if_that_is_faster", gangs_that_share_blocks),
+        ("a_region_has_as_many_gangs_as_it_is_long", gangs::by_length),
+        ("gangs_share_blocks_if_that_is_faster", gangs::that_share_blocks),
         ("a_copy_that_stops_halfway_gives_its_network_up", egress::given_up),
         ("old_code_that_the_driver_refuses_is_compiled_again", refusals::refused_code),
         ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refusals::refused_ptx),
@@ -582,74 +584,6 @@ fn copies_land_alone() -> Test {
         }
         assert_eq!((&arrays[0][..16], &arrays[1][..16]), (&[round as u8; 16][..], &[!(round as u8); 16][..]));
     }
-    Ok(())
-}
-
-/// The driver that the tests bring along has room for 8 gangs, or for 32 if 4 of a warp share a thread block.
-fn gangs_by_length() -> Test {
-    let device = device()?;
-    let stream = device.create_stream(QueueId(1))?;
-    let at = device.addresses().0;
-    let add = device.function(&spec("add"))?;
-    // An address, and where in the block the two values are.
-    let block: Vec<u8> = [at.0, 24, 32, 1f64.to_bits(), 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let gangs = |us: i32| -> Result<u32, Failed> {
-        fake::took(us);
-        let seq =
-            device.launch(stream, add, LaunchDims::default(), ArgBlock { bytes: &block, slots: 3, relative: &[6] })?;
-        device.synchronize(stream, seq)?;
-        Ok(fake::gangs())
-    };
-    assert_eq!(gangs(8)?, 256, "nothing is known yet");
-    assert_eq!([gangs(8)?, gangs(8)?, gangs(8)?], [256, 64, 64]);
-    assert_eq!([gangs(9000)?, gangs(9000)?], [64; 2], "there were short ones");
-    assert_eq!(gangs(9000)?, 256);
-    fake::took(-1);
-    // Its gangs add to the same memory.
-    let block = [At(at), At(at), Value(&1i32.to_ne_bytes())];
-    for _ in 0..3 {
-        launch(&device, stream, &spec("sum"), LaunchDims::default(), &block)?;
-        assert_eq!(fake::gangs(), 16);
-    }
-    let asked = LaunchDims { gangs: 5, ..LaunchDims::default() };
-    let seq = launch(
-        &device,
-        stream,
-        &spec("add"),
-        asked,
-        &[At(at), Value(&1f64.to_ne_bytes()), Value(&1i32.to_ne_bytes())],
-    )?;
-    assert_eq!(fake::gangs(), 5);
-    Ok(device.synchronize(stream, seq)?)
-}
-
-fn gangs_that_share_blocks() -> Test {
-    let device = device()?;
-    let stream = device.create_stream(QueueId(1))?;
-    let at = device.addresses().0;
-    let add = device.function(&spec("add"))?;
-    let block: Vec<u8> = [at.0, 24, 32, 1f64.to_bits(), 1].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let launched = |gangs: u32| -> Result<(u32, u32), Failed> {
-        let dims = LaunchDims { gangs, ..LaunchDims::default() };
-        let seq = device.launch(stream, add, dims, ArgBlock { bytes: &block, slots: 3, relative: &[6] })?;
-        device.synchronize(stream, seq)?;
-        Ok((fake::gangs(), fake::gangs_of_block()))
-    };
-    let mut first = Vec::new();
-    for _ in 0..8 {
-        let (_, of_block) = launched(0)?;
-        first.push(of_block);
-        // So long it has taken when the next one asks.
-        fake::took(if of_block > 1 { 170 } else { 100 });
-    }
-    assert_eq!(first, [4, 1, 1, 4, 1, 4, 4, 1], "both ways are tried");
-    assert_eq!([launched(0)?.1, launched(0)?.1], [1, 1], "which is faster stays");
-    assert_eq!(launched(5)?, (5, 1));
-    fake::took(-1);
-    // Its gangs add to the same memory.
-    let block = [At(at), At(at), Value(&1i32.to_ne_bytes())];
-    launch(&device, stream, &spec("sum"), LaunchDims::default(), &block)?;
-    assert_eq!((fake::gangs(), fake::gangs_of_block()), (16, 1));
     Ok(())
 }
 
