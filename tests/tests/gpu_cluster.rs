@@ -120,6 +120,20 @@ fn what_a_region_elsewhere_prints_is_there_when_it_was_waited_for() {
     assert!(finished.stdout.starts_with(expected), "{}", finished.report());
 }
 
+/// GCC keeps 16 bits of a constant number of gangs: tools and times are told what the executor launches.
+#[test]
+fn observers_of_gpus_elsewhere_hear_of_all_gangs() {
+    let (driver, program) = (driver(), compiled("tests/programs/gpu/lost_gangs.c", true));
+    let builder = Cluster::builder().hosts(2).devices(0).gpus(&[0, 1]).env("ACCORD_CACHE", "off");
+    let cluster = builder.env("LD_LIBRARY_PATH", driver.path()).start().unwrap();
+    let finished = run(&cluster, 0, &program, &[], &[("ACCORD_TIME", "1")]);
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    assert!(finished.stdout.contains("all gangs: 100000"), "{}", finished.report());
+    let launched = finished.stderr.lines().find(|line| line.contains("shown._omp_fn.0"));
+    assert!(launched.is_some_and(|line| line.contains("100000")), "{}", finished.report());
+    assert!(finished.stderr.contains("constant number of gangs above 65535"), "{}", finished.report());
+}
+
 /// A copy in waits for the bytes of copies out before it, which leave a GPU's executor when somebody waits for them.
 #[test]
 fn copies_in_follow_copies_out_of_the_same_memory() {

@@ -76,6 +76,18 @@ impl Image {
         self.objects.iter().any(|object| object.windows(CALL.len()).any(|word| word == CALL))
     }
 
+    /// What its code shows of the number of gangs of each of its regions, in their order.
+    pub fn gang_counts(&self) -> Vec<GangCount> {
+        let texts = self.objects.iter().filter_map(|object| std::str::from_utf8(object).ok());
+        // For no architecture whose kernels change: they are only read.
+        let kernels = texts.flat_map(|text| rewrite(text, PARAMETER_SM_MIN - 1).kernels);
+        let shown: HashMap<String, GangUse> = kernels.map(|kernel| (kernel.name, kernel.gangs)).collect();
+        let count = |function: &ImageFunction| {
+            shown.get(&function.name).map_or(GangCount::AsGiven, |gangs| gangs.count(function.dims[0]))
+        };
+        self.functions.iter().map(count).collect()
+    }
+
     /// Its identity: a hash of everything in it.
     pub fn id(&self) -> ImageId {
         let mut hash = Sha256::new();

@@ -1,6 +1,7 @@
 //! A device of another node.
 
 use super::connection::Connection;
+use super::fixed_dims::FixedDims;
 use super::remote_node::RemoteNode;
 use crate::connection::{CopyOut, Landing, MayStall, Positions, Reply};
 use crate::host_copy::{self, Changed, Unchanged};
@@ -11,7 +12,6 @@ use accord_types::{
     ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
     ImageRef, LaunchDims, QueueId, Result,
 };
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -33,7 +33,7 @@ pub(crate) struct RemoteDeviceClient {
     /// Between start and shutdown.
     connection: RwLock<Option<Arc<Connection>>>,
     /// Launch dimensions that the compiler has fixed, by function, for observers.
-    fixed: Mutex<HashMap<u64, [u32; 3]>>,
+    fixed: Mutex<FixedDims>,
     /// For messages.
     num: Mutex<DeviceNum>,
     /// Told when the device is started.
@@ -369,11 +369,9 @@ impl DeviceClient for RemoteDeviceClient {
         // What the compiler has fixed is in the program's own image; the rest is chosen where the device is.
         let find = || {
             let kernel = spec().ok()?.kernel?;
-            let image = self.connection().ok()?.spec.images.get(kernel.image)?;
-            Some(image.functions.get(kernel.index as usize)?.dims.map(u32::from))
+            Some((kernel, self.connection().ok()?.spec.images.get(kernel.image)?))
         };
-        let mut known = self.fixed.lock().unwrap_or_else(PoisonError::into_inner);
-        let [gangs, workers, vector] = *known.entry(key).or_insert_with(|| find().unwrap_or_default());
+        let [gangs, workers, vector] = self.fixed.lock().unwrap_or_else(PoisonError::into_inner).of(key, find);
         let pick = |fixed: u32, asked: u32| if fixed == 0 { asked } else { fixed };
         LaunchDims {
             gangs: pick(gangs, dims.gangs),
@@ -388,7 +386,7 @@ impl DeviceClient for RemoteDeviceClient {
         {
             state.forget_functions(&keys);
         }
-        self.fixed.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !keys.contains(key));
+        self.fixed.lock().unwrap_or_else(PoisonError::into_inner).forget(&keys);
     }
 
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {

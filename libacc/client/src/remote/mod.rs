@@ -14,6 +14,7 @@ mod copy_threads;
 mod copy_wakeups;
 mod device_client;
 mod event_reader;
+mod fixed_dims;
 mod images;
 mod landing;
 mod node_spec;
