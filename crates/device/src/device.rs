@@ -1,8 +1,7 @@
 //! The one trait that every backend implements, in CUDA's words.
 
+use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
-use crate::copy_ends::{Sink, Source};
-use crate::host_memory::HostMemory;
 use crate::ipc::{ExportMemory, ImportMemory};
 use accord_types::{
     ArgBlock, DeviceInfo, DevicePtr, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId, ReadWhen, Result, Seq,
@@ -105,7 +104,7 @@ pub trait Device: Any + Send + Sync {
     ///
     /// # Errors
     /// When the device has failed or `dst` is not mapped.
-    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: Box<dyn Source>) -> Result<Seq>;
+    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: CopySource) -> Result<Seq>;
 
     /// Copies memory of the program in, which is read as `when` says and stays where it is until the copy has been waited for.
     ///
@@ -113,7 +112,7 @@ pub trait Device: Any + Send + Sync {
     /// When the device has failed or `dst` is not mapped.
     fn copy_in_program(&self, stream: StreamId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<Seq> {
         let now = when == ReadWhen::BeforeReturn;
-        let seq = self.copy_in(stream, dst, src.len as u64, Box::new(HostMemory::new(src, now)))?;
+        let seq = self.copy_in(stream, dst, src.len as u64, CopySource::program(src, now))?;
         if now {
             self.synchronize(stream, seq)?;
         }
@@ -124,7 +123,7 @@ pub trait Device: Any + Send + Sync {
     ///
     /// # Errors
     /// When the device has failed or `src` is not mapped.
-    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: Box<dyn Sink>) -> Result<Seq>;
+    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: CopySink) -> Result<Seq>;
 
     /// Copies within the device. The ranges may overlap.
     ///

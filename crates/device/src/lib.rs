@@ -3,6 +3,7 @@
 //! [`Device`] is what every backend implements, and names none of them; [`registry`] knows which there are.
 //! docs/design/adding-a-backend.md says what a new one takes.
 
+mod any_end;
 mod backend;
 mod capabilities;
 mod copy_ends;
@@ -22,6 +23,7 @@ mod replaced_pages;
 mod same_host;
 
 pub use accord_types::spin_policy::SpinPolicy;
+pub use any_end::{CopySink, CopySource};
 pub use backend::{Backend, Found, StartConfig};
 pub use capabilities::Capabilities;
 pub use copy_ends::{Sink, Source};

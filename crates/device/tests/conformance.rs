@@ -14,7 +14,7 @@ mod shutdown;
 mod support;
 
 use accord_device::registry::BACKENDS;
-use accord_device::{Backend, Device, Source, StartConfig, cpu};
+use accord_device::{Backend, CopySource, Device, Source, StartConfig, cpu};
 use accord_types::{DeviceId, DeviceInfo, DevicePtr, NodeId, Result, Seq, StreamId};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::sync::Arc;
@@ -97,13 +97,13 @@ impl Rig {
     }
 
     fn write(&self, stream: StreamId, at: DevicePtr, bytes: &[u8]) -> Result<Seq> {
-        self.device.copy_in(stream, at, bytes.len() as u64, Box::new(ends::Bytes(bytes.to_vec(), 0)))
+        self.device.copy_in(stream, at, bytes.len() as u64, CopySource::new(ends::Bytes(bytes.to_vec(), 0)))
     }
 
     /// A copy in of a byte that comes when the gate opens, or when it goes.
     fn gate(&self, stream: StreamId, at: DevicePtr, byte: u8) -> Result<(Seq, Sender<()>)> {
         let (open, gate) = channel();
-        Ok((self.device.copy_in(stream, at, 1, Box::new(Gated { gate, byte }))?, open))
+        Ok((self.device.copy_in(stream, at, 1, CopySource::new(Gated { gate, byte }))?, open))
     }
 }
 

@@ -7,7 +7,7 @@ mod ends;
 mod then;
 
 use accord_device::cpu::{CpuConfig, CpuDevice, inventory, is_worker, worker_main};
-use accord_device::{Device, ProgramSpec};
+use accord_device::{CopySink, CopySource, Device, ProgramSpec};
 use accord_types::{
     ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims, NodeId, ObjectSpec, QueueId,
     ReadWhen, Result, Seq, StreamId,
@@ -149,7 +149,7 @@ fn a_region_sees_its_block() -> Test {
     let stream = device.create_stream(QueueId::SYNC)?;
     let data = device.addresses().0;
     let initial: Vec<u8> = (0..100u64).flat_map(u64::to_ne_bytes).collect();
-    device.copy_in(stream, data, 800, Box::new(Bytes(initial, 0)))?;
+    device.copy_in(stream, data, 800, CopySource::new(Bytes(initial, 0)))?;
     // Slots 1 and 2 are relative: their values travel behind the slots.
     let mut block = [0u64; 6];
     (block[0], block[1], block[2], block[3], block[4]) = (data.0, 24, 32, 100, 7);
@@ -185,7 +185,7 @@ fn operations_run_in_order() -> Test {
     device.store(stream, at, &1u64.to_ne_bytes())?;
     launch(&device, stream, &double, &[at.0, 1])?;
     device.copy(stream, at.offset(8), at, 8)?;
-    device.copy_in(stream, at, 8, Box::new(Bytes(10u64.to_ne_bytes().to_vec(), 0)))?;
+    device.copy_in(stream, at, 8, CopySource::new(Bytes(10u64.to_ne_bytes().to_vec(), 0)))?;
     launch(&device, stream, &double, &[at.0, 5])?;
     device.store(stream, at.offset(16), &99u64.to_ne_bytes())?;
     device.copy(stream, at.offset(24), at.offset(16), 8)?;
@@ -207,7 +207,7 @@ fn left_to_the_waiter() -> Test {
         let bytes = [(); 2].map(|()| Arc::<Mutex<Vec<u8>>>::default());
         let mut seq = Seq(0);
         for to in &bytes {
-            seq = device.copy_out(sync, at, 8, Box::new(Collect(Arc::clone(to), true)))?;
+            seq = device.copy_out(sync, at, 8, CopySink::new(Collect(Arc::clone(to), true)))?;
         }
         assert!(bytes.iter().all(|bytes| bytes.lock().expect("test lock").is_empty()), "{way}: the region still runs");
         match way {
@@ -276,7 +276,7 @@ fn copies_go_both_ways() -> Test {
     let stream = device.create_stream(QueueId(0))?;
     let at = device.addresses().0;
     let bytes: Vec<u8> = (0..3_000_001u32).map(|i| (i * 7 % 251) as u8).collect();
-    device.copy_in(stream, at, bytes.len() as u64, Box::new(Bytes(bytes.clone(), 0)))?;
+    device.copy_in(stream, at, bytes.len() as u64, CopySource::new(Bytes(bytes.clone(), 0)))?;
     assert_eq!(read(&*device, stream, at, bytes.len() as u64)?, bytes);
     assert_eq!(read(&*device, stream, at.offset(1_000_000), 5)?, bytes[1_000_000..][..5]);
     device.unmap(stream, at, 64 << 20)?;
@@ -323,7 +323,7 @@ fn no_thread_left() -> Test {
     let streams: Vec<(StreamId, Seq)> = (0..40).map(stream).collect::<Result<_>>()?;
     // Left to whoever waits.
     let (sync, _) = stream(QueueId::SYNC.0)?;
-    let left = device.copy_out(sync, at, 8, Box::new(Collect(Arc::default(), true)))?;
+    let left = device.copy_out(sync, at, 8, CopySink::new(Collect(Arc::default(), true)))?;
     let (tell, told) = mpsc::channel();
     // What is mapped now, and less than a thread's stack.
     let pages = std::fs::read_to_string("/proc/self/statm")?;
@@ -336,7 +336,7 @@ fn no_thread_left() -> Test {
     // SAFETY: as above.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
     let copies: Vec<_> =
-        streams[..20].iter().map(|(to, _)| device.copy_in(*to, at, 8, Box::new(Bytes(vec![1; 8], 0)))).collect();
+        streams[..20].iter().map(|(to, _)| device.copy_in(*to, at, 8, CopySource::new(Bytes(vec![1; 8], 0)))).collect();
     for (stream, region) in &streams[20..] {
         let tell = tell.clone();
         device.notify(*stream, *region, Box::new(move |result| drop(tell.send(result))));
@@ -363,7 +363,7 @@ fn no_thread_left() -> Test {
         assert!(error.cause().contains("cannot start a thread"), "{error}");
     }
     for (stream, _) in &streams[1..] {
-        let seq = device.copy_in(*stream, at, 8, Box::new(Bytes(vec![1; 8], 0)))?;
+        let seq = device.copy_in(*stream, at, 8, CopySource::new(Bytes(vec![1; 8], 0)))?;
         device.synchronize(*stream, seq)?;
     }
     Ok(())
@@ -548,7 +548,7 @@ fn ranges_are_refused() -> Test {
     assert!(device.store(stream, DevicePtr(64), &[1]).is_err());
     assert!(device.copy(stream, start, start.offset(len - 4), 8).is_err());
     assert!(device.map(start.offset(len), 4096).is_err());
-    assert!(device.copy_in(stream, start, u64::MAX, Box::new(Bytes(vec![], 0))).is_err());
+    assert!(device.copy_in(stream, start, u64::MAX, CopySource::new(Bytes(vec![], 0))).is_err());
     let error = device.map(start.offset(64 << 20), 512 << 20).expect_err("more than the device has");
     assert_eq!(error.code(), ErrorCode::OutOfMemory);
     assert!(device.store(StreamId(9), start, &[1]).is_err());
@@ -561,7 +561,7 @@ fn spans_tell() -> Test {
     device.trace(spans.clone());
     let stream = device.create_stream(QueueId(4))?;
     let at = device.addresses().0;
-    device.copy_in(stream, at, 4096, Box::new(Bytes(vec![1; 4096], 0)))?;
+    device.copy_in(stream, at, 4096, CopySource::new(Bytes(vec![1; 4096], 0)))?;
     let seq = launch(&device, stream, &spec("double_slowly", double_slowly), &[at.0, 1])?;
     device.synchronize(stream, seq)?;
     // Done on the calling thread: the stream has nothing to do.

@@ -19,7 +19,7 @@ mod then;
 
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
 use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
-use accord_device::{Device, MemoryHandle, NativeHandles, Sink, Source};
+use accord_device::{CopySink, CopySource, Device, MemoryHandle, NativeHandles, Sink, Source};
 use accord_types::{
     ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, HostRange, ImageId, ImageRef, LaunchDims, NodeId,
     ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanKind, StreamId,
@@ -263,7 +263,7 @@ fn range(bytes: &[u8]) -> HostRange {
 }
 
 fn write(device: &CudaDevice, stream: StreamId, at: DevicePtr, bytes: Vec<u8>) -> Result<Seq> {
-    device.copy_in(stream, at, bytes.len() as u64, Box::new(Bytes(bytes, 0)))
+    device.copy_in(stream, at, bytes.len() as u64, CopySource::new(Bytes(bytes, 0)))
 }
 
 fn read_doubles(device: &CudaDevice, stream: StreamId, at: DevicePtr, n: u64) -> Result<Vec<f64>> {
@@ -420,12 +420,12 @@ fn large_copies() -> Test {
         if here {
             device.copy_in_program(stream, at, range(&from), ReadWhen::BeforeReturn)?;
         } else {
-            let seq = device.copy_in(stream, at, len as u64, Box::new(Memory(range(&from), here)))?;
+            let seq = device.copy_in(stream, at, len as u64, CopySource::new(Memory(range(&from), here)))?;
             device.synchronize(stream, seq)?;
         }
         let gone = from.clone();
         drop(from);
-        let seq = device.copy_out(stream, at, len as u64, Box::new(Memory(range(&to), here)))?;
+        let seq = device.copy_out(stream, at, len as u64, CopySink::new(Memory(range(&to), here)))?;
         device.synchronize(stream, seq)?;
         assert!(to == gone, "{len} bytes came back changed");
     }
@@ -439,14 +439,14 @@ fn copies_follow_each_other() -> Test {
     let len = 12u64 << 20;
     let n = (len / 8) as i32;
     let host = doubles((0..n).map(|_| 1.0));
-    device.copy_in(a, at, len, Box::new(Memory(range(&host), false)))?;
+    device.copy_in(a, at, len, CopySource::new(Memory(range(&host), false)))?;
     for _ in 0..3 {
         // Out to the program, and from there to another place by another stream that waits.
         let seq = add(&device, a, at, n, 1.0)?;
         assert!(seq.0 > 0);
-        let seq = device.copy_out(a, at, len, Box::new(Memory(range(&host), false)))?;
+        let seq = device.copy_out(a, at, len, CopySink::new(Memory(range(&host), false)))?;
         device.wait_stream(b, a, seq)?;
-        let seq = device.copy_in(b, at.offset(len), len, Box::new(Memory(range(&host), false)))?;
+        let seq = device.copy_in(b, at.offset(len), len, CopySource::new(Memory(range(&host), false)))?;
         device.wait_stream(a, b, seq)?;
         device.copy(a, at, at.offset(len), len)?;
     }
@@ -550,7 +550,7 @@ fn many_small_copies() -> Test {
     let mut last = Seq(0);
     for sink in &sinks {
         add(&device, stream, at, 100, 1.0)?;
-        last = device.copy_out(stream, at, 800, Box::new(Collect(Arc::clone(sink), true)))?;
+        last = device.copy_out(stream, at, 800, CopySink::new(Collect(Arc::clone(sink), true)))?;
     }
     device.synchronize(stream, last)?;
     for (round, sink) in sinks.iter().enumerate() {
@@ -572,7 +572,7 @@ fn copies_land_alone() -> Test {
         device.store(streams[1], at.offset(BYTES as u64), &[!(round as u8); 16])?;
         let (tell, told) = mpsc::channel();
         for (index, (stream, array)) in streams.iter().zip(&mut arrays).enumerate() {
-            let sink = Box::new(Memory(range(array), false));
+            let sink = CopySink::new(Memory(range(array), false));
             let seq = device.copy_out(*stream, at.offset((index * BYTES) as u64), BYTES as u64, sink)?;
             let tell = tell.clone();
             device.notify(*stream, seq, Box::new(move |result| tell.send(result).expect("test waits")));
@@ -726,9 +726,9 @@ fn lent_streams() -> Test {
     let exposed = device.expose_stream(own)?;
     let adopted = device.adopt_stream(QueueId(3), device.expose_stream(other)?)?;
     for (stream, raw) in [(own, exposed), (adopted, device.expose_stream(adopted)?)] {
-        device.copy_in(stream, at, from.len() as u64, Box::new(Memory(range(&from), false)))?;
+        device.copy_in(stream, at, from.len() as u64, CopySource::new(Memory(range(&from), false)))?;
         double_slowly(&device, stream, at.offset(8), 0.0)?;
-        device.copy_out(stream, at, from.len() as u64, Box::new(Memory(range(&to), false)))?;
+        device.copy_out(stream, at, from.len() as u64, CopySink::new(Memory(range(&to), false)))?;
         // Not through the device: everything has to be in the driver's stream.
         fake::synchronize(device.context(), raw);
         assert_eq!(to[..24], doubles([0.0, 2.0, 2.0]));
@@ -777,7 +777,7 @@ fn a_crash_names_the_region() -> Test {
         &[Value(&at.0.to_ne_bytes()), Value(&far.to_ne_bytes())],
     )?;
     let to = vec![0u8; 32 << 20];
-    let copy = device.copy_out(other, at, 32 << 20, Box::new(Memory(range(&to), false)));
+    let copy = device.copy_out(other, at, 32 << 20, CopySink::new(Memory(range(&to), false)));
     let error = device.synchronize(stream, last).expect_err("the region crashed");
     let text = error.to_string();
     assert_eq!(error.code(), ErrorCode::Execution);

@@ -8,7 +8,7 @@ mod support;
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
 use accord_device::image::{Image, ImageFunction, ImageVariable, Images};
 use accord_device::ipc::{Exporter, Importer};
-use accord_device::{Device, MappedRange, MemoryHandle, Sink};
+use accord_device::{CopySink, CopySource, Device, MappedRange, MemoryHandle, Sink};
 use accord_types::{
     ArgBlock, DevicePtr, FunctionSpec, ImageRef, LaunchDims, NodeId, ObjectSpec, QueueId, Result, SpanKind, StreamId,
 };
@@ -140,7 +140,7 @@ fn map(importer: &Arc<Importer>, device: &CudaDevice, handle: &MemoryHandle) -> 
 
 fn copy(device: &CudaDevice, stream: StreamId, src: DevicePtr, len: u64, reached: MappedRange) -> Test {
     let count = Arc::<AtomicUsize>::default();
-    let seq = device.copy_out(stream, src, len, Box::new(Direct(Some(reached), count.clone())))?;
+    let seq = device.copy_out(stream, src, len, CopySink::new(Direct(Some(reached), count.clone())))?;
     device.synchronize(stream, seq)?;
     match count.load(Ordering::Relaxed) {
         1 => Ok(()),
@@ -221,7 +221,7 @@ fn other(socket: OwnedFd) {
                 Some(reached) => {
                     let bytes = pattern(number(2), bytes_of(&handle()));
                     let len = bytes.len() as u64;
-                    device.copy_in(stream, start, len, Box::new(Bytes(bytes, 0))).expect("a copy in");
+                    device.copy_in(stream, start, len, CopySource::new(Bytes(bytes, 0))).expect("a copy in");
                     copy(&device, stream, start, len, reached)
                         .map_or_else(|error| format!("{error:?}"), |()| "direct".into())
                 }

@@ -6,8 +6,8 @@ mod ends;
 #[allow(dead_code)] // This suite uses some of it.
 mod support;
 
-use accord_device::Device;
 use accord_device::cuda::{CudaConfig, CudaDevice, inventory};
+use accord_device::{CopySource, Device};
 use accord_types::{NodeId, QueueId, Result};
 use ends::{Bytes, read};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -49,7 +49,7 @@ fn leave() -> Test {
     let (at, _) = device.addresses();
     device.map(at, LEN)?;
     let stream = device.create_stream(QueueId::SYNC)?;
-    let seq = device.copy_in(stream, at, LEN, Box::new(Bytes(vec![SECRET; LEN as usize], 0)))?;
+    let seq = device.copy_in(stream, at, LEN, CopySource::new(Bytes(vec![SECRET; LEN as usize], 0)))?;
     device.synchronize(stream, seq)?;
     device.shutdown();
     Ok(())

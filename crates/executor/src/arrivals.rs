@@ -1,7 +1,7 @@
 //! Bytes that other devices push here, from other processes.
 
 use crate::hosted::Hosted;
-use accord_device::Source;
+use accord_device::{CopySource, Source};
 use accord_fabric::transfer::{Arrival, ArrivalBytes, Exchange};
 use accord_types::{DevicePtr, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Destination {
     pub fn start(self, arrival: Arrival) {
         let Some((bytes, ending)) = arrival.split() else { return };
         let Self { hosted, dst, len } = self;
-        let source = Box::new(FromDevice { bytes, len });
+        let source = CopySource::new(FromDevice { bytes, len });
         let put = hosted.incoming().and_then(|stream| Ok((stream, hosted.device().copy_in(stream, dst, len, source)?)));
         match put {
             Ok((stream, seq)) => {

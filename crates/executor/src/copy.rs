@@ -1,7 +1,7 @@
 //! Copies from one device to another of the same process.
 
 use crate::hosted::Hosted;
-use accord_device::{Device, HostMemory, Sink};
+use accord_device::{CopySink, CopySource, Device, Sink};
 use accord_types::{DevicePtr, HostRange, Result, Seq, StreamId};
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub fn copy_here(
     }
     let incoming = target.hosted.incoming()?;
     let sink = IntoDevice { device: to.clone(), stream: incoming, at: target.start, after };
-    from.copy_out(stream, source.start, len, Box::new(sink))
+    from.copy_out(stream, source.start, len, CopySink::new(sink))
 }
 
 /// Gives one device's bytes to another.
@@ -54,7 +54,7 @@ impl Sink for IntoDevice {
         let len = piece.len();
         // The piece is memory of this process; `synchronize` keeps it here until it has been read.
         let range = HostRange { start: piece.as_ptr().expose_provenance(), len };
-        let seq = self.device.copy_in(self.stream, self.at, len as u64, Box::new(HostMemory::new(range, true)))?;
+        let seq = self.device.copy_in(self.stream, self.at, len as u64, CopySource::program(range, true))?;
         self.device.synchronize(self.stream, seq)?;
         self.at = self.at.offset(len as u64);
         Ok(())
@@ -100,13 +100,13 @@ mod tests {
             piece.iter_mut().zip(&mut bytes).for_each(|(to, from)| *to = from);
             Ok(())
         });
-        from.copy_in(stream, src, 5 * MIB + 3, Box::new(first)).unwrap();
+        from.copy_in(stream, src, 5 * MIB + 3, CopySource::new(first)).unwrap();
         let gated = With(move |piece: &mut [u8]| {
             gate.recv().unwrap();
             piece.fill(9);
             Ok(())
         });
-        let before = to.copy_in(sync.stream(), dst, 8, Box::new(gated));
+        let before = to.copy_in(sync.stream(), dst, 8, CopySource::new(gated));
         sync.advance(before.unwrap());
         let (one, other) = (End { hosted: &source, start: src }, End { hosted: &target, start: dst });
         let seq = copy_here(stream, one, other, 5 * MIB + 3, target.last_synchronous()).unwrap();
@@ -134,7 +134,7 @@ mod tests {
         let stream = source.queue(QUEUE).unwrap().stream();
         let (one, other) = (End { hosted: &source, start: src }, End { hosted: &target, start: dst });
         let failing = With(|_: &mut [u8]| Err(Error::new(ErrorCode::Execution, "no")));
-        from.copy_in(stream, src, 8, Box::new(failing)).unwrap();
+        from.copy_in(stream, src, 8, CopySource::new(failing)).unwrap();
         let _ = copy_here(stream, one, other, MIB, None);
         let incoming = target.incoming().unwrap();
         let seq = to.store(incoming, dst, b"fine").unwrap();

@@ -10,7 +10,7 @@ use crate::push::ToPeer;
 use crate::session::Session;
 use crate::waits::Wait;
 use crate::window::Step;
-use accord_device::Device;
+use accord_device::{CopySink, CopySource, Device};
 use accord_fabric::ProgramSpec;
 use accord_fabric::clock;
 use accord_fabric::frame::{Command, Event, FrameReader, PAYLOAD_MAX};
@@ -266,13 +266,13 @@ impl World<'_> {
                 } else {
                     FromLane::asked(&session.link, transfer, len)
                 };
-                device.copy_in(stream, dst, len, Box::new(source))
+                device.copy_in(stream, dst, len, CopySource::new(source))
             }
             Operation::CopyOut { src, len, transfer, in_event: true } => {
-                device.copy_out(stream, src, len, Box::new(ToEvent::new(&session.events, transfer)))
+                device.copy_out(stream, src, len, CopySink::new(ToEvent::new(&session.events, transfer)))
             }
             Operation::CopyOut { src, len, transfer, in_event: false } => {
-                device.copy_out(stream, src, len, Box::new(ToLane::new(session.link.outbox(), transfer, len)))
+                device.copy_out(stream, src, len, CopySink::new(ToLane::new(session.link.outbox(), transfer, len)))
             }
             Operation::Copy { dst, src, len } => device.copy(stream, dst, src, len),
             Operation::Launch { function, dims, block } => device.launch(stream, function, dims, block),
@@ -284,7 +284,7 @@ impl World<'_> {
                     None => Ok(None),
                 };
                 let sink = ToPeer { pushing, device: device.clone(), len: push.len, mapped_range, node_name: None };
-                device.copy_out(stream, src, push.len, Box::new(sink))
+                device.copy_out(stream, src, push.len, CopySink::new(sink))
             }
             Operation::Relay { src, len, target } => self.hosted(target.device).and_then(|to| {
                 let (source, target_end) = (End { hosted, start: src }, End { hosted: to, start: target.dst });

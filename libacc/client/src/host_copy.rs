@@ -2,7 +2,7 @@
 
 use crate::pages::{self, Writable};
 use accord_device::Sink;
-pub(crate) use accord_device::{HostMemory, program_bytes as bytes};
+pub(crate) use accord_device::program_bytes as bytes;
 use accord_runtime::ports::{Chain, Part};
 use accord_types::{HostRange, Result};
 use std::sync::Arc;

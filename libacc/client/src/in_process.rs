@@ -1,8 +1,8 @@
 //! A device of this machine, driven in-process: what is the same for all kinds.
 
 use crate::cluster::LocalDeviceClient;
-use crate::host_copy::{self, Changed, HostMemory, Unchanged};
-use accord_device::{Backend, Device, FunctionHandle, NativeHandles, StartConfig, registry};
+use crate::host_copy::{self, Changed, Unchanged};
+use accord_device::{Backend, CopySink, Device, FunctionHandle, NativeHandles, StartConfig, registry};
 use accord_executor::hosted::Hosted;
 use accord_executor::queue_table::ByNumber;
 use accord_runtime::ports::{Chain, CudaObjects, DeviceClient, Part};
@@ -222,8 +222,8 @@ impl DeviceClient for InProcess {
     }
 
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
-        let sink = HostMemory::new(dst, queue == QueueId::SYNC || dst.len <= QUICK_BYTES_MAX);
-        self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, Box::new(sink)))
+        let here = queue == QueueId::SYNC || dst.len <= QUICK_BYTES_MAX;
+        self.put(queue, |device, stream| device.copy_out(stream, src, dst.len as u64, CopySink::program(dst, here)))
     }
 
     fn copy_out_changed(
@@ -234,12 +234,12 @@ impl DeviceClient for InProcess {
         parts: &[Part],
         chain: Option<&Arc<Chain>>,
     ) -> Result<()> {
-        let sink = Box::new(Changed::new(sent, parts, chain));
+        let sink = CopySink::new(Changed::new(sent, parts, chain));
         self.put(queue, |device, stream| device.copy_out(stream, src, sent.len() as u64, sink))
     }
 
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
-        let sink = Box::new(Unchanged::new(with));
+        let sink = CopySink::new(Unchanged::new(with));
         self.put(queue, |device, stream| device.copy_out(stream, src, with.len as u64, sink))
     }
 

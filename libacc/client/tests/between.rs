@@ -4,7 +4,7 @@ mod common;
 
 use accord_client::{LocalDeviceClient, connect_direct};
 use accord_device::fake::FakeDevice;
-use accord_device::{Device, Source};
+use accord_device::{CopySource, Device, Source};
 use accord_executor::hosted::Hosted;
 use accord_fabric::Key;
 use accord_runtime::ports::{Chain, Cluster, DeviceClient, Part, ReadWhen};
@@ -191,7 +191,7 @@ impl Here {
 
     /// Puts bytes there in the order of `queue`.
     fn write(&self, queue: QueueId, dst: DevicePtr, bytes: &[u8]) {
-        let source = Box::new(Bytes(bytes.to_vec(), 0));
+        let source = CopySource::new(Bytes(bytes.to_vec(), 0));
         self.put(queue, |stream| self.device.copy_in(stream, dst, bytes.len() as u64, source)).unwrap();
     }
 

@@ -6,12 +6,49 @@
 use crate::device::WaitingCalls;
 use crate::plan::Loan;
 use crate::ports::{HostMemory, ReadWhen};
+use accord_types::short_lock::ShortLock;
 use accord_types::{Error, ErrorCode, HostRange, QueueId, Result};
 use smallvec::SmallVec;
 
-/// Buffers for the loans of one launch. They are kept, not freed, if the launch failed: copies may still be under way.
+/// Buffers that launches have used and others will: what is lent is lent again as a rule.
+#[derive(Default)]
+pub(crate) struct SpareBuffers(ShortLock<Vec<Spare>>);
+
+/// Most buffers that are kept, and most bytes of all of them. What is larger takes its time anyway.
+const SPARE_MAX: usize = 16;
+const SPARE_BYTES_MAX: usize = 16 << 20;
+
+#[derive(Clone, Copy)]
+struct Spare {
+    address: usize,
+    bytes: usize,
+}
+
+impl SpareBuffers {
+    /// The smallest that is large enough.
+    fn take(&self, bytes: usize) -> Option<Spare> {
+        let mut all = self.0.lock();
+        let fits = all.iter().enumerate().filter(|(_, one)| one.bytes >= bytes);
+        let at = fits.min_by_key(|(_, one)| one.bytes)?.0;
+        Some(all.swap_remove(at))
+    }
+
+    /// Keeps a buffer; false if there are enough.
+    fn keep(&self, one: Spare) -> bool {
+        let mut all = self.0.lock();
+        let kept: usize = all.iter().map(|one| one.bytes).sum();
+        let room = all.len() < SPARE_MAX && one.bytes <= SPARE_BYTES_MAX.saturating_sub(kept);
+        if room {
+            all.push(one);
+        }
+        room
+    }
+}
+
+/// Buffers for the loans of one launch. They are neither used again nor freed if the launch failed: copies may still be under way.
 pub(crate) struct Buffers<'a> {
     host: &'a dyn HostMemory,
+    spare: &'a SpareBuffers,
     lent: SmallVec<[Lent; LENT_INLINE]>,
 }
 
@@ -22,18 +59,23 @@ struct Lent {
     loan: Loan,
     /// What the block held at the call, and behind it what it holds after the region.
     buffer: usize,
+    /// Its length, which may be more than the block takes.
+    room: usize,
 }
 
 impl<'a> Buffers<'a> {
-    /// Takes the blocks' bytes. Allocates nothing if there are none.
+    /// Takes the blocks' bytes.
     ///
     /// # Errors
     /// `acc_error_out_of_memory`
-    pub(crate) fn take(host: &'a dyn HostMemory, loans: &[Loan]) -> Result<Self> {
-        let mut buffers = Self { host, lent: SmallVec::new() };
+    pub(crate) fn take(host: &'a dyn HostMemory, spare: &'a SpareBuffers, loans: &[Loan]) -> Result<Self> {
+        let mut buffers = Self { host, spare, lent: SmallVec::new() };
         for loan in loans {
             let bytes = loan.block.len;
-            let buffer = bytes.checked_mul(2).map_or(0, |both| host.allocate(both));
+            let room = bytes.saturating_mul(2);
+            let known = spare.take(room);
+            let Spare { address: buffer, bytes: room } =
+                known.unwrap_or_else(|| Spare { address: host.allocate(room), bytes: room });
             if buffer == 0 {
                 buffers.free();
                 let cause = format!("the program has no memory for two copies of a block of {bytes} bytes");
@@ -42,7 +84,7 @@ impl<'a> Buffers<'a> {
                 ));
             }
             host.copy(buffer, loan.block.start, bytes);
-            buffers.lent.push(Lent { loan: *loan, buffer });
+            buffers.lent.push(Lent { loan: *loan, buffer, room });
         }
         Ok(buffers)
     }
@@ -75,7 +117,7 @@ impl<'a> Buffers<'a> {
 
     /// When the queue was waited for: writes back what the region has changed.
     pub(crate) fn merge(mut self) {
-        for Lent { loan: Loan { block, .. }, buffer } in &self.lent {
+        for Lent { loan: Loan { block, .. }, buffer, .. } in &self.lent {
             self.host.merge(block.start, *buffer, *buffer + block.len, block.len);
         }
         self.free();
@@ -83,7 +125,30 @@ impl<'a> Buffers<'a> {
 
     fn free(&mut self) {
         for lent in self.lent.drain(..) {
-            self.host.free(lent.buffer);
+            if !self.spare.keep(Spare { address: lent.buffer, bytes: lent.room }) {
+                self.host.free(lent.buffer);
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_that_fits_is_used_again_and_not_all_are_kept() {
+        let spare = SpareBuffers::default();
+        for bytes in [300, 100, 200] {
+            assert!(spare.keep(Spare { address: bytes, bytes }));
+        }
+        assert_eq!(spare.take(150).map(|one| one.address), Some(200));
+        assert_eq!(spare.take(150).map(|one| one.address), Some(300));
+        assert!(spare.take(150).is_none());
+        assert!(spare.keep(Spare { address: 1, bytes: SPARE_BYTES_MAX - 100 }));
+        assert!(!spare.keep(Spare { address: 2, bytes: 1 }), "too many bytes");
+        assert!(spare.take(SPARE_BYTES_MAX - 100).is_some());
+        let kept = (0..).take_while(|n| spare.keep(Spare { address: *n, bytes: 1 })).count();
+        assert_eq!(kept, SPARE_MAX - 1);
     }
 }

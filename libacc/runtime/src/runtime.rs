@@ -3,6 +3,7 @@
 use crate::arrivals::Arrivals;
 use crate::construct::{Entering, Mode};
 use crate::device::Device;
+use crate::loan::SpareBuffers;
 use crate::ports::{Cluster, DeviceClient, HostMemory};
 use crate::prof::{Observer, Watch};
 use crate::program::{Global, Settings};
@@ -24,6 +25,8 @@ pub struct Runtime {
     /// GCC's number of the type that some thread set last.
     pub(crate) last_type: AtomicI32,
     globals: ShortLock<Vec<(u64, Vec<Global>)>>,
+    /// For blocks that are lent.
+    pub(crate) spare: SpareBuffers,
     watch: Arc<Watch>,
 }
 
@@ -47,6 +50,7 @@ impl Runtime {
             first: if settings.rank.is_some() { OnceLock::new() } else { OnceLock::from(0) },
             last_type: AtomicI32::new(DeviceType::Default as i32),
             globals: ShortLock::default(),
+            spare: SpareBuffers::default(),
             watch,
         }
     }

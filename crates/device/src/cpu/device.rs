@@ -11,11 +11,11 @@ use super::stream::{Op, Shared, Stream};
 use super::stream_worker;
 use super::symbol;
 use super::watched::Watched;
+use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
-use crate::copy_ends::{Sink, Source};
 use crate::device::{Device, FunctionHandle};
 use crate::failure::{Failure, shut_down};
-use crate::host_memory::{HostMemory, TakenBytes, program_bytes};
+use crate::host_memory::{TakenBytes, program_bytes};
 use crate::program::ProgramSpec;
 use accord_types::{
     ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
@@ -293,7 +293,7 @@ impl Device for CpuDevice {
         stream.push_worker(record, bytes, &[], Some(&now))
     }
 
-    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: Box<dyn Source>) -> Result<Seq> {
+    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: CopySource) -> Result<Seq> {
         self.shared.arena.translate(dst, len)?;
         let immediate = source.immediate();
         self.stream(stream)?.push_owner(Op::CopyIn { dst, len, source }, immediate)
@@ -302,7 +302,7 @@ impl Device for CpuDevice {
     fn copy_in_program(&self, stream: StreamId, dst: DevicePtr, src: HostRange, when: ReadWhen) -> Result<Seq> {
         let len = src.len as u64;
         if when == ReadWhen::InOrder {
-            return self.copy_in(stream, dst, len, Box::new(HostMemory::new(src, false)));
+            return self.copy_in(stream, dst, len, CopySource::program(src, false));
         }
         if src.len <= SMALL_BYTES_MAX {
             return self.store(stream, dst, program_bytes(src));
@@ -311,14 +311,14 @@ impl Device for CpuDevice {
             && self.stream(stream)?.queue != QueueId::SYNC
             && let Some(taken) = TakenBytes::new(program_bytes(src))
         {
-            return self.copy_in(stream, dst, len, Box::new(taken));
+            return self.copy_in(stream, dst, len, CopySource::new(taken));
         }
-        let seq = self.copy_in(stream, dst, len, Box::new(HostMemory::new(src, true)))?;
+        let seq = self.copy_in(stream, dst, len, CopySource::program(src, true))?;
         self.synchronize(stream, seq)?;
         Ok(seq)
     }
 
-    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: Box<dyn Sink>) -> Result<Seq> {
+    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: CopySink) -> Result<Seq> {
         self.shared.arena.translate(src, len)?;
         let immediate = sink.immediate();
         self.stream(stream)?.push_owner(Op::CopyOut { src, len, sink }, immediate)

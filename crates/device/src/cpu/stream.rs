@@ -4,7 +4,7 @@ use super::layout::{Control, StreamShared};
 use super::ring::{self, Record};
 use super::watched::Watched;
 use super::{arena::Arena, futex, output::Output, spans::Tracer};
-use crate::copy_ends::{Sink, Source};
+use crate::any_end::{CopySink, CopySource};
 use crate::failure::Failure;
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::{DevicePtr, Error, QueueId, Result, Seq, SpanKind};
@@ -51,8 +51,8 @@ impl Shared {
 
 /// What an operation of the owner queue does.
 pub(crate) enum Op {
-    CopyIn { dst: DevicePtr, len: u64, source: Box<dyn Source> },
-    CopyOut { src: DevicePtr, len: u64, sink: Box<dyn Sink> },
+    CopyIn { dst: DevicePtr, len: u64, source: CopySource },
+    CopyOut { src: DevicePtr, len: u64, sink: CopySink },
     Unmap { start: DevicePtr, len: u64 },
 }
 

@@ -2,14 +2,14 @@
 
 use super::staging::pinned_pool::Slot;
 use super::staging::progress::Tracker;
-use crate::copy_ends::Sink;
+use crate::any_end::CopySink;
 use accord_types::HostRange;
 use std::sync::Arc;
 
 /// What is left to do on the host when the device has got to a position.
 pub(crate) enum Completion<S> {
     /// Bytes go from a slot to their sink, on whichever thread waits for them first.
-    Small { slot: Slot, len: usize, sink: Box<dyn Sink> },
+    Small { slot: Slot, len: usize, sink: CopySink },
     /// The copying threads are at it.
     Moved(Arc<Tracker>, HostRange),
     /// This stream waits for that one, whose own completions therefore come first.

@@ -7,6 +7,7 @@ use super::registrations::{Pages, RegisteredPart};
 use super::staging::copy_route::{self, At, Direction, End, Facts, ProgramMemory, Route};
 use super::staging::pinned_pool::Slot;
 use super::stream::{Stream, StreamProgress};
+use crate::any_end::CopySink;
 use crate::copy_ends::Sink;
 use accord_types::{DevicePtr, HostRange, QueueId, Result};
 
@@ -133,7 +134,7 @@ pub(crate) fn copy_out_registered(
     }
     for (slot, edge) in slots {
         edge_out(stream, src.offset((edge.start - range.start) as u64), &slot, edge)?;
-        completions.push(Completion::Small { slot, len: edge.len, sink: Box::new(Edge(edge)) });
+        completions.push(Completion::Small { slot, len: edge.len, sink: CopySink::new(Edge(edge)) });
     }
     middle.pieces().try_for_each(|part| hand_out(stream, src.offset((part.start - range.start) as u64), part))?;
     Ok(Some(completions))

@@ -3,7 +3,7 @@
 
 use super::shared::Shared;
 use super::staging::pinned_pool::Slot;
-use crate::Sink;
+use crate::CopySink;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ const PARTS_MAX: usize = 256;
 /// Part of a copy out; copies come one after the other.
 pub(crate) enum Part {
     /// One begins.
-    Begin(Box<dyn Sink>),
+    Begin(CopySink),
     /// Its next bytes: so many will be in the slot.
     Bytes(Slot, usize),
     /// That was all of it.
@@ -119,7 +119,7 @@ impl PartQueue {
 }
 
 /// Whoever waits for the bytes hears of a failure as one of the device, or from the sink, which is dropped.
-fn give(part: Part, current: &mut Option<Box<dyn Sink>>, shared: &Shared) {
+fn give(part: Part, current: &mut Option<CopySink>, shared: &Shared) {
     match part {
         Part::Begin(sink) => *current = Some(sink),
         Part::Bytes(mut slot, len) => {

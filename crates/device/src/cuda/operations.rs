@@ -14,10 +14,10 @@ use super::staging::copy_route::{
 use super::staging::pinned_pool::SMALL_SLOT;
 use super::stream::{Op, Stream, StreamProgress};
 use super::stream_worker;
+use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
-use crate::copy_ends::{Sink, Source};
 use crate::device::{Device, FunctionHandle, NativeHandles};
-use crate::host_memory::{HostMemory, program_bytes};
+use crate::host_memory::program_bytes;
 use crate::ipc::{ExportMemory, ImportMemory};
 use crate::memory_handle::MemoryHandle;
 use accord_types::{
@@ -97,7 +97,7 @@ impl Device for CudaDevice {
         stream.put(|_| stream_worker::store(stream, dst, bytes), || Ok(Op::Store { dst, bytes: bytes.to_vec() }))
     }
 
-    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: Box<dyn Source>) -> Result<Seq> {
+    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, source: CopySource) -> Result<Seq> {
         let here = source.immediate();
         let stream = self.stream(stream)?;
         let Some(MemoryHandle::Host(range)) = source.memory() else {
@@ -131,16 +131,16 @@ impl Device for CudaDevice {
             if let Some(seq) = self.store_in_turn(stream, dst, src)? {
                 return Ok(seq);
             }
-            return self.copy_in(stream, dst, len, Box::new(HostMemory::new(src, false)));
+            return self.copy_in(stream, dst, len, CopySource::program(src, false));
         }
-        let seq = self.copy_in(stream, dst, len, Box::new(HostMemory::new(src, now)))?;
+        let seq = self.copy_in(stream, dst, len, CopySource::program(src, now))?;
         if now {
             self.stream(stream)?.wait_issued(seq.0)?;
         }
         Ok(seq)
     }
 
-    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: Box<dyn Sink>) -> Result<Seq> {
+    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, sink: CopySink) -> Result<Seq> {
         let stream = self.stream(stream)?;
         let here = sink.immediate();
         let memory = sink.memory().and_then(|memory| memory.host());

@@ -3,7 +3,7 @@
 
 use super::function::{Function, OwnedBlock};
 use super::page_registration::Unregistration;
-use crate::copy_ends::{Sink, Source};
+use crate::any_end::{CopySink, CopySource};
 use accord_types::{DevicePtr, LaunchDims};
 use cudarc::driver::sys::CUcontext;
 use std::collections::VecDeque;
@@ -18,8 +18,8 @@ pub const PENDING_BYTES_MAX: usize = 16 << 20;
 /// An operation that waits for its turn, in a stream that is an `S`.
 pub(crate) enum Op<S> {
     Store { dst: DevicePtr, bytes: Vec<u8> },
-    CopyIn { dst: DevicePtr, len: u64, source: Box<dyn Source> },
-    CopyOut { src: DevicePtr, len: u64, sink: Box<dyn Sink> },
+    CopyIn { dst: DevicePtr, len: u64, source: CopySource },
+    CopyOut { src: DevicePtr, len: u64, sink: CopySink },
     Copy { dst: DevicePtr, src: DevicePtr, len: u64 },
     Peer { dst: DevicePtr, to: CUcontext, src: DevicePtr, len: u64 },
     Launch { function: Arc<Function>, index: u32, dims: LaunchDims, block: OwnedBlock },

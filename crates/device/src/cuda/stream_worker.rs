@@ -11,7 +11,7 @@ use super::staging::copy_route::{self, At, Direction, End, NoMemory, Route, TAKE
 use super::staging::pinned_pool::{OUT_SLOT, RELAY_SLOT, Slot};
 use super::stream::{Op, Stream, StreamProgress};
 use crate::ipc::MappedRange;
-use crate::{MemoryHandle, Sink, Source};
+use crate::{CopySink, CopySource, MemoryHandle};
 use accord_types::{DevicePtr, HostRange, Result, SpanKind};
 use cudarc::driver::sys::CUcontext;
 use std::collections::VecDeque;
@@ -148,7 +148,7 @@ fn move_within(stream: &Stream, dst: DevicePtr, src: DevicePtr, len: u64) -> Res
     Ok(())
 }
 
-fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Box<dyn Source>) -> Result<()> {
+fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: CopySource) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
     if let Some(MemoryHandle::Host(range)) = source.memory() {
@@ -189,7 +189,7 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Bo
     Ok(())
 }
 
-fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: Box<dyn Sink>) -> Result<()> {
+fn copy_out(stream: &Stream, seq: u64, src: DevicePtr, len: usize, mut sink: CopySink) -> Result<()> {
     let shared = &stream.shared;
     let failed = |error: DriverError| shared.driver_failed(error, Some(stream.queue));
     if let Some(MemoryHandle::Host(range)) = sink.memory() {
@@ -266,7 +266,7 @@ pub(crate) fn copy_out_now(
     src: DevicePtr,
     len: usize,
     (route, memory, middle): (Route, Option<HostRange>, Option<RegisteredPart>),
-    sink: &mut Option<Box<dyn Sink>>,
+    sink: &mut Option<CopySink>,
 ) -> Result<bool, DriverError> {
     match (route, memory, middle) {
         (Route::SmallSlot, ..) => copy_out_small(stream, state, src, len, sink),
@@ -314,7 +314,7 @@ fn copy_out_egress(
     stream: &Stream,
     src: DevicePtr,
     len: usize,
-    sink: &mut Option<Box<dyn Sink>>,
+    sink: &mut Option<CopySink>,
 ) -> Result<bool, DriverError> {
     let shared = &stream.shared;
     if !stream.egress.is_ready(shared) || stream.egress.is_full() {
@@ -367,7 +367,7 @@ fn copy_out_small(
     state: &mut StreamProgress,
     src: DevicePtr,
     len: usize,
-    sink: &mut Option<Box<dyn Sink>>,
+    sink: &mut Option<CopySink>,
 ) -> Result<bool, DriverError> {
     let Some(slot) = stream.shared.small.try_take()? else { return Ok(false) };
     let span = stream.shared.tracer.begin(stream.raw);

@@ -3,8 +3,8 @@
 
 use super::memory::FakeMemory;
 use super::stream::{HostOp, Stream, lock};
+use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
-use crate::copy_ends::{Sink, Source};
 use crate::device::{Device, FunctionHandle};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
@@ -212,7 +212,7 @@ impl Device for FakeDevice {
         self.put(stream, Box::new(move || memory.write(dst, &bytes)))
     }
 
-    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, mut source: Box<dyn Source>) -> Result<Seq> {
+    fn copy_in(&self, stream: StreamId, dst: DevicePtr, len: u64, mut source: CopySource) -> Result<Seq> {
         self.memory.check(dst, len)?;
         let memory = self.memory.clone();
         let op = Box::new(move || {
@@ -229,7 +229,7 @@ impl Device for FakeDevice {
         self.put(stream, self.traced(stream, SpanKind::CopyIn, "", len, op)?)
     }
 
-    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, mut sink: Box<dyn Sink>) -> Result<Seq> {
+    fn copy_out(&self, stream: StreamId, src: DevicePtr, len: u64, mut sink: CopySink) -> Result<Seq> {
         self.memory.check(src, len)?;
         let memory = self.memory.clone();
         let op = Box::new(move || {

@@ -2,7 +2,7 @@
 
 use crate::ends::{Bytes, Collect};
 use crate::{PATIENT, Rig, Test, pattern};
-use accord_device::{HostMemory, Sink, Source};
+use accord_device::{CopySink, CopySource, HostMemory, Sink, Source};
 use accord_types::{HostRange, QueueId, ReadWhen, Result};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -50,10 +50,10 @@ pub(crate) fn sources(rig: &Rig) -> Test {
             let memory = bytes.clone();
             let size = len as u64;
             let seq = match kind {
-                0 => rig.device.copy_in(stream, at, size, Box::new(Bytes(memory.clone(), 0)))?,
-                1 => rig.device.copy_in(stream, at, size, Box::new(Ready(Bytes(memory.clone(), 0))))?,
-                2 => rig.device.copy_in(stream, at, size, Box::new(HostMemory::new(range(&memory), false)))?,
-                3 => rig.device.copy_in(stream, at, size, Box::new(HostMemory::new(range(&memory), true)))?,
+                0 => rig.device.copy_in(stream, at, size, CopySource::new(Bytes(memory.clone(), 0)))?,
+                1 => rig.device.copy_in(stream, at, size, CopySource::new(Ready(Bytes(memory.clone(), 0))))?,
+                2 => rig.device.copy_in(stream, at, size, CopySource::program(range(&memory), false))?,
+                3 => rig.device.copy_in(stream, at, size, CopySource::program(range(&memory), true))?,
                 4 => rig.device.copy_in_program(stream, at, range(&memory), ReadWhen::InOrder)?,
                 _ => rig.device.copy_in_program(stream, at, range(&memory), ReadWhen::BeforeReturn)?,
             };
@@ -102,18 +102,18 @@ pub(crate) fn sinks(rig: &Rig) -> Test {
             let got = if kind < 2 {
                 let collected = Arc::<Mutex<Vec<u8>>>::default();
                 let sink = Collect(Arc::clone(&collected), kind == 0);
-                let seq = rig.device.copy_out(stream, at, size, Box::new(sink))?;
+                let seq = rig.device.copy_out(stream, at, size, CopySink::new(sink))?;
                 rig.device.synchronize(stream, seq)?;
                 collected.lock().expect("test lock").split_off(0)
             } else if kind < 4 {
                 let memory = vec![0xeeu8; len];
                 let sink = HostMemory::new(range(&memory), kind == 2);
-                let seq = rig.device.copy_out(stream, at, size, Box::new(sink))?;
+                let seq = rig.device.copy_out(stream, at, size, CopySink::new(sink))?;
                 rig.device.synchronize(stream, seq)?;
                 memory
             } else {
                 let (tell, told) = channel();
-                let seq = rig.device.copy_out(stream, at, size, Box::new(Detached(Vec::new(), tell)))?;
+                let seq = rig.device.copy_out(stream, at, size, CopySink::new(Detached(Vec::new(), tell)))?;
                 rig.device.synchronize(stream, seq)?;
                 told.recv_timeout(PATIENT)?
             };

@@ -1,7 +1,7 @@
 //! What comes before what.
 
 use crate::{Rig, Test, pattern, until};
-use accord_device::{Sink, Source};
+use accord_device::{CopySink, CopySource, Sink, Source};
 use accord_types::{Error, ErrorCode, QueueId, Result, Seq, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,8 +101,8 @@ pub(crate) fn failures(rig: &Rig) -> Test {
         let put = |fails: bool| {
             let end = Fails(Arc::clone(&asked), fails);
             match by_source {
-                true => rig.device.copy_in(bad, rig.at, 8, Box::new(end)),
-                false => rig.device.copy_out(bad, rig.at, 8, Box::new(end)),
+                true => rig.device.copy_in(bad, rig.at, 8, CopySource::new(end)),
+                false => rig.device.copy_out(bad, rig.at, 8, CopySink::new(end)),
             }
         };
         put(true)?;
@@ -143,7 +143,7 @@ pub(crate) fn told(rig: &Rig) -> Test {
     assert!(told.recv_timeout(crate::PATIENT)?, "what was reached before");
     // Of a position that never comes only a failure can be told.
     ask(Seq(u64::MAX));
-    let failing = Box::new(Fails(Arc::default(), true));
+    let failing = CopySource::new(Fails(Arc::default(), true));
     rig.device.copy_in(stream, rig.at, 8, failing)?;
     assert!(!told.recv_timeout(crate::PATIENT)?);
     Ok(())

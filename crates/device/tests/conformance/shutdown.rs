@@ -2,6 +2,7 @@
 
 use crate::ends::Bytes;
 use crate::{PATIENT, Rig, Test, until};
+use accord_device::CopySource;
 use accord_types::{ErrorCode, QueueId, Seq};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -69,7 +70,7 @@ pub(crate) fn ended(rig: &Rig) -> Test {
     rig.device.synchronize(stream, seq)?;
     let device = &rig.device;
     device.shutdown();
-    let copy_in = device.copy_in(stream, rig.at, 1, Box::new(Bytes(vec![1], 0)));
+    let copy_in = device.copy_in(stream, rig.at, 1, CopySource::new(Bytes(vec![1], 0)));
     let copy = device.copy(stream, rig.at, rig.at, 1);
     for outcome in [copy_in, copy, device.store(stream, rig.at, &[1]), device.unmap(stream, rig.at, 2 << 20)] {
         assert!(outcome.is_err());

@@ -3,7 +3,7 @@
 use super::{Test, device, spec};
 use crate::then::then;
 use accord_device::cuda::{PENDING_BYTES_MAX, PENDING_MAX};
-use accord_device::{Device, Sink};
+use accord_device::{CopySink, Device, Sink};
 use accord_types::{ArgBlock, DevicePtr, ErrorCode, LaunchDims, QueueId, Result, Seq, StreamId};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -109,7 +109,7 @@ pub(crate) fn held_by_network() -> Test {
             let device = device.clone();
             move |index| {
                 let len = if empty && index > 0 { 0 } else { 64 };
-                device.copy_out(stream, at, len, Box::new(Slow(open.clone())))
+                device.copy_out(stream, at, len, CopySink::new(Slow(open.clone())))
             }
         });
         let stood = stands_at(&count);

@@ -3,7 +3,7 @@
 use super::{Test, add, device, doubles, read_doubles, write};
 use crate::support::fake;
 use crate::then::then;
-use accord_device::{Device, Sink};
+use accord_device::{CopySink, Device, Sink};
 use accord_types::{ErrorCode, QueueId, Result};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(crate) fn goes_on() -> Test {
         write(&device, stream, at, doubles((0..count).map(|_| 1.0)))?;
         let (open, waits) = channel();
         let (got, bytes) = channel();
-        device.copy_out(stream, at, len, Box::new(Network { open: waits, got, bytes: Vec::new() }))?;
+        device.copy_out(stream, at, len, CopySink::new(Network { open: waits, got, bytes: Vec::new() }))?;
         add(&device, stream, at, count as i32, 1.0)?;
         // The network has taken nothing yet.
         assert_eq!(read_doubles(&device, stream, at, 4)?, [2.0; 4], "{len} bytes");
@@ -58,7 +58,7 @@ pub(crate) fn goes_on() -> Test {
     // A device does not wait for such a network at its end.
     let (open, waits) = channel();
     let (got, _) = channel();
-    device.copy_out(stream, at, n, Box::new(Network { open: waits, got, bytes: Vec::new() }))?;
+    device.copy_out(stream, at, n, CopySink::new(Network { open: waits, got, bytes: Vec::new() }))?;
     device.shutdown();
     drop(open);
     Ok(())
@@ -81,7 +81,7 @@ pub(crate) fn given_up() -> Test {
             let (open, waits) = channel();
             let (got, bytes) = channel();
             fake::fail(call, after, 2);
-            let sink = Box::new(Network { open: waits, got, bytes: Vec::new() });
+            let sink = CopySink::new(Network { open: waits, got, bytes: Vec::new() });
             let put = device.copy_out(stream, device.addresses().0, 24 << 20, sink);
             drop((go, open));
             let failed = put.and_then(|seq| device.synchronize(stream, seq)).expect_err("it did not work");

@@ -1,6 +1,6 @@
 //! Where the bytes of copies come from and go to, and what a device tells of them, in all tests of devices.
 
-use accord_device::{Device, Sink, Source};
+use accord_device::{CopySink, Device, Sink, Source};
 use accord_types::{DevicePtr, Result, Span, SpanSink, StreamId};
 use std::sync::{Arc, Mutex};
 
@@ -32,7 +32,7 @@ impl Sink for Collect {
 /// What is at a device address, read in both ways that there are.
 pub(crate) fn read(device: &dyn Device, stream: StreamId, at: DevicePtr, len: u64) -> Result<Vec<u8>> {
     let bytes = Arc::default();
-    let seq = device.copy_out(stream, at, len, Box::new(Collect(Arc::clone(&bytes), len.is_multiple_of(16))))?;
+    let seq = device.copy_out(stream, at, len, CopySink::new(Collect(Arc::clone(&bytes), len.is_multiple_of(16))))?;
     device.synchronize(stream, seq)?;
     let bytes = bytes.lock().expect("test lock").clone();
     Ok(bytes)

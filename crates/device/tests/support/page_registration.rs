@@ -3,7 +3,7 @@
 use super::{Memory, Test, device, device_with, double_slowly, range};
 use crate::support::fake;
 use accord_device::cuda::{CudaDevice, inventory};
-use accord_device::{Device, NativeHandles};
+use accord_device::{CopySink, CopySource, Device, NativeHandles};
 use accord_types::{DevicePtr, HostRange, NodeId, QueueId, ReadWhen, Result, Seq, StreamId};
 use std::time::{Duration, Instant};
 
@@ -35,11 +35,11 @@ fn lock(device: &CudaDevice, array: &[u8]) -> Test {
 }
 
 fn copy_in(device: &CudaDevice, stream: StreamId, at: DevicePtr, from: HostRange) -> Result<Seq> {
-    device.copy_in(stream, at, from.len as u64, Box::new(Memory(from, false)))
+    device.copy_in(stream, at, from.len as u64, CopySource::new(Memory(from, false)))
 }
 
 fn copy_out(device: &CudaDevice, stream: StreamId, at: DevicePtr, to: HostRange) -> Result<Seq> {
-    device.copy_out(stream, at, to.len as u64, Box::new(Memory(to, to.len <= 64 << 10)))
+    device.copy_out(stream, at, to.len as u64, CopySink::new(Memory(to, to.len <= 64 << 10)))
 }
 
 /// A copy whose bytes the caller may change as soon as it returns, as the link makes it.

@@ -1,6 +1,6 @@
 //! What the host does in a stream's order.
 
-use accord_device::{Device, Sink};
+use accord_device::{CopySink, Device, Sink};
 use accord_types::{DevicePtr, Result, Seq, StreamId};
 
 /// What the host does when a copy out has come.
@@ -25,5 +25,5 @@ pub(crate) fn then(
     at: (DevicePtr, u64),
     act: impl FnOnce() -> Result<()> + Send + 'static,
 ) -> Result<Seq> {
-    device.copy_out(stream, at.0, at.1, Box::new(Then(Some(Box::new(act)))))
+    device.copy_out(stream, at.0, at.1, CopySink::new(Then(Some(Box::new(act)))))
 }

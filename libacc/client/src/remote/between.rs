@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::device_client::RemoteDeviceClient;
 use crate::cluster::LocalDeviceClient;
 use crate::connection::MayStall;
-use accord_device::Device;
+use accord_device::{CopySink, Device};
 use accord_executor::arrivals::{Destination, due_after};
 use accord_executor::push::ToPeer;
 use accord_fabric::frame::Command;
@@ -88,7 +88,7 @@ pub(crate) fn local_to_remote(
     let node_name = Some(connection.spec.node_name.clone());
     let sink = ToPeer { pushing, device: device.clone(), len, mapped_range, node_name };
     let state = hosted.queue(queue)?;
-    state.advance(device.copy_out(state.stream(), source.start, len, Box::new(sink))?);
+    state.advance(device.copy_out(state.stream(), source.start, len, CopySink::new(sink))?);
     Ok(())
 }
 

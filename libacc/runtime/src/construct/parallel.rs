@@ -89,7 +89,8 @@ impl Runtime {
     ) -> Result<()> {
         let device = issue.device;
         device.given.note(function, scratch.region.strays.iter().map(|stray| (stray.pointer, stray.block.is_some())));
-        let loans = Buffers::take(&*self.host, &scratch.plan.loans).map_err(|error| device.place(error))?;
+        let loans =
+            Buffers::take(&*self.host, &self.spare, &scratch.plan.loans).map_err(|error| device.place(error))?;
         let sent = self.send_launch(issue, scratch, function, dims, Some(&loans));
         // What is lent comes back before the program goes on, which may use it.
         let waits = issue.queue == QueueId::SYNC || !loans.is_empty();

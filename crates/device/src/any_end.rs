@@ -1,0 +1,86 @@
+//! One end of a copy, whatever it is.
+
+use crate::copy_ends::{Sink, Source};
+use crate::host_memory::HostMemory;
+use accord_types::HostRange;
+use std::ops::{Deref, DerefMut};
+
+/// Where a copy's bytes come from. The program's own memory, the usual case, takes nothing from the heap.
+pub enum CopySource {
+    /// Memory of this process.
+    Program(HostMemory),
+    /// Anything else.
+    Other(Box<dyn Source>),
+}
+
+impl CopySource {
+    /// Memory of this process; `immediate` as for [`HostMemory::new`].
+    pub fn program(range: HostRange, immediate: bool) -> Self {
+        Self::Program(HostMemory::new(range, immediate))
+    }
+
+    /// Anything else.
+    pub fn new(source: impl Source + 'static) -> Self {
+        Self::Other(Box::new(source))
+    }
+}
+
+impl Deref for CopySource {
+    type Target = dyn Source;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Program(memory) => memory,
+            Self::Other(source) => &**source,
+        }
+    }
+}
+
+impl DerefMut for CopySource {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Program(memory) => memory,
+            Self::Other(source) => &mut **source,
+        }
+    }
+}
+
+/// Where a copy's bytes go, likewise.
+pub enum CopySink {
+    /// Memory of this process.
+    Program(HostMemory),
+    /// Anything else.
+    Other(Box<dyn Sink>),
+}
+
+impl CopySink {
+    /// Memory of this process; `immediate` as for [`HostMemory::new`].
+    pub fn program(range: HostRange, immediate: bool) -> Self {
+        Self::Program(HostMemory::new(range, immediate))
+    }
+
+    /// Anything else.
+    pub fn new(sink: impl Sink + 'static) -> Self {
+        Self::Other(Box::new(sink))
+    }
+}
+
+impl Deref for CopySink {
+    type Target = dyn Sink;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Program(memory) => memory,
+            Self::Other(sink) => &**sink,
+        }
+    }
+}
+
+impl DerefMut for CopySink {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Program(memory) => memory,
+            Self::Other(sink) => &mut **sink,
+        }
+    }
+}
