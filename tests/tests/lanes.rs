@@ -218,8 +218,9 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, up: bool, harm: &Mutex<Harm>,
             break;
         }
     }
-    let _ = to.shutdown(Shutdown::Both);
-    let _ = from.shutdown(Shutdown::Both);
+    // What goes the other way may not be over.
+    let _ = to.shutdown(Shutdown::Write);
+    let _ = from.shutdown(Shutdown::Read);
 }
 
 fn endless(cluster: &Cluster, work: &str) -> Running {

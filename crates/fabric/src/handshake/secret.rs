@@ -14,7 +14,7 @@ use std::time::Duration;
 /// What lanes are called in their TLS. Its number is the handshake's.
 const PROTOCOL: &str = "accord-lane/2";
 /// How long the other side may take. It may be a process that is just being started, on a machine that is busy.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const LANE: &[u8] = b"accord lane";
 const CLIENT: &[u8] = b"accord lane client";
 const SERVER: &[u8] = b"accord lane server";

@@ -18,6 +18,7 @@ use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ struct Tls {
     reading: Mutex<Option<Box<Reading>>>,
     writing: Mutex<Option<Box<Writing>>>,
     kernel: Mutex<Kernel>,
+    /// What came can't be believed.
+    failed: AtomicBool,
 }
 
 struct Reading {
@@ -98,6 +101,7 @@ impl Tls {
             reading: Mutex::new(Some(Box::new(reading))),
             writing: Mutex::new(Some(Box::new(writing))),
             kernel: Mutex::new(kernel),
+            failed: AtomicBool::new(false),
         };
         Ok(Arc::new(lane))
     }
@@ -114,11 +118,10 @@ impl Tls {
                 match &reading.ended {
                     Ended::Not => reading.fill(&receive)?,
                     Ended::Orderly => return Ok(0),
+                    // Whoever reads closes the lane. Until then it can still be said why.
                     Ended::Failed(error) => {
-                        let error = error.clone();
-                        self.say_last(Sealer::complain);
-                        self.below.shutdown();
-                        return Err(disturbed(error));
+                        self.failed.store(true, Ordering::Relaxed);
+                        return Err(disturbed(error.clone()));
                     }
                 }
             }
@@ -144,13 +147,9 @@ impl Tls {
         })
     }
 
-    /// Says that nothing follows, if that can be said without waiting.
+    /// Says that nothing follows, and whether what came could be believed, if that can be said without waiting.
     fn take_leave(&self) {
-        self.say_last(Sealer::close);
-    }
-
-    /// Says something after which nothing follows, if that can be said without waiting.
-    fn say_last(&self, say: impl FnOnce(&mut Sealer) -> Result<Vec<u8>, Error>) {
+        let say = if self.failed.load(Ordering::Relaxed) { Sealer::complain } else { Sealer::close };
         if let Some(writing) = lock(&self.writing).as_mut()
             && writing.records.is_empty()
             && !std::mem::replace(&mut writing.finished, true)

@@ -159,20 +159,20 @@ impl Connection {
     /// The executor has ended a lane: without all of them the connection is lost.
     fn reader_ended(self: &Arc<Self>, outcome: Result<()>) {
         match outcome {
-            Ok(()) => {
-                self.await_reason();
-                self.lose("the executor closed the connection")
-            }
-            Err(error) => self.lose(error.cause()),
+            Ok(()) => self.lose_aside("the executor closed the connection"),
+            Err(error) => self.lose_aside(error.cause()),
         };
     }
 
-    /// Why an executor ends its lanes is on the command lane, which another thread reads.
-    fn await_reason(&self) {
+    /// As [`Connection::lose`], by something else than what comes on the command lane. Why an executor ends its lanes stands there, so
+    /// that this looks there for a moment.
+    pub(super) fn lose_aside(self: &Arc<Self>, why: &str) -> Error {
         let begin = Instant::now();
         while self.machine().check().is_ok() && begin.elapsed() < REASON_MAX {
+            self.look();
             std::thread::sleep(REASON_LOOK);
         }
+        self.lose(why)
     }
 
     /// Starts a thread of the connection; without it the connection is lost.

@@ -45,7 +45,7 @@ impl Connection {
         {
             drop(machine);
             self.flush_without_waiting()?;
-            return outgoing.send(host_copy::bytes(src)).map_err(|error| self.lose(error.cause()));
+            return outgoing.send(host_copy::bytes(src)).map_err(|error| self.lose_aside(error.cause()));
         }
         let sent = (now && !stage).then(|| machine.wait(Want::Sent(transfer), std::thread::current()));
         let bytes = match staged {
@@ -95,7 +95,7 @@ impl Connection {
                 Way::Asked => Ok(()),
             };
             let outcome = flushed.and(outgoing).and_then(|mut outgoing| outgoing.send(bytes));
-            let outcome = outcome.map_err(|error| self.lose(error.cause()));
+            let outcome = outcome.map_err(|error| self.lose_aside(error.cause()));
             let mut locked = self.machine();
             locked.sent(way, job, outcome);
             self.act(locked);

@@ -75,7 +75,7 @@ impl Connection {
     }
 
     /// Handles what has come, without waiting, if nobody else is about to.
-    fn look(self: &Arc<Self>) {
+    pub(super) fn look(self: &Arc<Self>) {
         if !self.machine().try_read() {
             return;
         }

@@ -26,7 +26,7 @@ impl Connection {
             unsent.sent = unsent.bytes.len();
             if let Err(error) = sent {
                 drop(unsent);
-                return Err(self.lose(&format!("sending commands failed: {error}")));
+                return Err(self.lose_aside(&format!("sending commands failed: {error}")));
             }
         }
         Ok(())
@@ -58,7 +58,7 @@ impl Connection {
                 }
                 Err(error) => {
                     drop(unsent);
-                    return Err(self.lose(&format!("sending commands failed: {error}")));
+                    return Err(self.lose_aside(&format!("sending commands failed: {error}")));
                 }
             }
         }
