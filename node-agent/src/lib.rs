@@ -14,7 +14,7 @@ pub mod gpus;
 mod grants;
 pub mod inventory;
 pub mod metrics;
-mod mpi_job;
+pub mod mpi_job;
 mod process;
 mod supervise;
 pub mod topology;

@@ -6,8 +6,10 @@ use crate::supervise::Supervisor;
 use accord_fabric::route::GatewayName;
 use accord_fabric::transport::gateway::Gateway;
 use accord_fabric::transport::mpi::{MpiFabric, MpiObject};
+use accord_types::settings::MPI;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,6 +18,28 @@ use std::time::Duration;
 const OBJECT: &str = "libaccord_mpi.so";
 /// How long an agent waits for the one before it, which registers first: the coordinator numbers nodes as they come.
 const TURN_MAX: Duration = Duration::from_secs(20);
+
+/// The first argument that makes this program say which MPI there is, and end.
+pub const ARGUMENT: &str = "mpi";
+
+/// Prints for which MPI its part was built, which one is here, and whether that is the same, each in a line.
+pub fn main() -> ExitCode {
+    let named = MPI.find(|name| std::env::var(name).ok()).map(|(_, path)| PathBuf::from(path));
+    let path =
+        named.map_or_else(|| std::env::current_exe().map_err(|error| error.to_string()).and_then(|own| find(&own)), Ok);
+    match path.and_then(|path| MpiObject::load(&path).map_err(|error| format!("{}: {error}", path.display()))) {
+        Ok(object) => {
+            let news = object.news();
+            let here = news.here.lines().next().unwrap_or_default();
+            println!("{}\n{here}\n{}", news.built_for, news.fits());
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            println!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// See the module.
 pub(crate) struct MpiJob {
@@ -35,7 +59,13 @@ impl MpiJob {
         let object = MpiObject::load(&path)
             .map_err(|error| format!("cannot use MPI ({}): {error}; {remedy}", path.display()))?;
         let news = object.news();
-        tracing::info!("MPI: built for {}; here is {}", news.built_for, news.here);
+        if !news.fits() {
+            tracing::warn!(
+                "the MPI part was built for {}, and here is {}: build it again (make mpi)",
+                news.built_for,
+                news.here
+            );
+        }
         let fabric = MpiFabric::start(move || object.join()).map_err(|error| format!("{error}; {remedy}"))?;
         let name = |text: &str| text.parse().map_err(|why| format!("--job {}: {why}", config.job));
         let own = name(&format!("{}.{}", config.job, fabric.rank()))?;

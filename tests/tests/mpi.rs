@@ -78,6 +78,8 @@ fn routes_say_that_they_go_by_mpi() {
     let finished = run(&tool(Tool::Accord).unwrap()).arg("info").run().unwrap();
     succeeded(&finished);
     assert_eq!(finished.stdout.matches("mpi (ACCORD_TRANSPORT=mpi)").count(), 2, "{}", finished.report());
+    assert!(finished.stdout.contains("MPI (--fabric mpi): built for "), "{}", finished.report());
+    assert!(finished.stdout.contains(", which is here"), "{}", finished.report());
 }
 
 /// A node dies while the program does something with another one: an error with a node's name, in time, and nothing is left.

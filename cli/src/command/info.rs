@@ -4,6 +4,7 @@ use crate::args::InfoArgs;
 use crate::client::Coordinator;
 use crate::cluster::Cluster;
 use crate::failure::{Failure, Result};
+use crate::launch::MpiPart;
 use crate::output::{Table, age, bytes, print};
 use accord_fabric::route::Wanted;
 use accord_proto::v1::Viewer;
@@ -29,7 +30,14 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
         }
         None => Cluster::of_this_machine(&node_name())?,
     };
-    print(&if args.json { format!("{:#}\n", cluster.json()) } else { tables(&cluster) });
+    let mpi = MpiPart::find();
+    if args.json {
+        let mut all = cluster.json();
+        all["mpi"] = mpi.json();
+        print(&format!("{all:#}\n"));
+    } else {
+        print(&format!("{}\n{}\n", tables(&cluster), mpi.text()));
+    }
     Ok(0)
 }
 

@@ -55,13 +55,27 @@ pub struct ObjectNews {
     pub here: String,
 }
 
+impl ObjectNews {
+    /// Whether it is the same MPI, in the same version.
+    pub fn fits(&self) -> bool {
+        let Some((name, version)) = self.built_for.rsplit_once(' ') else { return false };
+        let of_version = |c: char| c.is_ascii_alphanumeric() || c == '.';
+        let is_version = |word: &str| word.trim_start_matches('v') == version;
+        self.here.starts_with(name) && self.here.split(|c| !of_version(c)).any(is_version)
+    }
+}
+
 impl MpiObject {
     /// Loads the object, which stays for the rest of the process.
     ///
     /// # Errors
     /// If it, or the MPI that it was built for, is not here.
     pub fn load(path: &Path) -> io::Result<Self> {
-        let failed = |error: libloading::Error| io::Error::new(ErrorKind::NotFound, error.to_string());
+        // The loader's own words are below it.
+        let failed = |error: libloading::Error| {
+            let words = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            io::Error::new(ErrorKind::NotFound, words)
+        };
         // SAFETY: what runs when it is loaded is the object's own, and its MPI's.
         let object = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) }.map_err(failed)?;
         // SAFETY: the name is that of this function in all versions.
@@ -228,5 +242,23 @@ impl Drop for MpiWorld {
     fn drop(&mut self) {
         // SAFETY: the world is open, and not used again.
         unsafe { (self.functions.close)(self.world) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mpi_that_is_here_is_compared_with_the_one_that_was_there() {
+        let debian = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022";
+        let mpich = "MPICH Version:      4.0.2\nMPICH Release date: Thu Apr  7 12:34:45 CDT 2022";
+        let fits = |built_for: &str, here: &str| ObjectNews { built_for: built_for.into(), here: here.into() }.fits();
+        assert!(fits("Open MPI 4.1.4", debian) && fits("MPICH 4.0.2", mpich));
+        for (built_for, here) in
+            [("Open MPI 4.1", debian), ("Open MPI 5.0.11", debian), ("MPICH 4.0.2", debian), ("", mpich)]
+        {
+            assert!(!fits(built_for, here), "{built_for}");
+        }
     }
 }
