@@ -194,6 +194,31 @@ fn agent_dies_during_a_d2d_as_target() {
     agent_dies_during(&["d2d", "0", "1"]);
 }
 
+/// Both ends of a copy notice; what is named is the one that was lost.
+#[test]
+fn a_loss_in_d2d_names_the_node_that_was_lost() {
+    let mut wrong = Vec::new();
+    for round in 0..12u32 {
+        let mut cluster = Cluster::builder().hosts(3).devices(1).memory("64M").start().unwrap();
+        let (arguments, lost) =
+            (if round % 2 == 0 { ["d2d", "1", "2"] } else { ["d2d", "2", "1"] }, 1 + round as usize / 2 % 2);
+        let running = endless(&cluster, &arguments).unwrap();
+        // Not a wait for something: the moment is to be another one each time.
+        std::thread::sleep(Duration::from_millis(u64::from(round * 7 % 30)));
+        cluster.kill_agent(lost);
+        let finished = running.finish().unwrap();
+        failed_with(&finished, &["acc_error_device_unavailable"]);
+        let (named, other) = (format!("h{lost}"), format!("h{}", 3 - lost));
+        let line = finished.stderr.lines().find(|line| line.contains("acc_error_")).unwrap().to_owned();
+        // The call is at a device, which may be the other one's; what is lost is said after that.
+        let said = line.split_once("): ").map_or(&*line, |(_, said)| said);
+        if !said.contains(&named) || said.contains(&other) {
+            wrong.push(format!("{lost} was lost in {arguments:?}: {line}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// Whatever is under way when the agent dies, the program ends with the error, in time.
 #[test]
 fn agent_dies_at_any_moment() {

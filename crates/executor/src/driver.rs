@@ -296,9 +296,9 @@ impl World<'_> {
     /// A push to another device of the session.
     fn push(&self, push: Push<'_>) -> Result<Pushing> {
         let (session, exchange) = (self.session, &self.session.exchange);
-        match push.address {
+        match push.there {
             None => session.link.push(exchange, push.transfer, push.len),
-            Some(address) => session.peers.link(push.to, address)?.push(exchange, push.transfer, push.len),
+            Some(there) => session.peers.link(push.to, there)?.push(exchange, push.transfer, push.len),
         }
     }
 

@@ -6,7 +6,7 @@
 mod request;
 mod slot;
 
-pub use request::{Effect, Facts, Landing, Operation, Place, Push, Request};
+pub use request::{Effect, Facts, Landing, Operation, Place, Push, Request, There};
 
 use crate::images::Arriving;
 use crate::limits::Limits;
@@ -396,11 +396,15 @@ fn build<'a>(
 }
 
 fn push(transfer: u64, to: PeerId, len: u64, payload: &[u8]) -> Result<Push<'_>> {
-    let address = match to {
+    let there = match to {
         PeerId::PROGRAM => None,
-        _ => Some(std::str::from_utf8(payload).map_err(|_| broken("a push without an address"))?),
+        _ => {
+            let text = std::str::from_utf8(payload).map_err(|_| broken("a push without an address"))?;
+            let (address, node_name) = text.split_once(' ').unwrap_or((text, text));
+            Some(There { address, node_name })
+        }
     };
-    Ok(Push { transfer: TransferId(transfer), to, len, address })
+    Ok(Push { transfer: TransferId(transfer), to, len, there })
 }
 
 fn not_open() -> Error {

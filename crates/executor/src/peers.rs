@@ -3,6 +3,7 @@
 //! The pusher of a copy connects: its bytes go out on that lane, the target's control messages come back on it.
 
 use crate::config::ExecutorConfig;
+use crate::executor::There;
 use crate::same_host::Local;
 use crate::threads::spawn;
 use accord_fabric::Key;
@@ -76,7 +77,7 @@ impl Peers {
 
     /// The link to another node's executor, for pushes. The first use connects, in the background. A link that is lost is not made
     /// again: its target has forgotten what it was told to expect on it, and nobody knows what that was.
-    pub(crate) fn link(self: &Arc<Self>, to: PeerId, address: &str) -> Result<Arc<Link>> {
+    pub(crate) fn link(self: &Arc<Self>, to: PeerId, there: There<'_>) -> Result<Arc<Link>> {
         let mut state = self.lock();
         if let Some(error) = &state.closed {
             return Err(error.clone());
@@ -88,15 +89,17 @@ impl Peers {
         let unnamed = || Error::new(ErrorCode::ImplementationDefined, "an executor without a command lane pushes");
         let own = self.own.get().copied().ok_or_else(unnamed)?;
         let link = Link::new(&self.node_name, to, self.stats.clone(), Unposted::Refuse);
-        let (peers, pushing, agent) = (self.clone(), link.clone(), Endpoint::new(to.node(), address));
-        spawn("accord-peer", move || peers.push_over(own, &pushing, &agent))
+        let (peers, pushing, agent) = (self.clone(), link.clone(), Endpoint::new(to.node(), there.address));
+        let name = format!("the executor of node {} ({agent})", there.node_name);
+        link.outbox().name_peer(name.clone());
+        spawn("accord-peer", move || peers.push_over(own, &pushing, &agent, &name))
             .ok_or_else(|| Error::new(ErrorCode::System, "no thread for a connection to another node"))?;
         state.out.insert(to, link.clone());
         Ok(link)
     }
 
     /// Connects by way of the target's agent, then takes what the target says until the link ends.
-    fn push_over(self: &Arc<Self>, own: PeerId, link: &Arc<Link>, agent: &Endpoint) {
+    fn push_over(self: &Arc<Self>, own: PeerId, link: &Arc<Link>, agent: &Endpoint, name: &str) {
         let to = link.peer();
         // First of all: what the target says depends on it.
         if let Some(local) = &self.local {
@@ -107,7 +110,7 @@ impl Peers {
             .connect_to_push(&identity, route(agent, self.transport))
             .and_then(|reader| reader.run(|message| self.exchange.on_control(message, link.outbox())));
         let gone = |why: &str| {
-            Error::new(ErrorCode::DeviceUnavailable, format!("the executor at {agent}: {why}"))
+            Error::new(ErrorCode::DeviceUnavailable, format!("{name}: {why}"))
                 .remedy("start the program again: its nodes have lost each other")
         };
         let error = match outcome {

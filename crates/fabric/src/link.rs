@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long a lane may take to come about.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for the first lane to an executor that takes another one's place, whose end the agent waits for.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(10);
 

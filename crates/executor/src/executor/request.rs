@@ -92,7 +92,16 @@ pub struct Push<'a> {
     /// Bytes.
     pub len: u64,
     /// Where that is; none for the program.
-    pub address: Option<&'a str>,
+    pub there: Option<There<'a>>,
+}
+
+/// Where another executor is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct There<'a> {
+    /// Its agent's address.
+    pub address: &'a str,
+    /// Its node, as people call it.
+    pub node_name: &'a str,
 }
 
 /// Where bytes of another device go.

@@ -56,7 +56,7 @@ fn executors_of_one_machine_share_memory_and_others_use_tcp() {
     let local = Listener::bind_local(&Endpoint::new(to.node(), &address)).unwrap();
     for (peer, listener, transport) in [(to, local, Transport::Shm), (far, everywhere, Transport::Tcp)] {
         let lanes = agent(listener, &key);
-        let link = peers.link(peer, &address).unwrap();
+        let link = peers.link(peer, There { address: &address, node_name: "h9" }).unwrap();
         let lane = lanes.recv_timeout(SOON).unwrap();
         assert_eq!(link.route().unwrap().transport, transport, "{}", link.route().unwrap());
         lane.shutdown();
@@ -71,7 +71,9 @@ fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
     let address = listener.address().unwrap().to_string();
     let lanes = agent(listener, &key);
     let (peers, to) = (peers(&key), PeerId::executor(NodeId(2), 0).unwrap());
-    let push = |number| peers.link(to, &address)?.push(&peers.exchange, TransferId(number), 8);
+    let push = |number| {
+        peers.link(to, There { address: &address, node_name: "h9" })?.push(&peers.exchange, TransferId(number), 8)
+    };
     let mut first = push(1).unwrap();
     let lane = lanes.recv_timeout(SOON).unwrap();
     lane.shutdown();

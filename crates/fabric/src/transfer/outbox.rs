@@ -6,13 +6,15 @@ use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::SharedLane;
 use accord_types::{Error, ErrorCode, Result, TransferId};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The lanes to one peer, each lent to one transfer at a time.
 pub struct Outbox {
     state: Mutex<LendableLanes>,
     changed: Condvar,
+    /// What the peer is called in errors, if that is not known otherwise.
+    peer_name: OnceLock<String>,
     pub(super) stats: Arc<LinkStats>,
 }
 
@@ -27,7 +29,20 @@ struct LendableLanes {
 impl Outbox {
     /// An outbox without lanes: transfers wait for the first.
     pub fn new(stats: Arc<LinkStats>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), stats })
+        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), peer_name: OnceLock::new(), stats })
+    }
+
+    /// Has errors name the peer.
+    pub fn name_peer(&self, name: String) {
+        let _ = self.peer_name.set(name);
+    }
+
+    /// What is said of a lane that fails: why all have ended, if they have.
+    fn lost(&self, error: Error) -> Error {
+        self.closed().unwrap_or_else(|| match self.peer_name.get() {
+            Some(name) => Error::new(error.code(), format!("{name}: {}", error.cause())),
+            None => error,
+        })
     }
 
     /// Adds a lane.
@@ -129,7 +144,7 @@ impl Outgoing {
             let written = write_chunk(&*self.lane, chunk, piece, &self.outbox.stats.stalls);
             LinkStats::add_since(&self.outbox.stats.bulk_sent_ns, begin);
             if let Err(error) = written {
-                let error = self.outbox.closed().unwrap_or(error);
+                let error = self.outbox.lost(error);
                 self.failed = Some(error.clone());
                 return Err(error);
             }

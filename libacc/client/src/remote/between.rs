@@ -37,7 +37,8 @@ pub(crate) fn remote_to_remote(
     // A queue that can't push must not leave the target waiting.
     from.machine().last(source.client.device(), queue)?;
     to.expect(target, transfer, from.link.peer(), len)?;
-    from.push(queue, source, transfer, to.link.peer(), to.spec.endpoint.as_str(), len)
+    let there = [to.spec.endpoint.as_str().as_bytes(), b" ", to.spec.node_name.as_bytes()];
+    from.push(queue, source, transfer, to.link.peer(), &there, len)
 }
 
 fn same_executor(
@@ -113,7 +114,7 @@ pub(crate) fn remote_to_local(
     connection.serve_bulk_lanes();
     exchange.expect(transfer, connection.link.peer(), len, Box::new(|arrival| destination.start(arrival)), export)?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous());
-    connection.push(queue, source, transfer, PeerId::PROGRAM, "", len)
+    connection.push(queue, source, transfer, PeerId::PROGRAM, &[], len)
 }
 
 impl Connection {
@@ -142,11 +143,11 @@ impl Connection {
         source: &End<'_, RemoteDeviceClient>,
         transfer: TransferId,
         to: PeerId,
-        address: &str,
+        there: &[&[u8]],
         len: u64,
     ) -> Result<()> {
         let device = source.client.device();
         let command = Command::Push { device, queue: queue.0, src: source.start.0, len, transfer: transfer.0, to };
-        self.operate(device, queue, MayStall::Yes, &command, &[address.as_bytes()])
+        self.operate(device, queue, MayStall::Yes, &command, there)
     }
 }

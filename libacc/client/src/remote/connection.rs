@@ -329,9 +329,12 @@ impl Connection {
     /// the first time.
     pub(super) fn lose(self: &Arc<Self>, why: &str) -> Error {
         let spec = &self.spec;
-        let error = unavailable(format!("the link to the executor at {} is lost: {why}", spec.endpoint))
-            .remedy("see the messages of the node's agent; acc_shutdown of the node's devices lets them start again")
-            .node(&spec.node_name);
+        let error = unavailable(format!(
+            "the link to the executor of node {} ({}) is lost: {why}",
+            spec.node_name, spec.endpoint
+        ))
+        .remedy("see the messages of the node's agent; acc_shutdown of the node's devices lets them start again")
+        .node(&spec.node_name);
         self.end(error)
     }
 

@@ -10,6 +10,10 @@ use accord_fabric::stats::Counters;
 use accord_fabric::transfer::Exchange;
 use accord_types::{Error, ErrorCode, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A try to connect that fails after so long was not refused, and is made again, once.
+const IN_VAIN: Duration = Duration::from_secs(1);
 
 /// The way to one node's executor.
 pub(crate) struct RemoteNode {
@@ -99,12 +103,22 @@ impl RemoteNode {
         if let Some(old) = state.connection.take() {
             old.lose("another executor takes its place");
         }
-        let peer =
-            PeerId::executor(self.spec.node, state.executors).map_err(|error| error.node(&self.spec.node_name))?;
-        state.executors += 1;
-        let connection = Connection::connect(self.spec.clone(), peer, self.exchange.clone())
-            .map_err(|error| error.node(&self.spec.node_name))?;
+        let begun = Instant::now();
+        let connection = match self.new_connection(state) {
+            // Nobody has refused it: this process may have slept meanwhile, or the agent had more to do than it could.
+            Err(error) if error.code() == ErrorCode::DeviceUnavailable && begun.elapsed() >= IN_VAIN => {
+                self.new_connection(state)
+            }
+            outcome => outcome,
+        };
+        let connection = connection.map_err(|error| error.node(&self.spec.node_name))?;
         Ok(state.connection.insert(connection).clone())
+    }
+
+    fn new_connection(&self, state: &mut NodeConnection) -> Result<Arc<Connection>> {
+        let peer = PeerId::executor(self.spec.node, state.executors)?;
+        state.executors += 1;
+        Connection::connect(self.spec.clone(), peer, self.exchange.clone())
     }
 
     /// The connection, if there is one.

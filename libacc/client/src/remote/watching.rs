@@ -135,7 +135,10 @@ fn tell(name: &str, silence: Duration) {
 
 impl Connection {
     fn lost_error(&self, why: &str) -> Error {
-        unavailable(format!("the link to the executor at {} is lost: {why}", self.spec.endpoint))
-            .node(&self.spec.node_name)
+        unavailable(format!(
+            "the link to the executor of node {} ({}) is lost: {why}",
+            self.spec.node_name, self.spec.endpoint
+        ))
+        .node(&self.spec.node_name)
     }
 }
