@@ -126,6 +126,9 @@ fn idle_agents_use_less_than_a_hundredth_of_a_core() -> Result<()> {
         println!("an idle agent used {used:?} in {WATCHED:?}");
         assert!(used < WATCHED / 100, "an idle agent used {used:?} in {WATCHED:?}");
     }
+    running.signal(Signal::SIGTERM)?;
+    let finished = running.finish()?;
+    assert!(!finished.timed_out && finished.left_behind.is_empty(), "{}", finished.report());
     Ok(())
 }
 
