@@ -3,7 +3,7 @@
 CARGO ?= cargo
 PACKAGES = -p libacc -p accord -p accord-coordinator -p accord-node-agent
 
-.PHONY: build debug mpi demo test storm conformance fuzz bench lint deny clean setup gpu-bundle deb install uninstall
+.PHONY: build debug mpi demo test storm chaos conformance fuzz bench lint deny clean setup gpu-bundle deb install uninstall
 
 build: setup
 	$(CARGO) build --release --locked $(PACKAGES)
@@ -24,6 +24,10 @@ test: setup
 # 200 programs at once over three agents, and 1,000 one after the other.
 storm: setup
 	scripts/storm
+
+# Every role hit by every fault in every phase; writes docs/reference/faults.md. TRIES for each role.
+chaos: setup
+	scripts/chaos
 
 # Runs the conformance programs and writes docs/reference/conformance.md from what passed.
 conformance: setup

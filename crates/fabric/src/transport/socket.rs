@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 /// Silence before the first keep-alive probe, and between probes.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// Unanswered probes that end a silent connection.
-const KEEP_ALIVE_PROBES: u32 = 2;
-/// How long sent bytes may stay unacknowledged where the peer always reads at once.
+/// Unanswered probes that end a silent connection. A link that is cut for 2 s must not.
+const KEEP_ALIVE_PROBES: u32 = 5;
+/// How long sent bytes may stay unacknowledged where the peer always reads at once. After a cut of 2 s TCP's next try comes after 3 s.
 ///
 /// It also ends connections whose peer is well but does not read, so lanes to programs do
 /// without: a program may sit in a debugger, an executor behind a full stream. There are
 /// several of them, and one that is silent at the time finds a dead host by its probes.
-const USER_TIMEOUT: Duration = Duration::from_secs(3);
+const USER_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// A connected socket.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct Socket {
 }
 
 /// A lane over a TCP connection that somebody else has made. It has no delay and keep-alive then: a dead host is found within
-/// about 3 s.
+/// about 6 s.
 ///
 /// # Errors
 /// If the socket is none of TCP, or the system refuses.

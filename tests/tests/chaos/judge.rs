@@ -1,0 +1,75 @@
+//! Whether what came of a try was due.
+
+use crate::site::{Outcome, TIMEOUT};
+use crate::table::{Due, Fault, Phase, Role};
+use std::time::Duration;
+
+/// How a program ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Ending {
+    WentOn,
+    Error,
+    Gone,
+}
+
+/// What asking, restarting and a busy machine add.
+const SLACK: Duration = Duration::from_secs(8);
+/// A link that is cut is found out by the system's own probes.
+const CUT_IS_FOUND: Duration = Duration::from_secs(6);
+
+/// Longest time to a program's end.
+fn limit(fault: Fault, phase: Phase) -> Duration {
+    match fault {
+        // It is tried twice to reach an agent that does not answer.
+        _ if phase == Phase::Open => 2 * SLACK + TIMEOUT,
+        Fault::StoppedLong | Fault::StoppedForEver => TIMEOUT + SLACK,
+        Fault::LinkDownForLong => CUT_IS_FOUND + SLACK,
+        _ => SLACK,
+    }
+}
+
+/// How it ended.
+///
+/// # Errors
+/// What was wrong with that.
+pub(crate) fn judge(due: Due, role: Role, fault: Fault, phase: Phase, outcome: &Outcome) -> Result<Ending, String> {
+    let finished = &outcome.finished;
+    let wrong = |what: &str| Err(format!("{what}: {}", finished.report()));
+    if finished.timed_out {
+        return wrong("it hangs");
+    }
+    if finished.stdout.contains("FAIL") {
+        return wrong("wrong results");
+    }
+    if finished.stderr.contains("panicked") {
+        return wrong("something panicked");
+    }
+    if !finished.left_behind.is_empty() || !outcome.left.is_empty() {
+        return wrong(&format!("left behind: {:?}", outcome.left));
+    }
+    let killed = finished.code() > 128;
+    let ending = match finished.code() {
+        0 if finished.stdout.contains("PASS") => Ending::WentOn,
+        // mpirun has statuses of its own.
+        1.. if role == Role::Rank => Ending::Error,
+        1 if finished.stderr.contains("acc_error_") => Ending::Error,
+        // Whoever writes beyond the limit on files gets a signal, unless they have said otherwise.
+        153 if role == Role::Program && fault == Fault::NoFileSpace => Ending::Gone,
+        // The language's runtime, or the C library, needs a few bytes and says that there are none.
+        134 if role == Role::Program && fault == Fault::NoMemory && finished.stderr.contains("memory") => Ending::Error,
+        _ if killed && due == Due::Gone => Ending::Gone,
+        _ => return wrong("it neither went on nor ended with an error"),
+    };
+    if outcome.took > limit(fault, phase) {
+        return wrong(&format!("it took {:?}", outcome.took));
+    }
+    match (due, ending) {
+        (Due::GoesOn, Ending::WentOn) | (Due::Error, Ending::Error) | (Due::Gone, Ending::Gone | Ending::WentOn) => {
+            Ok(ending)
+        }
+        (Due::Either, _) => Ok(ending),
+        (Due::GoesOn, _) => wrong("it should have gone on"),
+        (Due::Error, _) => wrong("it should have ended with an error"),
+        (Due::Gone, Ending::Error) => wrong("it should be gone"),
+    }
+}

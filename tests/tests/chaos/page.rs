@@ -1,0 +1,101 @@
+//! docs/reference/faults.md: what tries have shown. `make chaos` writes it.
+
+use crate::judge::Ending;
+use crate::table::{Fault, Phase, Role, cases};
+use accord_tests::root;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The tries of a fault on a role.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Row {
+    endings: BTreeMap<Ending, u32>,
+    phases: BTreeSet<Phase>,
+    worst: Duration,
+    pub(crate) wrong: u32,
+    /// Nobody of the role was there.
+    pub(crate) missed: u32,
+}
+
+impl Row {
+    pub(crate) fn count(&mut self, ending: Ending, phase: Phase, took: Duration) {
+        *self.endings.entry(ending).or_default() += 1;
+        self.phases.insert(phase);
+        self.worst = self.worst.max(took);
+    }
+
+    pub(crate) fn of(&self, ending: Ending) -> u32 {
+        self.endings.get(&ending).copied().unwrap_or(0)
+    }
+
+    fn cells(&self) -> String {
+        let [on, error, gone] = [Ending::WentOn, Ending::Error, Ending::Gone].map(|ending| self.of(ending));
+        let phases: Vec<String> = self.phases.iter().map(Phase::to_string).collect();
+        let (tries, worst) = (on + error + gone + self.wrong, self.worst.as_secs_f64());
+        format!("{tries} | {on} | {error} | {gone} | {} | {worst:.1} s | {}", self.wrong, phases.join(", "))
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} | {} missed", self.cells(), self.missed)
+    }
+}
+
+const HEAD: &str = "# Faults\n\n\
+    What becomes of programs when something fails around them, as `make chaos` found it: it hits each role with each fault in each phase of a program\n\
+    that checks every byte, and writes this page. A smaller share of the same runs with the tests (`tests/tests/chaos`, whose `table.rs` says what is due).\n\n\
+    * *went on*: the program came to its end with right results. *error*: it ended with an error of OpenACC. *gone*: it was hit itself, or by who ends it.\n\
+    * *wrong*: anything that was not due: a hang, a wrong result, a process that stayed, an error where the program need not end.\n\
+    * *worst*: the longest time from the fault (from its end, where the program outlives it) to the program's end.\n\
+    * For the tries' speed a silent peer counts as hung after 4 s (`ACCORD_TIMEOUT`, by default 30 s) and an agent as lost after 3 s (`--lost-after`, 10 s).\n\
+    * Clocks that are set back, cut-off and paused coordinators and mass silence are in the simulation (`crates/sim`); full disks are limits on files here.\n\n";
+const COLUMNS: &str = "| role | fault | tries | went on | error | gone | wrong | worst | phases |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+
+fn folder() -> Option<PathBuf> {
+    std::env::var_os("ACCORD_TEST_RECORD").map(PathBuf::from)
+}
+
+/// Keeps a role's lines for the page.
+pub(crate) fn record(role: Role, rows: &BTreeMap<Fault, Row>) {
+    let Some(folder) = folder() else { return };
+    let mut text = String::new();
+    for (fault, row) in rows {
+        let _ = writeln!(text, "| {role} | {fault} | {} |", row.cells());
+    }
+    std::fs::write(folder.join(format!("{role:?}")), text).unwrap();
+}
+
+fn page_file() -> PathBuf {
+    root().join("docs/reference/faults.md")
+}
+
+#[test]
+fn write_what_a_run_has_shown() {
+    if std::env::var_os("ACCORD_UPDATE_DOCS").is_none() {
+        return;
+    }
+    let folder = folder().expect("ACCORD_TEST_RECORD names the run's folder");
+    let mut text = format!("{HEAD}{COLUMNS}");
+    for role in Role::ALL {
+        text += &std::fs::read_to_string(folder.join(format!("{role:?}"))).unwrap_or_default();
+    }
+    std::fs::write(page_file(), text).unwrap();
+}
+
+#[test]
+fn the_page_has_a_line_for_each_fault_of_each_role() {
+    let page = std::fs::read_to_string(page_file()).unwrap();
+    assert!(page.starts_with(HEAD), "make chaos writes it anew");
+    for role in Role::ALL {
+        let faults: BTreeSet<Fault> = cases(*role).into_iter().map(|(fault, ..)| fault).collect();
+        for fault in faults {
+            let begin = format!("| {role} | {fault} | ");
+            let line = page.lines().find_map(|line| line.strip_prefix(&begin));
+            let line = line.unwrap_or_else(|| panic!("no line of {role}, {fault}"));
+            assert!(!line.starts_with("0 "), "{role}, {fault}: {line}");
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! A cluster, a program in it, and what is done to whom.
+
+use crate::table::{Fault, Phase, Role};
+use accord_tests::{Cluster, Finished, Job, Running, Tool, libacc, test_program, tool};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::PipeWriter;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long a silent peer is waited for, instead of 30 s.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
+/// How long an agent may be silent, instead of 10 s.
+const LOST_AFTER: &str = "3s";
+const SHORT: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(9);
+/// Longest that a try may take: beyond it, it hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long whoever is to be hit may take to come.
+const COMES: Duration = Duration::from_millis(1_500);
+
+/// Whose device the program uses in every phase.
+const USED_HOST: usize = 2;
+
+/// What has come of a try.
+pub(crate) struct Outcome {
+    pub(crate) finished: Finished,
+    /// From the fault to the program's end, without the time that the fault itself lasts where the program outlives it.
+    pub(crate) took: Duration,
+    /// Whom it has hit; none: nobody of that role was there any more.
+    pub(crate) hit: bool,
+    /// Processes that should be gone.
+    pub(crate) left: Vec<String>,
+}
+
+/// The parts of one cluster, used for many tries.
+pub(crate) struct Site(Option<Cluster>);
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        Self(None)
+    }
+
+    fn cluster(&mut self) -> &mut Cluster {
+        let start = || {
+            let builder = Cluster::builder().hosts(3).devices(1).memory("64M").env("ACCORD_LOST_AFTER", LOST_AFTER);
+            builder.start().unwrap()
+        };
+        self.0.get_or_insert_with(start)
+    }
+
+    /// The next try gets a new one.
+    pub(crate) fn give_up(&mut self) {
+        self.0 = None;
+    }
+
+    /// One try. `jitter` moves the fault inside of its phase.
+    pub(crate) fn attempt(&mut self, role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
+        match role {
+            Role::Run | Role::Rank => on_accord_run(role, fault, phase, jitter),
+            _ => self.on_cluster(role, fault, phase, jitter),
+        }
+    }
+
+    fn on_cluster(&mut self, role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
+        let cluster = self.cluster();
+        let (input, output) = std::io::pipe().unwrap();
+        let job = cluster.job(0, &test_program("cluster/phases.c").unwrap()).unwrap();
+        let job = job.arg(phase.argument()).stdin(input).timeout(LIMIT);
+        let running = job.env("ACCORD_TIMEOUT", format!("{}s", TIMEOUT.as_secs())).start().unwrap();
+        let mut output = Some(output);
+        reach(&running, phase, jitter, &mut output);
+        let targets = await_targets(cluster, &running, role);
+        let begun = Instant::now();
+        let mut lasted = strike(cluster, role, fault, &targets);
+        if role == Role::Coordinator && fault == Fault::Killed {
+            std::thread::sleep(Duration::from_secs(1));
+            cluster.start_coordinator().unwrap();
+            lasted = Duration::from_secs(1);
+        }
+        // It works on for a while.
+        std::thread::sleep(Duration::from_millis(150));
+        drop(output);
+        let held = matches!(fault, Fault::StoppedForEver);
+        if held && role == Role::Program {
+            std::thread::sleep(SHORT);
+            running.signal(Signal::SIGKILL).unwrap();
+        }
+        let finished = running.finish().unwrap();
+        let took = begun.elapsed().saturating_sub(lasted);
+        if held {
+            targets.iter().for_each(|target| signal(*target, Signal::SIGCONT));
+        }
+        let left = cluster.processes_besides_parts(Duration::from_secs(15));
+        self.mend(role, fault);
+        Outcome { finished, took, hit: !targets.is_empty(), left }
+    }
+
+    /// What was hit and is no program's comes back, or is new.
+    fn mend(&mut self, role: Role, fault: Fault) {
+        let Some(cluster) = &mut self.0 else { return };
+        let mended = match (role, fault) {
+            (Role::Agent, Fault::Killed) => {
+                cluster.kill_agent(USED_HOST);
+                cluster.start_agent(USED_HOST)
+            }
+            // Limits stay with who has them.
+            (
+                Role::Agent | Role::Coordinator,
+                Fault::NoDescriptors | Fault::NoThreads | Fault::NoMemory | Fault::NoFileSpace,
+            ) => {
+                return self.give_up();
+            }
+            _ => Ok(()),
+        };
+        if mended.and_then(|()| cluster.await_devices(3)).is_err() {
+            self.give_up();
+        }
+    }
+}
+
+/// Waits until the program is in the phase.
+fn reach(running: &Running, phase: Phase, jitter: Duration, input: &mut Option<PipeWriter>) {
+    running.await_output(if phase == Phase::Open { "opening" } else { "working" }).unwrap();
+    if phase == Phase::Close {
+        drop(input.take());
+    }
+    std::thread::sleep(jitter);
+}
+
+/// The processes of a role. Some come only when the program needs them.
+fn await_targets(cluster: &Cluster, running: &Running, role: Role) -> Vec<Pid> {
+    let deadline = Instant::now() + COMES;
+    loop {
+        let found = targets(cluster, running, role);
+        if !found.is_empty() || Instant::now() >= deadline {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn targets(cluster: &Cluster, running: &Running, role: Role) -> Vec<Pid> {
+    let pid = |id: u32| Pid::from_raw(i32::try_from(id).unwrap());
+    let number = |line: &String| Some(Pid::from_raw(line.split(' ').next()?.parse().ok()?));
+    match role {
+        Role::Program => vec![pid(running.id())],
+        Role::Coordinator => cluster.coordinator_id().map(pid).into_iter().collect(),
+        Role::Agent => cluster.agent_id(USED_HOST).map(pid).into_iter().collect(),
+        Role::Executor => {
+            let mut found = cluster.processes_besides_parts(Duration::ZERO);
+            found.retain(|line| line.ends_with(" executor"));
+            found.iter().filter_map(number).collect()
+        }
+        Role::Worker => {
+            let own = format!("{} ", running.id());
+            let found = accord_tests::leftovers(running.mark());
+            found.iter().filter(|line| !line.starts_with(&own)).filter_map(number).collect()
+        }
+        Role::Run | Role::Rank => Vec::new(),
+    }
+}
+
+/// Does it. Returns how long it took itself.
+fn strike(cluster: &mut Cluster, role: Role, fault: Fault, targets: &[Pid]) -> Duration {
+    let begun = Instant::now();
+    let stop_for = |time: Duration| {
+        targets.iter().for_each(|target| signal(*target, Signal::SIGSTOP));
+        std::thread::sleep(time);
+        targets.iter().for_each(|target| signal(*target, Signal::SIGCONT));
+        begun.elapsed()
+    };
+    match fault {
+        Fault::Killed if role == Role::Coordinator => cluster.kill_coordinator(),
+        Fault::Killed => targets.iter().for_each(|target| signal(*target, Signal::SIGKILL)),
+        Fault::StoppedShort => return stop_for(SHORT),
+        Fault::StoppedLong => return stop_for(LONG),
+        Fault::StoppedForEver => targets.iter().for_each(|target| signal(*target, Signal::SIGSTOP)),
+        Fault::NoDescriptors => targets.iter().for_each(|target| limit(*target, "nofile", 3)),
+        Fault::NoMemory => targets.iter().for_each(|target| limit(*target, "as", 1 << 20)),
+        Fault::NoFileSpace => targets.iter().for_each(|target| limit(*target, "fsize", 4096)),
+        Fault::NoThreads => targets.iter().for_each(|target| no_threads(*target)),
+        Fault::LinkDown | Fault::LinkDownLonger | Fault::LinkDownForLong | Fault::LinkSlow => {}
+    }
+    Duration::ZERO
+}
+
+/// It may be gone.
+fn signal(target: Pid, signal: Signal) {
+    let _ = kill(target, signal);
+}
+
+fn limit(target: Pid, name: &str, value: u64) {
+    let set = Command::new("prlimit").args([format!("--pid={target}"), format!("--{name}={value}:")]).output();
+    assert!(set.is_ok(), "prlimit of util-linux is needed");
+}
+
+/// The limit on processes does not hold for root, that of a control group does.
+fn no_threads(target: Pid) {
+    if !nix::unistd::geteuid().is_root() {
+        return limit(target, "nproc", 0);
+    }
+    if let Some(group) = group_of_pids(target) {
+        let _ = std::fs::write(group.join("pids.max"), "1");
+        let _ = std::fs::write(group.join("cgroup.procs"), target.to_string());
+    }
+}
+
+/// A group of its own; removed when its processes have ended, by [`remove_groups`].
+fn group_of_pids(target: Pid) -> Option<PathBuf> {
+    let group = pids_root()?.join(format!("{GROUP}{}-{target}", std::process::id()));
+    std::fs::create_dir(&group).ok().map(|()| group)
+}
+
+const GROUP: &str = "accord-chaos-";
+
+fn pids_root() -> Option<PathBuf> {
+    [Path::new("/sys/fs/cgroup/pids"), Path::new("/sys/fs/cgroup")]
+        .into_iter()
+        .find(|folder| folder.join("cgroup.procs").exists())
+        .map(Path::to_owned)
+}
+
+/// Removes the groups that this process has made.
+pub(crate) fn remove_groups() {
+    let own = format!("{GROUP}{}-", std::process::id());
+    for entry in pids_root().into_iter().filter_map(|root| std::fs::read_dir(root).ok()).flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(&own) {
+            let _ = std::fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// What this machine can't do: said, and left out.
+pub(crate) fn lacks(role: Role, fault: Fault) -> Option<&'static str> {
+    let is_link = matches!(fault, Fault::LinkDown | Fault::LinkDownLonger | Fault::LinkDownForLong | Fault::LinkSlow);
+    let has = |program: &str| {
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).exists())
+    };
+    if is_link && (!nix::unistd::geteuid().is_root() || !has("ip") || !has("tc")) {
+        return Some("links: only root with ip and tc may change them");
+    }
+    if role == Role::Rank && !has("mpirun") {
+        return Some("MPI: there is no mpirun");
+    }
+    if fault == Fault::NoThreads && nix::unistd::geteuid().is_root() && pids_root().is_none() {
+        return Some("threads: there is no control group for processes");
+    }
+    None
+}
+
+fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
+    let (input, output) = std::io::pipe().unwrap();
+    let ranks: &[&str] = if role == Role::Rank { &["-np", "2"] } else { &[] };
+    let is_link = matches!(fault, Fault::LinkDown | Fault::LinkDownLonger | Fault::LinkDownForLong | Fault::LinkSlow);
+    let loopback: &[&str] = if is_link { &[] } else { &["--loopback"] };
+    let running = Job::new(tool(Tool::Accord).unwrap())
+        .env("ACCORD_LIBACC", libacc().unwrap())
+        .env("ACCORD_CPU_MEMORY", "64M")
+        .env("ACCORD_TIMEOUT", format!("{}s", TIMEOUT.as_secs()))
+        .env("ACCORD_TEST_SEPARATE", "1")
+        .args(["run", "--local-cluster", "3x1"])
+        .args(loopback.iter().copied())
+        .args(ranks.iter().copied())
+        .arg("--")
+        .arg(test_program("cluster/phases.c").unwrap())
+        .arg(phase.argument())
+        .stdin(input)
+        .timeout(LIMIT)
+        .start()
+        .unwrap();
+    let mut output = Some(output);
+    reach(&running, phase, jitter, &mut output);
+    let begun = Instant::now();
+    let (hit, lasted) = match fault {
+        _ if is_link => cut(&running, fault),
+        _ => {
+            let target = if role == Role::Rank { rank_of(&running) } else { Some(Pid::from_raw(running.id() as i32)) };
+            let lasted = target.map_or(Duration::ZERO, |target| strike_run(fault, target, &running));
+            (target.is_some(), lasted)
+        }
+    };
+    std::thread::sleep(Duration::from_millis(150));
+    drop(output);
+    let finished = running.finish().unwrap();
+    Outcome { finished, took: begun.elapsed().saturating_sub(lasted), hit, left: Vec::new() }
+}
+
+fn strike_run(fault: Fault, target: Pid, running: &Running) -> Duration {
+    let begun = Instant::now();
+    match fault {
+        Fault::Killed => signal(target, Signal::SIGKILL),
+        Fault::StoppedShort => {
+            signal(target, Signal::SIGSTOP);
+            std::thread::sleep(SHORT);
+            signal(target, Signal::SIGCONT);
+            return begun.elapsed();
+        }
+        _ => {
+            signal(target, Signal::SIGSTOP);
+            std::thread::sleep(SHORT);
+            let _ = running.signal(Signal::SIGKILL);
+        }
+    }
+    Duration::ZERO
+}
+
+/// A program that mpirun has started: unlike its workers it has an argument.
+fn rank_of(running: &Running) -> Option<Pid> {
+    let found = accord_tests::leftovers(running.mark());
+    let is_rank = |line: &&String| {
+        let mut words = line.split(' ').skip(1);
+        words.next().is_some_and(|program| program.contains("/phases-")) && words.next().is_some()
+    };
+    let rank = found.iter().find(is_rank)?;
+    Some(Pid::from_raw(rank.split(' ').next()?.parse().ok()?))
+}
+
+/// Does something to the link of the host whose device is used, in whose network its agent is.
+fn cut(running: &Running, fault: Fault) -> (bool, Duration) {
+    let found = accord_tests::leftovers(running.mark());
+    let agents: Vec<&String> =
+        found.iter().filter(|line| line.contains("accord-node-agent") && !line.ends_with(" executor")).collect();
+    let Some(agent) = agents.iter().find(|line| line.contains("--node h3 ")).and_then(|line| line.split(' ').next())
+    else {
+        return (false, Duration::ZERO);
+    };
+    let inside = |arguments: &[&str]| {
+        let done = Command::new("nsenter").arg(format!("--net=/proc/{agent}/ns/net")).args(arguments).output();
+        done.is_ok_and(|done| done.status.success())
+    };
+    let Some(device) = device_of(agent) else { return (false, Duration::ZERO) };
+    if fault == Fault::LinkSlow {
+        return (
+            inside(&[
+                "tc", "qdisc", "add", "dev", &device, "root", "tbf", "rate", "50mbit", "burst", "64kb", "latency",
+                "50ms",
+            ]),
+            Duration::ZERO,
+        );
+    }
+    let time = match fault {
+        Fault::LinkDown => Duration::from_millis(500),
+        Fault::LinkDownLonger => SHORT,
+        _ => Duration::from_secs(30),
+    };
+    // Whoever hears nothing hears nothing: the link is there, and loses everything.
+    let begun = Instant::now();
+    let cut = inside(&["tc", "qdisc", "add", "dev", &device, "root", "blackhole"]);
+    let is_over = || accord_tests::leftovers(running.mark()).is_empty();
+    while begun.elapsed() < time && !is_over() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    inside(&["tc", "qdisc", "del", "dev", &device, "root"]);
+    // The program may end before the cut does.
+    (cut, if time > LONG { Duration::ZERO } else { begun.elapsed() })
+}
+
+/// The device of a process's network that is not the loopback.
+fn device_of(process: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/net/dev")).ok()?;
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.trim().to_owned())
+        .find(|name| name != "lo")
+}

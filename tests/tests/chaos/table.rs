@@ -1,0 +1,162 @@
+//! Who is hit, by what, when, and what is due then.
+
+use std::fmt;
+
+macro_rules! names {
+    ($name:ident { $($variant:ident = $text:literal),* $(,)? }) => {
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub(crate) enum $name { $($variant),* }
+        impl $name {
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant),*];
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $text),* })
+            }
+        }
+    };
+}
+
+names!(Role {
+    Program = "program",
+    Worker = "worker",
+    Executor = "executor",
+    Agent = "agent",
+    Coordinator = "coordinator",
+    Run = "`accord run`",
+    Rank = "MPI rank",
+});
+
+names!(Fault {
+    Killed = "killed",
+    StoppedShort = "stopped for 2 s",
+    StoppedLong = "stopped for 9 s",
+    StoppedForEver = "stopped for ever",
+    NoDescriptors = "no descriptors",
+    NoThreads = "no threads, no processes",
+    NoMemory = "no address space",
+    NoFileSpace = "no room in files",
+    LinkDown = "link cut for 0.5 s",
+    LinkDownLonger = "link cut for 2 s",
+    LinkDownForLong = "link cut for 30 s",
+    LinkSlow = "link slow",
+});
+
+names!(Phase { Open = "open", Launch = "launch", Copies = "copies", D2d = "d2d", Wait = "wait", Close = "close" });
+
+impl Phase {
+    /// As the program is told.
+    pub(crate) fn argument(self) -> String {
+        self.to_string()
+    }
+}
+
+/// What has to come of a try.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Due {
+    /// The program goes on to its end, and all that it computed is right.
+    GoesOn,
+    /// It ends with an error that names what was lost.
+    Error,
+    /// The one or the other: it depends on what it needed at that moment.
+    Either,
+    /// It is gone itself, and everything with it.
+    Gone,
+}
+
+/// What is due; none if that can't happen to this role, or is looked at elsewhere.
+pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
+    use Fault::{
+        Killed, LinkDown, LinkDownForLong, LinkDownLonger, LinkSlow, NoDescriptors, NoFileSpace, NoMemory, NoThreads,
+        StoppedForEver, StoppedLong, StoppedShort,
+    };
+    let edge = matches!(phase, Phase::Open | Phase::Close);
+    let is_link = matches!(fault, LinkDown | LinkDownLonger | LinkDownForLong | LinkSlow);
+    let is_limit = matches!(fault, NoDescriptors | NoThreads | NoMemory | NoFileSpace);
+    Some(match (role, fault) {
+        // Links are between hosts, and those are `accord run`'s.
+        (Role::Run, LinkDownForLong) => {
+            if edge {
+                Due::Either
+            } else {
+                Due::Error
+            }
+        }
+        (Role::Run, _) if is_link => {
+            if phase == Phase::Open && fault != LinkSlow {
+                Due::Either
+            } else {
+                Due::GoesOn
+            }
+        }
+        (_, _) if is_link => return None,
+        (Role::Run, Killed | StoppedForEver) => Due::Gone,
+        (Role::Run, StoppedShort) => Due::GoesOn,
+        // A rank may be over before it is hit.
+        (Role::Rank, Killed) => {
+            if edge {
+                Due::Either
+            } else {
+                Due::Error
+            }
+        }
+        (Role::Run | Role::Rank, _) => return None,
+        (Role::Program, Killed | StoppedForEver) => Due::Gone,
+        (Role::Program, StoppedShort | StoppedLong) => Due::GoesOn,
+        // Nobody else waits for the coordinator once a session is open; who opens one waits until it is back.
+        (Role::Coordinator, Killed | StoppedShort | StoppedLong) => Due::GoesOn,
+        (Role::Coordinator, StoppedForEver) if phase == Phase::Open => return None,
+        (Role::Coordinator, StoppedForEver) => Due::GoesOn,
+        // What it has it has, and what it does not need nobody misses.
+        (Role::Coordinator, _) => {
+            if phase == Phase::Open {
+                Due::Either
+            } else {
+                Due::GoesOn
+            }
+        }
+        // An agent's executors end with it, but do not need it.
+        (Role::Agent, Killed) => {
+            if edge {
+                Due::Either
+            } else {
+                Due::Error
+            }
+        }
+        (Role::Agent, StoppedShort) => Due::GoesOn,
+        (Role::Agent, _) => {
+            if phase == Phase::Open {
+                Due::Either
+            } else {
+                Due::GoesOn
+            }
+        }
+        // Copies need no worker.
+        (Role::Worker, StoppedForEver | StoppedLong) if matches!(phase, Phase::Copies | Phase::D2d) => Due::Either,
+        (Role::Worker | Role::Executor, Killed | StoppedForEver | StoppedLong) => {
+            if edge {
+                Due::Either
+            } else {
+                Due::Error
+            }
+        }
+        (Role::Worker | Role::Executor, StoppedShort) => Due::GoesOn,
+        (Role::Program | Role::Worker | Role::Executor, _) if is_limit => Due::Either,
+        (Role::Program | Role::Worker | Role::Executor, _) => return None,
+    })
+}
+
+/// Everything that is tried on a role, in an order in which neighbours differ.
+pub(crate) fn cases(role: Role) -> Vec<(Fault, Phase, Due)> {
+    let mut cases: Vec<(Fault, Phase, Due)> = Fault::ALL
+        .iter()
+        .flat_map(|&fault| Phase::ALL.iter().filter_map(move |&phase| Some((fault, phase, due(role, fault, phase)?))))
+        .collect();
+    // The same order each time; another one than the table's.
+    let mut random = 7u64;
+    for at in (1..cases.len()).rev() {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        cases.swap(at, (random >> 33) as usize % (at + 1));
+    }
+    cases
+}
