@@ -8,10 +8,16 @@ contains
   subroutine start(a, far)
     integer, intent(inout) :: a(10)
     integer(8), intent(in) :: far
-    integer :: i
-    !$acc parallel loop copy(a) async(3)
+    integer(8) :: busy
+    integer :: i, k
+    ! It takes a while before it fails, so that the copy back is in the queue by then.
+    !$acc parallel loop copy(a) async(3) private(busy, k)
     do i = 1, 10
-      a(i + far) = i
+      busy = i
+      do k = 1, 20000000
+        busy = mod(busy * 3 + 1, 2_8**40)
+      end do
+      a(i + far + mod(busy, 8_8)) = i
     end do
   end subroutine
   subroutine collect()
