@@ -18,18 +18,26 @@ pub struct Backoff {
 impl Backoff {
     /// For `patience` after the first try. Those with different seeds pause differently.
     pub fn new(patience: Duration, seed: u64) -> Self {
-        Self { pause: FIRST, end: patience, random: seed | 1 }
+        Self { pause: FIRST, end: patience, random: seed }
     }
 
     /// After a try that failed `since` the first one began: how long to pause before the next one; none if there is to be none.
     pub fn pause(&mut self, since: Duration) -> Option<Duration> {
         let left = self.end.checked_sub(since).filter(|left| !left.is_zero())?;
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // Half of it is the same for all.
-        let part = u32::try_from(self.random >> 40).unwrap_or(0) % 1_000;
+        let part = u32::try_from(self.draw() % 1_000).unwrap_or(0);
         let pause = self.pause / 2 + self.pause * part / 2_000;
         self.pause = (self.pause * 2).min(LONGEST);
         Some(pause.min(left))
+    }
+
+    /// The next number of SplitMix64, whose numbers differ well for seeds that are near each other, as process numbers are.
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
     }
 }
 
