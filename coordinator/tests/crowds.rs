@@ -1,20 +1,19 @@
 //! Thousands of connections that do not say who they are: they cost the coordinator little, and honest programs do not wait for them.
 
+mod crowd;
+
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role};
 use accord_types::{OrderPolicy, SessionRequest};
-use rustix::net::{AddressFamily, SocketType, bind, connect, send, socket};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use crowd::{CROWD, gather, has_room, status};
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3600);
-const CROWD: u64 = 10_000;
 const MEMORY_MAX_KIB: u64 = 64 << 10;
 /// What the coordinator may have open: its 1,024 unknown ones and a few of its own.
 const DESCRIPTORS_MAX: usize = 1_100;
@@ -66,9 +65,7 @@ impl Coordinator {
     }
 
     fn memory_kib(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.split_whitespace().next().unwrap().parse().unwrap()
+        status(self.child.id(), "VmRSS")
     }
 }
 
@@ -79,38 +76,13 @@ impl Drop for Coordinator {
     }
 }
 
-/// Room for a crowd, if the system gives it.
-fn raise_descriptors() -> bool {
-    let wanted = CROWD + 1_000;
-    let before = getrlimit(Resource::Nofile);
-    let maximum = before.maximum.map(|maximum| maximum.max(wanted));
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
-        .or_else(|_| setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum }));
-    raised.is_ok() && getrlimit(Resource::Nofile).current.is_none_or(|current| current >= wanted)
-}
-
-/// A connection from one of so many loopback addresses that says `words`.
-fn stranger(to: SocketAddr, number: u64, addresses: u64, words: &[u8]) -> Option<OwnedFd> {
-    let from = Ipv4Addr::from(0x7f00_0100 + (number % addresses) as u32);
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
-    bind(&socket, &SocketAddrV4::new(from, 0)).ok()?;
-    connect(&socket, &to).ok()?;
-    if !words.is_empty() {
-        let _ = send(&socket, words, rustix::net::SendFlags::NOSIGNAL);
-    }
-    Some(socket)
-}
-
 fn honest_programs_are_answered_under(coordinator: &Coordinator, many: u64, addresses: u64, words: &[u8]) {
-    if !raise_descriptors() {
-        println!("skipped: {CROWD} connections need a higher limit on open files");
+    if !has_room() {
         return;
     }
     coordinator.ask();
     let before = coordinator.memory_kib();
-    let crowd: Vec<_> =
-        (0..many).filter_map(|number| stranger(coordinator.address, number, addresses, words)).collect();
-    assert!(crowd.len() as u64 > many * 9 / 10, "only {} of {many} have connected", crowd.len());
+    let crowd = gather(coordinator.address, many, addresses, words);
     let mut longest = Duration::ZERO;
     for _ in 0..20 {
         let begin = Instant::now();

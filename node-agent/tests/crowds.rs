@@ -1,60 +1,29 @@
 //! Thousands of connections that prove nothing: they cost the agent little, and honest sessions do not wait for them.
 
+#[path = "../../coordinator/tests/crowd/mod.rs"]
+mod crowd;
 mod support;
 
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_types::SessionId;
-use rustix::net::{AddressFamily, SocketType, bind, connect, send, socket};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::OwnedFd;
+use crowd::{CROWD, gather, has_room, status};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use support::{Cluster, command_lane};
 
-const CROWD: u64 = 10_000;
 /// A smaller one, of which each costs a thread for a moment.
 const SPEAKING_CROWD: u64 = 2_000;
 /// Addresses that the crowd comes from.
-const ADDRESSES: u32 = 50;
+const ADDRESSES: u64 = 50;
 /// A few that the agent has without a crowd, and its 512 of handshakes.
 const THREADS_MAX: u64 = 550;
 const MEMORY_MAX_KIB: u64 = 64 << 10;
 /// What an honest session may take to open.
 const OPENS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Room for a crowd, if the system gives it.
-fn raise_descriptors() -> bool {
-    let wanted = CROWD + 1_000;
-    let before = getrlimit(Resource::Nofile);
-    let maximum = before.maximum.map(|maximum| maximum.max(wanted));
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
-        .or_else(|_| setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum }));
-    raised.is_ok() && getrlimit(Resource::Nofile).current.is_none_or(|current| current >= wanted)
-}
-
-/// A connection from a loopback address of its own that says `words`.
-fn stranger(to: SocketAddr, number: u64, words: &[u8]) -> Option<OwnedFd> {
-    let from = Ipv4Addr::from(0x7f00_0100 + (number as u32 % ADDRESSES));
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
-    bind(&socket, &SocketAddrV4::new(from, 0)).ok()?;
-    connect(&socket, &to).ok()?;
-    if !words.is_empty() {
-        let _ = send(&socket, words, rustix::net::SendFlags::NOSIGNAL);
-    }
-    Some(socket)
-}
-
-/// A number out of the agent's status.
-fn status(process: u32, name: &str) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-    line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
-}
-
 fn honest_sessions_open_under(many: u64, words: &[u8]) {
-    if !raise_descriptors() {
-        println!("skipped: {CROWD} connections need a higher limit on open files");
+    if !has_room() {
         return;
     }
     let cluster = Cluster::new();
@@ -62,8 +31,7 @@ fn honest_sessions_open_under(many: u64, words: &[u8]) {
     let process = agent.child.id();
     let address: SocketAddr = agent.address.as_str().parse().unwrap();
     let before = status(process, "VmRSS");
-    let crowd: Vec<OwnedFd> = (0..many).filter_map(|number| stranger(address, number, words)).collect();
-    assert!(crowd.len() as u64 > many * 9 / 10, "only {} of {many} have connected", crowd.len());
+    let crowd = gather(address, many, ADDRESSES, words);
     let (mut longest, mut threads) = (Duration::ZERO, 0);
     for _ in 0..20 {
         let (lease, _door) = cluster.open("elsewhere");

@@ -15,6 +15,7 @@ pub mod same_host;
 mod shared_memory;
 mod shm;
 mod socket;
+mod time_limit;
 mod tls;
 
 pub use address::{ListenAddress, PeerAddress, place_of};

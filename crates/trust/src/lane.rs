@@ -2,6 +2,7 @@
 //! certificate: both sides know the keys of both (raw public keys, RFC 7250), as they follow from a secret that is this lane's alone.
 
 use crate::provider::provider;
+use crate::verify::{refused, too_old};
 use accord_types::{Error, ErrorCode, Result};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
@@ -10,9 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectP
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::sign::{CertifiedKey, SigningKey};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, OtherError, ServerConfig, SignatureScheme,
-};
+use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use std::sync::Arc;
 
 /// Bytes that a side's key is made of.
@@ -109,8 +108,7 @@ impl HasKey {
         }
         let error = Error::new(ErrorCode::DeviceUnavailable, "it does not have the session's key for this lane")
             .remedy("somebody may stand in between; look at what connects the two machines");
-        // Keeps the words: `crate::explain` finds them again.
-        Err(rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error)))))
+        Err(refused(error))
     }
 
     fn signed(
@@ -120,10 +118,6 @@ impl HasKey {
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         verify_tls13_signature_with_raw_key(message, &self.0, signature, &Self::algorithms())
     }
-}
-
-fn too_old() -> rustls::Error {
-    rustls::Error::General("TLS 1.3 is needed".to_owned())
 }
 
 impl ServerCertVerifier for HasKey {

@@ -135,11 +135,11 @@ fn member(certificate: &CertificateDer<'_>, cluster: &str) -> Result<PeerName> {
     Ok(name)
 }
 
-fn too_old() -> rustls::Error {
+pub(crate) fn too_old() -> rustls::Error {
     rustls::Error::General("TLS 1.3 is needed".to_owned())
 }
 
 /// Keeps the words: [`crate::explain`] finds them again.
-fn refused(error: Error) -> rustls::Error {
+pub(crate) fn refused(error: Error) -> rustls::Error {
     rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))))
 }

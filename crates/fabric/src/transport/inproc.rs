@@ -1,6 +1,7 @@
 //! Lanes within a process: two bounded buffers. For tests and simulations, and as the plainest form of what a lane promises.
 
 use super::lane::{Lane, SharedLane, Transport};
+use super::time_limit::{TimeLimit, wait_until};
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read};
@@ -18,7 +19,7 @@ const _: () = assert!(ROOM > HEADER_LEN + CHUNK_MAX);
 struct Inproc {
     incoming: Arc<Pipe>,
     outgoing: Arc<Pipe>,
-    limit: Mutex<Option<Duration>>,
+    limit: TimeLimit,
 }
 
 /// One direction.
@@ -40,8 +41,8 @@ struct Contents {
 /// Two ends of one lane.
 pub fn inproc_pair() -> (SharedLane, SharedLane) {
     let (one, other) = (Arc::<Pipe>::default(), Arc::<Pipe>::default());
-    let near = Inproc { incoming: one.clone(), outgoing: other.clone(), limit: Mutex::default() };
-    (Arc::new(near), Arc::new(Inproc { incoming: other, outgoing: one, limit: Mutex::default() }))
+    let near = Inproc { incoming: one.clone(), outgoing: other.clone(), limit: TimeLimit::default() };
+    (Arc::new(near), Arc::new(Inproc { incoming: other, outgoing: one, limit: TimeLimit::default() }))
 }
 
 impl Pipe {
@@ -63,16 +64,7 @@ impl Pipe {
                 self.changed.notify_all();
                 return Ok(done);
             }
-            state = match end {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(end) => {
-                    let left = end.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(ErrorKind::WouldBlock.into());
-                    }
-                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            state = wait_until(&self.changed, state, end)?;
         }
     }
 
@@ -103,16 +95,9 @@ impl Pipe {
     }
 }
 
-impl Inproc {
-    fn end(&self) -> Option<Instant> {
-        let limit = *self.limit.lock().unwrap_or_else(PoisonError::into_inner);
-        limit.map(|limit| Instant::now() + limit)
-    }
-}
-
 impl Lane for Inproc {
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.incoming.read(bytes, self.end())
+        self.incoming.read(bytes, self.limit.end())
     }
 
     fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
@@ -125,7 +110,7 @@ impl Lane for Inproc {
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.outgoing.write(parts, self.end())
+        self.outgoing.write(parts, self.limit.end())
     }
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -143,11 +128,7 @@ impl Lane for Inproc {
     }
 
     fn limit(&self, time: Option<Duration>) -> io::Result<()> {
-        if time.is_some_and(|time| time.is_zero()) {
-            return Err(ErrorKind::InvalidInput.into());
-        }
-        *self.limit.lock().unwrap_or_else(PoisonError::into_inner) = time;
-        Ok(())
+        self.limit.set(time)
     }
 
     fn introduced(&self, _reads_at_once: bool) -> io::Result<()> {

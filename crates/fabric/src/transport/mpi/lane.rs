@@ -4,9 +4,10 @@ use super::message::DATA_MAX;
 use super::shared::Shared;
 use super::streams::{LaneKey, Streams};
 use crate::transport::lane::{Lane, Transport};
-use std::io::{self, ErrorKind, IoSlice};
+use crate::transport::time_limit::{TimeLimit, wait_until};
+use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 /// Bytes that are copied in one turn: others wait for its lock.
@@ -18,17 +19,12 @@ pub(super) struct MpiLane {
     shared: Arc<Shared>,
     key: LaneKey,
     changed: Arc<Condvar>,
-    limit: Mutex<Option<Duration>>,
+    limit: TimeLimit,
 }
 
 impl MpiLane {
     pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Condvar>) -> Self {
-        Self { shared, key, changed, limit: Mutex::default() }
-    }
-
-    fn end(&self) -> Option<Instant> {
-        let limit = *self.limit.lock().unwrap_or_else(PoisonError::into_inner);
-        limit.map(|limit| Instant::now() + limit)
+        Self { shared, key, changed, limit: TimeLimit::default() }
     }
 
     /// Does `work` as soon as it gives something; gives up at `end`.
@@ -43,16 +39,7 @@ impl MpiLane {
                 self.shared.has_changed(state);
                 return Ok(done);
             }
-            state = match end {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(end) => {
-                    let left = end.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(ErrorKind::WouldBlock.into());
-                    }
-                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            state = wait_until(&self.changed, state, end)?;
         }
     }
 
@@ -85,7 +72,7 @@ impl MpiLane {
 
 impl Lane for MpiLane {
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.take(bytes, self.end())
+        self.take(bytes, self.limit.end())
     }
 
     fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
@@ -97,7 +84,7 @@ impl Lane for MpiLane {
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.put(parts, self.end())
+        self.put(parts, self.limit.end())
     }
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -114,11 +101,7 @@ impl Lane for MpiLane {
     }
 
     fn limit(&self, time: Option<Duration>) -> io::Result<()> {
-        if time.is_some_and(|time| time.is_zero()) {
-            return Err(ErrorKind::InvalidInput.into());
-        }
-        *self.limit.lock().unwrap_or_else(PoisonError::into_inner) = time;
-        Ok(())
+        self.limit.set(time)
     }
 
     fn introduced(&self, _reads_at_once: bool) -> io::Result<()> {
