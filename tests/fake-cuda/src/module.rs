@@ -86,7 +86,8 @@ impl Module {
         let body = body.split("\n.entry ").next().unwrap_or(body);
         let prologue = (bytes != 8).then(|| {
             let mask = body.split_once("%accord_mask,[%in_ar0+").and_then(|(_, rest)| number(rest)).unwrap_or(0);
-            (mask, body.matches("ld.param.u64 %accord_slot,").count())
+            let slots = body.split("ld.param.u64 %accord_slot,[%in_ar0+").skip(1).filter_map(number);
+            (mask, slots.max().map_or(0, |last| last / 8 + 1))
         });
         Ok(Function { name: name.to_owned(), bytes, prologue })
     }

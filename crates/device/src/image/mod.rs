@@ -18,6 +18,7 @@ mod reduce;
 mod reduce_tests;
 mod refusal;
 mod rewrite;
+mod slots;
 mod spin;
 #[cfg(test)]
 mod tests;

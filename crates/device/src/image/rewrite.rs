@@ -1,17 +1,15 @@
 //! PTX rewritten so that a region's argument block is the kernel's own parameter.
 //!
 //! GCC's kernels take the address of a block of slots. Bringing that block into device memory costs a copy a
-//! launch. A rewritten kernel takes the block itself as its parameter, copies the slots into
-//! thread-local memory while it adds the parameter's address to the relative ones, and goes on with the
-//! address of that copy. Only kernels that use the address in the ways that GCC is known to
-//! produce are touched; all others keep the ordinary way. Both kinds get their updates of shared results
+//! launch. A rewritten kernel takes the block itself as its parameter (`slots.rs`). Only kernels that use the address in the ways that
+//! GCC is known to produce are touched; all others keep the ordinary way. Both kinds get their updates of shared results
 //! (`reduce.rs`), the numbers of their gangs (`gang_blocks.rs`) and loops over arrays (`unroll.rs`) rewritten.
 
 use super::definitions::definitions;
 use super::gang_blocks::{gang_numbers, shared_variables};
-use super::ptx::{code, has_word, is_register};
+use super::ptx::code;
 use super::reduce::{Updates, count_updates, rewrite_updates};
-use super::refusal::SLOTS_MAX;
+use super::slots::{read_slots, write_prologue};
 use super::unroll::unroll;
 use super::{BlockLayout, GangUse, Refusal};
 use std::borrow::Cow;
@@ -19,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Changes whenever the same PTX would be rewritten differently: cached machine code has it in its name.
-pub const REWRITE_VERSION: u32 = 4;
+pub const REWRITE_VERSION: u32 = 5;
 /// Oldest architecture (`sm_70`) whose kernels can take the address of their parameters.
 pub const PARAMETER_SM_MIN: u32 = 70;
 /// Oldest PTX version (7.7) with that.
@@ -73,14 +71,16 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
         let body = definition.body.clone();
         let found = match &refused {
             Some(why) => Err(why.clone()),
-            None => read_body(&lines[body.clone()]),
+            None => read_slots(&lines[body.clone()]),
         };
         let block = match found.and_then(|found| {
-            let layout = BlockLayout::new(found.slots).ok_or(Refusal::TooManySlots)?;
-            Ok((layout, body.start + found.load))
+            let layout = BlockLayout::new(found.count).ok_or(Refusal::TooManySlots)?;
+            Ok((layout, found))
         }) {
-            Ok((layout, load)) => {
-                prologues.push((load, layout, name));
+            Ok((layout, found)) => {
+                prologues.push((body.start + found.load, layout, name, found.reads.is_some()));
+                let reads = found.reads.into_iter().flatten();
+                changes.extend(reads.map(|read| (body.start + read.line, read.write(&layout))));
                 BlockPath::Parameter(layout)
             }
             Err(why) => BlockPath::Memory(why),
@@ -92,7 +92,7 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
         let (updates, unrolled) = match &refused {
             Some(_) => (count_updates(&lines[body]), 0),
             None => {
-                let (unrolled, loops) = unroll(&lines, body.clone());
+                let (unrolled, loops) = unroll(&lines, body.clone(), &changes);
                 let (updates, swaps) = rewrite_updates(&lines, body);
                 changes.extend(loops.into_iter().chain(swaps));
                 (updates, unrolled)
@@ -107,7 +107,6 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
 }
 
 const PARAMETER: &str = "(.param .u64 %in_ar0)";
-const LOAD: &str = "ld.param.u64 %ar0,[%in_ar0];";
 
 /// The kernel's name if this line declares (true) or defines (false) one of GCC's form.
 fn entry_name(line: &str) -> Option<(&str, bool)> {
@@ -139,118 +138,11 @@ fn object_refusal(lines: &[&str], sm: u32) -> Option<Refusal> {
     (!has(".version ") || !has(".target sm_")).then_some(Refusal::NoVersion)
 }
 
-struct Body {
-    /// Line of the instruction that loads the parameter.
-    load: usize,
-    slots: u32,
-}
-
-/// Checks that a kernel uses its block's address in known ways only, and counts its slots.
-fn read_body(lines: &[&str]) -> Result<Body, Refusal> {
-    let mut load = None;
-    let mut copies: Vec<&str> = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let code = code(line);
-        if code == LOAD {
-            if load.replace(at).is_some() {
-                return Err(Refusal::UnknownUse(code.to_owned()));
-            }
-        } else if has_word(code, "%in_ar0") {
-            return Err(Refusal::UnknownUse(code.to_owned()));
-        } else if has_word(code, "%ar0") && !code.starts_with(".reg ") {
-            let copy = code.strip_prefix("mov.u64 ").and_then(|rest| rest.strip_suffix(",%ar0;"));
-            copies.push(copy.filter(|to| is_register(to)).ok_or_else(|| Refusal::UnknownUse(code.to_owned()))?);
-        }
-    }
-    let load = load.ok_or(Refusal::NoLoad)?;
-    let (mut slots, mut stored, mut restored) = (0, false, false);
-    for line in lines {
-        let code = code(line);
-        for copy in &copies {
-            if code.starts_with(".reg ") || !has_word(code, copy) || code.ends_with(",%ar0;") {
-                continue;
-            }
-            match use_of(code, copy) {
-                Use::Slot(slot) => slots = slots.max(slot + 1),
-                Use::Broadcast => {}
-                Use::Store => stored = true,
-                Use::Restore => restored = true,
-                Use::Stack => return Err(Refusal::OnStack),
-                Use::Unknown => return Err(Refusal::UnknownUse(code.to_owned())),
-            }
-        }
-    }
-    if stored && !restored {
-        return Err(Refusal::KeptInMemory);
-    }
-    if slots > SLOTS_MAX {
-        return Err(Refusal::TooManySlots);
-    }
-    Ok(Body { load, slots })
-}
-
-enum Use {
-    /// Loads (part of) this slot.
-    Slot(u32),
-    /// Half of a copy from one thread to all by shuffles.
-    Broadcast,
-    /// Halves of a copy by shared memory.
-    Store,
-    Restore,
-    /// Stores the address on the stack, as unoptimized code does.
-    Stack,
-    Unknown,
-}
-
-fn use_of(code: &str, register: &str) -> Use {
-    let Some((name, operands)) = code.trim_end_matches(';').split_once(' ') else { return Use::Unknown };
-    let operands = operands.replace(' ', "");
-    if name == "mov.b64" {
-        let (to, from) = match operands.strip_prefix('{') {
-            Some(rest) => match rest.split_once("},") {
-                Some(pair) => pair,
-                None => return Use::Unknown,
-            },
-            None => match operands.split_once(',') {
-                Some(pair) => pair,
-                None => return Use::Unknown,
-            },
-        };
-        let halves = |text: &str| text.trim_matches(['{', '}']).split(',').all(is_register) && text.contains(',');
-        return if (to == register && halves(from)) || (from == register && halves(to)) {
-            Use::Broadcast
-        } else {
-            Use::Unknown
-        };
-    }
-    let Some((first, second)) = operands.split_once(',') else { return Use::Unknown };
-    if name == "st.u64" {
-        return match second == register && !has_word(first, register) {
-            true if first.contains("%frame") => Use::Stack,
-            true => Use::Store,
-            false => Use::Unknown,
-        };
-    }
-    if !name.starts_with("ld.") || name.contains(".v") {
-        return Use::Unknown;
-    }
-    let Some(address) = second.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else { return Use::Unknown };
-    let (base, offset) = address.split_once('+').unwrap_or((address, "0"));
-    match (first == register, base == register) {
-        (true, false) if name == "ld.u64" && !has_word(offset, register) => Use::Restore,
-        (false, true) => match offset.parse::<u32>() {
-            Ok(offset) if offset < SLOTS_MAX * 16 => Use::Slot(offset / 8),
-            _ => Use::Unknown,
-        },
-        _ => Use::Unknown,
-    }
-}
-
 /// New text of lines, by their numbers.
 type Changes = BTreeMap<usize, String>;
 
 /// The object with its version and target raised, and the prologues and changes in place.
-fn write(lines: &[&str], prologues: &[(usize, BlockLayout, &str)], changes: &Changes) -> String {
+fn write(lines: &[&str], prologues: &[(usize, BlockLayout, &str, bool)], changes: &Changes) -> String {
     let mut out = String::with_capacity(lines.iter().map(|line| line.len() + 1).sum::<usize>() + 4096);
     for (at, line) in lines.iter().enumerate() {
         let code = code(line);
@@ -266,14 +158,14 @@ fn write(lines: &[&str], prologues: &[(usize, BlockLayout, &str)], changes: &Cha
                 }
                 _ => out.push_str(line),
             }
-        } else if let Some((_, layout, name)) =
-            entry_name(line).and_then(|(name, _)| prologues.iter().find(|(_, _, known)| *known == name))
+        } else if let Some((_, layout, name, _)) =
+            entry_name(line).and_then(|(name, _)| prologues.iter().find(|(_, _, known, _)| *known == name))
         {
             let end = if code.ends_with(';') { ";" } else { "" };
             let visible = if code.starts_with(".visible") { ".visible " } else { "" };
             let _ = write!(out, "{visible}.entry {name} (.param .align 16 .b8 %in_ar0[{}]){end}", layout.bytes);
-        } else if let Some((_, layout, _)) = prologues.iter().find(|(load, ..)| *load == at) {
-            write_prologue(&mut out, layout);
+        } else if let Some((_, layout, _, direct)) = prologues.iter().find(|(load, ..)| *load == at) {
+            write_prologue(&mut out, layout, *direct);
         } else if let Some(change) = changes.get(&at) {
             out.push_str(change);
         } else {
@@ -282,35 +174,6 @@ fn write(lines: &[&str], prologues: &[(usize, BlockLayout, &str)], changes: &Cha
         out.push('\n');
     }
     out
-}
-
-fn write_prologue(out: &mut String, layout: &BlockLayout) {
-    if layout.slots == 0 {
-        out.push_str("mov.u64 %ar0,0;");
-        return;
-    }
-    let _ = write!(
-        out,
-        ".local .align 8 .b8 %accord_slots[{}];\n\
-         .reg .u64 %accord_block;\n.reg .u64 %accord_mask;\n.reg .u64 %accord_bit;\n.reg .u64 %accord_slot;\n\
-         cvta.param.u64 %accord_block,%in_ar0;\n",
-        layout.slots * 8
-    );
-    for slot in 0..layout.slots {
-        if slot % 64 == 0 {
-            let _ = writeln!(out, "ld.param.u64 %accord_mask,[%in_ar0+{}];", layout.mask_at + slot / 64 * 8);
-        }
-        let _ = write!(
-            out,
-            "ld.param.u64 %accord_slot,[%in_ar0+{at}];\n\
-             bfe.u64 %accord_bit,%accord_mask,{},1;\n\
-             mad.lo.u64 %accord_slot,%accord_bit,%accord_block,%accord_slot;\n\
-             st.local.u64 [%accord_slots+{at}],%accord_slot;\n",
-            slot % 64,
-            at = slot * 8
-        );
-    }
-    out.push_str("cvta.local.u64 %ar0,%accord_slots;");
 }
 
 /// The version and the target that an object names, as they stand there: `6.0` and `sm_30`.

@@ -19,16 +19,63 @@ fn kernels_of_gcc_take_their_block_as_parameter() {
     let rewritten = rewrite(REGIONS, 90);
     let slots: Vec<_> =
         (0..5).map(|i| layout(&rewritten, &format!("main$_omp_fn${i}")).map(|layout| layout.slots)).collect();
-    // The second one brings its address to other warps by shared memory.
+    // The second and the third bring their address to other warps by shared memory.
     assert_eq!(slots, [Ok(4), Ok(3), Ok(1), Ok(1), Ok(0)]);
     assert!(rewritten.text.contains(".version 7.7\n.target sm_70\n"));
     assert!(!rewritten.text.contains("(.param .u64 %in_ar0)"));
     assert!(!rewritten.text.contains("ld.param.u64 %ar0,"));
-    assert_eq!(rewritten.text.matches("cvta.param.u64").count(), 4);
+    // They copy their slots, in local memory; the others read the parameter where they need it.
+    assert_eq!(rewritten.text.matches(".local .align 8 .b8 %accord_slots").count(), 2);
+    assert_eq!(rewritten.text.matches("st.local.u64 [%accord_slots").count(), 4);
+    assert_eq!(rewritten.text.matches("mov.u64 %ar0,0;").count(), 3);
     // Declaration and definition agree.
     for kernel in &rewritten.kernels {
         let head = format!(".entry {} (.param .align 16 .b8 %in_ar0[", kernel.name);
         assert_eq!(rewritten.text.matches(&head).count(), 2, "{head}");
+    }
+}
+
+/// The first kernel of the fixture with another line behind the one that takes its block's address, `%r`.
+fn with_line(line: &str) -> String {
+    let start = REGIONS.find(".entry main$_omp_fn$0 (.param .u64 %in_ar0)\n").expect("definition");
+    let copy = start + REGIONS[start..].find("mov.u64 %r").expect("a copy of the address");
+    let end = copy + REGIONS[copy..].find('\n').expect("a line");
+    let register = REGIONS[copy + 8..end].strip_suffix(",%ar0;").expect("a copy");
+    format!("{}\n{}{}", &REGIONS[..end], line.replace("%r ", register), &REGIONS[end..])
+}
+
+#[test]
+fn kernels_read_the_parameter_where_they_only_load_slots_and_share_them_in_a_warp() {
+    let copies = |line: &str| {
+        let text = with_line(line);
+        let rewritten = rewrite(&text, 90);
+        let text = &rewritten.text[rewritten.text.rfind(".entry main$_omp_fn$0 ").expect("definition")..];
+        let body = text.split("\n.entry ").next().expect("a body");
+        let loads = |text: &str| body.matches(text).count();
+        assert_eq!(layout(&rewritten, "main$_omp_fn$0").map(|layout| layout.slots), Ok(4), "{line}");
+        let copied = loads("%accord_slots") > 0;
+        assert_eq!(
+            loads("ld.param.u64 %accord_slot,"),
+            if copied { 4 } else { 4 + usize::from(line.contains("ld.")) },
+            "{line}"
+        );
+        copied
+    };
+    let broadcast = "mov.b64 {%r901,%r902},%r ;\nshfl.sync.idx.b32 %r901,%r901,0,31,0xffffffff;\n\
+                     shfl.sync.idx.b32 %r902,%r902,0,31,0xffffffff;\nmov.b64 %r ,{%r901,%r902};";
+    for known in ["// nothing", "ld.u64 %r900,[%r +8];", "ld.f64 %r900,[%r ];", broadcast] {
+        assert!(!copies(known), "{known}");
+    }
+    for other in [
+        "ld.u32 %r900,[%r +8];".to_owned(),
+        "ld.u64 %r900,[%r +4];".to_owned(),
+        broadcast.replace("%r901,0,31", "%r902,0,31"),
+        broadcast.replace("idx", "down"),
+        broadcast.replace("%r ,{%r901,%r902}", "%r ,{%r902,%r901}"),
+        broadcast.replace("\nmov.b64", "\nadd.u32 %r901,%r901,8;\nmov.b64"),
+        broadcast.replace("mov.b64 {%r901,%r902},%r ;", "mov.b64 {%r901,%r902},%r903;"),
+    ] {
+        assert!(copies(&other), "{other}");
     }
 }
 

@@ -13,7 +13,7 @@
 //! Each round waits for its loads before it stores, and the driver's compiler can't begin with the next round's loads: for all it knows they read
 //! what was just stored. So a thread has one round's loads under way, which is too little to keep the memory busy.
 //!
-//! Such a loop gets another one in front that does [`ROUNDS`] rounds at once, first everything but the stores, then the stores in their order. It runs
+//! Such a loop gets another one in front that does several rounds at once, first everything but the stores, then the stores in their order. It runs
 //! while so many rounds are left, and only if no load of these rounds reads what an earlier one of them stores. Then nothing can
 //! tell the difference: every instruction is done as often as before, with the same operands, and the order of what
 //! one thread stores stays. The rest is done by the loop as it was.
@@ -22,24 +22,35 @@
 //!   than one that the loop does not change. If they are as far apart as several rounds go, none of these rounds but the last can be the loop's last.
 //! * **What is stored and loaded where** is known if all addresses grow by the same constant from round to round. Then one look at the first
 //!   round's addresses is enough: a load meets an earlier round's store if it is behind it by as much as the rounds go.
-//! * Loops that store nothing need no such look. They are only taken if they load by addresses that they have loaded, as with
-//!   sparse matrices; others the driver's compiler unrolls itself.
+//! * Loops that store nothing need no such look. The driver's compiler unrolls them itself, but by too little for `float`, so small ones get
+//!   [`LOADING_ROUNDS`]. Those that load by addresses that they have loaded, as with sparse matrices, get [`ROUNDS`].
 
 use super::ptx::{Instruction, Line, is_register};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::ops::Range;
 
 /// Rounds at once.
 const ROUNDS: u64 = 4;
+/// Of loops that only load, and little: there is nothing to keep apart.
+const LOADING_ROUNDS: u64 = 8;
+const LOADING_MAX: usize = 2;
 /// Longer loops have enough to do, and would need registers for all of it.
 const INSTRUCTIONS_MAX: usize = 40;
 const LOADS_MAX: usize = 8;
 
-/// New text of lines of a kernel, and how many of its loops have it.
-pub(super) fn unroll(lines: &[&str], body: Range<usize>) -> (u32, Vec<(usize, String)>) {
-    let code = lines[body.clone()].iter();
-    let read: Vec<Line<'_>> = code.map(|line| if is_place(line) { Line::Empty } else { Line::read(line) }).collect();
+/// New text of lines of a kernel, and how many of its loops have it. Loops with lines that have new text already stay.
+pub(super) fn unroll(
+    lines: &[&str],
+    body: Range<usize>,
+    changed: &BTreeMap<usize, String>,
+) -> (u32, Vec<(usize, String)>) {
+    let read = |at: usize| match lines[at] {
+        _ if changed.contains_key(&at) => Line::Other,
+        line if is_place(line) => Line::Empty,
+        line => Line::read(line),
+    };
+    let read: Vec<Line<'_>> = body.clone().map(read).collect();
     let types = types(&lines[body.clone()]);
     let (mut count, mut changes) = (0, Vec::new());
     for range in innermost(&read) {
@@ -155,18 +166,16 @@ impl<'l, 'a> Loop<'l, 'a> {
         let (rest, rounds, done) =
             (format!("$accord_rest{number}"), format!("$accord_rounds{number}"), format!("$accord_done{number}"));
         let (left, enough) = (text.register(self.counter), text.register(self.again));
-        let far = self.step * ROUNDS;
+        let count = self.rounds()?;
+        let far = self.step * count;
         let _ = writeln!(text.out, "sub.u{bits} {left},{},{};", self.end, self.counter);
         let _ = writeln!(text.out, "setp.lt.u{bits} {enough},{left},{far};\n@{enough} bra {rest};");
-        let stores = self.body.iter().any(|instruction| access(instruction).is_some_and(|access| access.store));
-        if stores {
+        if self.stores() {
             self.write_look(&mut text, &enough, &rest)?;
-        } else if !self.loads_by_loaded() {
-            return None;
         }
         let _ = writeln!(text.out, "{rounds}:");
         let (mut names, mut stores) = (HashMap::new(), String::new());
-        for _ in 0..ROUNDS {
+        for _ in 0..count {
             for instruction in &self.body {
                 if access(instruction).is_some_and(|access| access.store) {
                     let operands: Vec<String> =
@@ -194,6 +203,19 @@ impl<'l, 'a> Loop<'l, 'a> {
         );
         let label = format!("{}:\n{}", self.label, text.out);
         Some((label, format!("@ {} bra {rest};\n{done}:", self.again)))
+    }
+
+    /// How many rounds at once; none if the driver's compiler does better.
+    fn rounds(&self) -> Option<u64> {
+        let loads = self.body.iter().filter(|instruction| is_load(instruction)).count();
+        match (self.stores() || self.loads_by_loaded(), loads <= LOADING_MAX) {
+            (true, _) => Some(ROUNDS),
+            (false, few) => few.then_some(LOADING_ROUNDS),
+        }
+    }
+
+    fn stores(&self) -> bool {
+        self.body.iter().any(|instruction| access(instruction).is_some_and(|access| access.store))
     }
 
     /// Goes to the rest if a load of some rounds reads what is stored before it, and would be stored behind it.

@@ -90,7 +90,7 @@ fn body(instructions: &[String]) -> String {
 
 fn unrolled(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
-    let (count, changes) = unroll(&lines, 0..lines.len());
+    let (count, changes) = unroll(&lines, 0..lines.len(), &BTreeMap::new());
     assert_eq!(changes.len(), 2 * count as usize);
     if count == 0 {
         return None;
@@ -197,14 +197,30 @@ fn what_is_not_known_stays() {
 }
 
 #[test]
-fn loops_that_only_load_are_taken_if_they_load_by_what_they_load() {
+fn loops_with_lines_that_have_new_text_stay() {
+    let text = body(&lines(SCALE));
+    let lines: Vec<&str> = text.lines().collect();
+    let load = lines.iter().position(|line| line.starts_with("ld.u64")).expect("the load");
+    let count = |changed: usize| unroll(&lines, 0..lines.len(), &[(changed, String::new())].into()).0;
+    assert_eq!([count(load), count(0)], [0, 1]);
+}
+
+#[test]
+fn loops_that_only_load_are_taken_if_they_are_small_or_load_by_what_they_load() {
     let gather = "ld.u64 %r20,[%r1]; shl.b64 %r21,%r20,3; add.u64 %r22,%r21,%r6; ld.u64 %r23,[%r22]; \
                   add.u64 %r5,%r5,%r23; add.u64 %r1,%r1,8";
     for rounds in 1..12 {
         assert!(same(&body(&lines(gather)), &thread(&[(1, 4096), (6, 64), (8, 4096 + 8 * rounds)])));
     }
     let sum = "ld.u64 %r20,[%r1]; add.u64 %r5,%r5,%r20; add.u64 %r1,%r1,8";
-    assert_eq!(unrolled(&body(&lines(sum))), None);
+    let new = unrolled(&body(&lines(sum))).expect("a sum");
+    assert_eq!(new.matches("ld.u64").count(), 9, "{new}");
+    for rounds in 1..30 {
+        assert!(same(&body(&lines(sum)), &thread(&[(1, 4096), (8, 4096 + 8 * rounds)])));
+    }
+    let large =
+        "ld.u64 %r20,[%r1]; ld.u64 %r21,[%r1+8]; ld.u64 %r22,[%r1+16]; add.u64 %r5,%r20,%r21; add.u64 %r1,%r1,8";
+    assert_eq!(unrolled(&body(&lines(large))), None);
 }
 
 /// An instruction of a random loop: registers 10 to 14 are addresses that grow, 15 and 16 follow from them, 20 to 29 are values.
@@ -254,10 +270,8 @@ fn counts(level: &str) -> Option<BTreeMap<String, u32>> {
 #[test]
 fn todays_compiler_writes_loops_that_are_known() {
     let Some(counts) = counts("-O2") else { return };
-    for name in ["triad", "rows", "calls", "long_vectors"] {
+    for name in ["triad", "rows", "calls", "long_vectors", "sum"] {
         assert_eq!(counts[name], 1, "{name}: {counts:?}");
     }
-    for name in ["sum", "counts"] {
-        assert_eq!(counts[name], 0, "{name}: {counts:?}");
-    }
+    assert_eq!(counts["counts"], 0, "{counts:?}");
 }
