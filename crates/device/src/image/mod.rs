@@ -10,6 +10,7 @@ mod gang_blocks_tests;
 mod gang_count;
 #[cfg(test)]
 mod gang_count_tests;
+mod global_updates;
 mod one_thread;
 mod program;
 mod ptx;

@@ -3,10 +3,11 @@
 //! GCC's kernels take the address of a block of slots. Bringing that block into device memory costs a copy a
 //! launch. A rewritten kernel takes the block itself as its parameter (`slots.rs`). Only kernels that use the address in the ways that
 //! GCC is known to produce are touched; all others keep the ordinary way. Both kinds get their updates of shared results
-//! (`reduce.rs`), the numbers of their gangs (`gang_blocks.rs`) and loops over arrays (`unroll.rs`) rewritten.
+//! (`reduce.rs`, `global_updates.rs`), the numbers of their gangs (`gang_blocks.rs`) and loops over arrays (`unroll.rs`) rewritten.
 
 use super::definitions::definitions;
 use super::gang_blocks::{gang_numbers, shared_variables};
+use super::global_updates::global_updates;
 use super::ptx::code;
 use super::reduce::{Updates, count_updates, rewrite_updates};
 use super::slots::{read_slots, write_prologue};
@@ -93,8 +94,9 @@ pub fn rewrite(text: &str, sm: u32) -> Rewritten<'_> {
             Some(_) => (count_updates(&lines[body]), 0),
             None => {
                 let (unrolled, loops) = unroll(&lines, body.clone(), &changes);
+                let globals = global_updates(&lines, body.clone());
                 let (updates, swaps) = rewrite_updates(&lines, body);
-                changes.extend(loops.into_iter().chain(swaps));
+                changes.extend(loops.into_iter().chain(globals).chain(swaps));
                 (updates, unrolled)
             }
         };
