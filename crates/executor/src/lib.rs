@@ -1,4 +1,4 @@
-//! One session's use of a node's devices, in a process of its own: commands come in on the
+//! One session's use of a node's devices, in a process of its own or in its agent's: commands come in on the
 //! session's lanes, go into the devices' streams, and events go back.
 //!
 //! ```text
@@ -13,6 +13,7 @@ pub mod arrivals;
 mod config;
 mod copies;
 pub mod copy;
+mod door;
 mod driver;
 mod events;
 pub mod executor;
@@ -30,9 +31,12 @@ pub mod window;
 
 use accord_fabric::transport::Handover;
 pub use config::{DeviceFactory, ExecutorConfig, OutputSink, Work};
+use door::Door;
+pub use door::LaneQueue;
 pub use limits::Limits;
 use session::Session;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long an executor waits for its program's command lane.
@@ -41,15 +45,22 @@ const PROGRAM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Serves one session until its program's command lane or the agent (`control`) goes, or no
 /// command lane comes for 10 s. The session's connections come in over `control`, see [`Handover`].
 pub fn run(control: Handover, config: ExecutorConfig) -> ExitCode {
-    let Ok(waker) = control.try_clone() else { return ExitCode::FAILURE };
-    if control.limit(Some(PROGRAM_TIMEOUT)).is_err() {
-        return ExitCode::FAILURE;
-    }
+    serve(&Door::Agent(control), config)
+}
+
+/// As [`run`], in the agent's own process: the session's connections come in by `lanes`, which ends the session when it is closed.
+pub fn run_here(lanes: &Arc<LaneQueue>, config: ExecutorConfig) -> ExitCode {
+    serve(&Door::Here(lanes.clone()), config)
+}
+
+fn serve(door: &Door, config: ExecutorConfig) -> ExitCode {
+    let Ok(waker) = door.try_clone() else { return ExitCode::FAILURE };
     let session = Session::new(config, waker);
-    while let Ok(Some((lane, client))) = control.receive() {
+    let mut limit = Some(PROGRAM_TIMEOUT);
+    while let Some((lane, client)) = door.receive(limit) {
         let commands = session.clone();
-        if session.take(lane, client, move || driver::serve(&commands)) && control.limit(None).is_err() {
-            break;
+        if session.take(lane, client, move || driver::serve(&commands)) {
+            limit = None;
         }
     }
     session.end();

@@ -1,6 +1,7 @@
 //! The lanes of a session and what all its threads share.
 
 use crate::config::ExecutorConfig;
+use crate::door::Door;
 use crate::events::Events;
 use crate::executor::ALL;
 use crate::peers::Peers;
@@ -11,8 +12,9 @@ use accord_fabric::handshake::{Introduced, Purpose};
 use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlMessage, Exchange};
-use accord_fabric::transport::{Handover, SharedLane};
+use accord_fabric::transport::SharedLane;
 use accord_types::{Error, ErrorCode};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -30,7 +32,7 @@ pub(crate) struct Session {
     /// Other processes of this machine.
     pub(crate) local: Option<Arc<Local>>,
     /// Wakes the thread that receives lanes.
-    control: Handover,
+    control: Door,
     state: Mutex<Running>,
 }
 
@@ -44,7 +46,7 @@ struct Running {
 }
 
 impl Session {
-    pub(crate) fn new(config: ExecutorConfig, control: Handover) -> Arc<Self> {
+    pub(crate) fn new(config: ExecutorConfig, control: Door) -> Arc<Self> {
         let link = Link::new(&config.node_name, PeerId::PROGRAM, Arc::default(), Unposted::Wait);
         let events = Events::new(config.node_name.clone(), link.clone());
         let exchange = Exchange::new();
@@ -91,9 +93,12 @@ impl Session {
         let session = self.clone();
         match hello.purpose {
             Purpose::Command => {
-                let commands = move || match session.join_link(lane, &client) {
-                    Some(Reader::Records) => serve(),
-                    _ => session.end(),
+                let commands = move || {
+                    session.guard(|| {
+                        if matches!(session.join_link(lane, &client), Some(Reader::Records)) {
+                            serve();
+                        }
+                    });
                 };
                 state.commands = spawn("accord-commands", commands);
                 return state.commands.is_some();
@@ -101,14 +106,24 @@ impl Session {
             Purpose::Peer => self.peers.accept(client, lane),
             Purpose::Bulk | Purpose::Control | Purpose::Session => {
                 let name = if hello.purpose == Purpose::Bulk { "accord-bulk" } else { "accord-control" };
-                spawn(name, move || {
-                    session.read(lane, &client);
-                    // Whatever has ended it: without its lanes the session is over.
-                    session.end();
-                });
+                spawn(name, move || session.guard(|| session.read(lane, &client)));
             }
         }
         false
+    }
+
+    /// Does what the thread of a lane does, and ends the session: without its lanes it is over. Of a panic the program is told why; in a
+    /// process that has other sessions too nobody else would end this one.
+    fn guard(&self, work: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            let why =
+                panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            let cause = format!("the executor has panicked: {}", why.unwrap_or("its output says why"));
+            let error = Error::new(ErrorCode::ImplementationDefined, cause).remedy("report this as a bug");
+            self.events.failed(ALL, ALL, error.node(&self.config.node_name));
+            self.events.finish();
+        }
+        self.end();
     }
 
     /// Makes a connection one of the link's lanes.
@@ -195,7 +210,7 @@ impl Session {
         for device in devices {
             device.shutdown();
         }
-        self.control.shutdown();
+        self.control.close();
     }
 
     /// Waits until no command is worked on any more.

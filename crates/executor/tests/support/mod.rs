@@ -3,7 +3,7 @@
 
 use accord_device::Device;
 use accord_device::fake::{FakeDevice, FakeRegion};
-use accord_executor::{DeviceFactory, ExecutorConfig, Limits, OutputSink, Work, run};
+use accord_executor::{DeviceFactory, ExecutorConfig, LaneQueue, Limits, OutputSink, Work, run, run_here};
 use accord_fabric::frame::{self, Command, Event, FrameReader, Position};
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 pub(crate) const SESSION: SessionId = SessionId(7);
 pub(crate) const SYNC: u32 = QueueId::SYNC.0;
+/// The device whose start panics.
+pub(crate) const PANICS: u32 = 13;
 /// More than anything here takes.
 const SOON: Duration = Duration::from_secs(20);
 
@@ -24,10 +26,16 @@ const SOON: Duration = Duration::from_secs(20);
 pub(crate) struct Program {
     pub(crate) lane: SharedLane,
     reader: FrameReader,
-    control: Handover,
+    control: Control,
     executor: Option<JoinHandle<()>>,
     made: Arc<Mutex<Vec<Arc<FakeDevice>>>>,
     tickets: u64,
+}
+
+/// The agent's end of the way to the executor.
+enum Control {
+    OtherProcess(Handover),
+    Here(Arc<LaneQueue>),
 }
 
 struct Factory {
@@ -38,6 +46,7 @@ struct Factory {
 
 impl DeviceFactory for Factory {
     fn create(&self, _work: &Work, ordinal: u32, _output: OutputSink) -> Result<Arc<dyn Device>> {
+        assert_ne!(ordinal, PANICS, "this device panics");
         let device = FakeDevice::new(DeviceId { node: NodeId(1), ordinal }, "h1", self.memory);
         for (offset, region) in &self.regions {
             device.register(*offset, "region", region.clone());
@@ -55,6 +64,26 @@ impl Program {
 
     pub(crate) fn with_regions(limits: Limits, regions: Vec<(u64, FakeRegion)>) -> Self {
         let (control, theirs) = Handover::pair().unwrap();
+        Self::start_with(Control::OtherProcess(control), limits, regions, move |config| {
+            let _ = run(theirs, config);
+        })
+    }
+
+    /// As [`Program::new`], with an executor that belongs to the agent's process.
+    pub(crate) fn here(limits: Limits) -> Self {
+        let lanes = Arc::<LaneQueue>::default();
+        let control = Control::Here(lanes.clone());
+        Self::start_with(control, limits, Vec::new(), move |config| {
+            let _ = run_here(&lanes, config);
+        })
+    }
+
+    fn start_with(
+        control: Control,
+        limits: Limits,
+        regions: Vec<(u64, FakeRegion)>,
+        run: impl FnOnce(ExecutorConfig) + Send + 'static,
+    ) -> Self {
         let made = Arc::<Mutex<Vec<_>>>::default();
         let config = ExecutorConfig {
             node: NodeId(1),
@@ -65,10 +94,8 @@ impl Program {
             transport: LaneTerms::default(),
             devices: Box::new(Factory { memory: 1 << 40, regions, made: made.clone() }),
         };
-        let executor = std::thread::spawn(move || {
-            run(theirs, config);
-        });
-        let lane = connect(&control, Purpose::Command);
+        let executor = std::thread::spawn(move || run(config));
+        let lane = control.connect(Purpose::Command);
         lane.limit(Some(SOON)).unwrap();
         Self { lane, reader: FrameReader::default(), control, executor: Some(executor), made, tickets: 0 }
     }
@@ -82,7 +109,7 @@ impl Program {
     }
 
     pub(crate) fn lane(&self, purpose: Purpose) -> SharedLane {
-        let lane = connect(&self.control, purpose);
+        let lane = self.control.connect(purpose);
         lane.limit(Some(SOON)).unwrap();
         lane
     }
@@ -175,17 +202,22 @@ impl Program {
         self.send(&Command::Function { device, function, offset, executable: true }, &payload);
     }
 
+    /// The agent ends the executor.
+    pub(crate) fn end(&self) {
+        self.control.end();
+    }
+
     /// The session is over within the time, and the lane with it.
     pub(crate) fn assert_ended(mut self) {
         while self.event().is_some() {}
-        self.control.shutdown();
+        self.control.end();
         self.executor.take().unwrap().join().expect("the executor panicked");
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        self.control.shutdown();
+        self.control.end();
         if let Some(executor) = self.executor.take() {
             let ended = executor.join();
             if !std::thread::panicking() {
@@ -195,8 +227,21 @@ impl Drop for Program {
     }
 }
 
-fn connect(control: &Handover, purpose: Purpose) -> SharedLane {
-    let (here, there) = transport::pair().unwrap();
-    control.send(&*there, &Hello::new(purpose, SESSION, 0, PeerId::PROGRAM).into()).unwrap();
-    here
+impl Control {
+    fn connect(&self, purpose: Purpose) -> SharedLane {
+        let (here, there) = transport::pair().unwrap();
+        let client = Hello::new(purpose, SESSION, 0, PeerId::PROGRAM).into();
+        match self {
+            Self::OtherProcess(control) => control.send(&*there, &client).unwrap(),
+            Self::Here(lanes) => lanes.send(there, client).unwrap(),
+        }
+        here
+    }
+
+    fn end(&self) {
+        match self {
+            Self::OtherProcess(control) => control.shutdown(),
+            Self::Here(lanes) => lanes.close(),
+        }
+    }
 }

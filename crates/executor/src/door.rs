@@ -1,0 +1,110 @@
+//! Where a session's lanes come in: from an agent that is another process, or from one that hosts the session itself.
+
+use accord_fabric::handshake::Introduced;
+use accord_fabric::transport::{Handover, SharedLane};
+use accord_types::{Error, ErrorCode, Result};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Lanes that were handed in and that nobody has taken yet.
+const WAITING_MAX: usize = 1_024;
+
+/// The way from an agent to an executor in the same process.
+#[derive(Debug, Default)]
+pub struct LaneQueue {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    lanes: VecDeque<(SharedLane, Introduced)>,
+    closed: bool,
+}
+
+impl LaneQueue {
+    /// Hands a lane in, of which nothing was read after its handshake.
+    ///
+    /// # Errors
+    /// `acc_error_system` if the executor ends, or takes none.
+    pub fn send(&self, lane: SharedLane, client: Introduced) -> Result<()> {
+        let mut state = self.lock();
+        let refused = |why: &str| Err(Error::new(ErrorCode::System, format!("the executor {why}")));
+        if state.closed {
+            return refused("is about to end");
+        }
+        if state.lanes.len() >= WAITING_MAX {
+            return refused("does not take its connections");
+        }
+        state.lanes.push_back((lane, client));
+        drop(state);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Ends the executor, from any thread.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        // Whoever is at their other ends sees it.
+        let left = std::mem::take(&mut state.lanes);
+        drop(state);
+        drop(left);
+        self.changed.notify_all();
+    }
+
+    /// The next lane; none when the way is closed, or nothing comes within `limit`.
+    fn receive(&self, limit: Option<Duration>) -> Option<(SharedLane, Introduced)> {
+        let nothing = |state: &mut Waiting| state.lanes.is_empty() && !state.closed;
+        let state = self.lock();
+        let mut state = match limit {
+            None => self.changed.wait_while(state, nothing).unwrap_or_else(PoisonError::into_inner),
+            Some(limit) => {
+                self.changed.wait_timeout_while(state, limit, nothing).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.lanes.pop_front()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See the module.
+pub(crate) enum Door {
+    /// The agent is another process.
+    Agent(Handover),
+    /// It is this one.
+    Here(Arc<LaneQueue>),
+}
+
+impl Door {
+    /// Another handle of the same way.
+    pub(crate) fn try_clone(&self) -> std::io::Result<Self> {
+        match self {
+            Self::Agent(handover) => handover.try_clone().map(Self::Agent),
+            Self::Here(queue) => Ok(Self::Here(queue.clone())),
+        }
+    }
+
+    /// The next lane, which has to come within `limit`; none at the end.
+    pub(crate) fn receive(&self, limit: Option<Duration>) -> Option<(SharedLane, Introduced)> {
+        match self {
+            Self::Agent(handover) => {
+                handover.limit(limit).ok()?;
+                handover.receive().ok()?
+            }
+            Self::Here(queue) => queue.receive(limit),
+        }
+    }
+
+    /// Ends the way, from any thread.
+    pub(crate) fn close(&self) {
+        match self {
+            Self::Agent(handover) => handover.shutdown(),
+            Self::Here(queue) => queue.close(),
+        }
+    }
+}
