@@ -3,8 +3,8 @@
 use crate::metrics;
 use crate::supervise::Supervisor;
 use accord_fabric::handshake::{self, Hello, Purpose};
-use accord_fabric::transport::mpi::{MpiFabric, end_to_hand_over};
-use accord_fabric::transport::{Doorway, SharedLane, Transport, Visitor};
+use accord_fabric::transport::mpi::MpiFabric;
+use accord_fabric::transport::{Doorway, SharedLane, Visitor};
 use accord_fabric::waiting_room::{Ticket, WaitingRoom};
 use accord_types::{Error, ErrorCode, Result};
 use std::cell::Cell;
@@ -81,13 +81,7 @@ fn receive(lane: &SharedLane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Resu
         supervisor.admit(hello, &**lane)
     };
     let client = handshake::accept_if(&**lane, HANDSHAKE_TIMEOUT, key_of, admit)?;
-    let handed_over = match lane.transport() {
-        // MPI is in this process.
-        Transport::Mpi => end_to_hand_over(lane.clone())
-            .map_err(|error| Error::new(ErrorCode::System, format!("cannot share memory with an executor: {error}")))?,
-        _ => lane.clone(),
-    };
-    supervisor.deliver(&*handed_over, &client).inspect_err(|error| tracing::warn!("{error}"))?;
+    supervisor.deliver(lane.clone(), client).inspect_err(|error| tracing::warn!("{error}"))?;
     metrics::connection();
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use crate::config::{Config, Fabric, Gpus, Ipc};
 use crate::control::{self, CONNECT_TIMEOUT, Ending, Identity};
+use crate::executor_here::ExecutorsHere;
+use crate::hosting::Hosting;
 use crate::inventory::{InventoryConfig, inventory};
 use crate::metrics::{Registered, TABLE};
 use crate::mpi_job::MpiJob;
@@ -70,9 +72,11 @@ pub fn run(config: &Config) -> Result<(), String> {
         Fabric::Tcp => None,
         Fabric::Mpi => Some(MpiJob::join(config, &program)?),
     };
-    let spawner =
-        Spawner::new(program, job.as_ref().map(MpiJob::way_of_executors)).map_err(|error| error.to_string())?;
-    let supervisor = Supervisor::new(settings, spawner, report);
+    let hosting = match &job {
+        Some(job) => Hosting::Here(ExecutorsHere::new(job.way_of_executors())),
+        None => Hosting::Processes(Spawner::new(program).map_err(|error| error.to_string())?),
+    };
+    let supervisor = Supervisor::new(settings, hosting, report);
     let identity = Identity {
         coordinator: Coordinator::new(&config.coordinator, Arc::new(trust), CONNECT_TIMEOUT),
         node_name: node_name.clone(),

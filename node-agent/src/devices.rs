@@ -19,7 +19,7 @@ pub(crate) struct NodeDevices {
     /// Other processes of the machine may reach the memory of GPUs.
     pub(crate) ipc: bool,
     /// What regions on GPUs print.
-    pub(crate) printed: OnceLock<Option<Printed>>,
+    pub(crate) printed: Arc<OnceLock<Option<Printed>>>,
 }
 
 impl DeviceFactory for NodeDevices {
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_device_that_is_not_there_is_named() {
         let devices =
-            NodeDevices { devices: Vec::new(), libacc: None, cache: None, ipc: true, printed: OnceLock::new() };
+            NodeDevices { devices: Vec::new(), libacc: None, cache: None, ipc: true, printed: Arc::default() };
         let work = Work { program: ProgramSpec::default(), images: Arc::default() };
         let output: OutputSink = Arc::new(|_, _| {});
         let error = devices.create(&work, 3, output).err().expect("there is none");

@@ -3,7 +3,7 @@
 
 use crate::devices::NodeDevices;
 use crate::users::RunsAs;
-use accord_device::cache_folder;
+use accord_device::{Printed, cache_folder};
 use accord_executor::{ExecutorConfig, Limits};
 use accord_fabric::Key;
 use accord_fabric::route::{LaneTerms, Wanted};
@@ -21,7 +21,7 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The first argument that makes this program an executor.
 pub const ARGUMENT: &str = "executor";
@@ -47,15 +47,8 @@ pub fn main() -> ExitCode {
 }
 
 /// What starts an executor.
-pub(crate) fn command(program: &Path, account: &RunsAs, way: Option<&str>) -> Command {
+pub(crate) fn command(program: &Path, account: &RunsAs) -> Command {
     let mut command = Command::new(program);
-    if let Some(way) = way {
-        command.env(TRANSPORT.name, way);
-        // What makes the agent a rank is not its executors'.
-        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_launcher(name)) {
-            command.env_remove(name);
-        }
-    }
     let RunsAs::Other(account) = account else {
         command.arg(ARGUMENT);
         return command;
@@ -112,12 +105,6 @@ pub fn become_user() -> ExitCode {
     }
 }
 
-/// Whether an MPI job's launcher sets this variable for its ranks.
-fn is_of_launcher(name: &OsStr) -> bool {
-    const PREFIXES: &[&str] = &["OMPI_", "PMIX_", "PMI_", "MPI_LOCAL", "HYDRA_"];
-    name.to_str().is_some_and(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
-}
-
 /// Tells a new executor what it is.
 pub(crate) fn send_start(mut control: &Handover, start: &ExecutorStart) -> std::io::Result<()> {
     let body = start.encode_to_vec();
@@ -134,6 +121,15 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
     if getppid() != agent {
         return Err("the agent is gone".to_owned());
     }
+    Ok((control, config_of(start, wanted()?, Arc::default())?))
+}
+
+/// What the executor's crate is told. Whatever prints by way of this process has the same `printed`.
+pub(crate) fn config_of(
+    start: ExecutorStart,
+    wanted: Wanted,
+    printed: Arc<OnceLock<Option<Printed>>>,
+) -> Result<ExecutorConfig, String> {
     let node = NodeId(start.node);
     let devices: Result<Vec<DeviceInfo>, _> = start.devices.into_iter().map(DeviceInfo::try_from).collect();
     let mut devices = devices.map_err(|error| error.to_string())?;
@@ -141,7 +137,7 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
         device.id.node = node;
     }
     let libacc = Some(start.libacc).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let config = ExecutorConfig {
+    Ok(ExecutorConfig {
         node,
         node_name: start.node_name,
         session: SessionId(start.session),
@@ -151,16 +147,15 @@ fn start() -> Result<(Handover, ExecutorConfig), String> {
             streams: start.stream_quota,
         },
         key: Key::new(start.key).map_err(|error| error.to_string())?,
-        transport: LaneTerms { wanted: wanted()?, plain_tcp: start.plain_tcp },
+        transport: LaneTerms { wanted, plain_tcp: start.plain_tcp },
         devices: Box::new(NodeDevices {
             devices,
             libacc,
             cache: cache_folder(Some(OsStr::new(&start.cache))),
             ipc: start.ipc,
-            printed: OnceLock::new(),
+            printed,
         }),
-    };
-    Ok((control, config))
+    })
 }
 
 /// The agent's setting, which it hands on.

@@ -1,7 +1,8 @@
 //! The node agent: offers a machine's devices to the programs of a cluster.
 //!
 //! [`run`] registers with the coordinator, takes connections and starts one executor process
-//! per session ([`executor_process`], [`accord_executor`]); a tenant's fault is that tenant's alone.
+//! per session ([`executor_process`], [`accord_executor`]); a tenant's fault is that tenant's alone. As a rank of an MPI job, which is one
+//! user's, it has the executors in its own process.
 #![deny(unsafe_code)]
 
 mod accept;
@@ -9,9 +10,11 @@ mod agent;
 pub mod config;
 mod control;
 mod devices;
+mod executor_here;
 pub mod executor_process;
 pub mod gpus;
 mod grants;
+mod hosting;
 pub mod inventory;
 pub mod metrics;
 pub mod mpi_job;

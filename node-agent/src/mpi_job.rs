@@ -3,9 +3,9 @@
 use crate::accept;
 use crate::config::Config;
 use crate::supervise::Supervisor;
-use accord_fabric::route::GatewayName;
+use accord_fabric::route::{GatewayName, Wanted};
 use accord_fabric::transport::gateway::Gateway;
-use accord_fabric::transport::mpi::{MpiFabric, MpiObject};
+use accord_fabric::transport::mpi::{self, MpiFabric, MpiObject};
 use accord_types::settings::MPI;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -45,9 +45,7 @@ pub fn main() -> ExitCode {
 pub(crate) struct MpiJob {
     fabric: Arc<MpiFabric>,
     /// The machine's processes' way, unless another agent of the machine has it.
-    of_machine: GatewayName,
-    /// This agent's executors' way.
-    own: GatewayName,
+    name: GatewayName,
     leaving: Arc<AtomicBool>,
 }
 
@@ -67,28 +65,27 @@ impl MpiJob {
             );
         }
         let fabric = MpiFabric::start(move || object.join()).map_err(|error| format!("{error}; {remedy}"))?;
-        let name = |text: &str| text.parse().map_err(|why| format!("--job {}: {why}", config.job));
-        let own = name(&format!("{}.{}", config.job, fabric.rank()))?;
-        Ok(Self { fabric: Arc::new(fabric), of_machine: name(&config.job)?, own, leaving: Arc::default() })
+        let name = config.job.parse().map_err(|why| format!("--job {}: {why}", config.job))?;
+        let fabric = Arc::new(fabric);
+        mpi::belong_to(&fabric);
+        Ok(Self { fabric, name, leaving: Arc::default() })
     }
 
-    /// What this agent's executors have as ACCORD_TRANSPORT.
-    pub(crate) fn way_of_executors(&self) -> String {
-        format!("mpi:{}", self.own)
+    /// How this agent's executors reach others: this process is a rank itself.
+    pub(crate) fn way_of_executors(&self) -> Wanted {
+        Wanted::Mpi(self.name)
     }
 
     /// Takes lanes, from other agents and from this machine's processes.
     pub(crate) fn serve(&self, supervisor: &Arc<Supervisor>) -> Result<(), String> {
-        for name in [self.own, self.of_machine] {
-            match Gateway::bind(&name) {
-                Ok(gateway) => {
-                    let fabric = self.fabric.clone();
-                    start("accord-gateways", move || gateway.serve(&fabric))?;
-                }
-                // Another agent of this machine, in a job with several of them.
-                Err(error) if error.kind() == ErrorKind::AddrInUse && name == self.of_machine => {}
-                Err(error) => return Err(format!("cannot be the gateway {name}: {error}; choose another --job")),
+        match Gateway::bind(&self.name) {
+            Ok(gateway) => {
+                let fabric = self.fabric.clone();
+                start("accord-gateways", move || gateway.serve(&fabric))?;
             }
+            // Another agent of this machine, in a job with several of them.
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            Err(error) => return Err(format!("cannot be the gateway {}: {error}; choose another --job", self.name)),
         }
         let (fabric, lanes_to) = (self.fabric.clone(), supervisor.clone());
         let leaving = self.leaving.clone();

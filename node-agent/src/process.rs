@@ -30,15 +30,15 @@ struct Request {
 }
 
 impl Spawner {
-    /// Starts the thread that starts `program`. Its executors go to others by `way`; none: as the agent was told.
+    /// Starts the thread that starts `program`.
     ///
     /// # Errors
     /// `acc_error_system` if there are no more threads.
-    pub(crate) fn new(program: PathBuf, way: Option<String>) -> Result<Self> {
+    pub(crate) fn new(program: PathBuf) -> Result<Self> {
         let (requests, queue) = mpsc::channel::<Request>();
         let spawn = move || {
             for Request { stdin, account, reply } in queue {
-                let child = executor_process::command(&program, &account, way.as_deref()).stdin(stdin).spawn();
+                let child = executor_process::command(&program, &account).stdin(stdin).spawn();
                 // Whoever asked waits for the answer.
                 let _ = reply.send(child);
             }

@@ -2,18 +2,18 @@
 //! lane gets a second executor, in place of the first: a program that lost its executor, or gave it up, begins anew.
 
 use crate::grants::Grants;
+use crate::hosting::{Host, HostEnd, Hosting};
 use crate::metrics;
-use crate::process::{END_GRACE, ExecutorProcess, Spawner};
+use crate::process::END_GRACE;
 use crate::users::{RunsAs, UserRules};
 use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Introduced, Purpose, check_secure};
 use accord_fabric::route::Endpoint;
-use accord_fabric::transport::{Lane, Transport};
+use accord_fabric::transport::{Lane, SharedLane, Transport};
 use accord_proto::v1;
 use accord_types::{DeviceInfo, Error, ErrorCode, NodeId, Result, SessionGrant, SessionId};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::process::{Child, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ pub(crate) enum Event {
 /// Starts, feeds and ends executors. Its methods may be called from any thread.
 pub(crate) struct Supervisor {
     settings: Settings,
-    spawner: Spawner,
+    hosting: Hosting,
     events: tokio::sync::mpsc::Sender<Event>,
     state: Mutex<ExecutorTable>,
     /// The node has registered, or an executor has ended.
@@ -77,7 +77,7 @@ struct ExecutorTable {
 struct Executor {
     /// Tells an executor from a later one of the same session.
     number: u64,
-    process: Arc<ExecutorProcess>,
+    host: Host,
     ending: bool,
     /// Another one is about to take its place.
     replaced: bool,
@@ -85,8 +85,8 @@ struct Executor {
 
 impl Supervisor {
     /// A supervisor without executors.
-    pub(crate) fn new(settings: Settings, spawner: Spawner, events: tokio::sync::mpsc::Sender<Event>) -> Arc<Self> {
-        Arc::new(Self { settings, spawner, events, state: Mutex::default(), changed: Condvar::new() })
+    pub(crate) fn new(settings: Settings, hosting: Hosting, events: tokio::sync::mpsc::Sender<Event>) -> Arc<Self> {
+        Arc::new(Self { settings, hosting, events, state: Mutex::default(), changed: Condvar::new() })
     }
 
     /// The coordinator has taken the node in. What it has to say about sessions follows.
@@ -253,10 +253,10 @@ impl Supervisor {
     ///
     /// # Errors
     /// If that is gone.
-    pub(crate) fn deliver(&self, lane: &dyn Lane, client: &Introduced) -> Result<()> {
+    pub(crate) fn deliver(&self, lane: SharedLane, client: Introduced) -> Result<()> {
         let session = client.hello.session;
         let executor = self.executor(session)?;
-        executor.process.send(lane, client).inspect_err(|_| self.discard(session, executor.number))
+        executor.host.send(lane, client).inspect_err(|_| self.discard(session, executor.number))
     }
 
     /// Ends all executors; returns when they have, or have had time enough.
@@ -304,7 +304,7 @@ impl Supervisor {
         if let Some(before) = state.executors.get_mut(&session) {
             before.replaced = true;
             // One that has crashed is no orderly end.
-            if !before.process.has_ended() {
+            if !before.host.has_ended() {
                 before.end();
             }
             let is_there = |state: &mut ExecutorTable| state.executors.contains_key(&session);
@@ -330,13 +330,12 @@ impl Supervisor {
         }
         drop(state);
         // Without the lock, which heartbeats need: a start takes a while on a machine that is busy with others.
-        let started = self.spawner.start(&start, account);
+        let started = self.hosting.start(start, account);
         let mut state = self.lock();
         state.starting.remove(&session);
-        let (process, child) = started?;
+        let (host, end) = started?;
         state.started += 1;
-        let mut executor =
-            Executor { number: state.started, process: Arc::new(process), ending: false, replaced: false };
+        let mut executor = Executor { number: state.started, host, ending: false, replaced: false };
         if self.check(&state, session).and_then(|()| self.grant(&state, session)).is_err() {
             // It has ended meanwhile, or the agent does.
             executor.end();
@@ -345,10 +344,10 @@ impl Supervisor {
         metrics::executors(state.executors.len());
         drop(state);
 
-        tracing::info!("session {session} of user {} has executor process {}{whom}", grant.user, executor.process.id());
+        tracing::info!("session {session} of user {} has {}{whom}", grant.user, executor.host.describe());
         self.report(Event::Started(grant));
         let (supervisor, number) = (self.clone(), executor.number);
-        let reaper = move || supervisor.reap(session, number, child);
+        let reaper = move || supervisor.reap(session, number, end);
         if let Err(error) = std::thread::Builder::new().name("accord-reap".into()).spawn(reaper) {
             self.discard(session, executor.number);
             return Err(Error::new(ErrorCode::System, format!("cannot start a thread: {error}")));
@@ -357,8 +356,8 @@ impl Supervisor {
     }
 
     /// Waits for an executor's end.
-    fn reap(&self, session: SessionId, number: u64, mut child: Child) {
-        let status = child.wait();
+    fn reap(&self, session: SessionId, number: u64, end: HostEnd) {
+        let mut reason = end.wait();
         let mut state = self.lock();
         let (expected, replaced) = match state.executors.get(&session) {
             Some(executor) if executor.number == number => (executor.ending, executor.replaced),
@@ -369,11 +368,9 @@ impl Supervisor {
         metrics::executors(state.executors.len());
         self.changed.notify_all();
         drop(state);
-        let reason = match status {
-            Ok(status) if expected || status.success() => String::new(),
-            Ok(status) => describe(status),
-            Err(error) => error.to_string(),
-        };
+        if expected {
+            reason.clear();
+        }
         if !reason.is_empty() {
             tracing::warn!("the executor of session {session} ended: {reason}");
         }
@@ -407,7 +404,7 @@ impl Executor {
     fn end(&mut self) {
         if !self.ending {
             self.ending = true;
-            self.process.end();
+            self.host.end();
         }
     }
 }
@@ -437,11 +434,6 @@ impl Settings {
 /// Says whom this agent does not serve.
 fn refused(session: SessionId, error: &Error) {
     tracing::warn!("session {session} is refused: {}", error.cause());
-}
-
-fn describe(status: ExitStatus) -> String {
-    // "signal: 9 (SIGKILL)", "exit status: 1"
-    status.to_string()
 }
 
 /// Why a node takes no session more.

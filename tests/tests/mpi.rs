@@ -1,7 +1,7 @@
 //! Agents that are the ranks of an MPI job: `accord run --fabric mpi`. What comes over it is right, and nothing is left when a
 //! node dies. Skipped, with the reason, where there is no MPI or its part was not built (`make mpi`).
 
-use accord_tests::{Finished, Job, Result, Tool, libacc, no_mpi, test_program, tool};
+use accord_tests::{Finished, Job, Result, Running, Tool, leftovers, libacc, no_mpi, test_program, tool};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
@@ -102,6 +102,76 @@ fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
         assert!(finished.stderr.contains("acc_error_device_unavailable"), "{arguments:?}: {}", finished.report());
         assert!(finished.left_behind.is_empty(), "{arguments:?}: {}", finished.report());
     }
+}
+
+/// The job's executors are in its agents: MPI and the devices' memory are in one process.
+#[test]
+fn agents_host_executors_themselves_and_keep_nothing_of_them() -> Result<()> {
+    /// What is left of a session goes within this.
+    const SOON: Duration = Duration::from_secs(5);
+    if is_skipped() {
+        return Ok(());
+    }
+    // Runs its argument twice, and ten times more; and waits each time.
+    let script = "for i in 1 2; do \"$1\" || exit 1; done; echo ready; sleep 5; \
+                  for i in 1 2 3 4 5 6 7 8 9 10; do \"$1\" || exit 1; done; echo again; sleep 30";
+    let job = run(Path::new("/bin/sh")).args(["-c", script, "sh"]).arg(test_program("c/d2d_all_pairs.c")?);
+    let running = job.start()?;
+    running.await_output("ready")?;
+    let supervisor = Pid::from_raw(running.id().cast_signed());
+    let agent = agent_of(supervisor, "h2").expect("the agent of h2");
+    assert_eq!(descendants(agent), [], "the agent has processes");
+    std::thread::sleep(Duration::from_secs(1));
+    let before = held_by(agent);
+    running.await_output("again")?;
+    let end = Instant::now() + SOON;
+    while held_by(agent) > before && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    println!("threads and descriptors after 2 programs: {before:?}, after 12: {:?}", held_by(agent));
+    assert!(held_by(agent) <= before, "after 2 programs it had {before:?}, after 12 {:?}", held_by(agent));
+    running.signal(Signal::SIGTERM)?;
+    let finished = running.finish()?;
+    assert!(!finished.timed_out && finished.left_behind.is_empty(), "{}", finished.report());
+    Ok(())
+}
+
+/// Threads and open files of a process.
+fn held_by(process: Pid) -> (usize, usize) {
+    let count = |what| std::fs::read_dir(format!("/proc/{process}/{what}")).map_or(0, Iterator::count);
+    (count("task"), count("fd"))
+}
+
+/// A device that is lost is its session's alone: the job goes on.
+#[test]
+fn a_job_whose_worker_dies_goes_on() -> Result<()> {
+    if is_skipped() {
+        return Ok(());
+    }
+    let script = "\"$1\" launch 1; echo \"it ended: $?\"; exec \"$2\"";
+    let job = run(Path::new("/bin/sh")).args(["-c", script, "sh"]);
+    let job = job.arg(test_program("cluster/endless.c")?).arg(test_program("c/devices_each.c")?);
+    let running = job.start()?;
+    running.await_output("ready")?;
+    for worker in workers_of(&running) {
+        kill(worker, Signal::SIGKILL).map_err(|error| error.to_string())?;
+    }
+    let finished = running.finish()?;
+    assert!(finished.stdout.contains("it ended: 1"), "{}", finished.report());
+    assert!(finished.stderr.contains("(node h2"), "{}", finished.report());
+    succeeded(&finished);
+    Ok(())
+}
+
+/// The workers of the program that runs: they are started by that name without its arguments.
+fn workers_of(running: &Running) -> Vec<Pid> {
+    let all = leftovers(running.mark());
+    let ids = all.iter().filter_map(|line| line.split(' ').next()?.parse().ok()).map(Pid::from_raw);
+    let is_worker = |pid: &Pid| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(b"ACCORD_WORKER="))
+    };
+    ids.filter(is_worker).collect()
 }
 
 /// A node's cores belong to the program.

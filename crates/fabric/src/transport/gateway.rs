@@ -11,7 +11,7 @@
 
 use super::lane::{Lane, SharedLane};
 use super::local_socket::{self, LocalName};
-use super::mpi::{MpiFabric, relay};
+use super::mpi::{MpiFabric, own, relay};
 use crate::route::GatewayName;
 use accord_types::NodeId;
 use std::io::{self, ErrorKind};
@@ -36,8 +36,11 @@ const RANK_PATIENCE: Duration = Duration::from_secs(2);
 /// Pause where one more request has to wait, or the system gives no connection.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Connects with the agent of `node`, by the gateway of this machine.
+/// Connects with the agent of `node`, by the gateway of this machine; from a process that is a rank itself at once.
 pub(super) fn connect(gateway: &GatewayName, node: NodeId, timeout: Duration) -> io::Result<SharedLane> {
+    if let Some(fabric) = own() {
+        return open(fabric, node);
+    }
     let absent =
         |error: io::Error| io::Error::new(error.kind(), format!("there is no gateway {gateway} here: {error}"));
     let socket = local_socket::begin(LocalName::of_gateway(gateway)?.connect().map_err(absent)?);
@@ -53,6 +56,14 @@ pub(super) fn connect(gateway: &GatewayName, node: NodeId, timeout: Duration) ->
         return Err(io::Error::new(ErrorKind::HostUnreachable, String::from_utf8_lossy(&text).into_owned()));
     }
     local_socket::offer(socket)
+}
+
+/// Opens a lane to the agent of `node`.
+fn open(fabric: &MpiFabric, node: NodeId) -> io::Result<SharedLane> {
+    match fabric.rank_of(node, RANK_PATIENCE) {
+        Some(rank) => fabric.connect(rank),
+        None => Err(io::Error::new(ErrorKind::NotFound, format!("node {} is none of this MPI job", node.0))),
+    }
 }
 
 /// Takes requests of this machine's processes.
@@ -107,11 +118,7 @@ fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<(
         return Err(ErrorKind::InvalidData.into());
     }
     let node = NodeId(u32::from_le_bytes([node[0], node[1], node[2], node[3]]));
-    let opened = match fabric.rank_of(node, RANK_PATIENCE) {
-        Some(rank) => fabric.connect(rank),
-        None => Err(io::Error::new(ErrorKind::NotFound, format!("node {} is none of this MPI job", node.0))),
-    };
-    let far = match opened {
+    let far = match open(fabric, node) {
         Ok(far) => far,
         Err(error) => {
             let text = error.to_string();

@@ -25,8 +25,9 @@ mod shared;
 mod streams;
 mod world;
 
-pub use fabric::MpiFabric;
+pub(super) use fabric::own;
+pub use fabric::{MpiFabric, belong_to};
 pub use message::{HEADER_LEN, Header, MessageKind};
 pub use object::{MpiObject, ObjectNews};
-pub use relay::{end_to_hand_over, relay};
+pub use relay::relay;
 pub use world::World;

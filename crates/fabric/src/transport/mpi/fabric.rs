@@ -8,7 +8,8 @@ use super::world::World;
 use crate::transport::lane::SharedLane;
 use accord_types::NodeId;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Condvar, PoisonError, mpsc};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// Messages that are under way from this rank at one time.
@@ -28,6 +29,20 @@ pub struct MpiFabric {
     size: u32,
 }
 
+/// The world that this process is a rank of. There is one at most, as with MPI itself.
+static OWN: OnceLock<Arc<MpiFabric>> = OnceLock::new();
+
+/// From now on this process's lanes to other nodes begin at this rank.
+pub fn belong_to(fabric: &Arc<MpiFabric>) {
+    // The first one stays.
+    let _ = OWN.set(fabric.clone());
+}
+
+/// What [`belong_to`] was told.
+pub(in crate::transport) fn own() -> Option<&'static Arc<MpiFabric>> {
+    OWN.get()
+}
+
 impl MpiFabric {
     /// Has `open` join the world, on the thread that has it from then on.
     ///
@@ -41,8 +56,12 @@ impl MpiFabric {
             Ok(mut world) => {
                 // Whoever asked waits for it.
                 let _ = opened.send(Ok((world.rank(), world.size())));
-                let outcome = of_thread.drive(&mut *world);
-                let why = outcome.err().map_or_else(|| "it was stopped".to_owned(), |error| error.to_string());
+                let why = match catch_unwind(AssertUnwindSafe(|| of_thread.drive(&mut *world))) {
+                    Ok(Ok(())) => "it was stopped".to_owned(),
+                    Ok(Err(error)) => error.to_string(),
+                    // Whoever has a lane would wait for ever.
+                    Err(_) => "its thread has panicked; its output says why".to_owned(),
+                };
                 of_thread.end(&why);
                 drop(world);
                 of_thread.has_left();

@@ -1,7 +1,6 @@
 //! Passes the bytes of one lane on to another, both ways, without a look at them.
 
 use crate::transport::lane::{Lane, SharedLane};
-use crate::transport::shm::shm_pair;
 use std::io;
 
 /// Bytes that are passed on at one time.
@@ -38,14 +37,4 @@ fn pass_on(from: &dyn Lane, to: &dyn Lane) {
     if to.finish().is_err() {
         from.shutdown();
     }
-}
-
-/// An end of a lane that another process can be given, for one that belongs to this process: what comes on either is passed on.
-///
-/// # Errors
-/// When the system refuses.
-pub fn end_to_hand_over(lane: SharedLane) -> io::Result<SharedLane> {
-    let (near, far) = shm_pair()?;
-    relay(lane, near)?;
-    Ok(far)
 }

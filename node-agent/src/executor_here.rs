@@ -1,0 +1,111 @@
+//! Executors in the agent's own process.
+
+use crate::executor_process::config_of;
+use crate::users::RunsAs;
+use accord_device::Printed;
+use accord_executor::{LaneQueue, run_here};
+use accord_fabric::handshake::Introduced;
+use accord_fabric::route::Wanted;
+use accord_fabric::transport::{Handover, SharedLane};
+use accord_proto::v1::ExecutorStart;
+use accord_types::{Error, ErrorCode, Result};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+/// Starts them.
+pub(crate) struct ExecutorsHere {
+    /// How they reach others.
+    wanted: Wanted,
+    /// What regions on GPUs print comes by way of this process, whoever's they are.
+    printed: Arc<OnceLock<Option<Printed>>>,
+}
+
+impl ExecutorsHere {
+    /// Those that reach others in this way.
+    pub(crate) fn new(wanted: Wanted) -> Self {
+        Self { wanted, printed: Arc::default() }
+    }
+
+    /// Starts one.
+    ///
+    /// # Errors
+    /// If it is to be another user's; `acc_error_system` if there is no thread.
+    pub(crate) fn start(&self, start: ExecutorStart, account: &RunsAs) -> Result<(ExecutorHere, JoinHandle<ExitCode>)> {
+        if let RunsAs::Other(account) = account {
+            let cause = format!("an agent of an MPI job serves its own user, and not {}", account.name);
+            let remedy = "start the job's agents as that user, or agents without --fabric mpi";
+            return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy));
+        }
+        let system = |why: String| Error::new(ErrorCode::System, format!("cannot start an executor: {why}"));
+        let config = config_of(start, self.wanted, self.printed.clone()).map_err(system)?;
+        let here = ExecutorHere { lanes: Arc::default(), ended: Arc::default() };
+        let (lanes, ended) = (here.lanes.clone(), HasEnded(here.ended.clone()));
+        let work = move || {
+            let _ended = ended;
+            run_here(&lanes, config)
+        };
+        let thread = std::thread::Builder::new().name("accord-executor".into()).spawn(work);
+        Ok((here, thread.map_err(|error| system(error.to_string()))?))
+    }
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub(crate) struct ExecutorHere {
+    lanes: Arc<LaneQueue>,
+    ended: Arc<AtomicBool>,
+}
+
+impl ExecutorHere {
+    /// Hands it a connection.
+    ///
+    /// # Errors
+    /// `acc_error_system` if it is gone.
+    pub(crate) fn send(&self, lane: SharedLane, client: Introduced) -> Result<()> {
+        let (lane, client) = Handover::within_process(lane, client)?;
+        self.lanes.send(lane, client)
+    }
+
+    /// Makes it end. Nothing here can end one by force: that takes the agent's end.
+    pub(crate) fn end(&self) {
+        self.lanes.close();
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}
+
+/// Says so when it is dropped.
+struct HasEnded(Arc<AtomicBool>);
+
+impl Drop for HasEnded {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::users::Account;
+    use std::path::PathBuf;
+
+    #[test]
+    fn nobody_elses_executor_is_in_the_agents_process() {
+        let account =
+            Account { name: "bob".to_owned(), uid: 1001, gid: 1001, groups: Vec::new(), home: PathBuf::from("/") };
+        let executors = ExecutorsHere::new(Wanted::Auto);
+        let start = ExecutorStart { key: vec![1; 32], ..ExecutorStart::default() };
+        let error = executors.start(start.clone(), &RunsAs::Other(account)).expect_err("it is another user's");
+        assert!(error.cause().contains("its own user, and not bob"), "{error}");
+        let (executor, thread) = executors.start(start, &RunsAs::Agent).unwrap();
+        assert!(!executor.has_ended());
+        executor.end();
+        assert_eq!(thread.join().unwrap(), ExitCode::SUCCESS);
+        assert!(executor.has_ended());
+    }
+}
