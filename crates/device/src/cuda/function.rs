@@ -71,9 +71,9 @@ impl GangBlocks {
         (each > 1).then_some(Self { each, places: most * multiprocessors })
     }
 
-    /// How many gangs a block gets if there are to be this many. Few gangs get blocks of their own, so that all multiprocessors have some.
-    pub(crate) fn of(&self, gangs: u32, alone: u32) -> u32 {
-        if gangs > alone { self.each.min(1 << gangs.trailing_zeros()) } else { 1 }
+    /// How many gangs a block gets if there are to be this many, which is a multiple of it.
+    pub(crate) fn of(&self, gangs: u32) -> u32 {
+        self.each.min(1 << gangs.trailing_zeros().min(31))
     }
 }
 
@@ -110,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn few_gangs_have_blocks_of_their_own() {
+    fn all_blocks_are_full() {
         let blocks = GangBlocks { each: 4, places: 8448 };
-        assert_eq!([16_896, 4224, 4226, 4225, 1].map(|gangs| blocks.of(gangs, 4224)), [4, 1, 2, 1, 1]);
+        assert_eq!([16_896, 8448, 4226, 4225, 1].map(|gangs| blocks.of(gangs)), [4, 4, 2, 1, 1]);
     }
 }

@@ -5,46 +5,104 @@
 //! many and a short one few, by events of the driver around some of its launches. No result depends on it: regions whose gangs update
 //! the same memory, as reductions do, always get few.
 //!
-//! Gangs of one warp can share thread blocks (`image/gang_blocks.rs`). The device then holds twice as many of them at a time, which a loop over
-//! arrays needs to keep the memory busy. Where each thread reads lines of its own for a while, as in a row of a sparse matrix, twice as many
-//! are more than the caches hold. So the same events tell which of both is faster. The number of gangs is the same either way.
+//! Still more gangs have still smaller parts of a loop: then those that run at a time are close together in memory, as threads of kernels by hand are, and the
+//! memory is faster by that. Gangs of one warp can share thread blocks (`image/gang_blocks.rs`). The device then holds twice as many of them at a time, which a loop
+//! over arrays needs to keep the memory busy. Where each thread reads lines of its own for a while, as in a row of a sparse matrix, twice as many
+//! are more than the caches hold. So the same events tell which of these *ways* is fastest.
 
 use super::context::Context;
 use super::driver::DriverError;
 use cudarc::driver::sys::{CUevent, CUstream};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Gangs for each that the device has room for at a time: enough for the last ones not to wait long.
 const FEW: u32 = 2;
 /// Enough to even out what differs between them.
 const MANY: u32 = 8;
+/// With twice as many, and with so many that each has only some rounds of a loop.
+const MORE: u32 = 16;
+const MOST: u32 = 64;
 /// A region that takes so long on average gets many, and one that then takes less than the other gets few again.
 const LONG_US: f32 = 200.0;
 const SHORT_US: f32 = 100.0;
 /// A single launch counts for at most so much.
 const LONGEST_US: f32 = 500.0;
 /// These launches are measured, and one of so many that follow. Odd, as programs' loops over blocks tend not to be.
-const FIRST: u32 = 8;
+const FIRST: u32 = 9;
 const EVERY: u32 = 61;
+
+/// A way to launch a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Way {
+    /// Gangs for each that the device has room for, if their number is open.
+    pub(crate) gangs: u32,
+    /// They share thread blocks, if they can.
+    pub(crate) together: bool,
+}
+
+const fn way(gangs: u32, together: bool) -> Way {
+    Way { gangs, together }
+}
+
+/// What of a launch can be chosen. Each kind has ways of its own, the usual one first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// How its gangs, whose number is given, or few, lie in blocks.
+    Blocks,
+    /// That, and how many they are.
+    Both,
+    /// How many they are.
+    Number,
+    /// Nothing: it is short.
+    Nothing,
+}
+
+const KINDS: usize = 4;
+
+impl Kind {
+    fn of(open: bool, can_share: bool, long: bool) -> Self {
+        match (open && long, can_share) {
+            (true, true) => Self::Both,
+            (true, false) => Self::Number,
+            (false, true) => Self::Blocks,
+            (false, false) => Self::Nothing,
+        }
+    }
+
+    fn ways(self) -> &'static [Way] {
+        const BLOCKS: [Way; 2] = [way(FEW, true), way(FEW, false)];
+        const BOTH: [Way; 4] = [way(MANY, true), way(MOST, true), way(MANY, false), way(MORE, true)];
+        const NUMBER: [Way; 3] = [way(MANY, false), way(MOST, false), way(MORE, false)];
+        const NOTHING: [Way; 1] = [way(FEW, false)];
+        match self {
+            Self::Blocks => &BLOCKS,
+            Self::Both => &BOTH,
+            Self::Number => &NUMBER,
+            Self::Nothing => &NOTHING,
+        }
+    }
+}
 
 /// The choice for one region on one device.
 pub(crate) struct Gangs {
-    many: AtomicBool,
-    /// Gangs that could share blocks are faster in blocks of their own.
-    alone: AtomicBool,
+    /// It takes long, as far as is known.
+    long: AtomicBool,
+    /// The fastest way of each kind.
+    best: [AtomicU8; KINDS],
     launches: AtomicU32,
     /// None if there is no choice.
     meter: Option<Mutex<Meter>>,
 }
 
-/// How long a region takes with gangs that share blocks, and with gangs that don't.
+/// How long a region takes in each way.
 #[derive(Clone, Copy, Default, Debug)]
 struct Trial {
-    together_us: Option<f32>,
-    alone_us: Option<f32>,
+    us: [Option<f32>; WAYS_MAX],
 }
+
+const WAYS_MAX: usize = 4;
 
 /// How long the region takes.
 #[derive(Clone, Copy, Default, Debug)]
@@ -55,7 +113,7 @@ struct Pace {
 struct Meter {
     context: Arc<Context>,
     pace: Pace,
-    trial: Trial,
+    trials: [Trial; KINDS],
     /// Around a launch.
     events: Option<[CUevent; 2]>,
     /// The launch between the events, until it is read.
@@ -67,8 +125,8 @@ struct Meter {
 struct Measured {
     /// The region's number of gangs was open.
     open: bool,
-    /// Its gangs can share blocks, and did or did not.
-    together: Option<bool>,
+    /// Which way it went.
+    way: Option<(Kind, usize)>,
 }
 
 // SAFETY: events may be used from any thread.
@@ -77,54 +135,59 @@ unsafe impl Send for Meter {}
 impl Gangs {
     /// Always few.
     pub(crate) fn few() -> Self {
-        Self { many: AtomicBool::new(false), alone: AtomicBool::new(false), launches: AtomicU32::new(0), meter: None }
+        Self { long: AtomicBool::new(false), best: Default::default(), launches: AtomicU32::new(0), meter: None }
     }
 
     /// As the region's launches turn out. Until that is known it is taken for a long one, whose launches may be as few as one.
     pub(crate) fn measured(context: &Arc<Context>) -> Self {
-        let (pace, trial) = (Pace::default(), Trial::default());
-        let meter = Meter { context: Arc::clone(context), pace, trial, events: None, under_way: None };
-        Self { many: AtomicBool::new(true), meter: Some(Mutex::new(meter)), ..Self::few() }
+        let (pace, trials) = (Pace::default(), Default::default());
+        let meter = Meter { context: Arc::clone(context), pace, trials, events: None, under_way: None };
+        Self { long: AtomicBool::new(true), meter: Some(Mutex::new(meter)), ..Self::few() }
     }
 
-    /// For each that the device has room for at a time.
-    pub(crate) fn for_each_place(&self) -> u32 {
-        if self.many.load(Ordering::Relaxed) { MANY } else { FEW }
+    /// How a launch is made that is not there to find something out.
+    pub(crate) fn usual(&self, open: bool, can_share: bool) -> Way {
+        self.best_of(Kind::of(open, can_share, self.long.load(Ordering::Relaxed)))
     }
 
-    /// Puts a launch with an open number of gangs, or whose gangs can share blocks, into a stream. `launch` is told whether they shall. The
+    fn best_of(&self, kind: Kind) -> Way {
+        kind.ways()[usize::from(self.best[kind as usize].load(Ordering::Relaxed))]
+    }
+
+    /// Puts a launch with an open number of gangs, or whose gangs can share blocks, into a stream. `launch` is told the way. The
     /// context is current.
     pub(crate) fn launch(
         &self,
         stream: CUstream,
         open: bool,
         can_share: bool,
-        launch: impl FnOnce(bool) -> Result<(), DriverError>,
+        launch: impl FnOnce(Way) -> Result<(), DriverError>,
     ) -> Result<(), DriverError> {
-        let usual = can_share && !self.alone.load(Ordering::Relaxed);
-        let Some(meter) = &self.meter else { return launch(usual) };
+        let Some(meter) = &self.meter else { return launch(self.usual(open, can_share)) };
         let number = self.launches.fetch_add(1, Ordering::Relaxed);
         if !is_measured(number) {
-            return launch(usual);
+            return launch(self.usual(open, can_share));
         }
         // Another thread measures a launch of its own.
-        let Ok(mut meter) = meter.try_lock() else { return launch(usual) };
+        let Ok(mut meter) = meter.try_lock() else { return launch(self.usual(open, can_share)) };
         if let Some((what, us)) = meter.read() {
             if what.open {
-                let many = meter.pace.after(us, self.many.load(Ordering::Relaxed));
-                self.many.store(many, Ordering::Relaxed);
+                let long = meter.pace.after(us, self.long.load(Ordering::Relaxed));
+                self.long.store(long, Ordering::Relaxed);
             }
-            if let Some(together) = what.together {
-                self.alone.store(meter.trial.after(us, together), Ordering::Relaxed);
+            if let Some((kind, way)) = what.way {
+                let best = meter.trials[kind as usize].after(us, way);
+                self.best[kind as usize].store(best, Ordering::Relaxed);
             }
         }
-        let begun = meter.begin(stream);
-        let together = can_share && if begun { is_together(number) } else { usual };
-        launch(together)?;
-        if begun {
-            // The first one may have to wait for the code.
-            meter.end(stream, Measured { open, together: (can_share && number > 0).then_some(together) });
+        let kind = Kind::of(open, can_share, self.long.load(Ordering::Relaxed));
+        if !meter.begin(stream) {
+            return launch(self.best_of(kind));
         }
+        let way = turn(number, kind.ways().len());
+        launch(kind.ways()[way])?;
+        // The first one may have to wait for the code.
+        meter.end(stream, Measured { open, way: (number > 0).then_some((kind, way)) });
         Ok(())
     }
 }
@@ -134,11 +197,15 @@ fn is_measured(number: u32) -> bool {
     number < FIRST || number.is_multiple_of(EVERY)
 }
 
-/// Whether gangs share blocks in a measured launch. No order in which a program's launches differ, as large and small ones by turns, gives all of
-/// one kind to one of both ways.
-fn is_together(number: u32) -> bool {
-    let measured = if number < FIRST { number } else { number / EVERY };
-    measured.count_ones().is_multiple_of(2)
+/// Which of so many ways a measured launch goes. No order in which a program's launches differ, as large and small ones by turns, gives all of
+/// one kind to one of them.
+fn turn(number: u32, ways: usize) -> usize {
+    let (mut left, mut sum, ways) = (if number < FIRST { number } else { number / EVERY }, 0, ways as u32);
+    while ways > 1 && left > 0 {
+        sum += left % ways;
+        left /= ways;
+    }
+    (sum % ways) as usize
 }
 
 /// Weight of the latest launch in a mean: 1 / 4.
@@ -148,13 +215,15 @@ fn mean(mean: Option<f32>, us: f32) -> f32 {
 }
 
 impl Trial {
-    /// A launch took so long; whether gangs are to have blocks of their own from now on.
-    fn after(&mut self, us: f32, together: bool) -> bool {
-        /// Less is chance.
+    /// A launch took so long in one way; the fastest way as far as is known.
+    fn after(&mut self, us: f32, way: usize) -> u8 {
+        /// Less than the usual way is chance.
         const FASTER: f32 = 1.03;
-        let known = if together { &mut self.together_us } else { &mut self.alone_us };
-        *known = Some(mean(*known, us));
-        self.together_us.zip(self.alone_us).is_some_and(|(together, alone)| alone * FASTER < together)
+        self.us[way] = Some(mean(self.us[way], us));
+        let Some(usual) = self.us[0] else { return 0 };
+        let known = self.us.iter().zip(0u8..).filter_map(|(us, way)| us.map(|us| (us, way)));
+        let (least, best) = known.fold((usual, 0), |best, next| if next.0 < best.0 { next } else { best });
+        if least * FASTER < usual { best } else { 0 }
     }
 }
 
@@ -241,46 +310,65 @@ mod tests {
     #[test]
     fn the_first_launches_are_measured_and_some_later_ones() {
         let measured: Vec<_> = (0..200).filter(|&number| is_measured(number)).collect();
-        assert_eq!(measured, [0, 1, 2, 3, 4, 5, 6, 7, 61, 122, 183]);
+        assert_eq!(measured, [0, 1, 2, 3, 4, 5, 6, 7, 8, 61, 122, 183]);
     }
 
     #[test]
     fn without_a_choice_there_are_few() {
         let gangs = Gangs::few();
-        let mut told = None;
-        let mut launch = |can_share| {
-            let tell = |together| {
-                told = Some(together);
+        let launch = |can_share| {
+            let mut told = None;
+            let tell = |way| {
+                told = Some(way);
                 Ok(())
             };
             assert_eq!(gangs.launch(null_mut(), true, can_share, tell), Ok(()));
             told
         };
-        assert_eq!([launch(true), launch(false)], [Some(true), Some(false)]);
-        assert_eq!(gangs.for_each_place(), FEW);
+        assert_eq!([launch(true), launch(false)], [Some(way(FEW, true)), Some(way(FEW, false))]);
     }
 
     #[test]
-    fn gangs_share_blocks_unless_they_are_faster_alone() {
-        let after = |launches: &[(f32, bool)]| {
+    fn the_usual_way_stays_unless_another_one_is_faster() {
+        let after = |launches: &[(f32, usize)]| {
             let mut trial = Trial::default();
-            launches.iter().fold(false, |_, &(us, together)| trial.after(us, together))
+            launches.iter().fold(0, |_, &(us, way)| trial.after(us, way))
         };
-        assert!(!after(&[(100.0, false); 5]), "nothing to compare with");
-        assert!(!after(&[(100.0, true), (99.0, false), (100.0, true)]));
-        assert!(after(&[(1760.0, true), (970.0, false)]));
-        let back = [[(1760.0, true), (970.0, false)].as_slice(), &[(600.0, true); 12]].concat();
-        assert!(!after(&back), "the program's data are others now");
+        assert_eq!(after(&[(100.0, 1); 5]), 0, "nothing to compare with");
+        assert_eq!(after(&[(100.0, 0), (99.0, 1), (100.0, 0)]), 0);
+        assert_eq!(after(&[(1760.0, 0), (970.0, 2)]), 2);
+        assert_eq!(after(&[(970.0, 1), (980.0, 3), (1760.0, 0), (960.0, 2)]), 2, "the fastest of all");
+        let back = [[(1760.0, 0), (970.0, 1)].as_slice(), &[(600.0, 0); 12]].concat();
+        assert_eq!(after(&back), 0, "the program's data are others now");
     }
 
     #[test]
-    fn both_ways_are_measured_and_share_what_alternates() {
-        let first: Vec<bool> = (0..8).map(is_together).collect();
-        assert_eq!(first, [true, false, false, true, false, true, true, false]);
-        for every in [2, 4, 8] {
-            let together = (0..1024).map(|at| at * EVERY).filter(|&number| is_together(number));
-            let kinds: Vec<u32> = together.map(|number| number / EVERY % every).collect();
-            assert!((0..every).all(|kind| kinds.iter().filter(|&&of| of == kind).count() == 512 / every as usize));
+    fn each_kind_of_launch_has_ways_of_its_own() {
+        for (open, can_share, long) in (0..8).map(|bits| (bits & 1 > 0, bits & 2 > 0, bits & 4 > 0)) {
+            let ways = Kind::of(open, can_share, long).ways();
+            assert!((1..=WAYS_MAX).contains(&ways.len()));
+            assert_eq!(ways.iter().any(|way| way.together), can_share, "{ways:?}");
+            assert_eq!(ways[0].together, can_share);
+            assert_eq!(ways.iter().any(|way| way.gangs > FEW), open && long, "{ways:?}");
+        }
+    }
+
+    #[test]
+    fn all_ways_are_measured_and_share_what_alternates() {
+        let first = |ways| -> Vec<usize> { (0..FIRST).map(|number| turn(number, ways)).collect() };
+        assert_eq!(first(2), [0, 1, 1, 0, 1, 0, 0, 1, 1]);
+        assert_eq!(first(3), [0, 1, 2, 1, 2, 0, 2, 0, 1]);
+        assert_eq!(first(4), [0, 1, 2, 3, 1, 2, 3, 0, 2]);
+        assert_eq!(first(1), [0; 9]);
+        for (ways, every) in [(2, 2), (2, 4), (2, 8), (4, 2), (4, 4), (4, 8), (3, 3), (3, 9)] {
+            let turns = ways * every * 64;
+            for one in 0..ways {
+                let taken = (9..turns + 9).filter(|&at| turn(at as u32 * EVERY, ways) == one);
+                let mut kinds = vec![0i64; every];
+                taken.for_each(|at| kinds[at % every] += 1);
+                let even = (turns / ways / every) as i64;
+                assert!(kinds.iter().all(|count| (count - even).abs() <= even / 4), "{ways} {every}: {kinds:?}");
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::driver::DriverError;
 use super::function::{Function, Occupancy};
+use super::gangs::Way;
 use super::stream::{Stream, StreamProgress};
 use crate::image::{GangCount, Packed};
 use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result, SpanKind};
@@ -20,10 +21,10 @@ pub(crate) struct Grid {
     pub(crate) gangs: u32,
     pub(crate) workers: u32,
     pub(crate) vector: u32,
-    /// Gangs of a thread block; their number is a multiple of it.
-    pub(crate) block: u32,
-    /// The number of gangs was open.
-    pub(crate) open: bool,
+    /// Their gangs can share thread blocks.
+    pub(crate) can_share: bool,
+    /// The number of gangs was open; for so many the device has room at a time.
+    pub(crate) open: Option<u32>,
 }
 
 /// Chooses what is open: what the compiler has fixed holds, then what the launch asks for, then what
@@ -48,8 +49,8 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
         gangs: pick(gangs, asked.gangs),
         workers: pick(workers, asked.workers),
         vector: pick(vector, asked.vector),
-        block: 1,
-        open: false,
+        can_share: false,
+        open: None,
     };
     if grid.vector == 0 || !grid.vector.is_multiple_of(WARP) {
         grid.vector = WARP;
@@ -65,12 +66,11 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
     let places = u32::try_from(places).unwrap_or(u32::MAX);
     if grid.gangs == 0 {
         let places = function.blocks.map_or(places, |blocks| blocks.places);
-        grid.gangs = places.saturating_mul(function.gangs.for_each_place());
-        grid.open = true;
+        grid.gangs = places.saturating_mul(function.gangs.usual(true, function.blocks.is_some()).gangs);
+        grid.open = Some(places);
     }
-    if let Some(blocks) = function.blocks {
-        grid.block = blocks.of(grid.gangs, places);
-    }
+    // Few gangs get blocks of their own, so that all multiprocessors have some.
+    grid.can_share = function.blocks.is_some_and(|blocks| blocks.of(grid.gangs) > 1) && grid.gangs > places;
     if grid.workers > workers_max || grid.workers.saturating_mul(grid.vector) > function.threads_max {
         return Err(too_large(function, grid));
     }
@@ -133,11 +133,17 @@ pub(crate) fn issue(
         }
     };
     let mut parameters = [parameter];
+    let parameters = parameters.as_mut_ptr();
     let span = stream.shared.tracer.begin(stream.raw);
     let driver = stream.shared.context.driver;
-    let Grid { gangs, workers, vector, block, open } = grid;
-    let mut launch = |together: bool| {
-        let (parameters, each) = (parameters.as_mut_ptr(), if together { block } else { 1 });
+    let Grid { gangs, workers, vector, can_share, open } = grid;
+    let launch = |way: Option<Way>| {
+        let gangs = match (open, way) {
+            (Some(places), Some(way)) => places.saturating_mul(way.gangs),
+            _ => gangs,
+        };
+        let together = function.blocks.filter(|_| way.is_some_and(|way| way.together));
+        let each = together.map_or(1, |blocks| blocks.of(gangs));
         // SAFETY: the function's one parameter is a block of the layout's size, or an address.
         unsafe {
             driver.cuLaunchKernel(
@@ -155,9 +161,9 @@ pub(crate) fn issue(
             )
         }
     };
-    match (open, block > 1) {
-        (false, false) => launch(false),
-        (open, can_share) => function.gangs.launch(stream.raw, open, can_share, launch),
+    match (open.is_some(), can_share) {
+        (false, false) => launch(None),
+        (open, can_share) => function.gangs.launch(stream.raw, open, can_share, |way| launch(Some(way))),
     }?;
     stream.shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Launch, 0, || function.name.clone());
     Ok(())
@@ -228,7 +234,8 @@ mod tests {
     fn what_the_code_counts_on_holds_and_nothing_is_guessed() {
         let chosen = |dims, count, asked| {
             let function = Function { count, ..function(dims) };
-            choose(&function, LaunchDims { gangs: asked, ..LaunchDims::default() }).map(|grid| (grid.gangs, grid.open))
+            choose(&function, LaunchDims { gangs: asked, ..LaunchDims::default() })
+                .map(|grid| (grid.gangs, grid.open.is_some()))
         };
         assert_eq!(chosen([34_464, 1, 32], GangCount::Exactly(100_000), 0), Ok((100_000, false)));
         assert_eq!(chosen([0, 1, 32], GangCount::Exactly(65_536), 0), Ok((65_536, false)));

@@ -22,9 +22,10 @@ pub(super) fn by_length() -> Test {
         Ok(fake::gangs())
     };
     assert_eq!(gangs(8)?, 256, "nothing is known yet");
-    assert_eq!([gangs(8)?, gangs(8)?, gangs(8)?], [256, 64, 64]);
-    assert_eq!([gangs(9000)?, gangs(9000)?], [64; 2], "there were short ones");
-    assert_eq!(gangs(9000)?, 256);
+    assert_eq!([gangs(8)?, gangs(8)?, gangs(8)?], [64; 3]);
+    assert_eq!([gangs(9000)?, gangs(9000)?], [64, 256], "there were short ones");
+    assert_eq!([gangs(9000)?, gangs(9000)?, gangs(9000)?], [512, 256, 256], "measured launches try still more");
+    assert_eq!([gangs(9000)?, gangs(9000)?], [256; 2]);
     fake::took(-1);
     // Its gangs add to the same memory.
     let block = [At(at), At(at), Value(&1i32.to_ne_bytes())];
@@ -58,14 +59,15 @@ pub(super) fn that_share_blocks() -> Test {
         Ok((fake::gangs(), fake::gangs_of_block()))
     };
     let mut first = Vec::new();
-    for _ in 0..8 {
-        let (_, of_block) = launched(0)?;
-        first.push(of_block);
+    for _ in 0..9 {
+        let (gangs, of_block) = launched(0)?;
+        first.push((gangs, of_block));
         // So long it has taken when the next one asks.
-        fake::took(if of_block > 1 { 170 } else { 100 });
+        fake::took(if of_block > 1 { 170 } else { 150 });
     }
-    assert_eq!(first, [4, 1, 1, 4, 1, 4, 4, 1], "both ways are tried");
-    assert_eq!([launched(0)?.1, launched(0)?.1], [1, 1], "which is faster stays");
+    let [many, most, more, alone] = [(256, 4), (2048, 4), (512, 4), (256, 1)];
+    assert_eq!(first, [many, most, alone, more, most, alone, more, many, alone], "all ways are tried");
+    assert_eq!([launched(0)?, launched(0)?], [alone; 2], "the fastest stays");
     assert_eq!(launched(5)?, (5, 1));
     fake::took(-1);
     // Its gangs add to the same memory.
