@@ -48,7 +48,8 @@ pub(crate) fn busy(rig: &Rig) -> Test {
         let device = Arc::clone(&rig.device);
         std::thread::spawn(move || device.shutdown())
     };
-    std::thread::sleep(Duration::from_millis(20));
+    // A gate that opens before lets the copies end well.
+    until("the device begins to end", || rig.device.reached(stream, seq).is_err())?;
     // Whoever has the bytes of a copy hears of the end elsewhere, and lets go.
     drop(open);
     until("the device ends", || ending.is_finished())?;
