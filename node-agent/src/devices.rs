@@ -1,7 +1,6 @@
 //! Makes this node's devices inside an executor.
 
-use accord_device::Device;
-use accord_device::{Printed, StartConfig, registry};
+use accord_device::{Device, Printed, StartConfig, WorkerStart, registry};
 use accord_executor::{DeviceFactory, OutputSink, Work};
 use accord_fabric::ProgramSpec;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result};
@@ -34,17 +33,29 @@ impl DeviceFactory for NodeDevices {
         self.ipc && self.devices.iter().any(shares)
     }
 
-    fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
+    fn create(
+        &self,
+        work: &Work,
+        ordinal: u32,
+        output: OutputSink,
+        start: &Arc<WorkerStart>,
+    ) -> Result<Arc<dyn Device>> {
         let info =
             self.devices.iter().find(|info| info.id.ordinal == ordinal).ok_or_else(|| {
                 Error::new(ErrorCode::DeviceUnavailable, format!("the node offers no device {ordinal}"))
             })?;
-        self.start(info, work, output).map_err(|error| error.node(&info.node_name))
+        self.start(info, work, output, start).map_err(|error| error.node(&info.node_name))
     }
 }
 
 impl NodeDevices {
-    fn start(&self, info: &DeviceInfo, work: &Work, output: OutputSink) -> Result<Arc<dyn Device>> {
+    fn start(
+        &self,
+        info: &DeviceInfo,
+        work: &Work,
+        output: OutputSink,
+        start: &Arc<WorkerStart>,
+    ) -> Result<Arc<dyn Device>> {
         let backend = registry::backend(info.kind)?;
         let able = backend.capabilities;
         if able.prints_here {
@@ -52,7 +63,7 @@ impl NodeDevices {
             let _ = self.printed.get_or_init(|| Printed::keep().ok());
         }
         let config = StartConfig {
-            program: able.runs_program.then(|| self.worker(&work.program, output)),
+            program: able.runs_program.then(|| self.worker(&work.program, output, start)),
             images: work.images.clone(),
             cache: self.cache.clone(),
             ipc: self.ipc,
@@ -61,7 +72,12 @@ impl NodeDevices {
         (backend.start)(info.clone(), &config)
     }
 
-    fn worker(&self, program: &ProgramSpec, output: OutputSink) -> accord_device::ProgramSpec {
+    fn worker(
+        &self,
+        program: &ProgramSpec,
+        output: OutputSink,
+        start: &Arc<WorkerStart>,
+    ) -> accord_device::ProgramSpec {
         let env = program.env.iter().filter_map(|variable| {
             let (name, value) = variable.split_once('=')?;
             Some((name.into(), value.into()))
@@ -74,6 +90,7 @@ impl NodeDevices {
             libacc: self.libacc.clone(),
             output: Some(output),
             patience: None,
+            start: start.clone(),
         }
     }
 }
@@ -88,7 +105,7 @@ mod tests {
             NodeDevices { devices: Vec::new(), libacc: None, cache: None, ipc: true, printed: Arc::default() };
         let work = Work { program: ProgramSpec::default(), images: Arc::default() };
         let output: OutputSink = Arc::new(|_, _| {});
-        let error = devices.create(&work, 3, output).err().expect("there is none");
+        let error = devices.create(&work, 3, output, &Arc::default()).err().expect("there is none");
         assert!(error.cause().contains("no device 3"), "{error}");
         assert!(!devices.ipc(), "there is no GPU");
     }

@@ -101,6 +101,50 @@ fn a_stopped_worker_of_this_machine_is_given_up() {
     given_up(&running.finish().unwrap(), since, &["waiting for the worker of", "no answer for 5 s"]);
 }
 
+/// What a stopped start leads to: a worker that stops itself before it has said hello.
+fn start_given_up(running: Running, words: &[&str]) {
+    let since = Instant::now();
+    given_up(&running.finish().unwrap(), since, words);
+}
+
+#[test]
+fn a_worker_of_another_node_that_is_stopped_when_it_starts_is_given_up() {
+    let cluster = cluster();
+    let job = cluster.job(0, &test_program("cluster/stopped_start.c").unwrap()).unwrap();
+    let running = job.arg("1").env("ACCORD_TIMEOUT", TIMEOUT_S.to_string()).timeout(LIMIT).start().unwrap();
+    start_given_up(running, &["waiting for dev1 (node h1): no answer for 5 s", "worker", "h1"]);
+    let left = cluster.processes_besides_parts(SLACK);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_worker_of_this_machine_that_is_stopped_when_it_starts_is_given_up() {
+    let running = Job::new(test_program("cluster/stopped_start.c").unwrap())
+        .arg("0")
+        .env("LD_PRELOAD", libacc().unwrap())
+        .env("ACCORD_CPU_MEMORY", "64M")
+        .env("ACCORD_TIMEOUT", TIMEOUT_S.to_string())
+        .env("ACCORD_TEST_SEPARATE", "1")
+        .timeout(LIMIT)
+        .start()
+        .unwrap();
+    start_given_up(running, &["waiting for the worker of", "no answer for 5 s"]);
+}
+
+/// Nobody asks for it any more: it goes with its executor.
+#[test]
+fn a_worker_that_is_stopped_when_it_starts_ends_with_its_program() {
+    let cluster = cluster();
+    let job = cluster.job(0, &test_program("cluster/stopped_start.c").unwrap()).unwrap();
+    let running = job.arg("1").env("ACCORD_TIMEOUT", "off").timeout(LIMIT).start().unwrap();
+    running.await_output("opening").unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    running.signal(Signal::SIGKILL).unwrap();
+    let finished = running.finish().unwrap();
+    let left = cluster.processes_besides_parts(SLACK);
+    assert!(left.is_empty() && finished.left_behind.is_empty(), "{left:?} {}", finished.report());
+}
+
 #[test]
 fn who_is_stopped_for_less_than_that_goes_on() {
     let cluster = cluster();

@@ -11,10 +11,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Keeps `error` if it is the first.
-    pub(crate) fn set(&self, error: Error) {
-        self.error.get_or_init(|| error);
+    /// Keeps `error` if it is the first. Returns the one that is kept.
+    pub(crate) fn set(&self, error: Error) -> Error {
+        let first = self.error.get_or_init(|| error).clone();
         self.failed.store(true, Ordering::Release);
+        first
     }
 
     /// One load while all is well.

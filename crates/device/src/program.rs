@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Takes bytes that a worker wrote to its standard output (1) or error (2).
@@ -15,6 +16,33 @@ pub struct Patience {
     pub timeout: Option<Duration>,
     /// Before that, a line for people is given here.
     pub tell: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// The start of a worker, for those who look after it from other threads.
+#[derive(Default)]
+pub struct WorkerStart {
+    waits: AtomicBool,
+    given_up: AtomicBool,
+}
+
+impl WorkerStart {
+    /// Whether a worker was started of which nothing was heard yet.
+    pub fn waits(&self) -> bool {
+        self.waits.load(Ordering::Acquire)
+    }
+
+    /// Has the start fail.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_waits(&self, waits: bool) {
+        self.waits.store(waits, Ordering::Release);
+    }
 }
 
 /// The program whose regions a worker runs.
@@ -34,6 +62,8 @@ pub struct ProgramSpec {
     pub output: Option<OutputSink>,
     /// None where somebody else watches the worker, by [`crate::Device::beats`].
     pub patience: Option<Patience>,
+    /// The start of its worker.
+    pub start: Arc<WorkerStart>,
 }
 
 impl ProgramSpec {
@@ -47,6 +77,7 @@ impl ProgramSpec {
             libacc: None,
             output: None,
             patience: None,
+            start: Arc::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ mod ends;
 mod then;
 
 use accord_device::cpu::{CpuConfig, CpuDevice, inventory, is_worker, worker_main};
-use accord_device::{CopySink, CopySource, Device, ProgramSpec};
+use accord_device::{CopySink, CopySource, Device, ProgramSpec, Sink};
 use accord_types::{
     ArgBlock, DevicePtr, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims, NodeId, ObjectSpec, QueueId,
     ReadWhen, Result, Seq, StreamId,
@@ -40,6 +40,7 @@ fn main() {
         ("a_crash_names_the_region", a_crash_names_the_region),
         ("exit_in_a_region_is_a_device_error", exit_is_an_error),
         ("a_killed_worker_fails_waiters_and_leaves_others_alone", a_killed_worker),
+        ("whoever_waits_for_a_killed_worker_is_told_also_in_the_middle_of_a_copy", told_in_a_copy),
         ("shutdown_ends_the_worker_and_what_waits", shutdown_ends),
         ("output_comes_before_the_wait_returns", output_comes),
         ("ranges_outside_memory_are_refused", ranges_are_refused),
@@ -508,6 +509,41 @@ fn a_killed_worker() -> Test {
     let stream = other.create_stream(QueueId(1))?;
     let seq = other.store(stream, other.addresses().0, &[1])?;
     other.synchronize(stream, seq)?;
+    Ok(())
+}
+
+/// A sink that waits for somebody else.
+struct Waits(mpsc::Sender<()>, mpsc::Receiver<()>);
+
+impl Sink for Waits {
+    fn drain(&mut self, _: &[u8]) -> Result<()> {
+        let _ = self.0.send(());
+        // Until the test is over.
+        let _ = self.1.recv();
+        Ok(())
+    }
+}
+
+/// The stream's own thread can't tell: it waits, for a device elsewhere, say.
+fn told_in_a_copy() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let ((began, begun), (_open, gate)) = (mpsc::channel(), mpsc::channel());
+    let seq = device.copy_out(stream, device.addresses().0, 8, CopySink::new(Waits(began, gate)))?;
+    begun.recv_timeout(Duration::from_secs(5))?;
+    let (tell, told) = mpsc::channel();
+    let tell = |_| {
+        let tell = tell.clone();
+        // A test that has failed does not wait for it.
+        device.notify(stream, seq, Box::new(move |outcome| drop(tell.send(outcome))));
+    };
+    tell(());
+    let pid = device.worker_pid();
+    assert!(std::process::Command::new("sh").args(["-c", "kill -9 $0", &pid.to_string()]).status()?.success());
+    let error = told.recv_timeout(Duration::from_secs(5))?.expect_err("the worker is dead");
+    assert!(error.cause().contains("was killed"), "{error}");
+    tell(());
+    assert!(told.recv_timeout(Duration::from_secs(5))?.is_err(), "who asks later is told as well");
     Ok(())
 }
 

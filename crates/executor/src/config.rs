@@ -1,8 +1,8 @@
 //! What an executor is started with, and what a node makes its devices for.
 
 use crate::limits::Limits;
-use accord_device::Device;
 use accord_device::image::Images;
+use accord_device::{Device, WorkerStart};
 use accord_fabric::route::LaneTerms;
 use accord_fabric::{Key, ProgramSpec};
 use accord_types::{NodeId, Result, SessionId};
@@ -25,11 +25,17 @@ pub trait DeviceFactory: Send + Sync {
     }
 
     /// Makes the device of this ordinal, with fresh memory. Called when the program starts to use it, and
-    /// again after it was shut down.
+    /// again after it was shut down. If it has a worker, others look after its `start`.
     ///
     /// # Errors
     /// When the device can't start.
-    fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>>;
+    fn create(
+        &self,
+        work: &Work,
+        ordinal: u32,
+        output: OutputSink,
+        start: &Arc<WorkerStart>,
+    ) -> Result<Arc<dyn Device>>;
 }
 
 /// What a session's devices work for.

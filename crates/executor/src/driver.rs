@@ -7,7 +7,7 @@ use crate::copy::{End, copy_here};
 use crate::executor::{ALL, Effect, ExecutorCore, Facts, Landing, Operation, Push, Request, Words};
 use crate::hosted::Hosted;
 use crate::push::ToPeer;
-use crate::session::Session;
+use crate::session::{Session, over};
 use crate::waits::Wait;
 use crate::window::Step;
 use accord_device::{CopySink, CopySource, Device};
@@ -181,14 +181,17 @@ impl Driver<'_> {
         let ProgramSpec { trace, .. } = work.program;
         let events = session.events.clone();
         let output = Arc::new(move |descriptor, bytes: &[u8]| events.output(descriptor, bytes));
-        let started = session.config.devices.create(work, device, output)?;
+        let start = session.begin_start(device)?;
+        let started = session.config.devices.create(work, device, output, &start);
+        session.end_start(&start);
+        let started = started?;
         if trace {
             started.trace(session.events.clone());
         }
         let addresses = started.addresses();
         if !session.keep(&started) {
             started.shutdown();
-            return Err(Error::new(ErrorCode::DeviceShutdown, "the session is over"));
+            return Err(over());
         }
         // The core has the program's queues; what is here is the stream for copies from elsewhere.
         let hosted = Arc::new(Hosted::new(started, 0));

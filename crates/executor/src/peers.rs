@@ -16,7 +16,11 @@ use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::{SharedLane, route};
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Executors that a session may have had, one after the other on all of its nodes, and that this one has had to do with.
+const PEERS_MAX: usize = 1 << 14;
 
 /// All other executors of the session.
 pub(crate) struct Peers {
@@ -85,6 +89,7 @@ impl Peers {
         if let Some(link) = state.out.get(&to) {
             return Ok(link.clone());
         }
+        check_peers(state.out.len())?;
         // The push came on the command lane, which has said it.
         let unnamed = || Error::new(ErrorCode::ImplementationDefined, "an executor without a command lane pushes");
         let own = self.own.get().copied().ok_or_else(unnamed)?;
@@ -119,6 +124,30 @@ impl Peers {
         };
         link.close(&error);
         self.exchange.push_lost(to, &error);
+    }
+
+    /// The program has lost an executor. That may be there still and say nothing: nobody here waits for it any more, nor for its bytes.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub(crate) fn lose(&self, peer: PeerId, error: &Error) -> Result<()> {
+        let mut state = self.lock();
+        let known = state.out.len();
+        let pushed = match state.out.entry(peer) {
+            Entry::Occupied(entry) => entry.get().clone(),
+            // What it is to get may be on its way here.
+            Entry::Vacant(entry) => {
+                check_peers(known)?;
+                entry.insert(Link::new(&self.node_name, peer, self.stats.clone(), Unposted::Refuse)).clone()
+            }
+        };
+        let mut links = vec![pushed];
+        links.extend(state.incoming.iter().filter(|link| link.peer() == peer).cloned());
+        drop(state);
+        // First: it says why.
+        self.exchange.push_lost(peer, error);
+        links.iter().for_each(|link| link.close(error));
+        Ok(())
     }
 
     /// Takes a lane on which another executor pushes.
@@ -160,6 +189,14 @@ impl Peers {
     fn lock(&self) -> MutexGuard<'_, PeerLinks> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn check_peers(known: usize) -> Result<()> {
+    if known >= PEERS_MAX {
+        let cause = format!("more than {PEERS_MAX} executors were named");
+        return Err(Error::new(ErrorCode::ImplementationDefined, cause));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@ use crate::executor::ALL;
 use crate::peers::Peers;
 use crate::same_host::Local;
 use crate::threads::spawn;
-use accord_device::Device;
+use accord_device::{Device, WorkerStart};
 use accord_fabric::handshake::{Introduced, Purpose};
 use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::SharedLane;
-use accord_types::{Error, ErrorCode};
+use accord_types::{Error, ErrorCode, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -40,6 +40,8 @@ pub(crate) struct Session {
 struct Running {
     ended: bool,
     devices: Vec<Arc<dyn Device>>,
+    /// Devices that are being started, one at a time, by their ordinals.
+    starting: Option<(u32, Arc<WorkerStart>)>,
     commands: Option<JoinHandle<()>>,
     /// Lanes that may still have TLS to begin.
     introducing: Vec<SharedLane>,
@@ -143,6 +145,7 @@ impl Session {
                     self.link.control().alive(self.beats(&given_up));
                     Ok(())
                 }
+                ControlMessage::Lost(peer, error) => self.peers.lose(peer, &error),
                 message => self.exchange.on_control(message, self.link.outbox()),
             }),
             Some(Reader::Records) | None => Ok(()),
@@ -163,8 +166,18 @@ impl Session {
 
     /// How often the hearts of devices' workers have beaten. Those that the program gives up end.
     fn beats(&self, given_up: &[u32]) -> Vec<(u32, u64)> {
-        let devices = self.lock().devices.clone();
+        let state = self.lock();
+        let (devices, starting) = (state.devices.clone(), state.starting.clone());
+        drop(state);
         let mut beats = Vec::new();
+        if let Some((ordinal, start)) = starting {
+            if given_up.contains(&ordinal) {
+                start.give_up();
+            } else if start.waits() {
+                // Its heart does not beat yet.
+                beats.push((ordinal, 0));
+            }
+        }
         for device in devices {
             let ordinal = device.info().id.ordinal;
             if given_up.contains(&ordinal) {
@@ -174,6 +187,25 @@ impl Session {
             }
         }
         beats
+    }
+
+    /// A device is about to be started: whoever asks for hearts sees how that goes, and the end of the session ends it.
+    ///
+    /// # Errors
+    /// When the session is over.
+    pub(crate) fn begin_start(&self, ordinal: u32) -> Result<Arc<WorkerStart>> {
+        let mut state = self.lock();
+        if state.ended {
+            return Err(over());
+        }
+        let start = Arc::<WorkerStart>::default();
+        state.starting = Some((ordinal, start.clone()));
+        Ok(start)
+    }
+
+    /// It has started, or never will.
+    pub(crate) fn end_start(&self, start: &Arc<WorkerStart>) {
+        self.lock().starting.take_if(|(_, known)| Arc::ptr_eq(known, start));
     }
 
     /// Keeps a device so that the end of the session ends it. False if the session is over.
@@ -198,9 +230,13 @@ impl Session {
         }
         let devices = std::mem::take(&mut state.devices);
         let introducing = std::mem::take(&mut state.introducing);
+        let starting = state.starting.take();
         drop(state);
+        if let Some((_, start)) = starting {
+            start.give_up();
+        }
         introducing.iter().for_each(|lane| lane.shutdown());
-        let over = Error::new(ErrorCode::DeviceShutdown, "the session is over");
+        let over = over();
         self.link.close(&over);
         self.exchange.close(&over);
         self.peers.close(&over);
@@ -225,4 +261,9 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, Running> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Nothing more is done in a session that has ended.
+pub(crate) fn over() -> Error {
+    Error::new(ErrorCode::DeviceShutdown, "the session is over")
 }

@@ -1,6 +1,8 @@
 //! Looks whether peers live while the program waits for them. Its thread is there only then: an idle program has none, and what is over
 //! soon does not start one.
 
+use accord_fabric::peer::PeerId;
+use accord_types::Error;
 use accord_types::liveness::LOOK;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,6 +15,9 @@ pub(crate) trait Watched: Send + Sync {
 
     /// A look, every [`LOOK`] while `awaited` or [`Watched::is_stalled`]. `awaited`: the program waits for something, maybe elsewhere.
     fn look(self: Arc<Self>, awaited: bool);
+
+    /// Another executor of the session is lost: nobody shall wait for it.
+    fn lost(&self, peer: PeerId, error: &Error);
 
     /// There is no thread to look.
     fn unwatched(self: Arc<Self>, error: &std::io::Error);
@@ -71,6 +76,11 @@ impl Watchdog {
             self.running.store(false, Ordering::SeqCst);
             self.all().into_iter().for_each(|watched| watched.unwatched(&error));
         }
+    }
+
+    /// Tells all that an executor is lost.
+    pub(crate) fn tell_lost(&self, peer: PeerId, error: &Error) {
+        self.all().into_iter().for_each(|watched| watched.lost(peer, error));
     }
 
     fn run(&self) {

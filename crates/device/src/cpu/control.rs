@@ -1,6 +1,6 @@
 //! The socket between owner and worker: rare requests that need an answer.
 
-use super::spawn;
+use super::process;
 use accord_types::{Error, ErrorCode, Result};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -92,7 +92,7 @@ pub(crate) fn send_answer(socket: &mut UnixStream, answer: &Answer) -> io::Resul
 pub(crate) fn ask(socket: &mut UnixStream, request: &Request, look: &dyn Fn() -> Result<()>) -> Result<(u64, u64)> {
     let gone = |e: io::Error| Error::new(ErrorCode::DeviceUnavailable, format!("the device's worker is gone: {e}"));
     send_request(socket, request).map_err(gone)?;
-    while !spawn::readable(socket, Some(LOOK_AROUND)) {
+    while !process::readable(socket, Some(LOOK_AROUND)) {
         look()?;
     }
     match receive_answer(socket).map_err(gone)? {

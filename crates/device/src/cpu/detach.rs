@@ -4,11 +4,15 @@
 //! The standard library's way makes a child whose end raises SIGCHLD in the program. Here a child
 //! without that signal starts the process and ends, so that it belongs to nobody here.
 
+use super::process;
 use std::ffi::{CString, OsStr, c_char};
 use std::io::{self, Error};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
+
+/// The child that starts the process is ended when that is known. Should nobody do so, it goes after so long.
+const CHILD_LASTS_MS: libc::c_int = 60_000;
 
 /// What to start.
 pub(crate) struct Detached<'a> {
@@ -42,9 +46,41 @@ pub(crate) fn above_stdio(fd: OwnedFd) -> io::Result<OwnedFd> {
     }
 }
 
+/// A process that is about to run its executable.
+pub(crate) struct Started {
+    pub(crate) pid: u32,
+    /// Readable once it has ended.
+    pub(crate) pidfd: OwnedFd,
+    /// Readable if it can't run its executable, see [`Started::refused`], and once it does.
+    pub(crate) report: OwnedFd,
+}
+
+impl Started {
+    /// Why it can't run its executable, once that is known: to be called when `report` is readable.
+    pub(crate) fn refused(&self) -> Option<Error> {
+        match receive(&self.report) {
+            Ok(Some(Report { errno, .. })) if errno != 0 => Some(Error::from_raw_os_error(errno)),
+            _ => None,
+        }
+    }
+}
+
+/// What the child and the process say.
+#[repr(C)]
+#[derive(Default)]
+struct Report {
+    /// The process, of the child.
+    pid: libc::pid_t,
+    /// Why there is none, of the child; why it can't run its executable, of the process.
+    errno: i32,
+}
+
 impl Detached<'_> {
-    /// Starts it; returns when it runs its executable.
-    pub(crate) fn start(&self) -> io::Result<()> {
+    /// Starts it. `look` is called every now and then as long as that lasts: somebody may stop the child on its way.
+    ///
+    /// # Errors
+    /// When the system refuses, and those of `look`.
+    pub(crate) fn start(&self, look: &mut dyn FnMut() -> io::Result<()>) -> io::Result<Started> {
         let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Error::from(io::ErrorKind::InvalidInput));
         let exe = text(self.exe.as_bytes())?;
         let arg0 = text(self.arg0.as_bytes())?;
@@ -73,17 +109,33 @@ impl Detached<'_> {
             if pid == 0 {
                 child.run();
             }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, null_mut());
             if pid < 0 {
                 return Err(failed);
             }
-            while libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) < 0
+            drop(write);
+            let started = born(&read, look);
+            // It has nothing to do any more. Until here it has kept the process's number from being another one's.
+            libc::kill(pid, libc::SIGKILL);
+            while libc::waitpid(pid, null_mut(), libc::__WALL) < 0
                 && Error::last_os_error().kind() == io::ErrorKind::Interrupted
             {}
+            started.map(|(pid, pidfd)| Started { pid, pidfd, report: read })
         }
-        drop(write);
-        reported(&read)
     }
+}
+
+/// Waits for the number of the process, which exists as long as the child does.
+fn born(read: &OwnedFd, look: &mut dyn FnMut() -> io::Result<()>) -> io::Result<(u32, OwnedFd)> {
+    while !process::readable(read, Some(process::LOOK_AROUND)) {
+        look()?;
+    }
+    let report = receive(read)?.ok_or_else(|| Error::from(io::ErrorKind::UnexpectedEof))?;
+    if report.errno != 0 {
+        return Err(Error::from_raw_os_error(report.errno));
+    }
+    let pidfd = process::open(report.pid)?;
+    Ok((report.pid.cast_unsigned(), pidfd))
 }
 
 struct Child<'a> {
@@ -96,27 +148,34 @@ struct Child<'a> {
 }
 
 impl Child<'_> {
-    /// Makes the process and ends.
+    /// Makes the process, says so, and waits for its end.
     ///
     /// # Safety
     /// Only in a child of [`fork_with_signal`]: locks may be held by threads that aren't there.
     unsafe fn run(&self) -> ! {
         // SAFETY: system calls only, on values made before the fork.
         unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             match fork_with_signal(libc::SIGCHLD) {
                 0 => {
                     self.execute();
-                    let errno = *libc::__errno_location();
-                    libc::write(self.report, (&raw const errno).cast(), size_of_val(&errno));
+                    self.report(Report { pid: 0, errno: *libc::__errno_location() });
+                    libc::_exit(0)
                 }
-                pid if pid < 0 => {
-                    let errno = *libc::__errno_location();
-                    libc::write(self.report, (&raw const errno).cast(), size_of_val(&errno));
-                }
-                _ => {}
+                pid if pid < 0 => self.report(Report { pid: 0, errno: *libc::__errno_location() }),
+                pid => self.report(Report { pid, errno: 0 }),
             }
+            libc::close(self.report);
+            libc::poll(null_mut(), 0, CHILD_LASTS_MS);
             libc::_exit(0)
         }
+    }
+
+    /// # Safety
+    /// As for [`Child::run`].
+    unsafe fn report(&self, report: Report) {
+        // SAFETY: plain bytes of a value of this function's own; so few are written as a whole.
+        unsafe { libc::write(self.report, (&raw const report).cast(), size_of::<Report>()) };
     }
 
     /// Returns only on failure, with errno set.
@@ -146,7 +205,7 @@ impl Child<'_> {
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
-            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, null_mut());
             libc::execve(self.exe, self.argv, self.envp);
         }
     }
@@ -174,15 +233,22 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((above_stdio(read)?, above_stdio(write)?))
 }
 
-/// What the child wrote before it ended: nothing if all went well.
-fn reported(read: &OwnedFd) -> io::Result<()> {
-    let mut errno = [0u8; 4];
+/// The next report; none at the end, as all who could write one have ended or run their executable.
+fn receive(read: &OwnedFd) -> io::Result<Option<Report>> {
+    let mut report = Report::default();
     loop {
-        // SAFETY: the buffer is valid for its length.
-        match unsafe { libc::read(read.as_raw_fd(), errno.as_mut_ptr().cast(), errno.len()) } {
-            4 => return Err(Error::from_raw_os_error(i32::from_ne_bytes(errno))),
-            -1 if Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
-            _ => return Ok(()),
+        // SAFETY: room for a report, of which any bytes are valid.
+        let got = unsafe { libc::read(read.as_raw_fd(), (&raw mut report).cast(), size_of::<Report>()) };
+        match usize::try_from(got) {
+            Ok(0) => return Ok(None),
+            // Written as a whole, it is read as a whole.
+            Ok(_) => return Ok(Some(report)),
+            Err(_) => {
+                let error = Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
         }
     }
 }
@@ -193,7 +259,7 @@ mod tests {
     use std::io::Read;
 
     fn start(exe: &str, out: RawFd, env: &[&str]) -> io::Result<()> {
-        Detached {
+        let started = Detached {
             exe: OsStr::new(exe),
             arg0: OsStr::new("env"),
             env: env.iter().map(|entry| entry.as_bytes().to_vec()).collect(),
@@ -202,7 +268,9 @@ mod tests {
             keep: &[],
             cpus: None,
         }
-        .start()
+        .start(&mut || Ok(()))?;
+        while !process::readable(&started.report, None) {}
+        started.refused().map_or(Ok(()), Err)
     }
 
     #[test]
@@ -219,6 +287,29 @@ mod tests {
     fn what_cant_be_started_is_an_error() {
         let error = start("/nonexistent", -1, &[]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_child_is_gone_and_the_process_known() {
+        let (read, write) = pipe().unwrap();
+        let script = Detached {
+            exe: OsStr::new("/bin/cat"),
+            arg0: OsStr::new("cat"),
+            env: Vec::new(),
+            cwd: None,
+            stdio: [read.as_raw_fd(), -1, -1],
+            keep: &[],
+            cpus: None,
+        };
+        let started = script.start(&mut || Ok(())).unwrap();
+        let parent = || {
+            let text = std::fs::read_to_string(format!("/proc/{}/stat", started.pid)).unwrap();
+            text.rsplit_once(')').unwrap().1.split(' ').nth(2).unwrap().parse::<u32>().unwrap()
+        };
+        assert_ne!(parent(), std::process::id());
+        assert!(!process::readable(&started.pidfd, Some(std::time::Duration::ZERO)), "it runs");
+        process::kill(&started.pidfd);
+        drop(write);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::arena::Arena;
 use super::control::{self, Request};
 use super::globals::Globals;
 use super::layout::{NO_ADDRESS, STREAMS_MAX};
+use super::process;
 use super::ring::{COPY, LAUNCH, Record, STORE, STORE_BYTES_MAX, WAIT};
 use super::spans::Tracer;
 use super::spawn;
@@ -111,7 +112,7 @@ impl CpuDevice {
         std::thread::Builder::new()
             .name("accord-watch".to_owned())
             .spawn(move || {
-                spawn::wait(&pidfd);
+                process::wait(&pidfd);
                 if let Some(device) = watched.upgrade() {
                     device.fail(device.post_mortem());
                 }
@@ -126,18 +127,20 @@ impl CpuDevice {
     }
 
     fn stream(&self, id: StreamId) -> Result<Arc<Stream>> {
-        self.streams
-            .read()
-            .expect("streams lock")
-            .get(id.0 as usize)
-            .cloned()
-            .ok_or_else(|| Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0)))
+        let stream = self.streams.read().unwrap_or_else(PoisonError::into_inner).get(id.0 as usize).cloned();
+        stream.ok_or_else(|| {
+            // A device that was shut down has none any more.
+            let unknown = || Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0));
+            self.shared.failure.check().err().unwrap_or_else(unknown)
+        })
     }
 
     fn fail(&self, error: Error) {
-        self.shared.failure.set(error);
-        for stream in self.streams.read().expect("streams lock").iter() {
+        let error = self.shared.failure.set(error);
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for stream in streams {
             stream.wake_owner();
+            stream.tell_failed(&error);
         }
     }
 
@@ -222,7 +225,7 @@ impl CpuDevice {
             })
         };
         if answer.as_ref().is_err_and(|e| e.code() == ErrorCode::DeviceUnavailable) {
-            spawn::wait(&self.pidfd);
+            process::wait(&self.pidfd);
             self.fail(self.post_mortem());
             self.shared.failure.check()?;
         }
@@ -421,7 +424,7 @@ impl Device for CpuDevice {
 
     fn shutdown(&self) {
         self.fail(shut_down());
-        spawn::kill(&self.pidfd);
+        process::kill(&self.pidfd);
         for stream in self.streams.write().expect("streams lock").drain(..) {
             stream.close();
         }

@@ -22,6 +22,7 @@ mod futex;
 mod globals;
 mod layout;
 mod output;
+mod process;
 mod ring;
 mod spans;
 mod spawn;

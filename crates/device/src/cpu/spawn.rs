@@ -2,23 +2,21 @@
 
 use super::arena::Arena;
 use super::config::WORKER_ENV;
-use super::detach::{Detached, above_stdio, pipe};
+use super::detach::{Detached, Started, above_stdio, pipe};
 use super::output::Output;
+use super::process::{self, LOOK_AROUND};
+use super::watched::StartWatch;
 use crate::program::ProgramSpec;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-/// A worker has this long to get through the program's constructors.
-const START_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A started worker.
 pub(crate) struct Worker {
@@ -54,7 +52,9 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
     };
     let (out, err) = pipes.as_ref().map_or((-1, -1), |(_, out, _, err, _)| (out.as_raw_fd(), err.as_raw_fd()));
     let worker = format!("{},{},{},{},{}", keep[0], keep[1], info.id.ordinal, std::process::id(), info.units);
-    Detached {
+    let exe = program.exe.display();
+    let mut watch = StartWatch::new(program, info);
+    let started = Detached {
         exe: program.exe.as_os_str(),
         arg0: &program.arg0,
         env: environment(program, &worker),
@@ -63,33 +63,70 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         keep: &keep,
         cpus: cpu_set(&info.cpus),
     }
-    .start()
-    .map_err(|e| {
-        fail(&format!("starting {}", program.exe.display()), e)
+    .start(&mut || watch.look().map_err(std::io::Error::other));
+    let not_started = |e: std::io::Error| {
+        fail(&format!("starting {exe}"), e)
             .remedy("the program's executable must be readable under the same path on every node")
-    })?;
-    drop(theirs);
-
-    // The worker says hello with its pid once libacc has taken over.
-    socket.set_read_timeout(Some(START_TIME_MAX)).map_err(|e| fail("socket", e))?;
-    let mut hello = [0u8; 4];
-    socket.read_exact(&mut hello).map_err(|e| {
-        fail(&format!("no answer of {}", program.exe.display()), e)
-            .remedy("the executable must be dynamically linked and load libacc.so; see what it wrote above")
-    })?;
-    socket.set_read_timeout(None).map_err(|e| fail("socket", e))?;
-    let pid = i32::from_ne_bytes(hello);
-    // SAFETY: pidfd_open makes a fresh descriptor, or -1.
-    let pidfd = unsafe {
-        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as RawFd;
-        if fd < 0 {
-            return Err(fail("pidfd_open", std::io::Error::last_os_error()));
-        }
-        OwnedFd::from_raw_fd(fd)
     };
+    let started = started.map_err(|e| watch.hung().unwrap_or_else(|| not_started(e)))?;
+    drop(theirs);
+    let greeted = await_hello(&mut socket, &started, &mut watch);
+    let pid = greeted.map_err(|silence| {
+        // It may be there still, and stopped.
+        process::end(&started.pidfd);
+        match silence {
+            Silence::Refused(error) => not_started(error),
+            Silence::Hung(error) => error,
+            Silence::Gone(error) => fail(&format!("no answer of {exe}"), error)
+                .remedy("the executable must be dynamically linked and load libacc.so; see what it wrote above"),
+        }
+    })?;
+    let mut pidfd = started.pidfd;
+    // Who has started another process instead has that one's number in the hello.
+    if pid.cast_unsigned() != started.pid {
+        pidfd = process::open(pid).map_err(|e| fail("pidfd_open", e))?;
+    }
     debug_assert_eq!(arena.control().header().serving.load(Ordering::Acquire), 1);
     let output = pipes.map(|(out, _, err, _, sink)| Output::start(out, err, sink)).transpose()?;
-    Ok(Worker { socket, pidfd, pid: pid as u32, output })
+    Ok(Worker { socket, pidfd, pid: pid.cast_unsigned(), output })
+}
+
+/// Why a worker does not say hello.
+enum Silence {
+    /// The executable can't be run.
+    Refused(std::io::Error),
+    /// The process has ended.
+    Gone(std::io::Error),
+    /// Nothing is heard of it.
+    Hung(Error),
+}
+
+/// The worker says hello with its number once libacc has taken over.
+fn await_hello(socket: &mut UnixStream, started: &Started, watch: &mut StartWatch<'_>) -> Result<i32, Silence> {
+    let mut reports = true;
+    loop {
+        let ready = process::poll(
+            [socket.as_raw_fd(), if reports { started.report.as_raw_fd() } else { -1 }],
+            Some(LOOK_AROUND),
+        );
+        if ready[1] {
+            if let Some(error) = started.refused() {
+                return Err(Silence::Refused(error));
+            }
+            reports = false;
+        }
+        if ready[0] {
+            let mut hello = [0u8; 4];
+            return match socket.read_exact(&mut hello) {
+                Ok(()) => Ok(i32::from_ne_bytes(hello)),
+                // The report may have come after the look at it.
+                Err(error) => Err(started.refused().filter(|_| reports).map_or(Silence::Gone(error), Silence::Refused)),
+            };
+        }
+        if ready == [false; 2] {
+            watch.look().map_err(Silence::Hung)?;
+        }
+    }
 }
 
 /// What to do where the system has no more of something.
@@ -100,41 +137,6 @@ fn scarce(error: &std::io::Error) -> Option<&'static str> {
         libc::ENOMEM => Some("allow more memory (ulimit -v), or use a machine that has more"),
         _ => None,
     }
-}
-
-/// Ends a worker for good and waits until it is gone.
-pub(crate) fn kill(pidfd: &OwnedFd) {
-    end(pidfd);
-    wait(pidfd);
-}
-
-/// Ends a worker, without waiting for that.
-pub(crate) fn end(pidfd: &OwnedFd) {
-    // SAFETY: signals the process behind the descriptor, which can't be another one.
-    unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            pidfd.as_raw_fd(),
-            libc::SIGKILL,
-            std::ptr::null::<libc::siginfo_t>(),
-            0,
-        );
-    }
-}
-
-/// Blocks until the worker has ended.
-pub(crate) fn wait(pidfd: &OwnedFd) {
-    while !readable(pidfd, None) {}
-}
-
-/// Whether a descriptor can be read, which for a process says that it has ended; waits for that, `limit` at most.
-pub(crate) fn readable(fd: &impl AsRawFd, limit: Option<Duration>) -> bool {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let limit = limit.map_or(-1, |limit| i32::try_from(limit.as_millis()).unwrap_or(i32::MAX));
-    // SAFETY: one valid entry.
-    let ready = unsafe { libc::poll(&raw mut poll, 1, limit) };
-    // Where it can't be asked, who reads it learns why.
-    ready > 0 || ready < 0 && std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted
 }
 
 /// The worker's environment: the program's, with what makes it a worker.

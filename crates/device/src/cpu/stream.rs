@@ -254,9 +254,25 @@ impl Stream {
         state.notifies.push((seq.0, done));
         self.set_want(&state);
         drop(state);
-        if self.block().reached() >= seq.0 || self.shared.failure.check().is_err() {
+        if let Err(error) = self.shared.failure.check() {
+            self.tell_failed(&error);
+        } else if self.block().reached() >= seq.0 {
             self.wake_owner();
         }
+    }
+
+    /// The device has failed. Whoever is to be told is told here: the stream's own thread may be in the middle of an operation that waits
+    /// for somebody else.
+    pub(crate) fn tell_failed(&self, error: &Error) {
+        let mut state = self.lock();
+        let due = std::mem::take(&mut state.notifies);
+        self.set_want(&state);
+        drop(state);
+        if due.is_empty() {
+            return;
+        }
+        self.settle();
+        due.into_iter().for_each(|(_, done)| done(Err(error.clone())));
     }
 
     pub(crate) fn synchronize(&self, seq: Seq) -> Result<()> {

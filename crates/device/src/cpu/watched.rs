@@ -1,12 +1,15 @@
-//! A worker that may be stopped or frozen, seen from its owner.
+//! A worker that may be stopped or frozen, seen from its owner; from its first moment on.
 
-use super::spawn;
-use crate::program::Patience;
+use super::process;
+use crate::program::{Patience, ProgramSpec};
 use accord_types::liveness::{Liveness, Verdict};
-use accord_types::{Error, ErrorCode};
+use accord_types::{DeviceInfo, Error, ErrorCode, Result};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// A worker has this long to get through the program's constructors, whoever looks after it.
+const START_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// What the owner knows of its worker's life.
 pub(crate) struct Watched {
@@ -39,15 +42,65 @@ impl Watched {
 
     /// The error of a device whose worker gives no sign of life.
     pub(crate) fn hung(&self) -> Error {
-        Error::new(
-            ErrorCode::DeviceUnavailable,
-            format!("{} gives no sign of life: it is stopped, or its machine overloaded", self.name),
-        )
-        .remedy("see who has stopped it; ACCORD_TIMEOUT sets how long it is waited for")
+        hung(&self.name)
     }
 
     /// Ends it, without waiting for that.
     pub(crate) fn end(&self) {
-        spawn::end(&self.worker);
+        process::end(&self.worker);
+    }
+}
+
+fn hung(name: &str) -> Error {
+    Error::new(
+        ErrorCode::DeviceUnavailable,
+        format!("{name} gives no sign of life: it is stopped, or its machine overloaded"),
+    )
+    .remedy("see who has stopped it; ACCORD_TIMEOUT sets how long it is waited for")
+}
+
+/// Looks after a worker that was started and has not said hello.
+pub(crate) struct StartWatch<'a> {
+    program: &'a ProgramSpec,
+    name: String,
+    begun: Instant,
+    liveness: Liveness,
+    hung: Option<Error>,
+}
+
+impl<'a> StartWatch<'a> {
+    pub(crate) fn new(program: &'a ProgramSpec, info: &DeviceInfo) -> Self {
+        program.start.set_waits(true);
+        let name = format!("the worker of {} (node {})", info.id, info.node_name);
+        Self { program, name, begun: Instant::now(), liveness: Liveness::default(), hung: None }
+    }
+
+    /// Whoever waits for it looks, every now and then.
+    ///
+    /// # Errors
+    /// When it is not to be waited for any more.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        let patience = self.program.patience.as_ref();
+        let timeout = patience.and_then(|patience| patience.timeout);
+        let timeout = timeout.map_or(START_TIME_MAX, |timeout| timeout.min(START_TIME_MAX));
+        let verdict = self.liveness.look(self.begun.elapsed(), 0, true, Some(timeout));
+        if let (Verdict::Silent(silence), Some(patience)) = (verdict, patience) {
+            (patience.tell)(&format!("waiting for {}: no answer for {} s", self.name, silence.as_secs()));
+        }
+        if matches!(verdict, Verdict::Hung(_)) || self.program.start.is_given_up() {
+            return Err(self.hung.insert(hung(&self.name)).clone());
+        }
+        Ok(())
+    }
+
+    /// The error of a look, if one has failed.
+    pub(crate) fn hung(&self) -> Option<Error> {
+        self.hung.clone()
+    }
+}
+
+impl Drop for StartWatch<'_> {
+    fn drop(&mut self) {
+        self.program.start.set_waits(false);
     }
 }

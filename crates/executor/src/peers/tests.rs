@@ -1,6 +1,6 @@
 use super::*;
 use crate::{DeviceFactory, Limits, OutputSink, Work};
-use accord_device::Device;
+use accord_device::{Device, WorkerStart};
 use accord_fabric::handshake;
 use accord_fabric::transport::{Listener, Transport};
 use accord_types::TransferId;
@@ -12,7 +12,7 @@ const SOON: Duration = Duration::from_secs(10);
 struct NoDevices;
 
 impl DeviceFactory for NoDevices {
-    fn create(&self, _: &Work, _: u32, _: OutputSink) -> Result<Arc<dyn Device>> {
+    fn create(&self, _: &Work, _: u32, _: OutputSink, _: &Arc<WorkerStart>) -> Result<Arc<dyn Device>> {
         Err(Error::new(ErrorCode::DeviceUnavailable, "none"))
     }
 }

@@ -1,8 +1,8 @@
 //! An executor in a thread, and a program that speaks the protocol by hand.
 #![allow(dead_code)]
 
-use accord_device::Device;
 use accord_device::fake::{FakeDevice, FakeRegion};
+use accord_device::{Device, WorkerStart};
 use accord_executor::{DeviceFactory, ExecutorConfig, LaneQueue, Limits, OutputSink, Work, run, run_here};
 use accord_fabric::frame::{self, Command, Event, FrameReader, Position};
 use accord_fabric::handshake::{Hello, Purpose};
@@ -45,7 +45,7 @@ struct Factory {
 }
 
 impl DeviceFactory for Factory {
-    fn create(&self, _work: &Work, ordinal: u32, _output: OutputSink) -> Result<Arc<dyn Device>> {
+    fn create(&self, _work: &Work, ordinal: u32, _output: OutputSink, _: &Arc<WorkerStart>) -> Result<Arc<dyn Device>> {
         assert_ne!(ordinal, PANICS, "this device panics");
         let device = FakeDevice::new(DeviceId { node: NodeId(1), ordinal }, "h1", self.memory);
         for (offset, region) in &self.regions {

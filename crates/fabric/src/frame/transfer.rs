@@ -33,6 +33,8 @@ pub enum ChunkKind {
     Ask = 6,
     /// The executor does. The bytes are its devices: ordinal (u32), and how often its worker's heart has beaten (u64).
     Alive = 7,
+    /// A program has lost another executor, or given it up: in the transfer's place is its [`crate::peer::PeerId`], the bytes are the error.
+    Lost = 8,
 }
 
 /// Header of a chunk.
@@ -77,11 +79,12 @@ impl Chunk {
             (5, 0) => ChunkKind::Refused,
             (6, 0) => ChunkKind::Ask,
             (7, 0) => ChunkKind::Alive,
+            (8, 0) => ChunkKind::Lost,
             _ => return Err(broken("a chunk of unknown kind came")),
         };
         let max = match kind {
             ChunkKind::Data => CHUNK_MAX,
-            ChunkKind::Refused => TEXT_MAX,
+            ChunkKind::Refused | ChunkKind::Lost => TEXT_MAX,
             ChunkKind::Ready => HANDLE_MAX,
             ChunkKind::Ask | ChunkKind::Alive => DEVICES_BYTES_MAX,
             _ => 0,

@@ -2,9 +2,10 @@
 //! else. So they have a lane for themselves between a program and an executor, and the way back of a peer lane between
 //! executors.
 
-use super::chunk_io::{read_bytes, read_chunk, write_chunk};
+use super::chunk_io::{broken, read_bytes, read_chunk, write_chunk};
 use crate::frame;
 use crate::frame::transfer::{Chunk, ChunkKind, DEVICES_BYTES_MAX, HANDLE_MAX, TEXT_MAX};
+use crate::peer::PeerId;
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::{Error, ErrorCode, Result, TransferId};
@@ -24,6 +25,8 @@ pub enum ControlMessage {
     Ask(Vec<u32>),
     /// It does, and so often the hearts of its devices' workers have beaten.
     Alive(Vec<(u32, u64)>),
+    /// Of a program: this executor is lost to it, and nobody shall wait for that one any more.
+    Lost(PeerId, Error),
 }
 
 /// How a target talks to a pusher. Called without locks; must not wait for the pusher.
@@ -79,6 +82,11 @@ impl ControlSender {
         self.send(ControlMessage::Alive(beats));
     }
 
+    /// Says that another executor is lost to the program.
+    pub fn lost(&self, peer: PeerId, error: &Error) {
+        self.send(ControlMessage::Lost(peer, error.clone()));
+    }
+
     fn send(&self, message: ControlMessage) {
         let mut state = self.lock();
         state.waiting.push_back(message);
@@ -108,6 +116,7 @@ impl ControlSender {
             ControlMessage::Refused(transfer, error) => (ChunkKind::Refused, transfer, self.encode(error)),
             ControlMessage::Ask(devices) => (ChunkKind::Ask, NONE, ordinals(&devices)),
             ControlMessage::Alive(devices) => (ChunkKind::Alive, NONE, beats(&devices)),
+            ControlMessage::Lost(peer, error) => (ChunkKind::Lost, TransferId(peer.raw().into()), self.encode(error)),
         };
         LinkStats::add(&self.stats.command_sent, text.len() as u64);
         // If nobody receives it, whoever reads the lane sees that it has ended.
@@ -174,6 +183,11 @@ pub fn receive_control(
                 read_bytes(lane, &mut text)?;
                 ControlMessage::Alive(text.as_chunks().0.iter().map(beat).collect())
             }
+            ChunkKind::Lost => {
+                read_bytes(lane, &mut text)?;
+                let peer = u32::try_from(chunk.transfer.0).map_err(|_| broken("a peer that is none was lost"))?;
+                ControlMessage::Lost(PeerId::from_raw(peer), decode(&text))
+            }
             ChunkKind::Data | ChunkKind::Abort => {
                 return Err(Error::new(
                     ErrorCode::DeviceUnavailable,
@@ -231,6 +245,7 @@ mod tests {
         sender.landed(TransferId(1));
         sender.ask(vec![3, 9]);
         sender.alive(vec![(1, 1 << 40), (2, 0)]);
+        sender.lost(PeerId::from_raw(u32::MAX - 1), &error);
         drop(sender);
         let mut messages = Vec::new();
         receive_control(&*far, &LinkStats::default(), |message| {
@@ -238,13 +253,14 @@ mod tests {
             Ok(())
         })
         .unwrap();
-        let refused = ControlMessage::Refused(TransferId(2), error.node("h2"));
+        let refused = ControlMessage::Refused(TransferId(2), error.clone().node("h2"));
         let ready = |transfer, handle: &[u8]| ControlMessage::Ready(TransferId(transfer), handle.to_vec());
         let readies = [ready(1, b""), ready(3, b"there"), ready(4, b"")];
         assert_eq!(messages[..3], readies);
         let alive = ControlMessage::Alive(vec![(1, 1 << 40), (2, 0)]);
         let landed = ControlMessage::Landed(TransferId(1));
-        assert_eq!(messages[3..], [refused, landed, ControlMessage::Ask(vec![3, 9]), alive]);
+        let lost = ControlMessage::Lost(PeerId::from_raw(u32::MAX - 1), error.node("h2"));
+        assert_eq!(messages[3..], [refused, landed, ControlMessage::Ask(vec![3, 9]), alive, lost]);
     }
 
     #[test]

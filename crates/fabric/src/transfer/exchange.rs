@@ -153,7 +153,9 @@ impl Exchange {
             ControlMessage::Landed(transfer) => self.on_landed(transfer),
             ControlMessage::Refused(transfer, error) => self.on_refused(transfer, error),
             // Whoever is asked answers before it comes here, and nobody else asks.
-            ControlMessage::Ask(_) | ControlMessage::Alive(_) => Err(broken("it asks or answers what it should not")),
+            ControlMessage::Ask(_) | ControlMessage::Alive(_) | ControlMessage::Lost(..) => {
+                Err(broken("it asks or answers what it should not"))
+            }
         }
     }
 

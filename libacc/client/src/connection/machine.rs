@@ -211,6 +211,11 @@ impl<W: Clone> Machine<W> {
         Ok(Seq(self.device(device)?.queue(queue)?.last))
     }
 
+    /// Whether an operation of a queue is not known to be done, and may still be.
+    pub fn is_under_way(&self, device: u32, queue: QueueId, seq: Seq) -> bool {
+        self.lost.is_none() && self.devices.is_under_way(device, queue, seq.0)
+    }
+
     /// Appends a command.
     ///
     /// # Errors

@@ -63,6 +63,13 @@ impl Devices {
         self.0.values().any(|device| device.queues.values().any(|queue| !queue.drained()))
     }
 
+    /// Whether a queue, which has not failed, is not known to have got to a position.
+    pub(super) fn is_under_way(&self, device: u32, queue: QueueId, seq: u64) -> bool {
+        let state = self.0.get(&device).filter(|state| state.failed.is_none());
+        let queue = state.and_then(|state| state.queues.get(&queue));
+        queue.is_some_and(|queue| queue.failed.is_none() && queue.reached < seq)
+    }
+
     /// A device was started.
     pub(super) fn open(&mut self, device: u32, streams: u32) {
         self.0.insert(device, DeviceState::new(streams));

@@ -1,11 +1,28 @@
 //! What is known of the executor's life, and of its devices' workers'.
 
-use accord_types::DeviceNum;
+use accord_fabric::peer::PeerId;
 use accord_types::liveness::Liveness;
+use accord_types::{DeviceNum, QueueId, Seq};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+
+/// A queue of a device of another executor.
+type RemoteQueue = (PeerId, u32, QueueId);
+
+/// Another executor, which pushes to this one.
+pub(super) trait PushSource: Send + Sync {
+    /// Whether an operation of a queue of its may be under way.
+    fn is_under_way(&self, device: u32, queue: QueueId, seq: Seq) -> bool;
+}
+
+/// The last push of a queue.
+struct LastPush {
+    from: Weak<dyn PushSource>,
+    /// Its position, or a later one.
+    seq: Seq,
+}
 
 /// What is known of the other end's life.
 #[derive(Default)]
@@ -17,6 +34,8 @@ pub(super) struct Alive {
     /// The coordinator hears nothing of the node, and it has not answered here since.
     pub(super) doubted: AtomicBool,
     state: Mutex<Lives>,
+    /// Queues of other nodes whose last push to this one may be under way, and its position. Nothing here waits for it, but they do.
+    pushes: Mutex<BTreeMap<RemoteQueue, LastPush>>,
 }
 
 #[derive(Default)]
@@ -34,6 +53,21 @@ pub(super) struct Lives {
 impl Alive {
     pub(super) fn heard(&self) {
         self.heard.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A queue of another node pushes to this one, with its operation at a position, or one before.
+    pub(super) fn pushed_by(&self, from: Weak<dyn PushSource>, queue: RemoteQueue, seq: Seq) {
+        let mut pushes = self.pushes.lock().unwrap_or_else(PoisonError::into_inner);
+        pushes.insert(queue, LastPush { from, seq });
+    }
+
+    /// Whether a push to this node may be under way.
+    pub(super) fn is_pushed_to(&self) -> bool {
+        let mut pushes = self.pushes.lock().unwrap_or_else(PoisonError::into_inner);
+        pushes.retain(|(_, device, queue), LastPush { from, seq }| {
+            from.upgrade().is_some_and(|from| from.is_under_way(*device, *queue, *seq))
+        });
+        !pushes.is_empty()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Lives> {

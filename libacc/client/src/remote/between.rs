@@ -1,5 +1,6 @@
 //! Copies between devices of which at least one is on another node.
 
+use super::alive::PushSource;
 use super::connection::Connection;
 use super::device_client::RemoteDeviceClient;
 use crate::cluster::LocalDeviceClient;
@@ -38,7 +39,12 @@ pub(crate) fn remote_to_remote(
     from.machine().last(source.client.device(), queue)?;
     to.expect(target, transfer, from.link.peer(), len)?;
     let there = [to.spec.endpoint.as_str().as_bytes(), b" ", to.spec.node_name.as_bytes()];
-    from.push(queue, source, transfer, to.link.peer(), &there, len)
+    from.push(queue, source, transfer, to.link.peer(), &there, len)?;
+    let device = source.client.device();
+    let pushed = from.machine().last(device, queue)?;
+    let pushing: Arc<dyn PushSource> = from.clone();
+    to.alive.pushed_by(Arc::downgrade(&pushing), (from.link.peer(), device, queue), pushed);
+    Ok(())
 }
 
 fn same_executor(

@@ -357,6 +357,10 @@ impl Connection {
         self.copy_wakeups.end();
         self.exchange.push_lost(self.link.peer(), &error);
         self.exchange.peer_lost(self.link.peer());
+        // One that gives no sign of life ends no lane to the others.
+        if error.code() != ErrorCode::DeviceShutdown {
+            self.spec.watchdog.tell_lost(self.link.peer(), &error);
+        }
         if let Some(Some(flusher)) = self.flusher.get() {
             flusher.unpark();
         }

@@ -1,9 +1,11 @@
 //! Whether the executor lives, and the workers of its devices: asked for while the program waits for them.
 
+use super::alive::PushSource;
 use super::connection::{Connection, unavailable};
 use crate::watchdog::Watched;
+use accord_fabric::peer::PeerId;
 use accord_types::liveness::Verdict;
-use accord_types::{Count, DeviceNum, Error};
+use accord_types::{Count, DeviceNum, Error, QueueId, Seq};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,6 +67,12 @@ impl Connection {
     }
 }
 
+impl PushSource for Connection {
+    fn is_under_way(&self, device: u32, queue: QueueId, seq: Seq) -> bool {
+        self.machine().is_under_way(device, queue, seq)
+    }
+}
+
 impl Watched for Connection {
     fn is_stalled(&self) -> bool {
         self.link.stats().stalls.any() || self.alive.doubted.load(Ordering::SeqCst)
@@ -74,6 +82,7 @@ impl Watched for Connection {
         let machine = self.machine();
         let (lost, open) = (machine.check().is_err(), machine.has_work());
         drop(machine);
+        let open = open || self.alive.is_pushed_to();
         if lost {
             return;
         }
@@ -109,6 +118,12 @@ impl Watched for Connection {
             Verdict::Well => {}
             Verdict::Silent(silence) => tell(&name, silence),
             Verdict::Hung(silence) => self.give_up(silence),
+        }
+    }
+
+    fn lost(&self, peer: PeerId, error: &Error) {
+        if peer != self.link.peer() && self.machine().check().is_ok() {
+            self.link.control().lost(peer, error);
         }
     }
 

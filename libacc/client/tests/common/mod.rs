@@ -3,9 +3,9 @@
 #![allow(dead_code, unreachable_pub)]
 
 use accord_client::{LocalDeviceClient, Order, Session, SessionSettings, connect_direct};
-use accord_device::Device;
 use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_device::image::Images;
+use accord_device::{Device, WorkerStart};
 use accord_executor::{self as executor, DeviceFactory, ExecutorConfig, Limits, OutputSink, Work};
 use accord_fabric::handshake::{self, Hello, Introduced, Purpose};
 use accord_fabric::peer::PeerId;
@@ -229,7 +229,7 @@ struct Factory {
 pub const FOR_GOOD: &str = "the context is lost";
 
 impl DeviceFactory for Factory {
-    fn create(&self, work: &Work, ordinal: u32, output: OutputSink) -> Result<Arc<dyn Device>> {
+    fn create(&self, work: &Work, ordinal: u32, output: OutputSink, _: &Arc<WorkerStart>) -> Result<Arc<dyn Device>> {
         assert_eq!(work.program.exe, "/bin/app");
         if let Some(before) = self.own.lock().unwrap().get(&ordinal)
             && let Err(error) = before.create_stream(Q1)

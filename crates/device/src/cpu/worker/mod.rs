@@ -101,18 +101,11 @@ fn setup() -> Result<Worker, String> {
 
 /// Ends this process as soon as the owner has ended, however it did, and lets its heart beat meanwhile.
 fn follow_owner(owner: i32, control: Control) -> Result<(), String> {
-    // SAFETY: pidfd_open makes a fresh descriptor, or -1.
-    let pidfd = unsafe {
-        let fd = libc::syscall(libc::SYS_pidfd_open, owner, 0) as RawFd;
-        if fd < 0 {
-            return Err(format!("owner {owner}: {}", std::io::Error::last_os_error()));
-        }
-        OwnedFd::from_raw_fd(fd)
-    };
+    let pidfd = super::process::open(owner).map_err(|error| format!("owner {owner}: {error}"))?;
     std::thread::Builder::new()
         .name("accord-owner".to_owned())
         .spawn(move || {
-            while !super::spawn::readable(&pidfd, Some(HEARTBEAT)) {
+            while !super::process::readable(&pidfd, Some(HEARTBEAT)) {
                 control.header().beats.fetch_add(1, Ordering::Relaxed);
             }
             // SAFETY: ends the process at once; destructors of a program that never ran stay unrun.

@@ -1,0 +1,127 @@
+//! Copies between devices of two other nodes where somebody on one of them, or on both, is stopped before the first byte: told of after 5 s, given
+//! up after ACCORD_TIMEOUT. The program waits for the one node, and only that node for the other.
+
+use accord_tests::{Cluster, Running, test_program};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Longer than it takes until the line is printed.
+const TIMEOUT_S: u64 = 7;
+const TIMEOUT: Duration = Duration::from_secs(TIMEOUT_S);
+/// What asking and a busy machine add.
+const SLACK: Duration = Duration::from_secs(6);
+/// Beyond that it hangs.
+const LIMIT: Duration = Duration::from_secs(40);
+/// Hosts of the devices: the program is on the first one.
+const SOURCE: usize = 2;
+const TARGET: usize = 1;
+
+/// The parent of a process.
+fn parent(process: Pid) -> Option<Pid> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let parent = text.rsplit_once(')')?.1.split(' ').nth(2)?.parse().ok()?;
+    Some(Pid::from_raw(parent))
+}
+
+/// The executor that a host's agent has started.
+fn executor(cluster: &Cluster, host: usize) -> Pid {
+    let agent = Pid::from_raw(cluster.agent_id(host).unwrap().cast_signed());
+    let lines = cluster.processes_besides_parts(Duration::ZERO);
+    let mut processes = lines.iter().filter_map(|line| Some(Pid::from_raw(line.split(' ').next()?.parse().ok()?)));
+    processes.find(|process| parent(*process) == Some(agent)).expect("the host has an executor")
+}
+
+/// The worker that an executor has started: it was told whose it is.
+fn worker(running: &Running, executor: Pid) -> Pid {
+    let is_its = |process: &Pid| {
+        let environment =
+            std::fs::read(Path::new("/proc").join(process.to_string()).join("environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0).filter_map(|text| str::from_utf8(text).ok());
+        let told = variables.find_map(|text| text.strip_prefix("ACCORD_WORKER="));
+        told.and_then(|text| text.split(',').nth(3)) == Some(&*executor.to_string())
+    };
+    let lines = accord_tests::leftovers(running.mark());
+    let mut processes = lines.iter().filter_map(|line| Some(Pid::from_raw(line.split(' ').next()?.parse().ok()?)));
+    processes.find(is_its).expect("the executor has a worker")
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Executor,
+    Worker,
+}
+
+/// Stops parts of hosts; the copy has to end in an error that names one of them.
+fn stopped(part: Part, hosts: &[usize]) {
+    let cluster = Cluster::builder().hosts(3).devices(1).memory("64M").start().unwrap();
+    let (input, release) = std::io::pipe().unwrap();
+    let job = cluster.job(0, &test_program("cluster/first_d2d.c").unwrap()).unwrap();
+    let job = job.args([SOURCE.to_string(), TARGET.to_string()]).stdin(input).timeout(LIMIT);
+    let running = job.env("ACCORD_TIMEOUT", TIMEOUT_S.to_string()).start().unwrap();
+    running.await_output("ready").unwrap();
+    for &host in hosts {
+        let executor = executor(&cluster, host);
+        let whom = match part {
+            Part::Executor => executor,
+            Part::Worker => worker(&running, executor),
+        };
+        kill(whom, Signal::SIGSTOP).unwrap();
+    }
+    let since = Instant::now();
+    drop(release);
+    let finished = running.finish().unwrap();
+    let took = since.elapsed();
+    assert!(!finished.timed_out, "{part:?} {hosts:?}: hangs: {}", finished.report());
+    assert_eq!(finished.code(), 1, "{part:?} {hosts:?}: {}", finished.report());
+    let names = |words: &dyn Fn(usize) -> String| hosts.iter().any(|host| finished.stderr.contains(&words(*host)));
+    assert!(names(&|host| format!("waiting for dev{host} (node h{host}): no answer for 5 s")), "{}", finished.report());
+    assert!(names(&|host| format!("node h{host}")), "{}", finished.report());
+    for word in ["acc_error_device_unavailable", "ACCORD_TIMEOUT"] {
+        assert!(finished.stderr.contains(word), "{part:?} {hosts:?}: no {word}: {}", finished.report());
+    }
+    assert!(took < TIMEOUT + SLACK, "{part:?} {hosts:?}: {took:?}: {}", finished.report());
+    assert!(finished.left_behind.is_empty(), "{}", finished.report());
+    let left = cluster.processes_besides_parts(SLACK);
+    assert!(left.is_empty(), "{part:?} {hosts:?}: {left:?}");
+}
+
+#[test]
+fn the_targets_executor() {
+    stopped(Part::Executor, &[TARGET]);
+}
+
+#[test]
+fn the_sources_executor() {
+    stopped(Part::Executor, &[SOURCE]);
+}
+
+#[test]
+fn the_targets_worker() {
+    stopped(Part::Worker, &[TARGET]);
+}
+
+#[test]
+fn both_workers() {
+    stopped(Part::Worker, &[SOURCE, TARGET]);
+}
+
+#[test]
+fn both_executors() {
+    stopped(Part::Executor, &[SOURCE, TARGET]);
+}
+
+/// Its thread is not needed: who only sends bytes has them in shared memory.
+#[test]
+fn the_sources_worker_is_not_missed() {
+    let cluster = Cluster::builder().hosts(3).devices(1).memory("64M").start().unwrap();
+    let (input, release) = std::io::pipe().unwrap();
+    let job = cluster.job(0, &test_program("cluster/first_d2d.c").unwrap()).unwrap();
+    let job = job.args([SOURCE.to_string(), TARGET.to_string()]).stdin(input).timeout(LIMIT);
+    let running = job.env("ACCORD_TIMEOUT", TIMEOUT_S.to_string()).start().unwrap();
+    running.await_output("ready").unwrap();
+    kill(worker(&running, executor(&cluster, SOURCE)), Signal::SIGSTOP).unwrap();
+    drop(release);
+    running.finish().unwrap().success().unwrap();
+}
