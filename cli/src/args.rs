@@ -80,9 +80,34 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "local_cluster", conflicts_with = "np")]
     pub(crate) remote_only: bool,
 
-    /// Start R ranks with this machine's mpirun, spread over the hosts (also -np R).
+    /// Start R ranks with this machine's mpirun, spread over the hosts (also -np R). In a Slurm allocation, over its nodes, with an agent
+    /// on each of them for the time of the run.
     #[arg(long, short = 'n', value_name = "R", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) np: Option<u32>,
+
+    /// Start the ranks over the hosts of FILE, as mpirun reads it, with an agent on each of them for the time of the run.
+    #[arg(long, value_name = "FILE", requires = "np", conflicts_with = "local_cluster")]
+    pub(crate) hostfile: Option<PathBuf>,
+
+    /// What starts agents and ranks on other nodes: mpirun, srun, or auto, which is srun in a Slurm allocation without --hostfile, if it
+    /// can tell ranks of each other, and else mpirun.
+    #[arg(
+        long,
+        value_name = "auto|mpirun|srun",
+        value_enum,
+        hide_possible_values = true,
+        default_value = "auto",
+        conflicts_with = "local_cluster"
+    )]
+    pub(crate) launcher: Launcher,
+
+    /// Folder that all nodes see at this path, for the run's certificates and traces [default: accord in ~/.cache].
+    #[arg(long, value_name = "FOLDER", conflicts_with = "local_cluster")]
+    pub(crate) shared: Option<PathBuf>,
+
+    /// Address at which other nodes reach this one [default: that of the first interface].
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "local_cluster")]
+    pub(crate) address: Option<std::net::IpAddr>,
 
     /// Draw launches and copies of all devices into an SVG picture.
     #[arg(long, value_name = "FILE.svg")]
@@ -100,8 +125,9 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "time")]
     pub(crate) json: bool,
 
-    /// What carries bytes between the hosts of a local cluster: tcp, mpi, or auto, which is tcp.
-    #[arg(long, value_name = "auto|mpi|tcp", value_enum, hide_possible_values = true, requires = "local_cluster")]
+    /// What carries bytes between the nodes: tcp, mpi, or auto: mpi over several nodes if the agents have an MPI that the launcher starts
+    /// ranks of, and tcp between the hosts of a local cluster. With --verbose the reason is said.
+    #[arg(long, value_name = "auto|mpi|tcp", value_enum, hide_possible_values = true)]
     pub(crate) fabric: Option<Fabric>,
 
     /// Hosts of a local cluster are loopback addresses, also where network namespaces can be had.
@@ -125,6 +151,18 @@ pub(crate) struct RunArgs {
     pub(crate) program: Vec<OsString>,
 }
 
+/// What starts processes on other nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub(crate) enum Launcher {
+    /// What fits.
+    #[default]
+    Auto,
+    /// The site's mpirun.
+    Mpirun,
+    /// Slurm's srun.
+    Srun,
+}
+
 /// What carries bytes between nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Fabric {
@@ -134,6 +172,17 @@ pub(crate) enum Fabric {
     Mpi,
     /// TCP.
     Tcp,
+}
+
+impl Launcher {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Mpirun => "mpirun",
+            Self::Srun => "srun",
+        }
+    }
 }
 
 impl Fabric {
@@ -400,6 +449,9 @@ pub(crate) struct ExecArgs {
     /// Die when the process with this number, the parent, dies.
     #[arg(long)]
     pub(crate) parent: Option<i32>,
+    /// With --parent: be asked to end then, not killed. For those that have others to end.
+    #[arg(long, requires = "parent")]
+    pub(crate) gently: bool,
     /// Libraries to put before the program's own.
     #[arg(long)]
     pub(crate) preload: Option<OsString>,

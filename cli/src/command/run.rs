@@ -1,9 +1,10 @@
 //! `accord run`.
 
-use crate::args::{RunArgs, Separation};
+use crate::args::{Launcher, RunArgs, Separation};
 use crate::failure::{Failure, Result};
 use crate::launch::{
-    Event, Mpirun, RunFolder, Signals, can_have_namespaces, exit_code, find_libacc, kill_descendants, preload_with,
+    Event, Mpirun, RunFolder, Signals, Site, ask_descendants, can_have_namespaces, exit_code, find_libacc,
+    kill_descendants, preload_with,
 };
 use crate::output::tell;
 use accord_types::settings;
@@ -15,19 +16,30 @@ use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
+
+/// How long launchers have to end what they have started on other nodes, after the supervisor was killed.
+const LAUNCHERS_GRACE: Duration = Duration::from_secs(3);
 
 /// Runs a program; its exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8> {
-    if args.local_cluster.is_none() && args.timeline.is_none() && args.trace.is_none() {
+    let site = Site::find(args)?;
+    if args.fabric.is_some() && args.local_cluster.is_none() && site.is_none() {
+        return Err(Failure::new(
+            "--fabric is for runs over several nodes: --hostfile, a Slurm allocation, or --local-cluster",
+        ));
+    }
+    if args.local_cluster.is_none() && site.is_none() && args.timeline.is_none() && args.trace.is_none() {
         return Err(become_program(args));
     }
-    supervised(args)
+    supervised(args, site.is_some())
 }
 
 /// Nothing has to be done after the program: this process turns into it.
 fn become_program(args: &RunArgs) -> Failure {
-    let line = || -> Result<(std::path::PathBuf, OsString, Vec<OsString>)> {
+    let line = || -> Result<(PathBuf, OsString, Vec<OsString>)> {
         let libacc = find_libacc()?;
         let preload = preload_with(&libacc);
         let line = match args.np {
@@ -56,10 +68,10 @@ fn become_program(args: &RunArgs) -> Failure {
 }
 
 /// Starts a supervisor, passes signals on to it, and returns its exit code.
-fn supervised(args: &RunArgs) -> Result<u8> {
+fn supervised(args: &RunArgs, over_nodes: bool) -> Result<u8> {
     let separation = separation(args);
     // The supervisor makes it: whatever ends this process before, there is none.
-    let dir = RunFolder::name()?;
+    let dir = RunFolder::name(if over_nodes { Some(shared_folder(args)?) } else { None })?;
     let (lifeline, _held) = std::io::pipe().map_err(|error| Failure::system("can't make a pipe", error))?;
     let mut signals = Signals::block(None)?;
     match separation {
@@ -106,11 +118,28 @@ fn supervised(args: &RunArgs) -> Result<u8> {
         }
     };
     if separation == Separation::Loopback {
+        if over_nodes {
+            // Launchers have processes on other nodes to end.
+            ask_descendants(LAUNCHERS_GRACE);
+        }
         kill_descendants();
     }
     // The supervisor does this too, unless it was killed.
     let _ = std::fs::remove_dir_all(&dir);
     Ok(code)
+}
+
+/// Where the run's folder is made if all nodes have to see it.
+fn shared_folder(args: &RunArgs) -> Result<PathBuf> {
+    let home = || std::env::var_os("HOME").map(PathBuf::from);
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let chosen =
+        args.shared.clone().or_else(|| Some(cache.or_else(|| home().map(|home| home.join(".cache")))?.join("accord")));
+    let folder =
+        chosen.ok_or_else(|| Failure::new("there is no HOME; name a folder that all nodes see in --shared"))?;
+    std::fs::create_dir_all(&folder)
+        .and_then(|()| folder.canonicalize())
+        .map_err(|error| Failure::system(format!("can't make the folder {}", folder.display()), error))
 }
 
 /// Namespaces where they are needed and can be had.
@@ -140,6 +169,17 @@ fn supervisor_options(separation: Separation, args: &RunArgs) -> Vec<OsString> {
     ];
     if let Some(size) = args.local_cluster {
         options.extend(["--local-cluster".into(), size.to_string().into()]);
+    }
+    for (name, path) in [("--hostfile", &args.hostfile), ("--shared", &args.shared)] {
+        if let Some(path) = path {
+            options.extend([name.into(), path.into()]);
+        }
+    }
+    if args.launcher != Launcher::Auto {
+        options.extend(["--launcher".into(), args.launcher.name().into()]);
+    }
+    if let Some(address) = args.address {
+        options.extend(["--address".into(), address.to_string().into()]);
     }
     if let Some(fabric) = args.fabric {
         options.extend(["--fabric".into(), fabric.name().into()]);

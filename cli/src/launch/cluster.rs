@@ -1,8 +1,10 @@
 //! The coordinator and the agents of a local cluster.
 
 use super::devices::HostDevices;
+use super::fabric::{Known, choose};
 use super::hosts::Hosts;
 use super::mpi::Mpirun;
+use super::mpi_part::MpiPart;
 use super::parts::find_program;
 use super::processes::Processes;
 use super::signals::{Event, Signals};
@@ -17,7 +19,7 @@ use accord_trust::{Role, Trust};
 use accord_types::settings;
 use nix::unistd::{User, geteuid};
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -42,15 +44,8 @@ pub(super) fn start(
     libacc: &Path,
 ) -> Result<Vec<(&'static str, OsString)>> {
     let begin = Instant::now();
-    // Its key is never written, and certificates are of use as long as the run's folder is there.
-    let authority = Authority::new("local", CERTIFICATES_LAST)?;
-    let certificates = processes.args.dir.join("tls");
-    let issue = |folder: &str, role: Role| -> Result<PathBuf> {
-        let folder = certificates.join(folder);
-        authority.issue_into(&folder, role, CERTIFICATES_LAST)?;
-        Ok(folder)
-    };
-    let own = issue("program", Role::Tenant(user_name()))?;
+    let certificates = Certificates::new(&processes.args.dir)?;
+    let own = certificates.issue("program", Role::Tenant(user_name()))?;
     let insecure = processes.args.run.insecure_plain_tcp.then(|| OsString::from("--insecure-plain-tcp"));
     if insecure.is_some() {
         tell(format_args!("commands and data go between the hosts in clear: --insecure-plain-tcp"));
@@ -58,20 +53,17 @@ pub(super) fn start(
     // On hosts that share this machine's ports any free one.
     let port = if hosts.separate() { PORT } else { 0 };
 
-    let coordinator = find_program("accord-coordinator")?;
-    let mut line: Vec<OsString> = vec![
-        coordinator.into(),
-        "--listen".into(),
-        SocketAddr::new(hosts.coordinator_address().into(), port).to_string().into(),
-        "--tls".into(),
-        issue("coordinator", Role::Coordinator)?.into(),
-    ];
-    line.extend(insecure.clone());
-    processes.start_part("coordinator", None, &line, &[])?;
-    let address = wait_for_coordinator(processes, signals)?;
+    let place = hosts.coordinator_address().into();
+    let address = start_coordinator(processes, signals, place, port, &certificates, insecure.clone())?;
     let agent = find_program("accord-node-agent")?;
     let mut client = Coordinator::new(&address, Trust::read(&own)?)?;
-    let by_mpi = processes.args.run.fabric == Some(Fabric::Mpi);
+    let asked = processes.args.run.fabric;
+    // Nobody else has to know whether there is MPI.
+    let part = if asked == Some(Fabric::Mpi) { MpiPart::find() } else { MpiPart::None("nobody has asked".to_owned()) };
+    let known = Known { nodes: hosts.count(), part: &part, launcher: Ok(()), is_local: true };
+    let fabric = choose(asked, &known).map_err(Failure::new)?;
+    let by_mpi = fabric.mpi;
+    processes.say(format_args!("fabric: {}: {}", if by_mpi { "mpi" } else { "tcp" }, fabric.why));
     let job = job_name();
     let mut of_job = Vec::new();
     for (index, registered) in devices.hosts().zip(1..) {
@@ -88,7 +80,7 @@ pub(super) fn start(
             "--users".into(),
             "root,0,*".into(),
             "--tls".into(),
-            issue(&name, Role::Agent(name.clone()))?.into(),
+            certificates.issue(&name, Role::Agent(name.clone()))?.into(),
             "--gpus".into(),
             if devices.are_gpus() { "auto" } else { "off" }.into(),
             "--cpu-devices".into(),
@@ -104,7 +96,7 @@ pub(super) fn start(
         }
         processes.start_part(&format!("agent-{name}"), Some((hosts, index)), &line, &devices.environment(index))?;
         // One after the other: the coordinator numbers nodes as they come.
-        let offered = wait_for_nodes(processes, signals, registered, &mut client)?;
+        let offered = wait_for_nodes(processes, signals, START_MAX, registered, &mut client)?;
         if offered != devices.of(registered) {
             return Err(Failure::new(format!(
                 "{name} does not offer what it has of this machine's devices: there are {offered} instead of {}\n{}",
@@ -126,6 +118,46 @@ pub(super) fn start(
     Ok(environment)
 }
 
+/// The certificates of a run. Its authority's key is never written, and certificates are of use as long as the run's folder is there.
+pub(super) struct Certificates {
+    authority: Authority,
+    folder: PathBuf,
+}
+
+impl Certificates {
+    pub(super) fn new(dir: &Path) -> Result<Self> {
+        Ok(Self { authority: Authority::new("local", CERTIFICATES_LAST)?, folder: dir.join("tls") })
+    }
+
+    /// The folder with a certificate for this role.
+    pub(super) fn issue(&self, folder: &str, role: Role) -> Result<PathBuf> {
+        let folder = self.folder.join(folder);
+        self.authority.issue_into(&folder, role, CERTIFICATES_LAST)?;
+        Ok(folder)
+    }
+}
+
+/// Starts the coordinator; its address.
+pub(super) fn start_coordinator(
+    processes: &mut Processes<'_>,
+    signals: &mut Signals,
+    address: IpAddr,
+    port: u16,
+    certificates: &Certificates,
+    insecure: Option<OsString>,
+) -> Result<String> {
+    let mut line: Vec<OsString> = vec![
+        find_program("accord-coordinator")?.into(),
+        "--listen".into(),
+        SocketAddr::new(address, port).to_string().into(),
+        "--tls".into(),
+        certificates.issue("coordinator", Role::Coordinator)?.into(),
+    ];
+    line.extend(insecure);
+    processes.start_part("coordinator", None, &line, &[])?;
+    wait_for_coordinator(processes, signals)
+}
+
 /// Starts the agents as the ranks of one MPI job.
 fn start_job(
     processes: &mut Processes<'_>,
@@ -139,7 +171,7 @@ fn start_job(
     let first = agents.first().map_or(0, |(host, _)| *host);
     processes.start_part("agents", Some((hosts, first)), &line, &[])?;
     let count = u32::try_from(agents.len()).unwrap_or(u32::MAX);
-    let offered = wait_for_nodes(processes, signals, count, client)?;
+    let offered = wait_for_nodes(processes, signals, START_MAX, count, client)?;
     if offered == devices.of(count) {
         return Ok(());
     }
@@ -159,21 +191,21 @@ fn with_environment(line: Vec<OsString>, environment: &[(&str, OsString)]) -> Ve
 }
 
 /// A name that no other job of this machine has.
-fn job_name() -> String {
+pub(super) fn job_name() -> String {
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
     format!("run-{}-{space}", std::process::id())
 }
 
 /// This user's name; the number of one that the system has no name for, or none that a certificate takes.
-fn user_name() -> String {
+pub(super) fn user_name() -> String {
     let user = User::from_uid(geteuid()).ok().flatten().map(|user| user.name);
     user.filter(|name| word(name).is_ok()).unwrap_or_else(|| geteuid().to_string())
 }
 
 /// Waits for the address that the coordinator prints once it listens.
 fn wait_for_coordinator(processes: &mut Processes<'_>, signals: &mut Signals) -> Result<String> {
-    wait_until(processes, signals, |processes| {
+    wait_until(processes, signals, START_MAX, |processes| {
         let log = processes.log("coordinator");
         // A line without its end may be half an address.
         let (lines, _) = log.rsplit_once('\n')?;
@@ -183,15 +215,16 @@ fn wait_for_coordinator(processes: &mut Processes<'_>, signals: &mut Signals) ->
 }
 
 /// Waits until `count` agents have registered; how many devices they offer.
-fn wait_for_nodes(
+pub(super) fn wait_for_nodes(
     processes: &mut Processes<'_>,
     signals: &mut Signals,
+    limit: Duration,
     count: u32,
     client: &mut Coordinator,
 ) -> Result<usize> {
     let (mut up, mut offered) = (0, 0);
     let mut refused = None;
-    wait_until(processes, signals, |_| match client.describe_if_up() {
+    wait_until(processes, signals, limit, |_| match client.describe_if_up() {
         Ok(view) => {
             up = view.as_ref().map_or(0, nodes_up);
             offered = view.iter().flat_map(|view| &view.nodes).map(|node| node.devices.len()).sum();
@@ -213,14 +246,15 @@ fn wait_for_nodes(
     }
 }
 
-/// Looks again and again until `look` sees something; `None` after [`START_MAX`]. A part that
+/// Looks again and again until `look` sees something; `None` after `limit`. A part that
 /// ends meanwhile is an error, and so is a signal.
 fn wait_until<T>(
     processes: &mut Processes<'_>,
     signals: &mut Signals,
+    limit: Duration,
     mut look: impl FnMut(&Processes<'_>) -> Option<T>,
 ) -> Result<Option<T>> {
-    let deadline = Instant::now() + START_MAX;
+    let deadline = Instant::now() + limit;
     while Instant::now() < deadline {
         if let Some(seen) = look(processes) {
             return Ok(Some(seen));
@@ -246,7 +280,7 @@ fn nodes_up(view: &ClusterView) -> u64 {
 }
 
 /// The end of a log, where causes are.
-fn end(log: &str) -> &str {
+pub(super) fn end(log: &str) -> &str {
     let from = log.len().saturating_sub(LOG_SHOWN);
     log.get(from..).unwrap_or(log)
 }

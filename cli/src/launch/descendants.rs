@@ -4,6 +4,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Pause between two looks whether they have ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Rounds of looking and killing: a process that forks faster than this is given up on.
 const ROUNDS_MAX: u32 = 200;
@@ -26,6 +30,22 @@ pub(crate) fn kill_descendants() {
                 break;
             }
         }
+    }
+}
+
+/// Asks them to end, and waits until they have, for `grace` at most.
+pub(crate) fn ask_descendants(grace: Duration) {
+    let end = Instant::now() + grace;
+    for pid in descendants_of(Pid::this()) {
+        let _ = kill(pid, Signal::SIGTERM);
+    }
+    while !descendants_of(Pid::this()).is_empty() && Instant::now() < end {
+        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            if status == WaitStatus::StillAlive {
+                break;
+            }
+        }
+        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

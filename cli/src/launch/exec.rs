@@ -79,7 +79,8 @@ fn arrange(args: &ExecArgs) -> Result<(), Failure> {
         }
     }
     if let Some(parent) = args.parent {
-        set_pdeathsig(Signal::SIGKILL).map_err(|error| Failure::system("can't follow the supervisor", error))?;
+        let signal = if args.gently { Signal::SIGTERM } else { Signal::SIGKILL };
+        set_pdeathsig(signal).map_err(|error| Failure::system("can't follow the supervisor", error))?;
         // It may have died before the call above.
         if getppid().as_raw() != parent {
             return Err(Failure::new("the supervisor is gone"));

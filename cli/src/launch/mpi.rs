@@ -9,8 +9,17 @@ use std::process::{Command, Stdio};
 
 /// This machine's mpirun.
 pub(crate) struct Mpirun {
-    /// Open MPI's options are known; of any other only `-np` is used.
-    open_mpi: bool,
+    /// Whose options are known.
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    OpenMpi,
+    /// MPICH's, and that of those who have it from there.
+    Hydra,
+    /// Of any other only `-np` is used.
+    Other,
 }
 
 impl Mpirun {
@@ -19,16 +28,37 @@ impl Mpirun {
         let output = Command::new("mpirun").arg("--version").stdin(Stdio::null()).output().map_err(|error| {
             Failure::new(format!("-np needs mpirun, which can't be started ({error}); install openmpi-bin"))
         })?;
-        let open_mpi = String::from_utf8_lossy(&output.stdout).contains("Open MPI");
-        Ok(Self { open_mpi })
+        Ok(Self { kind: Kind::of(&String::from_utf8_lossy(&output.stdout)) })
+    }
+
+    /// For people.
+    pub(super) fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::OpenMpi => "Open MPI's mpirun",
+            Kind::Hydra => "MPICH's mpirun",
+            Kind::Other => "mpirun",
+        }
+    }
+
+    /// Whether it starts ranks of this MPI; else why not.
+    pub(super) fn starts_ranks_of(&self, mpi: &str) -> Result<(), String> {
+        let fits = match self.kind {
+            Kind::OpenMpi => mpi.starts_with("Open MPI"),
+            Kind::Hydra => !mpi.starts_with("Open MPI"),
+            Kind::Other => true,
+        };
+        if fits { Ok(()) } else { Err(format!("the agents' MPI is {mpi}, and this is {}", self.name())) }
+    }
+
+    fn is_open_mpi(&self) -> bool {
+        self.kind == Kind::OpenMpi
     }
 
     /// `mpirun` for `ranks` ranks of `program` on this machine; `step` are options of `accord __exec`, which
     /// becomes the program.
     pub(crate) fn here(&self, ranks: u32, step: &[OsString], program: &[OsString]) -> Result<Vec<OsString>> {
         let mut line = self.base(ranks);
-        wrap(&mut line, step, None)?;
-        line.extend_from_slice(program);
+        line.extend(wrapped(step, None, program)?);
         Ok(line)
     }
 
@@ -43,14 +73,14 @@ impl Mpirun {
         step: &[OsString],
         program: &[OsString],
     ) -> Result<Vec<OsString>> {
-        if hosts.separate() && !self.open_mpi {
+        if hosts.separate() && !self.is_open_mpi() {
             return Err(Failure::new(
                 "mpirun over the hosts of a local cluster needs Open MPI; \
                  with --loopback any mpirun will do",
             ));
         }
         let mut line = self.base(ranks);
-        if self.open_mpi {
+        if self.is_open_mpi() {
             // Ranks of a local cluster share cores: binding would put all on the same ones.
             line.extend(["--oversubscribe", "--bind-to", "none"].map(OsString::from));
             mca(&mut line, "orte_tmpdir_base", dir.as_os_str().to_owned());
@@ -63,23 +93,22 @@ impl Mpirun {
             let list: Vec<_> = (0..used).map(|index| format!("{}:{ranks}", Hosts::name(index))).collect();
             line.extend(["--host".into(), OsString::from(list.join(",")), "--map-by".into(), "node".into()]);
             over_namespaces(&mut line, hosts, dir)?;
-            wrap(&mut line, step, None)?;
+            line.extend(wrapped(step, None, program)?);
         } else {
-            wrap(&mut line, step, Some(hosts.count()))?;
+            line.extend(wrapped(step, Some(hosts.count()), program)?);
         }
-        line.extend_from_slice(program);
         Ok(line)
     }
 
     /// `mpirun` for one agent on each of `hosts`, to be started on the first of them, with these commands.
     pub(crate) fn agents(&self, hosts: &Hosts, dir: &Path, agents: &[(u32, Vec<OsString>)]) -> Result<Vec<OsString>> {
-        if hosts.separate() && !self.open_mpi {
+        if hosts.separate() && !self.is_open_mpi() {
             return Err(Failure::new(
                 "--fabric mpi over namespaces needs Open MPI; with --loopback any mpirun will do",
             ));
         }
         let mut line: Vec<OsString> = vec!["mpirun".into()];
-        if self.open_mpi {
+        if self.is_open_mpi() {
             if nix::unistd::geteuid().is_root() {
                 line.push("--allow-run-as-root".into());
             }
@@ -102,32 +131,98 @@ impl Mpirun {
         Ok(line)
     }
 
+    /// `mpirun` for one of `command` on each of the hosts; without a file of hosts those of the allocation.
+    pub(super) fn on_each(
+        &self,
+        hostfile: Option<&Path>,
+        hosts: u32,
+        exported: &[&str],
+        command: &[OsString],
+    ) -> Vec<OsString> {
+        let mut line = self.base(hosts);
+        match self.kind {
+            // They take no core of their own: what mpirun binds is left to the program's ranks.
+            Kind::OpenMpi => line.extend(["--map-by", "ppr:1:node", "--bind-to", "none"].map(OsString::from)),
+            Kind::Hydra => line.extend(["-ppn", "1"].map(OsString::from)),
+            Kind::Other => {}
+        }
+        self.over_site(&mut line, hostfile, exported);
+        line.extend_from_slice(command);
+        line
+    }
+
+    /// `mpirun` for so many ranks of `step` over the hosts, as the site places them.
+    pub(super) fn ranks(
+        &self,
+        hostfile: Option<&Path>,
+        ranks: u32,
+        exported: &[&str],
+        step: &[OsString],
+    ) -> Vec<OsString> {
+        let mut line = self.base(ranks);
+        self.over_site(&mut line, hostfile, exported);
+        line.extend_from_slice(step);
+        line
+    }
+
+    fn over_site(&self, line: &mut Vec<OsString>, hostfile: Option<&Path>, exported: &[&str]) {
+        if let Some(hostfile) = hostfile {
+            let option = if self.kind == Kind::Hydra { "-f" } else { "--hostfile" };
+            line.extend([option.into(), hostfile.into()]);
+        }
+        if self.is_open_mpi() {
+            for name in exported {
+                line.extend(["-x".into(), OsString::from(name)]);
+            }
+        }
+    }
+
     fn base(&self, ranks: u32) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["mpirun".into(), "-np".into(), ranks.to_string().into()];
-        if self.open_mpi && nix::unistd::geteuid().is_root() {
+        if self.is_open_mpi() && nix::unistd::geteuid().is_root() {
             line.push("--allow-run-as-root".into());
         }
         line
     }
 }
 
+impl Kind {
+    /// Of what `mpirun --version` prints.
+    fn of(version: &str) -> Self {
+        match version {
+            text if text.contains("Open MPI") || text.contains("OpenRTE") => Self::OpenMpi,
+            text if text.contains("HYDRA") || text.contains("Intel(R) MPI") => Self::Hydra,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// Has Open MPI come to hosts that are namespaces, and go between them as between machines.
 fn over_namespaces(line: &mut Vec<OsString>, hosts: &Hosts, dir: &Path) -> Result<()> {
+    for (name, value) in between_namespaces(hosts, dir)? {
+        mca(line, name, value);
+    }
+    Ok(())
+}
+
+/// Open MPI's parameters for that.
+pub(super) fn between_namespaces(hosts: &Hosts, dir: &Path) -> Result<Vec<(&'static str, OsString)>> {
     let table = dir.join("hosts");
     std::fs::write(&table, hosts.table())
         .map_err(|error| Failure::system(format!("can't write {}", table.display()), error))?;
     let mut agent = own_program()?.into_os_string();
     agent.push(" __rsh --hosts ");
     agent.push(&table);
-    mca(line, "plm", "rsh");
-    mca(line, "plm_rsh_agent", agent);
-    mca(line, "plm_rsh_no_tree_spawn", "1");
-    mca(line, "orte_keep_fqdn_hostnames", "1");
-    mca(line, "oob_tcp_if_include", Hosts::network());
-    mca(line, "btl_tcp_if_include", Hosts::network());
-    mca(line, "pml", "ob1");
-    mca(line, "btl", "tcp,self");
-    Ok(())
+    Ok(vec![
+        ("plm", "rsh".into()),
+        ("plm_rsh_agent", agent),
+        ("plm_rsh_no_tree_spawn", "1".into()),
+        ("orte_keep_fqdn_hostnames", "1".into()),
+        ("oob_tcp_if_include", Hosts::network().into()),
+        ("btl_tcp_if_include", Hosts::network().into()),
+        ("pml", "ob1".into()),
+        ("btl", "tcp,self".into()),
+    ])
 }
 
 fn mca(line: &mut Vec<OsString>, name: &str, value: impl Into<OsString>) {
@@ -136,12 +231,13 @@ fn mca(line: &mut Vec<OsString>, name: &str, value: impl Into<OsString>) {
 
 /// Puts the step in between that sets what differs from rank to rank, and the library for the
 /// ranks alone: mpirun and its daemons have no use for it.
-fn wrap(line: &mut Vec<OsString>, step: &[OsString], node_by_rank: Option<u32>) -> Result<()> {
-    line.extend([own_program()?.into(), "__exec".into()]);
+pub(super) fn wrapped(step: &[OsString], node_by_rank: Option<u32>, program: &[OsString]) -> Result<Vec<OsString>> {
+    let mut line: Vec<OsString> = vec![own_program()?.into(), "__exec".into()];
     line.extend_from_slice(step);
     if let Some(hosts) = node_by_rank {
         line.extend(["--node-by-rank".into(), hosts.to_string().into()]);
     }
     line.push("--".into());
-    Ok(())
+    line.extend_from_slice(program);
+    Ok(line)
 }

@@ -13,6 +13,9 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+/// Programs that start others on other nodes, and end them.
+const LAUNCHERS: &[&str] = &["mpirun", "srun"];
+
 /// Those that were started and have not ended.
 pub(super) struct Processes<'a> {
     pub(super) args: &'a SuperviseArgs,
@@ -103,6 +106,11 @@ impl<'a> Processes<'a> {
         }
         if self.args.separation == Separation::Loopback {
             command.args(["--parent", &std::process::id().to_string()]);
+            if self.args.run.local_cluster.is_none()
+                && line.first().is_some_and(|program| LAUNCHERS.iter().any(|launcher| program == launcher))
+            {
+                command.arg("--gently");
+            }
         }
         command.arg("--").args(line);
         Ok(command)

@@ -16,13 +16,13 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
-    /// A name for a folder. There is none yet.
-    pub(crate) fn name() -> Result<PathBuf> {
+    /// A name for a folder in `parent`, without one in the system's for such. There is none yet.
+    pub(crate) fn name(parent: Option<PathBuf>) -> Result<PathBuf> {
         let mut random = [0; 8];
         let filled =
             File::open("/dev/urandom").and_then(|mut source| std::io::Read::read_exact(&mut source, &mut random));
         filled.map_err(|error| Failure::system("can't get random numbers", error))?;
-        Ok(std::env::temp_dir().join(format!("{PREFIX}{:016x}", u64::from_le_bytes(random))))
+        Ok(parent.unwrap_or_else(std::env::temp_dir).join(format!("{PREFIX}{:016x}", u64::from_le_bytes(random))))
     }
 
     /// Makes it, and removes what runs before have left.

@@ -2,12 +2,13 @@
 
 use super::devices::HostDevices;
 use super::hosts::Hosts;
-use super::mpi::Mpirun;
+use super::mpi::{Mpirun, between_namespaces, wrapped};
 use super::parts::{find_libacc, own_program, preload_with};
 use super::processes::{Processes, ending, pid_of};
 use super::run_folder::RunFolder;
 use super::signals::{Event, Signals, exit_code};
-use super::{cluster, kill_descendants};
+use super::site::Site;
+use super::{cluster, kill_descendants, site_cluster};
 use crate::args::{Separation, SuperviseArgs};
 use crate::command::trace::{read_all, write_timeline, write_trace};
 use crate::failure::{Failure, Result};
@@ -25,6 +26,8 @@ use std::time::{Duration, Instant};
 const PROGRAM_GRACE: Duration = Duration::from_secs(2);
 /// How long coordinator and agents have to end after the program.
 const PARTS_GRACE: Duration = Duration::from_millis(500);
+/// The same where a launcher has to end them on other nodes.
+const NODES_GRACE: Duration = Duration::from_secs(5);
 
 /// Runs `accord __supervise`; the program's exit code.
 pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
@@ -35,7 +38,7 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
         set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
     }
     let folder = RunFolder::make(&args.dir)?;
-    let mut supervisor = Supervisor { args, processes: Processes::new(args) };
+    let mut supervisor = Supervisor { args, processes: Processes::new(args), is_over_nodes: false };
     let result = supervisor.run(&mut signals);
     supervisor.take_down(&mut signals);
     drop(folder);
@@ -46,6 +49,8 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
 struct Supervisor<'a> {
     args: &'a SuperviseArgs,
     processes: Processes<'a>,
+    /// A launcher has started agents on other nodes.
+    is_over_nodes: bool,
 }
 
 impl Supervisor<'_> {
@@ -68,6 +73,11 @@ impl Supervisor<'_> {
                 environment.extend(cluster::start(&mut self.processes, signals, hosts, &devices, libacc)?);
             }
         }
+        let site = Site::find(run)?;
+        if let (Some(site), Some(libacc)) = (&site, &libacc) {
+            self.is_over_nodes = true;
+            environment.extend(site_cluster::start(&mut self.processes, signals, site, libacc)?);
+        }
         // Ranks on other hosts get what is named here only.
         for setting in [settings::TIME, settings::NOTIFY] {
             if let Some((_, value)) = setting.find(|name| std::env::var(name).ok()) {
@@ -81,7 +91,7 @@ impl Supervisor<'_> {
         }
         let preload = libacc.as_ref().map(|libacc| preload_with(libacc)).unwrap_or_default();
         step.extend(["--preload".into(), preload.clone()]);
-        let program = self.start_program(hosts.as_ref(), environment, &preload, &step)?;
+        let program = self.start_program(hosts.as_ref(), site.as_ref(), environment, &preload, &step)?;
         let code = self.watch(signals, program)?;
         if traces.is_dir() {
             self.gather_traces(&traces)?;
@@ -114,20 +124,39 @@ impl Supervisor<'_> {
     fn start_program(
         &mut self,
         hosts: Option<&Hosts>,
+        site: Option<&Site>,
         mut environment: Vec<(&str, OsString)>,
         preload: &OsString,
         step: &[OsString],
     ) -> Result<Pid> {
         let run = &self.args.run;
+        let mut of_mpirun = Vec::new();
         let line = match (run.np, hosts) {
             (None, _) => {
                 environment.push(("LD_PRELOAD", preload.clone()));
-                if hosts.is_some() {
+                if hosts.is_some() && !run.bare {
                     environment.push((settings::NODE.name, Hosts::name(0).into()));
+                }
+                // The program may use mpirun as if the hosts were machines.
+                for (name, value) in hosts
+                    .filter(|hosts| run.bare && hosts.separate())
+                    .map_or_else(|| Ok(Vec::new()), |hosts| between_namespaces(hosts, &self.args.dir))?
+                {
+                    of_mpirun.push((format!("OMPI_MCA_{name}"), value));
                 }
                 run.program.clone()
             }
-            (Some(ranks), None) => Mpirun::find()?.here(ranks, step, &run.program)?,
+            (Some(ranks), None) => match site {
+                Some(site) => {
+                    let mut exported = site_cluster::settings_in_force();
+                    exported.extend(environment.iter().map(|(name, _)| (*name).to_owned()));
+                    exported.sort();
+                    exported.dedup();
+                    let exported: Vec<&str> = exported.iter().map(String::as_str).collect();
+                    site.ranks(ranks, &exported, &wrapped(step, None, &run.program)?)
+                }
+                None => Mpirun::find()?.here(ranks, step, &run.program)?,
+            },
             (Some(ranks), Some(hosts)) => {
                 let exported: Vec<&str> = environment.iter().map(|(name, _)| *name).collect();
                 Mpirun::find()?.over(hosts, &self.args.dir, ranks, &exported, step, &run.program)?
@@ -138,7 +167,7 @@ impl Supervisor<'_> {
             // Every rank's node is its host's name, or set by the step in between.
             command.env_remove(settings::NODE.name);
         }
-        command.envs(environment);
+        command.envs(environment).envs(of_mpirun);
         self.processes.say(format_args!("starting {:?}", run.program));
         let child = command.spawn().map_err(|error| Failure::start("accord", &error))?;
         Ok(pid_of(&child))
@@ -182,7 +211,7 @@ impl Supervisor<'_> {
 
     fn take_down(&mut self, signals: &mut Signals) {
         let names = self.processes.ask_to_end();
-        let deadline = Instant::now() + PARTS_GRACE;
+        let deadline = Instant::now() + if self.is_over_nodes { NODES_GRACE } else { PARTS_GRACE };
         while !self.processes.all_ended() {
             match signals.next(Some(deadline)) {
                 Ok(Event::Ended(pid, _)) => {

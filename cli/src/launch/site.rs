@@ -1,0 +1,174 @@
+//! The nodes that a run is spread over, and who starts processes on them: the site's mpirun with a file of hosts, or Slurm.
+
+use super::mpi::Mpirun;
+use super::srun::Srun;
+use crate::args::{Launcher, RunArgs};
+use crate::failure::{Failure, Result};
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Slurm's word for the nodes of the allocation that this process is in.
+const NODELIST: &str = "SLURM_JOB_NODELIST";
+
+/// See the module.
+pub(crate) struct Site {
+    nodes: Vec<String>,
+    hostfile: Option<PathBuf>,
+    starter: Starter,
+}
+
+/// Who starts processes on the nodes.
+enum Starter {
+    Mpirun(Mpirun),
+    Srun(Srun),
+}
+
+impl Site {
+    /// Where a run goes that asks for several nodes; none if it does not.
+    ///
+    /// # Errors
+    /// The hosts can't be read; there is no such launcher.
+    pub(crate) fn find(args: &RunArgs) -> Result<Option<Self>> {
+        let in_slurm = std::env::var(NODELIST).ok().filter(|list| !list.is_empty());
+        let nodes = match (&args.hostfile, in_slurm) {
+            _ if args.local_cluster.is_some() || args.np.is_none() => return Ok(None),
+            (Some(file), _) => hosts_of_file(file)?,
+            // A cluster that is there is used as it is.
+            (None, Some(_)) if std::env::var_os(accord_types::settings::COORDINATOR.name).is_some() => return Ok(None),
+            (None, Some(list)) => hosts_of_slurm(&list)?,
+            (None, None) => return Ok(None),
+        };
+        let starter = match args.launcher {
+            Launcher::Srun => Starter::Srun(Srun::find()?),
+            Launcher::Auto if args.hostfile.is_none() && Srun::speaks_to_ranks() => Starter::Srun(Srun::find()?),
+            Launcher::Auto | Launcher::Mpirun => Starter::Mpirun(Mpirun::find()?),
+        };
+        Ok(Some(Self { nodes, hostfile: args.hostfile.clone(), starter }))
+    }
+
+    /// How many nodes.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
+    }
+
+    /// For people.
+    pub(crate) fn launcher(&self) -> String {
+        match &self.starter {
+            Starter::Mpirun(mpirun) => mpirun.name().to_owned(),
+            Starter::Srun(srun) => srun.name(),
+        }
+    }
+
+    /// Whether the MPI of the agents' part, as it names itself, is one that this launcher starts ranks of; else why not.
+    pub(crate) fn starts_ranks_of(&self, mpi: &str) -> Result<(), String> {
+        match &self.starter {
+            Starter::Mpirun(mpirun) => mpirun.starts_ranks_of(mpi),
+            Starter::Srun(srun) => srun.starts_ranks_of(mpi),
+        }
+    }
+
+    /// The command that starts one agent on each node. `exported` names what of the environment they need.
+    pub(crate) fn agents(&self, exported: &[&str], agent: &[OsString]) -> Vec<OsString> {
+        match &self.starter {
+            Starter::Mpirun(mpirun) => mpirun.on_each(self.hostfile.as_deref(), self.count(), exported, agent),
+            Starter::Srun(srun) => srun.on_each(self.count(), agent),
+        }
+    }
+
+    /// The command that starts the program's ranks; `step` is what becomes each of them.
+    pub(crate) fn ranks(&self, ranks: u32, exported: &[&str], step: &[OsString]) -> Vec<OsString> {
+        match &self.starter {
+            Starter::Mpirun(mpirun) => mpirun.ranks(self.hostfile.as_deref(), ranks, exported, step),
+            Starter::Srun(srun) => srun.ranks(ranks, step),
+        }
+    }
+
+    /// An address of this machine that the nodes reach: that of the first interface to the network, unless `chosen` names one.
+    pub(crate) fn own_address(chosen: Option<IpAddr>) -> Result<IpAddr> {
+        if let Some(chosen) = chosen {
+            return Ok(chosen);
+        }
+        let interfaces =
+            nix::ifaddrs::getifaddrs().map_err(|error| Failure::system("can't list network interfaces", error))?;
+        let addresses = interfaces.filter_map(|interface| {
+            let up = interface.flags.contains(nix::net::if_::InterfaceFlags::IFF_UP);
+            let address = interface.address?;
+            let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+            let v6 = address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip()));
+            v4.or(v6).filter(|_| up)
+        });
+        let mut usable: Vec<IpAddr> = addresses.filter(is_of_network).collect();
+        // Those of version 4 first.
+        usable.sort_by_key(IpAddr::is_ipv6);
+        usable.first().copied().ok_or_else(|| {
+            Failure::new("this machine has no address that other nodes could reach; name one with --address")
+        })
+    }
+}
+
+/// Neither this machine's alone nor one cable's.
+fn is_of_network(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local() && !v6.is_unspecified(),
+    }
+}
+
+fn hosts_of_file(file: &Path) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::system(format!("can't read the hosts in {}", file.display()), error))?;
+    let hosts = parse_hosts(&text);
+    if hosts.is_empty() {
+        return Err(Failure::new(format!("{} names no host", file.display())));
+    }
+    Ok(hosts)
+}
+
+/// One host a line, once or several times, with slots after it as mpirun has them: `node1 slots=4`, or `node1:4`.
+fn parse_hosts(text: &str) -> Vec<String> {
+    let mut hosts: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        let Some(word) = line.split_whitespace().next() else { continue };
+        let host = word.split(':').next().unwrap_or(word);
+        if !hosts.iter().any(|known| known == host) {
+            hosts.push(host.to_owned());
+        }
+    }
+    hosts
+}
+
+fn hosts_of_slurm(list: &str) -> Result<Vec<String>> {
+    let output = Command::new("scontrol")
+        .args(["show", "hostnames", list])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Failure::start("scontrol", &error))?;
+    let names: Vec<_> = String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect();
+    if !output.status.success() || names.is_empty() {
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(Failure::new(format!("scontrol does not say which nodes {list} are: {why}")));
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_counts_once_however_it_is_written() {
+        let text = "# two nodes\nn1 slots=4\nn2:8  # and more\n\n  n1\n";
+        assert_eq!(parse_hosts(text), ["n1", "n2"]);
+        assert!(parse_hosts("# none\n").is_empty());
+    }
+
+    #[test]
+    fn addresses_of_this_machine_alone_are_none_for_others() {
+        let of = |text: &str| is_of_network(&text.parse().unwrap());
+        assert!(of("10.77.0.1") && of("fd00::1") && of("2001:db8::1"));
+        assert!(!of("127.0.0.1") && !of("::1") && !of("169.254.1.1") && !of("fe80::1"));
+    }
+}

@@ -1,0 +1,91 @@
+//! The coordinator and the agents of a run over several nodes: one agent on each, all started by the site's launcher.
+
+use super::cluster::{Certificates, end, job_name, start_coordinator, user_name, wait_for_nodes};
+use super::fabric::{Known, choose};
+use super::mpi_part::MpiPart;
+use super::parts::find_program;
+use super::processes::Processes;
+use super::signals::Signals;
+use super::site::Site;
+use crate::client::Coordinator;
+use crate::failure::{Failure, Result};
+use accord_trust::name::ANY_NODE;
+use accord_trust::{Role, Trust};
+use accord_types::settings;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long all agents have to register. Launchers of large machines take their time.
+const START_MAX: Duration = Duration::from_secs(120);
+/// Settings that are a process's own: not for agents and ranks on other nodes.
+const OWN: &[&str] = &["ACCORD_NODE", "ACCORD_COORDINATOR", "ACCORD_TLS", "ACCORD_TRANSPORT", "ACCORD_LISTEN"];
+
+/// Starts a coordinator here and an agent on each node, and waits until all have registered. Returns what the program's environment
+/// needs.
+pub(super) fn start(
+    processes: &mut Processes<'_>,
+    signals: &mut Signals,
+    site: &Site,
+    libacc: &Path,
+) -> Result<Vec<(&'static str, OsString)>> {
+    let begin = Instant::now();
+    let run = &processes.args.run;
+    let part = MpiPart::find();
+    let launcher = match &part {
+        MpiPart::Here { built_for, .. } => site.starts_ranks_of(built_for),
+        MpiPart::None(_) => Ok(()),
+    };
+    let known = Known { nodes: site.count(), part: &part, launcher, is_local: false };
+    let fabric = choose(run.fabric, &known).map_err(Failure::new)?;
+    let name = if fabric.mpi { "mpi" } else { "tcp" };
+    processes.say(format_args!("fabric: {name}: {}", fabric.why));
+    processes.say(format_args!("{} nodes, by {}", site.count(), site.launcher()));
+
+    let certificates = Certificates::new(&processes.args.dir)?;
+    let own = certificates.issue("program", Role::Tenant(user_name()))?;
+    let of_agents = certificates.issue("agents", Role::Agent(ANY_NODE.to_owned()))?;
+    let address = start_coordinator(processes, signals, Site::own_address(run.address)?, 0, &certificates, None)?;
+    let job = job_name();
+    let mut agent: Vec<OsString> = vec![
+        find_program("accord-node-agent")?.into(),
+        "--coordinator".into(),
+        address.clone().into(),
+        "--listen".into(),
+        "0.0.0.0:0".into(),
+        // The job is the user's own, root's too.
+        "--users".into(),
+        "root,0,*".into(),
+        "--tls".into(),
+        of_agents.into(),
+        "--libacc".into(),
+        libacc.into(),
+    ];
+    if fabric.mpi {
+        agent.extend(["--fabric".into(), "mpi".into(), "--job".into(), OsString::from(&job)]);
+    }
+    let exported = settings_in_force();
+    let exported: Vec<&str> = exported.iter().map(String::as_str).collect();
+    let mut client = Coordinator::new(&address, Trust::read(&own)?)?;
+    processes.start_part("agents", None, &site.agents(&exported, &agent), &[])?;
+    let offered = wait_for_nodes(processes, signals, START_MAX, site.count(), &mut client)?;
+    if offered == 0 {
+        return Err(Failure::new(format!("the nodes have no devices:\n{}", end(&processes.last_log()))));
+    }
+    let mut environment = vec![(settings::COORDINATOR.name, address.clone().into()), (settings::TLS.name, own.into())];
+    if fabric.mpi {
+        environment.push((settings::TRANSPORT.name, format!("mpi:{job}").into()));
+    }
+    processes.say(format_args!(
+        "agents on {} nodes with {offered} devices are up after {} ms; coordinator at {address}",
+        site.count(),
+        begin.elapsed().as_millis()
+    ));
+    Ok(environment)
+}
+
+/// Names of Accord's settings that this process has and that hold for all nodes.
+pub(super) fn settings_in_force() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter(|name| name.starts_with("ACCORD_") && !OWN.contains(&name.as_str())).collect()
+}

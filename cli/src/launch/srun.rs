@@ -1,0 +1,102 @@
+//! The command line of Slurm's srun, inside of an allocation.
+
+use crate::failure::{Failure, Result};
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+
+/// How srun tells ranks of each other, the best first.
+const WAYS: &[&str] = &["pmix", "pmi2"];
+
+/// This machine's srun.
+pub(super) struct Srun {
+    way: Option<&'static str>,
+}
+
+impl Srun {
+    /// Asks srun what it can.
+    pub(super) fn find() -> Result<Self> {
+        let listed = ways().ok_or_else(|| Failure::new("no srun that answers; use --launcher mpirun"))?;
+        Ok(Self { way: best(&listed) })
+    }
+
+    /// Whether it has a way that the usual MPIs know.
+    pub(super) fn speaks_to_ranks() -> bool {
+        ways().is_some_and(|listed| best(&listed).is_some())
+    }
+
+    /// For people.
+    pub(super) fn name(&self) -> String {
+        format!("srun --mpi={}", self.way.unwrap_or("none"))
+    }
+
+    /// Whether ranks of this MPI learn of each other.
+    pub(super) fn starts_ranks_of(&self, mpi: &str) -> Result<(), String> {
+        match self.way {
+            // Open MPI since version 4 asks PMIx.
+            Some("pmi2") if mpi.starts_with("Open MPI") => {
+                Err(format!("{mpi} needs PMIx, and this srun has pmi2 only (srun --mpi=list)"))
+            }
+            Some(_) => Ok(()),
+            None => Err("this srun has neither pmix nor pmi2 (srun --mpi=list)".to_owned()),
+        }
+    }
+
+    /// One of `command` on each of all nodes. It leaves cores, memory and GPUs to the program as well.
+    pub(super) fn on_each(&self, nodes: u32, command: &[OsString]) -> Vec<OsString> {
+        let mut line = self.base();
+        line.extend([format!("--nodes={nodes}"), format!("--ntasks={nodes}")].map(OsString::from));
+        // What the batch script was given for its ranks does not hold for agents.
+        line.extend(["--ntasks-per-node=1", "--cpus-per-task=1", "--cpu-bind=none"].map(OsString::from));
+        line.extend_from_slice(command);
+        line
+    }
+
+    /// So many ranks of `step`.
+    pub(super) fn ranks(&self, ranks: u32, step: &[OsString]) -> Vec<OsString> {
+        let mut line = self.base();
+        line.push(format!("--ntasks={ranks}").into());
+        line.extend_from_slice(step);
+        line
+    }
+
+    fn base(&self) -> Vec<OsString> {
+        // Agents and program are on the same cores.
+        let mut line: Vec<OsString> = ["srun", "--overlap", "--export=ALL"].map(OsString::from).into();
+        if let Some(way) = self.way {
+            line.push(format!("--mpi={way}").into());
+        }
+        line
+    }
+}
+
+/// What `srun --mpi=list` prints.
+fn ways() -> Option<String> {
+    let output = Command::new("srun").arg("--mpi=list").stdin(Stdio::null()).output().ok()?;
+    // Versions differ in where they print it.
+    let text = [output.stdout, output.stderr].concat();
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn best(listed: &str) -> Option<&'static str> {
+    WAYS.iter().copied().find(|way| listed.split_whitespace().any(|word| word == *way))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_way_is_chosen_and_what_it_does_not_do_is_said() {
+        assert_eq!(
+            best("MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions: pmix_v4"),
+            Some("pmix")
+        );
+        assert_eq!(best("none cray_shasta pmi2"), Some("pmi2"));
+        assert_eq!(best("none"), None);
+        let of = |way| Srun { way };
+        assert!(of(Some("pmix")).starts_ranks_of("Open MPI 4.1.4").is_ok());
+        assert!(of(Some("pmi2")).starts_ranks_of("Open MPI 4.1.4").unwrap_err().contains("PMIx"));
+        assert!(of(Some("pmi2")).starts_ranks_of("MPICH 4.0.2").is_ok());
+        assert!(of(None).starts_ranks_of("MPICH 4.0.2").is_err());
+    }
+}
