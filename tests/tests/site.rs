@@ -1,0 +1,134 @@
+//! Runs over the nodes of a site, by its mpirun: `accord run --hostfile`, and each step by hand. The nodes are hosts that are network
+//! namespaces, where the program of `accord run --local-cluster HxD --bare` may use mpirun as on a cluster. Skipped, with the reason,
+//! where there are no namespaces or no mpirun.
+
+use accord_tests::{
+    Finished, Job, Result, Tool, Variant, compile_mpi, libacc, no_mpi, repository_file, test_program, tool,
+};
+use std::path::Path;
+use std::time::Duration;
+
+/// Waits until all that a run has started is gone, and prints what is left. Process 1 is the hosts' own supervisor.
+const LEFT: &str = r#"
+left() {
+    for look in $(seq 1 100); do
+        left=$(ps -e -o pid=,stat=,args= | awk '$1 != 1 && $2 !~ /Z/ && $3 ~ /accord|mpirun|orted/')
+        [ -n "$left" ] || break
+        sleep 0.1
+    done
+    echo "left: $left"
+    ls "$SHARED"
+}
+"#;
+
+/// Runs a script on the first of three hosts, beside a file `hosts` with all of them; none, which is said, where that can't be.
+fn on_hosts(script: &str, arguments: &[&Path]) -> Result<Option<Finished>> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let shared = folder.path().join("shared");
+    std::fs::create_dir(&shared).map_err(|error| error.to_string())?;
+    let hosts = folder.path().join("hosts");
+    std::fs::write(&hosts, "h1 slots=2\nh2 slots=2\n# the last\nh3 slots=2\n").map_err(|error| error.to_string())?;
+    let accord = tool(Tool::Accord)?;
+    let bin = accord.parent().unwrap_or(Path::new("/")).display().to_string();
+    let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
+    let job = || {
+        let job = Job::new(&accord).env("ACCORD_LIBACC", libacc()?).env("PATH", &path).env("HOSTS", &hosts);
+        Ok::<_, String>(job.args(["run", "--local-cluster", "3x1", "--bare", "--"]))
+    };
+    let why = match no_mpi() {
+        Some(why) => Some(why),
+        None => (job()?.arg("hostname").run()?.stdout.trim() != "h1").then(|| "no network namespaces here".to_owned()),
+    };
+    if let Some(why) = why {
+        println!("skipped: {why}");
+        return Ok(None);
+    }
+    let job = job()?.env("SHARED", &shared).env("ACCORD_CPU_DEVICES", "1").env("ACCORD_CPU_MEMORY", "128M");
+    let job = job.timeout(Duration::from_secs(180)).args(["/bin/sh", "-c"]).arg(format!("{LEFT}{script}")).arg("sh");
+    job.args(arguments).run().map(Some)
+}
+
+fn succeeded(finished: &Finished) {
+    assert_eq!(finished.code(), 0, "{}", finished.report());
+    assert!(finished.left_behind.is_empty(), "{}", finished.report());
+    assert!(finished.stdout.contains("left: \n") || !finished.stdout.contains("left: "), "{}", finished.report());
+}
+
+fn own_world() -> Result<std::path::PathBuf> {
+    compile_mpi(&repository_file("tests/programs/mpi/own_world.c"), Variant::PLAIN)
+}
+
+#[test]
+fn ranks_of_an_mpi_program_use_the_devices_of_all_hosts() -> Result<()> {
+    for (fabric, why) in [("auto", "fabric: mpi: the agents can use "), ("tcp", "fabric: tcp: --fabric tcp")] {
+        let script = format!(
+            "accord run -v --hostfile $HOSTS --shared $SHARED --fabric {fabric} -np 6 -- \"$1\" 6; code=$?; left; exit $code"
+        );
+        let Some(finished) = on_hosts(&script, &[&own_world()?])? else { return Ok(()) };
+        succeeded(&finished);
+        for rank in 0..6 {
+            let line = format!("rank={rank} ranks=6 devices=3");
+            assert!(finished.stdout.contains(&line), "no {line}: {}", finished.report());
+        }
+        assert!(finished.stderr.contains(why), "{}", finished.report());
+    }
+    Ok(())
+}
+
+/// The ranks of a local cluster have the gateway of their own job.
+#[test]
+fn ranks_of_a_local_cluster_go_by_mpi_too() -> Result<()> {
+    if let Some(why) = no_mpi() {
+        println!("skipped: {why}");
+        return Ok(());
+    }
+    for options in [&[][..], &["--loopback"]] {
+        let job = Job::new(tool(Tool::Accord)?).env("ACCORD_LIBACC", libacc()?).env("ACCORD_CPU_MEMORY", "128M");
+        let job = job
+            .args(["run", "-v", "--local-cluster", "2x1", "--fabric", "mpi", "-np", "4"])
+            .args(options.iter().copied());
+        let finished = job.arg("--").arg(own_world()?).arg("4").run()?;
+        succeeded(&finished);
+        assert!(finished.stdout.contains("rank=3 ranks=4 devices=2"), "{}", finished.report());
+        assert!(finished.stderr.contains("fabric: mpi: --fabric mpi"), "{}", finished.report());
+    }
+    Ok(())
+}
+
+#[test]
+fn each_step_by_hand_does_the_same() -> Result<()> {
+    let script = "ADDRESS=10.77.0.1 \"$2\" $HOSTS 3 \"$1\" 3; code=$?; left; exit $code";
+    let Some(finished) = on_hosts(script, &[&own_world()?, &repository_file("examples/jobs/by-hand.sh")])? else {
+        return Ok(());
+    };
+    succeeded(&finished);
+    assert!(finished.stdout.contains("rank=2 ranks=3 devices=3"), "{}", finished.report());
+    Ok(())
+}
+
+/// Whoever is killed, and whenever: nothing is left on any host, nor in the folder that they share.
+#[test]
+fn a_run_that_is_killed_at_any_moment_leaves_nothing() -> Result<()> {
+    let script = r#"
+        for whom in run supervisor term; do
+            for moment in 0.3 1 4; do
+                accord run --hostfile $HOSTS --shared $SHARED -np 3 -- "$1" launch 1 > /dev/null 2>&1 &
+                run=$!
+                sleep $moment
+                case $whom in
+                run) kill -9 $run ;;
+                term) kill -15 $run ;;
+                supervisor) kill -9 $(cat /proc/$run/task/$run/children) ;;
+                esac
+                wait $run
+                echo "$whom after $moment s:"
+                left
+            done
+        done
+    "#;
+    let Some(finished) = on_hosts(script, &[&test_program("cluster/endless.c")?])? else { return Ok(()) };
+    assert_eq!(finished.stdout.matches("left: \n").count(), 9, "{}", finished.report());
+    // The folder has nothing in it either: lines come in pairs.
+    assert_eq!(finished.stdout.lines().count(), 18, "{}", finished.report());
+    Ok(())
+}
