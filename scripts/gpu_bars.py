@@ -41,12 +41,21 @@ ARRAY_LOOPS = [
     ("histogram, int", 0.9),
 ]
 
+# Rows of gpu_tiny.c.
+TINY_REGIONS = ["10,000 in a row, async", "10,000 in a row, each waited for"]
+
 # What, unit, figure, how the bar is meant (none: for information), bar.
 BARS = [
     ("enqueue, empty region / raw", "x", lambda m: between(m, "gpu_launch", "empty region", "enqueue", "raw"), "<=", 1.2),
     ("launch and wait / raw", "x", lambda m: between(m, "gpu_launch", "empty region", "launch and wait", "raw"), "<=", 1.15),
     ("enqueue, 4 arrays and 2 scalars", "us", lambda m: m("gpu_launch", "4 arrays and 2 scalars", "enqueue"), "<=",
      lambda m: m("gpu_launch", "raw", "enqueue") + 1),
+    *((f"tiny regions, {what} / raw", "x", lambda m, what=what: between(m, "gpu_tiny", "tiny regions", what, "raw"), "<=", 1.15)
+      for what in TINY_REGIONS),
+    *((f"tiny regions, {what}: stock's time / Accord's", "x", lambda m, what=what: m("gpu_tiny", "tiny regions", what, "stock") /
+       m("gpu_tiny", "tiny regions", what), None, None) for what in TINY_REGIONS),
+    *((f"tiny regions, {what}: remote / local", "x", lambda m, what=what: m("gpu_tiny remote", "tiny regions", what) /
+       m("gpu_tiny", "tiny regions", what), *bar) for what, bar in zip(TINY_REGIONS, (("<=", 1.3), (None, None)))),
     ("8 B to the device / raw", "x", lambda m: between(m, "gpu_copy", "update", "8 B to device", "raw pageable"), "<=", 1.2),
     ("8 B to the host / raw", "x", lambda m: between(m, "gpu_copy", "update", "8 B to host", "raw pageable"), "<=", 1.2),
     ("1 GiB to the device / pinned", "x", lambda m: between(m, "gpu_copy", "update", "host to device", "raw pinned"), ">=", 0.85),
@@ -73,8 +82,8 @@ BARS = [
      pipeline(m, "blocks, 2 queues"), None, None),
     ("acc_init, code cached / context by hand", "x", lambda m: m("starts", "", "accord second, acc_init") /
      m("starts", "", "context by hand"), "<=", 1.1),
-    *((f"remote: enqueue, {region}", "us", lambda m, region=region: m("gpu_remote", region, "enqueue"), "<=", 2.0)
-      for region in ("empty region", "4 arrays and 2 scalars")),
+    *((f"remote: enqueue, {region}", "us", lambda m, region=region: m("gpu_remote", region, "enqueue"), "<=", bar)
+      for region, bar in (("empty region", 1.0), ("4 arrays and 2 scalars", 2.0))),
     *((f"remote: launch and wait, {region}", "us", lambda m, region=region: m("gpu_remote", region, "launch and wait"), "<=",
        lambda m: m("gpu_remote", "TCP", "64 B there and back") + m("gpu_remote", "raw", "launch and wait") + 20)
       for region in ("empty region", "4 arrays and 2 scalars")),

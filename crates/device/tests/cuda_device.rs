@@ -13,6 +13,8 @@ mod gangs;
 mod page_registration;
 #[path = "support/refusals.rs"]
 mod refusals;
+#[path = "support/repeated.rs"]
+mod repeated;
 mod support;
 #[path = "support/then.rs"]
 mod then;
@@ -82,6 +84,7 @@ fn main() {
         ("devices_share_locks", page_registration::shared_locks),
         ("arrays_that_cant_be_locked_are_left_alone", page_registration::left_alone),
         ("nothing_is_locked_in_a_fork", page_registration::forks),
+        ("regions_that_repeat_run_in_order", repeated::in_order),
         ("locks_come_and_go_while_others_copy", page_registration::come_and_go),
     ];
     let fake_only = [
@@ -89,6 +92,7 @@ fn main() {
         ("a_device_that_another_process_holds_says_so", refusals::held_device),
         ("a_region_has_as_many_gangs_as_it_is_long", gangs::by_length),
         ("gangs_share_blocks_if_that_is_faster", gangs::that_share_blocks),
+        ("regions_that_repeat_go_the_ordinary_way_without_graphs", repeated::refused),
         ("a_copy_that_stops_halfway_gives_its_network_up", egress::given_up),
         ("old_code_that_the_driver_refuses_is_compiled_again", refusals::refused_code),
         ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refusals::refused_ptx),

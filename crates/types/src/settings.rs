@@ -183,6 +183,9 @@ settings! {
     /// Whether arrays of the program may be page-locked.
     PAGE_LOCK = "ACCORD_PAGE_LOCK", "on", "on|off", [],
         "Locks the pages of arrays that are copied to and from this machine's GPUs again and again, while they are present: the copies are faster.";
+    /// Whether launches that repeat may be graphs.
+    GRAPHS = "ACCORD_GRAPHS", "on", "on|off", [],
+        "Lets regions that a queue launches again and again go to the driver as graphs of one kernel, which it launches faster; read by programs and agents.";
     /// What becomes of pointers that nothing maps.
     UNMAPPED = "ACCORD_UNMAPPED", "error", "error|map", [],
         "What a region gets for a pointer to memory that nothing maps: nothing, or (for programs that rely on unified memory) a copy of its whole block, in and out.";

@@ -2,8 +2,8 @@
 #![allow(unreachable_pub)] // They are found by their names.
 
 use crate::control::{
-    GANGS, GANGS_OF_BLOCK, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, TOOK_US, begin,
-    lose_context, setting,
+    GANGS, GANGS_OF_BLOCK, GRAPHS, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, TOOK_US,
+    begin, lose_context, setting,
 };
 use crate::memory;
 use crate::module::{self, Function, Module};
@@ -304,27 +304,92 @@ calls! {
         Ok(())
     }
     fn cuLaunchKernel(
-        function: *const Function, grid_x: c_uint, _grid_y: c_uint, _grid_z: c_uint,
-        block_x: c_uint, block_y: c_uint, block_z: c_uint, _shared: c_uint, raw: *mut c_void,
-        parameters: *const *const u8, _extra: *mut c_void,
+        function: *const Function, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+        block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, raw: *mut c_void,
+        parameters: *const *const u8, extra: *mut c_void,
     ) {
+        let [grid, block] = [[grid_x, grid_y, grid_z], [block_x, block_y, block_z]];
+        Launch::read(&KernelNode { function, grid, block, shared, parameters, extra, rest: [0; 2] })?.put(raw)
+    }
+    fn cuGraphCreate(graph: *mut *mut Graph, _flags: c_uint) { *graph = Box::into_raw(Box::default()); Ok(()) }
+    fn cuGraphDestroy(graph: *mut Graph) { drop(Box::from_raw(graph)); Ok(()) }
+    fn cuGraphAddKernelNode_v2(
+        node: *mut *mut Graph, graph: *mut Graph, _after: *const c_void, _count: usize, kernel: *const KernelNode,
+    ) {
+        (*graph).kernel = Some(Launch::read(&*kernel)?);
+        *node = graph;
+        Ok(())
+    }
+    fn cuGraphInstantiateWithFlags(exec: *mut *mut Graph, graph: *const Graph, _flags: c_ulonglong) {
+        *exec = Box::into_raw(Box::new(Graph { kernel: (*graph).kernel.clone() }));
+        Ok(())
+    }
+    fn cuGraphExecKernelNodeSetParams_v2(exec: *mut Graph, _node: *mut Graph, kernel: *const KernelNode) {
+        (*exec).kernel = Some(Launch::read(&*kernel)?);
+        Ok(())
+    }
+    fn cuGraphExecDestroy(exec: *mut Graph) { drop(Box::from_raw(exec)); Ok(()) }
+    fn cuGraphLaunch(exec: *const Graph, raw: *mut c_void) {
+        GRAPHS.fetch_add(1, Ordering::Relaxed);
+        (*exec).kernel.clone().ok_or(INVALID_VALUE)?.put(raw)
+    }
+}
+
+/// A kernel's launch as graphs are told of it.
+#[repr(C)]
+pub struct KernelNode {
+    function: *const Function,
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    parameters: *const *const u8,
+    extra: *mut c_void,
+    rest: [usize; 2],
+}
+
+/// A kernel's launch with what it was given.
+#[derive(Clone)]
+struct Launch {
+    function: Function,
+    gangs: u32,
+    of_block: u32,
+    /// Aligned as a parameter is.
+    parameter: Vec<u128>,
+}
+
+/// A graph of one kernel, or such a graph ready to run.
+#[derive(Default)]
+pub struct Graph {
+    kernel: Option<Launch>,
+}
+
+impl Launch {
+    unsafe fn read(node: &KernelNode) -> Result<Self, i32> {
         current()?;
-        let threads = block_x * block_y * block_z;
-        if grid_x == 0 || threads == 0 || threads > 1024 {
+        let threads: u32 = node.block.iter().product();
+        if node.grid[0] == 0 || threads == 0 || threads > 1024 {
             return Err(INVALID_VALUE);
         }
-        // In z there are gangs.
-        GANGS.store(grid_x * block_z, Ordering::Relaxed);
-        GANGS_OF_BLOCK.store(block_z, Ordering::Relaxed);
-        let function = function.as_ref().ok_or(INVALID_HANDLE)?.clone();
-        // Aligned as a parameter is.
-        let mut parameter = vec![0u128; function.bytes.div_ceil(16)];
-        if !parameters.is_null() {
-            parameter.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(*parameters, function.bytes);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let function = node.function.as_ref().ok_or(INVALID_HANDLE)?.clone();
+            let mut parameter = vec![0u128; function.bytes.div_ceil(16)];
+            if !node.parameters.is_null() {
+                parameter.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(*node.parameters, function.bytes);
+            }
+            // In z there are gangs.
+            Ok(Self { function, gangs: node.grid[0] * node.block[2], of_block: node.block[2], parameter })
         }
+    }
+
+    fn put(self, raw: *mut c_void) -> Result<(), i32> {
+        current()?;
+        GANGS.store(self.gangs, Ordering::Relaxed);
+        GANGS_OF_BLOCK.store(self.of_block, Ordering::Relaxed);
         stream(raw)?.put(move || {
+            let parameter = &self.parameter;
             // SAFETY: the bytes are the vector's own.
-            function.run(unsafe { std::slice::from_raw_parts(parameter.as_ptr().cast(), parameter.len() * 16) });
+            self.function.run(unsafe { std::slice::from_raw_parts(parameter.as_ptr().cast(), parameter.len() * 16) });
         });
         Ok(())
     }

@@ -26,6 +26,8 @@ static FAILURES: Mutex<Vec<(String, u32, i32)>> = Mutex::new(Vec::new());
 static LINKS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static GANGS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static GANGS_OF_BLOCK: AtomicU32 = AtomicU32::new(0);
+/// Graphs that were launched.
+pub(crate) static GRAPHS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static TOOK_US: AtomicI32 = AtomicI32::new(-1);
 /// The error that every call of a lost context returns.
 static STICKY: AtomicI32 = AtomicI32::new(0);
@@ -73,6 +75,12 @@ pub extern "C" fn fake_cuda_gangs() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_gangs_of_block() -> u32 {
     GANGS_OF_BLOCK.load(Ordering::Relaxed)
+}
+
+/// How many graphs were launched.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_graphs() -> u32 {
+    GRAPHS.load(Ordering::Relaxed)
 }
 
 /// How many ranges of the program's memory are locked that overlap this one.

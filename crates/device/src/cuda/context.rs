@@ -1,6 +1,8 @@
 //! A device's primary context, which it shares with the CUDA runtime and its libraries in the same process.
 
 use super::driver::{Driver, DriverError};
+use super::repeated;
+use accord_types::settings::GRAPHS;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
 use std::ptr::null_mut;
 
@@ -9,6 +11,8 @@ pub(crate) struct Context {
     pub(crate) driver: &'static Driver,
     pub(crate) device: CUdevice,
     pub(crate) raw: CUcontext,
+    /// Launches that repeat are graphs.
+    pub(crate) graphs: bool,
 }
 
 // SAFETY: the driver's contexts may be used from any thread.
@@ -21,7 +25,10 @@ impl Context {
         let mut raw = null_mut();
         // SAFETY: `raw` is valid for writing; the driver checks the device.
         unsafe { driver.cuDevicePrimaryCtxRetain(&raw mut raw, device) }?;
-        Ok(Self { driver, device, raw })
+        let (mut version, off) = (0, std::env::var_os(GRAPHS.name).is_some_and(|value| value == "off"));
+        // SAFETY: `version` is valid for writing. An error leaves 0, which is old.
+        let _ = unsafe { driver.cuDriverGetVersion(&raw mut version) };
+        Ok(Self { driver, device, raw, graphs: version >= repeated::DRIVER_MIN && !off })
     }
 
     /// Makes the context current on this thread until the guard goes. The program's own current context

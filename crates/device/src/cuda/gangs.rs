@@ -5,6 +5,8 @@
 //! many and a short one few, by events of the driver around some of its launches. No result depends on it: regions whose gangs update
 //! the same memory, as reductions do, always get few.
 //!
+//! Of a loop with few rounds most of these gangs have none, so a tiny region may get fewer yet.
+//!
 //! Still more gangs have still smaller parts of a loop: then those that run at a time are close together in memory, as threads of kernels by hand are, and the
 //! memory is faster by that. Gangs of one warp can share thread blocks (`image/gang_blocks.rs`). The device then holds twice as many of them at a time, which a loop
 //! over arrays needs to keep the memory busy. Where each thread reads lines of its own for a while, as in a row of a sparse matrix, twice as many
@@ -14,19 +16,24 @@ use super::context::Context;
 use super::driver::DriverError;
 use cudarc::driver::sys::{CUevent, CUstream};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Gangs for each that the device has room for at a time: enough for the last ones not to wait long.
-const FEW: u32 = 2;
+/// Gangs for each 8 that the device has room for at a time: enough for the last ones not to wait long.
+const FEW: u32 = 16;
 /// Enough to even out what differs between them.
-const MANY: u32 = 8;
+const MANY: u32 = 64;
 /// With twice as many, and with so many that each has only some rounds of a loop.
-const MORE: u32 = 16;
-const MOST: u32 = 64;
+const MORE: u32 = 128;
+const MOST: u32 = 512;
+/// What a loop of some thousand rounds needs; others only cost.
+const FEWEST: u32 = 1;
 /// A region that takes so long on average gets many, and one that then takes less than the other gets few again.
 const LONG_US: f32 = 200.0;
 const SHORT_US: f32 = 100.0;
+/// One that takes less may get still fewer, until it takes more than the other.
+const TINY_US: f32 = 20.0;
+const NOT_TINY_US: f32 = 30.0;
 /// A single launch counts for at most so much.
 const LONGEST_US: f32 = 500.0;
 /// These launches are measured, and one of so many that follow. Odd, as programs' loops over blocks tend not to be.
@@ -36,14 +43,29 @@ const EVERY: u32 = 61;
 /// A way to launch a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Way {
-    /// Gangs for each that the device has room for, if their number is open.
-    pub(crate) gangs: u32,
+    /// Gangs for each 8 that the device has room for, if their number is open.
+    eighths: u32,
     /// They share thread blocks, if they can.
     pub(crate) together: bool,
 }
 
-const fn way(gangs: u32, together: bool) -> Way {
-    Way { gangs, together }
+impl Way {
+    /// How many gangs there are if the device has room for so many at a time, and their number is open.
+    pub(crate) fn gangs(self, places: u32) -> u32 {
+        u32::try_from(u64::from(places) * u64::from(self.eighths) / 8).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+const fn way(eighths: u32, together: bool) -> Way {
+    Way { eighths, together }
+}
+
+/// How long a region takes, as far as is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Length {
+    Tiny,
+    Short,
+    Long,
 }
 
 /// What of a launch can be chosen. Each kind has ways of its own, the usual one first.
@@ -55,19 +77,24 @@ enum Kind {
     Both,
     /// How many they are.
     Number,
-    /// Nothing: it is short.
+    /// Whether they are fewest, in blocks of several or of one.
+    Tiny,
+    TinyAlone,
+    /// Nothing.
     Nothing,
 }
 
-const KINDS: usize = 4;
+const KINDS: usize = 6;
 
 impl Kind {
-    fn of(open: bool, can_share: bool, long: bool) -> Self {
-        match (open && long, can_share) {
-            (true, true) => Self::Both,
-            (true, false) => Self::Number,
-            (false, true) => Self::Blocks,
-            (false, false) => Self::Nothing,
+    fn of(open: bool, can_share: bool, length: Length) -> Self {
+        match (open, length, can_share) {
+            (true, Length::Long, true) => Self::Both,
+            (true, Length::Long, false) => Self::Number,
+            (true, Length::Tiny, true) => Self::Tiny,
+            (true, Length::Tiny, false) => Self::TinyAlone,
+            (true, Length::Short, true) | (false, _, true) => Self::Blocks,
+            (true, Length::Short, false) | (false, _, false) => Self::Nothing,
         }
     }
 
@@ -75,11 +102,15 @@ impl Kind {
         const BLOCKS: [Way; 2] = [way(FEW, true), way(FEW, false)];
         const BOTH: [Way; 4] = [way(MANY, true), way(MOST, true), way(MANY, false), way(MORE, true)];
         const NUMBER: [Way; 3] = [way(MANY, false), way(MOST, false), way(MORE, false)];
+        const TINY: [Way; 2] = [way(FEW, true), way(FEWEST, true)];
+        const TINY_ALONE: [Way; 2] = [way(FEW, false), way(FEWEST, false)];
         const NOTHING: [Way; 1] = [way(FEW, false)];
         match self {
             Self::Blocks => &BLOCKS,
             Self::Both => &BOTH,
             Self::Number => &NUMBER,
+            Self::Tiny => &TINY,
+            Self::TinyAlone => &TINY_ALONE,
             Self::Nothing => &NOTHING,
         }
     }
@@ -87,8 +118,8 @@ impl Kind {
 
 /// The choice for one region on one device.
 pub(crate) struct Gangs {
-    /// It takes long, as far as is known.
-    long: AtomicBool,
+    /// A [`Length`].
+    length: AtomicU8,
     /// The fastest way of each kind.
     best: [AtomicU8; KINDS],
     launches: AtomicU32,
@@ -135,19 +166,25 @@ unsafe impl Send for Meter {}
 impl Gangs {
     /// Always few.
     pub(crate) fn few() -> Self {
-        Self { long: AtomicBool::new(false), best: Default::default(), launches: AtomicU32::new(0), meter: None }
+        let length = AtomicU8::new(Length::Short as u8);
+        Self { length, best: Default::default(), launches: AtomicU32::new(0), meter: None }
     }
 
     /// As the region's launches turn out. Until that is known it is taken for a long one, whose launches may be as few as one.
     pub(crate) fn measured(context: &Arc<Context>) -> Self {
         let (pace, trials) = (Pace::default(), Default::default());
         let meter = Meter { context: Arc::clone(context), pace, trials, events: None, under_way: None };
-        Self { long: AtomicBool::new(true), meter: Some(Mutex::new(meter)), ..Self::few() }
+        Self { length: AtomicU8::new(Length::Long as u8), meter: Some(Mutex::new(meter)), ..Self::few() }
     }
 
     /// How a launch is made that is not there to find something out.
     pub(crate) fn usual(&self, open: bool, can_share: bool) -> Way {
-        self.best_of(Kind::of(open, can_share, self.long.load(Ordering::Relaxed)))
+        self.best_of(Kind::of(open, can_share, self.length()))
+    }
+
+    fn length(&self) -> Length {
+        const LENGTHS: [Length; 3] = [Length::Tiny, Length::Short, Length::Long];
+        LENGTHS[usize::from(self.length.load(Ordering::Relaxed))]
     }
 
     fn best_of(&self, kind: Kind) -> Way {
@@ -172,19 +209,20 @@ impl Gangs {
         let Ok(mut meter) = meter.try_lock() else { return launch(self.usual(open, can_share)) };
         if let Some((what, us)) = meter.read() {
             if what.open {
-                let long = meter.pace.after(us, self.long.load(Ordering::Relaxed));
-                self.long.store(long, Ordering::Relaxed);
+                let length = meter.pace.after(us, self.length());
+                self.length.store(length as u8, Ordering::Relaxed);
             }
             if let Some((kind, way)) = what.way {
                 let best = meter.trials[kind as usize].after(us, way);
                 self.best[kind as usize].store(best, Ordering::Relaxed);
             }
         }
-        let kind = Kind::of(open, can_share, self.long.load(Ordering::Relaxed));
-        if !meter.begin(stream) {
+        let kind = Kind::of(open, can_share, self.length());
+        let way = turn(number, kind.ways().len());
+        let in_vain = meter.trials[kind as usize].is_slow(way) && !is_retried(number);
+        if in_vain || !meter.begin(stream) {
             return launch(self.best_of(kind));
         }
-        let way = turn(number, kind.ways().len());
         launch(kind.ways()[way])?;
         // The first one may have to wait for the code.
         meter.end(stream, Measured { open, way: (number > 0).then_some((kind, way)) });
@@ -195,6 +233,12 @@ impl Gangs {
 /// Whether launch `number` of a region is.
 fn is_measured(number: u32) -> bool {
     number < FIRST || number.is_multiple_of(EVERY)
+}
+
+/// Whether a measured launch may go a way that is known to be slow: one of so many.
+fn is_retried(number: u32) -> bool {
+    const RETRIED: u32 = 8;
+    number < FIRST || (number / EVERY).is_multiple_of(RETRIED)
 }
 
 /// Which of so many ways a measured launch goes. No order in which a program's launches differ, as large and small ones by turns, gives all of
@@ -215,6 +259,11 @@ fn mean(mean: Option<f32>, us: f32) -> f32 {
 }
 
 impl Trial {
+    /// Whether one way takes more than twice as long as the usual one.
+    fn is_slow(&self, way: usize) -> bool {
+        self.us[way].zip(self.us[0]).is_some_and(|(us, usual)| us > 2.0 * usual)
+    }
+
     /// A launch took so long in one way; the fastest way as far as is known.
     fn after(&mut self, us: f32, way: usize) -> u8 {
         /// Less than the usual way is chance.
@@ -228,11 +277,17 @@ impl Trial {
 }
 
 impl Pace {
-    /// A launch took so long; whether the region is to have many gangs from now on.
-    fn after(&mut self, us: f32, many: bool) -> bool {
+    /// A launch took so long; how long the region takes from now on.
+    fn after(&mut self, us: f32, length: Length) -> Length {
         let mean = mean(self.mean_us, us.clamp(0.0, LONGEST_US));
         self.mean_us = Some(mean);
-        mean >= if many { SHORT_US } else { LONG_US }
+        let tiny = if length == Length::Tiny { NOT_TINY_US } else { TINY_US };
+        let long = if length == Length::Long { SHORT_US } else { LONG_US };
+        match mean {
+            _ if mean < tiny => Length::Tiny,
+            _ if mean < long => Length::Short,
+            _ => Length::Long,
+        }
     }
 }
 
@@ -291,8 +346,41 @@ mod tests {
 
     /// Whether a region has many gangs after launches of these lengths.
     fn after(many: bool, launches: impl IntoIterator<Item = f32>) -> bool {
+        length_after(if many { Length::Long } else { Length::Short }, launches) == Length::Long
+    }
+
+    fn length_after(length: Length, launches: impl IntoIterator<Item = f32>) -> Length {
         let mut pace = Pace::default();
-        launches.into_iter().fold(many, |many, us| pace.after(us, many))
+        launches.into_iter().fold(length, |length, us| pace.after(us, length))
+    }
+
+    #[test]
+    fn tiny_regions_may_get_fewest() {
+        assert_eq!(length_after(Length::Long, [15.0]), Length::Tiny);
+        assert_eq!(length_after(Length::Short, [25.0; 9]), Length::Short);
+        assert_eq!(
+            length_after(Length::Short, [15.0, 25.0, 25.0, 25.0]),
+            Length::Tiny,
+            "in between all stays as it is"
+        );
+        assert_eq!(length_after(Length::Tiny, [15.0, 90.0, 90.0]), Length::Short);
+        assert_eq!(
+            [way(FEWEST, true), way(FEW, true), way(MOST, false)].map(|way| way.gangs(8448)),
+            [1056, 16_896, 540_672]
+        );
+        assert_eq!([way(FEWEST, true).gangs(4), way(MOST, true).gangs(u32::MAX)], [1, u32::MAX]);
+    }
+
+    #[test]
+    fn slow_ways_are_tried_seldom() {
+        let mut trial = Trial::default();
+        assert!(!trial.is_slow(1));
+        for (us, way) in [(10.0, 0), (19.0, 1), (150.0, 2)] {
+            trial.after(us, way);
+        }
+        assert_eq!([0, 1, 2].map(|way| trial.is_slow(way)), [false, false, true]);
+        let retried = (0..100 * EVERY).filter(|&number| is_measured(number) && is_retried(number)).count();
+        assert_eq!(retried, 9 + 12);
     }
 
     #[test]
@@ -344,12 +432,14 @@ mod tests {
 
     #[test]
     fn each_kind_of_launch_has_ways_of_its_own() {
-        for (open, can_share, long) in (0..8).map(|bits| (bits & 1 > 0, bits & 2 > 0, bits & 4 > 0)) {
-            let ways = Kind::of(open, can_share, long).ways();
+        let lengths = [Length::Tiny, Length::Short, Length::Long];
+        for (open, can_share, length) in (0..12).map(|at| (at & 1 > 0, at & 2 > 0, lengths[at / 4])) {
+            let ways = Kind::of(open, can_share, length).ways();
             assert!((1..=WAYS_MAX).contains(&ways.len()));
             assert_eq!(ways.iter().any(|way| way.together), can_share, "{ways:?}");
             assert_eq!(ways[0].together, can_share);
-            assert_eq!(ways.iter().any(|way| way.gangs > FEW), open && long, "{ways:?}");
+            assert_eq!(ways.iter().any(|way| way.eighths > FEW), open && length == Length::Long, "{ways:?}");
+            assert_eq!(ways.iter().any(|way| way.eighths < FEW), open && length == Length::Tiny, "{ways:?}");
         }
     }
 

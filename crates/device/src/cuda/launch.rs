@@ -3,12 +3,10 @@
 use super::driver::DriverError;
 use super::function::{Function, Occupancy};
 use super::gangs::Way;
+use super::repeated::Kernel;
 use super::stream::{Stream, StreamProgress};
 use crate::image::{GangCount, Packed};
 use accord_types::{ArgBlock, Error, ErrorCode, LaunchDims, Result, SpanKind};
-use std::ffi::c_void;
-
-use std::ptr::null_mut;
 
 /// Threads of a warp, on every device there is.
 pub(super) const WARP: u32 = 32;
@@ -66,11 +64,12 @@ pub(crate) fn choose(function: &Function, asked: LaunchDims) -> Result<Grid> {
     let places = u32::try_from(places).unwrap_or(u32::MAX);
     if grid.gangs == 0 {
         let places = function.blocks.map_or(places, |blocks| blocks.places);
-        grid.gangs = places.saturating_mul(function.gangs.usual(true, function.blocks.is_some()).gangs);
+        grid.gangs = function.gangs.usual(true, function.blocks.is_some()).gangs(places);
         grid.open = Some(places);
     }
     // Few gangs get blocks of their own, so that all multiprocessors have some.
-    grid.can_share = function.blocks.is_some_and(|blocks| blocks.of(grid.gangs) > 1) && grid.gangs > places;
+    let enough = grid.open.is_some() || grid.gangs > places;
+    grid.can_share = enough && function.blocks.is_some_and(|blocks| blocks.of(grid.gangs) > 1);
     if grid.workers > workers_max || grid.workers.saturating_mul(grid.vector) > function.threads_max {
         return Err(too_large(function, grid));
     }
@@ -112,54 +111,42 @@ pub(crate) fn issue(
     block: &ArgBlock<'_>,
 ) -> Result<(), DriverError> {
     state.ran_kernel(index);
-    let mut address: u64 = 0;
-    let parameter: *mut c_void = match &function.layout {
+    let StreamProgress { parameter, repeated, .. } = state;
+    let address;
+    let parameter = match &function.layout {
         Some(layout) => {
             let bytes = layout.bytes as usize;
-            if state.parameter.len() < bytes {
-                state.parameter.resize(bytes, 0);
+            if parameter.len() < bytes {
+                parameter.resize(bytes, 0);
             }
-            if layout.pack(block, None, &mut state.parameter) == Packed::BlockApart {
+            if layout.pack(block, None, parameter) == Packed::BlockApart {
                 let at = upload(stream, block)?;
-                layout.pack(block, Some(at), &mut state.parameter);
+                layout.pack(block, Some(at), parameter);
             }
-            state.parameter.as_mut_ptr().cast()
+            &parameter[..bytes]
         }
         None => {
-            if block.slots > 0 {
-                address = upload(stream, block)?;
-            }
-            (&raw mut address).cast()
+            address = if block.slots > 0 { upload(stream, block)? } else { 0 }.to_ne_bytes();
+            &address
         }
     };
-    let mut parameters = [parameter];
-    let parameters = parameters.as_mut_ptr();
     let span = stream.shared.tracer.begin(stream.raw);
-    let driver = stream.shared.context.driver;
+    let context = &stream.shared.context;
+    let graphs = context.graphs && !stream.is_exposed();
     let Grid { gangs, workers, vector, can_share, open } = grid;
-    let launch = |way: Option<Way>| {
+    let mut launch = |way: Option<Way>| {
         let gangs = match (open, way) {
-            (Some(places), Some(way)) => places.saturating_mul(way.gangs),
+            (Some(places), Some(way)) => way.gangs(places),
             _ => gangs,
         };
         let together = function.blocks.filter(|_| way.is_some_and(|way| way.together));
         let each = together.map_or(1, |blocks| blocks.of(gangs));
-        // SAFETY: the function's one parameter is a block of the layout's size, or an address.
-        unsafe {
-            driver.cuLaunchKernel(
-                function.raw,
-                gangs / each,
-                1,
-                1,
-                vector,
-                workers,
-                each,
-                0,
-                stream.raw,
-                parameters,
-                null_mut(),
-            )
+        let kernel =
+            Kernel { function: function.raw, blocks: gangs / each, threads: [vector, workers, each], parameter };
+        if graphs && repeated.launch(context.driver, stream.raw, index, &kernel)? {
+            return Ok(());
         }
+        kernel.launch(context.driver, stream.raw)
     };
     match (open.is_some(), can_share) {
         (false, false) => launch(None),
@@ -189,6 +176,7 @@ fn upload(stream: &Stream, block: &ArgBlock<'_>) -> Result<u64, DriverError> {
 mod tests {
     use super::*;
     use crate::cuda::gangs::Gangs;
+    use std::ptr::null_mut;
 
     fn function(dims: [u32; 3]) -> Function {
         let fixed = dims[1] * dims[2];

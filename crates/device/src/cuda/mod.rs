@@ -27,6 +27,7 @@ mod peers;
 mod pending;
 mod probe;
 mod registrations;
+mod repeated;
 mod scrubber;
 mod shared;
 mod staging;

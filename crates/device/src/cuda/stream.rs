@@ -10,6 +10,7 @@ use super::completion::Completion;
 use super::driver::DriverError;
 use super::egress::Egress;
 use super::pending::{self, Pending};
+use super::repeated::Repeated;
 use super::shared::{DeviceStream, Shared};
 use accord_types::{ArgBlock, Error, QueueId, Result, Seq};
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
@@ -72,6 +73,8 @@ pub(crate) struct StreamProgress {
     scrubs: u64,
     /// Where a launch's parameter is put together.
     pub(crate) parameter: Vec<u8>,
+    /// Regions that it launches again and again.
+    pub(crate) repeated: Repeated,
 }
 
 pub(crate) type Op = pending::Op<Stream>;
@@ -487,6 +490,7 @@ impl DeviceStream for Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let Ok(_current) = self.shared.context.enter() else { return };
+        self.lock().repeated.end(self.shared.context.driver);
         // SAFETY: nobody uses them any more; the driver ends what is under way first.
         unsafe {
             if !self.adopted {

@@ -88,6 +88,11 @@ pub(crate) fn gangs_of_block() -> u32 {
     number(c"fake_cuda_gangs_of_block")
 }
 
+/// How many graphs were launched.
+pub(crate) fn graphs() -> u32 {
+    number(c"fake_cuda_graphs")
+}
+
 fn number(name: &CStr) -> u32 {
     symbol(name).map_or(0, |symbol| {
         // SAFETY: as above.

@@ -22,9 +22,9 @@ pub(super) fn by_length() -> Test {
         Ok(fake::gangs())
     };
     assert_eq!(gangs(8)?, 256, "nothing is known yet");
-    assert_eq!([gangs(8)?, gangs(8)?, gangs(8)?], [64; 3]);
+    assert_eq!([gangs(8)?, gangs(8)?, gangs(8)?], [4, 4, 64], "measured launches of tiny regions try fewest");
     assert_eq!([gangs(9000)?, gangs(9000)?], [64, 256], "there were short ones");
-    assert_eq!([gangs(9000)?, gangs(9000)?, gangs(9000)?], [512, 256, 256], "measured launches try still more");
+    assert_eq!([gangs(9000)?, gangs(9000)?, gangs(9000)?], [512, 256, 256], "and those of long ones most");
     assert_eq!([gangs(9000)?, gangs(9000)?], [256; 2]);
     fake::took(-1);
     // Its gangs add to the same memory.
