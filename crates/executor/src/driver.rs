@@ -316,8 +316,7 @@ impl World<'_> {
                 due_after(exchange, transfer, hosted, after);
             }
             Err(error) => {
-                exchange.expect(transfer, from, len, Box::new(drop), None)?;
-                exchange.due(transfer, Err(error.node(&self.session.config.node_name)));
+                exchange.refuse(transfer, from, error.node(&self.session.config.node_name))?;
             }
         }
         Ok(())

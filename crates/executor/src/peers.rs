@@ -113,7 +113,7 @@ impl Peers {
         let identity = Identity { session: self.session, peer: own, key: self.key.clone() };
         let outcome = link
             .connect_to_push(&identity, route(agent, self.transport))
-            .and_then(|reader| reader.run(|message| self.exchange.on_control(message, link.outbox())));
+            .and_then(|reader| reader.run(|message| self.exchange.on_control(to, message, link.outbox())));
         let gone = |why: &str| {
             Error::new(ErrorCode::DeviceUnavailable, format!("{name}: {why}"))
                 .remedy("start the program again: its nodes have lost each other")
@@ -147,6 +147,8 @@ impl Peers {
         // First: it says why.
         self.exchange.push_lost(peer, error);
         links.iter().for_each(|link| link.close(error));
+        // It may have no lane to here: what it was to push on that is not waited for.
+        self.exchange.peer_lost(peer);
         Ok(())
     }
 

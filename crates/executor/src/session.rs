@@ -8,6 +8,7 @@ use crate::peers::Peers;
 use crate::same_host::Local;
 use crate::threads::spawn;
 use accord_device::{Device, WorkerStart};
+use accord_fabric::frame::Event;
 use accord_fabric::handshake::{Introduced, Purpose};
 use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
@@ -51,7 +52,9 @@ impl Session {
     pub(crate) fn new(config: ExecutorConfig, control: Door) -> Arc<Self> {
         let link = Link::new(&config.node_name, PeerId::PROGRAM, Arc::default(), Unposted::Wait);
         let events = Events::new(config.node_name.clone(), link.clone());
-        let exchange = Exchange::new();
+        let told = events.clone();
+        let tell_over = move |pushes, expects| told.send(&Event::Exchanged { pushes, expects }, &[]);
+        let exchange = Exchange::telling(Box::new(tell_over));
         link.join(&exchange);
         let local = Local::new(&config);
         Arc::new(Self {
@@ -146,7 +149,7 @@ impl Session {
                     Ok(())
                 }
                 ControlMessage::Lost(peer, error) => self.peers.lose(peer, &error),
-                message => self.exchange.on_control(message, self.link.outbox()),
+                message => self.exchange.on_control(PeerId::PROGRAM, message, self.link.outbox()),
             }),
             Some(Reader::Records) | None => Ok(()),
         };

@@ -12,7 +12,9 @@ pub mod session;
 mod stream;
 pub mod transfer;
 
-pub use command::{CREDIT_STEP, CREDIT_WINDOW, Command, STREAM_STEP, STREAM_WINDOW, operation_cost};
+pub use command::{
+    CREDIT_STEP, CREDIT_WINDOW, Command, EXCHANGE_STEP, EXCHANGE_WINDOW, STREAM_STEP, STREAM_WINDOW, operation_cost,
+};
 pub use event::Event;
 pub use failure::{Failure, decode_error, encode_error};
 pub use payload::{

@@ -4,8 +4,9 @@
 //!
 //! * [`Outbox`], [`Inbox`]: both sides of lanes that carry bytes. Receives are posted before their bytes come.
 //! * [`ControlSender`], [`receive_control`]: what a target says to whoever has the bytes.
-//! * [`Pushes`], [`Expects`]: who waits for whom in a copy between devices. Decisions without I/O.
-//! * [`Exchange`]: these decisions with threads that wait for them and lanes that carry them.
+//! * `rendezvous`: who waits for whom in a copy between devices. Decisions without I/O.
+//! * [`ExchangeCore`]: what becomes of all copies of a process, by these decisions. Without I/O, too.
+//! * [`Exchange`]: that with threads that wait for it and lanes that carry the bytes.
 
 mod chunk_io;
 mod control;
@@ -17,11 +18,13 @@ mod rendezvous;
 
 pub use chunk_io::{read_bytes, read_chunk, write_chunk};
 pub use control::{ControlMessage, ControlSender, TransferControl, receive_control};
-pub use exchange::{Arrival, ArrivalBytes, Ending, Exchange, Export, Pushing, Starter};
+pub use exchange::{
+    Arrival, ArrivalBytes, Ending, Exchange, ExchangeCore, ExchangeEffect, Export, Pushing, Starter, TellOver,
+};
 pub use inbox::{Inbox, Incoming, Receive};
 pub use lane_pool::LanePool;
 pub use outbox::{Outbox, Outgoing};
-pub use rendezvous::{Answer, Expects, PushStep, Pushes, TRANSFERS_MAX};
+pub use rendezvous::{PushStep, TRANSFERS_MAX};
 
 #[cfg(test)]
 mod tests;

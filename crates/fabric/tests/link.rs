@@ -28,7 +28,7 @@ struct End {
 }
 
 /// What every user of a link does when a reader has ended.
-fn lose(link: &Link, exchange: &Exchange) {
+fn lose(link: &Link, exchange: &Arc<Exchange>) {
     let error = Error::new(ErrorCode::DeviceUnavailable, "the link is lost");
     link.close(&error);
     exchange.push_lost(link.peer(), &error);
@@ -64,7 +64,7 @@ impl End {
                     Reader::Records => read_commands(&link, &tickets),
                     Reader::Transfers(reader) => drop(reader.run()),
                     Reader::Control(reader) => {
-                        drop(reader.run(|message| exchange.on_control(message, link.outbox())));
+                        drop(reader.run(|message| exchange.on_control(link.peer(), message, link.outbox())));
                     }
                 }
                 lose(&link, &exchange);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use accord_fabric::frame::{STREAM_WINDOW, operation_cost};
+use accord_fabric::frame::{EXCHANGE_WINDOW, STREAM_WINDOW, operation_cost};
 use accord_runtime::ports::{Cluster, ReadWhen};
 use accord_types::{ErrorCode, QueueId};
 use common::*;
@@ -158,4 +158,50 @@ fn copies_between_nodes_that_do_not_go_on_hold_up_the_thread_that_puts_them_in_a
         assert_eq!(count.into_inner(), MANY);
         assert_eq!(read_back(&**target, *to, 8), b"pushed. ");
     }
+}
+
+/// Copies of many queues to one device, behind something that it does not end: more than an executor would remember.
+#[test]
+fn a_target_that_does_not_go_on_holds_up_the_program_and_not_for_ever() {
+    const QUEUES: u32 = 32;
+    const SOURCES: usize = 5;
+    const COPIES: usize = (1 << 16) + 4_000;
+    let gate = Gate::default();
+    let world = world(2, SOURCES as u32, regions(&gate));
+    let sources: Vec<_> = (0..SOURCES).map(|index| world.mapped(index, MIB)).collect();
+    let (target, to) = world.mapped(SOURCES, MIB);
+    for (source, from) in &sources {
+        source.store(QueueId::SYNC, *from, b"pushed. ").unwrap();
+        source.wait(&[QueueId::SYNC]).unwrap();
+    }
+    launch(&*target, QueueId::SYNC, GATE, &[]).unwrap();
+    let count = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let filling = scope.spawn(|| {
+            let queues = (0..QUEUES).flat_map(|queue| (0..SOURCES).map(move |source| (source, QueueId(queue))));
+            queues.cycle().take(COPIES).try_for_each(|(source, queue)| {
+                world.session.copy_between(queue, source, sources[source].1, SOURCES, to, 8)?;
+                count.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, accord_types::Error>(())
+            })
+        });
+        let most = EXCHANGE_WINDOW as usize;
+        until("the target never fills", || count.load(Ordering::Relaxed) >= most || filling.is_finished());
+        if filling.is_finished() {
+            panic!("nothing holds the program up: {:?}", filling.join());
+        }
+        // Others get on, and copies the other way.
+        for _ in 0..100 {
+            copy_in(&*target, Q2, to.offset(4096), &[7; 64], ReadWhen::BeforeReturn);
+            world.session.copy_between(Q2, SOURCES, to.offset(4096), 0, sources[0].1.offset(8192), 64).unwrap();
+            target.wait(&[Q2]).unwrap();
+        }
+        assert_eq!(count.load(Ordering::Relaxed), most);
+        gate.open();
+        filling.join().unwrap().unwrap();
+    });
+    let queues: Vec<_> = (0..QUEUES).map(QueueId).collect();
+    sources.iter().for_each(|(source, _)| source.wait(&queues).unwrap());
+    assert_eq!(count.into_inner(), COPIES);
+    assert_eq!(read_back(&*target, to, 8), b"pushed. ");
 }

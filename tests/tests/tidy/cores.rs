@@ -10,7 +10,7 @@ const CORES: &[&str] = &[
     "coordinator/src/cluster",
     "crates/fabric/src/transfer/rendezvous.rs",
     "crates/fabric/src/transfer/lane_pool.rs",
-    "crates/fabric/src/transfer/exchange.rs",
+    "crates/fabric/src/transfer/exchange/core.rs",
     "crates/fabric/src/transport/mpi/streams.rs",
     "crates/fabric/src/transport/mpi/credit.rs",
     "crates/fabric/src/transport/mpi/backoff.rs",

@@ -17,6 +17,11 @@ pub const CREDIT_STEP: u64 = CREDIT_WINDOW / 8;
 pub const STREAM_WINDOW: u64 = 512 << 10;
 /// An executor gives credit for a stream back in steps of at least this many bytes.
 pub const STREAM_STEP: u64 = STREAM_WINDOW / 4;
+/// Copies between devices of different processes that a program may have an executor push, and as many that it may have it expect,
+/// while they are not over. So what a target or a source remembers of them is bounded, and who wants more waits.
+pub const EXCHANGE_WINDOW: u32 = 16 << 10;
+/// An executor says that copies are over in steps of at least so many.
+pub const EXCHANGE_STEP: u32 = EXCHANGE_WINDOW / 8;
 /// What the smallest operation counts.
 const OPERATION_COST_MIN: u64 = 1 << 10;
 

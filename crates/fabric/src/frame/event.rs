@@ -22,6 +22,8 @@ pub enum Event {
     Credit { bytes: u64 },
     /// This many bytes of a queue's operations are done, see [`super::STREAM_WINDOW`].
     Done { device: u32, queue: u32, bytes: u64 },
+    /// So many copies that were pushed, and that were expected, are over, see [`super::EXCHANGE_WINDOW`].
+    Exchanged { pushes: u32, expects: u32 },
     /// All of a small [`super::Command::CopyOut`] is the payload.
     Data { transfer: u64 },
     /// A worker wrote the payload to its descriptor 1 or 2.

@@ -1,11 +1,15 @@
-//! Copies between devices of different processes: the decisions of [`super::rendezvous`] with
-//! threads that wait for them and lanes that carry them.
+//! Copies between devices of different processes: what [`ExchangeCore`] decides, with threads that wait for it and lanes that
+//! carry the bytes.
 
-use super::chunk_io::broken;
+mod core;
+
+pub use self::core::{ExchangeCore, ExchangeEffect};
+
 use super::control::{ControlMessage, TransferControl};
 use super::inbox::{Inbox, Incoming};
 use super::outbox::{Outbox, Outgoing};
-use super::rendezvous::{Answer, Expects, PushStep, Pushes};
+use super::rendezvous::PushStep;
+use crate::frame::{EXCHANGE_STEP, EXCHANGE_WINDOW};
 use crate::peer::PeerId;
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::HashMap;
@@ -19,30 +23,35 @@ pub type Starter = Box<dyn FnOnce(Arrival) + Send>;
 /// [`crate::frame::transfer::HANDLE_MAX`] bytes. Called without locks, when the bytes may come.
 pub type Export = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
+/// Told how many copies that were pushed and that were expected are over. Called without locks.
+pub type TellOver = Box<dyn Fn(u32, u32) + Send + Sync>;
+
 /// A target that has answered by then is as it should be: nobody looks whether it lives.
 const SOON: Duration = Duration::from_millis(100);
-/// Most bytes of handles that wait for their streams: beyond that bytes go over lanes.
-const HANDLES_BYTES_MAX: usize = 16 << 20;
 
 /// All copies that one process pushes or expects.
 #[derive(Default)]
 pub struct Exchange {
     state: Mutex<TransferTable>,
-    changed: Condvar,
+    /// Copies are over, for whoever waits for room.
+    over: Condvar,
+    tell_over: Option<TellOver>,
 }
 
-#[derive(Default)]
 struct TransferTable {
-    pushes: Pushes,
-    expects: Expects,
-    /// Transfers that may not be asked for yet.
-    starters: HashMap<TransferId, (u64, Starter, Option<Export>)>,
-    /// Where targets want the bytes of pushes whose streams are not there yet.
-    handles: HashMap<TransferId, Vec<u8>>,
-    /// Bytes of them, at most [`HANDLES_BYTES_MAX`].
-    handles_bytes: usize,
+    core: ExchangeCore<Expected>,
     peers: HashMap<PeerId, Present>,
-    closed: Option<Error>,
+    /// Told when the push goes on: its stream may wait for that.
+    pushing: HashMap<TransferId, Arc<Condvar>>,
+    /// Threads that wait for room.
+    waiting: usize,
+}
+
+/// What is announced with a transfer.
+struct Expected {
+    len: u64,
+    starter: Starter,
+    export: Option<Export>,
 }
 
 #[derive(Clone)]
@@ -51,35 +60,116 @@ struct Present {
     inbox: Arc<Inbox>,
 }
 
-impl TransferTable {
-    /// As [`Pushes::finish`].
-    fn finish(&mut self, transfer: TransferId) -> bool {
-        self.take_handle(transfer);
-        self.pushes.finish(transfer)
-    }
-
-    fn keep_handle(&mut self, transfer: TransferId, handle: Vec<u8>) {
-        if !handle.is_empty() && self.handles_bytes + handle.len() <= HANDLES_BYTES_MAX {
-            self.handles_bytes += handle.len();
-            self.handles.insert(transfer, handle);
-        }
-    }
-
-    fn take_handle(&mut self, transfer: TransferId) -> Option<Vec<u8>> {
-        let handle = self.handles.remove(&transfer)?;
-        self.handles_bytes -= handle.len();
-        Some(handle)
+impl Default for TransferTable {
+    fn default() -> Self {
+        Self { core: ExchangeCore::new(None), peers: HashMap::new(), pushing: HashMap::new(), waiting: 0 }
     }
 }
 
 impl Exchange {
-    /// An exchange without peers.
+    /// A program's exchange, without peers.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
+    /// An executor's: says that copies are over, so that its program may begin others.
+    pub fn telling(tell_over: TellOver) -> Arc<Self> {
+        let core = ExchangeCore::new(Some(EXCHANGE_STEP));
+        let state = Mutex::new(TransferTable { core, ..TransferTable::default() });
+        Arc::new(Self { state, over: Condvar::new(), tell_over: Some(tell_over) })
+    }
+
     fn lock(&self) -> MutexGuard<'_, TransferTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does what the core wants done. `outbox`: to the peer that it is about, if that is one that is pushed to.
+    fn act(self: &Arc<Self>, mut state: MutexGuard<'_, TransferTable>, outbox: Option<&Arc<Outbox>>) {
+        let TransferTable { core, peers, pushing, waiting } = &mut *state;
+        let mut present = |effect: &ExchangeEffect<_>| match effect {
+            ExchangeEffect::Gone(peer, _) => peers.remove(peer),
+            effect => peers.get(&effect.peer()?).cloned(),
+        };
+        let (mut effects, mut going_on) = (Vec::new(), Vec::new());
+        for effect in core.effects() {
+            match effect {
+                ExchangeEffect::Push(transfer) => going_on.extend(pushing.get(&transfer).cloned()),
+                effect => effects.push((present(&effect), effect)),
+            }
+        }
+        let room_wanted = *waiting > 0;
+        drop(state);
+        going_on.iter().for_each(|changed| changed.notify_one());
+        if room_wanted {
+            self.over.notify_all();
+        }
+        effects.into_iter().for_each(|(present, effect)| self.do_one(effect, present, outbox));
+    }
+
+    fn do_one(
+        self: &Arc<Self>,
+        effect: ExchangeEffect<Expected>,
+        present: Option<Present>,
+        outbox: Option<&Arc<Outbox>>,
+    ) {
+        match (effect, present) {
+            (ExchangeEffect::Ready { peer, transfer, expected: Expected { len, starter, export } }, Some(present)) => {
+                let exchange = self.clone();
+                let begin = move |incoming| exchange.begin(transfer, peer, incoming, starter);
+                present.inbox.post(transfer, len, Box::new(begin));
+                present.control.ready(transfer, export.map_or_else(Vec::new, |export| export()));
+            }
+            (ExchangeEffect::Landed(_, transfer), Some(present)) => present.control.landed(transfer),
+            (ExchangeEffect::Refused(_, transfer, error), Some(present)) => present.control.refused(transfer, &error),
+            (ExchangeEffect::Abandon(_, transfer), _) => {
+                if let Some(outbox) = outbox {
+                    tell_abandoned(outbox, transfer);
+                }
+            }
+            (ExchangeEffect::Gone(_, told), Some(present)) => {
+                told.into_iter().for_each(|transfer| present.inbox.forget(transfer));
+            }
+            (ExchangeEffect::Over { pushes, expects }, _) => {
+                if let Some(tell) = &self.tell_over {
+                    tell(pushes, expects);
+                }
+            }
+            // Whom it is about is gone, or it is dropped.
+            _ => {}
+        }
+    }
+
+    /// Waits until a program's own process may push, or with `expects` expect, one more transfer. No thread that ends one may do so.
+    ///
+    /// # Errors
+    /// When the exchange is closed.
+    fn wait_for_room(&self, transfers: impl Fn(&ExchangeCore<Expected>) -> usize) -> Result<()> {
+        let mut state = self.lock();
+        loop {
+            state.core.check()?;
+            if transfers(&state.core) < EXCHANGE_WINDOW as usize {
+                return Ok(());
+            }
+            state.waiting += 1;
+            state = self.over.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+        }
+    }
+
+    /// Waits until this process may push one more transfer, for a program: who ends one must not.
+    ///
+    /// # Errors
+    /// When the exchange is closed.
+    pub fn wait_to_push(&self) -> Result<()> {
+        self.wait_for_room(ExchangeCore::pushes)
+    }
+
+    /// As [`Exchange::wait_to_push`], to expect one.
+    ///
+    /// # Errors
+    /// When the exchange is closed.
+    pub fn wait_to_expect(&self) -> Result<()> {
+        self.wait_for_room(ExchangeCore::expects)
     }
 
     // The pusher's side.
@@ -90,195 +180,108 @@ impl Exchange {
     /// When the transfer is known already, there are too many, or the exchange is closed.
     pub fn push(self: &Arc<Self>, transfer: TransferId, to: PeerId, len: u64, outbox: Arc<Outbox>) -> Result<Pushing> {
         let mut state = self.lock();
-        if let Some(error) = &state.closed {
-            return Err(error.clone());
-        }
-        state.pushes.push(transfer, to)?;
-        drop(state);
-        // Whoever loses the way to a peer closes its outbox first, and then ends the pushes it finds here.
-        if let Some(error) = outbox.closed() {
-            self.push_lost(to, &error);
-        }
-        Ok(Pushing { exchange: self.clone(), outbox, transfer, len, outgoing: None, direct: false, over: false })
+        state.core.push(transfer, to)?;
+        let changed = Arc::<Condvar>::default();
+        state.pushing.insert(transfer, changed.clone());
+        self.act(state, Some(&outbox));
+        let exchange = self.clone();
+        Ok(Pushing { exchange, outbox, transfer, changed, len, outgoing: None, direct: false, over: false })
     }
 
-    /// The target said that the bytes may come, to the memory of `handle` if it is not empty and this side reaches it. True if the target
-    /// has to be told that none will; see [`tell_abandoned`].
+    /// A control message of a target came, `from`; what it has to be told goes over `outbox`.
     ///
     /// # Errors
     /// When that breaks the protocol.
-    fn on_ready(&self, transfer: TransferId, handle: Vec<u8>) -> Result<bool> {
+    pub fn on_control(self: &Arc<Self>, from: PeerId, message: ControlMessage, outbox: &Arc<Outbox>) -> Result<()> {
         let mut state = self.lock();
-        let abandoned = state.pushes.ready(transfer)?;
-        if !abandoned {
-            state.keep_handle(transfer, handle);
-        }
-        drop(state);
-        self.changed.notify_all();
-        Ok(abandoned)
-    }
-
-    /// The target said that they have landed.
-    ///
-    /// # Errors
-    /// When that breaks the protocol.
-    fn on_landed(&self, transfer: TransferId) -> Result<()> {
-        self.lock().pushes.landed(transfer)?;
-        self.changed.notify_all();
+        state.core.on_control(from, message)?;
+        self.act(state, Some(outbox));
         Ok(())
-    }
-
-    /// The target can't take them.
-    ///
-    /// # Errors
-    /// When that breaks the protocol.
-    fn on_refused(&self, transfer: TransferId, error: Error) -> Result<()> {
-        self.lock().pushes.refused(transfer, error)?;
-        self.changed.notify_all();
-        Ok(())
-    }
-
-    /// A control message of a target came; what it has to be told goes over `outbox`.
-    ///
-    /// # Errors
-    /// When that breaks the protocol.
-    pub fn on_control(&self, message: ControlMessage, outbox: &Arc<Outbox>) -> Result<()> {
-        match message {
-            ControlMessage::Ready(transfer, handle) => {
-                if self.on_ready(transfer, handle)? {
-                    tell_abandoned(outbox, transfer);
-                }
-                Ok(())
-            }
-            ControlMessage::Landed(transfer) => self.on_landed(transfer),
-            ControlMessage::Refused(transfer, error) => self.on_refused(transfer, error),
-            // Whoever is asked answers before it comes here, and nobody else asks.
-            ControlMessage::Ask(_) | ControlMessage::Alive(_) | ControlMessage::Lost(..) => {
-                Err(broken("it asks or answers what it should not"))
-            }
-        }
     }
 
     /// The way to a peer is gone: pushes to it end with `error`.
-    pub fn push_lost(&self, peer: PeerId, error: &Error) {
-        self.lock().pushes.lost(peer, error);
-        self.changed.notify_all();
+    pub fn push_lost(self: &Arc<Self>, peer: PeerId, error: &Error) {
+        let mut state = self.lock();
+        state.core.push_lost(peer, error);
+        self.act(state, None);
     }
 
     // The target's side.
 
-    /// Expects a transfer. Nothing is asked for before [`Exchange::due`].
+    /// Expects a transfer of `len` bytes. Nothing is asked for before [`Exchange::due`].
     ///
     /// # Errors
     /// When the transfer is known already, there are too many, or the exchange is closed.
     pub fn expect(
-        &self,
+        self: &Arc<Self>,
         transfer: TransferId,
         from: PeerId,
         len: u64,
         starter: Starter,
         export: Option<Export>,
     ) -> Result<()> {
+        self.announced(transfer, from, Ok(Expected { len, starter, export }))
+    }
+
+    /// A transfer was announced for which there is no place: its pusher is told.
+    ///
+    /// # Errors
+    /// As for [`Exchange::expect`].
+    pub fn refuse(self: &Arc<Self>, transfer: TransferId, from: PeerId, why: Error) -> Result<()> {
+        self.announced(transfer, from, Err(why))
+    }
+
+    fn announced(self: &Arc<Self>, transfer: TransferId, from: PeerId, place: Result<Expected>) -> Result<()> {
         let mut state = self.lock();
-        if let Some(error) = &state.closed {
-            return Err(error.clone());
-        }
-        state.expects.expect(transfer, from)?;
-        state.starters.insert(transfer, (len, starter, export));
+        state.core.expect(transfer, from, place)?;
+        self.act(state, None);
         Ok(())
     }
 
     /// What stood before the transfer on its target is done, or failed.
     pub fn due(self: &Arc<Self>, transfer: TransferId, outcome: Result<()>) {
         let mut state = self.lock();
-        let answer = state.expects.due(transfer, outcome);
-        if let Some((peer, answer)) = answer {
-            self.answer(state, peer, vec![answer]);
-        }
+        state.core.due(transfer, outcome);
+        self.act(state, None);
     }
 
     /// A peer can be talked to, and its bytes come in through `inbox`.
     pub fn arrived(self: &Arc<Self>, peer: PeerId, control: Arc<dyn TransferControl>, inbox: Arc<Inbox>) {
         let mut state = self.lock();
         state.peers.insert(peer, Present { control, inbox });
-        let answers = state.expects.arrived(peer);
-        self.answer(state, peer, answers);
-    }
-
-    fn answer(self: &Arc<Self>, mut state: MutexGuard<'_, TransferTable>, peer: PeerId, answers: Vec<Answer>) {
-        let Some(present) = state.peers.get(&peer).cloned() else { return };
-        let mut exports = Vec::new();
-        for answer in &answers {
-            let (Answer::Ready(transfer) | Answer::Refused(transfer, _)) = *answer;
-            let (len, starter, export) = match state.starters.remove(&transfer) {
-                Some((len, starter, export)) => (len, Some(starter), export),
-                None => (0, None, None),
-            };
-            exports.push(export);
-            if let (Answer::Ready(_), Some(starter)) = (answer, starter) {
-                let exchange = self.clone();
-                let begin = move |incoming| exchange.begin(transfer, peer, incoming, starter);
-                present.inbox.post(transfer, len, Box::new(begin));
-            }
-        }
-        drop(state);
-        for (answer, export) in answers.into_iter().zip(exports) {
-            match answer {
-                Answer::Ready(transfer) => {
-                    present.control.ready(transfer, export.map_or_else(Vec::new, |export| export()));
-                }
-                Answer::Refused(transfer, error) => present.control.refused(transfer, &error),
-            }
-        }
+        state.core.arrived(peer);
+        self.act(state, None);
     }
 
     fn begin(self: &Arc<Self>, transfer: TransferId, peer: PeerId, incoming: Incoming, starter: Starter) {
-        let begun = self.lock().expects.begin(transfer, peer);
-        if begun.is_err() || incoming.aborted() {
-            self.lock().expects.end(transfer);
-            return;
+        let mut state = self.lock();
+        let begun = state.core.begin(transfer, peer, incoming.aborted());
+        self.act(state, None);
+        // Else the peer was lost meanwhile, or has nothing to give.
+        if begun == Ok(true) {
+            starter(Arrival { exchange: self.clone(), peer, incoming: Some(incoming), transfer, failed: None });
         }
-        let arrival = Arrival { exchange: self.clone(), peer, incoming: Some(incoming), transfer, failed: None };
-        starter(arrival);
     }
 
     /// A peer is gone: what it was to push is forgotten.
-    pub fn peer_lost(&self, peer: PeerId) {
+    pub fn peer_lost(self: &Arc<Self>, peer: PeerId) {
         let mut state = self.lock();
-        let present = state.peers.remove(&peer);
-        let lost = state.expects.lost(peer);
-        let dropped: Vec<_> = lost.iter().filter_map(|transfer| state.starters.remove(transfer)).collect();
-        drop(state);
-        drop(dropped);
-        if let Some(present) = present {
-            lost.iter().for_each(|&transfer| present.inbox.forget(transfer));
-        }
+        state.core.peer_lost(peer);
+        self.act(state, None);
     }
 
     /// Ends everything: pushes fail with `error`.
-    pub fn close(&self, error: &Error) {
+    pub fn close(self: &Arc<Self>, error: &Error) {
         let mut state = self.lock();
-        state.closed.get_or_insert_with(|| error.clone());
-        let starters = std::mem::take(&mut state.starters);
-        state.handles.clear();
-        state.handles_bytes = 0;
+        state.core.close(error);
         state.peers.clear();
-        drop(state);
-        drop(starters);
-        self.changed.notify_all();
+        self.act(state, None);
     }
 
-    fn end(&self, transfer: TransferId, peer: PeerId, outcome: &Result<()>) {
+    fn end(self: &Arc<Self>, transfer: TransferId, peer: PeerId, outcome: Result<()>) {
         let mut state = self.lock();
-        let tell = state.expects.end(transfer);
-        let present = state.peers.get(&peer).cloned();
-        drop(state);
-        if let (true, Some(present)) = (tell, present) {
-            match outcome {
-                Ok(()) => present.control.landed(transfer),
-                Err(error) => present.control.refused(transfer, error),
-            }
-        }
+        state.core.ended(transfer, peer, outcome);
+        self.act(state, None);
     }
 }
 
@@ -293,6 +296,8 @@ pub struct Pushing {
     exchange: Arc<Exchange>,
     outbox: Arc<Outbox>,
     transfer: TransferId,
+    /// It goes on.
+    changed: Arc<Condvar>,
     len: u64,
     outgoing: Option<Outgoing>,
     /// The bytes do not go over a lane.
@@ -324,7 +329,7 @@ impl Pushing {
     /// Waits until the target is ready. Where it wants the bytes, if it has said so.
     fn handle(&mut self) -> Result<Option<Vec<u8>>> {
         self.wait(&PushStep::Send)?;
-        Ok(self.exchange.lock().take_handle(self.transfer))
+        Ok(self.exchange.lock().core.take_handle(self.transfer))
     }
 
     /// Sends the next bytes, the first ones once the target is ready.
@@ -347,38 +352,29 @@ impl Pushing {
     /// # Errors
     /// When the target refuses or is gone.
     pub fn finish(&mut self) -> Result<()> {
-        if self.direct {
-            return self.finish_directly();
-        }
         self.outgoing = None;
-        let outcome = self.wait(&PushStep::End(Ok(())));
-        self.exchange.lock().finish(self.transfer);
-        self.over = true;
-        outcome
+        // What did not go over a lane has landed when it was written.
+        if !self.direct {
+            let outcome = self.wait(&PushStep::End(Ok(())));
+            return self.done().and(outcome);
+        }
+        self.done()
     }
 
-    fn finish_directly(&mut self) -> Result<()> {
+    fn done(&mut self) -> Result<()> {
         let mut state = self.exchange.lock();
-        let step = state.pushes.step(self.transfer);
-        let tell = state.finish(self.transfer);
-        let closed = state.closed.clone();
-        drop(state);
+        state.pushing.remove(&self.transfer);
+        let outcome = state.core.push_done(self.transfer);
+        self.exchange.act(state, Some(&self.outbox));
         self.over = true;
-        if tell {
-            tell_abandoned(&self.outbox, self.transfer);
-        }
-        match (step, closed) {
-            (PushStep::End(outcome), _) => outcome,
-            (_, Some(error)) => Err(error),
-            (PushStep::Wait | PushStep::Send, None) => Ok(()),
-        }
+        outcome
     }
 
     fn wait(&self, until: &PushStep) -> Result<()> {
         let mut state = self.exchange.lock();
         let mut stalled = None;
         loop {
-            match state.pushes.step(self.transfer) {
+            match state.core.step(self.transfer) {
                 PushStep::End(Err(error)) => return Err(error),
                 step if step == *until => return Ok(()),
                 PushStep::End(Ok(())) => {
@@ -386,14 +382,11 @@ impl Pushing {
                 }
                 PushStep::Wait | PushStep::Send => {}
             }
-            if let Some(error) = &state.closed {
-                return Err(error.clone());
-            }
             if stalled.is_some() {
-                state = self.exchange.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let waited = self.exchange.changed.wait_timeout(state, SOON);
+            let waited = self.changed.wait_timeout(state, SOON);
             let (locked, waited) = waited.unwrap_or_else(PoisonError::into_inner);
             state = locked;
             if waited.timed_out() {
@@ -411,13 +404,12 @@ impl Drop for Pushing {
         if self.over {
             return;
         }
-        let tell = self.exchange.lock().finish(self.transfer);
-        match self.outgoing.take() {
-            // Dropping it tells the target.
-            Some(outgoing) => drop(outgoing),
-            None if tell => tell_abandoned(&self.outbox, self.transfer),
-            None => {}
-        }
+        // Dropping the lane tells the target.
+        let outgoing = self.outgoing.take();
+        let mut state = self.exchange.lock();
+        state.pushing.remove(&self.transfer);
+        state.core.give_up(self.transfer, outgoing.is_some());
+        self.exchange.act(state, Some(&self.outbox));
     }
 }
 
@@ -476,7 +468,7 @@ impl Ending {
     pub fn landed(self, outcome: Result<()>) {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         let outcome = failure.map_or(outcome, Err);
-        self.exchange.end(self.transfer, self.peer, &outcome);
+        self.exchange.end(self.transfer, self.peer, outcome);
     }
 }
 

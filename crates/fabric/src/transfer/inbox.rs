@@ -38,9 +38,12 @@ impl Inbox {
         Arc::new(Self { state: Mutex::default(), posted: Condvar::new(), stats, patient })
     }
 
-    /// Expects a transfer of `len` bytes, more than 0.
+    /// Expects a transfer of `len` bytes, more than 0. None comes any more once the inbox is closed.
     pub fn post(&self, transfer: TransferId, len: u64, receive: Receive) {
         let mut state = self.lock();
+        if state.closed {
+            return;
+        }
         state.transfers.insert(transfer, (len, receive));
         // To wake nobody costs a system call.
         let wake = state.waiting > 0;

@@ -25,8 +25,9 @@ pub const TRANSFERS_MAX: usize = 1 << 16;
 
 /// The pusher's side.
 #[derive(Default)]
-pub struct Pushes {
+pub(super) struct Pushes {
     table: HashMap<TransferId, Push>,
+    over: u32,
 }
 
 struct Push {
@@ -60,7 +61,7 @@ impl Pushes {
     ///
     /// # Errors
     /// When the transfer is known already, or there are too many.
-    pub fn push(&mut self, transfer: TransferId, to: PeerId) -> Result<()> {
+    pub(super) fn push(&mut self, transfer: TransferId, to: PeerId) -> Result<()> {
         self.admit(transfer)?;
         let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
         if push.to.replace(to).is_some() {
@@ -70,7 +71,7 @@ impl Pushes {
     }
 
     /// What `transfer` has to do next.
-    pub fn step(&self, transfer: TransferId) -> PushStep {
+    pub(super) fn step(&self, transfer: TransferId) -> PushStep {
         match self.table.get(&transfer).map(|push| &push.state) {
             Some(PushState::Waiting | PushState::Abandoned) => PushStep::Wait,
             Some(PushState::Ready) => PushStep::Send,
@@ -83,7 +84,7 @@ impl Pushes {
     ///
     /// # Errors
     /// When it said so before, or there are too many.
-    pub fn ready(&mut self, transfer: TransferId) -> Result<bool> {
+    pub(super) fn ready(&mut self, transfer: TransferId) -> Result<bool> {
         self.admit(transfer)?;
         let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
         match push.state {
@@ -92,7 +93,7 @@ impl Pushes {
                 Ok(false)
             }
             PushState::Abandoned => {
-                self.table.remove(&transfer);
+                self.forget(transfer);
                 Ok(true)
             }
             PushState::Ended(Err(_)) => Ok(true),
@@ -104,7 +105,7 @@ impl Pushes {
     ///
     /// # Errors
     /// When they were never asked for.
-    pub fn landed(&mut self, transfer: TransferId) -> Result<()> {
+    pub(super) fn landed(&mut self, transfer: TransferId) -> Result<()> {
         match self.table.get_mut(&transfer) {
             Some(push) if push.state == PushState::Ready => {
                 push.state = PushState::Ended(Ok(()));
@@ -120,13 +121,11 @@ impl Pushes {
     ///
     /// # Errors
     /// When there are too many.
-    pub fn refused(&mut self, transfer: TransferId, error: Error) -> Result<()> {
+    pub(super) fn refused(&mut self, transfer: TransferId, error: Error) -> Result<()> {
         self.admit(transfer)?;
         let push = self.table.entry(transfer).or_insert(Push { to: None, state: PushState::Waiting });
         match push.state {
-            PushState::Abandoned => {
-                self.table.remove(&transfer);
-            }
+            PushState::Abandoned => self.forget(transfer),
             PushState::Ended(_) => {}
             PushState::Waiting | PushState::Ready => push.state = PushState::Ended(Err(error)),
         }
@@ -135,7 +134,7 @@ impl Pushes {
 
     /// The pusher is done with it: it has ended, or its stream has failed. True if the target has to be
     /// told now that nothing will come.
-    pub fn finish(&mut self, transfer: TransferId) -> bool {
+    pub(super) fn finish(&mut self, transfer: TransferId) -> bool {
         let Some(push) = self.table.get_mut(&transfer) else { return false };
         match push.state {
             PushState::Waiting => {
@@ -144,37 +143,61 @@ impl Pushes {
             }
             PushState::Abandoned => false,
             PushState::Ready => {
-                self.table.remove(&transfer);
+                self.forget(transfer);
                 true
             }
             PushState::Ended(_) => {
-                self.table.remove(&transfer);
+                self.forget(transfer);
                 false
             }
         }
     }
 
-    /// The lane to a peer is gone: what was pushed to it ends.
-    pub fn lost(&mut self, peer: PeerId, error: &Error) {
-        self.table.retain(|_, push| {
+    /// The lane to a peer is gone: what was pushed to it ends. Returns what has not ended before.
+    pub(super) fn lost(&mut self, peer: PeerId, error: &Error) -> Vec<TransferId> {
+        let (before, mut ended) = (self.table.len(), Vec::new());
+        self.table.retain(|&transfer, push| {
             if push.to != Some(peer) {
                 return true;
             }
             if matches!(push.state, PushState::Waiting | PushState::Ready) {
                 push.state = PushState::Ended(Err(error.clone()));
+                ended.push(transfer);
             }
             push.state != PushState::Abandoned
         });
+        self.over += gone(before, self.table.len());
+        ended
+    }
+
+    fn forget(&mut self, transfer: TransferId) {
+        self.table.remove(&transfer);
+        self.over += 1;
+    }
+
+    /// To whom a transfer goes, if the program has said so.
+    pub(super) fn target(&self, transfer: TransferId) -> Option<PeerId> {
+        self.table.get(&transfer)?.to
+    }
+
+    /// Pushes that were forgotten: all have been asked for.
+    pub(super) fn over(&self) -> u32 {
+        self.over
+    }
+
+    /// As [`Pushes::over`], and counts from 0 again.
+    pub(super) fn take_over(&mut self) -> u32 {
+        std::mem::take(&mut self.over)
+    }
+
+    /// All that are remembered.
+    pub(super) fn transfers(&self) -> impl Iterator<Item = TransferId> + '_ {
+        self.table.keys().copied()
     }
 
     /// Number of transfers that are remembered.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.table.len()
-    }
-
-    /// Whether none is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
     }
 
     fn admit(&self, transfer: TransferId) -> Result<()> {
@@ -187,10 +210,11 @@ impl Pushes {
 
 /// The target's side.
 #[derive(Default)]
-pub struct Expects {
+pub(super) struct Expects {
     table: HashMap<TransferId, Expect>,
     /// Peers with a lane to us.
     present: Vec<PeerId>,
+    over: u32,
 }
 
 struct Expect {
@@ -214,7 +238,7 @@ enum ExpectState {
 
 /// What the target answers a pusher.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub(super) enum Answer {
     /// The bytes may come.
     Ready(TransferId),
     /// They can't be taken.
@@ -226,7 +250,7 @@ impl Expects {
     ///
     /// # Errors
     /// When it is known already, or there are too many.
-    pub fn expect(&mut self, transfer: TransferId, from: PeerId) -> Result<()> {
+    pub(super) fn expect(&mut self, transfer: TransferId, from: PeerId) -> Result<()> {
         if self.table.len() >= TRANSFERS_MAX {
             return Err(too_many());
         }
@@ -237,7 +261,7 @@ impl Expects {
     }
 
     /// What stood before it on the target is done, or failed. Returns the answer to its pusher.
-    pub fn due(&mut self, transfer: TransferId, outcome: Result<()>) -> Option<(PeerId, Answer)> {
+    pub(super) fn due(&mut self, transfer: TransferId, outcome: Result<()>) -> Option<(PeerId, Answer)> {
         let expect = self.table.get_mut(&transfer)?;
         if expect.state != ExpectState::Early {
             return None;
@@ -251,7 +275,7 @@ impl Expects {
     }
 
     /// A peer has a lane to us now. Returns the answers to it.
-    pub fn arrived(&mut self, peer: PeerId) -> Vec<Answer> {
+    pub(super) fn arrived(&mut self, peer: PeerId) -> Vec<Answer> {
         if !self.present.contains(&peer) {
             self.present.push(peer);
         }
@@ -271,6 +295,7 @@ impl Expects {
             ExpectState::Doomed(error) => {
                 let answer = Answer::Refused(transfer, error.clone());
                 self.table.remove(&transfer);
+                self.over += 1;
                 Some(answer)
             }
             _ => None,
@@ -281,7 +306,7 @@ impl Expects {
     ///
     /// # Errors
     /// When the peer was not told that they may come.
-    pub fn begin(&mut self, transfer: TransferId, from: PeerId) -> Result<()> {
+    pub(super) fn begin(&mut self, transfer: TransferId, from: PeerId) -> Result<()> {
         match self.table.get_mut(&transfer) {
             Some(expect) if expect.from == from && expect.state == ExpectState::Answered => {
                 expect.state = ExpectState::Coming;
@@ -292,12 +317,14 @@ impl Expects {
     }
 
     /// The bytes have landed or never will. True if the pusher should be told.
-    pub fn end(&mut self, transfer: TransferId) -> bool {
-        self.table.remove(&transfer).is_some_and(|expect| self.present.contains(&expect.from))
+    pub(super) fn end(&mut self, transfer: TransferId) -> bool {
+        let Some(expect) = self.table.remove(&transfer) else { return false };
+        self.over += 1;
+        self.present.contains(&expect.from)
     }
 
     /// A peer is gone. Returns its transfers of which nothing has come; they are forgotten.
-    pub fn lost(&mut self, peer: PeerId) -> Vec<TransferId> {
+    pub(super) fn lost(&mut self, peer: PeerId) -> Vec<TransferId> {
         self.present.retain(|&present| present != peer);
         let mut lost = Vec::new();
         self.table.retain(|&transfer, expect| {
@@ -307,18 +334,29 @@ impl Expects {
             }
             keep
         });
+        self.over += gone(lost.len(), 0);
         lost
     }
 
-    /// Number of transfers that are remembered.
-    pub fn len(&self) -> usize {
-        self.table.len()
+    /// Transfers that were forgotten.
+    pub(super) fn over(&self) -> u32 {
+        self.over
     }
 
-    /// Whether none is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+    /// As [`Expects::over`], and counts from 0 again.
+    pub(super) fn take_over(&mut self) -> u32 {
+        std::mem::take(&mut self.over)
     }
+
+    /// Number of transfers that are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+}
+
+/// At most [`TRANSFERS_MAX`] have gone.
+fn gone(before: usize, after: usize) -> u32 {
+    u32::try_from(before - after).unwrap_or(u32::MAX)
 }
 
 fn twice(transfer: TransferId) -> Error {

@@ -47,8 +47,8 @@ pub(super) enum Block {
     AskedJob,
     /// Something in a stream has ended.
     Progress,
-    /// A push may go on: as the condition variable of an exchange.
-    Pushes,
+    /// A push may go on: as its condition variable in an exchange.
+    Push(TransferId),
     /// A lane to another executor, or its room.
     PeerLane,
     /// Bytes from another connection's executor, or the end of the transfer that has their lane.

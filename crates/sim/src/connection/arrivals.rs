@@ -1,14 +1,15 @@
-//! What an executor takes from another one: as `crates/executor/src/arrivals.rs` and the target's side of an `Exchange`.
+//! What an executor takes from another one: which of it may come, and what its pusher is told, the core of an `Exchange` decides.
+//! The rest is as in `crates/executor/src/arrivals.rs`.
 
 use super::actor::{Actor, Block, Happening};
 use super::frames::Frame;
-use super::peer_link::{Control, Destination, Incoming, Taken};
+use super::peer_link::{Destination, Incoming, Taken};
 use super::streams::{Notice, Work};
 use super::world::World;
 use accord_executor::executor::Landing;
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{Answer, TRANSFERS_MAX};
-use accord_types::{Result, TransferId};
+use accord_fabric::transfer::ControlMessage;
+use accord_types::{Error, ErrorCode, Result, TransferId};
 
 impl World {
     /// The program announces a transfer.
@@ -19,42 +20,25 @@ impl World {
         len: u64,
         place: Result<Landing>,
     ) -> Result<()> {
-        self.executor.expects.expect(transfer, from)?;
-        if self.executor.expects.len() > TRANSFERS_MAX {
-            self.violation("more transfers are expected than there may be".to_owned());
-        }
-        match place {
-            Ok(Landing { device, dst, after }) => {
-                self.executor.destinations.insert(transfer, Destination { device, dst, len });
-                match after {
-                    Some((stream, seq)) => self.notify(device, stream, seq, Notice::Due(transfer)),
-                    None => self.due(transfer, Ok(())),
-                }
-            }
-            Err(error) => self.due(transfer, Err(error)),
+        let expected = place.map(|Landing { device, dst, after }| (Destination { device, dst, len }, after));
+        let after = expected.as_ref().ok().map(|(Destination { device, .. }, after)| (*device, *after));
+        self.executor.exchange.expect(transfer, from, expected.map(|(destination, _)| destination))?;
+        self.act_for_exchange();
+        match after {
+            Some((device, Some((stream, seq)))) => self.notify(device, stream, seq, Notice::Due(transfer)),
+            Some((_, None)) => self.due(transfer, Ok(())),
+            None => {}
         }
         Ok(())
     }
 
     /// What stood before a transfer is done, or failed.
     pub(super) fn due(&mut self, transfer: TransferId, outcome: Result<()>) {
-        let answer = self.executor.expects.due(transfer, outcome);
-        if let Some((peer, answer)) = answer
-            && let Some(from) = self.connection_to(peer)
-        {
-            self.answer(from, answer);
-        }
+        self.executor.exchange.due(transfer, outcome);
+        self.act_for_exchange();
     }
 
-    pub(super) fn answer(&mut self, from: usize, answer: Answer) {
-        let message = match answer {
-            Answer::Ready(transfer) => Control::Ready(transfer),
-            Answer::Refused(transfer, _) => Control::Refused(transfer),
-        };
-        self.tell_pusher(from, message);
-    }
-
-    fn tell_pusher(&mut self, from: usize, message: Control) {
+    pub(super) fn tell_pusher(&mut self, from: usize, message: ControlMessage) {
         let (at, now) = (self.at, self.queue.now());
         let Some(link) = self.links.get_mut(&(from, at)).filter(|link| !link.cut) else { return };
         let arrives = link.control.put(&mut self.random, now, message, 1);
@@ -64,9 +48,8 @@ impl World {
     /// This executor sees that another one can't push any more.
     pub(super) fn peer_lost(&mut self, from: usize) {
         let peer = self.peer(from);
-        for transfer in self.executor.expects.lost(peer) {
-            self.executor.destinations.remove(&transfer);
-        }
+        self.executor.exchange.peer_lost(peer);
+        self.act_for_exchange();
         self.unblock(Block::PeerBytes(from));
     }
 
@@ -92,18 +75,19 @@ impl World {
         }
         let Some(chunk) = link.bytes.front(now) else { return wait(self) };
         let (transfer, abort) = (chunk.transfer, chunk.abort);
-        if let Err(error) = self.executor.expects.begin(transfer, peer) {
-            return self.violation(format!("{transfer} begins unasked: {error:?}"));
-        }
-        let destination = self.executor.destinations.remove(&transfer);
-        if abort {
-            self.executor.expects.end(transfer);
-            self.take_lane(from, Some(Taken::Wasted(transfer)));
-            return self.schedule(Actor::PeerBytes(from));
-        }
-        let Some(Destination { device, dst, len }) = destination else {
-            return self.violation(format!("{transfer} has no place"));
+        let Some(Destination { device, dst, len }) = self.executor.posted.remove(&transfer) else {
+            return self.violation(format!("bytes of an unknown transfer {transfer} came"));
         };
+        let begun = self.executor.exchange.begin(transfer, peer, abort);
+        self.act_for_exchange();
+        match begun {
+            Ok(true) => {}
+            Ok(false) => {
+                self.take_lane(from, Some(Taken::Wasted(transfer)));
+                return self.schedule(Actor::PeerBytes(from));
+            }
+            Err(error) => return self.violation(format!("{transfer} begins unasked: {error:?}")),
+        }
         if let Some(place) = self.executor.devices.0.get_mut(&device) {
             let number = place.incoming();
             let incoming = Incoming {
@@ -139,10 +123,10 @@ impl World {
 
     /// A transfer is where it belongs, or never will be.
     fn arrived(&mut self, from: usize, transfer: TransferId, landed: bool) {
-        if self.executor.expects.end(transfer) {
-            let message = if landed { Control::Landed(transfer) } else { Control::Refused(transfer) };
-            self.tell_pusher(from, message);
-        }
+        let never = || Error::new(ErrorCode::DeviceUnavailable, "the bytes never came");
+        let peer = self.peer(from);
+        self.executor.exchange.ended(transfer, peer, if landed { Ok(()) } else { Err(never()) });
+        self.act_for_exchange();
     }
 
     /// One step of a transfer that comes in. It is done also if its bytes never come: the stream takes those of others, too.

@@ -1,7 +1,7 @@
 //! Lanes on which executors push to each other, and what is on them.
 
 use super::lane::{Lane, Weather};
-use accord_fabric::transfer::LanePool;
+use accord_fabric::transfer::{ControlMessage, LanePool};
 use accord_types::{DevicePtr, TransferId};
 use std::collections::VecDeque;
 
@@ -13,18 +13,10 @@ pub(super) struct PeerChunk {
     pub(super) abort: bool,
 }
 
-/// What a target says.
-#[derive(Clone)]
-pub(super) enum Control {
-    Ready(TransferId),
-    Landed(TransferId),
-    Refused(TransferId),
-}
-
 /// The lane on which one executor pushes to another.
 pub(super) struct PeerLink {
     pub(super) bytes: Lane<PeerChunk>,
-    pub(super) control: Lane<Control>,
+    pub(super) control: Lane<ControlMessage>,
     /// What the target says before the lane is there is none: it knows of nobody.
     pub(super) pool: LanePool,
     /// Transfers for which the target has to be told that nothing comes.
@@ -44,7 +36,7 @@ pub(super) enum Taken {
 }
 
 /// Where an expected transfer goes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Destination {
     pub(super) device: u32,
     pub(super) dst: DevicePtr,

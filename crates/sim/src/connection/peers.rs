@@ -1,13 +1,14 @@
-//! Pushes from one executor to another: the decisions are those of `accord_fabric::transfer`, and what is around them does what
-//! `crates/executor/src/peers.rs` and the pusher's side of an `Exchange` do.
+//! Pushes from one executor to another: what becomes of them is decided by the core of an `Exchange`, as in a real executor. Here are
+//! the lanes, and who reads and writes them, which `crates/executor/src/peers.rs` and the exchange's threads do there.
 
 use super::actor::{Actor, Block, Happening};
 use super::frames::Frame;
 use super::lane::{PIECE, Weather};
-use super::peer_link::{Control, Outgoing, PeerChunk, PeerLink};
+use super::peer_link::{Outgoing, PeerChunk, PeerLink};
 use super::world::World;
+use accord_fabric::frame::Event;
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::PushStep;
+use accord_fabric::transfer::{ControlMessage, ExchangeEffect, PushStep};
 use accord_types::{Error, ErrorCode, NodeId, Result, TransferId};
 
 /// A peer lane to a node that is silent ends after so long.
@@ -31,6 +32,43 @@ impl World {
         (0..self.connections.len()).find(fits)
     }
 
+    /// Does what the exchange of this executor wants done.
+    pub(super) fn act_for_exchange(&mut self) {
+        let effects: Vec<_> = self.executor.exchange.effects().collect();
+        for effect in effects {
+            let peer = effect.peer().and_then(|peer| self.connection_to(peer));
+            match (effect, peer) {
+                (ExchangeEffect::Push(transfer), _) => {
+                    self.unblock(Block::Push(transfer));
+                    self.end_lingering();
+                }
+                (ExchangeEffect::Ready { transfer, expected, .. }, Some(from)) => {
+                    self.executor.posted.insert(transfer, expected);
+                    self.tell_pusher(from, ControlMessage::Ready(transfer, Vec::new()));
+                }
+                (ExchangeEffect::Landed(_, transfer), Some(from)) => {
+                    self.tell_pusher(from, ControlMessage::Landed(transfer));
+                }
+                (ExchangeEffect::Refused(_, transfer, error), Some(from)) => {
+                    self.tell_pusher(from, ControlMessage::Refused(transfer, error));
+                }
+                (ExchangeEffect::Abandon(to, transfer), _) => {
+                    self.connection_to(to).into_iter().for_each(|other| self.abandoned(other, transfer));
+                }
+                (ExchangeEffect::Gone(_, told), _) => told.iter().for_each(|transfer| {
+                    self.executor.posted.remove(transfer);
+                }),
+                (ExchangeEffect::Over { pushes, expects }, _) => {
+                    self.send_event(&Event::Exchanged { pushes, expects }, &[]);
+                }
+                (effect, None) if effect.peer().is_some() => {
+                    self.violation(format!("it is about nobody: {effect:?}"));
+                }
+                _ => {}
+            }
+        }
+    }
+
     // The pusher's side.
 
     /// A push of this executor begins. The first to a peer connects.
@@ -48,10 +86,8 @@ impl World {
             let takes = self.random.within(1..3_000);
             self.add(takes, Happening::PeerConnected(other));
         }
-        self.executor.pushes.push(transfer, to)?;
-        if let Some(error) = self.links[&key].pool.closed().cloned() {
-            self.executor.pushes.lost(to, &error);
-        }
+        self.executor.exchange.push(transfer, to)?;
+        self.act_for_exchange();
         Ok(Outgoing { src, len, transfer, to: other, lane: None, at: 0 })
     }
 
@@ -73,8 +109,8 @@ impl World {
         self.unblock(Block::PeerLane);
         self.on(other, |world| {
             world.begin(Actor::PeerBytes(at), Frame::Peer);
-            let answers = world.executor.expects.arrived(own);
-            answers.into_iter().for_each(|answer| world.answer(at, answer));
+            world.executor.exchange.arrived(own);
+            world.act_for_exchange();
         });
     }
 
@@ -117,33 +153,22 @@ impl World {
             link.pool.close(&lost());
             link.aborts.clear();
         }
-        self.executor.pushes.lost(to, &lost());
-        self.pushes_changed();
+        self.executor.exchange.push_lost(to, &lost());
+        self.act_for_exchange();
         self.unblock(Block::PeerLane);
     }
 
     /// One step of the reader of what a target says.
     pub(super) fn run_peer_control(&mut self, other: usize) {
-        let (now, key) = (self.queue.now(), (self.at, other));
-        let message = self.links.get_mut(&key).and_then(|link| link.control.take(now));
-        let pushes = &mut self.executor.pushes;
-        let done = match message {
-            None => return self.block(Actor::PeerControl(other), Block::PeerControl(other)),
-            Some(Control::Ready(transfer)) => pushes.ready(transfer).map(|abandoned| abandoned.then_some(transfer)),
-            Some(Control::Landed(transfer)) => pushes.landed(transfer).map(|()| None),
-            Some(Control::Refused(transfer)) => pushes.refused(transfer, lost()).map(|()| None),
+        let (now, key, peer) = (self.queue.now(), (self.at, other), self.peer(other));
+        let Some(message) = self.links.get_mut(&key).and_then(|link| link.control.take(now)) else {
+            return self.block(Actor::PeerControl(other), Block::PeerControl(other));
         };
-        match done {
-            Ok(abandoned) => abandoned.into_iter().for_each(|transfer| self.abandoned(other, transfer)),
-            Err(error) => return self.violation(format!("a target does not keep to the protocol: {error:?}")),
+        if let Err(error) = self.executor.exchange.on_control(peer, message) {
+            return self.violation(format!("a target does not keep to the protocol: {error:?}"));
         }
-        self.pushes_changed();
+        self.act_for_exchange();
         self.schedule(Actor::PeerControl(other));
-    }
-
-    fn pushes_changed(&mut self) {
-        self.unblock(Block::Pushes);
-        self.end_lingering();
     }
 
     /// The target has to be told that a transfer's bytes will not come.
@@ -188,14 +213,15 @@ impl World {
 
     /// One step of a push, in its stream. Whether it is done; an error if it fails.
     pub(super) fn push_step(&mut self, device: u32, push: &mut Outgoing) -> std::result::Result<bool, ()> {
-        let (key, to) = ((self.at, push.to), self.peer(push.to));
-        match self.executor.pushes.step(push.transfer) {
+        let key = (self.at, push.to);
+        match self.executor.exchange.step(push.transfer) {
             PushStep::Wait => Ok(false),
             PushStep::Send if push.at < push.len => {
                 if push.lane.is_none() {
                     match self.links.get_mut(&key).map(|link| link.pool.lend()) {
                         Some(Ok(lane)) => push.lane = lane,
-                        _ => self.executor.pushes.lost(to, &lost()),
+                        // The lanes have ended: whoever reads them is about to say so.
+                        _ => return Ok(false),
                     }
                 }
                 let Some(lane) = push.lane else { return Ok(false) };
@@ -224,7 +250,8 @@ impl World {
                 if let Some(lane) = push.lane.take() {
                     self.give_lane_back(push.to, lane);
                 }
-                self.executor.pushes.finish(push.transfer);
+                let _ = self.executor.exchange.push_done(push.transfer);
+                self.act_for_exchange();
                 if outcome.is_err() && !self.may_fail(push.to) {
                     self.violation(format!("{} fails for nothing: {outcome:?}", push.transfer));
                 }
@@ -242,20 +269,17 @@ impl World {
 
     /// A push comes to nothing.
     pub(super) fn drop_push(&mut self, push: &Outgoing) {
-        let tell = self.executor.pushes.finish(push.transfer);
-        match push.lane {
-            Some(lane) => {
-                let gone = PeerChunk { transfer: push.transfer, bytes: Vec::new(), last: true, abort: true };
-                self.put_peer(push.to, gone);
-                self.give_lane_back(push.to, lane);
-            }
-            None if tell => self.abandoned(push.to, push.transfer),
-            None => {}
+        self.executor.exchange.give_up(push.transfer, push.lane.is_some());
+        if let Some(lane) = push.lane {
+            let gone = PeerChunk { transfer: push.transfer, bytes: Vec::new(), last: true, abort: true };
+            self.put_peer(push.to, gone);
+            self.give_lane_back(push.to, lane);
         }
+        self.act_for_exchange();
     }
 
     /// Whether all of it was sent: it ends by itself, whatever becomes of its device.
     pub(super) fn is_sent(&self, push: &Outgoing) -> bool {
-        push.at == push.len && self.executor.pushes.step(push.transfer) == PushStep::Send
+        push.at == push.len && self.executor.exchange.step(push.transfer) == PushStep::Send
     }
 }

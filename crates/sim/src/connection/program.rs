@@ -6,7 +6,7 @@ use super::op::Op;
 use super::script::{CELL, DEVICE_BASE, READ_ONLY, SMALL};
 use super::world::{Task, World};
 use accord_client::connection::{
-    Bytes, Changed, CopyIn, CopyOut, Flush, Landing, MayStall, Room, Unchanged, Want, Way,
+    Bytes, Changed, CopyIn, CopyOut, Flush, Landing, MayStall, Need, Room, Unchanged, Want, Way,
 };
 use accord_device::image::Image;
 use accord_fabric::frame::{Command, Position};
@@ -150,17 +150,18 @@ impl World {
             Op::Shutdown => return self.shutdown(actor, task),
             _ => {}
         }
-        let queue = match op {
+        let need = match op {
             Op::Kernel { queue, .. }
             | Op::CopyIn { queue, .. }
             | Op::CopyOut { queue, .. }
             | Op::CopyChanged { queue, .. }
             | Op::Compare { queue, .. }
-            | Op::Push { queue, .. }
-            | Op::WaitQueue { queue, .. } => Some((device, queue)),
-            _ => None,
+            | Op::WaitQueue { queue, .. } => Need::Operation(device, queue),
+            Op::Push { queue, .. } => Need::Push(device, queue),
+            Op::Expect { .. } => Need::Expect,
+            _ => Need::Command,
         };
-        if let Room::After(want) = self.machine.room(queue)? {
+        if let Room::After(want) = self.machine.room(need)? {
             let id = self.machine.wait(want, actor);
             self.act();
             task.stack.push(Frame::Do(op));

@@ -9,7 +9,7 @@ use crate::random::Random;
 use accord_client::connection::{Machine, Reply};
 use accord_executor::Limits;
 use accord_executor::executor::ExecutorCore;
-use accord_fabric::frame::FrameReader;
+use accord_fabric::frame::{EXCHANGE_STEP, EXCHANGE_WINDOW, FrameReader};
 use accord_types::{Result, SessionId, TransferId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,13 +51,21 @@ pub(super) struct SimulatedConnection {
     /// Devices, and streams of each.
     pub(super) devices: u32,
     pub(super) streams: usize,
+    pub(super) exchange_window: u32,
     /// The program has not kept to the protocol.
     pub(super) broken: bool,
 }
 
 impl SimulatedConnection {
-    /// To an executor with so many devices. `room`: operations that a stream holds.
-    pub(super) fn new(random: &mut Random, (program, node): (usize, usize), devices: usize, room: usize) -> Self {
+    /// To an executor with so many devices. `room`: operations that a stream holds; `exchange_window`: copies to and from other
+    /// executors that are under way.
+    pub(super) fn new(
+        random: &mut Random,
+        (program, node): (usize, usize),
+        devices: usize,
+        room: usize,
+        exchange_window: u32,
+    ) -> Self {
         let weather = |random: &mut Random, capacity: u64| Weather {
             delay: if random.chance(50) { 30 } else { 600 },
             capacity: usize::try_from(random.within(64..capacity)).unwrap_or(64),
@@ -73,7 +81,8 @@ impl SimulatedConnection {
         Self {
             program,
             node,
-            machine: Machine::default(),
+            machine: Machine::new(exchange_window),
+            exchange_window,
             command,
             events,
             control,
@@ -91,7 +100,7 @@ impl SimulatedConnection {
             tokens: BTreeSet::new(),
             blocked: BTreeMap::new(),
             copy_threads: 0,
-            executor: Executor::new(core(devices, streams), room, crash),
+            executor: Executor::new(core(devices, streams), room, exchange_step(exchange_window), crash),
             cut: false,
             lost_at: None,
             devices: u32::try_from(devices).unwrap_or(0),
@@ -102,9 +111,26 @@ impl SimulatedConnection {
 
     /// What is left of what was asked for: copies, waiters, operations, transfers between executors.
     pub(super) fn left(&self) -> [usize; 5] {
-        let Executor { pushes, expects, .. } = &self.executor;
-        [self.machine.transfers(), self.machine.waiters(), self.executor.left(), pushes.len(), expects.len()]
+        let Executor { exchange, .. } = &self.executor;
+        [
+            self.machine.transfers(),
+            self.machine.waiters(),
+            self.executor.left(),
+            exchange.pushes(),
+            exchange.expects() + self.executor.posted.len(),
+        ]
     }
+
+    /// Whether the program could have been told that all copies between executors are over.
+    pub(super) fn credit_is_back(&self) -> bool {
+        let (step, (pushes, expects)) = (exchange_step(self.exchange_window), self.machine.exchanged());
+        pushes < step && expects < step
+    }
+}
+
+/// How many have to be over before an executor says so: as for a real window.
+fn exchange_step(window: u32) -> u32 {
+    (window / (EXCHANGE_WINDOW / EXCHANGE_STEP)).max(1)
 }
 
 /// For a lease of so many devices.

@@ -5,7 +5,7 @@ use super::script::{CELL, HOST_CELLS};
 use accord_executor::executor::{ExecutorCore, Facts, Place};
 use accord_executor::window::Step;
 use accord_fabric::frame::{Command, FrameReader};
-use accord_fabric::transfer::{Expects, Pushes};
+use accord_fabric::transfer::ExchangeCore;
 use accord_types::{Error, ErrorCode, QueueId, Result, Seq, StreamId, TransferId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -29,11 +29,10 @@ pub(super) struct Executor {
     pub(super) crashed: BTreeSet<u32>,
     /// Devices that were shut down.
     pub(super) closes: u32,
-    /// Copies to and from other executors.
-    pub(super) pushes: Pushes,
-    pub(super) expects: Expects,
-    /// Where expected ones go.
-    pub(super) destinations: BTreeMap<TransferId, Destination>,
+    /// Copies to and from other executors: decides, as in the real one.
+    pub(super) exchange: ExchangeCore<Destination>,
+    /// Where those go that may come.
+    pub(super) posted: BTreeMap<TransferId, Destination>,
     /// Those that were sent, and whose device is gone.
     pub(super) lingering: Vec<Outgoing>,
 }
@@ -93,7 +92,7 @@ pub(super) fn crashed() -> Error {
 }
 
 impl Executor {
-    pub(super) fn new(core: ExecutorCore, room: usize, crash: Option<u64>) -> Self {
+    pub(super) fn new(core: ExecutorCore, room: usize, step: u32, crash: Option<u64>) -> Self {
         Self {
             core,
             reader: FrameReader::default(),
@@ -107,9 +106,8 @@ impl Executor {
             gets_stuck: false,
             crashed: BTreeSet::new(),
             closes: 0,
-            pushes: Pushes::default(),
-            expects: Expects::default(),
-            destinations: BTreeMap::new(),
+            exchange: ExchangeCore::new(Some(step)),
+            posted: BTreeMap::new(),
             lingering: Vec::new(),
         }
     }

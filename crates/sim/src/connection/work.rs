@@ -37,8 +37,9 @@ impl World {
             Some(Work::CopyIn { .. }) => self.block(actor, Block::To),
             Some(Work::CopyOut { .. }) => self.block(actor, Block::FromRoom),
             Some(Work::WaitStream { .. }) => self.block(actor, Block::Progress),
-            Some(Work::Push(_)) => {
-                self.block(actor, Block::Pushes);
+            Some(Work::Push(push)) => {
+                let block = Block::Push(push.transfer);
+                self.block(actor, block);
                 self.block(actor, Block::PeerLane);
             }
             Some(Work::Incoming(incoming)) => {

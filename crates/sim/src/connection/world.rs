@@ -10,7 +10,7 @@ use super::thread::Thread;
 use crate::queue::EventQueue;
 use crate::random::Random;
 use accord_client::connection::TRANSFERS_MAX;
-use accord_fabric::frame::{CREDIT_WINDOW, FRAME_MAX, STREAM_WINDOW};
+use accord_fabric::frame::{CREDIT_WINDOW, EXCHANGE_WINDOW, FRAME_MAX, STREAM_WINDOW};
 use accord_types::{Error, ErrorCode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -84,9 +84,13 @@ pub fn run(seed: u64) -> Result<(), String> {
     // a device, nor of what another executor waits for.
     let few = nodes == 1 && !early && random.chance(50);
     let room = if few { 1 + random.index(8) } else { usize::MAX };
+    // What a program says that is not so is not always over.
+    let keeps_to_window = !manners.lies && !manners.breaks;
     let connections = used.iter().enumerate().map(|(index, &devices)| {
+        let few = keeps_to_window && random.chance(50);
+        let window = if few { u32::try_from(random.within(1..9)).unwrap_or(1) } else { EXCHANGE_WINDOW };
         let mut connection =
-            SimulatedConnection::new(&mut random, (index / nodes, index % nodes), devices as usize, room);
+            SimulatedConnection::new(&mut random, (index / nodes, index % nodes), devices as usize, room, window);
         connection.executor.gets_stuck = manners.floods;
         connection
     });
@@ -272,6 +276,12 @@ impl World {
         if self.machine.transfers() > TRANSFERS_MAX {
             self.violation("more copies than there may be".to_owned());
         }
+        // A target may be ready before its pusher has heard of the push: each thread has one at most that is told to one end only.
+        let (window, threads) = (self.exchange_window as usize, self.threads.len());
+        let (pushes, expects) = (self.executor.exchange.pushes(), self.executor.exchange.expects());
+        if pushes > window + threads || expects > window {
+            self.violation(format!("{pushes} pushes and {expects} expected copies are remembered"));
+        }
     }
 
     fn judge(mut self) -> Result<(), String> {
@@ -293,6 +303,12 @@ impl World {
             let left = connection.left();
             if left != [0; 5] && self.is_well(connection.program) {
                 return Err(format!("copies, waiters, operations, pushes, expected ones that are left: {left:?}"));
+            }
+            if connection.exchange_window < EXCHANGE_WINDOW
+                && !connection.credit_is_back()
+                && self.is_well(connection.program)
+            {
+                return Err(format!("copies are over, and not known to be: {:?}", connection.machine.exchanged()));
             }
         }
         for (from, to) in self.links.keys().copied().collect::<Vec<_>>() {

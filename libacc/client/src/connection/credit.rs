@@ -1,6 +1,33 @@
-//! How many bytes of commands may be on their way: the executor gives credit back as it takes them.
+//! How many bytes of commands may be on their way: the executor gives credit back as it takes them. And how many copies between
+//! devices of different processes may be under way at one executor: it says when they are over.
 
-use accord_fabric::frame::CREDIT_WINDOW;
+use accord_fabric::frame::{CREDIT_WINDOW, Command};
+use accord_types::QueueId;
+
+/// What a command needs room for, beside its own bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// Nothing.
+    Command,
+    /// An operation of a device's queue.
+    Operation(u32, QueueId),
+    /// One that pushes to another device of the session.
+    Push(u32, QueueId),
+    /// A copy that another one pushes.
+    Expect,
+}
+
+impl Need {
+    /// That of a command.
+    pub fn of(command: &Command) -> Self {
+        match (command, command.operation()) {
+            (&Command::Push { device, queue, .. }, _) => Self::Push(device, QueueId(queue)),
+            (Command::Expect { .. }, _) => Self::Expect,
+            (_, Some((device, queue))) => Self::Operation(device, QueueId(queue)),
+            (_, None) => Self::Command,
+        }
+    }
+}
 
 /// Bytes of commands for which no credit has come back.
 #[derive(Default)]
@@ -31,9 +58,54 @@ impl Credit {
     }
 }
 
+/// Copies between devices that are not known to be over, by what the executor does for them.
+pub(super) struct ExchangeCredit {
+    window: u32,
+    pushes: u32,
+    expects: u32,
+}
+
+impl ExchangeCredit {
+    /// For so many of each.
+    pub(super) fn new(window: u32) -> Self {
+        Self { window, pushes: 0, expects: 0 }
+    }
+
+    /// Whether there is room for what a command needs. A thread that has one end of a copy may wait for the other one, so neither end
+    /// waits for room of the other kind.
+    pub(super) fn is_left(&self, need: Need) -> bool {
+        match need {
+            Need::Push(..) => self.pushes < self.window,
+            Need::Expect => self.expects < self.window,
+            Need::Command | Need::Operation(..) => true,
+        }
+    }
+
+    /// A command was appended.
+    pub(super) fn use_up(&mut self, command: &Command) {
+        match command {
+            Command::Push { .. } => self.pushes += 1,
+            Command::Expect { .. } => self.expects += 1,
+            _ => {}
+        }
+    }
+
+    /// So many are over. An executor that says more than there were does not widen the window.
+    pub(super) fn give_back(&mut self, pushes: u32, expects: u32) {
+        self.pushes = self.pushes.saturating_sub(pushes);
+        self.expects = self.expects.saturating_sub(expects);
+    }
+
+    /// Pushes, and expected copies.
+    pub(super) fn open(&self) -> (u32, u32) {
+        (self.pushes, self.expects)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use accord_fabric::peer::PeerId;
 
     #[test]
     fn a_window_is_used_up_and_comes_back_and_never_grows() {
@@ -48,5 +120,21 @@ mod tests {
         assert!(credit.is_left());
         credit.give_back(u64::MAX);
         assert_eq!(credit.in_flight(), 0);
+    }
+
+    #[test]
+    fn each_end_of_copies_has_room_of_its_own() {
+        let mut credit = ExchangeCredit::new(2);
+        let (push, to) = (Need::Push(0, QueueId(1)), PeerId::PROGRAM);
+        for transfer in 0..2 {
+            credit.use_up(&Command::Push { device: 0, queue: 1, src: 0, len: 8, transfer, to });
+        }
+        assert!(!credit.is_left(push) && credit.is_left(Need::Expect));
+        credit.use_up(&Command::Expect { device: 0, dst: 0, len: 8, transfer: 2, from: to, seq: 0 });
+        credit.give_back(1, 0);
+        assert_eq!(credit.open(), (1, 1));
+        assert!(credit.is_left(push));
+        credit.give_back(u32::MAX, u32::MAX);
+        assert_eq!(credit.open(), (0, 0));
     }
 }

@@ -1,14 +1,14 @@
 //! The connection as a whole: what its parts decide together.
 
 use super::completion_actions::{Begin, CompletionActions, Landing};
-use super::credit::Credit;
+use super::credit::{Credit, ExchangeCredit, Need};
 use super::effects::{Effect, Effects, Way};
 use super::flush_policy::{Flush, FlushPolicy, FlusherStep};
 use super::queues::{DeviceState, Devices, MayStall};
 use super::transfers::{Bytes, Job, Transfers};
 use super::waits::{Reader, Reply, Turn, WaitId, Waits, Want};
 use super::watch::{Situation, Watch, WatchStep};
-use accord_fabric::frame::{self, Command, Event, Position, operation_cost};
+use accord_fabric::frame::{self, Command, EXCHANGE_WINDOW, Event, Position, operation_cost};
 use accord_types::{DevicePtr, Error, HostRange, QueueId, Result, Seq, TransferId};
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -99,6 +99,7 @@ pub struct Machine<W> {
     frames: Vec<u8>,
     flush: FlushPolicy,
     credit: Credit,
+    exchanged: ExchangeCredit,
     devices: Devices,
     copies_out: CompletionActions,
     copies_in: Transfers,
@@ -111,7 +112,16 @@ pub struct Machine<W> {
 
 impl<W> Default for Machine<W> {
     fn default() -> Self {
+        Self::new(EXCHANGE_WINDOW)
+    }
+}
+
+impl<W> Machine<W> {
+    /// One whose executor takes so many pushes, and so many announced copies, at a time: as [`EXCHANGE_WINDOW`] says, but for a
+    /// simulation.
+    pub fn new(exchange_window: u32) -> Self {
         Self {
+            exchanged: ExchangeCredit::new(exchange_window),
             frames: Vec::new(),
             flush: FlushPolicy::default(),
             credit: Credit::default(),
@@ -141,16 +151,19 @@ impl<W: Clone> Machine<W> {
         self.lost.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether one more command, and with it a copy, may be appended. `of`: it is an operation of this device's queue.
+    /// Whether one more command, and with it a copy, may be appended.
     ///
     /// # Errors
     /// When the connection is lost.
-    pub fn room(&mut self, of: Option<(u32, QueueId)>) -> Result<Room> {
+    pub fn room(&mut self, need: Need) -> Result<Room> {
         self.check()?;
-        let fits = match of {
+        let fits = match need {
             // A device that can't be used is an error of the operation.
-            Some((device, queue)) => self.devices.get(device).map_or(true, |device| device.has_room(queue)),
-            None => true,
+            Need::Operation(device, queue) | Need::Push(device, queue) => {
+                self.devices.get(device).map_or(true, |device| device.has_room(queue)) && self.exchanged.is_left(need)
+            }
+            Need::Expect => self.exchanged.is_left(need),
+            Need::Command => true,
         };
         Ok(match () {
             () if !self.credit.is_left() || !fits => Room::After(Want::Credit),
@@ -177,6 +190,11 @@ impl<W: Clone> Machine<W> {
     /// Bytes of operations that a device has not done, in the stream that has most of them.
     pub fn open_bytes(&mut self, device: u32) -> u64 {
         self.devices.get(device).map_or(0, |device| device.most_open())
+    }
+
+    /// Copies that the executor pushes, and that it expects, of which it has not said that they are over.
+    pub fn exchanged(&self) -> (u32, u32) {
+        self.exchanged.open()
     }
 
     /// A device was started, with so many streams for queues.
@@ -224,6 +242,7 @@ impl<W: Clone> Machine<W> {
         self.flush.append(now);
         let length = frame::put(&mut self.frames, command, payload)?;
         self.credit.use_up(length as u64);
+        self.exchanged.use_up(command);
         if let Some((device, queue)) = command.operation()
             && let Ok(device) = self.devices.get(device)
         {
@@ -652,6 +671,10 @@ impl<W: Clone> Machine<W> {
             }
             Event::Credit { bytes } => {
                 self.credit.give_back(bytes);
+                waits.came_for_all(Want::Credit, effects);
+            }
+            Event::Exchanged { pushes, expects } => {
+                self.exchanged.give_back(pushes, expects);
                 waits.came_for_all(Want::Credit, effects);
             }
             Event::Done { device, queue, bytes } => {

@@ -15,6 +15,7 @@ mod watch;
 
 pub use crate::host_copy::{Changed, Unchanged};
 pub use completion_actions::{Begin, Begun, Landing, Piece, pieces};
+pub use credit::Need;
 pub use effects::{Effect, Effects, Way};
 pub use flush_policy::{Flush, FlusherStep};
 pub use machine::{CopyIn, CopyInPlan, CopyOut, Machine, Positions, Requested, Room, TRANSFERS_MAX};

@@ -4,7 +4,7 @@ use super::alive::PushSource;
 use super::connection::Connection;
 use super::device_client::RemoteDeviceClient;
 use crate::cluster::LocalDeviceClient;
-use crate::connection::MayStall;
+use crate::connection::{MayStall, Need};
 use accord_device::{CopySink, Device};
 use accord_executor::arrivals::{Destination, due_after};
 use accord_executor::push::ToPeer;
@@ -54,7 +54,7 @@ fn same_executor(
     target: &End<'_, RemoteDeviceClient>,
     len: u64,
 ) -> Result<()> {
-    let mut machine = connection.machine_with_room(Some((source.client.device(), queue)))?;
+    let mut machine = connection.machine_with_room(Need::Operation(source.client.device(), queue))?;
     let seq = machine.last(target.client.device(), QueueId::SYNC)?.0;
     let command = Command::Relay {
         device: source.client.device(),
@@ -82,6 +82,7 @@ pub(crate) fn local_to_remote(
 ) -> Result<()> {
     let connection = target.client.connection()?;
     let transfer = connection.spec.transfer();
+    exchange.wait_to_push()?;
     let pushing = connection.link.push(exchange, transfer, len)?;
     connection.expect(target, transfer, PeerId::PROGRAM, len)?;
     let hosted = source.client.hosted()?;
@@ -118,6 +119,7 @@ pub(crate) fn remote_to_local(
     let export = connection.spec.same_host_peer(connection.link.peer());
     let export = export.map(|peer| peer.export(hosted.device(), dst, len));
     connection.serve_bulk_lanes();
+    exchange.wait_to_expect()?;
     exchange.expect(transfer, connection.link.peer(), len, Box::new(|arrival| destination.start(arrival)), export)?;
     due_after(exchange, transfer, &hosted, hosted.last_synchronous());
     connection.push(queue, source, transfer, PeerId::PROGRAM, &[], len)
@@ -133,7 +135,7 @@ impl Connection {
         len: u64,
     ) -> Result<()> {
         let device = target.client.device();
-        let mut machine = self.machine_with_room(None)?;
+        let mut machine = self.machine_with_room(Need::Expect)?;
         let seq = machine.last(device, QueueId::SYNC)?.0;
         let command = Command::Expect { device, dst: target.start.0, len, transfer: transfer.0, from, seq };
         machine.put(&command, &[], self.now())?;

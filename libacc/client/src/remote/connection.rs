@@ -6,7 +6,7 @@ use super::event_reader::EventReader;
 use super::node_spec::NodeSpec;
 use super::unsent::Unsent;
 use crate::connection::{
-    ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Reply, Requested, Room, WaitId,
+    ASKED_LANES, EAGER_LANES, Effect, Effects, Flush, Machine, MayStall, Need, Reply, Requested, Room, WaitId,
 };
 use crate::watchdog::Watched;
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX};
@@ -153,7 +153,7 @@ impl Connection {
                 return Ok(());
             }
         }
-        self.exchange.on_control(message, self.link.outbox())
+        self.exchange.on_control(self.link.peer(), message, self.link.outbox())
     }
 
     /// The executor has ended a lane: without all of them the connection is lost.
@@ -240,14 +240,14 @@ impl Connection {
         }
     }
 
-    /// The machine, when one more command may be appended, an operation of a queue with `of`; waits until then.
+    /// The machine, when what is needed for one more command is there; waits until then.
     ///
     /// # Errors
     /// When the connection is lost.
-    pub(super) fn machine_with_room(self: &Arc<Self>, of: Option<(u32, QueueId)>) -> Result<Locked<'_>> {
+    pub(super) fn machine_with_room(self: &Arc<Self>, need: Need) -> Result<Locked<'_>> {
         loop {
             let mut machine = self.machine();
-            let Room::After(want) = machine.room(of)? else { return Ok(machine) };
+            let Room::After(want) = machine.room(need)? else { return Ok(machine) };
             let id = machine.wait(want, std::thread::current());
             self.act(machine);
             LinkStats::add(&self.link.stats().credit_stalls, 1);
@@ -269,7 +269,7 @@ impl Connection {
         command: &Command,
         payload: &[&[u8]],
     ) -> Result<()> {
-        let mut machine = self.machine_with_room(Some((device, queue)))?;
+        let mut machine = self.machine_with_room(Need::of(command))?;
         machine.operate((device, queue), stall, command, payload, self.now())?;
         self.send(machine, queue)
     }

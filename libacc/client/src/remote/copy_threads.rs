@@ -2,7 +2,7 @@
 //! else by threads of the connection, once the executor is ready for them or at once. The machine says in which order.
 
 use super::connection::Connection;
-use crate::connection::{Bytes, CopyIn, Want, Way};
+use crate::connection::{Bytes, CopyIn, Need, Want, Way};
 use crate::host_copy;
 use accord_fabric::stats::LinkStats;
 use accord_runtime::ports::ReadWhen;
@@ -30,12 +30,12 @@ impl Connection {
         let (transfer, len) = (self.spec.transfer(), src.len as u64);
         let copy = CopyIn { device, queue, dst, src, now, transfer, streams: self.spec.streams };
         let stage = now && src.len <= STAGE_MAX;
-        let mut machine = self.machine_with_room(Some((device, queue)))?;
+        let mut machine = self.machine_with_room(Need::Operation(device, queue))?;
         let mut staged = None;
         if stage && !machine.is_direct(&copy)? {
             drop(machine);
             staged = Some(host_copy::bytes(src).to_vec());
-            machine = self.machine_with_room(Some((device, queue)))?;
+            machine = self.machine_with_room(Need::Operation(device, queue))?;
         }
         // One lock over the command and the choice of a lane: both have the same order.
         let plan = machine.copy_in(&copy, self.now())?;

@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::fixed_dims::FixedDims;
 use super::remote_node::RemoteNode;
-use crate::connection::{CopyOut, Landing, MayStall, Positions, Reply};
+use crate::connection::{CopyOut, Landing, MayStall, Need, Positions, Reply};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::Backend;
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX, Position};
@@ -154,7 +154,7 @@ impl RemoteDeviceClient {
             connection.serve_bulk_lanes();
         }
         let copy = CopyOut { device: self.device(), queue, src, len: len as u64, dst, transfer, landing };
-        let mut machine = connection.machine_with_room(Some((self.device(), queue)))?;
+        let mut machine = connection.machine_with_room(Need::Operation(self.device(), queue))?;
         machine.copy_out(copy, connection.now())?;
         if large {
             // Before the command can be sent.
@@ -222,7 +222,7 @@ impl DeviceClient for RemoteDeviceClient {
 
     fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         let connection = self.connection()?;
-        let mut machine = connection.machine_with_room(None)?;
+        let mut machine = connection.machine_with_room(Need::Command)?;
         let state = machine.device(self.device())?;
         if state.mapped.saturating_add(len) > self.memory {
             return Err(connection.place(
@@ -318,7 +318,7 @@ impl DeviceClient for RemoteDeviceClient {
     ) -> Result<()> {
         let connection = self.connection()?;
         let device = self.device();
-        let mut machine = connection.machine_with_room(Some((self.device(), queue)))?;
+        let mut machine = connection.machine_with_room(Need::Operation(self.device(), queue))?;
         let function = match machine.device(device)?.function(key) {
             Some(function) => function,
             None => {
@@ -327,7 +327,7 @@ impl DeviceClient for RemoteDeviceClient {
                 self.send_image_of(&connection, spec.kernel)?;
                 let mut payload = Vec::new();
                 frame::encode_function(&mut payload, &spec);
-                machine = connection.machine_with_room(Some((self.device(), queue)))?;
+                machine = connection.machine_with_room(Need::Operation(self.device(), queue))?;
                 let state = machine.device(device)?;
                 match state.function(key) {
                     // Another thread was quicker.
@@ -401,7 +401,7 @@ impl DeviceClient for RemoteDeviceClient {
 
     fn wait_queue(&self, queue: QueueId, other: QueueId) -> Result<()> {
         let connection = self.connection()?;
-        let mut machine = connection.machine_with_room(Some((self.device(), queue)))?;
+        let mut machine = connection.machine_with_room(Need::Operation(self.device(), queue))?;
         if !machine.wait_queue(self.device(), queue, other, connection.now())? {
             return Ok(());
         }

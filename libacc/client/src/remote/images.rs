@@ -1,6 +1,7 @@
 //! GPU code on its way to an executor: each image once, before anything names it.
 
 use super::connection::Connection;
+use crate::connection::Need;
 use accord_fabric::frame::{Command, PAYLOAD_MAX};
 use accord_types::{ImageId, ImageRef, Result};
 use std::sync::{Arc, PoisonError};
@@ -34,7 +35,7 @@ impl Connection {
         let bytes = image.encode()?;
         let len = bytes.len() as u64;
         for (offset, piece) in (0..).step_by(PAYLOAD_MAX).zip(bytes.chunks(PAYLOAD_MAX)) {
-            let mut machine = self.machine_with_room(None)?;
+            let mut machine = self.machine_with_room(Need::Command)?;
             machine.put(&Command::Image { offset, len }, &[piece], self.now())?;
             self.send_later(machine)?;
         }

@@ -37,7 +37,7 @@ fn two() -> Two {
     let (listening, lanes) = (pusher.clone(), outbox.clone());
     std::thread::spawn(move || {
         for message in messages {
-            listening.on_control(message, &lanes).unwrap();
+            listening.on_control(TARGET, message, &lanes).unwrap();
         }
     });
     Two { pusher, target, outbox }
@@ -66,7 +66,7 @@ fn a_push_waits_for_ready_and_ends_with_landed() {
     two.target.due(TransferId(1), Ok(()));
     thread.join().unwrap().unwrap();
     assert_eq!(from.recv().unwrap(), b"abcd");
-    assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().expects.is_empty());
+    assert!(two.pusher.lock().core.pushes() == 0 && two.target.lock().core.expects() == 0);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_refusal_reaches_the_pusher() {
     two.target.due(TransferId(1), Err(Error::new(ErrorCode::Execution, "crashed")));
     assert_eq!(pushing.drain(b"abcd").unwrap_err().cause(), "crashed");
     drop(pushing);
-    assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().starters.is_empty());
+    assert!(two.pusher.lock().core.pushes() == 0 && two.target.lock().core.expects() == 0);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn an_abandoned_push_frees_the_target_and_the_next_one_lands() {
     pushing.finish().unwrap();
     assert_eq!(from.recv().unwrap(), b"efgh");
     assert!(from.try_recv().is_err());
-    assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().expects.is_empty());
+    assert!(two.pusher.lock().core.pushes() == 0 && two.target.lock().core.expects() == 0);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn bytes_may_go_another_way_if_the_target_says_where() {
     }
     assert_eq!(from.recv().unwrap(), b"abcd", "only the second one came over the lane");
     assert!(from.try_recv().is_err());
-    assert!(two.pusher.lock().pushes.is_empty() && two.target.lock().expects.is_empty());
+    assert!(two.pusher.lock().core.pushes() == 0 && two.target.lock().core.expects() == 0);
 }
 
 #[test]
@@ -143,15 +143,26 @@ fn a_place_that_is_not_used_is_forgotten() {
     pushing.drain(b"abcd").unwrap();
     pushing.finish().unwrap();
     assert_eq!(from.recv().unwrap(), b"abcd");
-    assert!(two.pusher.lock().handles.is_empty());
-    // More than may wait.
-    let large = vec![0; HANDLES_BYTES_MAX / 2 + 1];
-    for transfer in [TransferId(2), TransferId(3)] {
-        assert!(!two.pusher.on_ready(transfer, large.clone()).unwrap());
-    }
-    assert_eq!(two.pusher.lock().handles.len(), 1);
-    two.pusher.lock().finish(TransferId(2));
-    assert_eq!(two.pusher.lock().handles_bytes, 0);
+    assert_eq!(two.pusher.lock().core.pushes(), 0);
+}
+
+#[test]
+fn whoever_waits_for_room_goes_on_when_a_copy_is_over() {
+    let two = two();
+    let begin = |number: u32| two.pusher.push(TransferId(number.into()), TARGET, 4, two.outbox.clone()).unwrap();
+    let mut pushing: Vec<_> = (0..EXCHANGE_WINDOW).map(begin).collect();
+    let pusher = two.pusher.clone();
+    let waiting = std::thread::spawn(move || pusher.wait_to_push());
+    assert!(two.target.wait_to_expect().is_ok());
+    let last = pushing.pop();
+    // It is remembered until its target is there.
+    drop(last);
+    let refused =
+        ControlMessage::Refused(TransferId(u64::from(EXCHANGE_WINDOW) - 1), Error::new(ErrorCode::Execution, "no"));
+    two.pusher.on_control(TARGET, refused, &two.outbox).unwrap();
+    waiting.join().unwrap().unwrap();
+    two.pusher.close(&Error::new(ErrorCode::DeviceShutdown, "over"));
+    assert!(two.pusher.wait_to_push().is_err());
 }
 
 #[test]
@@ -167,5 +178,5 @@ fn a_direct_copy_to_a_lost_target_fails() {
     two.pusher.push_lost(TARGET, &Error::new(ErrorCode::DeviceUnavailable, "gone"));
     assert_eq!(pushing.finish().unwrap_err().cause(), "gone");
     drop(pushing);
-    assert!(two.pusher.lock().pushes.is_empty());
+    assert!(two.pusher.lock().core.pushes() == 0);
 }

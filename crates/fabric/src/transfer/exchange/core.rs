@@ -1,0 +1,394 @@
+//! What becomes of the copies between devices that one process pushes or expects: news go in, effects come out. Without I/O, threads or
+//! clock. [`super::Exchange`] does what it wants done, and so does the simulation of executors.
+
+use crate::peer::PeerId;
+use crate::transfer::chunk_io::broken;
+use crate::transfer::control::ControlMessage;
+use crate::transfer::rendezvous::{Answer, Expects, PushStep, Pushes};
+use accord_types::{Error, Result, TransferId};
+use std::collections::HashMap;
+
+/// Most bytes of handles that wait for their streams: beyond that bytes go over lanes.
+const HANDLES_BYTES_MAX: usize = 16 << 20;
+
+/// All copies of one process. `E` is what is announced with a transfer: how its bytes are taken.
+pub struct ExchangeCore<E> {
+    pushes: Pushes,
+    expects: Expects,
+    /// Of transfers that may not come yet.
+    expected: HashMap<TransferId, E>,
+    /// Where targets want the bytes of pushes whose streams are not there yet.
+    handles: HashMap<TransferId, Vec<u8>>,
+    /// Bytes of them, at most [`HANDLES_BYTES_MAX`].
+    handles_bytes: usize,
+    /// Peers that can't be pushed to any more: executors that the session has lost.
+    lost: HashMap<PeerId, Error>,
+    closed: Option<Error>,
+    /// How many copies have to be over before that is said; none if nobody wants to know.
+    step: Option<u32>,
+    effects: Vec<ExchangeEffect<E>>,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug)]
+pub enum ExchangeEffect<E> {
+    /// Whoever waits for a push asks again what it does.
+    Push(TransferId),
+    /// The bytes of a transfer may come: whatever takes them is made ready, then the pusher is told.
+    Ready {
+        /// The pusher.
+        peer: PeerId,
+        /// The transfer.
+        transfer: TransferId,
+        /// What was announced with it.
+        expected: E,
+    },
+    /// The pusher is told that the bytes have landed.
+    Landed(PeerId, TransferId),
+    /// The pusher is told that its bytes can't be taken.
+    Refused(PeerId, TransferId, Error),
+    /// The target, which is ready, is told that no bytes come on a lane.
+    Abandon(PeerId, TransferId),
+    /// A pusher is gone, and was told of these transfers that they may come.
+    Gone(PeerId, Vec<TransferId>),
+    /// What was announced comes to nothing.
+    Drop(E),
+    /// So many copies are over of which the program was not told that yet.
+    Over {
+        /// Those that were pushed from here.
+        pushes: u32,
+        /// Those that were expected here.
+        expects: u32,
+    },
+}
+
+impl<E> ExchangeEffect<E> {
+    /// Who pushes, if it is about that.
+    pub fn peer(&self) -> Option<PeerId> {
+        match *self {
+            Self::Ready { peer, .. } | Self::Landed(peer, _) | Self::Refused(peer, ..) | Self::Gone(peer, _) => {
+                Some(peer)
+            }
+            Self::Push(_) | Self::Abandon(..) | Self::Drop(_) | Self::Over { .. } => None,
+        }
+    }
+}
+
+impl<E> ExchangeCore<E> {
+    /// One without peers. Says that copies are over in steps of so many, if that is given.
+    pub fn new(step: Option<u32>) -> Self {
+        Self {
+            pushes: Pushes::default(),
+            expects: Expects::default(),
+            expected: HashMap::new(),
+            handles: HashMap::new(),
+            handles_bytes: 0,
+            lost: HashMap::new(),
+            closed: None,
+            step,
+            effects: Vec::new(),
+        }
+    }
+
+    /// What is to be done since the last call.
+    pub fn effects(&mut self) -> impl Iterator<Item = ExchangeEffect<E>> + '_ {
+        self.effects.drain(..)
+    }
+
+    /// Pushes that are remembered.
+    pub fn pushes(&self) -> usize {
+        self.pushes.len()
+    }
+
+    /// Expected transfers that are remembered.
+    pub fn expects(&self) -> usize {
+        self.expects.len()
+    }
+
+    /// Whether nothing begins any more.
+    ///
+    /// # Errors
+    /// With what [`ExchangeCore::close`] was told.
+    pub fn check(&self) -> Result<()> {
+        self.closed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    // The pusher's side.
+
+    /// Begins a push.
+    ///
+    /// # Errors
+    /// When the transfer is known already, there are too many, or everything has ended.
+    pub fn push(&mut self, transfer: TransferId, to: PeerId) -> Result<()> {
+        self.check()?;
+        self.pushes.push(transfer, to)?;
+        if let Some(error) = self.lost.get(&to) {
+            self.pushes.lost(to, error);
+            self.count();
+        }
+        Ok(())
+    }
+
+    /// What a push does next.
+    pub fn step(&self, transfer: TransferId) -> PushStep {
+        match (self.pushes.step(transfer), &self.closed) {
+            (PushStep::Wait | PushStep::Send, Some(error)) => PushStep::End(Err(error.clone())),
+            (step, _) => step,
+        }
+    }
+
+    /// Where the target wants the bytes of a push that may be sent, if it has said so. Given once.
+    pub fn take_handle(&mut self, transfer: TransferId) -> Option<Vec<u8>> {
+        let handle = self.handles.remove(&transfer)?;
+        self.handles_bytes -= handle.len();
+        Some(handle)
+    }
+
+    /// A push is over: it has ended, or its bytes are where the target wants them.
+    ///
+    /// # Errors
+    /// Its own.
+    pub fn push_done(&mut self, transfer: TransferId) -> Result<()> {
+        let step = self.step(transfer);
+        self.finish(transfer, false);
+        match step {
+            PushStep::End(outcome) => outcome,
+            PushStep::Wait | PushStep::Send => Ok(()),
+        }
+    }
+
+    /// A push comes to nothing, its stream has failed, say. If it has a lane, giving that back tells the target.
+    pub fn give_up(&mut self, transfer: TransferId, has_lane: bool) {
+        self.finish(transfer, has_lane);
+    }
+
+    fn finish(&mut self, transfer: TransferId, has_lane: bool) {
+        self.take_handle(transfer);
+        let to = self.pushes.target(transfer);
+        if let (true, false, Some(to)) = (self.pushes.finish(transfer), has_lane, to) {
+            self.effects.push(ExchangeEffect::Abandon(to, transfer));
+        }
+        self.count();
+    }
+
+    /// A target has said something of a push to it.
+    ///
+    /// # Errors
+    /// When that breaks the protocol.
+    pub fn on_control(&mut self, from: PeerId, message: ControlMessage) -> Result<()> {
+        let transfer = match message {
+            ControlMessage::Ready(transfer, handle) => {
+                if self.pushes.ready(transfer)? {
+                    self.effects.push(ExchangeEffect::Abandon(from, transfer));
+                } else {
+                    self.keep_handle(transfer, handle);
+                }
+                transfer
+            }
+            ControlMessage::Landed(transfer) => {
+                self.pushes.landed(transfer)?;
+                transfer
+            }
+            ControlMessage::Refused(transfer, error) => {
+                self.pushes.refused(transfer, error)?;
+                transfer
+            }
+            // Whoever is asked answers before it comes here, and nobody else asks.
+            ControlMessage::Ask(_) | ControlMessage::Alive(_) | ControlMessage::Lost(..) => {
+                return Err(broken("it asks or answers what it should not"));
+            }
+        };
+        self.effects.push(ExchangeEffect::Push(transfer));
+        self.count();
+        Ok(())
+    }
+
+    fn keep_handle(&mut self, transfer: TransferId, handle: Vec<u8>) {
+        if !handle.is_empty() && self.handles_bytes + handle.len() <= HANDLES_BYTES_MAX {
+            self.handles_bytes += handle.len();
+            self.handles.insert(transfer, handle);
+        }
+    }
+
+    /// The way to a peer is gone: pushes to it end with `error`, also those that begin later.
+    pub fn push_lost(&mut self, peer: PeerId, error: &Error) {
+        self.lost.entry(peer).or_insert_with(|| error.clone());
+        let ended = self.pushes.lost(peer, error);
+        self.effects.extend(ended.into_iter().map(ExchangeEffect::Push));
+        self.count();
+    }
+
+    // The target's side.
+
+    /// The program has announced a transfer, and where it goes. If it can't go there its pusher is told. Else it does not come before
+    /// [`ExchangeCore::due`].
+    ///
+    /// # Errors
+    /// When the transfer is known already, there are too many, or everything has ended.
+    pub fn expect(&mut self, transfer: TransferId, from: PeerId, place: Result<E>) -> Result<()> {
+        self.check()?;
+        self.expects.expect(transfer, from)?;
+        match place {
+            Ok(expected) => drop(self.expected.insert(transfer, expected)),
+            Err(error) => self.due(transfer, Err(error)),
+        }
+        Ok(())
+    }
+
+    /// What stood before a transfer on its target is done, or failed.
+    pub fn due(&mut self, transfer: TransferId, outcome: Result<()>) {
+        if let Some((peer, answer)) = self.expects.due(transfer, outcome) {
+            self.answer(peer, answer);
+        }
+        self.count();
+    }
+
+    /// A peer can be talked to, and may push.
+    pub fn arrived(&mut self, peer: PeerId) {
+        for answer in self.expects.arrived(peer) {
+            self.answer(peer, answer);
+        }
+        self.count();
+    }
+
+    fn answer(&mut self, peer: PeerId, answer: Answer) {
+        match answer {
+            Answer::Ready(transfer) => {
+                if let Some(expected) = self.expected.remove(&transfer) {
+                    self.effects.push(ExchangeEffect::Ready { peer, transfer, expected });
+                }
+            }
+            Answer::Refused(transfer, error) => {
+                self.effects.push(ExchangeEffect::Refused(peer, transfer, error));
+                self.effects.extend(self.expected.remove(&transfer).map(ExchangeEffect::Drop));
+            }
+        }
+    }
+
+    /// The first bytes of a transfer are here, or with `aborted` the message that none will come. Whether they are to be taken;
+    /// [`ExchangeCore::ended`] follows then.
+    ///
+    /// # Errors
+    /// When the peer was not told that they may come.
+    pub fn begin(&mut self, transfer: TransferId, from: PeerId, aborted: bool) -> Result<bool> {
+        self.expects.begin(transfer, from)?;
+        if aborted {
+            self.expects.end(transfer);
+            self.count();
+        }
+        Ok(!aborted)
+    }
+
+    /// The bytes of a transfer have landed, or never will.
+    pub fn ended(&mut self, transfer: TransferId, from: PeerId, outcome: Result<()>) {
+        if self.expects.end(transfer) {
+            self.effects.push(match outcome {
+                Ok(()) => ExchangeEffect::Landed(from, transfer),
+                Err(error) => ExchangeEffect::Refused(from, transfer, error),
+            });
+        }
+        self.count();
+    }
+
+    /// A peer pushes no more: what it was to push is forgotten.
+    pub fn peer_lost(&mut self, peer: PeerId) {
+        let mut told = self.expects.lost(peer);
+        told.retain(|transfer| {
+            let expected = self.expected.remove(transfer);
+            let is_told = expected.is_none();
+            self.effects.extend(expected.map(ExchangeEffect::Drop));
+            is_told
+        });
+        self.effects.push(ExchangeEffect::Gone(peer, told));
+        self.count();
+    }
+
+    /// Ends everything: pushes fail with `error`.
+    pub fn close(&mut self, error: &Error) {
+        self.closed.get_or_insert_with(|| error.clone());
+        self.effects.extend(self.expected.drain().map(|(_, expected)| ExchangeEffect::Drop(expected)));
+        self.handles.clear();
+        self.handles_bytes = 0;
+        self.effects.extend(self.pushes.transfers().map(ExchangeEffect::Push));
+    }
+
+    /// Copies may have come to their end.
+    fn count(&mut self) {
+        let enough = |over: u32| self.step.is_some_and(|step| over >= step);
+        if enough(self.pushes.over()) || enough(self.expects.over()) {
+            let (pushes, expects) = (self.pushes.take_over(), self.expects.take_over());
+            self.effects.push(ExchangeEffect::Over { pushes, expects });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::ErrorCode;
+
+    const PEER: PeerId = PeerId::from_raw(1);
+
+    fn effects(core: &mut ExchangeCore<u32>) -> Vec<String> {
+        core.effects().map(|effect| format!("{effect:?}")).collect()
+    }
+
+    #[test]
+    fn handles_wait_for_their_streams_and_are_bounded() {
+        let mut core = ExchangeCore::<u32>::new(None);
+        let large = vec![0; HANDLES_BYTES_MAX / 2 + 1];
+        for transfer in [TransferId(2), TransferId(3)] {
+            core.push(transfer, PEER).unwrap();
+            core.on_control(PEER, ControlMessage::Ready(transfer, large.clone())).unwrap();
+        }
+        assert_eq!(core.handles.len(), 1);
+        core.give_up(TransferId(2), true);
+        assert_eq!((core.handles.len(), core.handles_bytes), (0, 0));
+    }
+
+    #[test]
+    fn whoever_pushes_to_a_lost_peer_hears_so_at_once() {
+        let mut core = ExchangeCore::<u32>::new(None);
+        let gone = Error::new(ErrorCode::DeviceUnavailable, "gone");
+        core.push_lost(PEER, &gone);
+        core.push(TransferId(1), PEER).unwrap();
+        assert_eq!(core.step(TransferId(1)), PushStep::End(Err(gone)));
+        assert!(core.push_done(TransferId(1)).is_err());
+        assert_eq!(core.pushes(), 0);
+    }
+
+    #[test]
+    fn it_is_said_in_steps_how_many_are_over() {
+        let mut core = ExchangeCore::new(Some(2));
+        core.arrived(PEER);
+        for transfer in 1..4 {
+            core.expect(TransferId(transfer), PEER, Ok(0)).unwrap();
+            core.due(TransferId(transfer), Ok(()));
+        }
+        effects(&mut core);
+        assert!(core.begin(TransferId(1), PEER, false).unwrap());
+        core.ended(TransferId(1), PEER, Ok(()));
+        assert_eq!(effects(&mut core).len(), 1);
+        assert!(!core.begin(TransferId(2), PEER, true).unwrap());
+        assert_eq!(effects(&mut core), ["Over { pushes: 0, expects: 2 }"]);
+        // One that is given up before its target is ready is remembered until then.
+        core.push(TransferId(8), PEER).unwrap();
+        core.give_up(TransferId(8), false);
+        core.push(TransferId(9), PEER).unwrap();
+        core.push_lost(PEER, &Error::new(ErrorCode::DeviceUnavailable, "gone"));
+        effects(&mut core);
+        assert!(core.push_done(TransferId(9)).is_err());
+        assert_eq!(effects(&mut core), ["Over { pushes: 2, expects: 0 }"]);
+    }
+
+    #[test]
+    fn a_place_that_can_not_be_had_is_refused_when_the_pusher_is_there() {
+        let mut core = ExchangeCore::<u32>::new(None);
+        let full = Error::new(ErrorCode::OutOfMemory, "full");
+        core.expect(TransferId(1), PEER, Err(full)).unwrap();
+        assert_eq!((effects(&mut core).len(), core.expects()), (0, 1));
+        core.arrived(PEER);
+        assert!(effects(&mut core)[0].starts_with("Refused"));
+        assert_eq!(core.expects(), 0);
+    }
+}
