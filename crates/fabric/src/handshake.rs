@@ -23,7 +23,7 @@ use crate::transport::{self, Lane, PeerAddress, SharedLane, Transport};
 use accord_types::{Error, ErrorCode, Result};
 pub use hello::{HELLO_LEN, Hello, MAGIC, Purpose, VERSION};
 use hello::{NONCE_LEN, malformed, unavailable, version_differs};
-pub(crate) use io::Deadline;
+pub use io::Deadline;
 pub use secret::{Introduced, LaneSecret, check_secure};
 use std::time::Duration;
 
@@ -72,7 +72,11 @@ fn connect_with(route: &Route, hello: &Hello, key: &Key, timeout: Duration) -> R
     }
 }
 
-fn introduce(lane: &dyn Lane, hello: &Hello, key: &Key, deadline: Deadline, server: &str) -> Result<LaneSecret> {
+/// Introduces itself to the server at the other end of a new lane.
+///
+/// # Errors
+/// As for [`connect_by`].
+pub fn introduce(lane: &dyn Lane, hello: &Hello, key: &Key, deadline: Deadline, server: &str) -> Result<LaneSecret> {
     let broken = |error: std::io::Error| unavailable(format!("{server} broke the handshake off: {error}"));
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce)?;

@@ -4,6 +4,7 @@ mod debuginfo;
 mod directives;
 mod fabric;
 mod image;
+mod lanes;
 mod proto;
 mod trace;
 
@@ -16,6 +17,9 @@ pub static ALL: &[Target] = &[
     fabric::HEADERS,
     fabric::SESSION,
     fabric::MPI_MESSAGES,
+    lanes::CONTROLS,
+    lanes::TRANSFERS,
+    lanes::HANDSHAKES,
     image::BLOCKS,
     image::IMAGES,
     image::MEMORY_HANDLES,

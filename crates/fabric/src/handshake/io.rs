@@ -9,10 +9,11 @@ const LINGER: Duration = Duration::from_millis(200);
 
 /// When a handshake must be over.
 #[derive(Clone, Copy)]
-pub(crate) struct Deadline(Instant);
+pub struct Deadline(Instant);
 
 impl Deadline {
-    pub(crate) fn after(timeout: Duration) -> Self {
+    /// In so long.
+    pub fn after(timeout: Duration) -> Self {
         Self(Instant::now() + timeout)
     }
 
