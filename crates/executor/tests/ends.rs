@@ -3,8 +3,13 @@
 mod support;
 
 use accord_executor::Limits;
-use accord_fabric::frame::Command;
-use accord_types::ErrorCode;
+use accord_fabric::frame::{Command, EXCHANGE_STEP, EXCHANGE_WINDOW, Event};
+use accord_fabric::handshake::Purpose;
+use accord_fabric::peer::PeerId;
+use accord_fabric::stats::LinkStats;
+use accord_fabric::transfer::{ControlSender, TRANSFERS_MAX};
+use accord_types::{Error, ErrorCode, NodeId};
+use std::sync::Arc;
 use support::{PANICS, Program};
 
 fn limits() -> Limits {
@@ -33,4 +38,41 @@ fn an_agent_ends_a_session_that_it_hosts_itself() {
     program.end();
     program.assert_ended();
     assert!(device.has_ended());
+}
+
+fn expect(program: &Program, transfer: u64, dst: u64, from: PeerId) {
+    program.send(&Command::Expect { device: 0, dst, len: 8, transfer, from, seq: 0 }, &[]);
+}
+
+/// An executor that never came is lost: what it was to push keeps no room from others.
+#[test]
+fn copies_from_an_executor_that_is_lost_are_over() {
+    let (mut program, start) = Program::open(limits(), 0);
+    let from = PeerId::executor(NodeId(9), 1).unwrap();
+    for transfer in 0..EXCHANGE_WINDOW {
+        expect(&program, transfer.into(), start, from);
+    }
+    program.ask(|ticket| Command::Clock { ticket }).unwrap();
+    let control = ControlSender::new("", Arc::<LinkStats>::default());
+    control.connect(program.lane(Purpose::Control));
+    control.lost(from, &Error::new(ErrorCode::DeviceUnavailable, "node 9 is silent"));
+    let mut over = 0;
+    while over + EXCHANGE_STEP <= EXCHANGE_WINDOW {
+        if let Event::Exchanged { pushes, expects } = program.event().expect("the session goes on").0 {
+            assert_eq!(pushes, 0);
+            over += expects;
+        }
+    }
+    assert!(over <= EXCHANGE_WINDOW);
+}
+
+#[test]
+fn a_program_that_has_more_copies_expected_than_there_may_be_loses_its_session() {
+    let (mut program, start) = Program::open(limits(), 0);
+    let from = PeerId::executor(NodeId(9), 1).unwrap();
+    for transfer in 0..=TRANSFERS_MAX as u64 {
+        expect(&program, transfer, start, from);
+    }
+    assert!(program.failure(u32::MAX).cause().contains("more than 65536 copies"));
+    program.assert_ended();
 }
