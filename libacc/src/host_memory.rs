@@ -1,7 +1,7 @@
 //! The program's memory and code: the only place that follows the program's pointers.
 
 use crate::kernels::Kernels;
-use crate::{blocks, components, elf, loader, output, source, unmapped};
+use crate::{blocks, components, elf, loader, output, pointer_updates, source, unmapped};
 use accord_client::pages::{self, Writable};
 use accord_debuginfo::{Memory, ProcessMemory};
 use accord_runtime::ports::{HostMemory, Landing};
@@ -115,6 +115,12 @@ impl HostMemory for ProgramMemory {
 
     fn tell_may_be_component(&self, range: HostRange, entry: usize, element: usize) {
         if let Some(line) = components::told(range, entry, element) {
+            output::print(&format!("{line}\n"));
+        }
+    }
+
+    fn tell_pointer_itself(&self, range: HostRange, entry: usize) {
+        if let Some(line) = pointer_updates::told(range, entry) {
             output::print(&format!("{line}\n"));
         }
     }

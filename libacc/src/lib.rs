@@ -27,6 +27,7 @@ mod loader;
 mod mappings;
 mod objects;
 mod output;
+mod pointer_updates;
 mod process;
 mod prof;
 mod ptx;

@@ -267,6 +267,14 @@ impl Judge<'_> {
             return;
         }
         for variable in split(argument, ',') {
+            if variable == "this" {
+                say(
+                    Severity::Refused,
+                    format!("{name}(this): GCC takes no pointer without a name"),
+                    format!("{name}(this[0:1])"),
+                    false,
+                );
+            }
             let Some(bad) = inner_part(variable) else { continue };
             let whole = &variable[..variable.find('[').unwrap_or(variable.len())];
             if bad.1 {

@@ -139,6 +139,16 @@ fn judge(
                     clause.name
                 ),
             ),
+            _ if whole && known.polymorphic && !known.bounds.is_empty() && !variables.is_selected(line, name) => say(
+                Refused,
+                format!("{}({name}) of a class array: GCC ends with an internal error", clause.name),
+                format!("the same in type is of a select type ({name}), or a type(...) pointer to it"),
+            ),
+            _ if component && compute && gcc == 12 && variables.is_selected(line, name) => say(
+                Wrong,
+                format!("{}({variable}) in select type ({name}): GCC 12 gives the region a wrong address", clause.name),
+                format!("{}({name}), the whole", clause.name),
+            ),
             _ if component && known.derived && known.dummy && !known.pointer && compute && gcc < 14 => say(
                 Refused,
                 format!(

@@ -74,6 +74,17 @@ const EXAMPLES: &[(&str, Language, &str)] = &[
         FreeFortran,
         "subroutine s(x)\n  type(cell) :: x\n  !$acc parallel copy(x%a)\nend\n",
     ),
+    ("C++: `copyin(this)`", C, "#pragma acc enter data copyin(this)\n"),
+    (
+        "Fortran: an array of a `class`",
+        FreeFortran,
+        "subroutine s(u)\n  class(cell) :: u(:)\n  !$acc parallel copy(u)\nend\n",
+    ),
+    (
+        "Fortran: `copy(x%a)` in a `select type`",
+        FreeFortran,
+        "subroutine s(x)\n  class(cell) :: x\n  select type (x)\n  type is (cell)\n  !$acc parallel copy(x%a)\n  end select\nend\n",
+    ),
     ("`routine bind(name)`", C, "#pragma acc routine bind(f) seq\n"),
     ("`do concurrent` under `loop`", FreeFortran, "!$acc parallel loop\ndo concurrent (i = 1:n)\n"),
     ("strided sections in Fortran's `data` clauses", FreeFortran, "!$acc data copy(v(1:9:2))\n"),
@@ -127,6 +138,12 @@ fn what_is_right_is_not_found() {
         (FreeFortran, "!$acc parallel wait(f(2)) copy(v(2:9), w(:, 3))\n"),
         (FreeFortran, "!$omp parallel do\n!$omp end parallel do\n!$acc enter data copyin(a)\n"),
         (FreeFortran, "type(t(5)) :: x\n!$acc enter data copyin(x)\n!$acc enter data copyin(x%v)\n"),
+        (C, "#pragma acc enter data copyin(this[0:1], this->p[0:n])\n"),
+        (
+            FreeFortran,
+            "subroutine s(u)\n  class(cell) :: u(:)\n  select type (u)\n  type is (cell)\n  !$acc parallel copy(u)\n  end select\nend\n",
+        ),
+        (FreeFortran, "subroutine s(u)\n  class(cell) :: u\n  !$acc parallel copy(u)\nend\n"),
         (FreeFortran, "type(cell) :: x\n!$acc parallel copy(x%a)\n"),
         (FreeFortran, "subroutine s(x)\n  type(cell) :: x\n  !$acc enter data copyin(x%a)\nend\n"),
     ] {

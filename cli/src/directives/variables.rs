@@ -15,6 +15,8 @@ pub(super) struct Variable {
     pub(super) dummy: bool,
     /// Of a derived type; `parameters` if that has some.
     pub(super) derived: bool,
+    /// `class(...)`
+    pub(super) polymorphic: bool,
     pub(super) parameters: bool,
     /// `character(:)`
     pub(super) deferred_length: bool,
@@ -96,6 +98,24 @@ impl Variables {
     /// Whether a name in lower case is that of an internal procedure in a line.
     pub(super) fn is_internal(&self, line: u32, name: &str) -> bool {
         self.around(line).any(|unit| unit.internal.contains(name))
+    }
+
+    /// Whether a line is in a `select type` of a name in lower case, which stands there for the variable as what it is.
+    pub(super) fn is_selected(&self, line: u32, name: &str) -> bool {
+        let mut open = Vec::new();
+        for (_, text) in self.lower.iter().take_while(|(at, _)| *at < line) {
+            let text =
+                text.split_once(':').filter(|(label, _)| word(label) == *label).map_or(&**text, |(_, rest)| rest);
+            let (ends, rest) = text.trim().strip_prefix("end").map_or((false, text.trim()), |rest| (true, rest.trim()));
+            let Some(rest) = rest.strip_prefix("select").map(str::trim) else { continue };
+            if ends {
+                open.pop();
+            } else {
+                let selector = rest.strip_prefix("type").and_then(|rest| rest.trim().strip_prefix('('));
+                open.push(selector.map_or("", |selector| word(selector.trim())));
+            }
+        }
+        open.contains(&name)
     }
 
     /// Whether a bound is known when the program is compiled.
@@ -216,6 +236,7 @@ impl Unit {
             variable.contiguous |= has("contiguous");
             variable.dummy |= dummy;
             variable.derived |= ["type", "class"].contains(&word(kind));
+            variable.polymorphic |= word(kind) == "class";
             variable.parameters |= variable.derived && typed.contains('(');
             variable.deferred_length |= word(kind) == "character" && typed.replace("len=", "").trim() == ":";
             if let Some(bounds) = bounds {
@@ -247,6 +268,17 @@ mod tests {
         assert!(!variables.is_constant(20, "n") && !variables.is_constant(20, ":"));
         assert!(variables.at(20, "p").unwrap().parameters && variables.at(20, "c").unwrap().deferred_length);
         assert_eq!(variables.at(3, "x"), None, "a component is no variable");
+        assert!(!variables.is_selected(20, "x"));
         assert!(variables.is_internal(9, "g") && !variables.is_internal(20, "g") && !variables.is_internal(20, "f"));
+    }
+
+    #[test]
+    fn names_in_select_type_stand_for_what_they_are() {
+        let source = "subroutine s(u)\n  class(cell) :: u(:)\n  select case (k)\n  case (1)\n  here: select type (U)\n  type is (cell)\n\
+            u = 1\n  end select here\n  u = 2\n  endselect\n  select type(v => u)\n  type is (cell)\n  v = 1\n  end select\nend\n";
+        let variables = Variables::read(source);
+        assert!(variables.at(7, "u").unwrap().polymorphic);
+        assert!(variables.is_selected(7, "u") && !variables.is_selected(9, "u") && !variables.is_selected(13, "u"));
+        assert!(variables.is_selected(13, "v") && !variables.is_selected(15, "v"));
     }
 }

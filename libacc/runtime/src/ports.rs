@@ -386,6 +386,11 @@ pub trait HostMemory: Send + Sync {
         let _ = (range, entry, element);
     }
 
+    /// An `update` names the pointer at `range`, as its entry number `entry`, but not what it points to.
+    fn tell_pointer_itself(&self, range: HostRange, entry: usize) {
+        let _ = (range, entry);
+    }
+
     /// A region got a pointer that no clause maps, as entry number `entry` of its construct; `block` was mapped for it.
     fn tell_unmapped(&self, function: usize, entry: usize, pointer: usize, block: HostRange) {
         let _ = (function, entry, pointer, block);

@@ -1,5 +1,6 @@
 //! Unstructured data: `enter data` and `exit data` (OpenACC 3.3, 2.6.6).
 
+use super::by_pointer::{Pointed, Word, has_one_more};
 use super::component::unknown_component;
 use super::component::with_ranges;
 use super::kind::Kind;
@@ -97,6 +98,7 @@ impl Runtime {
     }
 
     fn exit(&self, t: &mut LocalThread, device: &Device, queue: QueueId, entries: &Entries<'_>) -> Result<()> {
+        let words = self.released_words(entries).map_err(|error| device.place(error))?;
         let plan = &mut t.scratch.plan;
         device.begin(plan, queue);
         let mut state = device.lock();
@@ -115,25 +117,58 @@ impl Runtime {
                 })
                 .map_err(|error| device.place(error))?;
         }
+        let pointed: Vec<Pointed> =
+            words.iter().filter_map(|word| word.pointed(&leaving.state.table, entries.hosts)).collect();
+        let pointed = |i: usize| pointed.iter().find(|one| one.entry == i);
         // Detach before any copy back.
-        for ((host, size), word) in parts() {
+        for (i, ((host, size), word)) in parts().enumerate() {
             let range = HostRange { start: *host, len: *size };
-            if let Ok(Action::Detach { finalize }) = exit_action(Kind::decode(*word)?, *word, range)
-                && let Found::Whole(id) = leaving.state.table.find(*host, Attachment::BYTES)
-            {
-                leaving.detach(id, *host, finalize, &*self.host);
+            match exit_action(Kind::decode(*word)?, *word, range)? {
+                Action::Detach { finalize } => {
+                    if let Found::Whole(id) = leaving.state.table.find(*host, Attachment::BYTES) {
+                        leaving.detach(id, *host, finalize, &*self.host);
+                    }
+                }
+                Action::Release { finalize, .. } => {
+                    if let Some(holder) = pointed(i).and_then(|one| one.cell) {
+                        leaving.detach(holder, *host, finalize, &*self.host);
+                    }
+                }
+                Action::Nothing => {}
             }
         }
         for (i, ((host, size), word)) in parts().enumerate() {
             let range = HostRange { start: *host, len: *size };
-            if let Ok(Action::Release { out, finalize }) = exit_action(Kind::decode(*word)?, *word, range)
-                && let Ok(Some(id)) = find_to_release(&leaving, range)
-            {
-                leaving.give_up(id, out.then_some((range, entries.spaced(i))), false, finalize);
-            }
+            let Action::Release { out, finalize } = exit_action(Kind::decode(*word)?, *word, range)? else { continue };
+            let (id, out) = if let Some(Pointed { array, cell, .. }) = pointed(i) {
+                if let Some(holder) = *cell
+                    && leaving.state.table.get(holder).is_some_and(has_one_more)
+                {
+                    leaving.give_up(holder, None, false, false);
+                }
+                let Some(entry) = leaving.state.table.get(*array) else { continue };
+                (*array, out.then_some((HostRange { start: entry.start, len: entry.len() }, None)))
+            } else if let Some(id) = find_to_release(&leaving, range)? {
+                (id, out.then_some((range, entries.spaced(i))))
+            } else {
+                continue;
+            };
+            leaving.give_up(id, out, false, finalize);
         }
         drop(state);
         self.finish(device, queue, plan)
+    }
+
+    /// What may be pointers among the bytes to give up.
+    fn released_words(&self, entries: &Entries<'_>) -> Result<Vec<Word>> {
+        let mut words = Vec::new();
+        for (i, ((host, size), word)) in entries.hosts.iter().zip(entries.sizes).zip(entries.kinds).enumerate() {
+            let range = HostRange { start: *host, len: *size };
+            if let Action::Release { .. } = exit_action(Kind::decode(*word)?, *word, range)? {
+                words.extend(Word::read(i, range, &*self.host));
+            }
+        }
+        Ok(words)
     }
 }
 

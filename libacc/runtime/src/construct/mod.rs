@@ -1,6 +1,7 @@
 //! The directives, as GCC's code asks for them.
 
 mod block;
+mod by_pointer;
 mod by_value;
 mod cell;
 mod component;

@@ -1,11 +1,13 @@
 //! `update` (OpenACC 3.3, 2.14.4).
 
+use super::by_pointer::Word;
 use super::component::unknown_component;
 use super::kind::{Absent, Kind};
 use super::map::{Mode, Stop, not_present, partly_present};
+use super::pointee::Pointee;
 use super::{Entries, Leaving, Spaced, on_host};
 use crate::device::Device;
-use crate::present::{Counter, EntryId, Found};
+use crate::present::{Attachment, Counter, EntryId, Found};
 use crate::{LocalThread, Runtime};
 use accord_types::{Error, ErrorCode, HostRange, QueueId, Result};
 
@@ -65,7 +67,30 @@ impl Runtime {
             }
             planned => planned?,
         }
-        self.finish(device, queue, &t.scratch.plan)
+        self.finish(device, queue, &t.scratch.plan)?;
+        if entries.sizes.contains(&Attachment::BYTES) {
+            self.tell_of_pointers(device, entries);
+        }
+        Ok(())
+    }
+
+    /// An `update` of a pointer, not of what it points to: a pointer that is attached keeps its value on either side, and an absent one
+    /// is skipped where `if_present` says so.
+    #[cold]
+    fn tell_of_pointers(&self, device: &Device, entries: &Entries<'_>) {
+        let word = |i: usize| {
+            let range = HostRange { start: entries.hosts[i], len: entries.sizes[i] };
+            let is_data = matches!(Kind::decode(entries.kinds[i]), Ok(Kind::Data(_)));
+            is_data.then(|| Word::read(i, range, &*self.host)).flatten()
+        };
+        let words: Vec<Word> = (0..entries.hosts.len()).filter_map(word).collect();
+        let state = device.lock();
+        let pointed = words.into_iter().filter(|word| word.pointed(&state.table, entries.hosts).is_some());
+        let pointed: Vec<Word> = pointed.collect();
+        drop(state);
+        for Word { entry, start, .. } in pointed {
+            self.host.tell_pointer_itself(HostRange { start, len: Attachment::BYTES }, entry);
+        }
     }
 
     /// Decides what to copy. Sections that reach past present data are `cut` to it, or an error.
@@ -133,7 +158,7 @@ impl super::map::Mapping<'_, '_> {
         match self.state.table.find(range.start, range.len) {
             Found::Whole(id) => Ok(Some((self.ready(id)?, range))),
             Found::Absent if direction.if_present || self.is_lendable(range) => Ok(None),
-            Found::Absent => Err(not_present(range).into()),
+            Found::Absent => Err(self.absent_in_update(range).into()),
             Found::Partly(id) => {
                 let entry = &self.state.table[id];
                 let beyond = range.start.saturating_add(range.len).saturating_sub(entry.end);
@@ -146,5 +171,16 @@ impl super::map::Mapping<'_, '_> {
                 Err(error.into())
             }
         }
+    }
+
+    fn absent_in_update(&self, range: HostRange) -> Error {
+        if range.len == Attachment::BYTES
+            && let Pointee::Present((pointer, _)) = self.pointee(self.read_pointer(range.start))
+        {
+            let more = format!("but it points to present data at {pointer:#x}");
+            return Error::about(ErrorCode::NotPresent, range, "not present", more)
+                .remedy("name what the pointer points to: write p[0:n] in place of p");
+        }
+        not_present(range)
     }
 }

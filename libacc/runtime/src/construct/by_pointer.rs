@@ -1,0 +1,66 @@
+//! Arrays that `exit data` names by their pointers.
+//!
+//! `exit data delete(p)` of a C pointer is the pointer variable to GCC: eight bytes that are not present, so nothing would happen. The
+//! array would stay, be taken for what comes to lie at its address next, and `copyout(p)` would bring nothing. `delete(s.p)` would
+//! give up `s`, in which the pointer lies. To whoever wrote it both are the array that begins where the pointer points.
+
+use super::pointee::may_be_pointer;
+use crate::ports::HostMemory;
+use crate::present::{Attachment, Entry, EntryId, Found, Lifetime, Table};
+use accord_types::HostRange;
+
+/// Eight bytes of the program that an entry of a construct names.
+pub(super) struct Word {
+    /// The entry's number.
+    pub(super) entry: usize,
+    pub(super) start: usize,
+    value: usize,
+}
+
+/// An array that is named by its pointer.
+pub(super) struct Pointed {
+    /// Number of the clause's entry.
+    pub(super) entry: usize,
+    pub(super) array: EntryId,
+    /// Where the pointer lies, if it is attached there.
+    pub(super) cell: Option<EntryId>,
+}
+
+impl Word {
+    /// What may be a pointer. Without the device's lock: the kernel may be asked whether the bytes are there.
+    pub(super) fn read(entry: usize, range: HostRange, memory: &dyn HostMemory) -> Option<Self> {
+        if range.len != Attachment::BYTES || memory.check_source(range).is_err() {
+            return None;
+        }
+        let mut value = [0; Attachment::BYTES];
+        memory.read(range.start, &mut value);
+        let value = u64::from_ne_bytes(value);
+        may_be_pointer(value).then_some(Self { entry, start: range.start, value: value as usize })
+    }
+
+    /// The array that it names. `others` are the addresses that the construct names: what is among them is taken by itself.
+    pub(super) fn pointed(&self, table: &Table, others: &[usize]) -> Option<Pointed> {
+        let array = table.find_byte(self.value).filter(|id| table[*id].start == self.value)?;
+        if others.contains(&self.value) {
+            return None;
+        }
+        let cell = match table.find(self.start, Attachment::BYTES) {
+            Found::Absent => None,
+            Found::Whole(holder) if is_attached_member(&table[holder], self.start) => Some(holder),
+            Found::Whole(_) | Found::Partly(_) => return None,
+        };
+        Some(Pointed { entry: self.entry, array, cell })
+    }
+}
+
+/// Whether the pointer at `start` is attached, and the entry is more than that, or was made for the pointer.
+fn is_attached_member(entry: &Entry, start: usize) -> bool {
+    (entry.len() > Attachment::BYTES || entry.cell)
+        && entry.attachment(start - entry.start).is_ok_and(|at| entry.attachments[at].count > 0)
+}
+
+/// Whether the entry that holds a pointer has one reference more for it. GCC counts the object for each of its members in `enter data` if
+/// it names them by a variable (`s.p[0:n]`), not if by a pointer (`v->p[0:n]`), and ends all alike. So the object's last reference is its own.
+pub(super) fn has_one_more(entry: &Entry) -> bool {
+    entry.cell || entry.lifetime != Lifetime::Counted || entry.structured > 0 || entry.dynamic > 1
+}

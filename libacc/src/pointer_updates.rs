@@ -1,0 +1,46 @@
+//! Says once per place that an `update` names a pointer, where its array was meant most likely: the pointer is not copied, nor is the array.
+
+use crate::raw_lock::Locked;
+use crate::source;
+use accord_types::HostRange;
+use std::collections::BTreeSet;
+
+/// Most places that are told.
+const PLACES_MAX: usize = 64;
+
+/// Places that were told: the program's call, and an entry of its construct.
+static TOLD: Locked<BTreeSet<(usize, usize)>> = Locked::new(BTreeSet::new());
+
+/// What to say of entry `entry` of the `update` that this thread is in, a pointer at `range`. None if it was said.
+#[cold]
+pub(crate) fn told(range: HostRange, entry: usize) -> Option<String> {
+    let call = source::call()?;
+    let new = TOLD.with(|told| told.len() < PLACES_MAX && told.insert((call, entry)));
+    new.then(|| {
+        let place = source::apart(move || source::place(call)).flatten();
+        let place = place.map_or_else(|| format!("at {call:#x}"), |place| place.to_string());
+        let variable = source::variable_at(range.start);
+        let name = variable.map_or_else(|| format!("argument {entry}"), |variable| variable.to_string());
+        line(&place, &name)
+    })
+}
+
+fn line(place: &str, name: &str) -> String {
+    format!(
+        "accord: update ({place}): {name} is a pointer, and what it points to is not copied; write p[0:n] in place of p"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_names_the_pointer_and_what_to_write() {
+        assert_eq!(
+            line("a.c:7, main", "s.d (a.c:3, main)"),
+            "accord: update (a.c:7, main): s.d (a.c:3, main) is a pointer, and what it points to is not copied; write p[0:n] in \
+             place of p"
+        );
+    }
+}
