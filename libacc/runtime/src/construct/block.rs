@@ -60,6 +60,12 @@ impl Block {
         self.bytes[slot * SLOT..][..SLOT].copy_from_slice(&value.to_ne_bytes());
     }
 
+    /// What a slot was set to, or null.
+    pub(super) fn value(&self, slot: usize) -> u64 {
+        let bytes = self.bytes.get(slot * SLOT..(slot + 1) * SLOT).unwrap_or(&[0; SLOT]);
+        u64::from_ne_bytes(std::array::from_fn(|k| bytes[k]))
+    }
+
     /// Whether a slot was set, to other than null.
     #[inline]
     pub(crate) fn is_set(&self, slot: usize) -> bool {

@@ -33,7 +33,13 @@ impl Mapping<'_, '_> {
         let id = self.ready(id)?;
         let nothing = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Skip };
         self.hold(id, HostRange { start: pointer, len: 1 }, nothing);
-        let value = self.translate(id, pointer).0.to_ne_bytes();
+        let value = self.translate(id, pointer).0;
+        self.value(i, value)
+    }
+
+    /// Gives a region eight bytes of this value.
+    pub(super) fn value(&mut self, i: usize, value: u64) -> Result<(), Stop> {
+        let value = value.to_ne_bytes();
         match self.block.reserve(value.len()) {
             Some(at) => {
                 self.block.private(at, value.len()).copy_from_slice(&value);

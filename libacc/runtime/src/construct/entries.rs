@@ -6,7 +6,7 @@ use accord_types::HostRange;
 
 /// The three arrays of a `GOACC_*` call.
 pub struct Entries<'a> {
-    /// Addresses (or values, by kind). Written for `use_device` only.
+    /// Addresses (or values, by kind). Written for `use_device`, and for a region that the program runs itself.
     pub hosts: &'a mut [usize],
     /// Sizes, biases or counts, by kind.
     pub sizes: &'a [usize],
@@ -20,6 +20,20 @@ impl<'a> Entries<'a> {
     /// The arrays as GCC passes them.
     pub fn new(hosts: &'a mut [usize], sizes: &'a [usize], kinds: &'a [u16]) -> Self {
         Self { hosts, sizes, kinds, special: Special::default() }
+    }
+
+    /// For a region that the program runs itself: GCC 12's finds a pointer to an object in the slot of one of its members, where nothing else
+    /// is found.
+    pub(super) fn lead_to_objects(&mut self) {
+        for (i, word) in self.kinds.iter().enumerate() {
+            if Kind::decode(*word) != Ok(Kind::Struct) {
+                continue;
+            }
+            let (before, members) = self.hosts.split_at_mut(i + 1);
+            for member in members.iter_mut().take(self.sizes[i]).filter(|member| **member != 0) {
+                *member = before[i];
+            }
+        }
     }
 
     /// Whether they are those of a `host_data` construct.

@@ -17,6 +17,7 @@ mod kind;
 mod leave;
 mod map;
 mod names;
+mod object;
 mod parallel;
 mod pointee;
 mod pointer;

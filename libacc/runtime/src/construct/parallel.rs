@@ -40,9 +40,13 @@ impl Runtime {
         tags: &Result<Tags>,
     ) -> Result<Placement> {
         if on_host(flags) {
+            entries.lead_to_objects();
             return Ok(Placement::Host);
         }
-        let Some(device) = self.target(t)? else { return Ok(Placement::Host) };
+        let Some(device) = self.target(t)? else {
+            entries.lead_to_objects();
+            return Ok(Placement::Host);
+        };
         let tags = tags.as_ref().map_err(|error| device.place(error.clone()))?;
         let queue = t.queue(tags.queue);
         if !tags.waits.is_empty() {

@@ -4,7 +4,6 @@
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop, is_nothing, not_present};
 use super::private::Target;
-use crate::memory::Purpose;
 use crate::plan::Step;
 use crate::present::{Attachment, Backing, EntryId, Found};
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange};
@@ -143,19 +142,26 @@ impl Mapping<'_, '_> {
                 }
             }
         }
+        let base = self.entries.hosts[i];
+        let mut shared = false;
         let block = match (absent, distance) {
             (Some((start, ..)), Some((_, present))) => {
                 return Err(apart(present, HostRange { start, len: 1 }).into());
             }
             (Some((start, end, _)), None) => {
-                let block = self.allocate(end - start, Purpose::Data)?;
-                distance = Some((block.0.wrapping_sub(start as u64), HostRange { start, len: 1 }));
-                Some(block)
+                let members = HostRange { start, len: end - start };
+                let object = self.object_with(base, members);
+                shared = object.is_some();
+                let object = match object {
+                    Some(object) => object,
+                    None => self.new_object(base, members, after)?,
+                };
+                distance = Some((object.distance(), HostRange { start, len: 1 }));
+                Some(object.block)
             }
             (None, _) => None,
         };
         let distance = distance.map_or(0, |(distance, _)| distance);
-        let mut shared = false;
         for j in i + 1..after {
             let Some((range, data)) = self.member(j)? else { continue };
             let device = DevicePtr(distance.wrapping_add(range.start as u64));
@@ -181,12 +187,18 @@ impl Mapping<'_, '_> {
                 }
             }
         }
-        let base = self.entries.hosts[i];
-        self.slot(i, distance.wrapping_add(base as u64));
+        let object = distance.wrapping_add(base as u64);
+        self.slot(i, object);
+        // GCC 12's region finds a pointer to the object in the slot of one of its members, and no version finds a member there.
+        for j in i + 1..after {
+            if self.mode == Mode::Launch && self.block.is_set(j) {
+                self.slot(j, object);
+            }
+        }
         Ok(after)
     }
 
-    fn member(&self, j: usize) -> Result<Option<(HostRange, Data)>, Stop> {
+    pub(super) fn member(&self, j: usize) -> Result<Option<(HostRange, Data)>, Stop> {
         let range = HostRange { start: self.entries.hosts[j], len: self.entries.len_of(j) };
         match self.kind(j)? {
             Kind::Data(data) if range.start != 0 && range.len > 0 => Ok(Some((range, data))),

@@ -33,6 +33,8 @@ pub(crate) struct Region {
     pub(crate) echoes: Vec<Use>,
     /// Those that travel together.
     pub(crate) together: Together,
+    /// Blocks of members of absent objects.
+    pub(super) objects: Vec<Object>,
     /// Pointers to memory that is not present.
     pub(crate) strays: Vec<Stray>,
 }
@@ -71,7 +73,25 @@ impl Region {
         self.cells.clear();
         self.echoes.clear();
         self.together.clear();
+        self.objects.clear();
         self.strays.clear();
+    }
+}
+
+/// Absent members of one object in one block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Object {
+    /// Where the object begins in the program.
+    pub(super) base: usize,
+    /// What the block is for.
+    pub(super) members: HostRange,
+    pub(super) block: DevicePtr,
+}
+
+impl Object {
+    /// What host addresses and device addresses differ by.
+    pub(super) fn distance(&self) -> u64 {
+        self.block.0.wrapping_sub(self.members.start as u64)
     }
 }
 

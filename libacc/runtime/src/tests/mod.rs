@@ -7,6 +7,7 @@ mod directives;
 mod echoes;
 mod fake;
 mod forgotten;
+mod objects;
 mod observer;
 mod page_locks;
 mod private_pointers;

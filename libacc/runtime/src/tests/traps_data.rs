@@ -151,8 +151,8 @@ fn trap_06_a_members_descriptor_reaches_the_device_with_its_bounds() {
     // Other bounds, the same array.
     w.put_u64(da + 40, 2);
     w.look(&[(STRUCT, 1, v), (ALLOC, 64, da), (TOFROM, 40, A), (TO_PSET, 64, da), (ATTACH, 0, da)], |k| {
-        assert_eq!(k.read_u64(k.slots[1] + 40), 2);
-        assert_eq!(k.read_u64(k.slots[1]), k.slots[2]);
+        assert_eq!(k.read_u64(k.slots[0] + 16 + 40), 2);
+        assert_eq!(k.read_u64(k.slots[0] + 16), k.slots[2]);
     });
     w.exit(&[(RELEASE, 64, da), (FROM, 40, A), (TO_PSET, 64, da), (DETACH, 0, da)]).unwrap();
     w.assert_empty();

@@ -1,0 +1,128 @@
+//! Objects that are absent, of which a compute construct names members (`copy(p->a)`, in a method `copy(a)`).
+//!
+//! GCC says what the members are of, and from version 13 on makes the region's pointer to the object of that. GCC 12 passes the pointer by value, where the
+//! object is `this` or a Fortran pointer, and in Fortran names the object once for each member. So the members of one object lie at their
+//! distances whoever names them, and such a pointer leads to where the object would be.
+
+use super::kind::{Absent, Data, Kind};
+use super::map::{Mapping, Mode, Stop};
+use super::region::{Form, Object, Stray};
+use crate::memory::Purpose;
+use crate::present::{Attachment, Found};
+use accord_types::HostRange;
+
+/// Pointers farther into an object are none of it.
+const OBJECT_MAX: usize = 4096;
+
+impl Mapping<'_, '_> {
+    /// The block that an earlier entry has made for members of the same object, if these are among them.
+    pub(super) fn object_with(&self, base: usize, members: HostRange) -> Option<Object> {
+        let holds = |all: HostRange| all.start <= members.start && members.start + members.len <= all.start + all.len;
+        self.region.objects.iter().find(|object| object.base == base && holds(object.members)).copied()
+    }
+
+    /// Absent members together with those that entries from `next` on name of the same object.
+    fn with_later_members(&self, base: usize, members: HostRange, next: usize) -> Result<HostRange, Stop> {
+        let (mut start, mut end) = (members.start, members.start + members.len);
+        let count = if self.mode == Mode::Launch { self.entries.hosts.len() } else { 0 };
+        for j in next..count {
+            if self.kind(j)? != Kind::Struct || self.entries.hosts[j] != base {
+                continue;
+            }
+            for k in j + 1..count.min(j.saturating_add(1).saturating_add(self.entries.sizes[j])) {
+                if let Some((range, data)) = self.member(k)?
+                    && data.absent == Absent::Create
+                    && self.state.table.find(range.start, range.len) == Found::Absent
+                {
+                    (start, end) = (start.min(range.start), end.max(range.start + range.len));
+                }
+            }
+        }
+        Ok(HostRange { start, len: end - start })
+    }
+
+    /// A block for absent members, and for those that entries from `next` on name of the same object.
+    pub(super) fn new_object(&mut self, base: usize, members: HostRange, next: usize) -> Result<Object, Stop> {
+        let members = self.with_later_members(base, members, next)?;
+        let block = self.allocate(members.len, Purpose::Data)?;
+        let object = Object { base, members, block };
+        if self.mode == Mode::Launch {
+            self.region.objects.push(object);
+        }
+        Ok(object)
+    }
+
+    /// After all data of the construct: pointers by value to objects of which it names members.
+    pub(super) fn settle_objects(&mut self) -> Result<(), Stop> {
+        let mut k = 0;
+        while k < self.region.strays.len() {
+            let stray = self.region.strays[k];
+            let settled = match stray.form {
+                Form::Scalar(_) => self.give_object(stray)?,
+                Form::Slot => self.bring_pointers(stray)?,
+                Form::Present(..) | Form::Other => false,
+            };
+            if settled {
+                self.region.strays.remove(k);
+            } else {
+                k += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn give_object(&mut self, stray: Stray) -> Result<bool, Stop> {
+        let Some(device) = self.object_at(stray.pointer)? else { return Ok(false) };
+        self.value(stray.entry, device)?;
+        Ok(true)
+    }
+
+    /// An object of which the construct names what pointers in it point to (`copy(p->x[0:n])`): GCC 12 has the pointers attached, but maps nothing that they could be
+    /// in. So it is there for this launch, up to the last of them.
+    fn bring_pointers(&mut self, stray: Stray) -> Result<bool, Stop> {
+        // Then all of it is lent.
+        if self.device.maps_unmapped {
+            return Ok(false);
+        }
+        let start = stray.pointer;
+        let mut end = start;
+        for j in 0..self.entries.hosts.len() {
+            let host = self.entries.hosts[j];
+            let len = match self.kind(j)? {
+                Kind::Attach => Attachment::BYTES,
+                Kind::Descriptor => self.entries.sizes[j],
+                _ => continue,
+            };
+            let nearest =
+                self.region.strays.iter().filter(|other| other.pointer <= host).map(|other| other.pointer).max();
+            if nearest == Some(start) && host - start < OBJECT_MAX {
+                end = end.max(host.saturating_add(len));
+            }
+        }
+        let range = HostRange { start, len: end - start };
+        if range.len == 0 || self.state.table.find(start, range.len) != Found::Absent {
+            return Ok(false);
+        }
+        let copied = Data { copy_in: true, copy_out: false, always: false, absent: Absent::Create };
+        let device = self.make_present(range, copied)?;
+        self.slot(stray.entry, device.0);
+        Ok(true)
+    }
+
+    /// Where the region finds the object at an address of the program, if the construct says what is in it.
+    fn object_at(&self, pointer: usize) -> Result<Option<u64>, Stop> {
+        let mut found = None;
+        for i in 0..self.entries.hosts.len() {
+            if self.entries.hosts[i] != pointer || self.kind(i)? != Kind::Struct {
+                continue;
+            }
+            let device = self.block.value(i);
+            // Members that are present at other distances.
+            if device == 0 || device == pointer as u64 || found.is_some_and(|other| other != device) {
+                return Ok(None);
+            }
+            found = Some(device);
+        }
+        Ok(found)
+    }
+}
