@@ -95,6 +95,8 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
                     return Ok(None);
                 }
                 let config = StartConfig {
+                    // The runtime says where.
+                    place: None,
                     program: able.runs_program.then(worker_program),
                     images: kernels.images(),
                     cache: cache_folder(settings::value(names::CACHE).as_deref().map(OsStr::new)),

@@ -3,7 +3,7 @@
 use accord_device::{Device, Printed, StartConfig, WorkerStart, registry};
 use accord_executor::{DeviceFactory, OutputSink, Work};
 use accord_fabric::ProgramSpec;
-use accord_types::{DeviceInfo, Error, ErrorCode, Result};
+use accord_types::{AddressRange, DeviceInfo, Error, ErrorCode, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -37,6 +37,7 @@ impl DeviceFactory for NodeDevices {
         &self,
         work: &Work,
         ordinal: u32,
+        place: Option<AddressRange>,
         output: OutputSink,
         start: &Arc<WorkerStart>,
     ) -> Result<Arc<dyn Device>> {
@@ -44,7 +45,7 @@ impl DeviceFactory for NodeDevices {
             self.devices.iter().find(|info| info.id.ordinal == ordinal).ok_or_else(|| {
                 Error::new(ErrorCode::DeviceUnavailable, format!("the node offers no device {ordinal}"))
             })?;
-        self.start(info, work, output, start).map_err(|error| error.node(&info.node_name))
+        self.start(info, work, place, output, start).map_err(|error| error.node(&info.node_name))
     }
 }
 
@@ -53,6 +54,7 @@ impl NodeDevices {
         &self,
         info: &DeviceInfo,
         work: &Work,
+        place: Option<AddressRange>,
         output: OutputSink,
         start: &Arc<WorkerStart>,
     ) -> Result<Arc<dyn Device>> {
@@ -63,6 +65,7 @@ impl NodeDevices {
             let _ = self.printed.get_or_init(|| Printed::keep().ok());
         }
         let config = StartConfig {
+            place,
             program: able.runs_program.then(|| self.worker(&work.program, output, start)),
             images: work.images.clone(),
             cache: self.cache.clone(),
@@ -105,7 +108,7 @@ mod tests {
             NodeDevices { devices: Vec::new(), libacc: None, cache: None, ipc: true, printed: Arc::default() };
         let work = Work { program: ProgramSpec::default(), images: Arc::default() };
         let output: OutputSink = Arc::new(|_, _| {});
-        let error = devices.create(&work, 3, output, &Arc::default()).err().expect("there is none");
+        let error = devices.create(&work, 3, None, output, &Arc::default()).err().expect("there is none");
         assert!(error.cause().contains("no device 3"), "{error}");
         assert!(!devices.ipc(), "there is no GPU");
     }

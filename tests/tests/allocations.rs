@@ -281,7 +281,7 @@ fn an_executor_takes_a_launch_without_the_heap() {
                     put += 1;
                     core.put(Ok(Seq(put))).expect("credit");
                 }
-                Request::Open { device, ticket } => core.opened(device, ticket, Ok((DevicePtr(4096), 1 << 20))),
+                Request::Open { device, ticket, .. } => core.opened(device, ticket, Ok((DevicePtr(4096), 1 << 20))),
                 Request::Function { device, function, .. } => core.named(device, function, Ok(FunctionHandle(7))),
                 _ => {}
             }
@@ -299,7 +299,7 @@ fn an_executor_takes_a_launch_without_the_heap() {
     let spec = FunctionSpec { object, offset: 0, name: "region".to_owned(), kernel: None };
     frame::encode_function(&mut function, &spec);
     step(&mut core, Command::Start { ticket: 1, trace: false, emulate_nvidia: false }, &program);
-    step(&mut core, Command::Open { device: 0, ticket: 2 }, &[]);
+    step(&mut core, Command::Open { device: 0, ticket: 2, start: 0, len: 0 }, &[]);
     step(&mut core, Command::Function { device: 0, function: 1, offset: 0, executable: true }, &function);
     // One word of bits, then the block.
     let payload = [0; 72];

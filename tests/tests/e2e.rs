@@ -171,6 +171,17 @@ fn d2d_between_two_remote_nodes_does_not_pass_through_the_programs_host() {
     assert!(own.unwrap() >= MIB << 20, "{}", finished.report());
 }
 
+/// Both devices are other nodes', and each is the first of its node.
+#[test]
+fn devices_of_other_nodes_have_addresses_of_their_own() {
+    let cluster = Cluster::builder().hosts(2).devices(1).start().unwrap();
+    for program in ["c/device_addresses.c", "c/d2d_all_pairs.c"] {
+        let program = test_program(program).unwrap();
+        let finished = cluster.job(0, &program).unwrap().env("ACCORD_NODE", "elsewhere").run().unwrap();
+        assert!(finished.success().unwrap().stdout.contains("PASS"));
+    }
+}
+
 #[test]
 fn mpi_ranks_have_sessions_of_their_own() {
     if Command::new("mpirun").arg("--version").output().is_err() {

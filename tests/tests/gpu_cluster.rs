@@ -98,6 +98,19 @@ fn regions_and_copies_run_on_gpus_of_all_nodes() {
     passed(run(&cluster, 0, &setup.program, &[], &[("ACCORD_NODE", "elsewhere"), ("FAKE_CUDA_DEVICES", "0")]));
 }
 
+/// Each driver would choose the same addresses for its GPU.
+#[test]
+fn gpus_of_all_nodes_have_addresses_of_their_own() {
+    let setup = Setup::new();
+    let program = compiled("tests/programs/c/device_addresses.c", true);
+    let cluster = setup.cluster(&[1, 1]).start().unwrap();
+    passed(run(&cluster, 0, &program, &[], &[]));
+    passed(run(&cluster, 0, &program, &[], &[("ACCORD_NODE", "elsewhere"), ("FAKE_CUDA_DEVICES", "0")]));
+    // One process drives both.
+    let cluster = setup.cluster(&[2]).start().unwrap();
+    passed(run(&cluster, 0, &program, &[], &[]));
+}
+
 #[test]
 fn a_gpu_whose_context_is_lost_works_again_in_another_executor() {
     let setup = Setup::new();

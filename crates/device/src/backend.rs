@@ -4,7 +4,7 @@ use crate::capabilities::Capabilities;
 use crate::device::Device;
 use crate::image::Images;
 use crate::program::ProgramSpec;
-use accord_types::{DeviceInfo, DeviceKind, DevicePtr, NodeId, Result};
+use accord_types::{AddressRange, DeviceInfo, DeviceKind, NodeId, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub struct Backend {
     pub capabilities: &'static Capabilities,
     /// Looks for devices of this machine that need nobody's choice. Without any it takes microseconds.
     pub find: fn(NodeId, &str) -> Found,
-    /// First address and length of a device's range, where that is known before it starts.
-    pub addresses: fn(&DeviceInfo) -> Option<(DevicePtr, u64)>,
+    /// How many addresses a device likes to have for its memory. More than there is memory leaves room for fragments.
+    pub addresses_wanted: fn(&DeviceInfo) -> u64,
     /// Starts the device that the information describes.
     pub start: fn(DeviceInfo, &StartConfig) -> Result<Arc<dyn Device>>,
 }
@@ -27,6 +27,9 @@ pub struct Backend {
 /// What a start may need besides the device.
 #[derive(Clone, Default)]
 pub struct StartConfig {
+    /// Where the device's memory is to lie, so that no other device of the session has the same addresses; none: where the backend
+    /// likes. A driver may put it elsewhere all the same: [`Device::addresses`] tells.
+    pub place: Option<AddressRange>,
     /// The program whose regions run, where its executable is started; none: this process's own.
     pub program: Option<ProgramSpec>,
     /// The program's images.

@@ -5,7 +5,7 @@ use accord_device::image::Images;
 use accord_device::{Device, WorkerStart};
 use accord_fabric::route::LaneTerms;
 use accord_fabric::{Key, ProgramSpec};
-use accord_types::{NodeId, Result, SessionId};
+use accord_types::{AddressRange, NodeId, Result, SessionId};
 use std::sync::Arc;
 
 /// Takes what a worker wrote: the file descriptor (1 or 2) and the bytes.
@@ -24,7 +24,7 @@ pub trait DeviceFactory: Send + Sync {
         false
     }
 
-    /// Makes the device of this ordinal, with fresh memory. Called when the program starts to use it, and
+    /// Makes the device of this ordinal, with fresh memory, which is to lie at `place`. Called when the program starts to use it, and
     /// again after it was shut down. If it has a worker, others look after its `start`.
     ///
     /// # Errors
@@ -33,6 +33,7 @@ pub trait DeviceFactory: Send + Sync {
         &self,
         work: &Work,
         ordinal: u32,
+        place: Option<AddressRange>,
         output: OutputSink,
         start: &Arc<WorkerStart>,
     ) -> Result<Arc<dyn Device>>;

@@ -18,7 +18,7 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::Pushing;
 use accord_fabric::transport::Lane;
-use accord_types::{ArgBlock, Error, ErrorCode, Result, Seq, StreamId, TransferId};
+use accord_types::{AddressRange, ArgBlock, Error, ErrorCode, Result, Seq, StreamId, TransferId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -128,8 +128,8 @@ impl Driver<'_> {
                 self.work = Some(Work { program: *program, images: Arc::default() });
                 events.reply(ticket, clock::monotonic_ns(), 0);
             }
-            Request::Open { device, ticket } => {
-                let opened = self.open(device);
+            Request::Open { device, ticket, place } => {
+                let opened = self.open(device, place);
                 self.core.opened(device, ticket, opened);
             }
             Request::Close { device, ticket } => {
@@ -175,14 +175,14 @@ impl Driver<'_> {
         Ok(true)
     }
 
-    fn open(&mut self, device: u32) -> Result<(accord_types::DevicePtr, u64)> {
+    fn open(&mut self, device: u32, place: Option<AddressRange>) -> Result<(accord_types::DevicePtr, u64)> {
         let session = self.world.session;
         let work = self.work.as_ref().ok_or_else(gone)?;
         let ProgramSpec { trace, .. } = work.program;
         let events = session.events.clone();
         let output = Arc::new(move |descriptor, bytes: &[u8]| events.output(descriptor, bytes));
         let start = session.begin_start(device)?;
-        let started = session.config.devices.create(work, device, output, &start);
+        let started = session.config.devices.create(work, device, place, output, &start);
         session.end_start(&start);
         let started = started?;
         if trace {

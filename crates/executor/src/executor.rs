@@ -17,7 +17,8 @@ use accord_fabric::frame::{self, CREDIT_STEP, Command, operation_cost};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::TRANSFERS_MAX;
 use accord_types::{
-    ArgBlock, DevicePtr, Error, ErrorCode, LaunchDims, QueueId, Result, Seq, SessionId, StreamId, TransferId,
+    AddressRange, ArgBlock, DevicePtr, Error, ErrorCode, LaunchDims, QueueId, Result, Seq, SessionId, StreamId,
+    TransferId,
 };
 use slot::{Found, Slot};
 use std::collections::HashMap;
@@ -97,7 +98,9 @@ impl ExecutorCore {
                 let program = Box::new(ProgramSpec { emulate_nvidia, trace, ..program });
                 Ok(Request::Start { ticket, program })
             }
-            Command::Open { device, ticket } => Ok(self.open(device, ticket)),
+            Command::Open { device, ticket, start, len } => {
+                Ok(self.open((device, ticket), AddressRange { start: DevicePtr(start), len }))
+            }
             Command::Close { device, ticket } => {
                 self.slots.remove(&device);
                 Ok(Request::Close { device, ticket })
@@ -248,7 +251,7 @@ impl ExecutorCore {
         self.slots.get(&device).ok_or_else(not_open)
     }
 
-    fn open<'a>(&mut self, device: u32, ticket: u64) -> Request<'a> {
+    fn open<'a>(&mut self, (device, ticket): (u32, u64), place: AddressRange) -> Request<'a> {
         if !self.started {
             return self.refuse(ticket, broken("a device before the start"));
         }
@@ -260,7 +263,12 @@ impl ExecutorCore {
                 self.reply(ticket, base.0, len);
                 Request::Done
             }
-            None => Request::Open { device, ticket },
+            None if place.len == 0 => Request::Open { device, ticket, place: None },
+            None if place.is_proper() => Request::Open { device, ticket, place: Some(place) },
+            None => {
+                let cause = format!("{} addresses from {} are no place for a device's memory", place.len, place.start);
+                self.refuse(ticket, Error::new(ErrorCode::InvalidArgument, cause))
+            }
         }
     }
 

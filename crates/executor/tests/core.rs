@@ -32,7 +32,7 @@ fn core() -> ExecutorCore {
     let mut words = [0; ArgBlock::RELATIVE_WORDS_MAX];
     assert!(matches!(core.handle(start, &program, FRAME, &mut words, &Nothing), Ok(Request::Start { .. })));
     for device in 0..2 {
-        assert!(matches!(ask(&mut core, Command::Open { device, ticket: 2 }), Request::Open { .. }));
+        assert!(matches!(ask(&mut core, Command::Open { device, ticket: 2, start: 0, len: 0 }), Request::Open { .. }));
         core.opened(device, 2, Ok((DevicePtr(BASE), 4096)));
     }
     core.effects().for_each(drop);

@@ -21,8 +21,8 @@ fn a_panic_is_told_to_the_program_and_ends_the_session() {
     for make in [Program::new, Program::here] {
         let mut program = make(limits());
         program.start().unwrap();
-        program.ask(|ticket| Command::Open { device: 0, ticket }).unwrap();
-        let error = program.ask(|ticket| Command::Open { device: PANICS, ticket }).unwrap_err();
+        program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
+        let error = program.ask(|ticket| Command::Open { device: PANICS, ticket, start: 0, len: 0 }).unwrap_err();
         assert_eq!(error.code(), ErrorCode::ImplementationDefined);
         assert!(error.cause().contains("panicked") && error.cause().contains("this device panics"), "{error}");
         program.assert_ended();
@@ -33,7 +33,7 @@ fn a_panic_is_told_to_the_program_and_ends_the_session() {
 fn an_agent_ends_a_session_that_it_hosts_itself() {
     let mut program = Program::here(limits());
     program.start().unwrap();
-    program.ask(|ticket| Command::Open { device: 0, ticket }).unwrap();
+    program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
     let device = program.devices().remove(0);
     program.end();
     program.assert_ended();

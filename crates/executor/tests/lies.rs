@@ -26,7 +26,7 @@ fn a_device_that_the_lease_does_not_name_is_refused() {
     let mut program = Program::new(limits());
     program.start().unwrap();
     for device in [1, 3, u32::MAX] {
-        let error = program.ask(|ticket| Command::Open { device, ticket }).unwrap_err();
+        let error = program.ask(|ticket| Command::Open { device, ticket, start: 0, len: 0 }).unwrap_err();
         assert_eq!(error.code(), ErrorCode::DeviceUnavailable);
         assert!(error.cause().contains(&format!("session s7 does not name device {device}")), "{error}");
         // Nor may it be used without being opened.
@@ -34,7 +34,7 @@ fn a_device_that_the_lease_does_not_name_is_refused() {
         program.send(&Command::Store { device, queue: SYNC, dst: 0 }, &[1]);
         assert_eq!(program.failure(SYNC).cause(), "the device is not started");
     }
-    program.ask(|ticket| Command::Open { device: 2, ticket }).unwrap();
+    program.ask(|ticket| Command::Open { device: 2, ticket, start: 0, len: 0 }).unwrap();
     assert_eq!(program.devices().len(), 1);
 }
 
@@ -53,7 +53,7 @@ fn no_more_memory_than_the_lease_has_is_mapped_on_a_device() {
     }
     assert!(program.ask(map(start + 8 * MIB, MIB)).is_err(), "it is mapped already");
     // Another device has its own share.
-    let other = program.ask(|ticket| Command::Open { device: 2, ticket }).unwrap();
+    let other = program.ask(|ticket| Command::Open { device: 2, ticket, start: 0, len: 0 }).unwrap();
     program.ask(|ticket| Command::Map { device: 2, ticket, start: other, len: 16 * MIB }).unwrap();
 
     // What is given back may be mapped again, but only what was there is given back.
@@ -153,7 +153,10 @@ fn addresses_and_lengths_beyond_the_device_fail_their_queue_only() {
 #[test]
 fn commands_out_of_turn_end_the_session() {
     let mut program = Program::new(limits());
-    assert!(program.ask(|ticket| Command::Open { device: 0, ticket }).is_err(), "a device before the start");
+    assert!(
+        program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).is_err(),
+        "a device before the start"
+    );
     program.start().unwrap();
     assert!(program.start().unwrap_err().cause().contains("a second start"));
     program.assert_ended();
@@ -197,7 +200,7 @@ fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
     });
     let mut program = Program::with_regions(limits(), vec![(0x10, region)]);
     program.start().unwrap();
-    let start = program.ask(|ticket| Command::Open { device: 0, ticket }).unwrap();
+    let start = program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
     program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
     program.function(0, 1, 0x10);
     program.send(&Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 }, &[]);
@@ -261,7 +264,7 @@ proptest! {
             program.start().unwrap();
         }
         if state > 1 {
-            program.ask(|ticket| Command::Open { device: 0, ticket }).unwrap();
+            program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
         }
         let lane = match lane {
             0 => program.lane.clone(),

@@ -33,7 +33,7 @@ pub use hardware::{Hardware, NearDevice, NearKind, NumaNode};
 pub use ids::{DeviceId, DeviceNum, NodeId, QueueId, Seq, SessionId, StreamId, TransferId};
 pub use launch::{ArgBlock, LaunchDims, ONE_THREAD};
 pub use natural::natural_order;
-pub use pointer::{DevicePtr, HostRange, ReadWhen};
+pub use pointer::{AddressRange, DevicePtr, HostRange, ReadWhen};
 pub use queue::{AsyncArg, streams_max};
 pub use session::{Lease, LeasedDevice, OrderPolicy, Rank, SessionGrant, SessionRequest};
 pub use session_key::SessionKey;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// An address in one device's memory. Two devices may hold equal ones.
+/// An address in one device's memory. In the ranges of a session's devices ([`AddressRange`]) no two devices have the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DevicePtr(pub u64);
 
@@ -18,6 +18,48 @@ impl DevicePtr {
 impl fmt::Display for DevicePtr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Addresses that belong to one device: whatever it has memory for lies there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct AddressRange {
+    /// The first one.
+    pub start: DevicePtr,
+    /// How many.
+    pub len: u64,
+}
+
+impl AddressRange {
+    /// Between these the ranges of a session's devices are, in every process that drives one or uses one. Nothing else is put there by
+    /// Linux: executables and their heaps are above, and so are libraries and what `mmap` gives. What sanitizers reserve is below.
+    pub const WINDOW: Self = Self { start: DevicePtr(0x1100_0000_0000), len: 0x4300_0000_0000 };
+
+    /// Ranges begin and end at multiples of this.
+    pub const PAGE: u64 = 2 << 20;
+
+    /// The first address behind it.
+    pub const fn end(self) -> u64 {
+        self.start.0.saturating_add(self.len)
+    }
+
+    /// Whether an address is in it.
+    pub const fn holds(self, address: u64) -> bool {
+        address.wrapping_sub(self.start.0) < self.len
+    }
+
+    /// Whether some address is in both.
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.start.0 < other.end() && other.start.0 < self.end()
+    }
+
+    /// Whether it may be asked for: whole pages of [`AddressRange::WINDOW`].
+    pub const fn is_proper(self) -> bool {
+        self.len > 0
+            && self.start.0 >= Self::WINDOW.start.0
+            && self.end() <= Self::WINDOW.end()
+            && self.start.0.is_multiple_of(Self::PAGE)
+            && self.len.is_multiple_of(Self::PAGE)
     }
 }
 

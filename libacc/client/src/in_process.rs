@@ -7,13 +7,13 @@ use accord_executor::hosted::Hosted;
 use accord_executor::queue_table::ByNumber;
 use accord_runtime::ports::{Chain, CudaObjects, DeviceClient, Part};
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
-    QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
+    AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
+    LaunchDims, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// Asynchronous copies out up to this size run on the calling thread when nothing is ahead of them.
 const QUICK_BYTES_MAX: usize = 64 << 10;
@@ -26,6 +26,8 @@ pub struct InProcess {
     config: StartConfig,
     trace: Option<Arc<dyn SpanSink>>,
     running: RwLock<Option<Arc<Running>>>,
+    /// Where its memory is to lie.
+    place: Mutex<Option<AddressRange>>,
     on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
     stream_quota: AtomicU32,
 }
@@ -55,6 +57,7 @@ impl InProcess {
             config,
             trace,
             running: RwLock::default(),
+            place: Mutex::default(),
             on_start: OnceLock::new(),
             stream_quota: AtomicU32::new(0),
         })
@@ -167,14 +170,24 @@ impl DeviceClient for InProcess {
     fn addresses(&self) -> (DevicePtr, u64) {
         match self.running() {
             Ok(running) => running.device().addresses(),
-            Err(_) => (self.backend.addresses)(&self.info).unwrap_or((DevicePtr(0), 0)),
+            Err(_) => (DevicePtr(0), 0),
         }
+    }
+
+    fn addresses_wanted(&self) -> u64 {
+        (self.backend.addresses_wanted)(&self.info)
+    }
+
+    fn lie_at(&self, place: AddressRange) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
     }
 
     fn start(&self) -> Result<()> {
         let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
         if running.is_none() {
-            let device = (self.backend.start)(self.info.clone(), &self.config).map_err(|e| self.place(e))?;
+            let place = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
+            let config = StartConfig { place, ..self.config.clone() };
+            let device = (self.backend.start)(self.info.clone(), &config).map_err(|e| self.place(e))?;
             if let Some(sink) = &self.trace {
                 device.trace(Arc::clone(sink));
             }

@@ -196,8 +196,8 @@ fn a_program_that_dies_leaves_nothing() {
     start(&*client);
     // It dies while its device works and a copy waits for bytes.
     let mut bytes = Vec::new();
-    let copy = Command::CopyIn { device: 0, queue: 1, dst: 0x1000_0000_0000, len: 100, transfer: 1, eager: true };
-    frame::put(&mut bytes, &Command::Map { device: 0, ticket: 0, start: 0x1000_0000_0000, len: MIB }, &[]).unwrap();
+    let copy = Command::CopyIn { device: 0, queue: 1, dst: 0x1100_0000_0000, len: 100, transfer: 1, eager: true };
+    frame::put(&mut bytes, &Command::Map { device: 0, ticket: 0, start: 0x1100_0000_0000, len: MIB }, &[]).unwrap();
     frame::put(&mut bytes, &copy, &[]).unwrap();
     frame::put(&mut bytes, &Command::Clock { ticket: 3 }, &[]).unwrap();
     client.send(&bytes).unwrap();
@@ -222,7 +222,7 @@ fn start(client: &dyn Lane) {
     let mut bytes = Vec::new();
     let command = Command::Start { ticket: 1, trace: false, emulate_nvidia: false };
     frame::put(&mut bytes, &command, &[&payload]).unwrap();
-    frame::put(&mut bytes, &Command::Open { device: 0, ticket: 2 }, &[]).unwrap();
+    frame::put(&mut bytes, &Command::Open { device: 0, ticket: 2, start: 0, len: 0 }, &[]).unwrap();
     client.send(&bytes).unwrap();
     let mut reader = FrameReader::default();
     for expected in 1..=2 {
@@ -302,7 +302,7 @@ fn nonsense_in_commands_fails_queues_only() {
     let world = world(1, 1, regions(&Gate::default()));
     let client = raw_client(&world.agents[0], &world.key, 80, Purpose::Command);
     start(&*client);
-    let start = 0x1000_0000_0000;
+    let start = 0x1100_0000_0000;
     let commands = [
         Command::Store { device: 77, queue: 1, dst: start },
         Command::Store { device: 0, queue: 1, dst: u64::MAX },

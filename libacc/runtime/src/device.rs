@@ -1,5 +1,6 @@
 //! One device with what the program's side knows of it.
 
+use crate::address_space::AddressSpace;
 use crate::arrivals::Arrivals;
 use crate::echo::Echoes;
 use crate::given::Given;
@@ -12,10 +13,14 @@ use crate::program::{Global, Settings};
 use crate::queues::{After, Moment, QueueList, Queues};
 use accord_types::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::{
-    DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange, LaunchDims, QueueId, Result,
+    AddressRange, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange, LaunchDims,
+    QueueId, Result,
 };
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// How many places a device is asked to have its memory at, should drivers refuse them.
+const PLACES_MAX: usize = 4;
 
 /// A device of the session. `state` is locked before `queues` where both are; neither is held while a call
 /// can block: what is decided under the lock is written down as a [`crate::plan::Plan`] and done without it.
@@ -30,6 +35,8 @@ pub(crate) struct Device {
     pub(crate) device_type: DeviceType,
     /// What queues of all devices still bring to the program.
     pub(crate) arrivals: Arc<Arrivals>,
+    /// Whose an address is.
+    pub(crate) space: Arc<AddressSpace>,
     /// Who wants to know what happens here.
     watch: Arc<Watch>,
     /// The program's arrays may be page-locked.
@@ -48,6 +55,13 @@ pub(crate) struct Device {
     pub(crate) has_echoes: AtomicBool,
     arrived: Condvar,
     queues: ShortLock<Queues>,
+}
+
+/// What all devices of a session have together.
+pub(crate) struct Shared {
+    pub(crate) arrivals: Arc<Arrivals>,
+    pub(crate) space: Arc<AddressSpace>,
+    pub(crate) watch: Arc<Watch>,
 }
 
 /// What a device's lock protects.
@@ -84,8 +98,7 @@ impl Device {
         client: Arc<dyn DeviceClient>,
         index: usize,
         num: DeviceNum,
-        arrivals: Arc<Arrivals>,
-        watch: Arc<Watch>,
+        Shared { arrivals, space, watch }: Shared,
         settings: &Settings,
     ) -> Self {
         Self {
@@ -94,6 +107,7 @@ impl Device {
             index,
             num: AtomicU32::new(num.0),
             arrivals,
+            space,
             watch,
             locks_pages: !settings.pageable,
             maps_unmapped: settings.maps_unmapped,
@@ -158,12 +172,27 @@ impl Device {
         if self.is_started() {
             return Ok(());
         }
-        self.client().start().map_err(|error| self.place(error))?;
+        let mut tries = 1..PLACES_MAX;
+        while let Err(error) = self.start_in_place().map_err(|error| self.place(error))? {
+            // What it says of its end is not what the program has to know.
+            let _ = self.client().shutdown();
+            tries.next().ok_or_else(|| self.place(error))?;
+        }
         self.reaches_program_memory.store(self.client.reaches_program_memory(), Ordering::Relaxed);
         let (start, len) = self.client.addresses();
         self.lock().memory = Allocator::new(start, len, self.client.info().memory);
         publish();
         Ok(())
+    }
+
+    /// Starts it with its memory where no other device has any. Within, that it came to lie where another one has some.
+    fn start_in_place(&self) -> Result<Result<()>> {
+        let info = self.client.info();
+        self.client.lie_at(self.space.place(self.index, self.client.addresses_wanted(), info.memory)?);
+        self.client().start()?;
+        let (start, len) = self.client.addresses();
+        let name = format!("{} (node {})", self.num(), info.node_name);
+        Ok(self.space.settle(self.index, AddressRange { start, len }, name))
     }
 
     /// See [`Device::start`].

@@ -5,6 +5,7 @@
 //! (`accord-client`) implement [`ports`]. Nothing here does I/O, reads a clock or is `unsafe`.
 #![forbid(unsafe_code)]
 
+mod address_space;
 mod arrivals;
 pub mod bench;
 mod construct;

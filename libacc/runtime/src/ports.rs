@@ -1,8 +1,8 @@
 //! What the runtime needs from the world: devices to drive, memory of the program to read.
 
 use accord_types::{
-    ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims, NodeId,
-    QueueId, Result,
+    AddressRange, ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange,
+    LaunchDims, NodeId, QueueId, Result,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,6 +55,17 @@ pub trait DeviceClient: Send + Sync {
 
     /// First address and length of the address range that this program's allocator hands out.
     fn addresses(&self) -> (DevicePtr, u64);
+
+    /// How many addresses the device likes to have.
+    fn addresses_wanted(&self) -> u64 {
+        self.info().memory
+    }
+
+    /// Where the device's memory is to lie when it starts next, so that no other device of the session has the same addresses.
+    /// [`DeviceClient::addresses`] tells where it lies then.
+    fn lie_at(&self, place: AddressRange) {
+        let _ = place;
+    }
 
     /// Starts the device (`acc_init`): a remote one is connected, a worker started.
     /// Called before anything else and again after [`DeviceClient::shutdown`].

@@ -1,8 +1,9 @@
 //! The object behind every call of the program.
 
+use crate::address_space::AddressSpace;
 use crate::arrivals::Arrivals;
 use crate::construct::{Entering, Mode};
-use crate::device::Device;
+use crate::device::{Device, Shared};
 use crate::loan::SpareBuffers;
 use crate::ports::{Cluster, DeviceClient, HostMemory};
 use crate::prof::{Observer, Watch};
@@ -24,6 +25,8 @@ pub struct Runtime {
     pub(crate) first: OnceLock<usize>,
     /// GCC's number of the type that some thread set last.
     pub(crate) last_type: AtomicI32,
+    /// Whose an address is.
+    pub(crate) space: Arc<AddressSpace>,
     globals: ShortLock<Vec<(u64, Vec<Global>)>>,
     /// For blocks that are lent.
     pub(crate) spare: SpareBuffers,
@@ -36,10 +39,12 @@ impl Runtime {
         let watch = Arc::new(Watch::default());
         let mut nums: HashMap<DeviceType, u32> = HashMap::new();
         let arrivals = Arc::new(Arrivals::new(cluster.clients().len()));
+        let space = Arc::new(AddressSpace::new(cluster.clients().len(), settings.rank));
         let number = |(index, client): (usize, &Arc<dyn DeviceClient>)| {
             let next = nums.entry(client.device_type()).or_default();
             *next += 1;
-            Device::new(client.clone(), index, DeviceNum(*next - 1), arrivals.clone(), watch.clone(), &settings)
+            let shared = Shared { arrivals: arrivals.clone(), space: space.clone(), watch: watch.clone() };
+            Device::new(client.clone(), index, DeviceNum(*next - 1), shared, &settings)
         };
         let devices = cluster.clients().iter().enumerate().map(number).collect();
         Self {
@@ -49,6 +54,7 @@ impl Runtime {
             devices,
             first: if settings.rank.is_some() { OnceLock::new() } else { OnceLock::from(0) },
             last_type: AtomicI32::new(DeviceType::Default as i32),
+            space,
             globals: ShortLock::default(),
             spare: SpareBuffers::default(),
             watch,

@@ -140,8 +140,8 @@ calls! {
         (*free, *total) = (memory::free(current()?) as usize, memory::total() as usize);
         Ok(())
     }
-    fn cuMemAddressReserve(start: *mut u64, size: usize, _alignment: usize, _at: u64, _flags: c_ulonglong) {
-        *start = memory::reserve(size + (2 << 20))?.next_multiple_of(2 << 20);
+    fn cuMemAddressReserve(start: *mut u64, size: usize, _alignment: usize, at: u64, _flags: c_ulonglong) {
+        *start = memory::reserve(at, size)?;
         Ok(())
     }
     fn cuMemAddressFree(start: u64, size: usize) { memory::unreserve(start, size); Ok(()) }

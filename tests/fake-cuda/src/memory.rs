@@ -4,7 +4,6 @@ use crate::control::{ALREADY_REGISTERED, INVALID_VALUE, NOT_REGISTERED, NOT_SUPP
 use crate::remains;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr::null_mut;
 use std::sync::Mutex;
 
 /// Ranges that copies may touch: start to end and device.
@@ -20,6 +19,8 @@ static PIECES: Mutex<BTreeMap<u64, Piece>> = Mutex::new(BTreeMap::new());
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
+/// Reserved addresses begin at multiples of this.
+const RESERVED_AT: u64 = 2 << 20;
 
 struct Piece {
     /// None if another process has made it.
@@ -39,19 +40,21 @@ pub(crate) fn free(device: i32) -> u64 {
     total() - lock(&TAKEN).get(&device).copied().unwrap_or(0)
 }
 
-pub(crate) fn reserve(len: usize) -> Result<u64, i32> {
-    // SAFETY: a new mapping that nothing can be done with.
-    let start = unsafe {
-        libc::mmap(
-            null_mut(),
-            len,
-            libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if start == libc::MAP_FAILED { Err(OUT_OF_MEMORY) } else { Ok(start as u64) }
+/// At `wanted` if that is free and not 0. Else at the first free place from the same address on in every process, as the driver does.
+pub(crate) fn reserve(wanted: u64, len: usize) -> Result<u64, i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping that nothing can be done with, where nothing is.
+    let map = |at: u64, len: usize, flags: i32| unsafe { libc::mmap(at as *mut _, len, libc::PROT_NONE, flags, -1, 0) };
+    static NEXT: Mutex<u64> = Mutex::new(0x4_2000_0000);
+    let mut next = lock(&NEXT);
+    for at in [wanted, *next] {
+        if at != 0 && map(at, len, flags | libc::MAP_FIXED_NOREPLACE) as u64 == at {
+            *next = (*next).max(if at == *next { at + len as u64 } else { 0 }).next_multiple_of(RESERVED_AT);
+            return Ok(at);
+        }
+    }
+    let start = map(0, len + RESERVED_AT as usize, flags);
+    if start == libc::MAP_FAILED { Err(OUT_OF_MEMORY) } else { Ok((start as u64).next_multiple_of(RESERVED_AT)) }
 }
 
 pub(crate) fn unreserve(start: u64, len: usize) {

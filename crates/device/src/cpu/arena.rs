@@ -2,8 +2,8 @@
 
 use super::detach::above_stdio;
 use super::globals::Piece;
-use super::layout::{ARENA_BASE, ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION};
-use accord_types::{Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result};
+use super::layout::{ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION};
+use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -21,7 +21,10 @@ struct View {
 /// A device's memory file, mapped as a whole into the owner.
 pub(crate) struct Arena {
     fd: OwnedFd,
+    /// What is ahead of the arena in the file.
     base: *mut u8,
+    /// The arena: at its device address where that is free here.
+    memory: *mut u8,
     /// Device address and length of the arena.
     start: u64,
     len: u64,
@@ -38,27 +41,31 @@ unsafe impl Send for Arena {}
 // SAFETY: as for Send.
 unsafe impl Sync for Arena {}
 
-/// First device address and length of the range that a device has, known before it is started.
-pub fn addresses(info: &DeviceInfo) -> (DevicePtr, u64) {
-    let start = ARENA_BASE + u64::from(info.id.ordinal) * ARENA_STRIDE;
+/// How many addresses a device likes to have.
+pub(crate) fn addresses_wanted(info: &DeviceInfo) -> u64 {
     // Twice the memory leaves room for fragments.
-    let len = info.memory.saturating_mul(2).next_multiple_of(1 << 30);
-    (DevicePtr(start), len.clamp(1 << 30, ARENA_STRIDE - ARENA_OFFSET))
+    info.memory.saturating_mul(2).next_multiple_of(1 << 30).clamp(1 << 30, ARENA_STRIDE - ARENA_OFFSET)
+}
+
+/// Where a device's memory is if nobody says.
+fn usual_place(info: &DeviceInfo) -> AddressRange {
+    let start = AddressRange::WINDOW.start.offset(u64::from(info.id.ordinal) * ARENA_STRIDE);
+    AddressRange { start, len: addresses_wanted(info) }
 }
 
 impl Arena {
     /// A memory file for a device.
-    pub(crate) fn new(info: &DeviceInfo) -> Result<Self> {
-        let (DevicePtr(start), len) = addresses(info);
+    pub(crate) fn new(info: &DeviceInfo, place: Option<AddressRange>) -> Result<Self> {
+        let AddressRange { start: DevicePtr(start), len } = place.unwrap_or_else(|| usual_place(info));
         let total = ARENA_OFFSET + len;
         let fail = |what: &str| {
             let error = std::io::Error::last_os_error();
             Error::new(ErrorCode::DeviceInit, format!("{what} of {total} bytes for device memory: {error}"))
                 .remedy("allow this process more address space and shared memory (ulimit -v, cgroup memory limit)")
         };
-        // SAFETY: a fresh descriptor is owned by nobody else; mmap at a place of the kernel's choice
-        // touches nothing that exists.
-        let (fd, base) = unsafe {
+        // SAFETY: a fresh descriptor is owned by nobody else; mmap at a place of the kernel's choice, or at one where
+        // nothing is, touches nothing that exists.
+        let (fd, base, memory) = unsafe {
             let fd = libc::memfd_create(c"accord-device".as_ptr(), libc::MFD_CLOEXEC);
             if fd < 0 {
                 return Err(fail("memfd_create"));
@@ -67,24 +74,37 @@ impl Arena {
             if libc::ftruncate(fd.as_raw_fd(), total as libc::off_t) != 0 {
                 return Err(fail("ftruncate"));
             }
-            let base = libc::mmap(
-                std::ptr::null_mut(),
-                total as usize,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_NORESERVE,
-                fd.as_raw_fd(),
-                0,
-            );
+            let map = |at: u64, flags: i32, offset: u64, len: u64| {
+                let at = std::ptr::with_exposed_provenance_mut::<libc::c_void>(at as usize);
+                let access = libc::PROT_READ | libc::PROT_WRITE;
+                let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | flags;
+                let at = libc::mmap(at, len as usize, access, flags, fd.as_raw_fd(), offset as libc::off_t);
+                if at != libc::MAP_FAILED {
+                    // A core dump of the program need not hold device memory, nor a forked child map it.
+                    libc::madvise(at, len as usize, libc::MADV_DONTDUMP);
+                    libc::madvise(at, len as usize, libc::MADV_DONTFORK);
+                }
+                at
+            };
+            let base = map(0, 0, 0, ARENA_OFFSET);
             if base == libc::MAP_FAILED {
                 return Err(fail("mmap"));
             }
-            // A core dump of the program need not hold device memory, nor a forked child map it.
-            libc::madvise(base, total as usize, libc::MADV_DONTDUMP);
-            libc::madvise(base, total as usize, libc::MADV_DONTFORK);
-            (fd, base.cast::<u8>())
+            // Where something is in the way, as under valgrind, the memory is elsewhere: only that device addresses mean nothing
+            // in this process then.
+            let mut memory = map(start, libc::MAP_FIXED_NOREPLACE, ARENA_OFFSET, len);
+            if memory == libc::MAP_FAILED {
+                memory = map(0, 0, ARENA_OFFSET, len);
+            }
+            if memory == libc::MAP_FAILED {
+                let failed = fail("mmap");
+                libc::munmap(base, ARENA_OFFSET as usize);
+                return Err(failed);
+            }
+            (fd, base.cast::<u8>(), memory.cast::<u8>())
         };
-        let arena =
-            Self { fd, base, start, len, capacity: info.memory, mapped: Mutex::default(), views: RwLock::default() };
+        let (mapped, views) = (Mutex::default(), RwLock::default());
+        let arena = Self { fd, base, memory, start, len, capacity: info.memory, mapped, views };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         arena.control().header().cores.store(cores as u32, Ordering::Relaxed);
         arena.control().header().version.store(LAYOUT_VERSION, Ordering::Release);
@@ -175,7 +195,7 @@ impl Arena {
     pub(crate) fn translate(&self, start: DevicePtr, len: u64) -> Result<*mut u8> {
         if self.is_inside(start.0, len) {
             // SAFETY: inside the mapping, as just checked.
-            return Ok(unsafe { self.base.add((ARENA_OFFSET + (start.0 - self.start)) as usize) });
+            return Ok(unsafe { self.memory.add((start.0 - self.start) as usize) });
         }
         let end = start.0.saturating_add(len);
         let views = self.views.read().expect("views lock");
@@ -274,7 +294,10 @@ impl Drop for Arena {
             unsafe { libc::munmap(view.at.cast(), view.len as usize) };
         }
         // SAFETY: mapped in `new` with this length; likewise.
-        unsafe { libc::munmap(self.base.cast(), (ARENA_OFFSET + self.len) as usize) };
+        unsafe {
+            libc::munmap(self.memory.cast(), self.len as usize);
+            libc::munmap(self.base.cast(), ARENA_OFFSET as usize);
+        }
     }
 }
 
@@ -287,7 +310,7 @@ mod tests {
 
     fn arena(memory: u64) -> Arena {
         let config = CpuConfig { devices: Some(3), memory: Some(memory) };
-        Arena::new(&inventory(accord_types::NodeId(0), "here", &config)[2]).expect("address space")
+        Arena::new(&inventory(accord_types::NodeId(0), "here", &config)[2], None).expect("address space")
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! CPU devices, for the registry.
 
-use super::arena::addresses;
+use super::arena::addresses_wanted;
 use super::device::CpuDevice;
 use crate::backend::{Backend, Found};
 use crate::program::ProgramSpec;
@@ -13,9 +13,9 @@ pub(crate) static BACKEND: Backend = Backend {
     capabilities: &super::device::CAPABILITIES,
     // How many there are is somebody's choice: [`super::inventory`].
     find: |_, _| Found::default(),
-    addresses: |info| Some(addresses(info)),
+    addresses_wanted,
     start: |info, config| {
         let program = config.program.clone().unwrap_or_else(ProgramSpec::of_this_process);
-        Ok(CpuDevice::start(info, &program)?)
+        Ok(CpuDevice::start_at(info, &program, config.place)?)
     },
 };

@@ -19,8 +19,8 @@ use crate::failure::{Failure, shut_down};
 use crate::host_memory::{TakenBytes, program_bytes};
 use crate::program::ProgramSpec;
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
-    ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
+    AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
+    LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -79,7 +79,12 @@ impl CpuDevice {
     /// # Errors
     /// `acc_error_device_init` with the step that failed.
     pub fn start(info: DeviceInfo, program: &ProgramSpec) -> Result<Arc<Self>> {
-        let arena = Arc::new(Arena::new(&info)?);
+        Self::start_at(info, program, None)
+    }
+
+    /// The same with its memory at `place`.
+    pub(crate) fn start_at(info: DeviceInfo, program: &ProgramSpec, place: Option<AddressRange>) -> Result<Arc<Self>> {
+        let arena = Arc::new(Arena::new(&info, place)?);
         let worker = spawn::start(&info, program, &arena)?;
         let pidfd = Arc::new(worker.pidfd);
         let shared = Arc::new(Shared {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Version of this layout; owner and worker are the same build unless something is badly installed.
-pub(crate) const LAYOUT_VERSION: u32 = 3;
+pub(crate) const LAYOUT_VERSION: u32 = 4;
 /// Streams of one device. Queues beyond that share streams.
 pub(crate) const STREAMS_MAX: u32 = 64;
 /// Bytes of a stream's worker ring: a power of two.
@@ -20,8 +20,7 @@ pub(crate) const GLOBALS_BYTES: u64 = 63 << 30;
 pub(crate) const ARENA_OFFSET: u64 = GLOBALS_OFFSET + GLOBALS_BYTES;
 /// Bytes of header and streams, which both sides map wherever they like.
 pub(crate) const CONTROL_BYTES: usize = STREAMS_OFFSET + STREAMS_MAX as usize * STREAM_STRIDE;
-/// Device address of device 0's arena, and the distance to the next device's.
-pub(crate) const ARENA_BASE: u64 = 0x1000_0000_0000;
+/// From one device's arena to the next one's, where nobody says where they are to lie.
 pub(crate) const ARENA_STRIDE: u64 = 1 << 40;
 
 const _: () = assert!((CONTROL_BYTES as u64) < GLOBALS_OFFSET);

@@ -32,7 +32,6 @@ pub(crate) mod symbol;
 mod watched;
 mod worker;
 
-pub use arena::addresses;
 pub(crate) use backend::BACKEND;
 pub use config::{CpuConfig, WORKER_ENV, inventory};
 pub use device::CpuDevice;

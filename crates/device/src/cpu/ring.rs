@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn records_come_out_as_they_went_in_around_the_end() {
         let config = CpuConfig { devices: None, memory: Some(1 << 20) };
-        let arena = Arena::new(&inventory(accord_types::NodeId(0), "here", &config)[0]).expect("address space");
+        let arena = Arena::new(&inventory(accord_types::NodeId(0), "here", &config)[0], None).expect("address space");
         let control = arena.control();
         let mut pushed = 0u64;
         let mut popped = 0u64;

@@ -51,7 +51,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         None => None,
     };
     let (out, err) = pipes.as_ref().map_or((-1, -1), |(_, out, _, err, _)| (out.as_raw_fd(), err.as_raw_fd()));
-    let worker = format!("{},{},{},{},{}", keep[0], keep[1], info.id.ordinal, std::process::id(), info.units);
+    let worker = format!("{},{},{},{},{}", keep[0], keep[1], arena.addresses().0.0, std::process::id(), info.units);
     let exe = program.exe.display();
     let mut watch = StartWatch::new(program, info);
     let started = Detached {

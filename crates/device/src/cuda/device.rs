@@ -17,7 +17,7 @@ use super::stream_worker;
 use super::table::Table;
 use crate::failure::shut_down;
 use crate::image::Images;
-use accord_types::{DeviceInfo, Error, ErrorCode, ImageId, ImageRef, QueueId, Result, Seq, StreamId};
+use accord_types::{AddressRange, DeviceInfo, Error, ErrorCode, ImageId, ImageRef, QueueId, Result, Seq, StreamId};
 use cudarc::driver::sys::CUstream;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -34,6 +34,8 @@ pub struct CudaConfig {
     pub cache: Option<PathBuf>,
     /// The program's images.
     pub images: Arc<Images>,
+    /// Where its memory is to lie; none: where the driver likes.
+    pub place: Option<AddressRange>,
     /// Other processes of the machine may reach the memory, see docs/design/ipc.md.
     pub ipc: bool,
     /// Memory is cleared before it is used: it may have been another user's.
@@ -74,7 +76,8 @@ impl CudaDevice {
         let raw = probe::find(driver, &info)?;
         let context = Arc::new(Context::retain(driver, raw).map_err(failed)?);
         let _current = context.enter().map_err(failed)?;
-        let memory = Memory::reserve(Arc::clone(&context), info.memory, config.ipc, config.scrub).map_err(failed)?;
+        let place = config.place.unwrap_or_else(|| super::memory::anywhere(&info));
+        let memory = Memory::reserve(Arc::clone(&context), place, config.ipc, config.scrub).map_err(failed)?;
         let shared = Shared::new(info.id, &NumaAffinity::node(info.numa), Arc::clone(&context), memory);
         let peer = peers::register(&context, &shared.memory);
         page_registration::add_device(&shared);

@@ -5,7 +5,7 @@ use super::driver::DriverError;
 use super::scrubber::Scrubber;
 use crate::ipc::{ExportMemory, Exporter, PendingReleases, next_id};
 use crate::memory_handle::{HANDLE_PIECES_MAX, IpcHandle, MemoryHandle, PAGE, PIECE_MAX};
-use accord_types::{Count, DevicePtr, Error, ErrorCode, Result};
+use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result};
 use cudarc::driver::sys::{
     CUdevice, CUdevice_attribute, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc,
     CUmemAllocationHandleType as HandleType, CUmemAllocationProp, CUmemAllocationType, CUmemGenericAllocationHandle,
@@ -57,13 +57,28 @@ struct Piece {
     idle: BTreeMap<u64, u64>,
 }
 
+/// How many addresses a device likes to have.
+pub(crate) fn addresses_wanted(info: &DeviceInfo) -> u64 {
+    info.memory.next_multiple_of(PAGE).saturating_mul(ADDRESSES_PER_BYTE)
+}
+
+/// As many at a place of the driver's choice.
+pub(crate) fn anywhere(info: &DeviceInfo) -> AddressRange {
+    AddressRange { start: DevicePtr(0), len: addresses_wanted(info) }
+}
+
 impl Memory {
     /// `ipc`: other processes may get the memory, if the device can do that. `scrub`: nothing of what others have left there is seen.
-    pub(crate) fn reserve(context: Arc<Context>, bytes: u64, ipc: bool, scrub: bool) -> Result<Self, DriverError> {
-        let len = bytes.next_multiple_of(PAGE).saturating_mul(ADDRESSES_PER_BYTE);
-        let mut start = 0;
+    pub(crate) fn reserve(
+        context: Arc<Context>,
+        place: AddressRange,
+        ipc: bool,
+        scrub: bool,
+    ) -> Result<Self, DriverError> {
+        let (mut start, len) = (0, place.len.next_multiple_of(PAGE));
+        // Where something of this process lies in the way, the driver takes another place.
         // SAFETY: `start` is valid for writing.
-        unsafe { context.driver.cuMemAddressReserve(&raw mut start, len as usize, PAGE as usize, 0, 0) }?;
+        unsafe { context.driver.cuMemAddressReserve(&raw mut start, len as usize, PAGE as usize, place.start.0, 0) }?;
         let supported = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
         let exportable = ipc && context.attribute(supported) != 0;
         let state = Mutex::new(MappedPieces { exportable, ..MappedPieces::default() });

@@ -52,10 +52,9 @@ pub(crate) static BACKEND: Backend = Backend {
     name: "cuda",
     capabilities: &operations::CAPABILITIES,
     find: inventory,
-    // The driver chooses them when the device starts.
-    addresses: |_| None,
+    addresses_wanted: memory::addresses_wanted,
     start: |info, config| {
-        let (cache, images) = (config.cache.clone(), config.images.clone());
-        Ok(CudaDevice::start(info, CudaConfig { cache, images, ipc: config.ipc, scrub: config.scrub })?)
+        let (cache, images, place) = (config.cache.clone(), config.images.clone(), config.place);
+        Ok(CudaDevice::start(info, CudaConfig { cache, images, place, ipc: config.ipc, scrub: config.scrub })?)
     },
 };

@@ -7,8 +7,8 @@ use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
 use crate::device::{Device, FunctionHandle};
 use accord_types::{
-    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
-    LaunchDims, QueueId, Result, Seq, Span, SpanKind, SpanSink, StreamId,
+    AddressRange, ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec,
+    GlobalSpec, LaunchDims, QueueId, Result, Seq, Span, SpanKind, SpanSink, StreamId,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -17,7 +17,7 @@ use std::time::Instant;
 /// Bytes that one piece of a copy has.
 const PIECE: usize = 256 << 10;
 /// Device address of ordinal 0, and the distance to the next.
-const BASE: u64 = 0x1000_0000_0000;
+const BASE: u64 = AddressRange::WINDOW.start.0;
 const STRIDE: u64 = 1 << 40;
 /// Most bytes of a store, as everywhere.
 const STORE_MAX: usize = 4096;
@@ -40,10 +40,8 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     shares_memory: false,
 };
 
-/// First address and length of a device's range.
-pub(super) fn addresses(info: &DeviceInfo) -> (DevicePtr, u64) {
-    (DevicePtr(BASE + u64::from(info.id.ordinal) * STRIDE), STRIDE / 2)
-}
+/// Addresses of a device.
+pub(super) const ADDRESSES: u64 = STRIDE / 2;
 
 /// What a fake region gets.
 pub struct FakeLaunch<'a> {
@@ -63,6 +61,7 @@ pub type FakeRegion = Arc<dyn Fn(&FakeLaunch<'_>) -> Result<()> + Send + Sync>;
 /// A device in memory.
 pub struct FakeDevice {
     info: DeviceInfo,
+    place: AddressRange,
     memory: Arc<FakeMemory>,
     streams: RwLock<Vec<Arc<Stream>>>,
     /// Regions by their offset in the program.
@@ -76,6 +75,11 @@ pub struct FakeDevice {
 impl FakeDevice {
     /// A device with `memory` bytes that can be mapped.
     pub fn new(id: DeviceId, node_name: &str, memory: u64) -> Arc<Self> {
+        Self::at(id, node_name, memory, None)
+    }
+
+    /// The same with its memory at `place`.
+    pub fn at(id: DeviceId, node_name: &str, memory: u64, place: Option<AddressRange>) -> Arc<Self> {
         let info = DeviceInfo {
             id,
             node_name: node_name.to_owned(),
@@ -89,14 +93,16 @@ impl FakeDevice {
             numa: None,
             cpus: Vec::new(),
         };
-        Self::of(info)
+        Self::of(info, place)
     }
 
     /// The device that `info` describes.
-    pub(super) fn of(info: DeviceInfo) -> Arc<Self> {
+    pub(super) fn of(info: DeviceInfo, place: Option<AddressRange>) -> Arc<Self> {
         let memory = FakeMemory::new(info.memory);
+        let usual = DevicePtr(BASE + u64::from(info.id.ordinal) * STRIDE);
         Arc::new(Self {
             info,
+            place: place.unwrap_or(AddressRange { start: usual, len: ADDRESSES }),
             memory: Arc::new(memory),
             streams: RwLock::default(),
             regions: Mutex::default(),
@@ -174,7 +180,7 @@ impl Device for FakeDevice {
     }
 
     fn addresses(&self) -> (DevicePtr, u64) {
-        addresses(&self.info)
+        (self.place.start, self.place.len)
     }
 
     fn memory_free(&self) -> u64 {
@@ -269,7 +275,7 @@ impl Device for FakeDevice {
 
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
         // Past everything that the owner hands out.
-        let start = addresses(&self.info).0.offset(STRIDE / 2 + spec.offset);
+        let start = self.place.start.offset(self.place.len + spec.offset);
         if self.memory.check(start, spec.len).is_err() {
             self.memory.map(start, spec.len)?;
         }

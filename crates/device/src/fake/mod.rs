@@ -17,6 +17,6 @@ pub(crate) static BACKEND: Backend = Backend {
     capabilities: &device::CAPABILITIES,
     // They are made by tests.
     find: |_, _| Found::default(),
-    addresses: |info| Some(device::addresses(info)),
-    start: |info, _| Ok(FakeDevice::of(info)),
+    addresses_wanted: |_| device::ADDRESSES,
+    start: |info, config| Ok(FakeDevice::of(info, config.place)),
 };

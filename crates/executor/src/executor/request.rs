@@ -6,7 +6,8 @@ use accord_device::image::Image;
 use accord_fabric::ProgramSpec;
 use accord_fabric::peer::PeerId;
 use accord_types::{
-    ArgBlock, DevicePtr, Error, FunctionSpec, GlobalSpec, LaunchDims, QueueId, Result, Seq, StreamId, TransferId,
+    AddressRange, ArgBlock, DevicePtr, Error, FunctionSpec, GlobalSpec, LaunchDims, QueueId, Result, Seq, StreamId,
+    TransferId,
 };
 
 /// What the core looks at while it decides. An answer neither waits nor changes anything.
@@ -26,7 +27,7 @@ pub enum Request<'a> {
     /// Keeps the program; replies with the clock.
     Start { ticket: u64, program: Box<ProgramSpec> },
     /// Starts a device. Answer: [`super::ExecutorCore::opened`].
-    Open { device: u32, ticket: u64 },
+    Open { device: u32, ticket: u64, place: Option<AddressRange> },
     /// Ends a device, if it is there, and replies.
     Close { device: u32, ticket: u64 },
     /// Puts memory behind a range. Answer: [`super::ExecutorCore::mapped`].

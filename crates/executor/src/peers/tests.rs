@@ -3,7 +3,7 @@ use crate::{DeviceFactory, Limits, OutputSink, Work};
 use accord_device::{Device, WorkerStart};
 use accord_fabric::handshake;
 use accord_fabric::transport::{Listener, Transport};
-use accord_types::TransferId;
+use accord_types::{AddressRange, TransferId};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -12,7 +12,14 @@ const SOON: Duration = Duration::from_secs(10);
 struct NoDevices;
 
 impl DeviceFactory for NoDevices {
-    fn create(&self, _: &Work, _: u32, _: OutputSink, _: &Arc<WorkerStart>) -> Result<Arc<dyn Device>> {
+    fn create(
+        &self,
+        _: &Work,
+        _: u32,
+        _: Option<AddressRange>,
+        _: OutputSink,
+        _: &Arc<WorkerStart>,
+    ) -> Result<Arc<dyn Device>> {
         Err(Error::new(ErrorCode::DeviceUnavailable, "none"))
     }
 }

@@ -10,7 +10,9 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::route::LaneTerms;
 use accord_fabric::transport::{self, Handover, SharedLane};
 use accord_fabric::{Key, ProgramSpec};
-use accord_types::{DeviceId, Error, ErrorCode, FunctionSpec, NodeId, ObjectSpec, QueueId, Result, Seq, SessionId};
+use accord_types::{
+    AddressRange, DeviceId, Error, ErrorCode, FunctionSpec, NodeId, ObjectSpec, QueueId, Result, Seq, SessionId,
+};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -45,9 +47,16 @@ struct Factory {
 }
 
 impl DeviceFactory for Factory {
-    fn create(&self, _work: &Work, ordinal: u32, _output: OutputSink, _: &Arc<WorkerStart>) -> Result<Arc<dyn Device>> {
+    fn create(
+        &self,
+        _work: &Work,
+        ordinal: u32,
+        place: Option<AddressRange>,
+        _output: OutputSink,
+        _: &Arc<WorkerStart>,
+    ) -> Result<Arc<dyn Device>> {
         assert_ne!(ordinal, PANICS, "this device panics");
-        let device = FakeDevice::new(DeviceId { node: NodeId(1), ordinal }, "h1", self.memory);
+        let device = FakeDevice::at(DeviceId { node: NodeId(1), ordinal }, "h1", self.memory, place);
         for (offset, region) in &self.regions {
             device.register(*offset, "region", region.clone());
         }
@@ -104,7 +113,7 @@ impl Program {
     pub(crate) fn open(limits: Limits, device: u32) -> (Self, u64) {
         let mut program = Self::new(limits);
         program.start().unwrap();
-        let start = program.ask(|ticket| Command::Open { device, ticket }).unwrap();
+        let start = program.ask(|ticket| Command::Open { device, ticket, start: 0, len: 0 }).unwrap();
         (program, start)
     }
 

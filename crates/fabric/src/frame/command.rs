@@ -42,8 +42,9 @@ pub enum Command {
         /// See [`crate::ProgramSpec`].
         emulate_nvidia: bool,
     },
-    /// Starts a device. Reply: first address and length of its range.
-    Open { device: u32, ticket: u64 },
+    /// Starts a device, whose memory is to lie in this range: no other device of the session has addresses there. Without a length it may lie
+    /// anywhere. Reply: first address and length of the range that it has.
+    Open { device: u32, ticket: u64, start: u64, len: u64 },
     /// Ends a device. Reply: nothing.
     Close { device: u32, ticket: u64 },
     /// Puts memory behind a range. With a ticket there is a reply, and a failure is that of this range only; with ticket 0

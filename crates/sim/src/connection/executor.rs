@@ -47,7 +47,7 @@ impl World {
                 kernel: None,
             };
             frame::encode_function(&mut function, &spec);
-            commands.push((Command::Open { device, ticket: 0 }, Vec::new()));
+            commands.push((Command::Open { device, ticket: 0, start: 0, len: 0 }, Vec::new()));
             commands.push((Command::Function { device, function: 1, offset: 0, executable: true }, function));
         }
         for (command, payload) in commands {
@@ -188,7 +188,7 @@ impl World {
                 let all = executor.core.places(payload)?.try_fold(true, |all, place| Ok(all & reached(place)?));
                 self.reply(ticket, all.map(u64::from));
             }
-            Request::Open { device, ticket } => {
+            Request::Open { device, ticket, .. } => {
                 executor.devices.0.insert(device, Device::default());
                 executor.core.opened(device, ticket, Ok((DevicePtr(DEVICE_BASE), ADDRESSES)));
             }

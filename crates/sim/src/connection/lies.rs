@@ -119,7 +119,7 @@ fn question(which: u32, device: u32, ticket: u64) -> Command {
     match which % Lie::QUESTIONS {
         0 => Command::Wait { ticket },
         1 => Command::Test { ticket },
-        2 => Command::Open { device: NO_DEVICE, ticket },
+        2 => Command::Open { device: NO_DEVICE, ticket, start: 0, len: 0 },
         3 => Command::Memory { device: NO_DEVICE, ticket },
         4 => Command::Map { device, ticket, start: DEVICE_BASE - 16, len: 32 },
         5 => Command::Map { device, ticket, start: DEVICE_BASE, len: HUGE },

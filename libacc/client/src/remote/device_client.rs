@@ -9,8 +9,8 @@ use accord_device::Backend;
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX, Position};
 use accord_runtime::ports::{Chain, DeviceClient, Part, ReadWhen, Wire};
 use accord_types::{
-    ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
-    ImageRef, LaunchDims, QueueId, Result,
+    AddressRange, ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
+    HostRange, ImageRef, LaunchDims, QueueId, Result,
 };
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -26,6 +26,8 @@ pub(crate) struct RemoteDeviceClient {
     info: DeviceInfo,
     backend: &'static Backend,
     device_type: DeviceType,
+    /// Where its memory is to lie.
+    place: Mutex<AddressRange>,
     /// As the executor said at the last start.
     addresses: Mutex<Option<(DevicePtr, u64)>>,
     /// Bytes that the program may map.
@@ -62,6 +64,7 @@ impl RemoteDeviceClient {
             info,
             backend,
             device_type,
+            place: Mutex::new(AddressRange { start: DevicePtr(0), len: 0 }),
             addresses,
             memory,
             connection: RwLock::default(),
@@ -101,7 +104,8 @@ impl RemoteDeviceClient {
         if self.backend.capabilities.takes_images {
             connection.send_images()?;
         }
-        let reply = connection.ask(|ticket| Command::Open { device, ticket }, &[])?;
+        let AddressRange { start: DevicePtr(start), len } = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let reply = connection.ask(|ticket| Command::Open { device, ticket, start, len }, &[])?;
         let addresses = (DevicePtr(reply.value), reply.extra);
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Some(addresses);
         connection.machine().open(device, u32::try_from(self.node.spec.streams).unwrap_or(0));
@@ -200,11 +204,15 @@ impl DeviceClient for RemoteDeviceClient {
     }
 
     fn addresses(&self) -> (DevicePtr, u64) {
-        // Those of a CPU device are known ahead, those of a GPU are the driver's choice.
-        self.addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .unwrap_or_else(|| (self.backend.addresses)(&self.info).unwrap_or((DevicePtr(0), 0)))
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or((DevicePtr(0), 0))
+    }
+
+    fn addresses_wanted(&self) -> u64 {
+        (self.backend.addresses_wanted)(&self.info)
+    }
+
+    fn lie_at(&self, place: AddressRange) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
     fn start(&self) -> Result<()> {

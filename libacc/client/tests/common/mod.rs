@@ -14,8 +14,8 @@ use accord_fabric::transport::{self, Handover, Lane, Listener, PeerAddress};
 use accord_fabric::{Key, ProgramSpec};
 use accord_runtime::ports::{Cluster, DeviceClient, ReadWhen};
 use accord_types::{
-    ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, Error, ErrorCode, FunctionSpec, HostRange, LaunchDims,
-    Lease, LeasedDevice, NodeId, ObjectSpec, QueueId, Result, SessionId, SessionKey, SpanSink,
+    AddressRange, ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, Error, ErrorCode, FunctionSpec, HostRange,
+    LaunchDims, Lease, LeasedDevice, NodeId, ObjectSpec, QueueId, Result, SessionId, SessionKey, SpanSink,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -229,7 +229,14 @@ struct Factory {
 pub const FOR_GOOD: &str = "the context is lost";
 
 impl DeviceFactory for Factory {
-    fn create(&self, work: &Work, ordinal: u32, output: OutputSink, _: &Arc<WorkerStart>) -> Result<Arc<dyn Device>> {
+    fn create(
+        &self,
+        work: &Work,
+        ordinal: u32,
+        place: Option<AddressRange>,
+        output: OutputSink,
+        _: &Arc<WorkerStart>,
+    ) -> Result<Arc<dyn Device>> {
         assert_eq!(work.program.exe, "/bin/app");
         if let Some(before) = self.own.lock().unwrap().get(&ordinal)
             && let Err(error) = before.create_stream(Q1)
@@ -237,7 +244,7 @@ impl DeviceFactory for Factory {
         {
             return Err(Error::new(ErrorCode::DeviceInit, FOR_GOOD));
         }
-        let device = FakeDevice::new(DeviceId { node: self.node, ordinal }, &node_name(self.node), MEMORY);
+        let device = FakeDevice::at(DeviceId { node: self.node, ordinal }, &node_name(self.node), MEMORY, place);
         for (offset, name, region) in &self.regions {
             device.register(*offset, name, region.clone());
         }

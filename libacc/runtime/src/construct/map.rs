@@ -189,6 +189,7 @@ impl Mapping<'_, '_> {
             }
             (None, Absent::Fail | Absent::Skip) => return self.pointee_or_absent(i, range, data),
             (None, Absent::Create) => {
+                self.check_program_memory(range)?;
                 if self.stands_alone(i, range, data)? {
                     if !data.copy_out {
                         return self.by_value(i, range);
@@ -242,6 +243,7 @@ impl Mapping<'_, '_> {
     fn device_ptr(&mut self, i: usize) -> Result<(), Stop> {
         let (host, size) = (self.entries.hosts[i], self.entries.sizes[i]);
         let fortran = i + 1 < self.entries.hosts.len() && self.kind(i + 1)? == Kind::Pointer;
+        self.check_device_ptr(host, fortran)?;
         match (self.mode, fortran) {
             (Mode::Enter, _) => {}
             (Mode::Launch, false) if self.device.maps_unmapped => {

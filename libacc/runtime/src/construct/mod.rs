@@ -18,6 +18,7 @@ mod leave;
 mod map;
 mod names;
 mod object;
+mod owned;
 mod parallel;
 mod pointee;
 mod pointer;

@@ -76,6 +76,7 @@ impl Runtime {
             return Err(on.place(Error::new(ErrorCode::InvalidArgument, "there are no bytes to map")));
         }
         let range = HostRange { start: host, len: bytes };
+        self.check_ends(Some(on), device, host)?;
         let mut state = on.lock();
         if let Found::Whole(id) | Found::Partly(id) = state.table.find(host, bytes) {
             let entry = &state.table[id];
@@ -160,7 +161,13 @@ impl Runtime {
             place = match mapping.find(range)? {
                 Some(id) => mapping.state.table[id].translate(host),
                 None if mapping.state.memory.block_of(host as u64).is_some() => DevicePtr(host as u64),
-                None => return Err(not_present(range).into()),
+                None => match self.space.owner(host as u64).filter(|owner| *owner != index) {
+                    None => return Err(not_present(range).into()),
+                    Some(owner) => {
+                        let remedy = "name the device of each address, source and target";
+                        return Err(self.space.elsewhere(host, owner, remedy).into());
+                    }
+                },
             };
             Ok(())
         })?;

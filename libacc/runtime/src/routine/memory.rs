@@ -9,7 +9,7 @@ use crate::plan::{Happened, Step};
 use crate::prof::Happening;
 use crate::{LocalThread, Runtime};
 use accord_types::short_lock;
-use accord_types::{Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
+use accord_types::{AsyncArg, Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
 impl Runtime {
     /// `acc_malloc` (3.2.16): a device address; 0 for no bytes. On the host device, host memory.
@@ -44,12 +44,14 @@ impl Runtime {
     ) -> Result<()> {
         let copy = |t: &mut LocalThread| {
             let Some((on, queue)) = self.device_and_queue(t, async_)? else {
+                self.check_ends(None, device, host)?;
                 self.copy_here(device, host, bytes)?;
                 return Ok(());
             };
             if null(on, host, bytes)? || null(on, device, bytes)? || bytes == 0 {
                 return Ok(());
             }
+            self.check_ends(Some(on), device, host)?;
             let entering = self.entering(on, queue, Mode::Enter);
             entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
                 allocated(&mapping.state.memory, device, bytes)?;
@@ -74,12 +76,14 @@ impl Runtime {
     ) -> Result<()> {
         let copy = |t: &mut LocalThread| {
             let Some((on, queue)) = self.device_and_queue(t, async_)? else {
+                self.check_ends(None, device, host)?;
                 self.copy_here(host, device, bytes)?;
                 return Ok(());
             };
             if null(on, host, bytes)? || null(on, device, bytes)? || bytes == 0 {
                 return Ok(());
             }
+            self.check_ends(Some(on), device, host)?;
             allocated(&on.lock().memory, device, bytes).map_err(|error| on.place(error))?;
             let plan = &mut t.scratch.plan;
             on.begin(plan, queue);
@@ -90,25 +94,33 @@ impl Runtime {
         copy(t).map_err(|error: Error| error.call("acc_memcpy_from_device"))
     }
 
-    /// `acc_memcpy_device` (3.2.28) and its asynchronous form.
+    /// `acc_memcpy_device` (3.2.28) and its asynchronous form. Addresses say which device they belong to: if it is another one than
+    /// the current, the copy goes there, or from there, in the queue of the source device as with `acc_memcpy_d2d`.
     ///
     /// # Errors
     /// As [`Runtime::memcpy_to_device`].
     pub fn memcpy_device(&self, t: &mut LocalThread, dst: usize, src: usize, bytes: usize, async_: i32) -> Result<()> {
         let copy = |t: &mut LocalThread| {
-            let Some((on, queue)) = self.device_and_queue(t, async_)? else {
+            let on = self.device_and_queue(t, async_)?;
+            let queue = t.queue(AsyncArg::from_raw(async_)?);
+            let (to, from) = (self.space.owner(dst as u64), self.space.owner(src as u64));
+            let index = on.map(|(on, _)| on.index);
+            let (Some(to), Some(from)) = (to.or(index), from.or(index)) else {
+                self.check_ends(None, dst, src)?;
                 self.copy_here(dst, src, bytes)?;
                 return Ok(());
             };
-            if null(on, dst, bytes)? || null(on, src, bytes)? || bytes == 0 || dst == src {
+            let (target, source) = (self.started(to)?, self.started(from)?);
+            if null(target, dst, bytes)? || null(source, src, bytes)? || bytes == 0 || dst == src {
                 return Ok(());
             }
-            {
-                let state = on.lock();
-                allocated(&state.memory, dst, bytes).map_err(|error| on.place(error))?;
-                allocated(&state.memory, src, bytes).map_err(|error| on.place(error))?;
+            allocated(&target.lock().memory, dst, bytes).map_err(|error| target.place(error))?;
+            allocated(&source.lock().memory, src, bytes).map_err(|error| source.place(error))?;
+            let (to, from) = (DevicePtr(dst as u64), DevicePtr(src as u64));
+            if target.index == source.index {
+                return self.copy_within(source, queue, to, from, bytes as u64);
             }
-            self.copy_within(on, queue, DevicePtr(dst as u64), DevicePtr(src as u64), bytes as u64)
+            self.copy_across(source, queue, from, target, to, bytes as u64)
         };
         copy(t).map_err(|error: Error| error.call("acc_memcpy_device"))
     }
@@ -132,7 +144,7 @@ impl Runtime {
         async_: i32,
     ) -> Result<()> {
         let copy = |t: &mut LocalThread| {
-            let arg = accord_types::AsyncArg::from_raw(async_)?;
+            let arg = AsyncArg::from_raw(async_)?;
             let queue = t.queue(arg);
             let device_type = self.current_type(t)?;
             self.settle(None, device_type);
@@ -154,6 +166,21 @@ impl Runtime {
             self.copy_across(devices.1, queue, from, devices.0, to, bytes as u64)
         };
         copy(t).map_err(|error: Error| error.call("acc_memcpy_d2d"))
+    }
+
+    /// `device` is an address of the device `on` (none is the host), as far as is known, and `host` one of the program.
+    pub(super) fn check_ends(&self, on: Option<&Device>, device: usize, host: usize) -> Result<()> {
+        let place = |error: Error| on.map_or(error.clone(), |on| on.place(error));
+        let index = on.map(|on| on.index);
+        if let Some(owner) = self.space.owner(device as u64).filter(|owner| Some(*owner) != index) {
+            let remedy = "call acc_set_device_num before, or pass an address of this device";
+            return Err(place(self.space.elsewhere(device, owner, remedy)));
+        }
+        if let Some(owner) = self.space.owner(host as u64) {
+            let remedy = "pass an address of the program's memory, or copy between devices by acc_memcpy_device";
+            return Err(place(self.space.elsewhere(host, owner, remedy)));
+        }
+        Ok(())
     }
 
     /// Copies within the program's memory, after what queues still bring there.
@@ -220,7 +247,17 @@ impl Runtime {
         if address == 0 {
             return Ok(());
         }
-        let Some(device) = self.target(t)? else {
+        let device = self.target(t)?;
+        let index = device.map(|device| device.index);
+        if let Some(owner) = self.space.owner(address as u64).filter(|owner| Some(*owner) != index) {
+            let error = self.space.elsewhere(
+                address,
+                owner,
+                "call acc_set_device_num before: addresses are freed where they belong",
+            );
+            return Err(device.map_or(error.clone(), |device| device.place(error)));
+        }
+        let Some(device) = device else {
             self.host.free(address);
             return Ok(());
         };

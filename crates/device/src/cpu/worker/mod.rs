@@ -7,7 +7,7 @@ mod serve;
 
 use super::config::WORKER_ENV;
 use super::control::{self, Answer, Request};
-use super::layout::{ARENA_BASE, ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION};
+use super::layout::{ARENA_OFFSET, CONTROL_BYTES, Control, LAYOUT_VERSION};
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -54,8 +54,8 @@ fn setup() -> Result<Worker, String> {
     // environment: its main never runs.
     unsafe { std::env::remove_var(WORKER_ENV) };
     let numbers: Vec<i64> = text.split(',').map_while(|n| n.parse().ok()).collect();
-    let &[memory, socket, ordinal, owner, cores] = numbers.as_slice() else {
-        return Err(format!("{WORKER_ENV}={text} is not FD,FD,ORDINAL,PID,CORES"));
+    let &[memory, socket, at, owner, cores] = numbers.as_slice() else {
+        return Err(format!("{WORKER_ENV}={text} is not FD,FD,ADDRESS,PID,CORES"));
     };
     let error = |what: &str| format!("{what}: {}", std::io::Error::last_os_error());
     // SAFETY: the owner made these descriptors for us alone. The control part goes where the kernel likes;
@@ -76,7 +76,7 @@ fn setup() -> Result<Worker, String> {
         if base == libc::MAP_FAILED {
             return Err(error("mapping the control part"));
         }
-        let at = ARENA_BASE + ordinal as u64 * ARENA_STRIDE;
+        let at = at as u64;
         let arena = libc::mmap(
             at as *mut libc::c_void,
             file_bytes as usize - ARENA_OFFSET as usize,

@@ -1,0 +1,240 @@
+//! Which addresses belong to which device of the session. No two devices share any, wherever they are, so an address in device
+//! memory says whose it is.
+//!
+//! Decides only: a device that starts is asked to have its memory at the place given here, and says where it has it.
+
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, Rank, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Ranges begin at multiples of this, so that people can tell them apart.
+const STEP: u64 = 1 << 36;
+/// A device gets no more than this part of the addresses that are left, unless its memory needs more.
+const SHARE: u64 = 64;
+
+/// See the module.
+pub(crate) struct AddressSpace {
+    state: ShortLock<State>,
+    /// Where the search for a place begins.
+    first: u64,
+    /// A driver has put some device's memory outside of [`AddressRange::WINDOW`].
+    strays: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    devices: Vec<Option<Owned>>,
+    /// Places that a device was asked to take and could not.
+    refused: Vec<(usize, AddressRange)>,
+}
+
+struct Owned {
+    range: AddressRange,
+    /// What people call the device; empty until it has started.
+    name: String,
+}
+
+impl AddressSpace {
+    /// For a session of so many devices. Ranks of a job begin to search at different places: their executors may be in one process,
+    /// whose driver gives an address to one of them only.
+    pub(crate) fn new(devices: usize, rank: Option<Rank>) -> Self {
+        let (rank, ranks) = rank.map_or((0, 1), |rank| (u64::from(rank.rank), u64::from(rank.size).max(1)));
+        let steps = AddressRange::WINDOW.len / STEP;
+        let first = AddressRange::WINDOW.start.0 + steps * (rank % ranks) / ranks * STEP;
+        let space = Self { state: ShortLock::default(), first, strays: AtomicBool::new(false) };
+        space.lock().devices.resize_with(devices, || None);
+        space
+    }
+
+    /// Where a device that starts is to have its memory: where it was before, if it was. It likes to have `wanted` addresses and
+    /// needs `memory`.
+    ///
+    /// # Errors
+    /// `acc_error_device_init` if there are no addresses left.
+    pub(crate) fn place(&self, device: usize, wanted: u64, memory: u64) -> Result<AddressRange> {
+        let mut state = self.lock();
+        if let Some(owned) = &state.devices[device] {
+            return Ok(owned.range);
+        }
+        let mut taken: Vec<AddressRange> = state.devices.iter().flatten().map(|owned| owned.range).collect();
+        let left = AddressRange::WINDOW.len.saturating_sub(taken.iter().map(|range| range.len).sum());
+        let devices = taken.len();
+        taken.extend(state.refused.iter().filter(|(other, _)| *other == device).map(|(_, range)| *range));
+        taken.sort_by_key(|range| range.start);
+        let pages = |bytes: u64| bytes.max(1).checked_next_multiple_of(AddressRange::PAGE);
+        let least = pages(memory);
+        let most = pages(wanted.min(memory.max(left / SHARE)));
+        let found = [most, least]
+            .into_iter()
+            .flatten()
+            .find_map(|len| gap(&taken, self.first, len).or_else(|| gap(&taken, AddressRange::WINDOW.start.0, len)));
+        let Some(range) = found else {
+            let cause = format!(
+                "no {memory} addresses are left for its memory: {} devices of this program have {} of {}",
+                devices,
+                AddressRange::WINDOW.len - left,
+                AddressRange::WINDOW.len
+            );
+            let error = Error::new(ErrorCode::DeviceInit, cause);
+            return Err(error.remedy("use fewer devices in one process, and more processes"));
+        };
+        state.devices[device] = Some(Owned { range, name: String::new() });
+        Ok(range)
+    }
+
+    /// A device has started, with its memory in `range`; a driver may have found something in the way of what was asked for.
+    ///
+    /// # Errors
+    /// `acc_error_device_init` if another device has some of these addresses. Then [`AddressSpace::place`] gives it another place.
+    pub(crate) fn settle(&self, device: usize, range: AddressRange, name: String) -> Result<()> {
+        let mut state = self.lock();
+        let others = state.devices.iter().enumerate().filter(|(index, _)| *index != device);
+        if let Some(other) = others.filter_map(|(_, owned)| owned.as_ref()).find(|other| other.range.overlaps(range)) {
+            let cause = format!(
+                "its memory came to lie at {} to {:#x}, where that of {} is",
+                range.start,
+                range.end(),
+                if other.name.is_empty() { "another device" } else { &other.name }
+            );
+            if let Some(asked) = state.devices[device].take() {
+                state.refused.push((device, asked.range));
+            }
+            return Err(Error::new(ErrorCode::DeviceInit, cause).remedy("start the program again"));
+        }
+        let inside = range.start >= AddressRange::WINDOW.start && range.end() <= AddressRange::WINDOW.end();
+        if !inside {
+            self.strays.store(true, Ordering::Relaxed);
+        }
+        state.devices[device] = Some(Owned { range, name });
+        Ok(())
+    }
+
+    /// The device (its place in [`crate::ports::Cluster::clients`]) that has an address, or had it before it was shut down; none if it
+    /// is in no device's range.
+    #[inline]
+    pub(crate) fn owner(&self, address: u64) -> Option<usize> {
+        if !AddressRange::WINDOW.holds(address) && !self.strays.load(Ordering::Relaxed) {
+            return None;
+        }
+        let has = |owned: &Option<Owned>| {
+            owned.as_ref().is_some_and(|owned| owned.range.holds(address) && !owned.name.is_empty())
+        };
+        self.lock().devices.iter().position(has)
+    }
+
+    /// The error for an address of device `owner` where another's, or the program's, is meant.
+    pub(crate) fn elsewhere(&self, address: usize, owner: usize, remedy: &str) -> Error {
+        let name = self.lock().devices[owner].as_ref().map(|owned| owned.name.clone()).unwrap_or_default();
+        Error::new(ErrorCode::InvalidArgument, format!("{address:#x} is memory of {name}")).remedy(remedy)
+    }
+
+    fn lock(&self) -> ShortGuard<'_, State> {
+        self.state.lock()
+    }
+}
+
+/// The first place from `start` on for `len` addresses beside those that are taken, which are in order.
+fn gap(taken: &[AddressRange], from: u64, len: u64) -> Option<AddressRange> {
+    let mut start = from;
+    for range in taken.iter().filter(|range| range.end() > from) {
+        if start.checked_add(len)? <= range.start.0 {
+            break;
+        }
+        start = start.max(range.end().checked_next_multiple_of(STEP)?);
+    }
+    let found = AddressRange { start: DevicePtr(start), len };
+    found.is_proper().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn a_device_that_starts_again_is_where_it_was() {
+        let space = AddressSpace::new(2, None);
+        let first = space.place(0, 8 * GIB, 4 * GIB).expect("room");
+        let second = space.place(1, 8 * GIB, 4 * GIB).expect("room");
+        assert_eq!((first.len, second.len), (8 * GIB, 8 * GIB));
+        assert!(!first.overlaps(second));
+        assert_eq!(space.place(0, 8 * GIB, 4 * GIB).expect("its own"), first);
+        assert_eq!(space.owner(first.start.0), None, "it has not started");
+        space.settle(0, first, "dev0".to_owned()).expect("as asked");
+        assert_eq!(space.owner(first.end() - 1), Some(0));
+        assert_eq!(space.owner(first.end()), None);
+    }
+
+    #[test]
+    fn a_driver_that_takes_other_addresses_is_believed_unless_they_are_anothers() {
+        let space = AddressSpace::new(3, None);
+        for device in 0..3 {
+            space.place(device, GIB, GIB).expect("room");
+        }
+        let low = AddressRange { start: DevicePtr(0x4_2000_0000), len: 4 * GIB };
+        space.settle(0, low, "dev0 (node h1)".to_owned()).expect("nobody's");
+        assert_eq!(space.owner(low.start.0 + 5), Some(0));
+        assert!(space.elsewhere(5, 0, "").to_string().contains("dev0 (node h1)"));
+        let error = space.settle(1, low, "dev1 (node h2)".to_owned()).expect_err("the same");
+        assert!(error.to_string().contains("dev0 (node h1)"), "{error}");
+        let inside = space.place(2, GIB, GIB).expect("its own");
+        assert!(space.settle(1, inside, "dev1".to_owned()).is_err(), "the third one's, which has not started");
+    }
+
+    #[test]
+    fn a_place_that_was_refused_is_not_given_again() {
+        let space = AddressSpace::new(2, None);
+        let other = space.place(1, GIB, GIB).expect("room");
+        let mut seen = Vec::new();
+        for _ in 0..5 {
+            let place = space.place(0, GIB, GIB).expect("room");
+            assert!(!place.overlaps(other) && !seen.contains(&place));
+            seen.push(place);
+            assert!(space.settle(0, other, "dev0".to_owned()).is_err());
+        }
+        let place = space.place(0, GIB, GIB).expect("room");
+        space.settle(0, place, "dev0".to_owned()).expect("as asked");
+    }
+
+    #[test]
+    fn ranks_begin_at_different_places() {
+        let ranks = 96;
+        let first = |rank| {
+            let rank = Rank { rank, size: ranks, local_rank: rank, local_size: ranks, job: 0 };
+            AddressSpace::new(1, Some(rank)).place(0, 564 * GIB, 141 * GIB).expect("room")
+        };
+        let places: Vec<_> = (0..ranks).map(first).collect();
+        assert!(places.windows(2).all(|two| !two[0].overlaps(two[1])));
+    }
+
+    #[test]
+    fn large_sessions_share_the_addresses() {
+        let memory = 141 * GIB;
+        let space = AddressSpace::new(1000, None);
+        let places: Vec<_> = (0..1000).map_while(|device| space.place(device, 4 * memory, memory).ok()).collect();
+        assert!(places.len() >= 150, "{} devices with {memory} bytes", places.len());
+        let error = space.place(places.len(), 4 * memory, memory).expect_err("all are taken");
+        assert_eq!(error.code(), ErrorCode::DeviceInit);
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_ranges_meet_and_all_are_proper(devices in prop::collection::vec((1u64..9, 0u64..1 << 44, any::<bool>()), 1..80), rank in any::<u32>(), size in 0u32..100) {
+            let space = AddressSpace::new(devices.len(), (size > 0).then_some(Rank { rank: rank % size.max(1), size, local_rank: 0, local_size: 1, job: 0 }));
+            let mut seen: Vec<AddressRange> = Vec::new();
+            for (device, (factor, memory, fails)) in devices.into_iter().enumerate() {
+                let Ok(range) = space.place(device, memory.saturating_mul(factor), memory) else { continue };
+                prop_assert!(range.is_proper() && range.len >= memory, "{range:?}");
+                prop_assert!(seen.iter().all(|other| !other.overlaps(range)));
+                seen.push(range);
+                if !fails {
+                    let name = format!("dev{device}");
+                    prop_assert!(space.settle(device, range, name).is_ok());
+                    prop_assert_eq!(space.owner(range.end() - 1), Some(device));
+                }
+            }
+        }
+    }
+}
