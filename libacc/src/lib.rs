@@ -11,6 +11,7 @@ mod blocks;
 mod closing;
 mod cluster;
 mod components;
+mod device_address;
 mod elf;
 mod environment;
 #[cfg_attr(test, allow(dead_code))]

@@ -6,7 +6,9 @@ use crate::objects::Objects;
 use crate::prof::{Construct, Event};
 use crate::raw_lock::RawLock;
 use crate::trace::Tracer;
-use crate::{closing, cluster, heap, images, mappings, output, prof, report, settings, source, thread_id};
+use crate::{
+    closing, cluster, device_address, heap, images, mappings, output, prof, report, settings, source, thread_id,
+};
 use accord_client::pages;
 use accord_device::registry;
 use accord_runtime::Runtime;
@@ -99,6 +101,7 @@ fn create() -> Result<&'static Session> {
     prof::watch(&session.runtime, &session.clients, Box::new(ProgramMemory::new(names_from)))?;
     SESSION.store(session, Ordering::Release);
     if !settings::is_without_devices() {
+        device_address::watch_faults(&session.runtime);
         prof::load_libraries();
         prof::load_program_libraries();
     }

@@ -182,6 +182,48 @@ fn devices_of_other_nodes_have_addresses_of_their_own() {
     }
 }
 
+/// In the program's own process device addresses are addresses, for the sake of MPI. Where they are not, somebody says why.
+#[test]
+fn a_program_that_follows_a_device_address_itself_is_told_whose_it_is() {
+    let cluster = Cluster::builder().hosts(2).devices(1).start().unwrap();
+    let program = test_program("cluster/follows_address.c").unwrap();
+    let run = |arguments: &[&str]| cluster.job(0, &program).unwrap().args(arguments.iter().copied()).run().unwrap();
+    let own = run(&["0"]);
+    assert!(own.stdout.contains("value=5"), "{}", own.report());
+    for (arguments, code) in [(&["1"][..], 128 + 11), (&["1", "handler"][..], 7)] {
+        let elsewhere = run(arguments);
+        assert_eq!(elsewhere.code(), code, "{}", elsewhere.report());
+        assert!(elsewhere.stderr.contains("It is memory of dev1 (node h1), where"), "{}", elsewhere.report());
+        assert!(elsewhere.stdout.contains("own handler") == (code == 7), "{}", elsewhere.report());
+    }
+}
+
+/// As programs for GPU-aware MPI do.
+#[test]
+fn mpi_takes_device_addresses_of_the_ranks_own_node() {
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("skipped: no mpirun");
+        return;
+    }
+    let program = compile_mpi(&repository_file("tests/programs/mpi/device_buffers.c"), Variant::PLAIN).unwrap();
+    let run = |cluster: &str, arguments: &[&str]| {
+        let job = Job::new(tool(Tool::Accord).unwrap())
+            .env("ACCORD_LIBACC", libacc().unwrap())
+            .env("ACCORD_CPU_MEMORY", "256M")
+            .args(["run", "--local-cluster", cluster, "-np", "2", "--"])
+            .arg(&program);
+        job.args(arguments.iter().copied()).run().unwrap()
+    };
+    let finished = run("1x2", &[]).success().unwrap();
+    assert_eq!(finished.stdout.matches("PASS").count(), 2, "{}", finished.report());
+    assert!(!finished.stderr.contains("host_data"), "{}", finished.report());
+    // One rank's device is the other rank's node's: MPI gives up, and it is known why.
+    let finished = run("2x1", &["1"]);
+    assert_ne!(finished.code(), 0, "{}", finished.report());
+    let told = "host_data gives addresses of dev1 (node h2), which MPI calls of this process can't reach";
+    assert_eq!(finished.stderr.matches(told).count(), 1, "{}", finished.report());
+}
+
 #[test]
 fn mpi_ranks_have_sessions_of_their_own() {
     if Command::new("mpirun").arg("--version").output().is_err() {

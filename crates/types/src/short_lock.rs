@@ -2,7 +2,7 @@
 //! code. Debug builds check it before every such call.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A mutex that no thread holds over a call that may wait. A panic of its holder leaves it usable.
 #[derive(Default, Debug)]
@@ -19,6 +19,18 @@ impl<T> ShortLock<T> {
     /// Locks it.
     pub fn lock(&self) -> ShortGuard<'_, T> {
         ShortGuard { guard: self.0.lock().unwrap_or_else(PoisonError::into_inner), mark: Mark::new() }
+    }
+}
+
+impl<T> ShortLock<T> {
+    /// Locks it unless somebody has it.
+    pub fn try_lock(&self) -> Option<ShortGuard<'_, T>> {
+        let guard = match self.0.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(ShortGuard { guard, mark: Mark::new() })
     }
 }
 

@@ -5,6 +5,7 @@
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, Rank, Result};
+use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Ranges begin at multiples of this, so that people can tell them apart.
@@ -14,7 +15,7 @@ const SHARE: u64 = 64;
 
 /// See the module.
 pub(crate) struct AddressSpace {
-    state: ShortLock<State>,
+    state: ShortLock<Places>,
     /// Where the search for a place begins.
     first: u64,
     /// A driver has put some device's memory outside of [`AddressRange::WINDOW`].
@@ -22,7 +23,7 @@ pub(crate) struct AddressSpace {
 }
 
 #[derive(Default)]
-struct State {
+struct Places {
     devices: Vec<Option<Owned>>,
     /// Places that a device was asked to take and could not.
     refused: Vec<(usize, AddressRange)>,
@@ -122,13 +123,21 @@ impl AddressSpace {
         self.lock().devices.iter().position(has)
     }
 
+    /// Writes the name of the device that an address belongs to. Gives up rather than wait: for signal handlers.
+    pub(crate) fn name_owner(&self, address: u64, out: &mut dyn Write) -> bool {
+        let Some(state) = self.state.try_lock() else { return false };
+        let mut owned = state.devices.iter().flatten();
+        let owner = owned.find(|owned| owned.range.holds(address) && !owned.name.is_empty());
+        owner.is_some_and(|owner| out.write_str(&owner.name).is_ok())
+    }
+
     /// The error for an address of device `owner` where another's, or the program's, is meant.
     pub(crate) fn elsewhere(&self, address: usize, owner: usize, remedy: &str) -> Error {
         let name = self.lock().devices[owner].as_ref().map(|owned| owned.name.clone()).unwrap_or_default();
         Error::new(ErrorCode::InvalidArgument, format!("{address:#x} is memory of {name}")).remedy(remedy)
     }
 
-    fn lock(&self) -> ShortGuard<'_, State> {
+    fn lock(&self) -> ShortGuard<'_, Places> {
         self.state.lock()
     }
 }
@@ -177,6 +186,9 @@ mod tests {
         space.settle(0, low, "dev0 (node h1)".to_owned()).expect("nobody's");
         assert_eq!(space.owner(low.start.0 + 5), Some(0));
         assert!(space.elsewhere(5, 0, "").to_string().contains("dev0 (node h1)"));
+        let mut name = String::new();
+        assert!(space.name_owner(low.start.0 + 5, &mut name) && !space.name_owner(5, &mut name));
+        assert_eq!(name, "dev0 (node h1)");
         let error = space.settle(1, low, "dev1 (node h2)".to_owned()).expect_err("the same");
         assert!(error.to_string().contains("dev0 (node h1)"), "{error}");
         let inside = space.place(2, GIB, GIB).expect("its own");

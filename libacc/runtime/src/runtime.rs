@@ -5,12 +5,14 @@ use crate::arrivals::Arrivals;
 use crate::construct::{Entering, Mode};
 use crate::device::{Device, Shared};
 use crate::loan::SpareBuffers;
+use crate::local_thread::{Current, LocalThread};
 use crate::ports::{Cluster, DeviceClient, HostMemory};
 use crate::prof::{Observer, Watch};
 use crate::program::{Global, Settings};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{DeviceNum, DeviceType, QueueId};
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::ops::Range;
 use std::sync::atomic::AtomicI32;
 use std::sync::{Arc, OnceLock};
@@ -81,6 +83,23 @@ impl Runtime {
         } else {
             started().rev().for_each(|device| device.tell(DeviceShutdownEnd, |_| {}));
         }
+    }
+
+    /// Writes the name of the device that an address belongs to, if there is one and that can be said at once. Neither waits nor
+    /// takes memory, for signal handlers.
+    pub fn name_owner(&self, address: u64, out: &mut dyn Write) -> bool {
+        self.space.name_owner(address, out)
+    }
+
+    /// The name of the current device if another process drives it; none too before a device is in use.
+    pub fn elsewhere(&self, t: &mut LocalThread) -> Option<String> {
+        if self.is_unsettled(t) {
+            return None;
+        }
+        let Ok(Current::Device(index)) = self.current(t) else { return None };
+        let device = &self.devices[index];
+        let client = device.shown_client();
+        client.is_remote().then(|| format!("{} (node {})", device.num(), client.info().node_name))
     }
 
     /// An object was loaded: its `declare` variables are present on every device from now on.

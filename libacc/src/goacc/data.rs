@@ -1,7 +1,7 @@
 //! `GOACC_data_start` and `GOACC_data_end`: `data` and `host_data` (OpenACC 3.3, 2.6.5, 2.8).
 
 use super::entries;
-use crate::{abi_boundary, prof};
+use crate::{abi_boundary, device_address, prof};
 
 /// A region starts. Device addresses for `use_device` come back in `hosts`.
 ///
@@ -12,7 +12,11 @@ unsafe extern "C" fn GOACC_data_start(dev: i32, n: usize, hosts: *mut usize, siz
     abi_boundary::enter("data", |runtime, local| {
         // SAFETY: the caller's promise.
         let mut entries = unsafe { entries(n, hosts, sizes, kinds) };
-        prof::data_start(dev, &mut entries, runtime, local, |entries, local| runtime.data_start(local, dev, entries))
+        prof::data_start(dev, &mut entries, runtime, local, |entries, local| runtime.data_start(local, dev, entries))?;
+        if entries.use_devices() {
+            device_address::gave(runtime, local);
+        }
+        Ok(())
     });
 }
 

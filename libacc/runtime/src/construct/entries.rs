@@ -37,7 +37,7 @@ impl<'a> Entries<'a> {
     }
 
     /// Whether they are those of a `host_data` construct.
-    pub(super) fn use_devices(&self) -> bool {
+    pub fn use_devices(&self) -> bool {
         self.kinds.iter().any(|kind| matches!(Kind::decode(*kind), Ok(Kind::UseDevice { .. })))
     }
 

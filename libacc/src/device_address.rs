@@ -1,0 +1,127 @@
+//! Device addresses where the program follows one itself: what is said before it ends by that, and what is said of addresses that MPI
+//! can't reach.
+
+use crate::{output, settings};
+use accord_runtime::{LocalThread, Runtime};
+use accord_types::AddressRange;
+use std::fmt::{self, Write};
+use std::mem::MaybeUninit;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// Longest line that is printed; what is beyond is left out.
+const LINE_MAX: usize = 512;
+
+/// Who knows whose an address is.
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+/// What was done about SIGSEGV before, once this library's handler is there.
+static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+
+/// From here on a fault at a device address is told of. Whoever took the signal before, takes it then as well.
+pub(crate) fn watch_faults(runtime: &'static Runtime) {
+    RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: both are valid for what is done with them; an all-zero action is valid.
+        unsafe {
+            if libc::sigaction(libc::SIGSEGV, std::ptr::null(), before.as_mut_ptr()) != 0 {
+                return;
+            }
+            BEFORE.store(Box::into_raw(Box::new(before.assume_init())), Ordering::Release);
+            let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+            action.sa_sigaction = faulted as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut());
+        }
+    });
+}
+
+/// Says whose the address is if it is a device's. Then the handler from before is there again, and gets the signal: when this returns the
+/// same instruction faults again.
+extern "C" fn faulted(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: the kernel passes it for SA_SIGINFO handlers. A signal that somebody sent has no address.
+    let (by_kernel, address) = unsafe { ((*info).si_code > 0, (*info).si_addr() as u64) };
+    if by_kernel && AddressRange::WINDOW.holds(address) {
+        let mut line = Line { text: [0; LINE_MAX], len: 0 };
+        // Nothing here takes memory or waits: the fault may be anywhere.
+        let _ =
+            write!(line, "accord: the program, or a library it uses, follows {address:#x} itself. It is memory of ");
+        // SAFETY: `watch_faults` was given what lives as long as the process.
+        let runtime = unsafe { RUNTIME.load(Ordering::Acquire).as_ref() };
+        if runtime.is_some_and(|runtime| runtime.name_owner(address, &mut line)) {
+            let _ = line.write_str(
+                ", where this process has none: only regions, data clauses and acc_ routines reach it. \
+                 Before MPI or other libraries get data of devices elsewhere, update it (update self) and pass the host's address\n",
+            );
+            output::print(line.as_str());
+        }
+    }
+    // SAFETY: it was made by `watch_faults` and stays.
+    unsafe {
+        libc::sigaction(signal, BEFORE.load(Ordering::Acquire), std::ptr::null_mut());
+        if !by_kernel {
+            libc::raise(signal);
+        }
+    }
+}
+
+/// A line on the stack.
+struct Line {
+    text: [u8; LINE_MAX],
+    len: usize,
+}
+
+impl Line {
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()
+    }
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = LINE_MAX - self.len;
+        let mut taken = text.len().min(room);
+        while !text.is_char_boundary(taken) {
+            taken -= 1;
+        }
+        self.text[self.len..self.len + taken].copy_from_slice(&text.as_bytes()[..taken]);
+        self.len += taken;
+        Ok(())
+    }
+}
+
+/// `host_data` has given addresses of the current device. MPI can't reach those of other nodes, and says "bad address" at best: once a
+/// process there is a line about it.
+pub(crate) fn gave(runtime: &Runtime, local: &mut LocalThread) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if TOLD.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: a look-up of a name.
+    let has_mpi = || !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Init".as_ptr()) }.is_null();
+    if let Some(name) = runtime.elsewhere(local)
+        && has_mpi()
+        && !TOLD.swap(true, Ordering::Relaxed)
+        && !settings::is_without_devices()
+    {
+        output::print(&format!(
+            "accord: host_data gives addresses of {name}, which MPI calls of this process can't reach: update the data \
+             (update self) and pass the host's addresses, or use a device of the rank's own node (ACCORD_DEVICE_ORDER=rank)\n"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_takes_what_fits() {
+        let mut line = Line { text: [0; LINE_MAX], len: 0 };
+        for _ in 0..LINE_MAX {
+            line.write_str("aé").expect("it never fails");
+        }
+        assert!(line.as_str().starts_with("aéaé") && line.as_str().len() >= LINE_MAX - 2);
+    }
+}
