@@ -5,7 +5,7 @@ use accord_types::{Error, ErrorCode, HostRange, Result};
 /// Memory that processes share comes in multiples of this.
 pub(crate) const PAGE: u64 = 2 << 20;
 /// Largest piece of memory that is shared, and taken and given back, as a whole.
-pub(crate) const PIECE_MAX: u64 = 64 << 20;
+pub(crate) const PIECE_MAX: u64 = 256 << 20;
 
 /// Memory that somebody may reach without being handed the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]

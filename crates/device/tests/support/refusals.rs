@@ -9,11 +9,12 @@ pub(super) fn lack_of_memory() -> Test {
     let device = device()?;
     let at = device.addresses().0;
     let before = device.memory_free();
+    // Two pieces: the second one is refused.
     fake::fail("cuMemCreate", 1, 2);
-    let error = device.map(at.offset(128 << 20), 256 << 20).expect_err("no memory");
+    let error = device.map(at.offset(128 << 20), 512 << 20).expect_err("no memory");
     assert_eq!(error.code(), ErrorCode::OutOfMemory);
     assert_eq!(device.memory_free(), before);
-    device.map(at.offset(128 << 20), 256 << 20)?;
+    device.map(at.offset(128 << 20), 512 << 20)?;
     Ok(())
 }
 
