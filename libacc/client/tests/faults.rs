@@ -53,6 +53,48 @@ fn nobody_at_the_address() {
 }
 
 #[test]
+fn an_executor_that_answers_what_nobody_asked_is_not_believed_any_more() {
+    for lie in [(|ticket| ticket) as fn(u64) -> u64, |ticket| ticket + 7] {
+        let key = Key::random().unwrap();
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let agent = Agent::start(1, 1, &key, Vec::new());
+        let mut lease = lease(std::slice::from_ref(&agent), 1);
+        lease.devices[0].address = listener.address().unwrap().to_string();
+        // Until the test's process ends.
+        std::thread::spawn(move || {
+            while let Ok((lane, _)) = listener.accept() {
+                let key = key.clone();
+                std::thread::spawn(move || {
+                    // Some only look whether anybody is here.
+                    if handshake::accept(&*lane, &key, SOON).is_ok() {
+                        answer_starts(&*lane, lie);
+                    }
+                });
+            }
+        });
+        let session = connect_direct(lease, settings(None, Vec::new())).unwrap();
+        let error = session.clients()[0].start().unwrap_err();
+        assert_lost(&error, "h1");
+        assert!(error.cause().contains("broke the protocol: reply"), "{error}");
+    }
+}
+
+/// Answers the command that starts a program, and once more with a ticket of its own.
+fn answer_starts(lane: &dyn Lane, lie: fn(u64) -> u64) {
+    let mut reader = FrameReader::default();
+    while reader.fill(|bytes| lane.read(bytes)).unwrap_or(false) {
+        while let Some(frame) = reader.take::<Command>().unwrap() {
+            let Command::Start { ticket, .. } = frame.record else { continue };
+            let mut bytes = Vec::new();
+            for ticket in [ticket, lie(ticket)] {
+                frame::put(&mut bytes, &Event::Reply { ticket, value: 0, extra: 0 }, &[]).unwrap();
+            }
+            lane.send(&bytes).unwrap();
+        }
+    }
+}
+
+#[test]
 fn another_key() {
     let key = Key::random().unwrap();
     let agent = Agent::start(1, 1, &key, Vec::new());

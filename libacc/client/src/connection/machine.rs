@@ -655,12 +655,11 @@ impl<W: Clone> Machine<W> {
         let Self { waits, effects, .. } = self;
         match event {
             Event::Reply { ticket, value, extra } => {
-                let reply = || Ok(Reply { value, extra, payload: payload.to_vec() });
-                waits.came(Want::Reply(ticket), reply, effects);
+                let reply = Ok(Reply { value, extra, payload: payload.to_vec() });
+                waits.replied(ticket, reply, effects)?;
             }
             Event::ReplyFailed { ticket, failure } => {
-                let reply = || Err(frame::decode_error(failure, payload));
-                waits.came(Want::Reply(ticket), reply, effects);
+                waits.replied(ticket, Err(frame::decode_error(failure, payload)), effects)?;
             }
             Event::Failed { device, queue, failure } => {
                 let error = frame::decode_error(failure, payload);

@@ -3,6 +3,7 @@
 
 use super::effects::{Effect, Effects};
 use accord_types::{Error, ErrorCode, Result, TransferId};
+use std::collections::BTreeSet;
 
 /// What came back for a ticket.
 #[derive(Debug, Default)]
@@ -80,11 +81,13 @@ pub(super) struct Waits<W> {
     reader: Option<Reader>,
     next_id: u64,
     lost: Option<Error>,
+    /// Questions whose askers gave up. Each has left room for commands until its reply comes, so that there can't be many.
+    unanswered: BTreeSet<u64>,
 }
 
 impl<W> Default for Waits<W> {
     fn default() -> Self {
-        Self { waiters: Vec::new(), reader: None, next_id: 0, lost: None }
+        Self { waiters: Vec::new(), reader: None, next_id: 0, lost: None, unanswered: BTreeSet::new() }
     }
 }
 
@@ -121,7 +124,12 @@ impl<W: Clone> Waits<W> {
 
     /// The waiter waits no more.
     pub(super) fn unregister(&mut self, id: WaitId, effects: &mut Effects<W>) {
-        self.waiters.retain(|waiter| waiter.id != id);
+        if let Some(at) = self.waiters.iter().position(|waiter| waiter.id == id) {
+            let Waiter { want, outcome, .. } = self.waiters.swap_remove(at);
+            if let (Want::Reply(ticket), None) = (want, outcome) {
+                self.unanswered.insert(ticket);
+            }
+        }
         // It may have been woken to read.
         self.wake_reader(effects);
     }
@@ -162,6 +170,21 @@ impl<W: Clone> Waits<W> {
         if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.want == want && waiter.outcome.is_none()) {
             finish(waiter, self.reader, outcome(), effects);
         }
+    }
+
+    /// The reply to a ticket has come.
+    ///
+    /// # Errors
+    /// If nobody has asked, or it was answered before: then it can't be known what else is wrong with the peer.
+    pub(super) fn replied(&mut self, ticket: u64, outcome: Result<Reply>, effects: &mut Effects<W>) -> Result<()> {
+        let want = Want::Reply(ticket);
+        if let Some(waiter) = self.waiters.iter_mut().find(|waiter| waiter.want == want && waiter.outcome.is_none()) {
+            finish(waiter, self.reader, outcome, effects);
+        } else if !self.unanswered.remove(&ticket) {
+            let why = format!("the peer broke the protocol: reply {ticket} came, which is not awaited");
+            return Err(Error::new(ErrorCode::DeviceUnavailable, why));
+        }
+        Ok(())
     }
 
     /// What several may want has come.
@@ -221,7 +244,7 @@ mod tests {
         assert!(matches!(waits.turn(first), Turn::Read));
         assert!(matches!(waits.turn(second), Turn::Sleep));
         assert!(!waits.try_read(false));
-        waits.came(Want::Reply(1), || Ok(Reply { value: 7, ..Reply::default() }), &mut effects);
+        waits.replied(1, Ok(Reply { value: 7, ..Reply::default() }), &mut effects).unwrap();
         assert!(effects.is_empty(), "it reads, and sees it");
         assert!(waits.is_done(first) && !waits.is_done(second));
         waits.hand_over(&mut effects);
@@ -231,6 +254,22 @@ mod tests {
         waits.hand_over(&mut effects);
         waits.unregister(second, &mut effects);
         assert!(waits.try_read(false));
+    }
+
+    #[test]
+    fn a_reply_is_taken_once_and_only_if_it_was_asked_for() {
+        let mut waits = Waits::default();
+        let mut effects = Effects::new();
+        assert!(waits.replied(1, Ok(Reply::default()), &mut effects).is_err());
+        let (stays, leaves) = (waits.register(Want::Reply(1), 'a'), waits.register(Want::Reply(2), 'b'));
+        waits.unregister(leaves, &mut effects);
+        waits.replied(2, Ok(Reply::default()), &mut effects).unwrap();
+        assert!(waits.replied(2, Ok(Reply::default()), &mut effects).unwrap_err().cause().contains("reply 2"));
+        waits.replied(1, Ok(Reply { value: 7, ..Reply::default() }), &mut effects).unwrap();
+        assert!(waits.replied(1, Ok(Reply::default()), &mut effects).is_err(), "it was answered before");
+        assert!(matches!(waits.turn(stays), Turn::Done(Ok(Reply { value: 7, .. }))));
+        waits.unregister(stays, &mut effects);
+        assert!(waits.replied(1, Ok(Reply::default()), &mut effects).is_err(), "nor was it given up");
     }
 
     #[test]
