@@ -11,6 +11,7 @@ mod profiling;
 mod remote;
 mod report;
 mod scalars;
+mod scrape;
 mod secure;
 mod tls;
 mod transports;
@@ -22,11 +23,12 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 9] = [
+const QUESTIONS: [(&str, Ask); 10] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
     ("secure", secure::run),
+    ("scrape", scrape::run),
     ("transports", transports::run),
     ("mandelbrot", mandelbrot::run),
     ("present-table", present_table::run),
@@ -40,8 +42,14 @@ fn main() -> ExitCode {
         println!("usage: accord-bench [QUESTION...]\nquestions: {}", names().join(", "));
         return ExitCode::SUCCESS;
     }
-    if asked.first().is_some_and(|first| first == secure::PLAIN_PROGRAM) {
-        return match secure::plain_program(&asked[1..]) {
+    // What it is within a cluster that it has started.
+    let part = match asked.first().map(String::as_str) {
+        Some(secure::PLAIN_PROGRAM) => Some(secure::plain_program(&asked[1..])),
+        Some(scrape::WITH_SCRAPES) => Some(scrape::with_scrapes(&asked[1..])),
+        _ => None,
+    };
+    if let Some(done) = part {
+        return match done {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => {
                 eprintln!("{why}");
