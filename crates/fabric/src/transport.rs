@@ -10,6 +10,8 @@ mod lane;
 mod listener;
 mod local_socket;
 pub mod mpi;
+#[cfg(accord_tsan)]
+mod one_mapping;
 pub mod same_host;
 #[allow(unsafe_code)]
 mod shared_memory;

@@ -88,11 +88,17 @@ impl SharedMemory {
     }
 
     fn map(file: OwnedFd) -> io::Result<Self> {
-        // SAFETY: a new mapping, of a file whose size can't change.
-        let base = unsafe {
-            mmap(std::ptr::null_mut(), LEN, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file.as_fd(), 0)?
+        let map = || {
+            // SAFETY: a new mapping, of a file whose size can't change.
+            let base = unsafe {
+                mmap(std::ptr::null_mut(), LEN, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file.as_fd(), 0)?
+            };
+            NonNull::new(base.cast::<u8>()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))
         };
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        #[cfg(not(accord_tsan))]
+        let base = map()?;
+        #[cfg(accord_tsan)]
+        let base = super::one_mapping::take(&file, map)?;
         Ok(Self { base, file })
     }
 
@@ -144,6 +150,10 @@ fn split(at: u64, len: usize) -> (usize, usize) {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
+        #[cfg(accord_tsan)]
+        if !super::one_mapping::give_back(self.base) {
+            return;
+        }
         // SAFETY: nobody has references into the mapping: those of `word` borrow `self`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), LEN) };
     }

@@ -1,0 +1,52 @@
+//! For ThreadSanitizer only (`--cfg accord_tsan`): both ends of a lane in one process get the same mapping of its memory.
+//!
+//! The sanitizer knows memory by its address. Two mappings of one file would be two things to it, and it would see neither the order that the
+//! rings' positions give nor a race.
+
+use rustix::fs::fstat;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A file's mapping.
+struct Mapping {
+    inode: u64,
+    base: AtomicPtr<u8>,
+    users: usize,
+}
+
+static MAPPINGS: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
+
+fn mappings() -> MutexGuard<'static, Vec<Mapping>> {
+    MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the file is mapped; `map` does it for its first user.
+pub(super) fn take(file: &OwnedFd, map: impl FnOnce() -> io::Result<NonNull<u8>>) -> io::Result<NonNull<u8>> {
+    let inode = fstat(file)?.st_ino;
+    let mut mappings = mappings();
+    let known = mappings.iter_mut().find(|one| one.inode == inode);
+    if let Some((base, one)) = known.and_then(|one| Some((NonNull::new(*one.base.get_mut())?, one))) {
+        one.users += 1;
+        return Ok(base);
+    }
+    let base = map()?;
+    mappings.push(Mapping { inode, base: AtomicPtr::new(base.as_ptr()), users: 1 });
+    Ok(base)
+}
+
+/// One user less; whether it was the last one, who unmaps it.
+pub(super) fn give_back(base: NonNull<u8>) -> bool {
+    let mut mappings = mappings();
+    let Some(at) = mappings.iter().position(|one| one.base.load(Ordering::Relaxed) == base.as_ptr()) else {
+        return true;
+    };
+    mappings[at].users -= 1;
+    let last = mappings[at].users == 0;
+    if last {
+        mappings.swap_remove(at);
+    }
+    last
+}
