@@ -22,8 +22,9 @@ pub(crate) fn remedy(signal: i32, address: u64) -> &'static str {
     const NEAR_NULL: u64 = 4096;
     match signal {
         libc::SIGSEGV if address < NEAR_NULL => {
-            "it used a null pointer: an array that is not allocated or has a negative stride, absent data of a no_create clause, or \
-             an absent optional argument without a data clause (GCC reads scalars before any test of present(): name them in copyin)"
+            "it used a null pointer: an array that is not allocated or has a negative stride, absent data of a no_create clause, a pointer \
+             in device memory that was not attached (attach(rows[i])), or an absent optional argument without a data clause (GCC reads \
+             scalars before any test of present(): name them in copyin)"
         }
         libc::SIGFPE => "look for a division by zero of integers in it, or for data that was not copied in",
         libc::SIGILL => "look for a call of what never returns (__builtin_trap, an array without bounds) in it",
