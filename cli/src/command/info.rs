@@ -98,6 +98,11 @@ fn tables(cluster: &Cluster) -> String {
         text.push_str("no devices\n");
     } else {
         text.push_str(&devices.to_string());
+        if cluster.devices.iter().any(|device| device.info.kind == DeviceKind::CPU && device.info.units > 1) {
+            text.push_str(
+                "\na region on a CPU device runs on one of its cores (ACCORD_CPU_DEVICES, docs/design/cpu-cores.md)\n",
+            );
+        }
         text.push_str(&numbers(cluster.coordinator.is_some()));
     }
     if let Some(note) = &cluster.note {

@@ -122,7 +122,7 @@ settings! {
         "Whether an agent offers its machine's GPUs; programs do not read it.";
     /// Number of CPU devices.
     CPU_DEVICES = "ACCORD_CPU_DEVICES", "(1; agents: 1 a NUMA node; none beside GPUs)", "count", [],
-        "CPU devices that this machine is divided into; each has its share of the cores.";
+        "CPU devices that this machine is divided into; each runs a region on one core.";
     /// Memory of each CPU device.
     CPU_MEMORY = "ACCORD_CPU_MEMORY", "(80 % of what is free, shared evenly)", "bytes, with K, M, G or T", [],
         "Memory of each CPU device.";
