@@ -15,7 +15,7 @@ static const char ptx[] = ".version 6.0\n.target sm_30\n.address_size 64\n"
                           "ld.global.f64 %x, [%a];\nadd.f64 %x, %x, %s;\nst.global.f64 [%a], %x;\nret;\n}\n";
 
 static double a[N];
-static raw_handle function, stream;
+static raw_handle context, function, stream;
 static raw_ptr raw_a;
 
 static void by_hand(double s)
@@ -37,6 +37,10 @@ enum { ASYNC, WAITED, WAYS };
 /* Microseconds for each of all. */
 static double all(int way, int hand)
 {
+    raw_handle popped;
+    /* Stock libgomp launches nothing while the program's context is current. */
+    if (hand)
+        RAW(cuCtxPushCurrent_v2, context);
     double t = now_us();
     for (int i = 0; i < REGIONS; i++) {
         double s = i % 2 ? 1 : 0;
@@ -53,7 +57,10 @@ static double all(int way, int hand)
         else
             acc_wait(1);
     }
-    return (now_us() - t) / REGIONS;
+    t = now_us() - t;
+    if (hand)
+        RAW(cuCtxPopCurrent_v2, &popped);
+    return t / REGIONS;
 }
 
 int main(void)
@@ -64,12 +71,14 @@ int main(void)
 #pragma acc enter data copyin(a)
     if (here) {
         raw_handle module;
-        here = raw_context(0) != 0;
+        context = raw_context(0);
+        here = context != 0;
         if (here) {
             RAW(cuModuleLoadData, &module, ptx);
             RAW(cuModuleGetFunction, &function, module, "add");
             RAW(cuStreamCreate, &stream, 1);
             RAW(cuMemAlloc_v2, &raw_a, sizeof a);
+            RAW(cuCtxPopCurrent_v2, &module);
         }
     }
     /* By turns: a machine whose speed drifts drifts for both. */
