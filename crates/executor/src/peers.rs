@@ -3,10 +3,12 @@
 //! The pusher of a copy connects: its bytes go out on that lane, the target's control messages come back on it.
 
 use crate::config::ExecutorConfig;
+use crate::events::Events;
 use crate::executor::There;
 use crate::same_host::Local;
 use crate::threads::spawn;
 use accord_fabric::Key;
+use accord_fabric::frame::Event;
 use accord_fabric::handshake::{Hello, Introduced, Purpose};
 use accord_fabric::link::{Identity, Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
@@ -32,6 +34,8 @@ pub(crate) struct Peers {
     key: Key,
     transport: LaneTerms,
     exchange: Arc<Exchange>,
+    /// The program hears there which lanes are lost.
+    events: Arc<Events>,
     local: Option<Arc<Local>>,
     /// Counts what goes over peer lanes.
     pub(crate) stats: Arc<LinkStats>,
@@ -40,7 +44,7 @@ pub(crate) struct Peers {
 
 #[derive(Default)]
 struct PeerLinks {
-    /// Links on which we push, those that are lost among them: one for each executor that the session has had.
+    /// The last link on which we push to each executor that the session has had, lost or not, by process. It knows its lane's number.
     out: HashMap<PeerId, Arc<Link>>,
     /// Links on which others push.
     incoming: Vec<Arc<Link>>,
@@ -48,7 +52,12 @@ struct PeerLinks {
 }
 
 impl Peers {
-    pub(crate) fn new(config: &ExecutorConfig, exchange: Arc<Exchange>, local: Option<Arc<Local>>) -> Arc<Self> {
+    pub(crate) fn new(
+        config: &ExecutorConfig,
+        exchange: Arc<Exchange>,
+        events: Arc<Events>,
+        local: Option<Arc<Local>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             node: config.node,
             own: OnceLock::new(),
@@ -57,6 +66,7 @@ impl Peers {
             key: config.key.clone(),
             transport: config.transport,
             exchange,
+            events,
             local,
             stats: Arc::default(),
             state: Mutex::default(),
@@ -75,21 +85,33 @@ impl Peers {
 
     /// Whether a peer lane is for this executor, and not for one that had its place, and comes from another executor.
     pub(crate) fn is_for_this(&self, hello: &Hello) -> bool {
-        let of_other = |own: PeerId| hello.from != PeerId::PROGRAM && hello.from != own;
+        let from = hello.from.process();
+        let of_other = |own: PeerId| from != PeerId::PROGRAM && from != own;
         self.own.get().is_some_and(|&own| own.incarnation() == hello.index && of_other(own))
     }
 
-    /// The link to another node's executor, for pushes. The first use connects, in the background. A link that is lost is not made
-    /// again: its target has forgotten what it was told to expect on it, and nobody knows what that was.
+    /// The link to another node's executor, for pushes over a lane with this number. The first use connects, in the background. One that is lost
+    /// is not made again: its target forgets what it was told to expect on it. What the program asks for when it has heard of the loss names the next.
     pub(crate) fn link(self: &Arc<Self>, to: PeerId, there: There<'_>) -> Result<Arc<Link>> {
         let mut state = self.lock();
         if let Some(error) = &state.closed {
             return Err(error.clone());
         }
-        if let Some(link) = state.out.get(&to) {
-            return Ok(link.clone());
-        }
-        check_peers(state.out.len())?;
+        let before = match state.out.get(&to.process()) {
+            Some(link) if link.peer() == to => return Ok(link.clone()),
+            // Asked for before the program heard of the loss, or of a process that it has lost: it fails, and not the session.
+            Some(link) if link.peer().lane() > to.lane() => {
+                let error = link.outbox().closed().unwrap_or_else(replaced);
+                let over = Link::new(&self.node_name, to, self.stats.clone(), Unposted::Refuse);
+                over.close(&error);
+                return Ok(over);
+            }
+            Some(link) => Some(link.clone()),
+            None => {
+                check_peers(state.out.len())?;
+                None
+            }
+        };
         // The push came on the command lane, which has said it.
         let unnamed = || Error::new(ErrorCode::ImplementationDefined, "an executor without a command lane pushes");
         let own = self.own.get().copied().ok_or_else(unnamed)?;
@@ -97,9 +119,15 @@ impl Peers {
         let (peers, pushing, agent) = (self.clone(), link.clone(), Endpoint::new(to.node(), there.address));
         let name = format!("the executor of node {} ({agent})", there.node_name);
         link.outbox().name_peer(name.clone());
+        let events = self.events.clone();
+        link.outbox().tell_loss(move || events.send(&Event::PeerLost { peer: to }, &[]));
         spawn("accord-peer", move || peers.push_over(own, &pushing, &agent, &name))
             .ok_or_else(|| Error::new(ErrorCode::System, "no thread for a connection to another node"))?;
-        state.out.insert(to, link.clone());
+        state.out.insert(to.process(), link.clone());
+        drop(state);
+        if let Some(before) = before {
+            before.close(&replaced());
+        }
         Ok(link)
     }
 
@@ -110,18 +138,20 @@ impl Peers {
         if let Some(local) = &self.local {
             local.discover(own, to);
         }
-        let identity = Identity { session: self.session, peer: own, key: self.key.clone() };
+        let identity = Identity { session: self.session, peer: own.on_lane(to.lane()), key: self.key.clone() };
         let outcome = link
             .connect_to_push(&identity, route(agent, self.transport))
             .and_then(|reader| reader.run(|message| self.exchange.on_control(to, message, link.outbox())));
         let gone = |why: &str| {
             Error::new(ErrorCode::DeviceUnavailable, format!("{name}: {why}"))
-                .remedy("start the program again: its nodes have lost each other")
+                .remedy("the nodes have lost each other; later copies between them take a new connection")
         };
         let error = match outcome {
             Ok(()) => gone("it closed the connection"),
             Err(error) => gone(error.cause()),
         };
+        // First of all: who hears of a failure asks for the next lane.
+        link.outbox().report_loss();
         link.close(&error);
         self.exchange.push_lost(to, &error);
     }
@@ -133,22 +163,23 @@ impl Peers {
     pub(crate) fn lose(&self, peer: PeerId, error: &Error) -> Result<()> {
         let mut state = self.lock();
         let known = state.out.len();
-        let pushed = match state.out.entry(peer) {
+        let pushed = match state.out.entry(peer.process()) {
             Entry::Occupied(entry) => entry.get().clone(),
             // What it is to get may be on its way here.
             Entry::Vacant(entry) => {
                 check_peers(known)?;
-                entry.insert(Link::new(&self.node_name, peer, self.stats.clone(), Unposted::Refuse)).clone()
+                let never = peer.on_lane(u32::MAX);
+                entry.insert(Link::new(&self.node_name, never, self.stats.clone(), Unposted::Refuse)).clone()
             }
         };
         let mut links = vec![pushed];
-        links.extend(state.incoming.iter().filter(|link| link.peer() == peer).cloned());
+        links.extend(state.incoming.iter().filter(|link| link.peer().process() == peer.process()).cloned());
         drop(state);
         // First: it says why.
-        self.exchange.push_lost(peer, error);
+        self.exchange.push_lost(peer.on_lane(u32::MAX), error);
         links.iter().for_each(|link| link.close(error));
         // It may have no lane to here: what it was to push on that is not waited for.
-        self.exchange.peer_lost(peer);
+        self.exchange.peer_lost(peer.on_lane(u32::MAX));
         Ok(())
     }
 
@@ -157,12 +188,17 @@ impl Peers {
         let from = client.hello.from;
         let link = Link::new(&self.node_name, from, self.stats.clone(), Unposted::Refuse);
         let mut state = self.lock();
-        if state.closed.is_some() {
+        if state.closed.is_some() || self.exchange.is_over(from) {
             lane.shutdown();
             return;
         }
+        let is_before =
+            |other: &&Arc<Link>| other.peer().process() == from.process() && other.peer().lane() < from.lane();
+        let before: Vec<_> = state.incoming.iter().filter(is_before).cloned().collect();
         state.incoming.push(link.clone());
         drop(state);
+        // The pusher has seen its end: streams that take bytes from it go on.
+        before.iter().for_each(|link| link.close(&replaced()));
         let peers = self.clone();
         spawn("accord-peer", move || {
             let ends = lane.clone();
@@ -191,6 +227,10 @@ impl Peers {
     fn lock(&self) -> MutexGuard<'_, PeerLinks> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn replaced() -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, "another lane has taken its place")
 }
 
 fn check_peers(known: usize) -> Result<()> {

@@ -58,7 +58,7 @@ impl Session {
         link.join(&exchange);
         let local = Local::new(&config);
         Arc::new(Self {
-            peers: Peers::new(&config, exchange.clone(), local.clone()),
+            peers: Peers::new(&config, exchange.clone(), events.clone(), local.clone()),
             local,
             events,
             link,

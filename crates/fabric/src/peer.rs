@@ -6,8 +6,10 @@ use std::fmt;
 
 /// A process of a session: one of its executors, or the program. A node that lost its executor gets another one, which is another
 /// peer: its number is made of the node's and of its own among those that the session has had there.
+///
+/// Two executors that push and have lost the lane between them are other peers to each other from then on: see [`PeerId::on_lane`].
 #[derive(Archive, Serialize, Deserialize, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PeerId(u32);
+pub struct PeerId(u64);
 
 /// Bits of a [`PeerId`] that are the node's number.
 const NODE_BITS: u32 = 20;
@@ -16,7 +18,7 @@ const INCARNATIONS_MAX: u32 = (1 << (u32::BITS - NODE_BITS)) - 1;
 
 impl PeerId {
     /// The session's program.
-    pub const PROGRAM: Self = Self(u32::MAX);
+    pub const PROGRAM: Self = Self(u32::MAX as u64);
 
     /// The executor with this number, from 0, among those that the session has and has had on a node.
     ///
@@ -27,34 +29,53 @@ impl PeerId {
             let cause = format!("executor {incarnation} on node number {} is one too many for a session", node.0);
             return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy("start the program again"));
         }
-        Ok(Self(node.0 | incarnation << NODE_BITS))
+        Ok(Self(u64::from(node.0 | incarnation << NODE_BITS)))
     }
 
     /// What [`PeerId::raw`] gave. Whether there is such a peer shows when it is used.
     pub const fn from_raw(raw: u32) -> Self {
-        Self(raw)
+        Self(raw as u64)
     }
 
-    /// As it is on the wire.
+    /// The process's number, as it is on the wire.
     pub const fn raw(self) -> u32 {
-        self.0
+        // Its lane is above.
+        self.0 as u32
+    }
+
+    /// The same process, as one that it pushes to, or that pushes to it, knows it on their lane with this number: from 0 among all that these
+    /// two have had in this direction. What was begun for one lane never comes on another one.
+    #[must_use]
+    pub const fn on_lane(self, number: u32) -> Self {
+        Self(self.raw() as u64 | (number as u64) << u32::BITS)
+    }
+
+    /// The number of the lane.
+    pub const fn lane(self) -> u32 {
+        (self.0 >> u32::BITS) as u32
+    }
+
+    /// The process, whatever the lane.
+    #[must_use]
+    pub const fn process(self) -> Self {
+        self.on_lane(0)
     }
 
     /// Which of its node's executors it is.
     pub const fn incarnation(self) -> u16 {
         // 12 bits are left.
-        (self.0 >> NODE_BITS) as u16
+        (self.raw() >> NODE_BITS) as u16
     }
 
     /// The node of an executor.
     pub const fn node(self) -> NodeId {
-        NodeId(self.0 & ((1 << NODE_BITS) - 1))
+        NodeId(self.raw() & ((1 << NODE_BITS) - 1))
     }
 }
 
 impl fmt::Display for PeerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        match self.process() {
             Self::PROGRAM => f.write_str("the program"),
             executor => write!(f, "executor {} of node {}", executor.incarnation(), executor.node().0),
         }
@@ -75,6 +96,17 @@ mod tests {
         assert_eq!(last.incarnation(), 4094);
         assert!(PeerId::executor(NodeId(7), INCARNATIONS_MAX).is_err());
         assert!(PeerId::executor(NodeId(1 << NODE_BITS), 0).is_err());
+    }
+
+    #[test]
+    fn on_another_lane_it_is_another_peer_and_the_same_process() {
+        let executor = PeerId::executor(NodeId(7), 3).unwrap();
+        let later = executor.on_lane(u32::MAX);
+        assert_ne!(later, executor);
+        assert_eq!((later.lane(), later.process(), later.raw()), (u32::MAX, executor, executor.raw()));
+        assert_eq!((later.node(), later.incarnation()), (NodeId(7), 3));
+        assert_eq!(later.on_lane(0), executor);
+        assert_eq!((PeerId::PROGRAM.lane(), PeerId::PROGRAM.process()), (0, PeerId::PROGRAM));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Lanes that leave a machine: TLS whose ends have proven the session's key, and somebody in between who has not.
 
 use accord_fabric::Key;
-use accord_fabric::handshake::{self, Hello, Introduced, Purpose, check_secure};
+use accord_fabric::handshake::{self, HELLO_LEN, Hello, Introduced, Purpose, check_secure};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, Found, LaneTerms, Nearness, Route, Wanted};
 use accord_fabric::transport::{self, Listener, SharedLane, Transport};
@@ -17,7 +17,7 @@ const PROTOCOL: &[u8] = b"accord-lane/2";
 const NODE: NodeId = NodeId(3);
 const SECRET: &[u8] = b"what nobody else is to read: forty-two forty-two";
 /// Bytes of the handshake before TLS: what the client sends, and the server.
-const BEFORE: [usize; 2] = [64 + 32, 16 + 64 + 16];
+const BEFORE: [usize; 2] = [HELLO_LEN + 32, 16 + 64 + 16];
 
 fn hello(purpose: Purpose, index: u16) -> Hello {
     Hello::new(purpose, SessionId(9), index, PeerId::PROGRAM)
@@ -249,7 +249,7 @@ fn relay_handshake(client: &mut TcpStream, server: &mut TcpStream) {
         from.read_exact(&mut bytes).unwrap();
         to.write_all(&bytes).unwrap();
     };
-    pass(client, server, 64);
+    pass(client, server, HELLO_LEN);
     pass(server, client, 16 + 64);
     pass(client, server, 32);
     pass(server, client, 16);

@@ -331,6 +331,7 @@ fn frame_seeds() -> Vec<Vec<u8>> {
         (Event::Failed { device: 0, queue: 1, failure }, text),
         (Event::Credit { bytes: 4096 }, Vec::new()),
         (Event::Data { transfer: 5 }, vec![1; 100]),
+        (Event::PeerLost { peer: PeerId::from_raw(3).on_lane(1) }, Vec::new()),
         (Event::Spans, the_spans()),
     ];
     let mut seeds = vec![vec![0], vec![3]];

@@ -34,7 +34,8 @@ fn peers(key: &Key) -> Arc<Peers> {
         transport: LaneTerms::default(),
         devices: Box::new(NoDevices),
     };
-    let peers = Peers::new(&config, Exchange::new(), None);
+    let link = Link::new("h1", PeerId::PROGRAM, Arc::default(), Unposted::Wait);
+    let peers = Peers::new(&config, Exchange::new(), Events::new("h1".to_owned(), link), None);
     peers.set_incarnation(0).unwrap();
     peers
 }
@@ -70,7 +71,7 @@ fn executors_of_one_machine_share_memory_and_others_use_tcp() {
     }
 }
 
-/// A target forgets with the lane what it was to get on it. A push that comes later would wait on a new one for ever.
+/// A target forgets with the lane what it was to get on it. A push for it that comes later would wait on a new one for ever.
 #[test]
 fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
     let key = Key::random().unwrap();
@@ -95,4 +96,13 @@ fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
         peers.exchange.push_lost(to, &Error::new(ErrorCode::DeviceShutdown, "the test is over"));
         assert_eq!(outcome.expect("it waits").unwrap_err().code(), ErrorCode::DeviceUnavailable);
     });
+    // What the program asks for when it has heard of the loss names the next lane.
+    let next = peers.link(to.on_lane(1), There { address: &address, node_name: "h9" }).unwrap();
+    let _open = lanes.recv_timeout(SOON).expect("a new lane");
+    next.push(&peers.exchange, TransferId(3), 8).unwrap();
+    let late = peers.link(to, There { address: &address, node_name: "h9" }).unwrap();
+    assert!(
+        late.outbox().closed().is_some() && next.outbox().closed().is_none(),
+        "what comes late fails, and nothing else"
+    );
 }

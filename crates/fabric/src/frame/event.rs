@@ -1,6 +1,7 @@
 //! Events of a command lane: what comes back.
 
 use super::Failure;
+use crate::peer::PeerId;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// What an executor tells its program.
@@ -28,6 +29,9 @@ pub enum Event {
     Data { transfer: u64 },
     /// A worker wrote the payload to its descriptor 1 or 2.
     Output { descriptor: u32 },
+    /// The lane on which it pushes to another executor has come to its end, or never came about. What was to go over it has failed, and that is told
+    /// after this; copies that the program asks for from now on name the next one, see [`PeerId::on_lane`].
+    PeerLost { peer: PeerId },
     /// Spans of a traced program, see [`super::encode_span`].
     Spans,
 }

@@ -10,13 +10,17 @@ pub const MAGIC: [u8; 8] = *b"ACCORD\r\n";
 /// docs/reference/protocol.md.
 pub const VERSION: u32 = 2;
 /// Bytes of a [`Hello`] on the wire.
-pub const HELLO_LEN: usize = 64;
+pub const HELLO_LEN: usize = 68;
 
 pub(super) const NONCE_LEN: usize = 32;
 /// Where a hello says what follows the handshake.
 const SECURE_AT: usize = 13;
 /// Where it says for which node it is.
 const TO_AT: usize = 28;
+/// Where it says which lane it is of those that the two have had.
+const LANE_AT: usize = 32;
+/// Where the nonce is, the last of it.
+const NONCE_AT: usize = HELLO_LEN - NONCE_LEN;
 /// For whoever gets it.
 const ANY_NODE: u32 = u32::MAX;
 
@@ -74,7 +78,7 @@ pub struct Hello {
     /// Number among the session's lanes of its kind, from 0. Of a command lane and a peer lane the number of the executor that
     /// it is for, see [`PeerId::incarnation`].
     pub index: u16,
-    /// Who connects.
+    /// Who connects; of a peer lane with its number, see [`PeerId::on_lane`].
     pub from: PeerId,
     /// Whose executor it is for; none: of whatever node takes it.
     pub to: Option<NodeId>,
@@ -98,8 +102,9 @@ impl Hello {
         bytes[14..16].copy_from_slice(&self.index.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.session.0.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.from.raw().to_le_bytes());
-        bytes[TO_AT..32].copy_from_slice(&self.to.map_or(ANY_NODE, |to| to.0).to_le_bytes());
-        bytes[32..].copy_from_slice(nonce);
+        bytes[TO_AT..LANE_AT].copy_from_slice(&self.to.map_or(ANY_NODE, |to| to.0).to_le_bytes());
+        bytes[LANE_AT..NONCE_AT].copy_from_slice(&self.from.lane().to_le_bytes());
+        bytes[NONCE_AT..].copy_from_slice(nonce);
         bytes
     }
 
@@ -127,7 +132,8 @@ impl Hello {
             purpose,
             session: SessionId(u64::from_le_bytes(io::take(bytes, 16))),
             index: u16::from_le_bytes(io::take(bytes, 14)),
-            from: PeerId::from_raw(u32::from_le_bytes(io::take(bytes, 24))),
+            from: PeerId::from_raw(u32::from_le_bytes(io::take(bytes, 24)))
+                .on_lane(u32::from_le_bytes(io::take(bytes, LANE_AT))),
             to: to.map(NodeId),
             secure,
         })

@@ -245,6 +245,11 @@ impl Exchange {
         self.act(state, None);
     }
 
+    /// Whether nothing is taken any more from the lane of a peer.
+    pub fn is_over(&self, peer: PeerId) -> bool {
+        self.lock().core.is_over(peer)
+    }
+
     /// A peer can be talked to, and its bytes come in through `inbox`.
     pub fn arrived(self: &Arc<Self>, peer: PeerId, control: Arc<dyn TransferControl>, inbox: Arc<Inbox>) {
         let mut state = self.lock();

@@ -15,6 +15,8 @@ pub struct Outbox {
     changed: Condvar,
     /// What the peer is called in errors, if that is not known otherwise.
     peer_name: OnceLock<String>,
+    /// Told of the first loss, before a transfer fails by it.
+    told: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     pub(super) stats: Arc<LinkStats>,
 }
 
@@ -29,7 +31,13 @@ struct LendableLanes {
 impl Outbox {
     /// An outbox without lanes: transfers wait for the first.
     pub fn new(stats: Arc<LinkStats>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), peer_name: OnceLock::new(), stats })
+        Arc::new(Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            peer_name: OnceLock::new(),
+            told: Mutex::default(),
+            stats,
+        })
     }
 
     /// Has errors name the peer.
@@ -37,8 +45,22 @@ impl Outbox {
         let _ = self.peer_name.set(name);
     }
 
+    /// Calls `told` once a lane has failed, before the transfer does that has found it out.
+    pub fn tell_loss(&self, told: impl FnOnce() + Send + 'static) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(told));
+    }
+
+    /// Whoever wants to hear of a loss hears of it now, if not before.
+    pub fn report_loss(&self) {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(told) = told {
+            told();
+        }
+    }
+
     /// What is said of a lane that fails: why all have ended, if they have.
     fn lost(&self, error: Error) -> Error {
+        self.report_loss();
         self.closed().unwrap_or_else(|| match self.peer_name.get() {
             Some(name) => Error::new(error.code(), format!("{name}: {}", error.cause())),
             None => error,

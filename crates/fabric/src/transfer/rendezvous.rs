@@ -153,11 +153,11 @@ impl Pushes {
         }
     }
 
-    /// The lane to a peer is gone: what was pushed to it ends. Returns what has not ended before.
+    /// The lane to a peer is gone, and those before it: what was pushed to it ends. Returns what has not ended before.
     pub(super) fn lost(&mut self, peer: PeerId, error: &Error) -> Vec<TransferId> {
         let (before, mut ended) = (self.table.len(), Vec::new());
         self.table.retain(|&transfer, push| {
-            if push.to != Some(peer) {
+            if !push.to.is_some_and(|to| is_up_to(to, peer)) {
                 return true;
             }
             if matches!(push.state, PushState::Waiting | PushState::Ready) {
@@ -214,6 +214,8 @@ pub(super) struct Expects {
     table: HashMap<TransferId, Expect>,
     /// Peers with a lane to us.
     present: Vec<PeerId>,
+    /// The last lanes on which nothing comes any more, by process, for [`TRANSFERS_MAX`] of them.
+    last_lost: HashMap<PeerId, u32>,
     over: u32,
 }
 
@@ -246,16 +248,25 @@ pub(super) enum Answer {
 }
 
 impl Expects {
-    /// The program announced a transfer.
+    /// Whether nothing is taken any more from the lane of a peer: it has come to its end, or a later one has come.
+    pub(super) fn is_over(&self, peer: PeerId) -> bool {
+        self.last_lost.get(&peer.process()).is_some_and(|last| peer.lane() <= *last)
+    }
+
+    /// The program announced a transfer. False if it is over already: its pusher knows, and tells the program.
     ///
     /// # Errors
     /// When it is known already, or there are too many.
-    pub(super) fn expect(&mut self, transfer: TransferId, from: PeerId) -> Result<()> {
+    pub(super) fn expect(&mut self, transfer: TransferId, from: PeerId) -> Result<bool> {
         if self.table.len() >= TRANSFERS_MAX {
             return Err(too_many());
         }
+        if self.is_over(from) {
+            self.over += 1;
+            return Ok(false);
+        }
         match self.table.insert(transfer, Expect { from, state: ExpectState::Early }) {
-            None => Ok(()),
+            None => Ok(true),
             Some(_) => Err(twice(transfer)),
         }
     }
@@ -323,12 +334,16 @@ impl Expects {
         self.present.contains(&expect.from)
     }
 
-    /// A peer is gone. Returns its transfers of which nothing has come; they are forgotten.
+    /// A peer is gone, and the lanes that it has had before. Returns its transfers of which nothing has come; they are forgotten.
     pub(super) fn lost(&mut self, peer: PeerId) -> Vec<TransferId> {
-        self.present.retain(|&present| present != peer);
+        self.present.retain(|&present| !is_up_to(present, peer));
+        if self.last_lost.len() < TRANSFERS_MAX || self.last_lost.contains_key(&peer.process()) {
+            let last = self.last_lost.entry(peer.process()).or_default();
+            *last = peer.lane().max(*last);
+        }
         let mut lost = Vec::new();
         self.table.retain(|&transfer, expect| {
-            let keep = expect.from != peer || expect.state == ExpectState::Coming;
+            let keep = !is_up_to(expect.from, peer) || expect.state == ExpectState::Coming;
             if !keep {
                 lost.push(transfer);
             }
@@ -354,6 +369,11 @@ impl Expects {
     }
 }
 
+/// Whether a peer is another one, or the same process on an earlier lane.
+fn is_up_to(peer: PeerId, last: PeerId) -> bool {
+    peer.process() == last.process() && peer.lane() <= last.lane()
+}
+
 /// At most [`TRANSFERS_MAX`] have gone.
 fn gone(before: usize, after: usize) -> u32 {
     u32::try_from(before - after).unwrap_or(u32::MAX)
@@ -374,5 +394,7 @@ fn too_many() -> Error {
     )
 }
 
+#[cfg(test)]
+mod losses;
 #[cfg(test)]
 mod simulation;

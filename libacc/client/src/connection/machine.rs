@@ -4,11 +4,13 @@ use super::completion_actions::{Begin, CompletionActions, Landing};
 use super::credit::{Credit, ExchangeCredit, Need};
 use super::effects::{Effect, Effects, Way};
 use super::flush_policy::{Flush, FlushPolicy, FlusherStep};
+use super::peer_lanes::PeerLanes;
 use super::queues::{DeviceState, Devices, MayStall};
 use super::transfers::{Bytes, Job, Transfers};
 use super::waits::{Reader, Reply, Turn, WaitId, Waits, Want};
 use super::watch::{Situation, Watch, WatchStep};
 use accord_fabric::frame::{self, Command, EXCHANGE_WINDOW, Event, Position, operation_cost};
+use accord_fabric::peer::PeerId;
 use accord_types::{DevicePtr, Error, HostRange, QueueId, Result, Seq, TransferId};
 use smallvec::SmallVec;
 use std::time::Duration;
@@ -101,6 +103,8 @@ pub struct Machine<W> {
     credit: Credit,
     exchanged: ExchangeCredit,
     devices: Devices,
+    /// To the executors that this one pushes to.
+    peer_lanes: PeerLanes,
     copies_out: CompletionActions,
     copies_in: Transfers,
     waits: Waits<W>,
@@ -126,6 +130,7 @@ impl<W> Machine<W> {
             flush: FlushPolicy::default(),
             credit: Credit::default(),
             devices: Devices::default(),
+            peer_lanes: PeerLanes::default(),
             copies_out: CompletionActions::default(),
             copies_in: Transfers::default(),
             waits: Waits::default(),
@@ -227,6 +232,11 @@ impl<W: Clone> Machine<W> {
     /// When the connection, the device or the queue has failed.
     pub fn last(&mut self, device: u32, queue: QueueId) -> Result<Seq> {
         Ok(Seq(self.device(device)?.queue(queue)?.last))
+    }
+
+    /// Another executor as this one knows it on the lane on which it pushes to that one, see [`PeerId::on_lane`].
+    pub fn on_lane_to(&mut self, peer: PeerId) -> PeerId {
+        self.peer_lanes.to(peer)
     }
 
     /// Whether an operation of a queue is not known to be done, and may still be.
@@ -682,6 +692,7 @@ impl<W: Clone> Machine<W> {
                 }
                 waits.came_for_all(Want::Credit, effects);
             }
+            Event::PeerLost { peer } => self.peer_lanes.lost(peer),
             Event::Data { .. } | Event::Output { .. } | Event::Spans => {}
         }
         Ok(())

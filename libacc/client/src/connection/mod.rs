@@ -8,6 +8,7 @@ mod effects;
 mod flush_policy;
 mod lane_queue;
 mod machine;
+mod peer_lanes;
 mod queues;
 mod transfers;
 mod waits;

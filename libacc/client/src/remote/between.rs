@@ -37,9 +37,11 @@ pub(crate) fn remote_to_remote(
     let transfer = from.spec.transfer();
     // A queue that can't push must not leave the target waiting.
     from.machine().last(source.client.device(), queue)?;
-    to.expect(target, transfer, from.link.peer(), len)?;
+    // Both name the lane that the two have now.
+    let towards = from.machine().on_lane_to(to.link.peer());
+    to.expect(target, transfer, from.link.peer().on_lane(towards.lane()), len)?;
     let there = [to.spec.endpoint.as_str().as_bytes(), b" ", to.spec.node_name.as_bytes()];
-    from.push(queue, source, transfer, to.link.peer(), &there, len)?;
+    from.push(queue, source, transfer, towards, &there, len)?;
     let device = source.client.device();
     let pushed = from.machine().last(device, queue)?;
     let pushing: Arc<dyn PushSource> = from.clone();

@@ -21,8 +21,8 @@ pub struct ExchangeCore<E> {
     handles: HashMap<TransferId, Vec<u8>>,
     /// Bytes of them, at most [`HANDLES_BYTES_MAX`].
     handles_bytes: usize,
-    /// Peers that can't be pushed to any more: executors that the session has lost.
-    lost: HashMap<PeerId, Error>,
+    /// By process the last lane that can't be pushed to any more, and why.
+    lost: HashMap<PeerId, (u32, Error)>,
     closed: Option<Error>,
     /// How many copies have to be over before that is said; none if nobody wants to know.
     step: Option<u32>,
@@ -122,7 +122,7 @@ impl<E> ExchangeCore<E> {
     pub fn push(&mut self, transfer: TransferId, to: PeerId) -> Result<()> {
         self.check()?;
         self.pushes.push(transfer, to)?;
-        if let Some(error) = self.lost.get(&to) {
+        if let Some((_, error)) = self.lost.get(&to.process()).filter(|(last, _)| to.lane() <= *last) {
             self.pushes.lost(to, error);
             self.count();
         }
@@ -210,9 +210,12 @@ impl<E> ExchangeCore<E> {
         }
     }
 
-    /// The way to a peer is gone: pushes to it end with `error`, also those that begin later.
+    /// The lane to a peer is gone, and those before it: pushes to it end with `error`, also those that begin later.
     pub fn push_lost(&mut self, peer: PeerId, error: &Error) {
-        self.lost.entry(peer).or_insert_with(|| error.clone());
+        let known = self.lost.entry(peer.process()).or_insert_with(|| (peer.lane(), error.clone()));
+        if known.0 < peer.lane() {
+            *known = (peer.lane(), error.clone());
+        }
         let ended = self.pushes.lost(peer, error);
         self.effects.extend(ended.into_iter().map(ExchangeEffect::Push));
         self.count();
@@ -227,7 +230,11 @@ impl<E> ExchangeCore<E> {
     /// When the transfer is known already, there are too many, or everything has ended.
     pub fn expect(&mut self, transfer: TransferId, from: PeerId, place: Result<E>) -> Result<()> {
         self.check()?;
-        self.expects.expect(transfer, from)?;
+        if !self.expects.expect(transfer, from)? {
+            self.effects.extend(place.ok().map(ExchangeEffect::Drop));
+            self.count();
+            return Ok(());
+        }
         match place {
             Ok(expected) => drop(self.expected.insert(transfer, expected)),
             Err(error) => self.due(transfer, Err(error)),
@@ -243,8 +250,16 @@ impl<E> ExchangeCore<E> {
         self.count();
     }
 
-    /// A peer can be talked to, and may push.
+    /// Whether nothing is taken any more from the lane of a peer.
+    pub fn is_over(&self, peer: PeerId) -> bool {
+        self.expects.is_over(peer)
+    }
+
+    /// A peer can be talked to, and may push. It has given up the lanes that it has had before.
     pub fn arrived(&mut self, peer: PeerId) {
+        if let Some(before) = peer.lane().checked_sub(1) {
+            self.peer_lost(peer.on_lane(before));
+        }
         for answer in self.expects.arrived(peer) {
             self.answer(peer, answer);
         }
@@ -290,7 +305,7 @@ impl<E> ExchangeCore<E> {
         self.count();
     }
 
-    /// A peer pushes no more: what it was to push is forgotten.
+    /// A peer pushes no more on its lane, nor on those before: what it was to push is forgotten.
     pub fn peer_lost(&mut self, peer: PeerId) {
         let mut told = self.expects.lost(peer);
         told.retain(|transfer| {
