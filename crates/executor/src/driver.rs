@@ -281,12 +281,9 @@ impl World<'_> {
             Operation::Launch { function, dims, block } => device.launch(stream, function, dims, block),
             Operation::WaitStream { other, seq } => device.wait_stream(stream, other, seq),
             Operation::Push { src, push } => {
-                let (pushing, local, to) = (self.push(push)?, session.local.clone(), push.to);
-                let mapped_range = move |pushing: &mut Pushing, device: &dyn Device, len| match &local {
-                    Some(local) => local.mapped_range(pushing, to, device, len),
-                    None => Ok(None),
-                };
-                let sink = ToPeer { pushing, device: device.clone(), len: push.len, mapped_range, node_name: None };
+                let same_host = session.local.as_ref().map(|local| local.peer(push.to));
+                let (pushing, device) = (self.push(push)?, device.clone());
+                let sink = ToPeer { pushing, device: device.clone(), len: push.len, same_host, node_name: None };
                 device.copy_out(stream, src, push.len, CopySink::new(sink))
             }
             Operation::Relay { src, len, target } => self.hosted(target.device).and_then(|to| {
@@ -311,7 +308,8 @@ impl World<'_> {
         match place {
             Ok((hosted, Landing { dst, after, .. })) => {
                 let destination = Destination { hosted: hosted.clone(), dst, len };
-                let export = self.session.local.as_ref().map(|local| local.export(from, hosted.device(), dst, len));
+                let export =
+                    self.session.local.as_ref().map(|local| local.peer(from).export(hosted.device(), dst, len));
                 exchange.expect(transfer, from, len, Box::new(|arrival| destination.start(arrival)), export)?;
                 due_after(exchange, transfer, hosted, after);
             }

@@ -23,7 +23,7 @@ mod limits;
 mod peers;
 pub mod push;
 pub mod queue_table;
-mod same_host;
+pub mod same_host;
 mod session;
 mod threads;
 mod waits;

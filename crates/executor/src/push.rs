@@ -1,25 +1,26 @@
 //! Copies from a device to one of another process.
 
+use crate::same_host::SameHostPeer;
 use accord_device::{Device, MappedRange, Sink};
 use accord_fabric::transfer::Pushing;
 use accord_types::Result;
 use std::sync::Arc;
 
 /// Sends a device's bytes to a device of another process, or puts them there itself.
-pub struct ToPeer<M> {
+pub struct ToPeer {
     /// The transfer.
     pub pushing: Pushing,
     /// Whose bytes.
     pub device: Arc<dyn Device>,
     /// How many.
     pub len: u64,
-    /// Where they go, if the device reaches that.
-    pub mapped_range: M,
+    /// Whom they go to, if that is on this host: then the device may reach it.
+    pub same_host: Option<SameHostPeer>,
     /// The node that errors name, if that is not the source's.
     pub node_name: Option<String>,
 }
 
-impl<M> ToPeer<M> {
+impl ToPeer {
     fn place(&self, outcome: Result<()>) -> Result<()> {
         outcome.map_err(|error| match &self.node_name {
             Some(name) => error.node(name),
@@ -28,10 +29,7 @@ impl<M> ToPeer<M> {
     }
 }
 
-impl<M> Sink for ToPeer<M>
-where
-    M: Fn(&mut Pushing, &dyn Device, u64) -> Result<Option<MappedRange>> + Send,
-{
+impl Sink for ToPeer {
     fn drain(&mut self, piece: &[u8]) -> Result<()> {
         let sent = self.pushing.drain(piece);
         self.place(sent)
@@ -43,6 +41,9 @@ where
     }
 
     fn mapped_range(&mut self) -> Result<Option<MappedRange>> {
-        (self.mapped_range)(&mut self.pushing, &*self.device, self.len)
+        match &self.same_host {
+            Some(peer) => peer.mapped_range(&mut self.pushing, &*self.device, self.len),
+            None => Ok(None),
+        }
     }
 }

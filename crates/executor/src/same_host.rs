@@ -16,6 +16,32 @@ use std::time::Duration;
 const BIND_ATTEMPTS: u32 = 10;
 const BIND_PAUSE: Duration = Duration::from_millis(20);
 
+/// The other end of copies, if it is on this host.
+#[derive(Clone)]
+pub struct SameHostPeer {
+    /// All that are.
+    pub same_host: Arc<SameHostPeers>,
+    /// Which one.
+    pub peer: PeerId,
+}
+
+impl SameHostPeer {
+    /// Says where a transfer from it goes, when it may come.
+    pub fn export(&self, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Export {
+        let (Self { same_host, peer }, device) = (self.clone(), device.clone());
+        Box::new(move || same_host.handle(peer.raw(), &*device, dst, len))
+    }
+
+    /// Where a push to it from `device` goes, if it has said so and the device reaches that.
+    ///
+    /// # Errors
+    /// When it refuses or is gone.
+    pub fn mapped_range(&self, pushing: &mut Pushing, device: &dyn Device, len: u64) -> Result<Option<MappedRange>> {
+        let Self { same_host, peer } = self;
+        pushing.reach(|| same_host.imports_from(peer.raw()), |handle| same_host.map(peer.raw(), device, handle, len))
+    }
+}
+
 /// This executor's peers on this host, and where it discovers them.
 pub(crate) struct Local {
     session: SessionId,
@@ -63,22 +89,9 @@ impl Local {
         }
     }
 
-    /// Says where a transfer from `peer` goes, when it may come.
-    pub(crate) fn export(&self, peer: PeerId, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Export {
-        let (same_host, device) = (self.same_host.clone(), device.clone());
-        Box::new(move || same_host.handle(peer.raw(), &*device, dst, len))
-    }
-
-    /// Where a push from `device` goes, if the target has said so and the device reaches it.
-    pub(crate) fn mapped_range(
-        &self,
-        pushing: &mut Pushing,
-        peer: PeerId,
-        device: &dyn Device,
-        len: u64,
-    ) -> Result<Option<MappedRange>> {
-        let same_host = &self.same_host;
-        pushing.reach(|| same_host.imports_from(peer.raw()), |handle| same_host.map(peer.raw(), device, handle, len))
+    /// One of the peers, if it is on this host.
+    pub(crate) fn peer(&self, peer: PeerId) -> SameHostPeer {
+        SameHostPeer { same_host: self.same_host.clone(), peer }
     }
 
     pub(crate) fn close(&self) {

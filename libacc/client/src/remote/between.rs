@@ -5,12 +5,12 @@ use super::connection::Connection;
 use super::device_client::RemoteDeviceClient;
 use crate::cluster::LocalDeviceClient;
 use crate::connection::{MayStall, Need};
-use accord_device::{CopySink, Device};
+use accord_device::CopySink;
 use accord_executor::arrivals::{Destination, due_after};
 use accord_executor::push::ToPeer;
 use accord_fabric::frame::Command;
 use accord_fabric::peer::PeerId;
-use accord_fabric::transfer::{Exchange, Pushing};
+use accord_fabric::transfer::Exchange;
 use accord_types::{DevicePtr, QueueId, Result, TransferId};
 use std::sync::Arc;
 
@@ -89,14 +89,10 @@ pub(crate) fn local_to_remote(
     connection.expect(target, transfer, PeerId::PROGRAM, len)?;
     let hosted = source.client.hosted()?;
     let device = hosted.device().clone();
-    let peer = connection.spec.same_host_peer(connection.link.peer());
-    let mapped_range = move |pushing: &mut Pushing, device: &dyn Device, len| match &peer {
-        Some(peer) => peer.mapped_range(pushing, device, len),
-        None => Ok(None),
-    };
+    let same_host = connection.spec.same_host_peer(connection.link.peer());
     // Else its errors would look like the source's.
     let node_name = Some(connection.spec.node_name.clone());
-    let sink = ToPeer { pushing, device: device.clone(), len, mapped_range, node_name };
+    let sink = ToPeer { pushing, device: device.clone(), len, same_host, node_name };
     let state = hosted.queue(queue)?;
     state.advance(device.copy_out(state.stream(), source.start, len, CopySink::new(sink))?);
     Ok(())
