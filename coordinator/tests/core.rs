@@ -89,6 +89,7 @@ fn registration(name: &str) -> Registration {
         hardware: Hardware::default(),
         previous: None,
         sessions: Vec::new(),
+        job: String::new(),
     }
 }
 
@@ -136,6 +137,23 @@ fn orders(effects: &[Effect], link: u64) -> Vec<&AgentOrder> {
             _ => None,
         })
         .collect()
+}
+
+#[test]
+fn programs_hear_which_node_of_an_mpi_job_died_first() {
+    let told = |job: &str| {
+        let mut bench = Bench::new();
+        for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
+            let registration = Registration { job: job.into(), ..registration(name) };
+            bench.give(Input::Register { link: LinkId(link), registration });
+        }
+        bench.open(7, "h1");
+        bench.give(Input::LinkLost { link: LinkId(2) })
+    };
+    let news = Effect::ToClient(ClientId(7), ClientPush::NodeLost(NodeId(1), "h2".into()));
+    assert!(told("run-1").contains(&news), "{:?}", told("run-1"));
+    // An agent that is no rank may be back at once.
+    assert!(!told("").contains(&news), "{:?}", told(""));
 }
 
 #[test]

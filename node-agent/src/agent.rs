@@ -85,6 +85,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         devices,
         hardware: topology.hardware,
         registered: Registered::default(),
+        job: if job.is_some() { config.job.clone() } else { String::new() },
         plain_tcp: config.insecure_plain_tcp,
     };
 

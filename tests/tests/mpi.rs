@@ -88,17 +88,24 @@ fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
     if is_skipped() {
         return;
     }
-    for arguments in [&["launch", "1"][..], &["copy", "2"], &["d2d", "1", "2"]] {
+    // Devices 1 and 2 are those of h2 and h3.
+    for (arguments, dies) in
+        [(&["launch", "1"][..], "h2"), (&["launch", "1"], "h3"), (&["copy", "2"], "h2"), (&["d2d", "1", "2"], "h3")]
+    {
         let job = run(&test_program("cluster/endless.c").unwrap()).args(arguments.iter().copied());
         let running = job.start().unwrap();
         running.await_output("ready").unwrap();
-        let agent = agent_of(Pid::from_raw(running.id().cast_signed()), "h2").expect("the agent of h2");
+        let agent = agent_of(Pid::from_raw(running.id().cast_signed()), dies).expect("the agent of the node");
         let died = Instant::now();
         kill(agent, Signal::SIGKILL).unwrap();
         let finished = running.finish().unwrap();
         assert!(died.elapsed() < LOST + SLACK, "{arguments:?}: it took {:?}", died.elapsed());
         assert!(!finished.timed_out && finished.code() == 1, "{arguments:?}: {}", finished.report());
-        assert!(finished.stderr.contains("(node h"), "{arguments:?}: {}", finished.report());
+        let (program, run): (Vec<_>, Vec<_>) = finished.stderr.lines().partition(|line| line.contains("acc_error"));
+        let named = format!("node {dies}");
+        assert!(program.iter().any(|line| line.contains(&named)), "{arguments:?}: {}", finished.report());
+        let ended = format!("the run has ended early: the agent of node {dies} ");
+        assert!(run.iter().any(|line| line.contains(&ended)), "{arguments:?}: {}", finished.report());
         assert!(finished.stderr.contains("acc_error_device_unavailable"), "{arguments:?}: {}", finished.report());
         assert!(finished.left_behind.is_empty(), "{arguments:?}: {}", finished.report());
     }

@@ -106,6 +106,39 @@ fn each_step_by_hand_does_the_same() -> Result<()> {
     Ok(())
 }
 
+/// An agent dies, or a node with all that it has: the run says which one it was, and ends. Ranks that their launcher leaves alive are told
+/// too.
+#[test]
+fn a_run_whose_node_dies_names_it_and_ends() -> Result<()> {
+    let script = r#"
+        cd "$SHARED/.."
+        accord run --hostfile $HOSTS --shared $SHARED -np 3 -- "$1" launch 2 > out 2> err &
+        run=$!
+        until [ "$(grep -c ready out)" -eq 3 ]; do sleep 0.1; done
+        kill -9 $(for pid in $(ps -e -o pid=); do
+            { tr '\0' ' ' < /proc/$pid/cmdline | grep -q -E "$DIES" &&
+                [ "$(nsenter --uts=/proc/$pid/ns/uts hostname)" = h3 ] && echo $pid; } 2> /dev/null
+        done)
+        begin=$(date +%s)
+        wait $run
+        echo "code $? after $(($(date +%s) - begin)) s"
+        cat out err
+        left
+    "#;
+    for dies in ["accord-node-agent", "accord-node-agent|orted|endless"] {
+        let script = format!("DIES='{dies}'\n{script}");
+        let Some(finished) = on_hosts(&script, &[&test_program("cluster/endless.c")?])? else { return Ok(()) };
+        let report = finished.report();
+        assert!(finished.stdout.contains("left: \n") && finished.left_behind.is_empty(), "{dies}: {report}");
+        assert!(!finished.stdout.contains("code 0 "), "{dies}: {report}");
+        let ended = "the run has ended early: the agent of node h3 ";
+        assert!(finished.stdout.contains(ended), "{dies}: {report}");
+        let told = finished.stdout.lines().any(|line| line.contains("acc_error") && line.contains("node h3"));
+        assert!(told || dies.contains("orted"), "{dies}: {report}");
+    }
+    Ok(())
+}
+
 /// Whoever is killed, and whenever: nothing is left on any host, nor in the folder that they share.
 #[test]
 fn a_run_that_is_killed_at_any_moment_leaves_nothing() -> Result<()> {

@@ -6,7 +6,7 @@ use super::hosts::Hosts;
 use super::mpi::Mpirun;
 use super::mpi_part::MpiPart;
 use super::parts::find_program;
-use super::processes::Processes;
+use super::processes::{AGENTS, Processes};
 use super::signals::{Event, Signals};
 use crate::args::Fabric;
 use crate::client::Coordinator;
@@ -169,7 +169,7 @@ fn start_job(
 ) -> Result<()> {
     let line = Mpirun::find()?.agents(hosts, &processes.args.dir, agents)?;
     let first = agents.first().map_or(0, |(host, _)| *host);
-    processes.start_part("agents", Some((hosts, first)), &line, &[])?;
+    processes.start_part(AGENTS, Some((hosts, first)), &line, &[])?;
     let count = u32::try_from(agents.len()).unwrap_or(u32::MAX);
     let offered = wait_for_nodes(processes, signals, START_MAX, count, client)?;
     if offered == devices.of(count) {

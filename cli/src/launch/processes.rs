@@ -13,6 +13,8 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+/// The part that is the launcher of all agents.
+pub(super) const AGENTS: &str = "agents";
 /// Programs that start others on other nodes, and end them.
 const LAUNCHERS: &[&str] = &["mpirun", "srun"];
 

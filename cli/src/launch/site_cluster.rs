@@ -4,7 +4,7 @@ use super::cluster::{Certificates, end, job_name, start_coordinator, user_name, 
 use super::fabric::{Known, choose};
 use super::mpi_part::MpiPart;
 use super::parts::find_program;
-use super::processes::Processes;
+use super::processes::{AGENTS, Processes};
 use super::signals::Signals;
 use super::site::Site;
 use crate::client::Coordinator;
@@ -67,7 +67,7 @@ pub(super) fn start(
     let exported = settings_in_force();
     let exported: Vec<&str> = exported.iter().map(String::as_str).collect();
     let mut client = Coordinator::new(&address, Trust::read(&own)?)?;
-    processes.start_part("agents", None, &site.agents(&exported, &agent), &[])?;
+    processes.start_part(AGENTS, None, &site.agents(&exported, &agent), &[])?;
     let offered = wait_for_nodes(processes, signals, START_MAX, site.count(), &mut client)?;
     if offered == 0 {
         return Err(Failure::new(format!("the nodes have no devices:\n{}", end(&processes.last_log()))));

@@ -4,7 +4,7 @@ use super::devices::HostDevices;
 use super::hosts::Hosts;
 use super::mpi::{Mpirun, between_namespaces, wrapped};
 use super::parts::{find_libacc, own_program, preload_with};
-use super::processes::{Processes, ending, pid_of};
+use super::processes::{AGENTS, Processes, ending, pid_of};
 use super::run_folder::RunFolder;
 use super::signals::{Event, Signals, exit_code};
 use super::site::Site;
@@ -175,16 +175,24 @@ impl Supervisor<'_> {
 
     fn watch(&mut self, signals: &mut Signals, program: Pid) -> Result<u8> {
         let mut asked: Option<(Signal, Instant)> = None;
+        let mut agents_ended = None;
         loop {
             match signals.next(asked.map(|(_, deadline)| deadline))? {
                 Event::Ended(pid, status) if pid == program => {
                     self.processes.say(format_args!("the program ended: {}", ending(status)));
+                    if let Some(why) = self.who_died().or(agents_ended) {
+                        tell(format_args!("the run has ended early: {why}"));
+                    }
                     return Ok(exit_code(status));
                 }
                 Event::Ended(pid, status) => {
                     if let Some(name) = self.processes.ended_part(pid) {
                         // The program may go on without it, but people should know.
                         let log = self.processes.log(&name);
+                        if name == AGENTS {
+                            let how = ending(status);
+                            agents_ended = Some(format!("the launcher of its agents has ended: {how}"));
+                        }
                         tell(format_args!(
                             "{name} ended while the program ran: {}\n{}",
                             ending(status),
@@ -207,6 +215,14 @@ impl Supervisor<'_> {
                 Event::Orphaned => return Ok(ended_by(Signal::SIGKILL)),
             }
         }
+    }
+
+    /// The node whose agent has taken the others along, in a line: MPI's launcher may not have ended yet.
+    fn who_died(&self) -> Option<String> {
+        /// What the coordinator says of the first one.
+        const DIED: &str = "the agent of node ";
+        let log = self.processes.log("coordinator");
+        log.lines().find_map(|line| line.find(DIED).map(|at| line[at..].to_owned()))
     }
 
     fn take_down(&mut self, signals: &mut Signals) {

@@ -244,7 +244,21 @@ impl Cluster {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.state = NodeState::Up { link: None };
         }
+        self.blame(id, out);
         out.push(Effect::Changed);
+    }
+
+    /// The agent of a node has gone without a word. If it was a rank of an MPI job, that ends with it: programs that use the job's nodes are
+    /// told which one it was, before the others' ends reach them.
+    fn blame(&self, id: NodeId, out: &mut Vec<Effect>) {
+        let Some(node) = self.nodes.get(&id).filter(|node| !node.job.is_empty()) else { return };
+        tracing::warn!("the agent of node {} ({id}) has died, and with it MPI job {}", node.name, node.job);
+        let is_of_job = |other: &NodeId| self.nodes.get(other).is_some_and(|other| other.job == node.job);
+        for session in self.sessions.values().filter(|session| session.nodes.keys().any(is_of_job)) {
+            if let Some(client) = session.client {
+                out.push(Effect::ToClient(client, ClientPush::NodeLost(id, node.name.clone())));
+            }
+        }
     }
 
     pub(super) fn goodbye(&mut self, link: LinkId, out: &mut Vec<Effect>) {

@@ -27,6 +27,8 @@ pub struct Registration {
     pub previous: Option<NodeId>,
     /// Sessions that have an executor there.
     pub sessions: Vec<SessionGrant>,
+    /// The MPI job that it is a rank of; empty: none.
+    pub job: String,
 }
 
 /// Something happened.

@@ -36,6 +36,8 @@ pub struct Node {
     pub heard: Millis,
     /// New sessions leave it out.
     pub draining: bool,
+    /// The MPI job that its agent is a rank of; empty: none.
+    pub job: String,
 }
 
 impl Node {
@@ -50,6 +52,7 @@ impl Node {
             hardware: Hardware::default(),
             heard: now,
             draining: false,
+            job: String::new(),
         };
         node.renew(link, now, registration);
         node
@@ -62,6 +65,7 @@ impl Node {
         self.address = registration.address;
         self.hardware = registration.hardware;
         self.heard = now;
+        self.job = registration.job;
         self.devices = registration.devices;
         for device in &mut self.devices {
             device.id.node = self.id;

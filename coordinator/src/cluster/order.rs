@@ -83,6 +83,7 @@ mod tests {
                     hardware: Hardware::default(),
                     previous: None,
                     sessions: Vec::new(),
+                    job: String::new(),
                 };
                 (NodeId(n), Node::new(NodeId(n), LinkId(0), Millis(0), registration))
             })

@@ -100,6 +100,7 @@ fn registration(register: v1::Register, peer: Option<IpAddr>) -> Result<Registra
         hardware: register.hardware.unwrap_or_default().into(),
         previous: register.previous_node.map(NodeId),
         sessions: register.sessions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
+        job: register.job,
     })
 }
 

@@ -6,6 +6,7 @@ mod connect;
 pub mod connection;
 mod host_copy;
 mod in_process;
+mod job_news;
 pub mod pages;
 mod remote;
 mod session;

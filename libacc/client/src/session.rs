@@ -1,6 +1,7 @@
 //! A session's devices, wherever they are.
 
 use crate::cluster::LocalDeviceClient;
+use crate::job_news::JobNews;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use crate::settings::SessionSettings;
 use crate::watchdog::Watchdog;
@@ -80,6 +81,7 @@ impl Session {
         let shares = |info: &DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.shares_memory);
         let same_host = settings.same_host.filter(|_| here.iter().any(shares));
         let transfers = Arc::new(AtomicU64::new(1));
+        let job_news = Arc::<JobNews>::default();
         let watchdog = Watchdog::new(settings.timeout);
         let program = Arc::new(settings.program);
         let mut nodes = BTreeMap::<NodeId, Arc<RemoteNode>>::new();
@@ -114,6 +116,7 @@ impl Session {
                     trace: settings.trace.clone(),
                     same_host: same_host.clone(),
                     watchdog: watchdog.clone(),
+                    job_news: job_news.clone(),
                     transfers: transfers.clone(),
                 };
                 RemoteNode::new(spec, exchange.clone())
@@ -141,7 +144,7 @@ impl Session {
         }
         let nodes = Arc::new(nodes.into_values().collect::<Vec<_>>());
         if let Some(coordinator) = &coordinator {
-            listen(coordinator.clone(), nodes.clone())?;
+            listen(coordinator.clone(), nodes.clone(), job_news)?;
         }
         Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, coordinator })
     }
@@ -248,11 +251,12 @@ impl Drop for Session {
 }
 
 /// Takes what the coordinator says while the session is open. Its end is not the session's.
-fn listen(coordinator: Arc<SessionConnection>, nodes: Arc<Vec<Arc<RemoteNode>>>) -> Result<()> {
+fn listen(coordinator: Arc<SessionConnection>, nodes: Arc<Vec<Arc<RemoteNode>>>, job_news: Arc<JobNews>) -> Result<()> {
     let receive = move || {
         while let Ok(Some(message)) = coordinator.next() {
             match message {
-                Message::NodeLost { node, .. } => {
+                Message::NodeLost { node, name } => {
+                    job_news.has_died(&name);
                     for lost in nodes.iter().filter(|known| known.spec.node == node) {
                         // The coordinator may be wrong: the executor is asked.
                         lost.doubt();

@@ -38,6 +38,8 @@ pub(crate) struct Identity {
     pub(crate) address: String,
     pub(crate) devices: Vec<DeviceInfo>,
     pub(crate) hardware: Hardware,
+    /// The MPI job that this agent is a rank of; empty: none.
+    pub(crate) job: String,
     /// It takes lanes of other machines in clear.
     pub(crate) plain_tcp: bool,
     /// Kept up to date for whoever watches the agent.
@@ -209,6 +211,7 @@ impl Identity {
             hardware: Some(self.hardware.clone().into()),
             previous_node: supervisor.node().map(|node| node.0),
             sessions: supervisor.running().into_iter().map(Into::into).collect(),
+            job: self.job.clone(),
         }
     }
 }

@@ -256,6 +256,9 @@ pub struct Register {
     /// Sessions with an executor here.
     #[prost(message, repeated, tag = "8")]
     pub sessions: ::prost::alloc::vec::Vec<SessionGrant>,
+    /// The MPI job that this agent is a rank of; empty: none. It ends with any of its agents.
+    #[prost(string, tag = "9")]
+    pub job: ::prost::alloc::string::String,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -30,6 +30,8 @@ pub(crate) struct Detached<'a> {
     pub(crate) keep: &'a [RawFd],
     /// Processors to run on, if allowed.
     pub(crate) cpus: Option<libc::cpu_set_t>,
+    /// It is in a process group of its own: what is sent to this process's, by a launcher say, does not reach it.
+    pub(crate) own_group: bool,
 }
 
 /// The same descriptor under a number above 2: the program may have closed its standard ones, and
@@ -185,6 +187,10 @@ impl Child<'_> {
     unsafe fn execute(&self) {
         // SAFETY: as above.
         unsafe {
+            if self.start.own_group {
+                // It can't fail for a process that has just been made.
+                libc::setpgid(0, 0);
+            }
             if let Some(cpus) = &self.start.cpus {
                 // Where the processors are not ours to take, the process runs anywhere.
                 libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus);
@@ -267,6 +273,7 @@ mod tests {
             stdio: [-1, out, -1],
             keep: &[],
             cpus: None,
+            own_group: false,
         }
         .start(&mut || Ok(()))?;
         while !process::readable(&started.report, None) {}
@@ -300,6 +307,7 @@ mod tests {
             stdio: [read.as_raw_fd(), -1, -1],
             keep: &[],
             cpus: None,
+            own_group: false,
         };
         let started = script.start(&mut || Ok(())).unwrap();
         let parent = || {

@@ -88,6 +88,7 @@ impl Agent {
             hardware: Hardware::default(),
             previous: self.node,
             sessions: self.executors.iter().map(|session| self.grant(*session)).collect(),
+            job: String::new(),
         }
     }
 

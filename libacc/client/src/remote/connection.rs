@@ -14,7 +14,7 @@ use accord_fabric::link::{BulkLanes, Connected, Identity, Link, TransferReader};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{ControlMessage, Exchange};
-use accord_fabric::transport::{self, SharedLane};
+use accord_fabric::transport::{self, SharedLane, Transport};
 use accord_fabric::{ProgramSpec, clock};
 use accord_types::{Error, ErrorCode, ImageId, QueueId, Result};
 use std::collections::HashSet;
@@ -171,6 +171,15 @@ impl Connection {
         while self.machine().check().is_ok() && begin.elapsed() < REASON_MAX {
             self.look();
             std::thread::sleep(REASON_LOOK);
+        }
+        self.lose_lane(why)
+    }
+
+    /// As [`Connection::lose`], because a lane has ended. One over MPI may have ended since another node's agent has died.
+    pub(super) fn lose_lane(self: &Arc<Self>, why: &str) -> Error {
+        let is_mpi = self.link.route().is_some_and(|route| route.transport == Transport::Mpi);
+        if is_mpi && self.machine().check().is_ok() {
+            return self.lose(&self.spec.job_news.explain(why));
         }
         self.lose(why)
     }

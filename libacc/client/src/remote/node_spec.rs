@@ -1,5 +1,6 @@
 //! What is known of a node before it is connected.
 
+use crate::job_news::JobNews;
 use crate::watchdog::Watchdog;
 use accord_device::SameHostPeers;
 use accord_device::image::Images;
@@ -29,6 +30,8 @@ pub(crate) struct NodeSpec {
     pub(crate) same_host: Option<Arc<SameHostPeers>>,
     /// Looks whether executors live.
     pub(crate) watchdog: Arc<Watchdog>,
+    /// Which node of an MPI job has died.
+    pub(crate) job_news: Arc<JobNews>,
     /// Transfers are numbered through the whole session.
     pub(crate) transfers: Arc<AtomicU64>,
 }

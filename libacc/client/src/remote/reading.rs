@@ -106,9 +106,9 @@ impl Connection {
     fn came(self: &Arc<Self>, filled: std::io::Result<bool>) -> bool {
         match filled {
             Ok(true) => return true,
-            Ok(false) => self.lose("the executor closed the connection"),
+            Ok(false) => self.lose_lane("the executor closed the connection"),
             Err(error) if error.kind() == ErrorKind::Interrupted => return true,
-            Err(error) => self.lose(&format!("the connection was lost: {error}")),
+            Err(error) => self.lose_lane(&format!("the connection was lost: {error}")),
         };
         false
     }
