@@ -152,6 +152,23 @@ fn programs_hear_which_node_of_an_mpi_job_died_first() {
     };
     let news = Effect::ToClient(ClientId(7), ClientPush::NodeLost(NodeId(1), "h2".into()));
     assert!(told("run-1").contains(&news), "{:?}", told("run-1"));
+    // The job's other agents end with it, unless it is back at once.
+    for comes_back in [false, true] {
+        let mut bench = Bench::new();
+        let ranks = |name: &str| Registration { job: "run-1".into(), ..registration(name) };
+        for (link, name) in [(1, "h1"), (2, "h2")] {
+            bench.give(Input::Register { link: LinkId(link), registration: ranks(name) });
+        }
+        bench.give(Input::LinkLost { link: LinkId(2) });
+        if comes_back {
+            bench.give(Input::Register { link: LinkId(3), registration: ranks("h2") });
+        }
+        let order = Effect::ToAgent(LinkId(1), AgentOrder::NodeLost(NodeId(1), "h2".into()));
+        bench.now += 1_000;
+        assert!(!bench.give(Input::Tick).contains(&order));
+        bench.now += 600;
+        assert_eq!(bench.give(Input::Tick).contains(&order), !comes_back);
+    }
     // An agent that is no rank may be back at once.
     assert!(!told("").contains(&news), "{:?}", told(""));
 }

@@ -86,6 +86,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         hardware: topology.hardware,
         registered: Registered::default(),
         job: if job.is_some() { config.job.clone() } else { String::new() },
+        world: job.as_ref().map(MpiJob::world),
         plain_tcp: config.insecure_plain_tcp,
     };
 
@@ -131,6 +132,9 @@ pub fn run(config: &Config) -> Result<(), String> {
     }
     match ending? {
         Ending::Stopped | Ending::StoppedByCoordinator => Ok(()),
+        Ending::JobLost(node) => {
+            Err(format!("the agent of node {node} has died, and an MPI job ends with any of its nodes"))
+        }
         Ending::Replaced(why) | Ending::Refused { why, .. } | Ending::Disconnected { why, .. } => {
             Err(format!("the coordinator at {} refuses node {node_name}: {why}", config.coordinator))
         }

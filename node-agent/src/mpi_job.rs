@@ -71,6 +71,11 @@ impl MpiJob {
         Ok(Self { fabric, name, leaving: Arc::default() })
     }
 
+    /// The world of its ranks.
+    pub(crate) fn world(&self) -> Arc<MpiFabric> {
+        self.fabric.clone()
+    }
+
     /// How this agent's executors reach others: this process is a rank itself.
     pub(crate) fn way_of_executors(&self) -> Wanted {
         Wanted::Mpi(self.name)

@@ -17,6 +17,13 @@ const HEARTBEATS_MISSED: u64 = 3;
 /// A tick that comes so late says that this process did not run: nobody was silent in that time.
 const TICK_LATE_MS: u64 = 1_000;
 
+/// An agent that is a rank of an MPI job and does not connect again within this is gone, and the job with it.
+const JOB_BACK_MAX_MS: u64 = 1_500;
+
+fn has_left_job(node: &Node, now: Millis) -> bool {
+    !node.job.is_empty() && node.link().is_none() && now.since(node.unlinked) >= JOB_BACK_MAX_MS
+}
+
 impl Cluster {
     pub(super) fn register(&mut self, now: Millis, link: LinkId, registration: Registration, out: &mut Vec<Effect>) {
         if let Err(refusal) = self.check_registration(now, link, &registration) {
@@ -239,10 +246,11 @@ impl Cluster {
         }
     }
 
-    pub(super) fn link_lost(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+    pub(super) fn link_lost(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) {
         let Some(id) = self.links.remove(&link) else { return };
         if let Some(node) = self.nodes.get_mut(&id) {
             node.state = NodeState::Up { link: None };
+            node.unlinked = now;
         }
         self.blame(id, out);
         out.push(Effect::Changed);
@@ -252,7 +260,7 @@ impl Cluster {
     /// told which one it was, before the others' ends reach them.
     fn blame(&self, id: NodeId, out: &mut Vec<Effect>) {
         let Some(node) = self.nodes.get(&id).filter(|node| !node.job.is_empty()) else { return };
-        tracing::warn!("the agent of node {} ({id}) has died, and with it MPI job {}", node.name, node.job);
+        tracing::warn!("the agent of node {} ({id}) has gone without a word: it ends MPI job {}", node.name, node.job);
         let is_of_job = |other: &NodeId| self.nodes.get(other).is_some_and(|other| other.job == node.job);
         for session in self.sessions.values().filter(|session| session.nodes.keys().any(is_of_job)) {
             if let Some(client) = session.client {
@@ -274,7 +282,7 @@ impl Cluster {
         let lost: Vec<NodeId> = self
             .nodes
             .values()
-            .filter(|node| node.is_up() && now.since(node.heard) >= patience)
+            .filter(|node| node.is_up() && (now.since(node.heard) >= patience || has_left_job(node, now)))
             .map(|node| node.id)
             .collect();
         for id in &lost {
@@ -324,7 +332,11 @@ impl Cluster {
         }
         node.state = state;
         let name = node.name.clone();
+        let job = node.job.clone();
         match state {
+            NodeState::Lost if !job.is_empty() => {
+                tracing::warn!("the agent of node {name} ({id}) has died, and with it MPI job {job}");
+            }
             NodeState::Lost => tracing::warn!("node {name} ({id}) is lost"),
             _ => tracing::info!("node {name} ({id}) has left"),
         }
@@ -343,6 +355,10 @@ impl Cluster {
                 None if session.executors.is_empty() => orphans.push(session.id),
                 None => {}
             }
+        }
+        if state == NodeState::Lost && !job.is_empty() {
+            // They end: whatever has started them may not see that one is missing.
+            peers.extend(self.nodes.values().filter(|other| other.job == job).map(|other| other.id));
         }
         for peer in peers {
             if let Some(link) = self.nodes.get(&peer).and_then(Node::link) {

@@ -38,6 +38,8 @@ pub struct Node {
     pub draining: bool,
     /// The MPI job that its agent is a rank of; empty: none.
     pub job: String,
+    /// When its agent's connection broke last.
+    pub unlinked: Millis,
 }
 
 impl Node {
@@ -53,6 +55,7 @@ impl Node {
             heard: now,
             draining: false,
             job: String::new(),
+            unlinked: now,
         };
         node.renew(link, now, registration);
         node

@@ -119,7 +119,7 @@ impl Cluster {
             Input::ExecutorStarted { link, grant } => self.executor_started(now, link, &grant, out),
             Input::ExecutorEnded { link, session } => self.executor_ended(now, link, session, out),
             Input::Goodbye { link } => self.goodbye(link, out),
-            Input::LinkLost { link } => self.link_lost(link, out),
+            Input::LinkLost { link } => self.link_lost(now, link, out),
             Input::Open { client, request, key, user } => self.open(now, client, request, Owner { key, user }, out),
             Input::Uses { client, device } => self.uses(client, device, out),
             Input::ClientGone { client } => self.client_gone(client, out),

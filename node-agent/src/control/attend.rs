@@ -2,6 +2,7 @@
 
 use crate::metrics::Registered;
 use crate::supervise::{Event, Supervisor};
+use accord_fabric::transport::mpi::MpiFabric;
 use accord_proto::channel::Coordinator;
 use accord_proto::convert::check_version;
 use accord_proto::{VERSION, v1};
@@ -40,6 +41,8 @@ pub(crate) struct Identity {
     pub(crate) hardware: Hardware,
     /// The MPI job that this agent is a rank of; empty: none.
     pub(crate) job: String,
+    /// The world of that job.
+    pub(crate) world: Option<Arc<MpiFabric>>,
     /// It takes lanes of other machines in clear.
     pub(crate) plain_tcp: bool,
     /// Kept up to date for whoever watches the agent.
@@ -53,6 +56,8 @@ pub(crate) enum Ending {
     Stopped,
     /// The coordinator told it to.
     StoppedByCoordinator,
+    /// A node of this agent's MPI job is gone.
+    JobLost(String),
     /// Another agent that was started later has this node's name.
     Replaced(String),
     /// No connection, or no more. Try again.
@@ -83,7 +88,7 @@ pub(super) async fn attend(
         let message = tokio::select! {
             message = connection.inbound.message() => match message {
                 Ok(Some(message)) => {
-                    if let Some(ending) = obey(supervisor, message) {
+                    if let Some(ending) = obey(identity, supervisor, message) {
                         connection.say_goodbye().await;
                         return ending;
                     }
@@ -172,7 +177,7 @@ async fn register(identity: &Identity, supervisor: &Supervisor) -> Result<(Regis
 }
 
 /// Does what the coordinator says. Some things end the agent.
-fn obey(supervisor: &Supervisor, message: v1::CoordinatorMessage) -> Option<Ending> {
+fn obey(identity: &Identity, supervisor: &Supervisor, message: v1::CoordinatorMessage) -> Option<Ending> {
     use coordinator_message::Body;
     match message.body {
         Some(Body::SessionOpened(v1::SessionOpened { grant: Some(grant) })) => match grant.try_into() {
@@ -180,7 +185,13 @@ fn obey(supervisor: &Supervisor, message: v1::CoordinatorMessage) -> Option<Endi
             Err(error) => tracing::warn!("the coordinator announces a session that can't be served: {error}"),
         },
         Some(Body::SessionClosed(closed)) => supervisor.close(SessionId(closed.session)),
-        Some(Body::NodeLost(lost)) => tracing::info!("node {} is lost", lost.node_name),
+        Some(Body::NodeLost(lost)) => {
+            tracing::info!("node {} is lost", lost.node_name);
+            let is_rank = |world: &Arc<MpiFabric>| world.rank_of(NodeId(lost.node), Duration::ZERO).is_some();
+            if identity.world.as_ref().is_some_and(is_rank) {
+                return Some(Ending::JobLost(lost.node_name));
+            }
+        }
         Some(Body::Drain(drain)) => tracing::info!("draining: {}", drain.draining),
         Some(Body::Stop(_)) => return Some(Ending::StoppedByCoordinator),
         Some(Body::Registered(_) | Body::SessionOpened(_)) | None => {}
