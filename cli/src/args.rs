@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Show nodes, devices and their numbers, coordinator and sessions; or the settings.
     Info(InfoArgs),
+    /// Look at what this machine has for Accord, and say for each thing that is wrong the one to do.
+    Doctor(DoctorArgs),
     /// Compile and link C with Accord's headers and library: the program runs without accord run.
     Cc(CompilerArgs),
     /// Compile and link C++.
@@ -252,6 +254,16 @@ pub(crate) struct InfoArgs {
     /// Show every setting, its value in force and where that comes from.
     #[arg(long)]
     pub(crate) settings: bool,
+}
+
+/// `accord doctor`.
+///
+/// The exit code is 1 if something was found.
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArgs {
+    /// For programs.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `accord trace`.

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Fc(args) => command::compile::compile(Tool::Fc, &args.arguments),
         Command::Lint(args) => command::lint::lint(&args),
         Command::Run(args) => command::run::run(&args),
+        Command::Doctor(args) => command::doctor::doctor(&args),
         Command::Info(args) => command::info::info(&args),
         Command::Trace(args) => command::trace::trace(&args),
         Command::Explain(args) => command::explain::explain(&args),

@@ -32,7 +32,7 @@ impl Mpirun {
     }
 
     /// For people.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self.kind {
             Kind::OpenMpi => "Open MPI's mpirun",
             Kind::Hydra => "MPICH's mpirun",
@@ -41,7 +41,7 @@ impl Mpirun {
     }
 
     /// Whether it starts ranks of this MPI; else why not.
-    pub(super) fn starts_ranks_of(&self, mpi: &str) -> Result<(), String> {
+    pub(crate) fn starts_ranks_of(&self, mpi: &str) -> Result<(), String> {
         let fits = match self.kind {
             Kind::OpenMpi => mpi.starts_with("Open MPI"),
             Kind::Hydra => !mpi.starts_with("Open MPI"),

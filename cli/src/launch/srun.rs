@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 const WAYS: &[&str] = &["pmix", "pmi2"];
 
 /// This machine's srun.
-pub(super) struct Srun {
+pub(crate) struct Srun {
     way: Option<&'static str>,
 }
 
 impl Srun {
     /// Asks srun what it can.
-    pub(super) fn find() -> Result<Self> {
+    pub(crate) fn find() -> Result<Self> {
         let listed = ways().ok_or_else(|| Failure::new("no srun that answers; use --launcher mpirun"))?;
         Ok(Self { way: best(&listed) })
     }
@@ -25,12 +25,12 @@ impl Srun {
     }
 
     /// For people.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("srun --mpi={}", self.way.unwrap_or("none"))
     }
 
     /// Whether ranks of this MPI learn of each other.
-    pub(super) fn starts_ranks_of(&self, mpi: &str) -> Result<(), String> {
+    pub(crate) fn starts_ranks_of(&self, mpi: &str) -> Result<(), String> {
         match self.way {
             // Open MPI since version 4 asks PMIx.
             Some("pmi2") if mpi.starts_with("Open MPI") => {

@@ -1,0 +1,248 @@
+//! `accord doctor`: looks at what this machine has for Accord, and says for each thing that is wrong the one to do.
+
+use crate::args::DoctorArgs;
+use crate::client::Coordinator;
+use crate::failure::Result;
+use crate::launch::{MpiPart, Mpirun, Srun, find_libacc, find_program};
+use crate::output::print;
+use accord_trust::Trust;
+use accord_types::settings;
+use nix::sys::resource::{Resource, getrlimit};
+use serde_json::{Value, json};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Something was found.
+const FOUND: u8 = 1;
+/// Memory that a process should be able to lock: networks and GPUs read and write locked memory only.
+const LOCKED_MIN: u64 = 1 << 30;
+/// Open files that an agent needs beside its programs' lanes.
+const FILES_MIN: u64 = 4_096;
+
+/// One thing that was looked at.
+struct Item {
+    what: &'static str,
+    /// What it is.
+    is: String,
+    /// What to do about it, if something is wrong.
+    remedy: Option<String>,
+}
+
+impl Item {
+    fn well(what: &'static str, is: impl Into<String>) -> Self {
+        Self { what, is: is.into(), remedy: None }
+    }
+
+    fn wrong(what: &'static str, is: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what, is: is.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn json(&self) -> Value {
+        json!({ "what": self.what, "is": self.is, "well": self.remedy.is_none(), "remedy": self.remedy })
+    }
+}
+
+/// Looks at everything; 1 if something is wrong.
+pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
+    let mut items = programs();
+    let part = MpiPart::find();
+    items.push(mpi_part(&part));
+    items.push(launcher(&part));
+    items.extend(slurm(&part));
+    items.push(limit("locked memory (ulimit -l)", Resource::RLIMIT_MEMLOCK, LOCKED_MIN));
+    items.push(limit("open files (ulimit -n)", Resource::RLIMIT_NOFILE, FILES_MIN));
+    let (tls, address) = (setting(&settings::TLS), setting(&settings::COORDINATOR));
+    items.extend(tls.as_deref().map(|folder| keys(Path::new(folder))));
+    items.extend(address.as_deref().map(|address| coordinator(address, tls.as_deref())));
+    let found = items.iter().any(|item| item.remedy.is_some());
+    if args.json {
+        print(&format!("{:#}\n", json!(items.iter().map(Item::json).collect::<Vec<_>>())));
+    } else {
+        for item in &items {
+            let mark = if item.remedy.is_some() { "!!" } else { "ok" };
+            print(&format!("{mark}  {}: {}\n", item.what, item.is));
+            if let Some(remedy) = &item.remedy {
+                print(&format!("      {remedy}\n"));
+            }
+        }
+    }
+    Ok(if found { FOUND } else { 0 })
+}
+
+fn setting(setting: &settings::Setting) -> Option<String> {
+    std::env::var(setting.name).ok().filter(|value| !value.is_empty())
+}
+
+/// Accord's own parts: there, and of this version.
+fn programs() -> Vec<Item> {
+    let own = env!("CARGO_PKG_VERSION");
+    let mut items: Vec<Item> = ["accord-coordinator", "accord-node-agent"]
+        .into_iter()
+        .map(|name| match find_program(name) {
+            Err(failure) => Item::wrong(name, failure.to_string(), "install all of Accord in one place (make install)"),
+            Ok(path) => same_version(name, &path, version(&path).as_deref(), own),
+        })
+        .collect();
+    items.push(match find_libacc() {
+        Ok(path) => Item::well("libacc.so", path.display().to_string()),
+        Err(failure) => {
+            Item::wrong("libacc.so", failure.to_string(), "install all of Accord in one place (make install)")
+        }
+    });
+    items
+}
+
+/// The last word of what a program says of its version.
+fn version(program: &Path) -> Option<String> {
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+    String::from_utf8_lossy(&output.stdout).split_whitespace().last().map(str::to_owned)
+}
+
+fn same_version(name: &'static str, path: &Path, version: Option<&str>, own: &str) -> Item {
+    let is = format!("{} {}", version.unwrap_or("without an answer"), path.display());
+    match version {
+        Some(version) if version == own => Item::well(name, is),
+        _ => Item::wrong(name, is, format!("install {own} there too, as accord is, or correct PATH")),
+    }
+}
+
+fn mpi_part(part: &MpiPart) -> Item {
+    const WHAT: &str = "MPI of the agents";
+    match part {
+        MpiPart::Here { built_for, fits: true, .. } => Item::well(WHAT, format!("{built_for}, which is here")),
+        MpiPart::Here { built_for, here, .. } => {
+            let is = format!("built for {built_for}, but here is {here}");
+            Item::wrong(WHAT, is, "load the module that it was built with, or build it again (make mpi)")
+        }
+        MpiPart::None(why) => {
+            Item::wrong(WHAT, why.as_str(), "build it where there is an MPI (make mpi); --fabric tcp needs none")
+        }
+    }
+}
+
+fn launcher(part: &MpiPart) -> Item {
+    const WHAT: &str = "mpirun";
+    let mpirun = match Mpirun::find() {
+        Ok(mpirun) => mpirun,
+        Err(failure) => {
+            return Item::wrong(WHAT, failure.to_string(), "load the site's MPI module, or install openmpi-bin");
+        }
+    };
+    let fits = match part {
+        MpiPart::Here { built_for, .. } => mpirun.starts_ranks_of(built_for),
+        MpiPart::None(_) => Ok(()),
+    };
+    match fits {
+        Ok(()) => Item::well(WHAT, mpirun.name()),
+        Err(why) => Item::wrong(WHAT, why, "have that MPI's mpirun come first in PATH"),
+    }
+}
+
+/// Nothing where there is no Slurm.
+fn slurm(part: &MpiPart) -> Option<Item> {
+    const WHAT: &str = "srun";
+    let srun = Srun::find().ok()?;
+    let fits = match part {
+        MpiPart::Here { built_for, .. } => srun.starts_ranks_of(built_for),
+        MpiPart::None(_) => Ok(()),
+    };
+    Some(match fits {
+        Ok(()) => Item::well(WHAT, srun.name()),
+        Err(why) => Item::wrong(WHAT, why, "start runs with --launcher mpirun"),
+    })
+}
+
+fn limit(what: &'static str, resource: Resource, wanted: u64) -> Item {
+    match getrlimit(resource) {
+        Ok((soft, hard)) => enough(what, soft, hard, wanted),
+        Err(error) => Item::wrong(what, error.to_string(), "see what getrlimit(2) says of this error"),
+    }
+}
+
+fn enough(what: &'static str, soft: u64, hard: u64, wanted: u64) -> Item {
+    let text = |limit: u64| if limit == u64::MAX { "unlimited".to_owned() } else { limit.to_string() };
+    let is = format!("{}, at most {}", text(soft), text(hard));
+    if soft >= wanted {
+        return Item::well(what, is);
+    }
+    let remedy = if hard >= wanted {
+        "raise it in the shell or the job script with that ulimit"
+    } else {
+        "have root raise it in /etc/security/limits.conf, and in the services that start jobs (LimitMEMLOCK=, LimitNOFILE=)"
+    };
+    Item::wrong(what, is, remedy)
+}
+
+/// The certificates of this user.
+fn keys(folder: &Path) -> Item {
+    const WHAT: &str = "certificates (ACCORD_TLS)";
+    let key = folder.join("tls.key");
+    if std::fs::metadata(&key).is_ok_and(|about| about.mode() & 0o077 != 0) {
+        let is = format!("others may read {}", key.display());
+        return Item::wrong(WHAT, is, format!("chmod 600 {}", key.display()));
+    }
+    match Trust::read(folder) {
+        Ok(trust) => Item::well(WHAT, format!("{} in {}", trust.current(|_| ()).name().role, folder.display())),
+        Err(error) => {
+            let remedy = error.remedy_text().unwrap_or("have them issued anew (accord pki issue)").to_owned();
+            Item::wrong(WHAT, error.cause().to_owned(), remedy)
+        }
+    }
+}
+
+fn coordinator(address: &str, tls: Option<&str>) -> Item {
+    const WHAT: &str = "coordinator (ACCORD_COORDINATOR)";
+    let Some(tls) = tls else {
+        return Item::wrong(WHAT, format!("{address}, without certificates"), "name their folder in ACCORD_TLS");
+    };
+    let asked = Trust::read(&PathBuf::from(tls))
+        .map_err(Into::into)
+        .and_then(|trust| Coordinator::new(address, trust))
+        .and_then(|mut coordinator| coordinator.describe(None));
+    match asked {
+        Ok(view) => Item::well(WHAT, format!("{address}, {} nodes", view.nodes.len())),
+        Err(failure) => {
+            Item::wrong(WHAT, failure.to_string(), "check that it runs, and that this machine reaches that port")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_are_too_low_say_who_can_raise_them() {
+        assert!(enough("x", u64::MAX, u64::MAX, 10).remedy.is_none());
+        let own = enough("x", 5, u64::MAX, 10);
+        assert!(own.remedy.is_some_and(|remedy| remedy.contains("shell")) && own.is == "5, at most unlimited");
+        assert!(enough("x", 5, 6, 10).remedy.is_some_and(|remedy| remedy.contains("root")));
+    }
+
+    #[test]
+    fn another_version_is_found() {
+        let of = |version| same_version("p", Path::new("/p"), version, "0.1.0").remedy;
+        assert!(of(Some("0.1.0")).is_none());
+        assert!(of(Some("0.2.0")).is_some_and(|remedy| remedy.contains("0.1.0")) && of(None).is_some());
+    }
+
+    #[test]
+    fn an_mpi_that_does_not_fit_is_found() {
+        let part = |fits| MpiPart::Here { built_for: "A 1".to_owned(), here: "A 2".to_owned(), fits };
+        assert!(mpi_part(&part(true)).remedy.is_none());
+        assert!(mpi_part(&part(false)).remedy.is_some_and(|remedy| remedy.contains("make mpi")));
+        assert!(mpi_part(&MpiPart::None("none".to_owned())).remedy.is_some());
+    }
+
+    #[test]
+    fn keys_that_others_may_read_are_found() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        assert!(keys(folder.path()).remedy.is_some(), "there are none");
+        let key = folder.path().join("tls.key");
+        std::fs::write(&key, "k").unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(keys(folder.path()).remedy.is_some_and(|remedy| remedy.starts_with("chmod 600 ")));
+    }
+}
