@@ -21,6 +21,9 @@ const START_MAX: Duration = Duration::from_secs(120);
 /// Settings that are a process's own: not for agents and ranks on other nodes.
 const OWN: &[&str] = &["ACCORD_NODE", "ACCORD_COORDINATOR", "ACCORD_TLS", "ACCORD_TRANSPORT", "ACCORD_LISTEN"];
 
+/// Has the steps that mpirun starts its daemons in not wait for each other, in a Slurm allocation. Elsewhere it says nothing.
+pub(super) const BESIDE: [(&str, &str); 1] = [("SLURM_OVERLAP", "1")];
+
 /// Starts a coordinator here and an agent on each node, and waits until all have registered. Returns what the program's environment
 /// needs.
 pub(super) fn start(
@@ -67,7 +70,12 @@ pub(super) fn start(
     let exported = settings_in_force();
     let exported: Vec<&str> = exported.iter().map(String::as_str).collect();
     let mut client = Coordinator::new(&address, Trust::read(&own)?)?;
-    processes.start_part(AGENTS, None, &site.agents(&exported, &agent), &[])?;
+    processes.start_part(
+        AGENTS,
+        None,
+        &site.agents(&exported, &agent),
+        &BESIDE.map(|(name, value)| (name, value.into())),
+    )?;
     let offered = wait_for_nodes(processes, signals, START_MAX, site.count(), &mut client)?;
     if offered == 0 {
         return Err(Failure::new(format!("the nodes have no devices:\n{}", end(&processes.last_log()))));

@@ -168,6 +168,9 @@ impl Supervisor<'_> {
             command.env_remove(settings::NODE.name);
         }
         command.envs(environment).envs(of_mpirun);
+        if site.is_some() {
+            command.envs(site_cluster::BESIDE);
+        }
         self.processes.say(format_args!("starting {:?}", run.program));
         let child = command.spawn().map_err(|error| Failure::start("accord", &error))?;
         Ok(pid_of(&child))
@@ -180,7 +183,7 @@ impl Supervisor<'_> {
             match signals.next(asked.map(|(_, deadline)| deadline))? {
                 Event::Ended(pid, status) if pid == program => {
                     self.processes.say(format_args!("the program ended: {}", ending(status)));
-                    if let Some(why) = self.who_died().or(agents_ended) {
+                    if let Some(why) = self.who_died().filter(|_| exit_code(status) != 0).or(agents_ended) {
                         tell(format_args!("the run has ended early: {why}"));
                     }
                     return Ok(exit_code(status));

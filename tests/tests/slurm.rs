@@ -1,0 +1,189 @@
+//! Runs inside of Slurm allocations: munge, slurmctld and three slurmd from the distribution's packages, on hosts that are network namespaces. Skipped,
+//! with the reason, where one of them is missing.
+
+use accord_tests::{
+    Finished, Job, Result, Tool, Variant, compile_mpi, libacc, no_mpi, repository_file, test_program, tool,
+};
+use std::path::Path;
+use std::time::Duration;
+
+/// Starts Slurm on h1, h2 and h3, for the time of the run: what is started here ends with the hosts. W is a folder for it.
+const SLURM: &str = r#"
+rsh=$OMPI_MCA_plm_rsh_agent
+unset OMPI_MCA_plm OMPI_MCA_plm_rsh_agent OMPI_MCA_plm_rsh_no_tree_spawn
+dd if=/dev/urandom of=$W/munge.key bs=128 count=1 2> /dev/null
+chmod 600 $W/munge.key
+mkdir -p $W/state
+cat > $W/slurm.conf <<CONF
+ClusterName=test
+SlurmctldHost=h1(10.77.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$W/munge.socket
+CredType=cred/munge
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+MpiDefault=none
+ReturnToService=2
+SlurmctldPidFile=$W/slurmctld.pid
+SlurmdPidFile=$W/slurmd-%n.pid
+SlurmdSpoolDir=$W/spool-%n
+TmpFS=$W/tmp-%n
+StateSaveLocation=$W/state
+SlurmctldLogFile=$W/slurmctld.log
+SlurmdLogFile=$W/slurmd-%n.log
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+KillWait=2
+SlurmdTimeout=5
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+NodeName=h[1-3] NodeAddr=10.77.0.[1-3] CPUs=2 RealMemory=500 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+CONF
+export SLURM_CONF=$W/slurm.conf
+{
+    munged --force --key-file=$W/munge.key --socket=$W/munge.socket --pid-file=$W/munged.pid --log-file=$W/munged.log \
+        --seed-file=$W/munge.seed
+    slurmctld -f $SLURM_CONF -c
+    for host in h1 h2 h3; do
+        mkdir -p $W/spool-$host $W/tmp-$host
+        $rsh $host slurmd -f $SLURM_CONF -N $host
+    done
+} > $W/start.log 2>&1
+for look in $(seq 1 100); do
+    sinfo -h 2> /dev/null | grep -q '3 *idle' && break
+    sleep 0.3
+done
+sinfo -h | grep -q '3 *idle' || { echo "no Slurm:"; cat $W/start.log $W/*.log; exit 1; }
+
+# Waits until no job is there.
+over() {
+    for look in $(seq 1 200); do
+        squeue -h | grep -q . || break
+        sleep 0.3
+    done
+}
+left() {
+    for look in $(seq 1 100); do
+        left=$(ps -e -o pid=,stat=,args= | awk '$1 != 1 && $2 !~ /Z/ && $3 ~ /accord|mpirun|orted|srun/')
+        [ -n "$left" ] || break
+        sleep 0.1
+    done
+    echo "left: $left"
+    ls "$SHARED"
+}
+"#;
+
+/// Runs a script on the first host, beside a Slurm over all three; none, which is said, where that can't be.
+fn in_slurm(script: &str, arguments: &[&Path]) -> Result<Option<Finished>> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let shared = folder.path().join("shared");
+    std::fs::create_dir(&shared).map_err(|error| error.to_string())?;
+    let accord = tool(Tool::Accord)?;
+    let bin = accord.parent().unwrap_or(Path::new("/")).display().to_string();
+    let path = format!("{bin}:{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let missing = ["munged", "slurmctld", "slurmd", "srun"]
+        .into_iter()
+        .find(|program| !std::env::split_paths(&path).any(|folder| folder.join(program).is_file()));
+    let job = || {
+        let job = Job::new(&accord).env("ACCORD_LIBACC", libacc()?).env("PATH", &path).env("W", folder.path());
+        Ok::<_, String>(job.args(["run", "--local-cluster", "3x1", "--bare", "--"]))
+    };
+    let why = match (no_mpi(), missing) {
+        (Some(why), _) => Some(why),
+        (None, Some(program)) => Some(format!("no {program}: install slurmctld, slurmd, slurm-client and munge")),
+        (None, None) => {
+            (job()?.arg("hostname").run()?.stdout.trim() != "h1").then(|| "no network namespaces here".to_owned())
+        }
+    };
+    if let Some(why) = why {
+        println!("skipped: {why}");
+        return Ok(None);
+    }
+    let job = job()?.env("SHARED", &shared).env("ACCORD_CPU_DEVICES", "1").env("ACCORD_CPU_MEMORY", "128M");
+    let job =
+        job.timeout(Duration::from_secs(240)).args(["/bin/bash", "-c"]).arg(format!("{SLURM}{script}")).arg("bash");
+    job.args(arguments).run().map(Some)
+}
+
+fn well(finished: &Finished) {
+    assert_eq!(finished.code(), 0, "{}", finished.report());
+    assert!(finished.left_behind.is_empty(), "{}", finished.report());
+    assert!(finished.stdout.contains("left: \n"), "{}", finished.report());
+}
+
+/// The job scripts of examples/jobs, as they stand.
+#[test]
+fn job_scripts_run_ranks_over_all_nodes() -> Result<()> {
+    let script = r#"
+        for launcher in srun mpirun; do
+            sbatch -Q --nodes=3 --ntasks=6 --overcommit -o $W/out "$2/slurm-$launcher.sbatch" "$1" 6
+            over
+            echo "== $launcher"
+            cat $W/out
+        done
+        left
+    "#;
+    let program = compile_mpi(&repository_file("tests/programs/mpi/own_world.c"), Variant::PLAIN)?;
+    let Some(finished) = in_slurm(script, &[&program, &repository_file("examples/jobs")])? else { return Ok(()) };
+    well(&finished);
+    let parts: Vec<_> = finished.stdout.split("== ").skip(1).collect();
+    assert_eq!(parts.len(), 2, "{}", finished.report());
+    for part in parts {
+        for rank in 0..6 {
+            assert!(part.contains(&format!("rank={rank} ranks=6 devices=3")), "{rank}: {}", finished.report());
+        }
+        assert!(part.contains("fabric: mpi: the agents can use "), "{}", finished.report());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_job_that_is_cancelled_leaves_nothing() -> Result<()> {
+    let script = r#"
+        sbatch -Q --nodes=3 --ntasks=3 -o $W/out "$2/slurm-srun.sbatch" "$1" launch 1
+        for look in $(seq 1 200); do
+            [ "$(grep -c ready $W/out)" -eq 3 ] && break
+            sleep 0.2
+        done
+        grep -c ready $W/out
+        scancel --user=root
+        over
+        left
+    "#;
+    let Some(finished) = in_slurm(script, &[&test_program("cluster/endless.c")?, &repository_file("examples/jobs")])?
+    else {
+        return Ok(());
+    };
+    well(&finished);
+    assert!(finished.stdout.starts_with("3\n"), "{}", finished.report());
+    Ok(())
+}
+
+#[test]
+fn a_job_whose_node_fails_ends_and_leaves_nothing() -> Result<()> {
+    let script = r#"
+        sbatch -Q --nodes=3 --ntasks=3 --no-requeue -o $W/out "$2/slurm-srun.sbatch" "$1" launch 1
+        for look in $(seq 1 200); do
+            [ "$(grep -c ready $W/out)" -eq 3 ] && break
+            sleep 0.2
+        done
+        # All that the node has.
+        kill -9 $(for pid in $(ps -e -o pid=); do
+            { tr '\0' ' ' < /proc/$pid/cmdline | grep -q -E 'accord-node-agent|slurm|endless' &&
+                [ "$(nsenter --uts=/proc/$pid/ns/uts hostname)" = h3 ] && echo $pid; } 2> /dev/null
+        done)
+        over
+        cat $W/out
+        left
+    "#;
+    let Some(finished) = in_slurm(script, &[&test_program("cluster/endless.c")?, &repository_file("examples/jobs")])?
+    else {
+        return Ok(());
+    };
+    well(&finished);
+    assert!(finished.stdout.contains("the agent of node h3 "), "{}", finished.report());
+    Ok(())
+}
