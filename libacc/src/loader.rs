@@ -2,13 +2,27 @@
 
 use accord_device::object_identity;
 use accord_types::{HostRange, ObjectSpec};
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// What the kernel says behind the path of a file that is not there any more.
 const DELETED: &str = " (deleted)";
+
+/// The path of a file without links in it. Unlike `std::fs::canonicalize` it has the C library allocate nothing: another allocator's
+/// `malloc` may come before this library's, while `free` in here is this library's own.
+pub(crate) fn real_path(path: &str) -> Option<PathBuf> {
+    let path = CString::new(path).ok()?;
+    let mut found = [0u8; libc::PATH_MAX as usize];
+    // SAFETY: the path is terminated, and a found one of PATH_MAX bytes with its end has room.
+    if unsafe { libc::realpath(path.as_ptr(), found.as_mut_ptr().cast()) }.is_null() {
+        return None;
+    }
+    let found = CStr::from_bytes_until_nul(&found).ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(found.to_bytes())))
+}
 
 /// Hashes of loaded objects' files, each by load address and path.
 struct Hashes {
@@ -229,7 +243,7 @@ impl RawObject<'_> {
             let path = std::fs::read_link(&file).map_or(name, |path| at_start(&path));
             (file, path)
         } else {
-            let file = std::fs::canonicalize(&name).ok()?;
+            let file = real_path(&name)?;
             let path = file.display().to_string();
             (file, path)
         };

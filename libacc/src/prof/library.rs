@@ -46,7 +46,7 @@ pub(crate) fn load_program_libraries() {
 }
 
 fn canonical(path: &str) -> Option<String> {
-    Some(std::fs::canonicalize(path).ok()?.display().to_string())
+    Some(loader::real_path(path)?.display().to_string())
 }
 
 /// The entry that an object itself defines, unless it is this library or libgomp.
