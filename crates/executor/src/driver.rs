@@ -18,6 +18,7 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::Pushing;
 use accord_fabric::transport::Lane;
+use accord_types::short_lock::assert_none_held;
 use accord_types::{AddressRange, ArgBlock, Error, ErrorCode, Result, Seq, StreamId, TransferId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -260,6 +261,7 @@ impl World<'_> {
             Err(error) => return Ok(Err(error)),
         };
         let device = hosted.device();
+        assert_none_held();
         Ok(match operation {
             Operation::Unmap { start, len } => device.unmap(stream, start, len),
             Operation::Store { dst, bytes } => device.store(stream, dst, bytes),

@@ -104,7 +104,7 @@ impl Events {
     fn room(&self) -> ShortGuard<'_, EventBuffer> {
         let mut state = self.state.lock();
         while state.frames.len() >= WAITING_MAX {
-            state = state.wait(&self.written);
+            state = ShortGuard::wait(state, &self.written);
         }
         state
     }
@@ -137,7 +137,7 @@ impl Events {
     pub(crate) fn finish(&self) {
         let mut state = self.state.lock();
         while state.writing {
-            state = state.wait(&self.written);
+            state = ShortGuard::wait(state, &self.written);
         }
     }
 }

@@ -16,10 +16,11 @@ use accord_fabric::route::{Endpoint, LaneTerms};
 use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::{SharedLane, route};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, NodeId, Result, SessionId};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// Executors that a session may have had, one after the other on all of its nodes, and that this one has had to do with.
 const PEERS_MAX: usize = 1 << 14;
@@ -39,7 +40,7 @@ pub(crate) struct Peers {
     local: Option<Arc<Local>>,
     /// Counts what goes over peer lanes.
     pub(crate) stats: Arc<LinkStats>,
-    state: Mutex<PeerLinks>,
+    state: ShortLock<PeerLinks>,
 }
 
 #[derive(Default)]
@@ -69,7 +70,7 @@ impl Peers {
             events,
             local,
             stats: Arc::default(),
-            state: Mutex::default(),
+            state: ShortLock::default(),
         })
     }
 
@@ -224,8 +225,8 @@ impl Peers {
         links.iter().for_each(|link| link.close(error));
     }
 
-    fn lock(&self) -> MutexGuard<'_, PeerLinks> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, PeerLinks> {
+        self.state.lock()
     }
 }
 

@@ -14,9 +14,10 @@ use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::SharedLane;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Bulk lanes that one program may open.
@@ -34,7 +35,7 @@ pub(crate) struct Session {
     pub(crate) local: Option<Arc<Local>>,
     /// Wakes the thread that receives lanes.
     control: Door,
-    state: Mutex<Running>,
+    state: ShortLock<Running>,
 }
 
 #[derive(Default)]
@@ -65,7 +66,7 @@ impl Session {
             exchange,
             config,
             control,
-            state: Mutex::default(),
+            state: ShortLock::default(),
         })
     }
 
@@ -261,8 +262,8 @@ impl Session {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Running> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Running> {
+        self.state.lock()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Threads that wait for a peer to take bytes, or to say where it wants them: it may never do so.
 
 use crate::transport::Lane;
+use accord_types::short_lock::assert_none_held;
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,6 +30,7 @@ impl Stalls {
     /// # Errors
     /// As for [`Lane::write`].
     pub fn write_all(&self, lane: &dyn Lane, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        assert_none_held();
         match lane.try_write(parts) {
             Ok(written) => IoSlice::advance_slices(&mut parts, written),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}

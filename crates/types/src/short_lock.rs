@@ -3,6 +3,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 /// A mutex that no thread holds over a call that may wait. A panic of its holder leaves it usable.
 #[derive(Default, Debug)]
@@ -16,6 +17,11 @@ pub struct ShortGuard<'a, T> {
 }
 
 impl<T> ShortLock<T> {
+    /// One that holds this.
+    pub const fn new(held: T) -> Self {
+        Self(Mutex::new(held))
+    }
+
     /// Locks it.
     pub fn lock(&self) -> ShortGuard<'_, T> {
         ShortGuard { guard: self.0.lock().unwrap_or_else(PoisonError::into_inner), mark: Mark::new() }
@@ -36,12 +42,21 @@ impl<T> ShortLock<T> {
 
 impl<'a, T> ShortGuard<'a, T> {
     /// Waits for `condition` with the lock given up.
-    pub fn wait(self, condition: &Condvar) -> Self {
-        let Self { guard, mark } = self;
+    pub fn wait(this: Self, condition: &Condvar) -> Self {
+        let Self { guard, mark } = this;
         drop(mark);
         assert_none_held();
         let guard: MutexGuard<'a, T> = condition.wait(guard).unwrap_or_else(PoisonError::into_inner);
         Self { guard, mark: Mark::new() }
+    }
+
+    /// As [`ShortGuard::wait`], for so long at most. Whether that time is over.
+    pub fn wait_timeout(this: Self, condition: &Condvar, time: Duration) -> (Self, bool) {
+        let Self { guard, mark } = this;
+        drop(mark);
+        assert_none_held();
+        let (guard, waited) = condition.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner);
+        (Self { guard, mark: Mark::new() }, waited.timed_out())
     }
 }
 

@@ -276,7 +276,7 @@ impl Device {
     /// Blocks until another thread's data that is on its way has been put into its queue.
     pub(crate) fn wait_for_arrival<'a>(&self, mut state: ShortGuard<'a, DeviceData>) -> ShortGuard<'a, DeviceData> {
         state.waiting += 1;
-        let mut state = state.wait(&self.arrived);
+        let mut state = ShortGuard::wait(state, &self.arrived);
         state.waiting = state.waiting.saturating_sub(1);
         state
     }

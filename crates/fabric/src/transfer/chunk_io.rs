@@ -3,6 +3,7 @@
 use crate::frame::transfer::{Chunk, HEADER_LEN};
 use crate::stalls::Stalls;
 use crate::transport::Lane;
+use accord_types::short_lock::assert_none_held;
 use accord_types::{Error, ErrorCode, Result};
 use std::io::{ErrorKind, IoSlice};
 
@@ -13,6 +14,7 @@ use std::io::{ErrorKind, IoSlice};
 pub fn read_chunk(lane: &dyn Lane) -> Result<Option<Chunk>> {
     let mut bytes = [0; HEADER_LEN];
     let mut have = 0;
+    assert_none_held();
     while have < HEADER_LEN {
         match lane.read(&mut bytes[have..]) {
             Ok(0) if have == 0 => return Ok(None),
@@ -30,6 +32,7 @@ pub fn read_chunk(lane: &dyn Lane) -> Result<Option<Chunk>> {
 /// # Errors
 /// `acc_error_device_unavailable` if the lane fails or ends.
 pub fn read_bytes(lane: &dyn Lane, bytes: &mut [u8]) -> Result<()> {
+    assert_none_held();
     lane.read_exact(bytes).map_err(|error| match error.kind() {
         ErrorKind::UnexpectedEof => broken("a lane ended within a chunk"),
         _ => lost(&error),

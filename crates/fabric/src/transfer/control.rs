@@ -8,9 +8,10 @@ use crate::frame::transfer::{Chunk, ChunkKind, DEVICES_BYTES_MAX, HANDLE_MAX, TE
 use crate::peer::PeerId;
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// What was said of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,7 +45,7 @@ pub struct ControlSender {
     /// This side's node, for errors; empty for a program.
     node_name: String,
     stats: Arc<LinkStats>,
-    state: Mutex<Unsent>,
+    state: ShortLock<Unsent>,
 }
 
 #[derive(Default)]
@@ -59,7 +60,7 @@ struct Unsent {
 impl ControlSender {
     /// A sender without a lane.
     pub fn new(node_name: &str, stats: Arc<LinkStats>) -> Arc<Self> {
-        Arc::new(Self { node_name: node_name.to_owned(), stats, state: Mutex::default() })
+        Arc::new(Self { node_name: node_name.to_owned(), stats, state: ShortLock::default() })
     }
 
     /// Sends on `lane` from now on.
@@ -93,7 +94,7 @@ impl ControlSender {
         self.write_waiting(state);
     }
 
-    fn write_waiting<'a>(&'a self, mut state: MutexGuard<'a, Unsent>) {
+    fn write_waiting<'a>(&'a self, mut state: ShortGuard<'a, Unsent>) {
         let Some(lane) = state.lane.clone().filter(|_| !state.writing) else { return };
         state.writing = true;
         while let Some(message) = state.waiting.pop_front() {
@@ -131,8 +132,8 @@ impl ControlSender {
         text
     }
 
-    fn lock(&self) -> MutexGuard<'_, Unsent> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Unsent> {
+        self.state.lock()
     }
 }
 

@@ -11,9 +11,10 @@ use super::outbox::{Outbox, Outgoing};
 use super::rendezvous::PushStep;
 use crate::frame::{EXCHANGE_STEP, EXCHANGE_WINDOW};
 use crate::peer::PeerId;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 /// Begins to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
@@ -32,7 +33,7 @@ const SOON: Duration = Duration::from_millis(100);
 /// All copies that one process pushes or expects.
 #[derive(Default)]
 pub struct Exchange {
-    state: Mutex<TransferTable>,
+    state: ShortLock<TransferTable>,
     /// Copies are over, for whoever waits for room.
     over: Condvar,
     tell_over: Option<TellOver>,
@@ -75,16 +76,16 @@ impl Exchange {
     /// An executor's: says that copies are over, so that its program may begin others.
     pub fn telling(tell_over: TellOver) -> Arc<Self> {
         let core = ExchangeCore::new(Some(EXCHANGE_STEP));
-        let state = Mutex::new(TransferTable { core, ..TransferTable::default() });
+        let state = ShortLock::new(TransferTable { core, ..TransferTable::default() });
         Arc::new(Self { state, over: Condvar::new(), tell_over: Some(tell_over) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, TransferTable> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, TransferTable> {
+        self.state.lock()
     }
 
     /// Does what the core wants done. `outbox`: to the peer that it is about, if that is one that is pushed to.
-    fn act(self: &Arc<Self>, mut state: MutexGuard<'_, TransferTable>, outbox: Option<&Arc<Outbox>>) {
+    fn act(self: &Arc<Self>, mut state: ShortGuard<'_, TransferTable>, outbox: Option<&Arc<Outbox>>) {
         let TransferTable { core, peers, pushing, waiting } = &mut *state;
         let mut present = |effect: &ExchangeEffect<_>| match effect {
             ExchangeEffect::Gone(peer, _) => peers.remove(peer),
@@ -151,7 +152,7 @@ impl Exchange {
                 return Ok(());
             }
             state.waiting += 1;
-            state = self.over.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = ShortGuard::wait(state, &self.over);
             state.waiting -= 1;
         }
     }
@@ -388,13 +389,12 @@ impl Pushing {
                 PushStep::Wait | PushStep::Send => {}
             }
             if stalled.is_some() {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = ShortGuard::wait(state, &self.changed);
                 continue;
             }
-            let waited = self.changed.wait_timeout(state, SOON);
-            let (locked, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            let (locked, is_late) = ShortGuard::wait_timeout(state, &self.changed, SOON);
             state = locked;
-            if waited.timed_out() {
+            if is_late {
                 // Whoever is told of it must not find the lock taken.
                 drop(state);
                 stalled = Some(self.outbox.stats.stalls.begin());
@@ -432,19 +432,19 @@ pub struct Ending {
     exchange: Arc<Exchange>,
     peer: PeerId,
     transfer: TransferId,
-    failure: Arc<Mutex<Option<Error>>>,
+    failure: Arc<ShortLock<Option<Error>>>,
 }
 
 /// The bytes of an [`Arrival`].
 pub struct ArrivalBytes {
     incoming: Incoming,
-    failure: Arc<Mutex<Option<Error>>>,
+    failure: Arc<ShortLock<Option<Error>>>,
 }
 
 impl Arrival {
     /// The bytes, for the device's stream, and what to call when they have landed.
     pub fn split(mut self) -> Option<(ArrivalBytes, Ending)> {
-        let failure = Arc::new(Mutex::new(self.failed.take()));
+        let failure = Arc::new(ShortLock::new(self.failed.take()));
         let ending = Ending {
             exchange: self.exchange.clone(),
             peer: self.peer,
@@ -459,11 +459,9 @@ impl ArrivalBytes {
     /// Fills `piece` with the next bytes. If the pusher fails, the piece stays as it is and the
     /// [`Ending`] knows: the stream that takes copies from all sides must not fail with one of them.
     pub fn fill(&mut self, piece: &mut [u8]) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        if failure.is_none()
-            && let Err(error) = self.incoming.fill(piece)
-        {
-            *failure = Some(error);
+        let has_failed = self.failure.lock().is_some();
+        if !has_failed && let Err(error) = self.incoming.fill(piece) {
+            *self.failure.lock() = Some(error);
         }
     }
 }
@@ -471,7 +469,7 @@ impl ArrivalBytes {
 impl Ending {
     /// The device is done with the bytes, or failed.
     pub fn landed(self, outcome: Result<()>) {
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let failure = self.failure.lock().take();
         let outcome = failure.map_or(outcome, Err);
         self.exchange.end(self.transfer, self.peer, outcome);
     }

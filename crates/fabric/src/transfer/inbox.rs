@@ -5,9 +5,10 @@ use super::chunk_io::{broken, read_bytes, read_chunk};
 use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::time::Instant;
 
 /// Gets a transfer when its first chunk is there, on the lane's thread. It may take the bytes
@@ -16,7 +17,7 @@ pub type Receive = Box<dyn FnOnce(Incoming) + Send>;
 
 /// Transfers that are expected from one peer.
 pub struct Inbox {
-    state: Mutex<Posted>,
+    state: ShortLock<Posted>,
     posted: Condvar,
     stats: Arc<LinkStats>,
     /// Whether a chunk may come before its transfer is posted.
@@ -35,7 +36,7 @@ impl Inbox {
     /// An empty inbox. In a `patient` one a lane waits for its transfer to be posted; else
     /// a chunk of an unknown transfer breaks the protocol.
     pub fn new(stats: Arc<LinkStats>, patient: bool) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), posted: Condvar::new(), stats, patient })
+        Arc::new(Self { state: ShortLock::default(), posted: Condvar::new(), stats, patient })
     }
 
     /// Expects a transfer of `len` bytes, more than 0. None comes any more once the inbox is closed.
@@ -124,13 +125,13 @@ impl Inbox {
                 return Err(broken(&format!("bytes of an unknown transfer {transfer} came")));
             }
             state.waiting += 1;
-            state = self.posted.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = ShortGuard::wait(state, &self.posted);
             state.waiting -= 1;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Posted> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Posted> {
+        self.state.lock()
     }
 }
 
@@ -185,7 +186,7 @@ impl Progress {
 /// Brings a lane back to its thread.
 #[derive(Default)]
 struct Loan {
-    state: Mutex<LoanState>,
+    state: ShortLock<LoanState>,
     returned: Condvar,
 }
 
@@ -198,13 +199,13 @@ struct LoanState {
 
 impl Loan {
     fn wait(&self) -> Result<Progress> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         loop {
             if let Some(progress) = state.back.take() {
                 return progress;
             }
             state.waiting = true;
-            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = ShortGuard::wait(state, &self.returned);
         }
     }
 }
@@ -279,7 +280,7 @@ impl Drop for Incoming {
             None => Ok(Progress { transfer, len, received, chunk_left, aborted }),
             Some(error) => Err(error),
         };
-        let mut state = self.loan.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.loan.state.lock();
         state.back = Some(back);
         let wake = state.waiting;
         drop(state);

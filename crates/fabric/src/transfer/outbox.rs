@@ -5,13 +5,14 @@ use super::lane_pool::LanePool;
 use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::SharedLane;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, TransferId};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The lanes to one peer, each lent to one transfer at a time.
 pub struct Outbox {
-    state: Mutex<LendableLanes>,
+    state: ShortLock<LendableLanes>,
     changed: Condvar,
     /// What the peer is called in errors, if that is not known otherwise.
     peer_name: OnceLock<String>,
@@ -32,7 +33,7 @@ impl Outbox {
     /// An outbox without lanes: transfers wait for the first.
     pub fn new(stats: Arc<LinkStats>) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::default(),
+            state: ShortLock::default(),
             changed: Condvar::new(),
             peer_name: OnceLock::new(),
             told: Mutex::default(),
@@ -111,7 +112,7 @@ impl Outbox {
                 return Ok(self.outgoing(&state, index, transfer, len));
             }
             state.waiting += 1;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = ShortGuard::wait(state, &self.changed);
             state.waiting -= 1;
         }
     }
@@ -131,8 +132,8 @@ impl Outbox {
         Outgoing { lane, outbox: self.clone(), index, transfer, len, sent: 0, failed: None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, LendableLanes> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, LendableLanes> {
+        self.state.lock()
     }
 }
 

@@ -16,10 +16,11 @@ use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::{self, SharedLane, Transport};
 use accord_fabric::{ProgramSpec, clock};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, ImageId, QueueId, Result};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ const REASON_LOOK: Duration = Duration::from_millis(2);
 const CLOCK_SAMPLES: u32 = 8;
 
 /// The machine, locked.
-pub(super) type Locked<'a> = MutexGuard<'a, Machine<Thread>>;
+pub(super) type Locked<'a> = ShortGuard<'a, Machine<Thread>>;
 
 /// The connection to an executor.
 ///
@@ -47,7 +48,7 @@ pub(crate) struct Connection {
     /// Run when first needed.
     transfers: Mutex<Vec<TransferReader>>,
     bulk_threads: Once,
-    pub(super) machine: Mutex<Machine<Thread>>,
+    pub(super) machine: ShortLock<Machine<Thread>>,
     /// The machine's times count from here.
     begun: Instant,
     /// Held while sending commands.
@@ -80,7 +81,7 @@ impl Connection {
             records,
             transfers: Mutex::new(transfers),
             bulk_threads: Once::new(),
-            machine: Mutex::default(),
+            machine: ShortLock::default(),
             begun: Instant::now(),
             write: Mutex::default(),
             reader: Mutex::new(EventReader::new()),
@@ -207,7 +208,7 @@ impl Connection {
     }
 
     pub(super) fn machine(&self) -> Locked<'_> {
-        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+        self.machine.lock()
     }
 
     /// The machine's time.

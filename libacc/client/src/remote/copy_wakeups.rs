@@ -1,7 +1,8 @@
 //! Sleep and wake-ups of the threads that send copies, for each of the two lines.
 
 use crate::connection::{Machine, Way};
-use std::sync::{Condvar, MutexGuard, PoisonError};
+use accord_types::short_lock::ShortGuard;
+use std::sync::Condvar;
 use std::thread::Thread;
 
 /// Wakes the threads of the two lines.
@@ -32,8 +33,8 @@ impl CopyWakeups {
     pub(super) fn sleep<'a>(
         &self,
         way: Way,
-        machine: MutexGuard<'a, Machine<Thread>>,
-    ) -> MutexGuard<'a, Machine<Thread>> {
-        self.of(way).wait(machine).unwrap_or_else(PoisonError::into_inner)
+        machine: ShortGuard<'a, Machine<Thread>>,
+    ) -> ShortGuard<'a, Machine<Thread>> {
+        ShortGuard::wait(machine, self.of(way))
     }
 }

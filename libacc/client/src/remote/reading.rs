@@ -5,6 +5,7 @@ use super::event_reader::EventReader;
 use crate::connection::{LOOK, Reply, Turn, WaitId, WatchStep};
 use accord_fabric::frame::{self, Event, FrameReader};
 use accord_fabric::stats::LinkStats;
+use accord_types::short_lock::assert_none_held;
 use accord_types::{DeviceId, Result, Span, TransferId};
 use std::io::ErrorKind;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -20,6 +21,7 @@ impl Connection {
     /// The reply's, or the connection's.
     pub(super) fn wait(self: &Arc<Self>, id: WaitId) -> Result<Reply> {
         let mut slept = false;
+        assert_none_held();
         loop {
             let turn = self.machine().turn(id);
             match turn {
