@@ -17,6 +17,7 @@ const MAY: &[(&str, &str)] = &[
     ("coordinator/src/service/port.rs", "has connections show who they are, and tells gRPC's from programs'"),
     ("benches/src/tls.rs", "has a plain program of rustls's beside lanes"),
     ("benches/src/secure.rs", "is a plain program of rustls's beside programs"),
+    ("benches/src/scrape.rs", "asks for metrics as a monitor does"),
     ("proto/src/channel.rs", "connects gRPC through TLS"),
     ("coordinator/src/service/session_endpoint.rs", "takes programs' connections from that port"),
     ("coordinator/src/service/registry.rs", "completes an agent's address by where it calls from"),

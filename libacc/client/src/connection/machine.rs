@@ -649,8 +649,7 @@ impl<W: Clone> Machine<W> {
     fn finish(&mut self, job: Job, outcome: Result<()>) {
         self.waits.came_for_all(Want::Room, &mut self.effects);
         if job.waiter.is_some() {
-            let reply = || outcome.map(|()| Reply::default());
-            self.waits.came(Want::Sent(job.transfer), reply, &mut self.effects);
+            self.waits.came(Want::Sent(job.transfer), || outcome.map(|()| Reply::default()), &mut self.effects);
         }
     }
 
@@ -665,8 +664,7 @@ impl<W: Clone> Machine<W> {
         let Self { waits, effects, .. } = self;
         match event {
             Event::Reply { ticket, value, extra } => {
-                let reply = Ok(Reply { value, extra, payload: payload.to_vec() });
-                waits.replied(ticket, reply, effects)?;
+                waits.replied(ticket, Ok(Reply { value, extra, payload: payload.to_vec() }), effects)?;
             }
             Event::ReplyFailed { ticket, failure } => {
                 waits.replied(ticket, Err(frame::decode_error(failure, payload)), effects)?;
@@ -687,9 +685,7 @@ impl<W: Clone> Machine<W> {
                 waits.came_for_all(Want::Credit, effects);
             }
             Event::Done { device, queue, bytes } => {
-                if let Ok(device) = self.devices.get(device) {
-                    device.done(QueueId(queue), bytes);
-                }
+                self.devices.done(device, QueueId(queue), bytes);
                 waits.came_for_all(Want::Credit, effects);
             }
             Event::PeerLost { peer } => self.peer_lanes.lost(peer),

@@ -75,6 +75,13 @@ impl Devices {
         self.0.insert(device, DeviceState::new(streams));
     }
 
+    /// So many bytes of a queue's operations are done. What a failed device did is of no use any more.
+    pub(super) fn done(&mut self, device: u32, queue: QueueId, bytes: u64) {
+        if let Ok(device) = self.get(device) {
+            device.done(queue, bytes);
+        }
+    }
+
     /// Forgets a device. Returns the copies out that nobody will wait for.
     pub(super) fn close(&mut self, device: u32) -> Vec<TransferId> {
         let queues = self.0.remove(&device).map(|state| state.queues).unwrap_or_default();
@@ -172,7 +179,7 @@ impl DeviceState {
     }
 
     /// So many bytes of a queue's operations are done. An executor that says more than there were gives no more room.
-    pub(super) fn done(&mut self, queue: QueueId, bytes: u64) {
+    fn done(&mut self, queue: QueueId, bytes: u64) {
         let Some(state) = self.queues.get_mut(&queue) else { return };
         let bytes = bytes.min(state.open);
         state.open -= bytes;
