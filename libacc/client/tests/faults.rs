@@ -66,7 +66,7 @@ fn an_executor_that_answers_what_nobody_asked_is_not_believed_any_more() {
                 let key = key.clone();
                 std::thread::spawn(move || {
                     // Some only look whether anybody is here.
-                    if handshake::accept(&*lane, &key, SOON).is_ok() {
+                    if let Ok(lane) = handshake::accept(&*lane, &key, SOON).and_then(|client| client.secure(lane)) {
                         answer_starts(&*lane, lie);
                     }
                 });

@@ -1,5 +1,5 @@
 /* What the site's GPU-aware MPI makes of GPU memory, by how it is backed; without Accord.
-   mpicc -O2 gpu_memory_for_mpi.c -I/usr/local/cuda/include -lcuda -o mem
+   mpicc -O2 memory_for_mpi.c -I/usr/local/cuda/include -lcuda -o mem
    mpirun -np 2 --mca pml ucx ./mem alloc pieces:64 pieces:1024 pool     one GPU a rank: half a ping-pong
    mpirun -np 1 ./mem hints                                              which addresses cuMemAddressReserve gives */
 #include <cuda.h>
