@@ -10,8 +10,10 @@ use std::time::Duration;
 
 /// The argument that makes `accord-bench` run a program and ask meanwhile.
 pub(crate) const WITH_SCRAPES: &str = "__scraped";
+/// Follows it if somebody is to ask.
+const ASKS: &str = "yes";
 const PORT: &str = "7795";
-const ROUNDS: &str = "60";
+const ROUNDS: &str = "400";
 /// Where all of a local cluster answer: its hosts have addresses of their own.
 const METRICS: &str = "0.0.0.0:9464";
 const PARTS: [&str; 4] = ["10.77.0.254:9464", "10.77.0.1:9464", "10.77.0.2:9464", "10.77.0.3:9464"];
@@ -26,10 +28,9 @@ pub(crate) fn run() -> Result<Report, String> {
     let mut report = Report::of("accord-bench scrape".to_owned());
     // By turns: a machine whose speed changes slowly favours none.
     for round in 1..=3 {
-        for (way, before) in [("scraped", &[own.as_str(), WITH_SCRAPES][..]), ("left alone", &[])] {
-            let cluster = ["run", "--local-cluster", "3x2", "-np", "2", "--"];
-            let measured = [&program, PORT, ROUNDS, "1"];
-            let line: Vec<&str> = cluster.iter().chain(before).copied().chain(measured).collect();
+        for (way, asks) in [("scraped", ASKS), ("left alone", "no")] {
+            let cluster = ["run", "--local-cluster", "3x2", "-np", "2", "--", &own, WITH_SCRAPES, asks];
+            let line = [&cluster[..], &[&program, PORT, ROUNDS, "1"]].concat();
             let text = accord(&line, &[("ACCORD_METRICS_LISTEN", METRICS)])?;
             report.take_lines(&format!("{way}/{round}/"), &text)?;
         }
@@ -47,11 +48,11 @@ pub(crate) fn run() -> Result<Report, String> {
     Ok(report)
 }
 
-/// Runs the program and asks all parts of the cluster meanwhile, if this is its first process; says how often they answered.
+/// Runs the program and, if it is to and this is the program's first process, asks all parts of the cluster meanwhile; says how often they answered.
 pub(crate) fn with_scrapes(line: &[String]) -> Result<(), String> {
-    let [program, arguments @ ..] = line else { return Err("a program is needed".to_owned()) };
+    let [asks, program, arguments @ ..] = line else { return Err("a program is needed".to_owned()) };
     let (over, answers) = (AtomicBool::new(false), AtomicU64::new(0));
-    let first = std::env::var("OMPI_COMM_WORLD_RANK").is_ok_and(|rank| rank == "0");
+    let first = asks == ASKS && std::env::var("OMPI_COMM_WORLD_RANK").is_ok_and(|rank| rank == "0");
     let status = std::thread::scope(|scope| {
         if first {
             scope.spawn(|| {

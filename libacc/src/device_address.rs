@@ -17,7 +17,8 @@ static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 /// What was done about SIGSEGV before, once this library's handler is there.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
-/// From here on a fault at a device address is told of. Whoever took the signal before, takes it then as well.
+/// From here on a fault at a device address is told of, unless the program itself takes the signal. A library that took it before,
+/// as Fortran's and MPI's do, takes it then as well.
 pub(crate) fn watch_faults(runtime: &'static Runtime) {
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     static ONCE: Once = Once::new();
@@ -28,6 +29,9 @@ pub(crate) fn watch_faults(runtime: &'static Runtime) {
             if libc::sigaction(libc::SIGSEGV, std::ptr::null(), before.as_mut_ptr()) != 0 {
                 return;
             }
+            if is_in_executable(before.assume_init_ref().sa_sigaction) {
+                return;
+            }
             BEFORE.store(Box::into_raw(Box::new(before.assume_init())), Ordering::Release);
             let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
             action.sa_sigaction = faulted as *const () as usize;
@@ -35,6 +39,21 @@ pub(crate) fn watch_faults(runtime: &'static Runtime) {
             libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut());
         }
     });
+}
+
+/// Whether a handler is the program's own code, not that of a library.
+fn is_in_executable(handler: usize) -> bool {
+    let object = |address: usize| {
+        let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: any address may be asked about, and `found` is valid for writing; all-zero it is valid, too.
+        unsafe {
+            let known = libc::dladdr(std::ptr::without_provenance(address), found.as_mut_ptr()) != 0;
+            known.then(|| found.assume_init().dli_fbase)
+        }
+    };
+    // SAFETY: has no preconditions.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
+    object(handler).is_some_and(|base| object(entry) == Some(base))
 }
 
 /// Says whose the address is if it is a device's. Then the handler from before is there again, and gets the signal: when this returns the

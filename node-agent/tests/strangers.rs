@@ -15,7 +15,7 @@ use support::{Agent, Cluster, SOON, command_lane, ends_within, lane, lane_with};
 
 const LANES: [Purpose; 4] = [Purpose::Command, Purpose::Bulk, Purpose::Control, Purpose::Peer];
 /// Bytes of a hello, of what an agent answers, and of the proof.
-const HELLO: usize = 64;
+const HELLO: usize = 68;
 const CHALLENGE: usize = 16 + 64;
 const PROOF: usize = 32;
 
