@@ -42,7 +42,14 @@ impl HostMemory for ProgramMemory {
             Writable::Yes => Landing::Writable,
             Writable::No if loader::is_constant(range) => Landing::Constant,
             Writable::No => Landing::ReadOnly,
+            Writable::Partly => Landing::Mixed,
         })
+    }
+
+    fn target_parts(&self, range: HostRange) -> Result<Vec<(HostRange, Landing)>> {
+        let landing = |writable| if writable { Landing::Writable } else { Landing::ReadOnly };
+        let stretches = pages::stretches(range)?.into_iter();
+        Ok(stretches.map(|stretch| (stretch.range, landing(stretch.writable))).collect())
     }
 
     fn function(&self, address: usize) -> Result<FunctionSpec> {

@@ -78,7 +78,7 @@ impl DeviceClient for Nothing {
     fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: &[u8], _: &[Part], _: Option<&Arc<Chain>>) -> Result<()> {
         Ok(())
     }
-    fn compare(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {
+    fn compare(&self, _: QueueId, _: DevicePtr, _: HostRange, _: HostRange) -> Result<()> {
         Ok(())
     }
     fn copy(&self, _: QueueId, _: DevicePtr, _: DevicePtr, _: u64) -> Result<()> {
@@ -139,6 +139,9 @@ impl HostMemory for Zeros {
     }
     fn check_target(&self, _: HostRange) -> Result<Landing> {
         Ok(Landing::Writable)
+    }
+    fn target_parts(&self, _: HostRange) -> Result<Vec<(HostRange, Landing)>> {
+        Ok(Vec::new())
     }
     fn function(&self, _: usize) -> Result<FunctionSpec> {
         Err(accord_types::Error::new(accord_types::ErrorCode::Other, "nobody asks"))

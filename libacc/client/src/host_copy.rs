@@ -1,6 +1,6 @@
 //! Copies between the program's memory and a device: the one place here that follows host addresses.
 
-use crate::pages::{self, Writable};
+use crate::pages::{self, Stretch, Writable};
 use accord_device::Sink;
 pub(crate) use accord_device::program_bytes as bytes;
 use accord_runtime::ports::{Chain, Part};
@@ -14,13 +14,15 @@ const IMMEDIATE_MAX: usize = 64 << 10;
 /// Read-only memory of the program, with which a device's bytes are compared.
 pub struct Unchanged {
     range: HostRange,
+    /// What was to be copied, of which this is a part.
+    whole: HostRange,
     done: usize,
 }
 
 impl Unchanged {
-    /// For bytes that are to be those of a range.
-    pub fn new(range: HostRange) -> Self {
-        Self { range, done: 0 }
+    /// For bytes that are to be those of a range, which is `whole` or a part of it.
+    pub fn new(range: HostRange, whole: HostRange) -> Self {
+        Self { range, whole, done: 0 }
     }
 
     /// The next bytes are here.
@@ -41,7 +43,7 @@ impl Unchanged {
         self.done += piece.len();
         match own.iter().zip(piece).position(|(own, other)| own != other) {
             None => Ok(()),
-            Some(at) => Err(pages::changed(self.range, start + at)),
+            Some(at) => Err(pages::changed(self.whole, self.range, start + at)),
         }
     }
 }
@@ -121,10 +123,14 @@ impl Changed {
             }
             let (start, end) = (dst.start, dst.start + dst.len);
             if !(writable.contains(&start) && end <= writable.end) {
-                if check(*dst)? == Writable::No {
-                    return Err(pages::changed(*dst, start));
+                match check(*dst)? {
+                    Writable::Yes => writable = start & !(PAGE - 1)..end.next_multiple_of(PAGE),
+                    Writable::No => return Err(pages::changed(*dst, *dst, start)),
+                    Writable::Partly => {
+                        land_partly(*dst, new, &mut write)?;
+                        continue;
+                    }
                 }
-                writable = start & !(PAGE - 1)..end.next_multiple_of(PAGE);
             }
             // Before the bytes are: whoever sees them sees that they may be there.
             CHANGES.fetch_add(1, Ordering::SeqCst);
@@ -132,6 +138,20 @@ impl Changed {
         }
         Ok(())
     }
+}
+
+/// Gives `write` what of a variable can be written. The rest must be as it was.
+fn land_partly(dst: HostRange, new: &[u8], write: &mut impl FnMut(HostRange, &[u8])) -> Result<()> {
+    for Stretch { range, writable } in pages::stretches(dst)? {
+        let new = &new[range.start - dst.start..][..range.len];
+        if writable {
+            CHANGES.fetch_add(1, Ordering::SeqCst);
+            write(range, new);
+        } else {
+            Unchanged::new(range, dst).compare(new)?;
+        }
+    }
+    Ok(())
 }
 
 impl Sink for Changed {

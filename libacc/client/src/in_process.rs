@@ -251,8 +251,8 @@ impl DeviceClient for InProcess {
         self.put(queue, |device, stream| device.copy_out(stream, src, sent.len() as u64, sink))
     }
 
-    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
-        let sink = CopySink::new(Unchanged::new(with));
+    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, whole: HostRange) -> Result<()> {
+        let sink = CopySink::new(Unchanged::new(with, whole));
         self.put(queue, |device, stream| device.copy_out(stream, src, with.len as u64, sink))
     }
 

@@ -245,7 +245,7 @@ impl DeviceClient for Here {
     fn copy_out_changed(&self, _: QueueId, _: DevicePtr, _: &[u8], _: &[Part], _: Option<&Arc<Chain>>) -> Result<()> {
         Err(Error::new(ErrorCode::Other, "not needed here"))
     }
-    fn compare(&self, _: QueueId, _: DevicePtr, _: HostRange) -> Result<()> {
+    fn compare(&self, _: QueueId, _: DevicePtr, _: HostRange, _: HostRange) -> Result<()> {
         Err(Error::new(ErrorCode::Other, "not needed here"))
     }
     fn copy(&self, queue: QueueId, dst: DevicePtr, src: DevicePtr, len: u64) -> Result<()> {

@@ -194,7 +194,8 @@ impl Issue<'_> {
             Step::Out { src, dst } => match self.host.check_target(dst)? {
                 Landing::Writable => client.copy_out(self.queue, src, dst),
                 Landing::Constant if dst.len > COMPARED_MAX => Ok(()),
-                Landing::Constant | Landing::ReadOnly => client.compare(self.queue, src, dst),
+                Landing::Constant | Landing::ReadOnly => client.compare(self.queue, src, dst, dst),
+                Landing::Mixed => self.out_by_parts(src, dst, dst),
             },
             Step::OutSpaced { src, dst, spaced } => {
                 let landing = self.host.check_target(dst)?;
@@ -203,7 +204,8 @@ impl Issue<'_> {
                     let src = src.offset(offset as u64);
                     match landing {
                         Landing::Writable => client.copy_out(self.queue, src, element)?,
-                        Landing::Constant | Landing::ReadOnly => client.compare(self.queue, src, element)?,
+                        Landing::Constant | Landing::ReadOnly => client.compare(self.queue, src, element, dst)?,
+                        Landing::Mixed => self.out_by_parts(src, element, dst)?,
                     }
                 }
                 Ok(())
@@ -214,6 +216,21 @@ impl Issue<'_> {
             }
             Step::Copy { dst, src, len } => client.copy(self.queue, dst, src, len),
         }
+    }
+
+    /// Copies to memory of which a part is read-only, and compares that part. `whole` is what the copy is about.
+    #[cold]
+    fn out_by_parts(&self, src: DevicePtr, dst: HostRange, whole: HostRange) -> Result<()> {
+        let client = self.device.client();
+        for (part, landing) in self.host.target_parts(dst)? {
+            let src = src.offset((part.start - dst.start) as u64);
+            if landing == Landing::Writable {
+                client.copy_out(self.queue, src, part)?;
+            } else {
+                client.compare(self.queue, src, part, whole)?;
+            }
+        }
+        Ok(())
     }
 
     fn place(&self, error: Error) -> Error {

@@ -135,11 +135,12 @@ pub trait DeviceClient: Send + Sync {
         chain: Option<&Arc<Chain>>,
     ) -> Result<()>;
 
-    /// Compares device memory with the program's, which is read-only, in place of a copy out. A difference is an error of the queue.
+    /// Compares device memory with the program's, which is read-only, in place of a copy out to `whole`, of which it is a part or
+    /// all. A difference is an error of the queue.
     ///
     /// # Errors
     /// See the trait.
-    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()>;
+    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, whole: HostRange) -> Result<()>;
 
     /// How often [`DeviceClient::copy_out_changed`] of any device has written, or is just about to: as long as it stays, what the program
     /// has in its memory does not come from there.
@@ -320,10 +321,12 @@ impl Chain {
 pub enum Landing {
     /// Write.
     Writable,
-    /// Only compare: some of it is read-only.
+    /// Only compare: all of it is read-only.
     ReadOnly,
     /// All of it is a constant of a loaded object.
     Constant,
+    /// Not the same everywhere: see [`HostMemory::target_parts`].
+    Mixed,
 }
 
 /// The program's own memory and code.
@@ -342,6 +345,12 @@ pub trait HostMemory: Send + Sync {
     /// # Errors
     /// As [`HostMemory::check_source`].
     fn check_target(&self, range: HostRange) -> Result<Landing>;
+
+    /// Takes memory apart of which not all is writable. None of the parts is [`Landing::Mixed`].
+    ///
+    /// # Errors
+    /// As [`HostMemory::check_source`].
+    fn target_parts(&self, range: HostRange) -> Result<Vec<(HostRange, Landing)>>;
 
     /// Finds the region at a code address.
     ///

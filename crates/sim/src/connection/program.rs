@@ -203,7 +203,7 @@ impl World {
             Op::Compare { queue, device: from, host, cells: count, differs } => {
                 self.threads[index].differs |= differs;
                 let dst = cells(index, host, count);
-                let compare = Landing::Compare(Unchanged::new(dst));
+                let compare = Landing::Compare(Unchanged::new(dst, dst));
                 self.copy_out((device, queue), device_cells(from), dst.len, dst, compare)?
             }
             Op::Expect { source, queue, device: from, to, at, cells, transfer } => {

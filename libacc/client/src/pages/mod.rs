@@ -39,8 +39,17 @@ enum Refusal {
 pub enum Writable {
     /// Write.
     Yes,
-    /// Only compare: some of it is read-only.
+    /// Only compare: all of it is read-only.
     No,
+    /// Either, as [`stretches`] says.
+    Partly,
+}
+
+/// A part of a range that can be read, all of which can be written, or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stretch {
+    pub range: HostRange,
+    pub writable: bool,
 }
 
 /// Whether the program's memory at `range` can be read.
@@ -58,16 +67,71 @@ pub fn check_readable(range: HostRange) -> Result<()> {
 pub fn check_writable(range: HostRange) -> Result<Writable> {
     match check(range, Access::Write) {
         Ok(()) => Ok(Writable::Yes),
-        Err(Refusal::ReadOnly(_)) => check_readable(range).map(|()| Writable::No),
+        Err(Refusal::ReadOnly(_)) => match stretches(range)?.as_slice() {
+            [Stretch { writable: false, .. }] => Ok(Writable::No),
+            [Stretch { writable: true, .. }] => Ok(Writable::Yes),
+            _ => Ok(Writable::Partly),
+        },
         Err(refusal) => Err(refusal.error(range, "writable")),
     }
 }
 
-/// The error for a copy that would change what is read-only in the program.
-pub(crate) fn changed(range: HostRange, at: usize) -> Error {
-    let more = format!("from {at:#x} on, where the change is on the device only");
-    Error::about(ErrorCode::InvalidArgument, range, "changed by a region, but read-only in the program", more)
-        .remedy("copy a variable in place of the constant, or name it in copyin if the change is not needed")
+/// Takes a range that can be read apart by what can be written: neighbours differ. There are not more than the process has mappings.
+///
+/// # Errors
+/// As [`check_readable`].
+pub fn stretches(range: HostRange) -> Result<Vec<Stretch>> {
+    check_readable(range)?;
+    let moment = known::moment();
+    if moment.is_some_and(|moment| known::find(moment, range, Access::Write) == Known::ReadOnly) {
+        return Ok(vec![Stretch { range, writable: false }]);
+    }
+    let found = gather(range, &mut kernel::mapping_by_query()).unwrap_or_else(|| {
+        let mappings = kernel::mappings();
+        let mut next = |address: usize| Some(mappings.iter().copied().find(|one| one.end > address));
+        gather(range, &mut next).unwrap_or(Err(Refusal::NotMapped(range.start)))
+    });
+    found.map_err(|refusal| refusal.error(range, "readable"))
+}
+
+/// The same by the mappings that `next` gives, as for [`walk`].
+fn gather(
+    range: HostRange,
+    next: &mut dyn FnMut(usize) -> Option<Option<Mapping>>,
+) -> Option<Result<Vec<Stretch>, Refusal>> {
+    let end = range.start.saturating_add(range.len);
+    let mut found: Vec<Stretch> = Vec::new();
+    let mut at = range.start;
+    while at < end {
+        let Some(mapping) = next(at)?.filter(|mapping| mapping.start <= at) else {
+            return Some(Err(Refusal::NotMapped(at)));
+        };
+        let len = end.min(mapping.end) - at;
+        match found.last_mut() {
+            Some(last) if last.writable == mapping.writable => last.range.len += len,
+            _ => found.push(Stretch { range: HostRange { start: at, len }, writable: mapping.writable }),
+        }
+        at = mapping.end;
+    }
+    Some(Ok(found))
+}
+
+/// The error for a copy to `range` that would change a byte at `at`, where `part` of it is read-only in the program.
+pub(crate) fn changed(range: HostRange, part: HostRange, at: usize) -> Error {
+    let error = |is: &str, more| Error::about(ErrorCode::InvalidArgument, range, is, more);
+    if part == range {
+        let more = format!("from {at:#x} on, where the change is on the device only");
+        return error("changed by a region, but read-only in the program", more)
+            .remedy("copy a variable in place of the constant, or name it in copyin if the change is not needed");
+    }
+    let more = format!(
+        "of which {} at {:#x} are read-only; from {at:#x} on (byte {}) the change is on the device only",
+        part.len,
+        part.start,
+        at - range.start
+    );
+    error("changed by a region, also in pages that are read-only in the program", more)
+        .remedy("make these pages writable before the copy, or leave them out of the clause")
 }
 
 fn check(range: HostRange, access: Access) -> Result<(), Refusal> {

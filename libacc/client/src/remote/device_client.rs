@@ -300,8 +300,8 @@ impl DeviceClient for RemoteDeviceClient {
         self.bring(queue, src, (sent.len(), range), Landing::Changed(changed))
     }
 
-    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
-        self.bring(queue, src, (with.len, with), Landing::Compare(Unchanged::new(with)))
+    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, whole: HostRange) -> Result<()> {
+        self.bring(queue, src, (with.len, with), Landing::Compare(Unchanged::new(with, whole)))
     }
 
     fn changes(&self) -> u64 {

@@ -46,6 +46,28 @@ fn a_constant_that_a_region_changes_is_an_error() {
 }
 
 #[test]
+fn only_what_can_be_written_is_written_where_the_rest_is_as_it_was() {
+    for tags in [SYNC_TAGS, ASYNC_1] {
+        for (changed, wanted) in [(8, Ok(())), (9, Err(ErrorCode::InvalidArgument))] {
+            let mut w = World::new();
+            constant(&w, 8, Landing::ReadOnly);
+            w.put(A - 8, &[5; 300]);
+            w.kernel(REGION, move |k| {
+                k.write(k.slots[0], &vec![6; changed]);
+                k.write(k.slots[0] + 16, &[6; 284]);
+            });
+            let launched = w.parallel(REGION, &[(TOFROM, 300, A - 8)], tags).map(drop);
+            let done = launched.and_then(|()| w.runtime.wait_all(&mut w.t)).map_err(|error| error.code());
+            assert_eq!(done, wanted);
+            assert_eq!(w.ram.get(A, 8), [5; 8]);
+            if done.is_ok() {
+                assert_eq!([w.ram.get(A - 8, 8), w.ram.get(A + 8, 284)].concat(), [6; 292]);
+            }
+        }
+    }
+}
+
+#[test]
 fn memory_that_is_not_there_is_an_error_before_anything_touches_it() {
     let mut w = World::new();
     for kind in [TO, TOFROM] {

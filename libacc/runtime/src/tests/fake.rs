@@ -107,7 +107,16 @@ impl HostMemory for FakeHost {
         let constants = self.0.constants.lock().unwrap();
         let end = range.start + range.len;
         let landing = constants.iter().find(|(part, _)| part.start < end && range.start < part.start + part.len);
-        Ok(landing.map_or(Landing::Writable, |(_, landing)| *landing))
+        Ok(landing.map_or(Landing::Writable, |(part, landing)| {
+            let all = part.start <= range.start && end <= part.start + part.len;
+            if all { *landing } else { Landing::Mixed }
+        }))
+    }
+
+    fn target_parts(&self, range: HostRange) -> Result<Vec<(HostRange, Landing)>> {
+        let byte = |start| HostRange { start, len: 1 };
+        let bytes = (range.start..range.start + range.len).map(byte);
+        bytes.map(|byte| Ok((byte, self.check_target(byte)?))).collect()
     }
 
     fn function(&self, address: usize) -> Result<FunctionSpec> {
@@ -494,7 +503,7 @@ impl DeviceClient for Fake {
         self.put(queue, Op::OutChanged(src, sent.to_vec(), parts.to_vec(), chain.cloned()))
     }
 
-    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange) -> Result<()> {
+    fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, _: HostRange) -> Result<()> {
         self.inner.lock().unwrap().counts.compares += 1;
         self.put(queue, Op::Compare(src, with))
     }
