@@ -6,13 +6,17 @@
 
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop};
+use super::pointer::apart;
 use super::region::{Form, Object, Stray};
 use crate::memory::Purpose;
-use crate::present::{Attachment, Found};
-use accord_types::HostRange;
+use crate::present::{Attachment, Backing, Found};
+use accord_types::{DevicePtr, HostRange};
 
 /// Pointers farther into an object are none of it.
 const OBJECT_MAX: usize = 4096;
+
+/// A place whose bytes come otherwise.
+const RESERVED: Data = Data { copy_in: false, copy_out: false, always: false, absent: Absent::Create };
 
 impl Mapping<'_, '_> {
     /// The block that an earlier entry has made for members of the same object, if these are among them.
@@ -44,12 +48,75 @@ impl Mapping<'_, '_> {
     /// A block for absent members, and for those that entries from `next` on name of the same object.
     pub(super) fn new_object(&mut self, base: usize, members: HostRange, next: usize) -> Result<Object, Stop> {
         let members = self.with_later_members(base, members, next)?;
+        let pointers = self.absent_pointers(base)?;
+        let Some(last) = pointers.iter().max() else {
+            let block = self.allocate(members.len, Purpose::Data)?;
+            let object = Object { base, members, block, is_held: false };
+            if self.mode == Mode::Launch {
+                self.region.objects.push(object);
+            }
+            return Ok(object);
+        };
+        let end = (members.start + members.len).max(last + Attachment::BYTES);
+        let members = HostRange { start: base, len: end - base };
         let block = self.allocate(members.len, Purpose::Data)?;
-        let object = Object { base, members, block };
-        if self.mode == Mode::Launch {
-            self.region.objects.push(object);
+        let object = Object { base, members, block, is_held: true };
+        self.region.objects.push(object);
+        for (nth, start) in pointers.into_iter().enumerate() {
+            if nth > 0 {
+                self.state.memory.share(block);
+            }
+            let device = DevicePtr(object.distance().wrapping_add(start as u64));
+            self.create(device, Backing::Block(block), HostRange { start, len: Attachment::BYTES }, RESERVED)?;
         }
+        // What lies between is as in the program.
+        self.copy_in(block, members)?;
         Ok(object)
+    }
+
+    /// Where the pointers of an object are that the construct attaches (`copy(p->x[0:n])`), as far as they are neither present nor among what it names.
+    fn absent_pointers(&self, base: usize) -> Result<Vec<usize>, Stop> {
+        let mut found = Vec::new();
+        let count = if self.mode == Mode::Launch && !self.device.maps_unmapped { self.entries.hosts.len() } else { 0 };
+        for j in 0..count {
+            let at = self.entries.hosts[j];
+            let near = at.checked_sub(base).is_some_and(|distance| distance < OBJECT_MAX);
+            if near
+                && self.kind(j)? == Kind::Attach
+                && self.object_of(at)? == Some(base)
+                && !self.is_named(at)?
+                && self.state.table.find(at, Attachment::BYTES) == Found::Absent
+                && self.host.check_source(HostRange { start: base, len: at + Attachment::BYTES - base }).is_ok()
+                && !found.contains(&at)
+            {
+                found.push(at);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The nearest object below an address that the construct says something of.
+    fn object_of(&self, at: usize) -> Result<Option<usize>, Stop> {
+        let mut nearest = None;
+        for j in 0..self.entries.hosts.len() {
+            let host = self.entries.hosts[j];
+            if host <= at && nearest < Some(host) && matches!(self.kind(j)?, Kind::Struct | Kind::Zero) {
+                nearest = Some(host);
+            }
+        }
+        Ok(nearest)
+    }
+
+    /// Whether a member, or a descriptor, takes a pointer along.
+    fn is_named(&self, at: usize) -> Result<bool, Stop> {
+        for j in 0..self.entries.hosts.len() {
+            let (host, len) = (self.entries.hosts[j], self.entries.len_of(j));
+            let overlaps = host < at + Attachment::BYTES && at < host.saturating_add(len);
+            if overlaps && matches!(self.kind(j)?, Kind::Data(_) | Kind::Descriptor) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// After all data of the construct: pointers by value to objects of which it names members.
@@ -85,6 +152,14 @@ impl Mapping<'_, '_> {
             return Ok(false);
         }
         let start = stray.pointer;
+        if let Some(device) = self.object_at(start)? {
+            if let Some(absent) = self.absent_pointers(start)?.first() {
+                let of = |start| HostRange { start, len: Attachment::BYTES };
+                return Err(apart(of(start), of(*absent)).into());
+            }
+            self.slot(stray.entry, device);
+            return Ok(true);
+        }
         let mut end = start;
         for j in 0..self.entries.hosts.len() {
             let host = self.entries.hosts[j];

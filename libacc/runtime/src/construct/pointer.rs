@@ -156,6 +156,7 @@ impl Mapping<'_, '_> {
                     Some(object) => object,
                     None => self.new_object(base, members, after)?,
                 };
+                shared |= object.is_held;
                 distance = Some((object.distance(), HostRange { start, len: 1 }));
                 Some(object.block)
             }
@@ -345,7 +346,7 @@ impl Mapping<'_, '_> {
     }
 }
 
-fn apart(first: HostRange, second: HostRange) -> Error {
+pub(super) fn apart(first: HostRange, second: HostRange) -> Error {
     let more = format!(
         "and {:#x} belong to one object, and each is in device memory of its own, or one is absent",
         second.start

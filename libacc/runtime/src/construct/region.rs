@@ -86,6 +86,8 @@ pub(crate) struct Object {
     /// What the block is for.
     pub(super) members: HostRange,
     pub(super) block: DevicePtr,
+    /// Entries hold the block already.
+    pub(super) is_held: bool,
 }
 
 impl Object {
