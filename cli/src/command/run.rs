@@ -4,7 +4,7 @@ use crate::args::{Launcher, RunArgs, Separation};
 use crate::failure::{Failure, Result};
 use crate::launch::{
     Event, Mpirun, RunFolder, Signals, Site, ask_descendants, can_have_namespaces, exit_code, find_libacc,
-    kill_descendants, preload_with,
+    kill_descendants, obstacle, preload_with,
 };
 use crate::output::tell;
 use accord_types::settings;
@@ -25,6 +25,9 @@ const LAUNCHERS_GRACE: Duration = Duration::from_secs(3);
 
 /// Runs a program; its exit code.
 pub(crate) fn run(args: &RunArgs) -> Result<u8> {
+    if let Some((path, obstacle)) = args.program.first().and_then(|program| obstacle(program)) {
+        tell(format_args!("{} {obstacle}", path.display()));
+    }
     let site = Site::find(args)?;
     if args.fabric.is_some() && args.local_cluster.is_none() && site.is_none() {
         return Err(Failure::new(

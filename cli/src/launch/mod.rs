@@ -23,6 +23,7 @@ mod site;
 mod site_cluster;
 mod srun;
 mod supervise;
+mod unreached;
 
 pub(crate) use descendants::{ask_descendants, kill_descendants};
 pub(crate) use devices::print_gpus;
@@ -36,3 +37,4 @@ pub(crate) use signals::{Event, Signals, exit_code};
 pub(crate) use site::Site;
 pub(crate) use srun::Srun;
 pub(crate) use supervise::supervise;
+pub(crate) use unreached::obstacle;

@@ -1,0 +1,215 @@
+//! Programs that libacc can't come before: they would run on the host, and nobody would say so.
+//!
+//! What a program starts is not looked at: shells, `mpirun` and the like hand their environment on, and libacc with it. So a warning
+//! needs certainty, and where nothing is certain there is none.
+
+use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
+use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache, elf};
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// Why libacc does not get into a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Obstacle {
+    /// It has no dynamic linker, and libgomp inside.
+    Static,
+    /// It has libgomp inside, whatever else it is linked with.
+    OwnLibgomp,
+    /// The dynamic linker takes no `LD_PRELOAD` for it, nor for what it starts.
+    Privileged,
+    /// It was not compiled for OpenACC, and neither loads nor starts anything.
+    NoOpenAcc,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Static => {
+                "is statically linked, with its own libgomp: nothing can come before that, and it runs on the host; \
+                 link it without -static"
+            }
+            Self::OwnLibgomp => {
+                "has libgomp.a inside, which nothing can come before: it runs on the host; link it with the shared libgomp, or by accord cc"
+            }
+            Self::Privileged => {
+                "runs with another user's or group's rights (set-user-ID, set-group-ID), so the dynamic linker \
+                 ignores LD_PRELOAD: neither it nor what it starts finds libacc; start accord run by it instead, or link by accord cc"
+            }
+            Self::NoOpenAcc => "has no OpenACC in it; compile and link it with -fopenacc",
+        })
+    }
+}
+
+/// Looks at the program that a name means to `exec`: which file it is in the end, and what is in the way.
+pub(crate) fn obstacle(name: &OsStr) -> Option<(PathBuf, Obstacle)> {
+    let mut path = find(name)?;
+    // The kernel follows so many interpreters.
+    for _ in 0..5 {
+        let mut file = File::open(&path).ok()?;
+        let Some(interpreter) = interpreter_of(&mut file) else {
+            let obstacle = if is_privileged(&file) { Some(Obstacle::Privileged) } else { in_elf(file) };
+            return obstacle.map(|obstacle| (path, obstacle));
+        };
+        path = interpreter;
+    }
+    None
+}
+
+/// The file that `exec` would take.
+fn find(name: &OsStr) -> Option<PathBuf> {
+    if name.as_bytes().contains(&b'/') {
+        return Some(name.into());
+    }
+    let folders = std::env::var_os("PATH")?;
+    let executable = |path: &PathBuf| path.metadata().is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(executable)
+}
+
+/// What a script's first line names.
+fn interpreter_of(file: &mut File) -> Option<PathBuf> {
+    /// The kernel reads no more of a file.
+    const LINE_MAX: u64 = 256;
+    let mut line = Vec::new();
+    BufReader::new(&*file).take(LINE_MAX).read_until(b'\n', &mut line).ok()?;
+    file.rewind().ok()?;
+    let rest = line.strip_prefix(b"#!")?.trim_ascii();
+    let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+    Some(OsStr::from_bytes(&rest[..end]).into())
+}
+
+/// Whether the kernel gives a program rights that its user does not have: then it is the dynamic linker that drops the setting.
+fn is_privileged(file: &File) -> bool {
+    use nix::sys::statvfs::{FsFlags, fstatvfs};
+    use nix::unistd::{getgid, getuid};
+    const GROUP_EXECUTE: u32 = 0o010;
+    let Ok(data) = file.metadata() else { return false };
+    let has = |bit: nix::libc::mode_t| data.mode() & bit != 0;
+    let user = has(nix::libc::S_ISUID) && data.uid() != getuid().as_raw();
+    let group = has(nix::libc::S_ISGID) && has(GROUP_EXECUTE) && data.gid() != getgid().as_raw();
+    (user || group) && !fstatvfs(file).is_ok_and(|mount| mount.flags().contains(FsFlags::ST_NOSUID))
+}
+
+/// What is in an ELF file for this machine.
+fn in_elf(file: File) -> Option<Obstacle> {
+    let mut scanned = file.try_clone().ok()?;
+    let cache = ReadCache::new(file);
+    let parsed = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+    let endian = parsed.endian();
+    if !matches!(parsed.elf_header().e_type(endian), elf::ET_EXEC | elf::ET_DYN) {
+        return None;
+    }
+    let headers = parsed.elf_program_headers();
+    if !headers.iter().any(|header| header.p_type(endian) == elf::PT_INTERP) {
+        return has_libgomp(&mut scanned).then_some(Obstacle::Static);
+    }
+    let imports: Vec<&str> =
+        parsed.dynamic_symbols().filter(object::ObjectSymbol::is_undefined).filter_map(|s| s.name().ok()).collect();
+    if imports.iter().any(|name| is_openacc(name)) {
+        return None;
+    }
+    if has_libgomp(&mut scanned) {
+        return Some(Obstacle::OwnLibgomp);
+    }
+    let strings = parsed.elf_dynamic_symbol_table().strings();
+    let mut needed = headers
+        .iter()
+        .filter_map(|header| header.dynamic(endian, parsed.data()).ok().flatten())
+        .flatten()
+        .filter(|entry| entry.tag(endian) == elf::DT_NEEDED)
+        .map(|entry| entry.string(endian, strings).unwrap_or_default());
+    let alone = needed.all(is_plain) && !imports.iter().any(|name| starts_others(name));
+    alone.then_some(Obstacle::NoOpenAcc)
+}
+
+fn is_openacc(import: &str) -> bool {
+    import.starts_with("GOACC_") || import.starts_with("acc_")
+}
+
+/// A library that has no regions, and loads none.
+fn is_plain(library: &[u8]) -> bool {
+    const PLAIN: [&[u8]; 13] = [
+        b"libc.so",
+        b"libm.so",
+        b"libmvec.so",
+        b"libpthread.so",
+        b"libdl.so",
+        b"librt.so",
+        b"ld-linux",
+        b"libgcc_s.so",
+        b"libstdc++.so",
+        b"libgfortran.so",
+        b"libquadmath.so",
+        b"libgomp.so",
+        b"libmpi",
+    ];
+    PLAIN.iter().any(|plain| library.starts_with(plain))
+}
+
+/// A function by which other code comes into the process, or another program.
+fn starts_others(import: &str) -> bool {
+    const STARTS: [&str; 13] = [
+        "dlopen",
+        "dlmopen",
+        "fork",
+        "vfork",
+        "clone",
+        "system",
+        "popen",
+        "execv",
+        "execl",
+        "fexecve",
+        "posix_spawn",
+        "MPI_Comm_spawn",
+        "_gfortran_system",
+    ];
+    STARTS.iter().any(|start| import.to_ascii_lowercase().starts_with(&start.to_ascii_lowercase()))
+        || import.contains("execute_command_line")
+        || import.contains("comm_spawn")
+}
+
+/// Whether libgomp's own texts are in a file. They are there without symbols too.
+fn has_libgomp(file: &mut File) -> bool {
+    const TEXTS: [&[u8]; 2] = [b"\0ACC_DEVICE_TYPE\0", b"\nlibgomp: \0"];
+    const PIECE: usize = 1 << 20;
+    /// Code and constants of most programs.
+    const SCANNED_MAX: usize = 256 << 20;
+    let mut found = [false; TEXTS.len()];
+    let longest = TEXTS.iter().map(|text| text.len()).max().unwrap_or(0);
+    let mut buffer = vec![0; PIECE + longest];
+    let (mut kept, mut scanned) = (0, 0);
+    if file.rewind().is_err() {
+        return false;
+    }
+    while scanned < SCANNED_MAX {
+        let Ok(read @ 1..) = file.read(&mut buffer[kept..]) else { break };
+        let filled = kept + read;
+        for (found, text) in found.iter_mut().zip(TEXTS) {
+            *found = *found || has(&buffer[..filled], text);
+        }
+        if found == [true; TEXTS.len()] {
+            return true;
+        }
+        kept = filled.min(longest);
+        buffer.copy_within(filled - kept..filled, 0);
+        scanned += read;
+    }
+    false
+}
+
+/// Whether bytes have a text.
+fn has(bytes: &[u8], text: &[u8]) -> bool {
+    let Some(first) = text.first() else { return true };
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|byte| byte == first) {
+        if rest[at..].starts_with(text) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
+}

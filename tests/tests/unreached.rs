@@ -1,0 +1,111 @@
+//! Programs that libacc can't come before, which `accord run` says; and those of which it says nothing.
+
+use accord_tests::{Tool, gcc, libacc, repository_file, tool};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+const OPENACC: &[&str] = &["-fopenacc", "-foffload=disable"];
+
+/// Compiles a program with a region; false if this machine lacks what its options need.
+fn compile(path: &Path, before: &[&str], after: &[&str]) -> bool {
+    let mut command = Command::new(gcc("gcc"));
+    command.args(before).arg(repository_file("tests/programs/cluster/one_region.c")).args(after).arg("-o").arg(path);
+    let output = command.output().unwrap();
+    if !output.status.success() {
+        println!("skipped: gcc {before:?} {after:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    output.status.success()
+}
+
+/// What `accord run` says of a program, which gives its sum.
+fn said(options: &[&str], program: &[&str]) -> String {
+    libacc().unwrap();
+    let output = Command::new(tool(Tool::Accord).unwrap())
+        .arg("run")
+        .args(options)
+        .arg("--")
+        .args(program)
+        .env("ACCORD_CPU_DEVICES", "1")
+        .env("ACCORD_CPU_MEMORY", "64M")
+        .env_remove("LD_PRELOAD")
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.lines().all(|line| line == "45") && !out.is_empty(), "{out}{err}");
+    err.into_owned()
+}
+
+#[test]
+fn programs_that_libacc_does_not_get_into_are_named_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, before, after, wanted) in [
+        ("static", OPENACC, &["-static"][..], "is statically linked, with its own libgomp"),
+        ("static_pie", OPENACC, &["-static-pie"], "is statically linked, with its own libgomp"),
+        ("stripped", OPENACC, &["-static", "-s"], "link it without -static"),
+        ("inside", OPENACC, &["-l:libgomp.a", "-ldl"], "has libgomp.a inside"),
+        ("inside_stripped", OPENACC, &["-l:libgomp.a", "-ldl", "-s"], "has libgomp.a inside"),
+        ("without", &[], &[], "has no OpenACC in it; compile and link it with -fopenacc"),
+    ] {
+        let program = folder.path().join(name);
+        if !compile(&program, before, after) {
+            continue;
+        }
+        let program = program.to_str().unwrap();
+        for options in [&[][..], &["--local-cluster", "1x1", "--loopback"]] {
+            let said = said(options, &[program]);
+            assert_eq!(said.matches(wanted).count(), 1, "{name} {options:?}: {said}");
+            assert!(said.contains(&format!("accord: {program} ")), "{said}");
+        }
+    }
+}
+
+#[test]
+fn programs_with_the_rights_of_others_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("other");
+    assert!(compile(&program, OPENACC, &[]));
+    // Another user's, if this one may give files away.
+    if chown(&program, Some(60_001), None).is_err() {
+        println!("skipped: only root can make a program another user's");
+        return;
+    }
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let said = said(&[], &[program.to_str().unwrap()]);
+    assert!(said.contains("ignores LD_PRELOAD"), "{said}");
+}
+
+#[test]
+fn nothing_is_said_of_programs_that_start_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    assert!(compile(&program, OPENACC, &[]));
+    let program = program.to_str().unwrap();
+    let script = folder.path().join("script");
+    fs::write(&script, format!("#! /bin/sh\nexec {program}\n")).unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    for words in [&[program][..], &[script.to_str().unwrap()], &["sh", "-c", program], &["env", program]] {
+        assert_eq!(said(&[], words), "", "{words:?}");
+    }
+    if Command::new("mpirun").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        let said = said(&["-np", "2"], &[program]);
+        assert!(!said.contains("accord:"), "{said}");
+    } else {
+        println!("skipped: no mpirun");
+    }
+}
+
+#[test]
+fn a_script_of_such_a_program_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, script) = (folder.path().join("static"), folder.path().join("script"));
+    if !compile(&program, OPENACC, &["-static"]) {
+        return;
+    }
+    fs::write(&script, format!("#!{}\n", program.display())).unwrap();
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    let said = said(&[], &[script.to_str().unwrap()]);
+    assert!(said.contains(&format!("accord: {} is statically linked", program.display())), "{said}");
+}
