@@ -5,11 +5,10 @@ use crate::client::Coordinator;
 use crate::failure::Result;
 use crate::launch::{MpiPart, Mpirun, Srun, find_libacc, find_program};
 use crate::output::print;
-use accord_trust::Trust;
+use accord_trust::{Trust, identity};
 use accord_types::settings;
 use nix::sys::resource::{Resource, getrlimit};
 use serde_json::{Value, json};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -52,9 +51,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
     items.extend(slurm(&part));
     items.push(limit("locked memory (ulimit -l)", Resource::RLIMIT_MEMLOCK, LOCKED_MIN));
     items.push(limit("open files (ulimit -n)", Resource::RLIMIT_NOFILE, FILES_MIN));
-    let (tls, address) = (setting(&settings::TLS), setting(&settings::COORDINATOR));
-    items.extend(tls.as_deref().map(|folder| keys(Path::new(folder))));
-    items.extend(address.as_deref().map(|address| coordinator(address, tls.as_deref())));
+    items.extend(cluster(setting(&settings::TLS).as_deref(), setting(&settings::COORDINATOR).as_deref()));
     let found = items.iter().any(|item| item.remedy.is_some());
     if args.json {
         print(&format!("{:#}\n", json!(items.iter().map(Item::json).collect::<Vec<_>>())));
@@ -129,11 +126,7 @@ fn launcher(part: &MpiPart) -> Item {
             return Item::wrong(WHAT, failure.to_string(), "load the site's MPI module, or install openmpi-bin");
         }
     };
-    let fits = match part {
-        MpiPart::Here { built_for, .. } => mpirun.starts_ranks_of(built_for),
-        MpiPart::None(_) => Ok(()),
-    };
-    match fits {
+    match part.started_by(|mpi| mpirun.starts_ranks_of(mpi)) {
         Ok(()) => Item::well(WHAT, mpirun.name()),
         Err(why) => Item::wrong(WHAT, why, "have that MPI's mpirun come first in PATH"),
     }
@@ -143,11 +136,7 @@ fn launcher(part: &MpiPart) -> Item {
 fn slurm(part: &MpiPart) -> Option<Item> {
     const WHAT: &str = "srun";
     let srun = Srun::find().ok()?;
-    let fits = match part {
-        MpiPart::Here { built_for, .. } => srun.starts_ranks_of(built_for),
-        MpiPart::None(_) => Ok(()),
-    };
-    Some(match fits {
+    Some(match part.started_by(|mpi| srun.starts_ranks_of(mpi)) {
         Ok(()) => Item::well(WHAT, srun.name()),
         Err(why) => Item::wrong(WHAT, why, "start runs with --launcher mpirun"),
     })
@@ -174,16 +163,26 @@ fn enough(what: &'static str, soft: u64, hard: u64, wanted: u64) -> Item {
     Item::wrong(what, is, remedy)
 }
 
-/// The certificates of this user.
-fn keys(folder: &Path) -> Item {
-    const WHAT: &str = "certificates (ACCORD_TLS)";
-    let key = folder.join("tls.key");
-    if std::fs::metadata(&key).is_ok_and(|about| about.mode() & 0o077 != 0) {
-        let is = format!("others may read {}", key.display());
-        return Item::wrong(WHAT, is, format!("chmod 600 {}", key.display()));
+/// What a program of this user would find of a cluster; nothing if no setting speaks of one.
+fn cluster(tls: Option<&str>, address: Option<&str>) -> Vec<Item> {
+    if tls.is_none() && address.is_none() {
+        return Vec::new();
     }
-    match Trust::read(folder) {
-        Ok(trust) => Item::well(WHAT, format!("{} in {}", trust.current(|_| ()).name().role, folder.display())),
+    let folder = identity::folder(tls, std::env::var_os("HOME").as_deref());
+    let trust = folder.and_then(|folder| Ok((Trust::read(&folder)?, folder)));
+    let keys = keys(&trust);
+    // Without certificates the coordinator can't be asked.
+    let coordinator = address.zip(trust.ok()).map(|(address, (trust, _))| coordinator(address, trust));
+    std::iter::once(keys).chain(coordinator).collect()
+}
+
+/// The certificates of this user.
+fn keys(trust: &accord_types::Result<(Trust, PathBuf)>) -> Item {
+    const WHAT: &str = "certificates (ACCORD_TLS)";
+    match trust {
+        Ok((trust, folder)) => {
+            Item::well(WHAT, format!("{} in {}", trust.current(|_| ()).name().role, folder.display()))
+        }
         Err(error) => {
             let remedy = error.remedy_text().unwrap_or("have them issued anew (accord pki issue)").to_owned();
             Item::wrong(WHAT, error.cause().to_owned(), remedy)
@@ -191,16 +190,9 @@ fn keys(folder: &Path) -> Item {
     }
 }
 
-fn coordinator(address: &str, tls: Option<&str>) -> Item {
+fn coordinator(address: &str, trust: Trust) -> Item {
     const WHAT: &str = "coordinator (ACCORD_COORDINATOR)";
-    let Some(tls) = tls else {
-        return Item::wrong(WHAT, format!("{address}, without certificates"), "name their folder in ACCORD_TLS");
-    };
-    let asked = Trust::read(&PathBuf::from(tls))
-        .map_err(Into::into)
-        .and_then(|trust| Coordinator::new(address, trust))
-        .and_then(|mut coordinator| coordinator.describe(None));
-    match asked {
+    match Coordinator::new(address, trust).and_then(|mut coordinator| coordinator.describe(None)) {
         Ok(view) => Item::well(WHAT, format!("{address}, {} nodes", view.nodes.len())),
         Err(failure) => {
             Item::wrong(WHAT, failure.to_string(), "check that it runs, and that this machine reaches that port")
@@ -239,10 +231,16 @@ mod tests {
     fn keys_that_others_may_read_are_found() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
-        assert!(keys(folder.path()).remedy.is_some(), "there are none");
+        let remedy = || {
+            let items = cluster(folder.path().to_str(), Some("127.0.0.1:1"));
+            assert_eq!(items.len(), 1, "nobody is asked without certificates");
+            items[0].remedy.clone().unwrap()
+        };
+        assert!(remedy().contains("accord pki issue"), "there are none");
         let key = folder.path().join("tls.key");
         std::fs::write(&key, "k").unwrap();
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(keys(folder.path()).remedy.is_some_and(|remedy| remedy.starts_with("chmod 600 ")));
+        assert!(remedy().starts_with("chmod 600 "));
+        assert!(cluster(None, None).is_empty());
     }
 }

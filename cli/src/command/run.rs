@@ -28,16 +28,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<u8> {
     if let Some((path, obstacle)) = args.program.first().and_then(|program| obstacle(program)) {
         tell(format_args!("{} {obstacle}", path.display()));
     }
-    let site = Site::find(args)?;
-    if args.fabric.is_some() && args.local_cluster.is_none() && site.is_none() {
+    let over_nodes = Site::is_asked_for(args);
+    if args.fabric.is_some() && args.local_cluster.is_none() && !over_nodes {
         return Err(Failure::new(
             "--fabric is for runs over several nodes: --hostfile, a Slurm allocation, or --local-cluster",
         ));
     }
-    if args.local_cluster.is_none() && site.is_none() && args.timeline.is_none() && args.trace.is_none() {
+    if args.local_cluster.is_none() && !over_nodes && args.timeline.is_none() && args.trace.is_none() {
         return Err(become_program(args));
     }
-    supervised(args, site.is_some())
+    supervised(args, over_nodes)
 }
 
 /// Nothing has to be done after the program: this process turns into it.

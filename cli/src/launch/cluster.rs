@@ -62,8 +62,7 @@ pub(super) fn start(
     let part = if asked == Some(Fabric::Mpi) { MpiPart::find() } else { MpiPart::None("nobody has asked".to_owned()) };
     let known = Known { nodes: hosts.count(), part: &part, launcher: Ok(()), is_local: true };
     let fabric = choose(asked, &known).map_err(Failure::new)?;
-    let by_mpi = fabric.mpi;
-    processes.say(format_args!("fabric: {}: {}", if by_mpi { "mpi" } else { "tcp" }, fabric.why));
+    processes.say(format_args!("fabric: {fabric}"));
     let job = job_name();
     let mut of_job = Vec::new();
     for (index, registered) in devices.hosts().zip(1..) {
@@ -89,7 +88,7 @@ pub(super) fn start(
             libacc.into(),
         ];
         line.extend(insecure.clone());
-        if by_mpi {
+        if fabric.mpi {
             line.extend(["--fabric".into(), "mpi".into(), "--job".into(), OsString::from(&job)]);
             of_job.push((index, with_environment(line, &devices.environment(index))));
             continue;
@@ -106,7 +105,7 @@ pub(super) fn start(
         }
     }
     let mut environment = vec![(settings::COORDINATOR.name, address.clone().into()), (settings::TLS.name, own.into())];
-    if by_mpi {
+    if fabric.mpi {
         start_job(processes, signals, hosts, devices, &of_job, &mut client)?;
         environment.push((settings::TRANSPORT.name, format!("mpi:{job}").into()));
     }

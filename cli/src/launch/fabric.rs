@@ -2,6 +2,7 @@
 
 use super::mpi_part::MpiPart;
 use crate::args::Fabric;
+use std::fmt;
 
 /// What was decided.
 #[derive(Debug, PartialEq, Eq)]
@@ -10,6 +11,13 @@ pub(super) struct Choice {
     pub(super) mpi: bool,
     /// Why, for people.
     pub(super) why: String,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.mpi { "mpi" } else { "tcp" };
+        write!(f, "{name}: {}", self.why)
+    }
 }
 
 /// What is known of a run.

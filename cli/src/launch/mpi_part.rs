@@ -43,6 +43,14 @@ impl MpiPart {
         }
     }
 
+    /// Whether a launcher that answers for an MPI by name starts ranks of this one; else why not.
+    pub(crate) fn started_by(&self, launcher: impl FnOnce(&str) -> Result<(), String>) -> Result<(), String> {
+        match self {
+            Self::Here { built_for, .. } => launcher(built_for),
+            Self::None(_) => Ok(()),
+        }
+    }
+
     /// For people.
     pub(crate) fn text(&self) -> String {
         match self {

@@ -25,24 +25,50 @@ enum Starter {
     Srun(Srun),
 }
 
+/// Who says which nodes a run goes to.
+enum Source<'a> {
+    File(&'a Path),
+    /// Slurm, by this list.
+    Slurm(String),
+}
+
+impl<'a> Source<'a> {
+    fn of(args: &'a RunArgs) -> Option<Self> {
+        if args.local_cluster.is_some() || args.np.is_none() {
+            return None;
+        }
+        if let Some(file) = &args.hostfile {
+            return Some(Self::File(file));
+        }
+        // A cluster that is there is used as it is.
+        let has_cluster = std::env::var_os(accord_types::settings::COORDINATOR.name).is_some();
+        let list = std::env::var(NODELIST).ok().filter(|list| !list.is_empty() && !has_cluster);
+        list.map(Self::Slurm)
+    }
+}
+
 impl Site {
+    /// Whether a run asks for several nodes.
+    pub(crate) fn is_asked_for(args: &RunArgs) -> bool {
+        Source::of(args).is_some()
+    }
+
     /// Where a run goes that asks for several nodes; none if it does not.
     ///
     /// # Errors
     /// The hosts can't be read; there is no such launcher.
     pub(crate) fn find(args: &RunArgs) -> Result<Option<Self>> {
-        let in_slurm = std::env::var(NODELIST).ok().filter(|list| !list.is_empty());
-        let nodes = match (&args.hostfile, in_slurm) {
-            _ if args.local_cluster.is_some() || args.np.is_none() => return Ok(None),
-            (Some(file), _) => hosts_of_file(file)?,
-            // A cluster that is there is used as it is.
-            (None, Some(_)) if std::env::var_os(accord_types::settings::COORDINATOR.name).is_some() => return Ok(None),
-            (None, Some(list)) => hosts_of_slurm(&list)?,
-            (None, None) => return Ok(None),
+        let nodes = match Source::of(args) {
+            None => return Ok(None),
+            Some(Source::File(file)) => hosts_of_file(file)?,
+            Some(Source::Slurm(list)) => hosts_of_slurm(&list)?,
         };
         let starter = match args.launcher {
             Launcher::Srun => Starter::Srun(Srun::find()?),
-            Launcher::Auto if args.hostfile.is_none() && Srun::speaks_to_ranks() => Starter::Srun(Srun::find()?),
+            Launcher::Auto if args.hostfile.is_none() => match Srun::find().ok().filter(Srun::speaks_to_ranks) {
+                Some(srun) => Starter::Srun(srun),
+                None => Starter::Mpirun(Mpirun::find()?),
+            },
             Launcher::Auto | Launcher::Mpirun => Starter::Mpirun(Mpirun::find()?),
         };
         Ok(Some(Self { nodes, hostfile: args.hostfile.clone(), starter }))

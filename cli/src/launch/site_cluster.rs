@@ -35,14 +35,10 @@ pub(super) fn start(
     let begin = Instant::now();
     let run = &processes.args.run;
     let part = MpiPart::find();
-    let launcher = match &part {
-        MpiPart::Here { built_for, .. } => site.starts_ranks_of(built_for),
-        MpiPart::None(_) => Ok(()),
-    };
+    let launcher = part.started_by(|mpi| site.starts_ranks_of(mpi));
     let known = Known { nodes: site.count(), part: &part, launcher, is_local: false };
     let fabric = choose(run.fabric, &known).map_err(Failure::new)?;
-    let name = if fabric.mpi { "mpi" } else { "tcp" };
-    processes.say(format_args!("fabric: {name}: {}", fabric.why));
+    processes.say(format_args!("fabric: {fabric}"));
     processes.say(format_args!("{} nodes, by {}", site.count(), site.launcher()));
 
     let certificates = Certificates::new(&processes.args.dir)?;

@@ -20,8 +20,8 @@ impl Srun {
     }
 
     /// Whether it has a way that the usual MPIs know.
-    pub(super) fn speaks_to_ranks() -> bool {
-        ways().is_some_and(|listed| best(&listed).is_some())
+    pub(super) fn speaks_to_ranks(&self) -> bool {
+        self.way.is_some()
     }
 
     /// For people.
