@@ -2,7 +2,7 @@
 
 mod common;
 
-use accord_client::connect_direct;
+use accord_client::{Session, connect_direct};
 use accord_fabric::frame::transfer::CHUNK_MAX;
 use accord_fabric::frame::{self, Command, Event, FrameReader, HEADER_LEN};
 use accord_fabric::handshake::{self, Hello, Purpose};
@@ -54,40 +54,76 @@ fn nobody_at_the_address() {
 
 #[test]
 fn an_executor_that_answers_what_nobody_asked_is_not_believed_any_more() {
-    for lie in [(|ticket| ticket) as fn(u64) -> u64, |ticket| ticket + 7] {
-        let key = Key::random().unwrap();
-        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let agent = Agent::start(1, 1, &key, Vec::new());
-        let mut lease = lease(std::slice::from_ref(&agent), 1);
-        lease.devices[0].address = listener.address().unwrap().to_string();
-        // Until the test's process ends.
-        std::thread::spawn(move || {
-            while let Ok((lane, _)) = listener.accept() {
-                let key = key.clone();
-                std::thread::spawn(move || {
-                    // Some only look whether anybody is here.
-                    if let Ok(lane) = handshake::accept(&*lane, &key, SOON).and_then(|client| client.secure(lane)) {
-                        answer_starts(&*lane, lie);
-                    }
-                });
-            }
-        });
-        let session = connect_direct(lease, settings(None, Vec::new())).unwrap();
+    let twice = |ticket, other| {
+        let reply = |ticket| (Event::Reply { ticket, value: 0, extra: 0 }, Vec::new());
+        vec![reply(ticket), reply(other)]
+    };
+    let same = move |command: &Command| match *command {
+        Command::Start { ticket, .. } => twice(ticket, ticket),
+        _ => Vec::new(),
+    };
+    let other = move |command: &Command| match *command {
+        Command::Start { ticket, .. } => twice(ticket, ticket + 7),
+        _ => Vec::new(),
+    };
+    for session in [session_with(same), session_with(other)] {
         let error = session.clients()[0].start().unwrap_err();
         assert_lost(&error, "h1");
         assert!(error.cause().contains("broke the protocol: reply"), "{error}");
     }
 }
 
-/// Answers the command that starts a program, and once more with a ticket of its own.
-fn answer_starts(lane: &dyn Lane, lie: fn(u64) -> u64) {
+/// A stream's failure is found by a wait first, and is news of its own only after that.
+#[test]
+fn a_queue_whose_wait_fails_has_failed() {
+    let session = session_with(|command| match *command {
+        Command::Start { ticket, .. } => vec![(Event::Reply { ticket, value: 0, extra: 0 }, Vec::new())],
+        Command::Open { ticket, .. } => vec![(Event::Reply { ticket, value: 1 << 20, extra: 1 << 20 }, Vec::new())],
+        Command::Wait { ticket } => {
+            let mut text = Vec::new();
+            let failure = frame::encode_error(&Error::new(ErrorCode::Execution, "crashed").queue(Q1), &mut text);
+            vec![(Event::ReplyFailed { ticket, failure }, text)]
+        }
+        _ => Vec::new(),
+    });
+    let client = &session.clients()[0];
+    client.start().unwrap();
+    launch(&**client, Q1, EMPTY, &[]).unwrap();
+    let error = client.wait(&[Q1]).unwrap_err();
+    assert_eq!(error.cause(), "crashed");
+    assert_eq!(launch(&**client, Q1, EMPTY, &[]).unwrap_err(), error);
+    launch(&**client, Q2, EMPTY, &[]).unwrap();
+}
+
+/// A program's session with an executor that answers commands as `answer` says.
+fn session_with(answer: impl Fn(&Command) -> Vec<(Event, Vec<u8>)> + Clone + Send + 'static) -> Session {
+    let key = Key::random().unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let agent = Agent::start(1, 1, &key, Vec::new());
+    let mut lease = lease(std::slice::from_ref(&agent), 1);
+    lease.devices[0].address = listener.address().unwrap().to_string();
+    // Until the test's process ends.
+    std::thread::spawn(move || {
+        while let Ok((lane, _)) = listener.accept() {
+            let (key, answer) = (key.clone(), answer.clone());
+            std::thread::spawn(move || {
+                // Some only look whether anybody is here.
+                if let Ok(lane) = handshake::accept(&*lane, &key, SOON).and_then(|client| client.secure(lane)) {
+                    answer_commands(&*lane, answer);
+                }
+            });
+        }
+    });
+    connect_direct(lease, settings(None, Vec::new())).unwrap()
+}
+
+fn answer_commands(lane: &dyn Lane, answer: impl Fn(&Command) -> Vec<(Event, Vec<u8>)>) {
     let mut reader = FrameReader::default();
     while reader.fill(|bytes| lane.read(bytes)).unwrap_or(false) {
         while let Some(frame) = reader.take::<Command>().unwrap() {
-            let Command::Start { ticket, .. } = frame.record else { continue };
             let mut bytes = Vec::new();
-            for ticket in [ticket, lie(ticket)] {
-                frame::put(&mut bytes, &Event::Reply { ticket, value: 0, extra: 0 }, &[]).unwrap();
+            for (event, payload) in answer(&frame.record) {
+                frame::put(&mut bytes, &event, &[&payload]).unwrap();
             }
             lane.send(&bytes).unwrap();
         }

@@ -216,6 +216,15 @@ impl Connection {
         self.begun.elapsed()
     }
 
+    /// A wait has ended with `error`. Should that be a queue's failure, the executor says so too, but perhaps after this.
+    pub(super) fn wait_failed(self: &Arc<Self>, device: u32, error: &Error) {
+        if let Some(queue) = error.place().queue {
+            let mut machine = self.machine();
+            machine.fail(device, Some(queue), error);
+            self.act(machine);
+        }
+    }
+
     /// Does what the machine wants done.
     pub(super) fn act(self: &Arc<Self>, mut machine: Locked<'_>) {
         let effects = machine.take_effects();

@@ -122,6 +122,9 @@ impl RemoteDeviceClient {
     }
 
     /// Asks about the positions that the program does not know to be reached; none if it knows of all.
+    ///
+    /// # Errors
+    /// When the connection, the device or a queue has failed. A queue has then failed for all that comes after.
     fn ask_positions(
         &self,
         queues: &[QueueId],
@@ -131,8 +134,13 @@ impl RemoteDeviceClient {
         let (waker, now) = (std::thread::current(), connection.now());
         let asked = connection.machine().ask_positions(self.device(), queues, command, waker, now)?;
         let Some((id, open)) = asked else { return Ok(None) };
-        let reply = connection.wait_for_reply(id).map_err(|error| connection.place(error))?;
-        Ok(Some((reply, open)))
+        match connection.wait_for_reply(id).map_err(|error| connection.place(error)) {
+            Ok(reply) => Ok(Some((reply, open))),
+            Err(error) => {
+                connection.wait_failed(self.device(), &error);
+                Err(error)
+            }
+        }
     }
 
     /// All of `positions` are reached, as the executor said: waits for the bytes of copies out among them.
