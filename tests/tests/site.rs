@@ -3,49 +3,17 @@
 //! where there are no namespaces or no mpirun.
 
 use accord_tests::{
-    Finished, Job, Result, Tool, Variant, compile_mpi, libacc, no_mpi, repository_file, test_program, tool,
+    Finished, Hosts, Job, Result, Tool, Variant, compile_mpi, libacc, no_mpi, repository_file, test_program, tool,
 };
 use std::path::Path;
 use std::time::Duration;
 
-/// Waits until all that a run has started is gone, and prints what is left. Process 1 is the hosts' own supervisor.
-const LEFT: &str = r#"
-left() {
-    for look in $(seq 1 100); do
-        left=$(ps -e -o pid=,stat=,args= | awk '$1 != 1 && $2 !~ /Z/ && $3 ~ /accord|mpirun|orted/')
-        [ -n "$left" ] || break
-        sleep 0.1
-    done
-    echo "left: $left"
-    ls "$SHARED"
-}
-"#;
-
-/// Runs a script on the first of three hosts, beside a file `hosts` with all of them; none, which is said, where that can't be.
+/// Runs a script on the first of three hosts, beside a file `$W/hosts` with all of them; none where that can't be.
 fn on_hosts(script: &str, arguments: &[&Path]) -> Result<Option<Finished>> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let shared = folder.path().join("shared");
-    std::fs::create_dir(&shared).map_err(|error| error.to_string())?;
-    let hosts = folder.path().join("hosts");
-    std::fs::write(&hosts, "h1 slots=2\nh2 slots=2\n# the last\nh3 slots=2\n").map_err(|error| error.to_string())?;
-    let accord = tool(Tool::Accord)?;
-    let bin = accord.parent().unwrap_or(Path::new("/")).display().to_string();
-    let path = format!("{bin}:{}", std::env::var("PATH").unwrap_or_default());
-    let job = || {
-        let job = Job::new(&accord).env("ACCORD_LIBACC", libacc()?).env("PATH", &path).env("HOSTS", &hosts);
-        Ok::<_, String>(job.args(["run", "--local-cluster", "3x1", "--bare", "--"]))
-    };
-    let why = match no_mpi() {
-        Some(why) => Some(why),
-        None => (job()?.arg("hostname").run()?.stdout.trim() != "h1").then(|| "no network namespaces here".to_owned()),
-    };
-    if let Some(why) = why {
-        println!("skipped: {why}");
-        return Ok(None);
-    }
-    let job = job()?.env("SHARED", &shared).env("ACCORD_CPU_DEVICES", "1").env("ACCORD_CPU_MEMORY", "128M");
-    let job = job.timeout(Duration::from_secs(180)).args(["/bin/sh", "-c"]).arg(format!("{LEFT}{script}")).arg("sh");
-    job.args(arguments).run().map(Some)
+    let Some(hosts) = Hosts::new(&["mpirun"])? else { return Ok(None) };
+    let file = hosts.folder().join("hosts");
+    std::fs::write(file, "h1 slots=2\nh2 slots=2\n# the last\nh3 slots=2\n").map_err(|error| error.to_string())?;
+    hosts.run(script, arguments, |job| job.timeout(Duration::from_secs(180))).map(Some)
 }
 
 fn succeeded(finished: &Finished) {
@@ -62,7 +30,7 @@ fn own_world() -> Result<std::path::PathBuf> {
 fn ranks_of_an_mpi_program_use_the_devices_of_all_hosts() -> Result<()> {
     for (fabric, why) in [("auto", "fabric: mpi: the agents can use "), ("tcp", "fabric: tcp: --fabric tcp")] {
         let script = format!(
-            "accord run -v --hostfile $HOSTS --shared $SHARED --fabric {fabric} -np 6 -- \"$1\" 6; code=$?; left; exit $code"
+            "accord run -v --hostfile $W/hosts --shared $SHARED --fabric {fabric} -np 6 -- \"$1\" 6; code=$?; left; exit $code"
         );
         let Some(finished) = on_hosts(&script, &[&own_world()?])? else { return Ok(()) };
         succeeded(&finished);
@@ -97,7 +65,7 @@ fn ranks_of_a_local_cluster_go_by_mpi_too() -> Result<()> {
 
 #[test]
 fn each_step_by_hand_does_the_same() -> Result<()> {
-    let script = "ADDRESS=10.77.0.1 \"$2\" $HOSTS 3 \"$1\" 3; code=$?; left; exit $code";
+    let script = "ADDRESS=10.77.0.1 \"$2\" $W/hosts 3 \"$1\" 3; code=$?; left; exit $code";
     let Some(finished) = on_hosts(script, &[&own_world()?, &repository_file("examples/jobs/by-hand.sh")])? else {
         return Ok(());
     };
@@ -112,7 +80,7 @@ fn each_step_by_hand_does_the_same() -> Result<()> {
 fn a_run_whose_node_dies_names_it_and_ends() -> Result<()> {
     let script = r#"
         cd "$SHARED/.."
-        accord run --hostfile $HOSTS --shared $SHARED -np 3 -- "$1" launch 2 > out 2> err &
+        accord run --hostfile $W/hosts --shared $SHARED -np 3 -- "$1" launch 2 > out 2> err &
         run=$!
         until [ "$(grep -c ready out)" -eq 3 ]; do sleep 0.1; done
         kill -9 $(for pid in $(ps -e -o pid=); do
@@ -145,7 +113,7 @@ fn a_run_that_is_killed_at_any_moment_leaves_nothing() -> Result<()> {
     let script = r#"
         for whom in run supervisor term; do
             for moment in 0.3 1 4; do
-                accord run --hostfile $HOSTS --shared $SHARED -np 3 -- "$1" launch 1 > /dev/null 2>&1 &
+                accord run --hostfile $W/hosts --shared $SHARED -np 3 -- "$1" launch 1 > /dev/null 2>&1 &
                 run=$!
                 sleep $moment
                 case $whom in

@@ -1,9 +1,7 @@
 //! Runs inside of Slurm allocations: munge, slurmctld and three slurmd from the distribution's packages, on hosts that are network namespaces. Skipped,
 //! with the reason, where one of them is missing.
 
-use accord_tests::{
-    Finished, Job, Result, Tool, Variant, compile_mpi, libacc, no_mpi, repository_file, test_program, tool,
-};
+use accord_tests::{Finished, Hosts, Result, Variant, compile_mpi, repository_file, test_program};
 use std::path::Path;
 use std::time::Duration;
 
@@ -65,47 +63,21 @@ over() {
         sleep 0.3
     done
 }
-left() {
-    for look in $(seq 1 100); do
-        left=$(ps -e -o pid=,stat=,args= | awk '$1 != 1 && $2 !~ /Z/ && $3 ~ /accord|mpirun|orted|srun/')
-        [ -n "$left" ] || break
-        sleep 0.1
+# Waits for so many ranks of a job, and prints how many there are.
+ready() {
+    for look in $(seq 1 200); do
+        [ "$(grep -c ready $W/out)" -eq $1 ] && break
+        sleep 0.2
     done
-    echo "left: $left"
-    ls "$SHARED"
+    grep -c ready $W/out
 }
 "#;
 
-/// Runs a script on the first host, beside a Slurm over all three; none, which is said, where that can't be.
+/// Runs a script on the first host, beside a Slurm over all three; none where that can't be.
 fn in_slurm(script: &str, arguments: &[&Path]) -> Result<Option<Finished>> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let shared = folder.path().join("shared");
-    std::fs::create_dir(&shared).map_err(|error| error.to_string())?;
-    let accord = tool(Tool::Accord)?;
-    let bin = accord.parent().unwrap_or(Path::new("/")).display().to_string();
-    let path = format!("{bin}:{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let missing = ["munged", "slurmctld", "slurmd", "srun"]
-        .into_iter()
-        .find(|program| !std::env::split_paths(&path).any(|folder| folder.join(program).is_file()));
-    let job = || {
-        let job = Job::new(&accord).env("ACCORD_LIBACC", libacc()?).env("PATH", &path).env("W", folder.path());
-        Ok::<_, String>(job.args(["run", "--local-cluster", "3x1", "--bare", "--"]))
-    };
-    let why = match (no_mpi(), missing) {
-        (Some(why), _) => Some(why),
-        (None, Some(program)) => Some(format!("no {program}: install slurmctld, slurmd, slurm-client and munge")),
-        (None, None) => {
-            (job()?.arg("hostname").run()?.stdout.trim() != "h1").then(|| "no network namespaces here".to_owned())
-        }
-    };
-    if let Some(why) = why {
-        println!("skipped: {why}");
-        return Ok(None);
-    }
-    let job = job()?.env("SHARED", &shared).env("ACCORD_CPU_DEVICES", "1").env("ACCORD_CPU_MEMORY", "128M");
-    let job =
-        job.timeout(Duration::from_secs(240)).args(["/bin/bash", "-c"]).arg(format!("{SLURM}{script}")).arg("bash");
-    job.args(arguments).run().map(Some)
+    let Some(hosts) = Hosts::new(&["munged", "slurmctld", "slurmd", "srun"])? else { return Ok(None) };
+    let script = format!("{SLURM}{script}");
+    hosts.run(&script, arguments, |job| job.timeout(Duration::from_secs(240))).map(Some)
 }
 
 fn well(finished: &Finished) {
@@ -144,11 +116,7 @@ fn job_scripts_run_ranks_over_all_nodes() -> Result<()> {
 fn a_job_that_is_cancelled_leaves_nothing() -> Result<()> {
     let script = r#"
         sbatch -Q --nodes=3 --ntasks=3 -o $W/out "$2/slurm-srun.sbatch" "$1" launch 1
-        for look in $(seq 1 200); do
-            [ "$(grep -c ready $W/out)" -eq 3 ] && break
-            sleep 0.2
-        done
-        grep -c ready $W/out
+        ready 3
         scancel --user=root
         over
         left
@@ -166,10 +134,7 @@ fn a_job_that_is_cancelled_leaves_nothing() -> Result<()> {
 fn a_job_whose_node_fails_ends_and_leaves_nothing() -> Result<()> {
     let script = r#"
         sbatch -Q --nodes=3 --ntasks=3 --no-requeue -o $W/out "$2/slurm-srun.sbatch" "$1" launch 1
-        for look in $(seq 1 200); do
-            [ "$(grep -c ready $W/out)" -eq 3 ] && break
-            sleep 0.2
-        done
+        ready 3
         # All that the node has.
         kill -9 $(for pid in $(ps -e -o pid=); do
             { tr '\0' ' ' < /proc/$pid/cmdline | grep -q -E 'accord-node-agent|slurm|endless' &&
