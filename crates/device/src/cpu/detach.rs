@@ -30,8 +30,10 @@ pub(crate) struct Detached<'a> {
     pub(crate) keep: &'a [RawFd],
     /// Processors to run on, if allowed.
     pub(crate) cpus: Option<libc::cpu_set_t>,
-    /// It is in a process group of its own: what is sent to this process's, by a launcher say, does not reach it.
-    pub(crate) own_group: bool,
+    /// It is in a session of its own: what is sent to this process's group, by a launcher say, does not reach it. A group alone would not
+    /// do: once the child that makes the process has ended, nobody of the session would look after the group, and should the process be
+    /// stopped by then the system would hang it up.
+    pub(crate) own_session: bool,
 }
 
 /// The same descriptor under a number above 2: the program may have closed its standard ones, and
@@ -187,9 +189,9 @@ impl Child<'_> {
     unsafe fn execute(&self) {
         // SAFETY: as above.
         unsafe {
-            if self.start.own_group {
+            if self.start.own_session {
                 // It can't fail for a process that has just been made.
-                libc::setpgid(0, 0);
+                libc::setsid();
             }
             if let Some(cpus) = &self.start.cpus {
                 // Where the processors are not ours to take, the process runs anywhere.
@@ -273,7 +275,7 @@ mod tests {
             stdio: [-1, out, -1],
             keep: &[],
             cpus: None,
-            own_group: false,
+            own_session: false,
         }
         .start(&mut || Ok(()))?;
         while !process::readable(&started.report, None) {}
@@ -296,8 +298,8 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
-    #[test]
-    fn the_child_is_gone_and_the_process_known() {
+    /// `cat` that waits for its input, and the other end of that.
+    fn waiting(own_session: bool) -> (Started, OwnedFd) {
         let (read, write) = pipe().unwrap();
         let script = Detached {
             exe: OsStr::new("/bin/cat"),
@@ -307,17 +309,34 @@ mod tests {
             stdio: [read.as_raw_fd(), -1, -1],
             keep: &[],
             cpus: None,
-            own_group: false,
+            own_session,
         };
-        let started = script.start(&mut || Ok(())).unwrap();
-        let parent = || {
-            let text = std::fs::read_to_string(format!("/proc/{}/stat", started.pid)).unwrap();
-            text.rsplit_once(')').unwrap().1.split(' ').nth(2).unwrap().parse::<u32>().unwrap()
-        };
-        assert_ne!(parent(), std::process::id());
-        assert!(!process::readable(&started.pidfd, Some(std::time::Duration::ZERO)), "it runs");
+        (script.start(&mut || Ok(())).unwrap(), write)
+    }
+
+    /// The system's numbers for a running process: parent, group, session.
+    fn family(started: &Started) -> [u32; 3] {
+        assert!(!process::readable(&started.pidfd, Some(std::time::Duration::ZERO)), "it has ended");
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", started.pid)).unwrap();
+        let mut numbers = text.rsplit_once(')').unwrap().1.split_whitespace().skip(1).map(|word| word.parse().unwrap());
+        std::array::from_fn(|_| numbers.next().unwrap())
+    }
+
+    #[test]
+    fn the_child_is_gone_and_the_process_known() {
+        let (started, _input) = waiting(false);
+        let [parent, ..] = family(&started);
+        assert_ne!(parent, std::process::id());
         process::kill(&started.pidfd);
-        drop(write);
+    }
+
+    #[test]
+    fn it_has_a_session_of_its_own_where_asked() {
+        let (started, _input) = waiting(true);
+        while !process::readable(&started.report, None) {}
+        let [_, group, session] = family(&started);
+        assert_eq!([group, session], [started.pid; 2]);
+        process::kill(&started.pidfd);
     }
 
     #[test]

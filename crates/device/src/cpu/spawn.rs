@@ -63,7 +63,7 @@ pub(crate) fn start(info: &DeviceInfo, program: &ProgramSpec, arena: &Arena) -> 
         keep: &keep,
         cpus: cpu_set(&info.cpus),
         // An executor's: a launcher that ends agents means their programs to hear it from them, not of a worker that was killed.
-        own_group: program.output.is_some(),
+        own_session: program.output.is_some(),
     }
     .start(&mut || watch.look().map_err(std::io::Error::other));
     let not_started = |e: std::io::Error| {
