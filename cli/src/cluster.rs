@@ -60,6 +60,8 @@ pub(crate) struct SessionRow {
     pub(crate) pid: u32,
     pub(crate) rank: Option<u32>,
     pub(crate) devices: usize,
+    /// Its program is connected to the coordinator.
+    pub(crate) attached: bool,
     pub(crate) age_ms: u64,
 }
 
@@ -99,6 +101,7 @@ impl Cluster {
                 pid: session.pid,
                 rank: session.rank.map(|rank| rank.rank),
                 devices: session.devices.len(),
+                attached: session.attached,
                 age_ms: session.age_ms,
             })
             .collect();
@@ -184,6 +187,7 @@ impl Cluster {
                 "pid": session.pid,
                 "rank": session.rank,
                 "devices": session.devices,
+                "attached": session.attached,
                 "age_ms": session.age_ms,
             })).collect::<Vec<_>>(),
         })

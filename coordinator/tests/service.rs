@@ -2,8 +2,8 @@
 
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
-use accord_fabric::frame::session::{HEADER_LEN, Message};
-use accord_fabric::session_endpoint::{self, SessionConnection};
+use accord_fabric::frame::session::{Claim, HEADER_LEN, Message};
+use accord_fabric::session_endpoint::{self, Attachment, SessionConnection};
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
@@ -409,4 +409,37 @@ fn a_dead_coordinator_is_no_error_to_a_program() {
     drop(fixture);
     assert!(connection.next().unwrap().is_none());
     connection.report_use(0);
+}
+
+#[test]
+fn a_program_comes_back_to_its_session_at_another_coordinator() {
+    let mut fixture = Fixture::new();
+    let agent = fixture.agent("h1");
+    let (lease, connection) = fixture.open("h1").unwrap();
+    drop(agent);
+    let listen = fixture.coordinator.address();
+    let own = |authority: &Authority| authority.identity(Role::Coordinator, HOUR).unwrap();
+    let elsewhere = Background::start("127.0.0.1:0".parse().unwrap(), own(&fixture.authority), Limits::default());
+    drop(std::mem::replace(&mut fixture.coordinator, elsewhere.unwrap()));
+    assert!(connection.next().unwrap().is_none());
+    fixture.coordinator = Background::start(listen, own(&fixture.authority), Limits::default()).unwrap();
+
+    let claim = Claim { session: lease.session, key: lease.key, request: request("h1") };
+    let attach = |fixture: &Fixture, user: &str, claim: &Claim| {
+        let own = fixture.authority.identity(Role::Tenant(user.into()), HOUR).unwrap();
+        session_endpoint::attach(&fixture.address(), &own, SOON, claim).unwrap()
+    };
+    let Attachment::Open(back) = attach(&fixture, "eva", &claim) else { panic!("it is over") };
+    let seen =
+        |fixture: &Fixture| fixture.describe().sessions.iter().map(|one| (one.id, one.attached)).collect::<Vec<_>>();
+    assert_eq!(seen(&fixture), [(lease.session.0, true)]);
+    // Nobody else has it.
+    let Attachment::Over(why) = attach(&fixture, "mallory", &claim) else { panic!("mallory has eva's session") };
+    assert!(why.contains("another program's"), "{why}");
+    drop(back);
+    while !seen(&fixture).is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let Attachment::Over(why) = attach(&fixture, "eva", &claim) else { panic!("it has ended") };
+    assert!(why.contains("has ended"), "{why}");
 }

@@ -8,7 +8,7 @@ use accord_fabric::ProgramSpec;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
-use accord_trust::{Identity, identity};
+use accord_trust::{Trust, identity};
 use accord_types::settings::{self as names, parse_bytes};
 use accord_types::{
     DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink,
@@ -153,7 +153,7 @@ fn program(trace: bool) -> ProgramSpec {
 fn coordinator() -> Result<Option<Coordinator>> {
     let Some(address) = settings::value(names::COORDINATOR) else { return Ok(None) };
     let folder = identity::folder(settings::value(names::TLS).as_deref(), std::env::var_os("HOME").as_deref())?;
-    Ok(Some(Coordinator { address: PeerAddress::new(address), identity: Identity::read(&folder)? }))
+    Ok(Some(Coordinator { address: PeerAddress::new(address), trust: Trust::read(&folder)? }))
 }
 
 fn transport() -> Result<Wanted> {

@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{PipeWriter, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Shorter than the default, for the tests' speed.
 const LOST_AFTER: Duration = Duration::from_secs(2);
@@ -35,8 +35,12 @@ impl Steps {
     }
 
     fn step(&mut self) {
+        self.say("compute");
+    }
+
+    fn say(&mut self, what: &str) {
         self.done += 1;
-        self.input.write_all(b"compute\n").unwrap();
+        writeln!(self.input, "{what}").unwrap();
         self.running.await_output(&format!("done {}\n", self.done)).unwrap();
     }
 
@@ -45,6 +49,13 @@ impl Steps {
         let finished = self.running.finish().unwrap().success().unwrap();
         assert_eq!(finished.stderr, "");
     }
+}
+
+/// Executors of an agent.
+fn executors(agent: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{agent}/task")).unwrap().flatten();
+    let children = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    children.flat_map(|text| text.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>()).collect()
 }
 
 fn signal(id: Option<u32>, signal: Signal) {
@@ -99,7 +110,44 @@ fn a_coordinator_may_be_away_for_longer_than_nodes_may_be_silent() {
     steps.step();
     cluster.start_coordinator().unwrap();
     cluster.await_devices(3).unwrap();
-    cluster.await_info("the session", |info| info["sessions"].as_array().is_some_and(|all| all.len() == 1)).unwrap();
+    // Agents have brought the session back, and its program has come back to it.
+    let is_back = |session: &Value| session["attached"] == true;
+    cluster
+        .await_info("the program", |info| {
+            info["sessions"].as_array().is_some_and(|all| all.len() == 1 && is_back(&all[0]))
+        })
+        .unwrap();
+    steps.step();
+    steps.finish();
+    cluster.await_info("its end", |info| info["sessions"].as_array().is_some_and(Vec::is_empty)).unwrap();
+}
+
+#[test]
+fn a_session_outlives_its_executors_at_another_coordinator() {
+    let mut cluster = cluster();
+    let mut steps = Steps::start(&cluster);
+    cluster.kill_coordinator();
+    cluster.start_coordinator().unwrap();
+    cluster.await_devices(3).unwrap();
+    let is_back = |session: &Value| session["attached"] == true;
+    cluster
+        .await_info("the program", |info| info["sessions"].as_array().is_some_and(|all| all.iter().any(is_back)))
+        .unwrap();
+    // It loses all that it has on other nodes, and begins anew there.
+    let mut lost = Vec::new();
+    for host in [1, 2] {
+        lost.extend(executors(cluster.agent_id(host).unwrap()));
+    }
+    assert_eq!(lost.len(), 2);
+    for executor in &lost {
+        signal(Some(*executor), Signal::SIGKILL);
+    }
+    let until = Instant::now() + STOPPED;
+    while [1, 2].iter().any(|host| !executors(cluster.agent_id(*host).unwrap()).is_empty()) {
+        assert!(Instant::now() < until, "executors stay");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    steps.say("shutdown");
     steps.step();
     steps.finish();
 }
@@ -127,7 +175,7 @@ fn a_program_does_not_wait_for_the_coordinator_for_ever() {
     let mut cluster = cluster();
     cluster.kill_coordinator();
     let job = cluster.job(0, &test_program("c/devices_each.c").unwrap()).unwrap();
-    let since = std::time::Instant::now();
+    let since = Instant::now();
     let finished = job.env("ACCORD_OPEN_TIMEOUT", "3s").timeout(Duration::from_secs(60)).run().unwrap();
     assert_eq!(finished.code(), 1, "{}", finished.report());
     assert!(finished.stderr.contains("cannot connect to the coordinator"), "{}", finished.report());

@@ -3,7 +3,7 @@
 use super::effect::{AgentOrder, ClientPush, Effect, Refusal};
 use super::input::{LinkId, Registration};
 use super::node::{Node, NodeState};
-use super::session::Session;
+use super::session::Origin;
 use super::state::{Cluster, DOUBT};
 use super::time::Millis;
 use accord_types::incarnation::boot_of;
@@ -16,6 +16,9 @@ const NODE_NAME_MAX: usize = 255;
 const HEARTBEATS_MISSED: u64 = 3;
 /// A tick that comes so late says that this process did not run: nobody was silent in that time.
 const TICK_LATE_MS: u64 = 1_000;
+
+/// So long after a coordinator's start programs of earlier sessions may still be about to come back.
+const BACK_WITHIN_MS: u64 = 60_000;
 
 /// An agent that is a rank of an MPI job and does not connect again within this is gone, and the job with it.
 const JOB_BACK_MAX_MS: u64 = 1_500;
@@ -50,9 +53,9 @@ impl Cluster {
         }
         let listed: BTreeSet<SessionId> = grants.iter().map(|grant| grant.session).collect();
         for grant in &grants {
-            self.adopt(now, id, grant);
+            self.adopt(now, id, grant, out);
         }
-        self.reconcile(id, link, &listed, out);
+        self.reconcile(now, id, link, &listed, out);
         for session in self.sessions.values() {
             if session.nodes.contains_key(&id) && !session.lost.contains(&id) {
                 out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(now, id))));
@@ -159,26 +162,31 @@ impl Cluster {
 
     pub(super) fn heartbeat(&mut self, now: Millis, link: LinkId, sessions: &[SessionId], out: &mut Vec<Effect>) {
         let Some(id) = self.hear(now, link, out) else { return };
-        let listed: BTreeSet<SessionId> = sessions.iter().copied().collect();
+        // Of an executor for an earlier coordinator's session, which was just started, the grant may come later than this.
+        let is_announced = |session: &SessionId| match self.sessions.get(session) {
+            Some(known) => known.origin == Origin::Own || known.nodes.contains_key(&id),
+            None => self.has_ended(*session),
+        };
+        let listed: BTreeSet<SessionId> = sessions.iter().copied().filter(is_announced).collect();
         let known = self.executing.get(&id);
         if known.map_or(listed.is_empty(), |known| *known == listed) {
             return;
         }
-        self.reconcile(id, link, &listed, out);
+        self.reconcile(now, id, link, &listed, out);
     }
 
     pub(super) fn executor_started(&mut self, now: Millis, link: LinkId, grant: &SessionGrant, out: &mut Vec<Effect>) {
         let Some(id) = self.hear(now, link, out) else { return };
-        self.adopt(now, id, grant);
+        self.adopt(now, id, grant, out);
         let mut listed = self.executing.get(&id).cloned().unwrap_or_default();
         listed.insert(grant.session);
-        self.reconcile(id, link, &listed, out);
+        self.reconcile(now, id, link, &listed, out);
         out.push(Effect::Changed);
     }
 
     pub(super) fn executor_ended(&mut self, now: Millis, link: LinkId, session: SessionId, out: &mut Vec<Effect>) {
         let Some(id) = self.hear(now, link, out) else { return };
-        self.forget_executor(id, session, out);
+        self.forget_executor(now, id, session, out);
         out.push(Effect::Changed);
     }
 
@@ -192,27 +200,16 @@ impl Cluster {
         Some(id)
     }
 
-    /// Takes a session of an earlier coordinator in.
-    fn adopt(&mut self, now: Millis, node: NodeId, grant: &SessionGrant) {
-        let devices = self.nodes.get(&node).map_or(&[][..], |node| &node.devices);
-        let ordinals: Vec<u32> = devices.iter().map(|device| device.id.ordinal).collect();
-        if let Some(session) = self.sessions.get_mut(&grant.session) {
-            // An agent that names another key knows nothing of the session, whatever it says.
-            if session.owner.key != grant.key {
-                return;
-            }
-            session.join(node, &ordinals, grant);
-        } else if !self.has_ended(grant.session) && self.sessions.len() < self.limits.sessions_max {
-            let mut session = Session::adopt(grant, now);
-            session.join(node, &ordinals, grant);
-            self.ends.extend(session.ends.map(|end| (end, grant.session)));
-            self.sessions.insert(grant.session, session);
-        }
-    }
-
     /// Brings what the agent says it runs and what is known here together: what has ended
     /// here is ended there, what has ended there is forgotten here.
-    fn reconcile(&mut self, id: NodeId, link: LinkId, listed: &BTreeSet<SessionId>, out: &mut Vec<Effect>) {
+    fn reconcile(
+        &mut self,
+        now: Millis,
+        id: NodeId,
+        link: LinkId,
+        listed: &BTreeSet<SessionId>,
+        out: &mut Vec<Effect>,
+    ) {
         for &session in listed {
             let known = self.sessions.get_mut(&session);
             match known {
@@ -226,12 +223,12 @@ impl Cluster {
         let gone: Vec<SessionId> =
             self.executing.get(&id).map(|known| known.difference(listed).copied().collect()).unwrap_or_default();
         for session in gone {
-            self.forget_executor(id, session, out);
+            self.forget_executor(now, id, session, out);
         }
     }
 
     /// One executor less. An adopted session without executors has ended.
-    fn forget_executor(&mut self, id: NodeId, session: SessionId, out: &mut Vec<Effect>) {
+    fn forget_executor(&mut self, now: Millis, id: NodeId, session: SessionId, out: &mut Vec<Effect>) {
         if let Some(known) = self.executing.get_mut(&id) {
             known.remove(&session);
             if known.is_empty() {
@@ -241,7 +238,10 @@ impl Cluster {
         if let Some(known) = self.sessions.get_mut(&session) {
             known.executors.remove(&id);
             if known.client.is_none() && known.executors.is_empty() {
-                self.end(session, out);
+                match now.0 < BACK_WITHIN_MS {
+                    true => self.forget(session, out),
+                    false => self.end(session, out),
+                }
             }
         }
     }

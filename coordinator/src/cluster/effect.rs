@@ -41,6 +41,8 @@ pub enum AgentOrder {
 pub enum ClientPush {
     /// The session is open; [`super::Cluster::lease`] has what to send.
     Granted(SessionId),
+    /// The program has its session again.
+    Attached,
     /// There is no session.
     Refused(Error),
     /// The devices of a node are lost.

@@ -48,6 +48,8 @@ pub enum Input {
     LinkLost { link: LinkId },
     /// A program of `user`, who is attested, asks for a session; `key` was made for it.
     Open { client: ClientId, request: SessionRequest, key: SessionKey, user: String },
+    /// A program of `user`, who is attested, comes back to the session whose key it names.
+    Attach { client: ClientId, session: SessionId, request: SessionRequest, key: SessionKey, user: String },
     /// A program started to use the device with this number.
     Uses { client: ClientId, device: u32 },
     /// A program's connection is gone, and with it the session.

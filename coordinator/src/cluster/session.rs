@@ -30,16 +30,29 @@ pub struct Owner {
     pub user: String,
 }
 
+/// Who says that there is a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// This coordinator, which has opened it.
+    Own,
+    /// An agent: an earlier coordinator has opened it.
+    Agent,
+    /// Its program alone, so far. An agent is believed more.
+    Program,
+}
+
 /// One session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
     /// Its id.
     pub id: SessionId,
+    /// Who says that it is there.
+    pub origin: Origin,
     /// Whose it is.
     pub owner: Owner,
     /// When its time is over.
     pub ends: Option<Millis>,
-    /// The program's connection; absent if the session was opened by an earlier coordinator.
+    /// The program's connection; absent if an earlier coordinator opened the session and the program has not come back yet.
     pub client: Option<ClientId>,
     /// The program's name.
     pub program: String,
@@ -94,6 +107,7 @@ impl Session {
         }
         Self {
             id,
+            origin: Origin::Own,
             owner,
             ends: None,
             client: Some(client),
@@ -117,6 +131,7 @@ impl Session {
     pub(super) fn adopt(grant: &SessionGrant, since: Millis) -> Self {
         Self {
             id: grant.session,
+            origin: Origin::Agent,
             owner: Owner { key: grant.key, user: grant.user.clone() },
             ends: grant.ends_in_ms.map(|left| since.plus(left)),
             client: None,
@@ -140,9 +155,23 @@ impl Session {
         }
     }
 
+    /// A session that an earlier coordinator opened, as its program knows it. Where it may be is for agents to say.
+    pub(super) fn claimed(
+        id: SessionId,
+        client: ClientId,
+        request: SessionRequest,
+        owner: Owner,
+        since: Millis,
+        opened_unix_ms: u64,
+    ) -> Self {
+        let nothing = LeaseTerms { devices: Vec::new(), memory_quota: 0, stream_quota: 0, plain_tcp: false };
+        let claimed = Self::open(id, client, request, owner, nothing, since, opened_unix_ms);
+        Self { origin: Origin::Program, ..claimed }
+    }
+
     /// Adds what one agent, whose devices have these ordinals, knows of an adopted session.
     pub(super) fn join(&mut self, node: NodeId, ordinals: &[u32], grant: &SessionGrant) {
-        if self.client.is_some() || self.nodes.contains_key(&node) {
+        if self.origin == Origin::Own || self.nodes.contains_key(&node) {
             return;
         }
         let exists = |ordinal: &u32| ordinals.contains(ordinal);

@@ -4,7 +4,7 @@ use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
 use super::node::Node;
 use super::order::Viewer;
-use super::session::{LeaseTerms, Owner, Session};
+use super::session::{LeaseTerms, Origin, Owner, Session};
 use super::state::{Cluster, Limits};
 use super::time::Millis;
 use accord_types::{Count, DeviceId, Error, ErrorCode, SessionId, SessionRequest};
@@ -30,13 +30,8 @@ impl Cluster {
         if self.clients.contains_key(&client) {
             return Err(Error::new(ErrorCode::InvalidArgument, "this connection has a session already"));
         }
-        let max = self.limits.sessions_max;
-        if self.sessions.len() >= max {
-            return Err(Error::new(
-                ErrorCode::DeviceUnavailable,
-                format!("the cluster is full: it allows {}", Count(max, "session")),
-            )
-            .remedy("try again when other programs have ended"));
+        if self.sessions.len() >= self.limits.sessions_max {
+            return Err(self.full());
         }
         let viewer =
             Viewer { node_name: &request.node_name, rank: request.rank, kind: request.kind, order: request.order };
@@ -46,6 +41,11 @@ impl Cluster {
         }
         let Limits { memory_quota, stream_quota, plain_tcp, .. } = self.limits;
         Ok(LeaseTerms { devices, memory_quota, stream_quota, plain_tcp })
+    }
+
+    pub(super) fn full(&self) -> Error {
+        let cause = format!("the cluster is full: it allows {}", Count(self.limits.sessions_max, "session"));
+        Error::new(ErrorCode::DeviceUnavailable, cause).remedy("try again when other programs have ended")
     }
 
     fn nothing_to_lease(&self, request: &SessionRequest) -> Error {
@@ -96,8 +96,8 @@ impl Cluster {
         let Some(session) = self.clients.get(&client).and_then(|id| self.sessions.get_mut(id)) else { return };
         let chosen = usize::try_from(device).ok().and_then(|index| session.lease.devices.get(index));
         let Some(&chosen) = chosen else { return };
-        if session.uses.is_some() {
-            // It goes on to others, maybe to all.
+        if session.uses.is_some() || session.origin != Origin::Own {
+            // It goes on to others, maybe to all; or the order of its devices is not known here.
             return;
         }
         session.uses = Some(chosen);
@@ -172,10 +172,13 @@ impl Cluster {
         if let Some(end) = session.ends {
             self.ends.remove(&(end, id));
         }
-        for node in session.nodes.keys().filter(|node| !session.lost.contains(node)) {
-            if let Some(link) = self.nodes.get(node).and_then(Node::link) {
-                out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(id)));
-            }
+        // Of what an earlier coordinator granted only a part is known here: all are told.
+        let concerns = |node: &&Node| match session.origin {
+            Origin::Own => session.nodes.contains_key(&node.id) && !session.lost.contains(&node.id),
+            Origin::Agent | Origin::Program => true,
+        };
+        for link in self.nodes.values().filter(concerns).filter_map(Node::link) {
+            out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(id)));
         }
         for node in &session.executors {
             if let Some(known) = self.executing.get_mut(node) {

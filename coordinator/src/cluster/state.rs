@@ -121,6 +121,9 @@ impl Cluster {
             Input::Goodbye { link } => self.goodbye(link, out),
             Input::LinkLost { link } => self.link_lost(now, link, out),
             Input::Open { client, request, key, user } => self.open(now, client, request, Owner { key, user }, out),
+            Input::Attach { client, session, request, key, user } => {
+                self.attach(now, client, session, request, Owner { key, user }, out);
+            }
             Input::Uses { client, device } => self.uses(client, device, out),
             Input::ClientGone { client } => self.client_gone(client, out),
             Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),

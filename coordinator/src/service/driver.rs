@@ -240,6 +240,7 @@ impl ClusterAndPeers {
                 Some(lease) => Message::Granted(lease),
                 None => return,
             },
+            ClientPush::Attached => Message::Attached,
             ClientPush::Refused(error) => Message::Refused(error),
             ClientPush::NodeLost(node, name) => Message::NodeLost { node, name },
             ClientPush::Warning(text) => Message::Warning(text),

@@ -3,7 +3,7 @@
 use super::caller::Caller;
 use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use crate::cluster::Input;
-use accord_fabric::frame::session::{HEADER_LEN, Message, REQUEST_MAX};
+use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REQUEST_MAX};
 use accord_fabric::new_session_key;
 use accord_types::{Error, ErrorCode, Result};
 use std::sync::Arc;
@@ -46,8 +46,10 @@ impl SessionEndpoint {
         let first = tokio::time::timeout(REQUEST_TIMEOUT, read_message(&mut reader))
             .await
             .map_err(|_| refused("no request came in time"))??;
-        let Some(Message::Open(request)) = first else {
-            return Err(refused("the first message is no request for a session"));
+        let (request, claim) = match first {
+            Some(Message::Open(request)) => (request, None),
+            Some(Message::Attach(Claim { session, key, request })) => (request, Some((session, key))),
+            _ => return Err(refused("the first message is no request for a session")),
         };
         let user = match caller.user() {
             Ok(user) => user,
@@ -57,9 +59,12 @@ impl SessionEndpoint {
                 return Err(error);
             }
         };
-        let key = new_session_key()?;
+        let made = new_session_key()?;
         let client = self.driver.add_client(outbox);
-        self.driver.input(Input::Open { client, request, key, user });
+        self.driver.input(match claim {
+            Some((session, key)) => Input::Attach { client, session, request, key, user },
+            None => Input::Open { client, request, key: made, user },
+        });
         let listen = async {
             loop {
                 match read_message(&mut reader).await {

@@ -10,9 +10,10 @@
 //! ```
 //!
 //! The program keeps the connection: its end ends the session. The coordinator's end ends
-//! nothing: what the program has it keeps.
+//! nothing: what the program has it keeps. It comes back with `Attach(session, key)` instead of Open, which is answered with Attached, Ended
+//! or Refused.
 
-use crate::frame::session::{HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
+use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
 use crate::transport::{self, Lane, PeerAddress, SharedLane};
 use accord_trust::{Identity, explain};
 use accord_types::backoff::Backoff;
@@ -31,6 +32,14 @@ const TELL_AFTER: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct SessionConnection {
     lane: SharedLane,
+}
+
+/// What has become of a session to which its program comes back.
+pub enum Attachment {
+    /// It goes on.
+    Open(SessionConnection),
+    /// It has ended, or was never there: why.
+    Over(String),
 }
 
 /// How long a session is asked for, and who hears that it takes long.
@@ -106,6 +115,34 @@ fn attempt(
     timeout: Duration,
     request: &SessionRequest,
 ) -> Result<(Lease, SessionConnection), Failure> {
+    match ask(address, identity, timeout, &Message::Open(request.clone()))? {
+        (Message::Granted(lease), connection) => Ok((lease, connection)),
+        (Message::Refused(error), _) => Err(Failure::Final(error)),
+        (other, _) => Err(Failure::Final(unavailable(format!("the coordinator at {address} answered {other:?}")))),
+    }
+}
+
+/// Comes back to a session whose connection is gone.
+///
+/// # Errors
+/// As of [`open`], where the coordinator was not heard; a later try may do better.
+pub fn attach(address: &PeerAddress, identity: &Identity, timeout: Duration, claim: &Claim) -> Result<Attachment> {
+    match ask(address, identity, timeout, &Message::Attach(claim.clone())) {
+        Ok((Message::Attached, connection)) => Ok(Attachment::Open(connection)),
+        Ok((Message::Ended(why), _)) => Ok(Attachment::Over(why)),
+        Ok((Message::Refused(error), _)) => Ok(Attachment::Over(error.cause().to_owned())),
+        Ok((other, _)) => Err(unavailable(format!("the coordinator at {address} answered {other:?}"))),
+        Err(Failure::Again(error) | Failure::Final(error)) => Err(error),
+    }
+}
+
+/// Connects, says the first word and hears the answer.
+fn ask(
+    address: &PeerAddress,
+    identity: &Identity,
+    timeout: Duration,
+    first: &Message,
+) -> Result<(Message, SessionConnection), Failure> {
     let (peer, remedy) = (format!("the coordinator at {address}"), "set ACCORD_COORDINATOR to host:port");
     address.check("coordinator", remedy)?;
     let below = transport::connect_tcp(address, "coordinator", remedy, timeout).map_err(Failure::Again)?;
@@ -121,7 +158,7 @@ fn attempt(
         let cause = format!("the coordinator at {address} broke off while opening a session: {error}");
         Failure::Again(unavailable(cause).remedy("look at the coordinator's messages"))
     };
-    let bytes = Message::Open(request.clone()).encode();
+    let bytes = first.encode();
     if bytes.len() > REQUEST_MAX {
         return Err(Error::new(ErrorCode::InvalidArgument, "the program's or the node's name is too long").into());
     }
@@ -141,11 +178,7 @@ fn attempt(
         }
     };
     lane.limit(None).map_err(broken)?;
-    match reply {
-        Message::Granted(lease) => Ok((lease, SessionConnection { lane })),
-        Message::Refused(error) => Err(Failure::Final(error)),
-        other => Err(Failure::Final(unavailable(format!("the coordinator at {address} answered {other:?}")))),
-    }
+    Ok((reply, SessionConnection { lane }))
 }
 
 impl SessionConnection {

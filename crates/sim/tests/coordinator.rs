@@ -6,7 +6,7 @@ use accord_sim::seeds;
 
 /// Seeds of a test run.
 const SEEDS: u64 = 10_000;
-/// Every so many seeds, a cluster of 1,000 agents with 8 devices each.
+/// Every so many seeds, a cluster of 1,000 agents with 8 devices each, and two of half an hour whose outages take minutes.
 const FULL_EVERY: u64 = 100;
 
 #[test]
@@ -14,6 +14,7 @@ fn invariants_hold_in_every_seed() {
     seeds::run(SEEDS, |seed| {
         let plan = match seed % FULL_EVERY {
             7 => Plan::full(),
+            3 | 57 => Plan::long(&mut Random::new(!seed)),
             _ => Plan::small(&mut Random::new(!seed)),
         };
         run(seed, plan)

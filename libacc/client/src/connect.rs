@@ -1,21 +1,19 @@
 //! Opening a session.
 
+use crate::coordinator_link::{CoordinatorLink, SESSION_TIMEOUT};
 use crate::session::Session;
 use crate::settings::{Coordinator, Order, SessionSettings};
+use accord_fabric::frame::session::Claim;
 use accord_fabric::session_endpoint::{self, Patience};
 use accord_runtime::ports::Cluster;
 use accord_types::{Lease, OrderPolicy, Result, SessionRequest};
-use std::time::Duration;
-
-/// How long the coordinator may take to answer, each time that it is asked.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens a session: with the coordinator's lease, or on this machine alone.
 ///
 /// # Errors
 /// `acc_error_device_unavailable` if the coordinator can't be reached or refuses.
 pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
-    let Some(Coordinator { address, identity }) = settings.coordinator.take() else {
+    let Some(coordinator) = settings.coordinator.take() else {
         let locals = (settings.local)(&settings.devices)?.into_iter().flatten().collect();
         return Ok(Box::new(Session::of_this_machine(locals)));
     };
@@ -33,10 +31,14 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
         order,
     };
     let (lease, connection) = {
+        let Coordinator { address, trust } = &coordinator;
         let patience = Patience { time: settings.open_timeout, tell: &*settings.tell };
-        session_endpoint::open_patiently(&address, &identity, SESSION_TIMEOUT, &patience, &request)?
+        let identity = trust.current(|_| ());
+        session_endpoint::open_patiently(address, &identity, SESSION_TIMEOUT, &patience, &request)?
     };
-    Ok(Box::new(Session::of_lease(lease, settings, Some(connection))?))
+    let claim = Claim { session: lease.session, key: lease.key, request };
+    let link = CoordinatorLink::new(coordinator, claim, connection);
+    Ok(Box::new(Session::of_lease(lease, settings, Some(link))?))
 }
 
 /// Opens a session by a lease that did not come from a coordinator.

@@ -4,6 +4,7 @@
 mod cluster;
 mod connect;
 pub mod connection;
+mod coordinator_link;
 mod host_copy;
 mod in_process;
 mod job_news;

@@ -1,6 +1,7 @@
 //! A session's devices, wherever they are.
 
 use crate::cluster::LocalDeviceClient;
+use crate::coordinator_link::CoordinatorLink;
 use crate::job_news::JobNews;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use crate::settings::SessionSettings;
@@ -10,7 +11,6 @@ use accord_executor::copy;
 use accord_fabric::Key;
 use accord_fabric::frame::session::Message;
 use accord_fabric::route::{Endpoint, LaneTerms, Route};
-use accord_fabric::session_endpoint::SessionConnection;
 use accord_fabric::stats::Counters;
 use accord_fabric::transfer::Exchange;
 use accord_fabric::transport::PeerAddress;
@@ -31,7 +31,7 @@ pub struct Session {
     same_host: Option<Arc<SameHostPeers>>,
     nodes: Arc<Vec<Arc<RemoteNode>>>,
     /// Open as long as the session.
-    coordinator: Option<Arc<SessionConnection>>,
+    coordinator: Option<Arc<CoordinatorLink>>,
 }
 
 /// Where a device is.
@@ -71,9 +71,8 @@ impl Session {
     pub(crate) fn of_lease(
         lease: Lease,
         settings: SessionSettings,
-        coordinator: Option<SessionConnection>,
+        coordinator: Option<Arc<CoordinatorLink>>,
     ) -> Result<Self> {
-        let coordinator = coordinator.map(Arc::new);
         let own = |info: &DeviceInfo| lease.own_node == Some(info.id.node);
         let here: Vec<_> = lease.devices.iter().map(|device| &device.info).filter(|info| own(info)).cloned().collect();
         let mut locals = (settings.local)(&here)?.into_iter();
@@ -251,26 +250,22 @@ impl Drop for Session {
 }
 
 /// Takes what the coordinator says while the session is open. Its end is not the session's.
-fn listen(coordinator: Arc<SessionConnection>, nodes: Arc<Vec<Arc<RemoteNode>>>, job_news: Arc<JobNews>) -> Result<()> {
-    let receive = move || {
-        while let Ok(Some(message)) = coordinator.next() {
-            match message {
-                Message::NodeLost { node, name } => {
-                    job_news.has_died(&name);
-                    for lost in nodes.iter().filter(|known| known.spec.node == node) {
-                        // The coordinator may be wrong: the executor is asked.
-                        lost.doubt();
-                    }
-                }
-                Message::Warning(text) => eprintln!("accord: {text}"),
-                Message::Ended(why) => nodes.iter().for_each(|node| node.lose(&why)),
-                _ => {}
+fn listen(coordinator: Arc<CoordinatorLink>, nodes: Arc<Vec<Arc<RemoteNode>>>, job_news: Arc<JobNews>) -> Result<()> {
+    let hear = move |message| match message {
+        Message::NodeLost { node, name } => {
+            job_news.has_died(&name);
+            for lost in nodes.iter().filter(|known| known.spec.node == node) {
+                // The coordinator may be wrong: the executor is asked.
+                lost.doubt();
             }
         }
+        Message::Warning(text) => eprintln!("accord: {text}"),
+        Message::Ended(why) => nodes.iter().for_each(|node| node.lose(&why)),
+        _ => {}
     };
     std::thread::Builder::new()
         .name("accord-session".to_owned())
-        .spawn(receive)
+        .spawn(move || coordinator.listen(hear))
         .map(drop)
         .map_err(|error| Error::new(ErrorCode::System, format!("starting a thread: {error}")))
 }

@@ -6,7 +6,7 @@ use accord_device::image::Images;
 use accord_fabric::ProgramSpec;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
-use accord_trust::Identity;
+use accord_trust::Trust;
 use accord_types::{DeviceInfo, DeviceKind, Rank, Result, SpanSink};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct Coordinator {
     /// Where it is.
     pub address: PeerAddress,
     /// As whom the program is known there.
-    pub identity: Identity,
+    pub trust: Trust,
 }
 
 /// In which order a session numbers its devices.

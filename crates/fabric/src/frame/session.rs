@@ -17,10 +17,14 @@ pub const REPLY_MAX: usize = 8 << 20;
 pub enum Message {
     /// Program: open a session.
     Open(SessionRequest),
+    /// Program: it had this session of an earlier connection, and goes on with it.
+    Attach(Claim),
     /// Program: this device number is now in use.
     Uses(u32),
     /// Coordinator: the session is open.
     Granted(Lease),
+    /// Coordinator: the session is the program's again.
+    Attached,
     /// Coordinator: there is no session.
     Refused(Error),
     /// Coordinator: the devices of a node are lost.
@@ -34,6 +38,17 @@ pub enum Message {
     Warning(String),
     /// Coordinator: an administrator ended the session.
     Ended(String),
+}
+
+/// What a program says of a session that it has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// The session.
+    pub session: SessionId,
+    /// Its key: who has it is of the session.
+    pub key: SessionKey,
+    /// What the session was opened with.
+    pub request: SessionRequest,
 }
 
 impl Message {
@@ -61,11 +76,13 @@ impl Message {
 
 const OPEN: u8 = 1;
 const USES: u8 = 2;
+const ATTACH: u8 = 3;
 const GRANTED: u8 = 16;
 const REFUSED: u8 = 17;
 const NODE_LOST: u8 = 18;
 const WARNING: u8 = 19;
 const ENDED: u8 = 20;
+const ATTACHED: u8 = 21;
 
 fn encode(message: &Message) -> Vec<u8> {
     let mut out = Writer(vec![0; HEADER_LEN]);
@@ -74,6 +91,13 @@ fn encode(message: &Message) -> Vec<u8> {
             out.request(request);
             OPEN
         }
+        Message::Attach(claim) => {
+            out.u64(claim.session.0);
+            out.0.extend(claim.key.0);
+            out.request(&claim.request);
+            ATTACH
+        }
+        Message::Attached => ATTACHED,
         Message::Uses(device) => {
             out.u32(*device);
             USES
@@ -124,11 +148,17 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
     let message = match kind {
         OPEN => Message::Open(reader.request()?),
         USES => Message::Uses(reader.u32()?),
+        ATTACH => Message::Attach(Claim {
+            session: SessionId(reader.u64()?),
+            key: SessionKey(reader.array()?),
+            request: reader.request()?,
+        }),
         GRANTED => Message::Granted(reader.lease()?),
         REFUSED => Message::Refused(reader.error()?),
         NODE_LOST => Message::NodeLost { node: NodeId(reader.u32()?), name: reader.text()? },
         WARNING => Message::Warning(reader.text()?),
         ENDED => Message::Ended(reader.text()?),
+        ATTACHED => Message::Attached,
         _ => return Err(malformed(&format!("message kind {kind} does not exist"))),
     };
     if reader.0.is_empty() { Ok(message) } else { Err(malformed("bytes after the message's end")) }
@@ -411,7 +441,9 @@ mod tests {
         };
         vec![
             Message::Open(request.clone()),
-            Message::Open(SessionRequest { rank: None, kind: None, order: OrderPolicy::Local, ..request }),
+            Message::Open(SessionRequest { rank: None, kind: None, order: OrderPolicy::Local, ..request.clone() }),
+            Message::Attach(Claim { session: SessionId(9), key: SessionKey([6; SessionKey::LEN]), request }),
+            Message::Attached,
             Message::Uses(3),
             Message::Granted(lease(3)),
             Message::Refused(Error::new(ErrorCode::DeviceUnavailable, "none").remedy("wait").node("h2")),

@@ -25,6 +25,8 @@ pub(super) struct Agent {
     pub(super) grants: BTreeMap<SessionId, SessionGrant>,
     pub(super) executors: BTreeSet<SessionId>,
     pub(super) closed: BTreeSet<SessionId>,
+    /// Of these it had an executor when it was told to end them.
+    pub(super) ended: BTreeSet<SessionId>,
 }
 
 impl Agent {
@@ -41,6 +43,7 @@ impl Agent {
             grants: BTreeMap::new(),
             executors: BTreeSet::new(),
             closed: BTreeSet::new(),
+            ended: BTreeSet::new(),
         }
     }
 
@@ -94,18 +97,17 @@ impl Agent {
 
     pub(super) fn obey(&mut self, order: AgentOrder) {
         match order {
-            AgentOrder::Registered(node) => {
-                self.node = Some(node);
-                let Self { grants, executors, .. } = self;
-                grants.retain(|session, _| executors.contains(session));
-            }
+            // What an earlier coordinator granted stays.
+            AgentOrder::Registered(node) => self.node = Some(node),
             AgentOrder::SessionOpened(grant) => {
-                self.grants.insert(grant.session, grant);
+                self.grants.entry(grant.session).or_insert(grant);
             }
             AgentOrder::SessionClosed(session) => {
                 self.closed.insert(session);
                 self.grants.remove(&session);
-                self.executors.remove(&session);
+                if self.executors.remove(&session) {
+                    self.ended.insert(session);
+                }
             }
             AgentOrder::NodeLost(..) | AgentOrder::Drain(_) => {}
         }

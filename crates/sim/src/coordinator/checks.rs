@@ -90,8 +90,23 @@ impl World {
         let attached = |program: &Program| {
             program.session.is_none_or(|id| cluster.session(id).is_some_and(|session| session.client == program.client))
         };
-        match self.programs.iter().find(|program| program.alive && program.client.is_some() && !attached(program)) {
-            Some(program) => Err(format!("{program:?} has a connection to a session that is not open")),
+        if let Some(program) =
+            self.programs.iter().find(|program| program.alive && program.client.is_some() && !attached(program))
+        {
+            return Err(format!("{program:?} has a connection to a session that is not open"));
+        }
+        let is_astray = |program: &&Program| {
+            program.alive && program.session.is_some() && program.client.is_none() && !program.told_of_end
+        };
+        let is_cut_short = |program: &&Program| {
+            let ended = |agent: &Agent| program.session.is_some_and(|session| agent.ended.contains(&session));
+            program.alive && !program.told_of_end && self.agents.iter().any(ended)
+        };
+        if let Some(program) = self.programs.iter().find(is_cut_short) {
+            return Err(format!("an executor of {program:?} was ended, and nobody has ended the session"));
+        }
+        match self.programs.iter().find(is_astray) {
+            Some(program) => Err(format!("{program:?} did not come back to its session")),
             None => Ok(()),
         }
     }

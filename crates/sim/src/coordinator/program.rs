@@ -12,6 +12,8 @@ pub(super) struct Program {
     /// Its connection, as far as it knows.
     pub(super) client: Option<ClientId>,
     pub(super) session: Option<SessionId>,
+    /// It was told that its session has ended.
+    pub(super) told_of_end: bool,
     /// Agents (by index) whose executors it is connected to.
     pub(super) connected: BTreeSet<usize>,
     /// Nodes that it was told are lost.
@@ -29,6 +31,14 @@ impl Program {
             job: 0,
         });
         let request = SessionRequest { node_name, pid: place, program: "app".into(), rank, kind, order };
-        Self { request, alive: true, client: None, session: None, connected: BTreeSet::new(), lost: BTreeSet::new() }
+        Self {
+            request,
+            alive: true,
+            client: None,
+            session: None,
+            told_of_end: false,
+            connected: BTreeSet::new(),
+            lost: BTreeSet::new(),
+        }
     }
 }

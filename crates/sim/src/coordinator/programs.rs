@@ -4,7 +4,7 @@ use super::program::Program;
 use super::world::{DELAY_MAX, Event, NOTICE_MAX, World};
 use super::{KEY, USER};
 use accord_coordinator::cluster::{ClientId, ClientPush, Input};
-use accord_types::{DeviceKind, OrderPolicy};
+use accord_types::{DeviceKind, OrderPolicy, SessionId};
 
 impl World {
     pub(super) fn open(&mut self) {
@@ -38,7 +38,11 @@ impl World {
             ClientPush::NodeLost(node, _) => {
                 self.programs[program].lost.insert(node);
             }
-            ClientPush::Refused(_) | ClientPush::Warning(_) | ClientPush::Ended(_) => {}
+            ClientPush::Ended(_) => self.programs[program].told_of_end = true,
+            ClientPush::Refused(error) if self.programs[program].session.is_some() => {
+                return Err(format!("a program that came back was refused: {error}"));
+            }
+            ClientPush::Attached | ClientPush::Refused(_) | ClientPush::Warning(_) => {}
         }
         Ok(())
     }
@@ -61,16 +65,52 @@ impl World {
         }
         if state.connect(session) {
             self.programs[program].connected.insert(agent);
-            let grant = state.grant(session);
-            if let Some(link) = state.link {
-                self.send(link, Input::ExecutorStarted { link, grant });
-            }
+            // A heartbeat may be sent between the start and the word of it.
+            let incarnation = state.incarnation;
+            let pause = self.random.within(0..700);
+            self.queue.add(self.queue.now() + pause, Event::Started { agent, incarnation, session });
         }
         if let Some(client) = self.programs[program].client {
             let device = u32::try_from(self.random.within(0..4)).unwrap_or(0);
             let input = Input::Uses { client, device };
             self.queue.add(self.queue.now(), Event::Input { life: self.life, input });
         }
+    }
+
+    pub(super) fn tell_of_start(&mut self, agent: usize, incarnation: u64, session: SessionId) {
+        let state = &self.agents[agent];
+        if state.incarnation == incarnation
+            && state.executors.contains(&session)
+            && let Some(link) = state.link
+        {
+            let grant = state.grant(session);
+            self.send(link, Input::ExecutorStarted { link, grant });
+        }
+    }
+
+    /// A program has lost its connection: it comes back, unless it knows that its session has ended.
+    pub(super) fn try_to_return(&mut self, program: usize) {
+        let Program { alive, session, client, told_of_end, .. } = &self.programs[program];
+        if *alive && session.is_some() && client.is_none() && !told_of_end {
+            let pause = self.random.within(25..1_000);
+            self.queue.add(self.queue.now() + pause, Event::Return { program });
+        }
+    }
+
+    pub(super) fn come_back(&mut self, program: usize) {
+        let state = &self.programs[program];
+        let (Some(session), true, None) = (state.session, state.alive, state.client) else { return };
+        if self.cluster.is_none() {
+            return self.try_to_return(program);
+        }
+        self.connections += 1;
+        let client = ClientId(self.connections);
+        let request = state.request.clone();
+        self.programs[program].client = Some(client);
+        self.clients.insert(client, program);
+        let input = Input::Attach { client, session, request, key: KEY, user: USER.into() };
+        let delay = self.delay();
+        self.queue.add(self.queue.now() + delay, Event::Input { life: self.life, input });
     }
 
     pub(super) fn end_program(&mut self, program: usize) {

@@ -13,6 +13,8 @@ pub struct Plan {
     pub troubles: usize,
     /// Milliseconds over which they are spread.
     pub duration: u64,
+    /// How long at most a coordinator is away, stopped or cut off, and agents are silent.
+    pub outage: u64,
     /// The core's invariants are checked after every so many steps that change something.
     pub check_every: u64,
 }
@@ -20,12 +22,18 @@ pub struct Plan {
 impl Plan {
     /// Up to 16 agents.
     pub fn small(random: &mut Random) -> Self {
-        Self { agents: random.index(16) + 1, devices: 8, troubles: random.index(40), duration: 8_000, check_every: 1 }
+        let (agents, troubles) = (random.index(16) + 1, random.index(40));
+        Self { agents, devices: 8, troubles, duration: 8_000, outage: 20_000, check_every: 1 }
+    }
+
+    /// The same over half an hour, in which outages take minutes.
+    pub fn long(random: &mut Random) -> Self {
+        Self { duration: 1_800_000, outage: 400_000, ..Self::small(random) }
     }
 
     /// 1,000 agents with 8 devices each.
     pub fn full() -> Self {
-        Self { agents: 1_000, devices: 8, troubles: 120, duration: 6_000, check_every: 64 }
+        Self { agents: 1_000, devices: 8, troubles: 120, duration: 6_000, outage: 20_000, check_every: 64 }
     }
 }
 

@@ -15,7 +15,7 @@ const TICK: u64 = 250;
 pub(super) const DELAY_MAX: u64 = 300;
 /// How long after a cut the ends of a connection notice, at most: keep-alive and time-outs.
 pub(super) const NOTICE_MAX: u64 = 4_000;
-/// Time without trouble at the end, in which everything has to come right.
+/// Time without trouble at the end, after the last outage, in which everything has to come right.
 const SETTLE: u64 = 40_000;
 /// Silence after which a node is lost: shorter than a coordinator's own, for the simulation's speed.
 const LOST_AFTER: u64 = 2_500;
@@ -64,6 +64,16 @@ pub(super) enum Event {
     },
     /// An executor notices that its program is gone.
     ProgramGone {
+        agent: usize,
+        incarnation: u64,
+        session: SessionId,
+    },
+    /// A program without a connection tries to come back to its session.
+    Return {
+        program: usize,
+    },
+    /// An agent says that it has started an executor.
+    Started {
         agent: usize,
         incarnation: u64,
         session: SessionId,
@@ -163,7 +173,7 @@ impl World {
             agent.cut = false;
             agent.silent_until = 0;
         }
-        while let Some(event) = self.queue.next(self.plan.duration + SETTLE) {
+        while let Some(event) = self.queue.next(self.plan.duration + self.plan.outage + SETTLE) {
             self.happen(event)?;
         }
         self.check_settled()
@@ -211,6 +221,7 @@ impl World {
             Event::ClientGone { program, client } => {
                 if self.programs[program].client == Some(client) {
                     self.programs[program].client = None;
+                    self.try_to_return(program);
                 }
             }
             Event::ProgramGone { agent, incarnation, session } => {
@@ -218,6 +229,8 @@ impl World {
                     self.end_executor(agent, session);
                 }
             }
+            Event::Return { program } => self.come_back(program),
+            Event::Started { agent, incarnation, session } => self.tell_of_start(agent, incarnation, session),
             Event::StartCoordinator => self.start_coordinator(),
             Event::Tick { life } => {
                 if life == self.life && self.cluster.is_some() {
@@ -260,7 +273,9 @@ impl World {
             let delay = self.random.within(0..200);
             self.queue.add(self.queue.now() + delay, Event::ClientGone { program, client });
         }
-        let pause = self.random.within(0..3_000);
+        // Most are back soon.
+        let longest = if self.random.chance(70) { 3_000 } else { self.plan.outage };
+        let pause = self.random.within(0..longest);
         self.queue.add(self.queue.now() + pause, Event::StartCoordinator);
     }
 
@@ -439,7 +454,7 @@ impl World {
             // Once at a time: what waits keeps its order.
             Trouble::PauseCoordinator if self.queue.now() < self.paused_until => {}
             Trouble::PauseCoordinator => {
-                self.paused_until = self.queue.now() + self.random.within(500..20_000);
+                self.paused_until = self.queue.now() + self.random.within(500..self.plan.outage);
             }
             Trouble::CutCoordinator => {
                 for agent in 0..self.agents.len() {
@@ -450,7 +465,7 @@ impl World {
                 }
             }
             Trouble::MassSilence => {
-                let until = self.queue.now() + self.random.within(500..20_000);
+                let until = self.queue.now() + self.random.within(500..self.plan.outage);
                 for agent in 0..self.agents.len() {
                     if self.random.chance(80) {
                         self.agents[agent].silent_until = until;

@@ -1,0 +1,101 @@
+//! Sessions of an earlier coordinator come back: by agents that serve them, and by their programs.
+
+use super::effect::{ClientPush, Effect};
+use super::input::ClientId;
+use super::session::{Origin, Owner, Session};
+use super::state::Cluster;
+use super::time::Millis;
+use accord_types::{Error, ErrorCode, NodeId, SessionGrant, SessionId, SessionRequest};
+
+impl Cluster {
+    /// Takes in what an agent says of a session that an earlier coordinator opened.
+    pub(super) fn adopt(&mut self, now: Millis, node: NodeId, grant: &SessionGrant, out: &mut Vec<Effect>) {
+        let devices = self.nodes.get(&node).map_or(&[][..], |node| &node.devices);
+        let ordinals: Vec<u32> = devices.iter().map(|device| device.id.ordinal).collect();
+        let id = grant.session;
+        if let Some(known) = self.sessions.get_mut(&id).filter(|known| known.origin != Origin::Program) {
+            // An agent that names another key knows nothing of the session, whatever it says.
+            if known.owner.key == grant.key {
+                known.join(node, &ordinals, grant);
+            }
+            return;
+        }
+        let program = self.sessions.remove(&id);
+        if program.is_none() && (self.has_ended(id) || self.sessions.len() >= self.limits.sessions_max) {
+            return;
+        }
+        let mut session = Session::adopt(grant, now);
+        if let Some(end) = program.as_ref().and_then(|program| program.ends) {
+            self.ends.remove(&(end, id));
+        }
+        match program {
+            Some(program) if program.owner == session.owner => {
+                session.client = program.client;
+                session.since = program.since;
+                session.rank = program.rank;
+                session.order = program.order;
+            }
+            // Whoever that was, it was not this session's program.
+            Some(Session { client: Some(client), .. }) => {
+                self.clients.remove(&client);
+                out.push(Effect::ToClient(client, ClientPush::Refused(not_yours(id))));
+                out.push(Effect::CloseClient(client));
+            }
+            _ => {}
+        }
+        session.join(node, &ordinals, grant);
+        self.ends.extend(session.ends.map(|end| (end, id)));
+        self.sessions.insert(id, session);
+    }
+
+    /// A program has lost its connection, and comes back to its session.
+    pub(super) fn attach(
+        &mut self,
+        now: Millis,
+        client: ClientId,
+        id: SessionId,
+        request: SessionRequest,
+        owner: Owner,
+        out: &mut Vec<Effect>,
+    ) {
+        let refused = |error| Effect::ToClient(client, ClientPush::Refused(error));
+        if self.clients.contains_key(&client) {
+            let error = Error::new(ErrorCode::InvalidArgument, "this connection has a session already");
+            return out.push(refused(error));
+        }
+        if let Some(session) = self.sessions.get_mut(&id) {
+            if session.owner != owner {
+                return out.push(refused(not_yours(id)));
+            }
+            if let Some(before) = session.client.replace(client) {
+                self.clients.remove(&before);
+                out.push(Effect::CloseClient(before));
+            }
+        } else if self.has_ended(id) {
+            let text = format!("session {id} has ended at the coordinator");
+            return out.push(Effect::ToClient(client, ClientPush::Ended(text)));
+        } else if self.sessions.len() >= self.limits.sessions_max {
+            return out.push(refused(self.full()));
+        } else {
+            let opened = self.started_unix_ms + now.0;
+            let mut session = Session::claimed(id, client, request, owner, now, opened);
+            session.ends = (self.limits.session_ms > 0).then(|| now.plus(self.limits.session_ms));
+            self.ends.extend(session.ends.map(|end| (end, id)));
+            self.sessions.insert(id, session);
+        }
+        self.clients.insert(client, id);
+        out.push(Effect::ToClient(client, ClientPush::Attached));
+        // What it would have been told meanwhile.
+        let lost = self.sessions.get(&id).map(|session| session.lost.clone()).unwrap_or_default();
+        for node in lost {
+            let name = self.nodes.get(&node).map(|node| node.name.clone()).unwrap_or_default();
+            out.push(Effect::ToClient(client, ClientPush::NodeLost(node, name)));
+        }
+        out.push(Effect::Changed);
+    }
+}
+
+fn not_yours(id: SessionId) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, format!("session {id} is another program's"))
+        .remedy("start the program again")
+}

@@ -1,0 +1,221 @@
+//! Programs and agents come back to a coordinator that knows nothing of them: the core's decisions.
+
+use accord_coordinator::cluster::{
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Registration,
+};
+use accord_types::{
+    DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, OrderPolicy, SessionGrant, SessionId, SessionKey,
+    SessionRequest,
+};
+
+const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
+const OTHER_KEY: SessionKey = SessionKey([8; SessionKey::LEN]);
+const ALICE: &str = "alice";
+/// Of an earlier coordinator: another epoch than that of [`Bench::new`].
+const EARLIER: SessionId = SessionId(1 << 40);
+
+struct Bench {
+    cluster: Cluster,
+    now: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { cluster: Cluster::new(Limits::default(), 1_000), now: 0 }
+    }
+
+    fn give(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.cluster.handle(Millis(self.now), input, &mut effects);
+        self.cluster.check_invariants().unwrap();
+        effects
+    }
+
+    fn register(&mut self, link: u64, name: &str, sessions: Vec<SessionGrant>) -> Vec<Effect> {
+        self.give(Input::Register { link: LinkId(link), registration: registration(name, sessions) })
+    }
+
+    fn attach(&mut self, client: u64, session: SessionId, key: SessionKey, user: &str) -> Vec<ClientPush> {
+        let (client, user) = (ClientId(client), user.to_owned());
+        let effects = self.give(Input::Attach { client, session, request: request(), key, user });
+        pushes(&effects, client)
+    }
+}
+
+fn registration(name: &str, sessions: Vec<SessionGrant>) -> Registration {
+    let device = |ordinal| DeviceInfo {
+        id: DeviceId { node: NodeId(0), ordinal },
+        node_name: String::new(),
+        kind: DeviceKind::CPU,
+        name: "d".into(),
+        vendor: "v".into(),
+        driver: "1".into(),
+        uuid: String::new(),
+        memory: 1,
+        units: 1,
+        numa: None,
+        cpus: Vec::new(),
+    };
+    Registration {
+        node_name: name.into(),
+        incarnation: 10,
+        address: format!("{name}:1"),
+        devices: [0, 1].map(device).to_vec(),
+        hardware: Hardware::default(),
+        previous: None,
+        sessions,
+        job: String::new(),
+    }
+}
+
+fn request() -> SessionRequest {
+    SessionRequest {
+        node_name: "h1".into(),
+        pid: 1,
+        program: "app".into(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Local,
+    }
+}
+
+fn grant(session: SessionId, key: SessionKey, user: &str) -> SessionGrant {
+    SessionGrant {
+        session,
+        key,
+        user: user.into(),
+        ends_in_ms: None,
+        program: "app".into(),
+        node_name: "h1".into(),
+        pid: 1,
+        rank: None,
+        ordinals: vec![0, 1],
+        memory_quota: 5,
+        stream_quota: 3,
+        plain_tcp: false,
+        opened_unix_ms: 5,
+    }
+}
+
+fn pushes(effects: &[Effect], client: ClientId) -> Vec<ClientPush> {
+    let mine = |effect: &Effect| match effect {
+        Effect::ToClient(to, push) if *to == client => Some(push.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(mine).collect()
+}
+
+fn is_closed_on(effects: &[Effect], link: u64, session: SessionId) -> bool {
+    effects.contains(&Effect::ToAgent(LinkId(link), AgentOrder::SessionClosed(session)))
+}
+
+#[test]
+fn a_program_has_its_session_again_whoever_comes_back_first() {
+    for program_first in [true, false] {
+        let mut bench = Bench::new();
+        if program_first {
+            assert_eq!(bench.attach(1, EARLIER, KEY, ALICE), [ClientPush::Attached]);
+            assert_eq!(bench.cluster.session(EARLIER).unwrap().origin, Origin::Program);
+        }
+        let effects = bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
+        assert!(!is_closed_on(&effects, 1, EARLIER), "{effects:?}");
+        if !program_first {
+            assert_eq!(bench.attach(1, EARLIER, KEY, ALICE), [ClientPush::Attached]);
+        }
+        let session = bench.cluster.session(EARLIER).unwrap();
+        assert_eq!((session.origin, session.client), (Origin::Agent, Some(ClientId(1))));
+        assert_eq!((session.executors.len(), session.lease.memory_quota, session.lease.stream_quota), (1, 5, 3));
+        // It is the program's as one that was opened here: without executors it goes on, and it ends with its program, for everybody.
+        bench.register(2, "h2", vec![]);
+        bench.give(Input::ExecutorEnded { link: LinkId(1), session: EARLIER });
+        assert!(bench.cluster.session(EARLIER).is_some());
+        let effects = bench.give(Input::ClientGone { client: ClientId(1) });
+        assert!(is_closed_on(&effects, 1, EARLIER) && is_closed_on(&effects, 2, EARLIER), "{effects:?}");
+        let again = bench.attach(2, EARLIER, KEY, ALICE);
+        assert!(matches!(&again[..], [ClientPush::Ended(_)]), "{again:?}");
+    }
+}
+
+#[test]
+fn a_program_that_comes_back_hears_of_lost_nodes_and_of_its_end() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
+    bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
+    bench.attach(1, EARLIER, KEY, ALICE);
+    let effects = bench.give(Input::Goodbye { link: LinkId(2) });
+    assert_eq!(pushes(&effects, ClientId(1)), [ClientPush::NodeLost(NodeId(1), "h2".into())]);
+    // Its connection has broken once more, which the coordinator has not seen yet.
+    let again = bench.attach(2, EARLIER, KEY, ALICE);
+    assert_eq!(again, [ClientPush::Attached, ClientPush::NodeLost(NodeId(1), "h2".into())]);
+    assert!(bench.give(Input::ClientGone { client: ClientId(1) }).is_empty());
+    let effects = bench.give(Input::Close { session: EARLIER });
+    assert!(matches!(&pushes(&effects, ClientId(2))[..], [ClientPush::Ended(_)]), "{effects:?}");
+}
+
+#[test]
+fn nobody_takes_a_session_by_coming_first() {
+    // Mallory names a session of Alice's before anybody else is back.
+    for (key, user) in [(OTHER_KEY, "mallory"), (OTHER_KEY, ALICE), (KEY, "mallory")] {
+        let mut bench = Bench::new();
+        assert_eq!(bench.attach(1, EARLIER, key, user), [ClientPush::Attached]);
+        let refused = bench.attach(2, EARLIER, KEY, ALICE);
+        assert!(matches!(&refused[..], [ClientPush::Refused(_)]), "{refused:?}");
+        let effects = bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
+        assert!(!is_closed_on(&effects, 1, EARLIER), "{effects:?}");
+        assert!(effects.contains(&Effect::CloseClient(ClientId(1))), "{effects:?}");
+        let session = bench.cluster.session(EARLIER).unwrap();
+        assert_eq!((&*session.owner.user, session.owner.key, session.client), (ALICE, KEY, None));
+        assert!(bench.give(Input::ClientGone { client: ClientId(1) }).is_empty());
+        assert_eq!(bench.attach(3, EARLIER, KEY, ALICE), [ClientPush::Attached]);
+    }
+}
+
+#[test]
+fn a_session_that_agents_know_is_nobody_elses() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
+    for (client, key, user) in [(1, OTHER_KEY, ALICE), (2, KEY, "mallory")] {
+        let refused = bench.attach(client, EARLIER, key, user);
+        assert!(matches!(&refused[..], [ClientPush::Refused(_)]), "{refused:?}");
+        assert!(bench.give(Input::ClientGone { client: ClientId(client) }).is_empty());
+    }
+    assert!(bench.cluster.session(EARLIER).unwrap().client.is_none());
+}
+
+#[test]
+fn a_heartbeat_that_overtakes_an_executors_start_ends_nothing() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1", vec![]);
+    bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
+    // The program begins to use h1. Its agent's heartbeat comes before the word of it does.
+    for session in [EARLIER, SessionId((1 << 40) + 1)] {
+        let effects = bench.give(Input::Heartbeat { link: LinkId(1), sessions: vec![session] });
+        assert!(!is_closed_on(&effects, 1, session), "{effects:?}");
+        bench.give(Input::ExecutorStarted { link: LinkId(1), grant: grant(session, KEY, ALICE) });
+        assert!(bench.cluster.session(session).unwrap().executors.contains(&NodeId(0)));
+    }
+}
+
+#[test]
+fn a_session_without_executors_waits_for_its_program_after_a_start() {
+    let mut bench = Bench::new();
+    bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
+    // The program gives its devices up before it has come back.
+    bench.give(Input::ExecutorEnded { link: LinkId(1), session: EARLIER });
+    assert_eq!(bench.attach(1, EARLIER, KEY, ALICE), [ClientPush::Attached]);
+}
+
+#[test]
+fn a_session_that_was_taken_over_still_ends_in_time() {
+    let limits = Limits { session_ms: 10_000, ..Limits::default() };
+    let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
+    bench.attach(1, EARLIER, KEY, ALICE);
+    assert_eq!(bench.cluster.session(EARLIER).unwrap().ends, Some(Millis(10_000)));
+    // An agent knows better.
+    let told = SessionGrant { ends_in_ms: Some(4_000), ..grant(EARLIER, KEY, ALICE) };
+    bench.register(1, "h1", vec![told]);
+    bench.now = 4_000;
+    let effects = bench.give(Input::Tick);
+    assert!(matches!(&pushes(&effects, ClientId(1))[..], [ClientPush::Ended(_)]), "{effects:?}");
+    assert!(is_closed_on(&effects, 1, EARLIER));
+}
