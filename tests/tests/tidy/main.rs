@@ -7,6 +7,7 @@ mod dependencies;
 mod documents;
 mod modules;
 mod names;
+mod panics;
 mod sources;
 mod traps;
 

@@ -204,7 +204,7 @@ fn plain_paths(code: &str) -> Vec<Vec<String>> {
 }
 
 /// A file without comments, texts and what is for tests only.
-fn code_of(text: &str) -> String {
+pub(crate) fn code_of(text: &str) -> String {
     let (mut kept, mut lines, mut inline) = (String::new(), text.lines(), 0);
     while let Some(line) = lines.next() {
         let start = line.trim_start();

@@ -127,13 +127,13 @@ impl Arena {
     }
 
     pub(crate) fn free(&self) -> u64 {
-        self.capacity.saturating_sub(self.mapped.lock().expect("arena lock").1)
+        self.capacity.saturating_sub(self.mapped.lock().unwrap_or_else(PoisonError::into_inner).1)
     }
 
     /// Accounts for memory behind a range; the file gives pages when they are touched.
     pub(crate) fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.check_inside(start.0, len)?;
-        let mut mapped = self.mapped.lock().expect("arena lock");
+        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         let (ranges, total) = &mut *mapped;
         let before = ranges.range(..start.0 + len).next_back();
         if before.is_some_and(|(&s, &l)| s + l > start.0) {
@@ -157,7 +157,7 @@ impl Arena {
     /// Gives pages back to the system. The range may be a part of what one call mapped, or touch several.
     pub(crate) fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.check_inside(start.0, len)?;
-        let mut mapped = self.mapped.lock().expect("arena lock");
+        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         let (ranges, total) = &mut *mapped;
         let end = start.0 + len;
         let touched: Vec<(u64, u64)> =
@@ -198,7 +198,7 @@ impl Arena {
             return Ok(unsafe { self.memory.add((start.0 - self.start) as usize) });
         }
         let end = start.0.saturating_add(len);
-        let views = self.views.read().expect("views lock");
+        let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
         // The last that begins here or before is the right one, unless it is a part of a longer one.
         if let Some((&first, view)) = views.range(..=start.0).rev().find(|&(&s, v)| end <= s + v.len) {
             // SAFETY: inside the view, as just checked.
@@ -219,7 +219,7 @@ impl Arena {
         if self.translate(DevicePtr(start), len).is_ok() {
             return Ok(());
         }
-        let mut views = self.views.write().expect("views lock");
+        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
         if !pieces.windows(2).all(|w| w[0].file_offset + w[0].len == w[1].file_offset) {
             let at = self.join(pieces, len)?;
             views.insert(start, View { len, at, own: true });

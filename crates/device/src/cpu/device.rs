@@ -179,7 +179,7 @@ impl CpuDevice {
         let function = (stream < STREAMS_MAX)
             .then(|| self.shared.control.stream(stream).running.load(Ordering::Relaxed))
             .and_then(|address| {
-                let functions = self.functions.read().expect("functions lock");
+                let functions = self.functions.read().unwrap_or_else(PoisonError::into_inner);
                 functions.iter().find(|f| f.address == address).cloned()
             });
         let Some(function) = function else {
@@ -257,8 +257,8 @@ impl Device for CpuDevice {
 
     fn create_stream(&self, queue: QueueId) -> Result<StreamId> {
         self.shared.failure.check()?;
-        let _one_at_a_time = self.creating.lock().expect("creating lock");
-        let index = self.streams.read().expect("streams lock").len() as u32;
+        let _one_at_a_time = self.creating.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = self.streams.read().unwrap_or_else(PoisonError::into_inner).len() as u32;
         if index >= STREAMS_MAX {
             return Err(Error::new(ErrorCode::System, format!("more than {STREAMS_MAX} streams on a device"))
                 .remedy("let queues share streams"));
@@ -266,13 +266,13 @@ impl Device for CpuDevice {
         let stream = Stream::new(index, queue, Arc::clone(&self.shared));
         stream.block().tracing.store(self.shared.tracer.on().into(), Ordering::Release);
         self.ask(&Request::Stream { index })?;
-        self.streams.write().expect("streams lock").push(stream);
+        self.streams.write().unwrap_or_else(PoisonError::into_inner).push(stream);
         Ok(StreamId(index))
     }
 
     fn trace(&self, sink: Arc<dyn SpanSink>) {
         self.shared.tracer.start(sink);
-        for stream in self.streams.read().expect("streams lock").iter() {
+        for stream in self.streams.read().unwrap_or_else(PoisonError::into_inner).iter() {
             stream.block().tracing.store(1, Ordering::Release);
         }
     }
@@ -348,7 +348,7 @@ impl Device for CpuDevice {
     fn function(&self, spec: &FunctionSpec) -> Result<FunctionHandle> {
         let (address, base) = self.resolve(&spec.object, spec.offset)?;
         self.shared.tracer.name_function(address, &spec.name);
-        let mut functions = self.functions.write().expect("functions lock");
+        let mut functions = self.functions.write().unwrap_or_else(PoisonError::into_inner);
         functions.push(Function { address, spec: spec.clone(), base });
         Ok(FunctionHandle(functions.len() as u32 - 1))
     }
@@ -356,7 +356,7 @@ impl Device for CpuDevice {
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
         let (address, _) = self.resolve(&spec.object, spec.offset)?;
         let variable = address..address + spec.len;
-        let mut globals = self.globals.lock().expect("globals lock");
+        let mut globals = self.globals.lock().unwrap_or_else(PoisonError::into_inner);
         for pages in globals.missing(&variable) {
             let piece = globals.reserve(&pages)?;
             self.ask(&Request::Share { address: piece.start, len: piece.len, file_offset: piece.file_offset })?;
@@ -375,7 +375,8 @@ impl Device for CpuDevice {
         block: ArgBlock<'_>,
     ) -> Result<Seq> {
         // The host version of a region runs its gangs one after the other, whatever their number.
-        let address = self.functions.read().expect("functions lock").get(function.0 as usize).map(|f| f.address);
+        let address =
+            self.functions.read().unwrap_or_else(PoisonError::into_inner).get(function.0 as usize).map(|f| f.address);
         let address = address.ok_or_else(|| {
             Error::new(ErrorCode::ImplementationDefined, format!("function {} does not exist", function.0))
         })?;
@@ -430,7 +431,7 @@ impl Device for CpuDevice {
     fn shutdown(&self) {
         self.fail(shut_down());
         process::kill(&self.pidfd);
-        for stream in self.streams.write().expect("streams lock").drain(..) {
+        for stream in self.streams.write().unwrap_or_else(PoisonError::into_inner).drain(..) {
             stream.close();
         }
         if let Some(output) = &self.shared.output {

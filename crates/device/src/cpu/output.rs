@@ -5,7 +5,7 @@ use accord_types::Result;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Read ends of the worker's standard output and error.
 pub(crate) struct Output {
@@ -38,7 +38,7 @@ impl Output {
 
     /// Hands out everything written so far. False once both pipes have ended.
     pub(crate) fn drain(&self) -> bool {
-        let mut pipes = self.pipes.lock().expect("output lock");
+        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
         // One call in the ordinary case that there is nothing: every wait comes by here.
         if !self.poll(pipes.each_ref().map(Option::is_some), 0) {
             return pipes.iter().any(Option::is_some);
@@ -60,7 +60,7 @@ impl Output {
 
     /// Sleeps until there is something to read.
     fn wait(&self) -> bool {
-        let open = self.pipes.lock().expect("output lock").each_ref().map(Option::is_some);
+        let open = self.pipes.lock().unwrap_or_else(PoisonError::into_inner).each_ref().map(Option::is_some);
         self.poll(open, 500);
         open[0] || open[1]
     }

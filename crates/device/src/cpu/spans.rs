@@ -5,7 +5,7 @@ use super::ring;
 use accord_types::{DeviceId, QueueId, Span, SpanKind, SpanSink};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(crate) struct Tracer {
     device: DeviceId,
@@ -30,7 +30,7 @@ impl Tracer {
     }
 
     pub(crate) fn name_function(&self, address: u64, name: &str) {
-        self.names.lock().expect("names lock").insert(address, name.to_owned());
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(address, name.to_owned());
     }
 
     /// Time now, if anybody wants to know.
@@ -48,7 +48,7 @@ impl Tracer {
     /// Takes what the worker has traced on the stream `index`, that of `queue`, since the last time.
     pub(crate) fn drain(&self, control: &Control, index: u32, queue: QueueId) {
         let Some(sink) = self.sink.get() else { return };
-        let _one_at_a_time = self.draining.lock().expect("draining lock");
+        let _one_at_a_time = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
         let block = control.stream(index);
         let head = block.trace_head.load(Ordering::Acquire);
         let tail = block.trace_tail.load(Ordering::Relaxed);
@@ -58,7 +58,7 @@ impl Tracer {
             let TraceEntry { start_ns, end_ns, what, kind, .. } = unsafe { control.trace(index, n).read() };
             let (kind, name, bytes) = match kind {
                 ring::LAUNCH => {
-                    let names = self.names.lock().expect("names lock");
+                    let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
                     (SpanKind::Launch, names.get(&what).cloned().unwrap_or_default(), 0)
                 }
                 ring::STORE => (SpanKind::CopyIn, String::new(), what),

@@ -164,7 +164,9 @@ fn upload(stream: &Stream, block: &ArgBlock<'_>) -> Result<u64, DriverError> {
     bytes.copy_from_slice(block.bytes);
     for pointer in block.relative_offsets() {
         let cell = &mut bytes[pointer..pointer + 8];
-        let offset = u64::from_ne_bytes((&*cell).try_into().expect("8 bytes"));
+        let mut offset = [0; 8];
+        offset.copy_from_slice(cell);
+        let offset = u64::from_ne_bytes(offset);
         cell.copy_from_slice(&at.wrapping_add(offset).to_ne_bytes());
     }
     // SAFETY: the target is as long as the largest block. The driver takes so few bytes before it returns.

@@ -78,7 +78,9 @@ impl BlockLayout {
         }
         for slot in block.relative_offsets().take_while(|slot| *slot < read * 8) {
             let cell = &mut parameter[slot..slot + 8];
-            let offset = u64::from_ne_bytes((&*cell).try_into().expect("8 bytes"));
+            let mut offset = [0; 8];
+            offset.copy_from_slice(cell);
+            let offset = u64::from_ne_bytes(offset);
             let value = match at {
                 Some(at) => at.wrapping_add(offset),
                 None => offset.wrapping_sub(origin as u64).wrapping_add(self.private_at.into()),

@@ -7,7 +7,7 @@ use crate::cpu::ring::{self, COPY, LAUNCH, Record, STORE, WAIT};
 use accord_types::ArgBlock;
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A sleeper looks around at least this often: a lost wake-up must never be a hang.
@@ -35,9 +35,9 @@ impl Slots {
     }
 
     fn take(&self, count: u32) -> Taken<'_> {
-        let mut free = self.free.lock().expect("no panic with the slots locked");
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         while *free < count {
-            free = self.changed.wait(free).expect("no panic with the slots locked");
+            free = self.changed.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
         *free -= count;
         Taken(self, count)
@@ -46,7 +46,7 @@ impl Slots {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        *self.0.free.lock().expect("no panic with the slots locked") += self.1;
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += self.1;
         self.0.changed.notify_all();
     }
 }
