@@ -1,7 +1,7 @@
 //! The devices of this process's session.
 
 use crate::kernels::Kernels;
-use crate::{gpus, loader, settings, worker_environment};
+use crate::{device_address, gpus, loader, settings, worker_environment};
 use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
 use accord_device::{Patience, StartConfig, cache_folder, cpu, registry};
 use accord_fabric::ProgramSpec;
@@ -28,6 +28,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     }
     settings::emulated_type()?;
     settings::timeout()?;
+    settings::allocates_gpu_memory(|| false)?;
     let node_name = settings::value(names::NODE).unwrap_or_else(host_name);
     let config = cpu::CpuConfig { devices: cpu_devices()?, memory: cpu_memory()? };
     let coordinator = coordinator()?;
@@ -82,6 +83,8 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
     let kernels = Arc::clone(kernels);
     let ipc = in_cluster && settings::ipc().is_ok_and(|on| on);
     Box::new(move |devices| {
+        // A value without a meaning was an error before.
+        let allocate = settings::allocates_gpu_memory(device_address::program_has_mpi).unwrap_or(false);
         let mut shown = None;
         let mut drives = |info: &DeviceInfo| {
             let shown = shown.get_or_insert_with(|| gpus::inventory(&info.node_name));
@@ -103,6 +106,7 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
                     ipc,
                     // The user has the GPU for themselves, and may ask its driver for memory in other ways.
                     scrub: false,
+                    allocate: able.allocates && allocate,
                 };
                 let seen_as = if able.fallback { settings::emulated() } else { None };
                 Ok(Some(Arc::new(InProcess::new(info.clone(), seen_as, config, trace.clone())?)))

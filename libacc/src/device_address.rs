@@ -110,6 +110,12 @@ impl Write for Line {
     }
 }
 
+/// Whether MPI is among the libraries that the program is linked with.
+pub(crate) fn program_has_mpi() -> bool {
+    // SAFETY: a look-up of a name.
+    !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Init".as_ptr()) }.is_null()
+}
+
 /// `host_data` has given addresses of the current device. MPI can't reach those of other nodes, and says "bad address" at best: once a
 /// process there is a line about it.
 pub(crate) fn gave(runtime: &Runtime, local: &mut LocalThread) {
@@ -117,10 +123,8 @@ pub(crate) fn gave(runtime: &Runtime, local: &mut LocalThread) {
     if TOLD.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: a look-up of a name.
-    let has_mpi = || !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"MPI_Init".as_ptr()) }.is_null();
     if let Some(name) = runtime.elsewhere(local)
-        && has_mpi()
+        && program_has_mpi()
         && !TOLD.swap(true, Ordering::Relaxed)
         && !settings::is_without_devices()
     {

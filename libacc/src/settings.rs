@@ -50,6 +50,22 @@ pub(crate) fn ipc() -> Result<bool> {
     value(settings::IPC).map_or(Ok(true), |text| Ok(!is_off(settings::IPC, &text)?))
 }
 
+/// `ACCORD_GPU_MEMORY`: whether the memory of GPUs that this process drives is allocated by their driver where it likes, and not mapped.
+///
+/// # Errors
+/// `acc_error_invalid_argument` for a value without a meaning.
+pub(crate) fn allocates_gpu_memory(has_mpi: impl FnOnce() -> bool) -> Result<bool> {
+    match value(settings::GPU_MEMORY).as_deref() {
+        None | Some("auto") => Ok(has_mpi()),
+        Some("allocate") => Ok(true),
+        Some("map") => Ok(false),
+        Some(other) => {
+            let cause = format!("{} is \"{other}\"", settings::GPU_MEMORY.name);
+            Err(Error::new(ErrorCode::InvalidArgument, cause).remedy("set it to auto, allocate or map, or unset it"))
+        }
+    }
+}
+
 /// `ACCORD_OPEN_TIMEOUT`: how long a session is asked for.
 ///
 /// # Errors

@@ -71,6 +71,8 @@ impl NodeDevices {
             cache: self.cache.clone(),
             ipc: self.ipc,
             scrub: true,
+            // The runtime of another process says where it is to lie.
+            allocate: false,
         };
         (backend.start)(info.clone(), &config)
     }

@@ -130,6 +130,20 @@ fn arrays_are_page_locked_while_they_are_present_and_copied_often() {
     }
 }
 
+/// Memory of the driver's own allocations serves as memory at chosen addresses does; programs without MPI have the latter.
+#[test]
+fn memory_may_lie_where_the_driver_likes() {
+    let program = Program::read(repository_file("tests/programs/gpu/allocations.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    for (setting, is) in [("allocate", "allocate"), ("map", "map"), ("auto", "map")] {
+        let job = job(&program, driver.path()).unwrap().env("ACCORD_GPU_MEMORY", setting).arg(is);
+        let finished = job.run().unwrap().success().unwrap();
+        assert!(finished.stdout.contains("PASS"), "{setting}: {}", finished.report());
+    }
+    let finished = job(&program, driver.path()).unwrap().env("ACCORD_GPU_MEMORY", "yes").arg("map").run().unwrap();
+    assert!(finished.stderr.contains("ACCORD_GPU_MEMORY is \"yes\""), "{}", finished.report());
+}
+
 /// Where other pages come to an array that is registered, copies see them.
 #[test]
 fn memory_may_change_on_gpus_too() {

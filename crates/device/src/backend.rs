@@ -40,6 +40,8 @@ pub struct StartConfig {
     pub ipc: bool,
     /// Memory may have been another user's, whose data nobody must find there.
     pub scrub: bool,
+    /// Memory comes from [`crate::Device::allocate`], where the backend can do that ([`Capabilities::allocates`]).
+    pub allocate: bool,
 }
 
 /// The devices of a backend that were found.

@@ -28,6 +28,8 @@ pub struct Capabilities {
     pub prints_here: bool,
     /// There is a driver that programs may use themselves: [`crate::Device::native`].
     pub native_handles: bool,
+    /// Memory can be taken as allocations of the driver's own: [`crate::Device::allocate`].
+    pub allocates: bool,
     /// Other processes of the machine may reach the memory, and it theirs.
     pub shares_memory: bool,
 }

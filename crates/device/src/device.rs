@@ -4,8 +4,8 @@ use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
 use crate::ipc::{ExportMemory, ImportMemory};
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId, ReadWhen, Result, Seq,
-    SpanSink, StreamId,
+    ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId,
+    ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::any::Any;
 use std::sync::Arc;
@@ -86,6 +86,15 @@ pub trait Device: Any + Send + Sync {
     /// # Errors
     /// `acc_error_out_of_memory`.
     fn map(&self, start: DevicePtr, len: u64) -> Result<()>;
+
+    /// Takes `len` bytes as one allocation of the driver's own, where that likes, in place of [`Device::map`]: which of the two is settled at the
+    /// start. It goes back by [`Device::unmap`], as a whole.
+    ///
+    /// # Errors
+    /// `acc_error_out_of_memory`.
+    fn allocate(&self, len: u64) -> Result<DevicePtr> {
+        Err(Error::new(ErrorCode::ImplementationDefined, format!("no {len} bytes: memory is mapped on this device")))
+    }
 
     /// Gives the memory behind a range back once `stream` gets there. All of it must be mapped, by however
     /// many calls.

@@ -105,10 +105,13 @@ impl IpcHandle {
         {
             return Err(wrong("in an impossible range"));
         }
-        if handle.pieces.iter().any(|&(_, len)| len == 0 || len > PIECE_MAX || !len.is_multiple_of(PAGE)) {
+        // An allocation of the driver's own is a range, and a piece, of any length.
+        let whole = handle.first == 0 && handle.pieces.len() == 1 && handle.pieces[0].1 == handle.range_len;
+        let longest = if whole { RANGE_MAX } else { PIECE_MAX };
+        if handle.pieces.iter().any(|&(_, len)| len == 0 || len > longest || !len.is_multiple_of(PAGE)) {
             return Err(wrong("with an impossible piece"));
         }
-        // At most 4093 pieces of 64 MiB each: their sum can't overflow.
+        // At most 4093 pieces of 256 MiB each, or one of 16 TiB: their sum can't overflow.
         let bytes: u64 = handle.pieces.iter().map(|(_, len)| len).sum();
         let end = handle.first.checked_add(bytes).filter(|end| *end <= handle.range_len);
         let inside = handle.offset.checked_add(handle.len).is_some_and(|until| end.is_some_and(|end| until <= end));
@@ -147,6 +150,15 @@ mod tests {
     fn a_handle_comes_back_as_it_was() {
         assert_eq!(IpcHandle::decode(&handle().encode()).unwrap(), handle());
         assert_eq!(handle().pieces().collect::<Vec<_>>(), [(5 * PAGE, 7, PIECE_MAX), (5 * PAGE + PIECE_MAX, 9, PAGE)]);
+    }
+
+    #[test]
+    fn an_allocation_is_one_piece_of_any_length() {
+        let len = 100 * PIECE_MAX;
+        let whole = IpcHandle { range: 7, range_len: len, offset: 3, len: len - 3, first: 0, pieces: vec![(7, len)] };
+        assert_eq!(IpcHandle::decode(&whole.encode()).unwrap(), whole);
+        let longer = IpcHandle { range_len: len + PAGE, ..whole };
+        assert!(IpcHandle::decode(&longer.encode()).is_err());
     }
 
     #[test]

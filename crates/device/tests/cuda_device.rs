@@ -161,7 +161,14 @@ fn device_with(ordinal: usize, text: &str, cache: Option<&std::path::Path>) -> R
     let info = inventory(NodeId(0), "here").devices.into_iter().nth(ordinal).ok_or("there is no such device")?;
     let device = CudaDevice::start(
         info,
-        CudaConfig { cache: cache.map(Into::into), images, place: None, ipc: true, scrub: ordinal == 1 },
+        CudaConfig {
+            cache: cache.map(Into::into),
+            images,
+            place: None,
+            ipc: true,
+            scrub: ordinal == 1,
+            allocate: false,
+        },
     )?;
     device.map(device.addresses().0, 64 << 20)?;
     Ok(device)

@@ -58,6 +58,8 @@ fn main() {
         ("a_device_may_end_on_either_side", devices_end),
         ("a_trace_tells_what_was_pushed", trace_tells),
         ("ranges_that_are_not_mapped_are_not_offered", no_handle),
+        ("an_allocation_of_the_driver_is_reached_as_a_whole", allocation_goes),
+        ("an_allocation_is_freed_when_the_other_process_has_let_go", allocation_is_kept),
         ("a_peer_that_says_something_else_is_left", wrong_words),
         ("a_peer_that_does_not_answer_is_left", no_answer),
     ];
@@ -362,6 +364,57 @@ fn bytes_go() -> Test {
     assert_eq!(other.ask_of("copy", &handle, 3)?, "direct");
     assert!(read(&owner, start.offset(MAPPED - MIB), 2 * MIB)? == pattern(3, 2 * MIB));
     Ok(())
+}
+
+/// One whose memory the driver puts where it likes.
+fn allocating() -> Result<Arc<CudaDevice>, Failed> {
+    let info = inventory(NodeId(0), "here").devices[0].clone();
+    Ok(CudaDevice::start(info, CudaConfig { ipc: true, allocate: true, ..CudaConfig::default() })?)
+}
+
+fn allocation_goes() -> Test {
+    const WHOLE: u64 = 300 * MIB;
+    let owner = allocating()?;
+    assert_eq!(owner.addresses().1, 0, "it has no range");
+    let (start, small) = (owner.allocate(WHOLE)?, owner.allocate(4 * MIB)?);
+    let (mut other, exporter) = Other::taking()?;
+    for (start, offset, len, seed) in [(start, 0, WHOLE, 1), (start, OFFSET, LEN, 2), (small, 5, 2 * MIB, 3)] {
+        let start = start.offset(offset);
+        let handle = offer(&exporter, &owner, start, len).ok_or("no handle")?;
+        assert_eq!(other.ask_of("copy", &handle, seed)?, "direct");
+        assert!(read(&owner, start, len)? == pattern(seed, len), "the bytes of {seed} are others");
+    }
+    assert!(offer(&exporter, &owner, start, WHOLE + 1).is_none(), "its end is in no allocation");
+    assert!(offer(&exporter, &owner, DevicePtr(start.0.min(small.0) - 1), 1).is_none());
+    // Not as a part, and not by the way of mapped memory.
+    assert!(owner.map(start, 2 * MIB).is_err());
+    let stream = owner.create_stream(QueueId(3))?;
+    let part = owner.unmap(stream, start, 2 * MIB)?;
+    assert!(owner.synchronize(stream, part).is_err());
+    Ok(())
+}
+
+fn allocation_is_kept() -> Test {
+    const WHOLE: u64 = 300 * MIB;
+    let owner = allocating()?;
+    let (mut other, exporter) = Other::taking()?;
+    let before = owner.memory_free();
+    let start = owner.allocate(WHOLE)?;
+    let handle = offer(&exporter, &owner, start, WHOLE).ok_or("no handle")?;
+    assert_eq!(other.ask_of("hold", &handle, 0)?, "held");
+    unmap(&owner, start, WHOLE)?;
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(owner.memory_free() + WHOLE <= before, "it was freed while the other process had it");
+    assert!(offer(&exporter, &owner, start, WHOLE).is_none());
+    other.expect("let-go", "gone")?;
+    until("it is freed", || owner.memory_free() + WHOLE > before)?;
+    // And when the other process ends.
+    let start = owner.allocate(WHOLE)?;
+    let handle = offer(&exporter, &owner, start, WHOLE).ok_or("no handle")?;
+    assert_eq!(other.ask_of("hold", &handle, 0)?, "held");
+    unmap(&owner, start, WHOLE)?;
+    other.kill()?;
+    until("it is freed", || owner.memory_free() + WHOLE > before)
 }
 
 fn unmap(device: &CudaDevice, start: DevicePtr, len: u64) -> Test {

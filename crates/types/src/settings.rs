@@ -183,6 +183,9 @@ settings! {
     /// Whether arrays of the program may be page-locked.
     PAGE_LOCK = "ACCORD_PAGE_LOCK", "on", "on|off", [],
         "Locks the pages of arrays that are copied to and from this machine's GPUs again and again, while they are present: the copies are faster.";
+    /// How a GPU's memory is taken.
+    GPU_MEMORY = "ACCORD_GPU_MEMORY", "auto", "auto|allocate|map", [],
+        "How the memory of GPUs that the program drives itself is taken: allocate is what a GPU-aware MPI can use best, map puts it at addresses of Accord's choice; auto allocates in programs that are linked with MPI.";
     /// Whether launches that repeat may be graphs.
     GRAPHS = "ACCORD_GRAPHS", "on", "on|off", [],
         "Lets regions that a queue launches again and again go to the driver as graphs of one kernel, which it launches faster; read by programs and agents.";

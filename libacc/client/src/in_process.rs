@@ -204,6 +204,14 @@ impl DeviceClient for InProcess {
         self.running()?.device().map(start, len).map_err(|e| self.place(e))
     }
 
+    fn allocates(&self) -> bool {
+        self.config.allocate
+    }
+
+    fn allocate(&self, len: u64) -> Result<DevicePtr> {
+        self.running()?.device().allocate(len).map_err(|e| self.place(e))
+    }
+
     fn unmap(&self, queue: QueueId, start: DevicePtr, len: u64) -> Result<()> {
         self.put(queue, |device, stream| device.unmap(stream, start, len))
     }

@@ -5,8 +5,9 @@
 
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, Rank, Result};
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Ranges begin at multiples of this, so that people can tell them apart.
 const STEP: u64 = 1 << 36;
@@ -20,6 +21,9 @@ pub(crate) struct AddressSpace {
     first: u64,
     /// A driver has put some device's memory outside of [`AddressRange::WINDOW`].
     strays: AtomicBool,
+    /// All slabs so far lie between these.
+    slabs_from: AtomicU64,
+    slabs_to: AtomicU64,
 }
 
 #[derive(Default)]
@@ -27,6 +31,8 @@ struct Places {
     devices: Vec<Option<Owned>>,
     /// Places that a device was asked to take and could not.
     refused: Vec<(usize, AddressRange)>,
+    /// Allocations of drivers that chose their places, by their start, with their device.
+    slabs: BTreeMap<u64, (u64, usize)>,
 }
 
 struct Owned {
@@ -42,7 +48,13 @@ impl AddressSpace {
         let (rank, ranks) = rank.map_or((0, 1), |rank| (u64::from(rank.rank), u64::from(rank.size).max(1)));
         let steps = AddressRange::WINDOW.len / STEP;
         let first = AddressRange::WINDOW.start.0 + steps * (rank % ranks) / ranks * STEP;
-        let space = Self { state: ShortLock::default(), first, strays: AtomicBool::new(false) };
+        let space = Self {
+            state: ShortLock::default(),
+            first,
+            strays: AtomicBool::new(false),
+            slabs_from: AtomicU64::new(u64::MAX),
+            slabs_to: AtomicU64::new(0),
+        };
         space.lock().devices.resize_with(devices, || None);
         space
     }
@@ -110,24 +122,62 @@ impl AddressSpace {
         Ok(())
     }
 
+    /// A device has started that has no range of its own: its driver says with each allocation where it lies.
+    pub(crate) fn settle_without(&self, device: usize, name: String) {
+        let range = AddressRange { start: DevicePtr(0), len: 0 };
+        self.lock().devices[device] = Some(Owned { range, name });
+    }
+
+    /// A driver has given a device this memory.
+    ///
+    /// # Errors
+    /// `acc_error_out_of_memory` if another device has some of these addresses.
+    pub(crate) fn add_slab(&self, device: usize, slab: AddressRange) -> Result<()> {
+        let mut state = self.lock();
+        let others = state.devices.iter().flatten();
+        let other = others.into_iter().find(|other| other.range.overlaps(slab)).map(|other| other.name.clone());
+        let before = state.slabs.range(..slab.end()).next_back();
+        let before = before.filter(|(start, (len, _))| *start + len > slab.start.0).map(|(_, (_, device))| *device);
+        let other = other.or_else(|| before.and_then(|other| Some(state.devices[other].as_ref()?.name.clone())));
+        if let Some(other) = other {
+            let cause = format!("memory came to lie at {} to {:#x}, where that of {other} is", slab.start, slab.end());
+            return Err(Error::new(ErrorCode::OutOfMemory, cause));
+        }
+        state.slabs.insert(slab.start.0, (slab.len, device));
+        self.slabs_from.fetch_min(slab.start.0, Ordering::Relaxed);
+        self.slabs_to.fetch_max(slab.end(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// A slab goes back to its driver. Whether there was one.
+    pub(crate) fn remove_slab(&self, start: DevicePtr) -> bool {
+        self.may_be_slab(start.0) && self.lock().slabs.remove(&start.0).is_some()
+    }
+
+    /// A device has ended, and its slabs with it.
+    pub(crate) fn forget_slabs(&self, device: usize) {
+        self.lock().slabs.retain(|_, (_, owner)| *owner != device);
+    }
+
+    #[inline]
+    fn may_be_slab(&self, address: u64) -> bool {
+        self.slabs_from.load(Ordering::Relaxed) <= address && address < self.slabs_to.load(Ordering::Relaxed)
+    }
+
     /// The device (its place in [`crate::ports::Cluster::clients`]) that has an address, or had it before it was shut down; none if it
     /// is in no device's range.
     #[inline]
     pub(crate) fn owner(&self, address: u64) -> Option<usize> {
-        if !AddressRange::WINDOW.holds(address) && !self.strays.load(Ordering::Relaxed) {
+        if !AddressRange::WINDOW.holds(address) && !self.may_be_slab(address) && !self.strays.load(Ordering::Relaxed) {
             return None;
         }
-        let has = |owned: &Option<Owned>| {
-            owned.as_ref().is_some_and(|owned| owned.range.holds(address) && !owned.name.is_empty())
-        };
-        self.lock().devices.iter().position(has)
+        self.lock().owner(address)
     }
 
     /// Writes the name of the device that an address belongs to. Gives up rather than wait: for signal handlers.
     pub(crate) fn name_owner(&self, address: u64, out: &mut dyn Write) -> bool {
         let Some(state) = self.state.try_lock() else { return false };
-        let mut owned = state.devices.iter().flatten();
-        let owner = owned.find(|owned| owned.range.holds(address) && !owned.name.is_empty());
+        let owner = state.owner(address).and_then(|device| state.devices[device].as_ref());
         owner.is_some_and(|owner| out.write_str(&owner.name).is_ok())
     }
 
@@ -139,6 +189,19 @@ impl AddressSpace {
 
     fn lock(&self) -> ShortGuard<'_, Places> {
         self.state.lock()
+    }
+}
+
+impl Places {
+    fn owner(&self, address: u64) -> Option<usize> {
+        let slab = self.slabs.range(..=address).next_back().filter(|(start, (len, _))| address - **start < *len);
+        if let Some((_, (_, device))) = slab {
+            return Some(*device);
+        }
+        let has = |owned: &Option<Owned>| {
+            owned.as_ref().is_some_and(|owned| owned.range.holds(address) && !owned.name.is_empty())
+        };
+        self.devices.iter().position(has)
     }
 }
 
@@ -193,6 +256,32 @@ mod tests {
         assert!(error.to_string().contains("dev0 (node h1)"), "{error}");
         let inside = space.place(2, GIB, GIB).expect("its own");
         assert!(space.settle(1, inside, "dev1".to_owned()).is_err(), "the third one's, which has not started");
+    }
+
+    #[test]
+    fn slabs_of_a_driver_belong_to_their_device_as_long_as_they_are_there() {
+        let space = AddressSpace::new(3, None);
+        let window = space.place(2, GIB, GIB).expect("room");
+        space.settle(2, window, "dev2".to_owned()).expect("as asked");
+        space.settle_without(0, "dev0".to_owned());
+        space.settle_without(1, "dev1".to_owned());
+        let slab = |start, len| AddressRange { start: DevicePtr(start), len };
+        let (first, second) = (slab(0x7f00_0000_0000, GIB), slab(0x7f00_0000_0000 + GIB, GIB));
+        space.add_slab(0, first).expect("nobody's");
+        space.add_slab(1, second).expect("nobody's");
+        let owners = [first.start.0 - 1, first.start.0, second.start.0 - 1, second.start.0, second.end()];
+        assert_eq!(owners.map(|address| space.owner(address)), [None, Some(0), Some(0), Some(1), None]);
+        let error = space.add_slab(0, slab(second.end() - 1, GIB)).expect_err("the second one's");
+        assert!(error.to_string().contains("dev1"), "{error}");
+        assert!(space.add_slab(0, slab(first.start.0 - 1, 3 * GIB)).is_err(), "around both");
+        let error = space.add_slab(0, slab(window.start.0 + 5, 1)).expect_err("the third one's range");
+        assert!(error.to_string().contains("dev2"), "{error}");
+        assert!(space.remove_slab(first.start) && !space.remove_slab(first.start));
+        assert_eq!(space.owner(first.start.0), None);
+        space.add_slab(1, first).expect("free again");
+        space.forget_slabs(1);
+        assert_eq!((space.owner(first.start.0), space.owner(second.start.0)), (None, None));
+        assert_eq!(space.owner(window.start.0), Some(2));
     }
 
     #[test]

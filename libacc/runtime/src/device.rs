@@ -180,7 +180,10 @@ impl Device {
         }
         self.reaches_program_memory.store(self.client.reaches_program_memory(), Ordering::Relaxed);
         let (start, len) = self.client.addresses();
-        self.lock().memory = Allocator::new(start, len, self.client.info().memory);
+        let capacity = self.client.info().memory;
+        let allocates = self.client.allocates();
+        self.lock().memory =
+            if allocates { Allocator::of_slabs(capacity) } else { Allocator::new(start, len, capacity) };
         publish();
         Ok(())
     }
@@ -188,10 +191,15 @@ impl Device {
     /// Starts it with its memory where no other device has any. Within, that it came to lie where another one has some.
     fn start_in_place(&self) -> Result<Result<()>> {
         let info = self.client.info();
+        let name = format!("{} (node {})", self.num(), info.node_name);
+        if self.client.allocates() {
+            self.client().start()?;
+            self.space.settle_without(self.index, name);
+            return Ok(Ok(()));
+        }
         self.client.lie_at(self.space.place(self.index, self.client.addresses_wanted(), info.memory)?);
         self.client().start()?;
         let (start, len) = self.client.addresses();
-        let name = format!("{} (node {})", self.num(), info.node_name);
         Ok(self.space.settle(self.index, AddressRange { start, len }, name))
     }
 
@@ -223,6 +231,7 @@ impl Device {
             *state = DeviceData::default();
         }
         *self.queues() = Queues::default();
+        self.space.forget_slabs(self.index);
         self.arrivals.forget(self.index);
         self.arrived.notify_all();
         self.client().shutdown().map_err(|error| self.place(error))
@@ -420,18 +429,55 @@ impl Device {
     /// All others.
     pub(crate) fn grow(&self, range: Range) -> Result<Option<Error>> {
         let epoch = self.epoch();
-        let mapped = self.client().map(range.start, range.len);
+        let allocates = self.client.allocates();
+        let mapped = if allocates {
+            self.slab(range.len)
+        } else {
+            self.client().map(range.start, range.len).map(|()| range.start)
+        };
         let mut state = self.lock();
-        if self.epoch() == epoch {
+        if self.epoch() != epoch {
+            // It has ended meanwhile, and what it had with it.
+            if let (true, Ok(start)) = (allocates, &mapped) {
+                self.space.remove_slab(*start);
+            }
+        } else if allocates {
+            state.memory.got(range.len, mapped.as_ref().ok().copied());
+        } else {
             state.memory.grown(range, mapped.is_ok());
         }
         // Others may have waited for it.
         self.notify_arrival(&state);
         match mapped {
-            Ok(()) => Ok(None),
+            Ok(_) => Ok(None),
             Err(error) if error.code() == ErrorCode::OutOfMemory => Ok(Some(error)),
             Err(error) => Err(self.place(error)),
         }
+    }
+
+    /// Memory where the driver likes, but not where another device of the session has some: that other one may be of another process.
+    fn slab(&self, len: u64) -> Result<DevicePtr> {
+        let mut taken = Vec::new();
+        let found = loop {
+            let start = match self.client().allocate(len) {
+                Ok(start) => start,
+                Err(error) => break Err(error),
+            };
+            match self.space.add_slab(self.index, AddressRange { start, len }) {
+                Ok(()) => break Ok(start),
+                // The driver does not give the same place as long as it is taken.
+                Err(error) if taken.len() + 1 == PLACES_MAX => {
+                    taken.push(start);
+                    break Err(error);
+                }
+                Err(_) => taken.push(start),
+            }
+        };
+        for start in taken {
+            // An error of the device comes back from its next call.
+            let _ = self.client().unmap(QueueId::SYNC, start, len);
+        }
+        found
     }
 
     /// Gives ranges back that the allocator is done with, once the synchronous queue gets there.
@@ -442,7 +488,13 @@ impl Device {
         let mut result = Ok(());
         for range in ranges {
             let epoch = self.epoch();
+            // The driver may give the place to another device at once.
+            let was_slab = self.space.remove_slab(range.start);
             let unmapped = self.client().unmap(QueueId::SYNC, range.start, range.len);
+            if was_slab && unmapped.is_err() {
+                // It is idle memory again.
+                let _ = self.space.add_slab(self.index, AddressRange { start: range.start, len: range.len });
+            }
             let mut state = self.lock();
             let mut queues = self.queues();
             if self.epoch() == epoch {

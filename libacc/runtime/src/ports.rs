@@ -1,8 +1,8 @@
 //! What the runtime needs from the world: devices to drive, memory of the program to read.
 
 use accord_types::{
-    AddressRange, ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange,
-    LaunchDims, NodeId, QueueId, Result,
+    AddressRange, ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
+    HostRange, LaunchDims, NodeId, QueueId, Result,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -79,6 +79,20 @@ pub trait DeviceClient: Send + Sync {
     /// # Errors
     /// `acc_error_out_of_memory` here when it can be known, else at a later call.
     fn map(&self, start: DevicePtr, len: u64) -> Result<()>;
+
+    /// Whether memory comes from [`DeviceClient::allocate`] and not by [`DeviceClient::map`]: then the device has no addresses of its
+    /// own, and each allocation lies where its driver likes. Fixed for the life of the session.
+    fn allocates(&self) -> bool {
+        false
+    }
+
+    /// Takes `len` bytes of memory, as one allocation of the driver's own, and returns its place. [`DeviceClient::unmap`] gives it back, as a whole.
+    ///
+    /// # Errors
+    /// `acc_error_out_of_memory`.
+    fn allocate(&self, len: u64) -> Result<DevicePtr> {
+        Err(Error::new(ErrorCode::ImplementationDefined, format!("no {len} bytes: memory is mapped on this device")))
+    }
 
     /// Gives the memory behind a range back when `queue` gets there.
     ///

@@ -3,7 +3,7 @@
 
 use crate::control::{
     GANGS, GANGS_OF_BLOCK, GRAPHS, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, TOOK_US,
-    begin, lose_context, setting,
+    begin, lock, lose_context, setting,
 };
 use crate::memory;
 use crate::module::{self, Function, Module};
@@ -11,7 +11,7 @@ use crate::stream::{Event, Stream};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 thread_local! {
     static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
@@ -19,6 +19,10 @@ thread_local! {
 
 /// A context is its device's number plus this: never null.
 const CONTEXT: usize = 0x1000;
+
+/// What processes call an allocation among each other.
+#[repr(C)]
+pub struct IpcName([u64; 8]);
 
 /// Devices that this process sees, in its order: by number, up to the first that isn't there.
 fn visible() -> Vec<c_int> {
@@ -172,6 +176,23 @@ calls! {
     fn cuMemHostRegister_v2(start: u64, size: usize, _flags: c_uint) { memory::register(start, size) }
     fn cuMemHostUnregister(start: u64) { memory::unregister(start) }
     fn cuMemAlloc_v2(start: *mut u64, bytes: usize) { *start = memory::allocate(current()?, bytes)?; Ok(()) }
+    fn cuCtxEnablePeerAccess(peer: usize, _flags: c_uint) {
+        // As the driver has it: once for each pair.
+        static ENABLED: Mutex<Vec<(c_int, usize)>> = Mutex::new(Vec::new());
+        let (pair, mut enabled) = ((current()?, peer), lock(&ENABLED));
+        if enabled.contains(&pair) {
+            return Err(704);
+        }
+        enabled.push(pair);
+        Ok(())
+    }
+    fn cuIpcGetMemHandle(handle: *mut IpcName, start: u64) { *handle = IpcName(memory::name(start)?); Ok(()) }
+    fn cuIpcOpenMemHandle_v2(start: *mut u64, handle: IpcName, _flags: c_uint) {
+        current()?;
+        *start = memory::open(handle.0)?;
+        Ok(())
+    }
+    fn cuIpcCloseMemHandle(start: u64) { memory::close(start) }
     fn cuMemFree_v2(start: u64) { memory::free_allocation(start) }
     fn cuPointerGetAttributes(_count: c_uint, _attributes: *const c_int, values: *const *mut c_uint, address: u64) {
         **values = u32::from(memory::is_pinned(address));

@@ -17,6 +17,11 @@ static TAKEN: Mutex<BTreeMap<i32, u64>> = Mutex::new(BTreeMap::new());
 /// Pieces by handle.
 static PIECES: Mutex<BTreeMap<u64, Piece>> = Mutex::new(BTreeMap::new());
 
+/// Files behind allocations that other processes may open, by their start.
+static FILES: Mutex<BTreeMap<u64, OwnedFd>> = Mutex::new(BTreeMap::new());
+
+/// Allocations of this size have a place, and a file, of their own.
+const SHAREABLE: usize = 2 << 20;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 /// Reserved addresses begin at multiples of this.
@@ -201,13 +206,69 @@ pub(crate) fn check(start: u64, len: usize) -> Result<(), i32> {
 /// Memory that is mapped from the start: `cuMemAlloc`, variables of modules.
 pub(crate) fn allocate(device: i32, len: usize) -> Result<u64, i32> {
     take(device, len as u64)?;
+    if len >= SHAREABLE {
+        // Nobody has to know yet that another process may open it.
+        // SAFETY: the name ends with a zero byte; the descriptor is new.
+        let file = unsafe {
+            let file = libc::memfd_create(c"fake-cuda".as_ptr(), libc::MFD_CLOEXEC);
+            if file < 0 || libc::ftruncate(file, len as i64) != 0 {
+                return Err(OUT_OF_MEMORY);
+            }
+            OwnedFd::from_raw_fd(file)
+        };
+        let memory = map_file(&file, len as u64)?;
+        lock(&MAPPED).insert(memory, (memory + len as u64, device));
+        lock(&FILES).insert(memory, file);
+        return Ok(memory);
+    }
     let memory = Box::leak(vec![0u128; len.div_ceil(16)].into_boxed_slice()).as_mut_ptr() as u64;
     lock(&MAPPED).insert(memory, (memory + len as u64, device));
     Ok(memory)
 }
 
+/// A mapping of a file where there is room, at a multiple of what the driver has for large allocations.
+fn map_file(file: &OwnedFd, len: u64) -> Result<u64, i32> {
+    let start = reserve(0, len as usize)?;
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+    // SAFETY: the range was just reserved.
+    let at = unsafe { libc::mmap(start as *mut _, len as usize, access, flags, file.as_raw_fd(), 0) };
+    if at == libc::MAP_FAILED { Err(OUT_OF_MEMORY) } else { Ok(start) }
+}
+
+/// An allocation's name for other processes: where its file is found.
+pub(crate) fn name(start: u64) -> Result<[u64; 8], i32> {
+    let files = lock(&FILES);
+    let file = files.get(&start).ok_or(INVALID_VALUE)?;
+    let (end, device) = *lock(&MAPPED).get(&start).ok_or(INVALID_VALUE)?;
+    let device = u64::from(device.unsigned_abs());
+    Ok([u64::from(std::process::id()), file.as_raw_fd() as u64, end - start, device, 0, 0, 0, 0])
+}
+
+/// Opens another process's allocation. The driver refuses those of the same process.
+pub(crate) fn open([process, file, len, ..]: [u64; 8]) -> Result<u64, i32> {
+    if process == u64::from(std::process::id()) || setting("FAKE_CUDA_IMPORT", 1) == 0 {
+        return Err(INVALID_VALUE);
+    }
+    let options = std::fs::OpenOptions::new().read(true).write(true).open(format!("/proc/{process}/fd/{file}"));
+    let file = OwnedFd::from(options.map_err(|_| INVALID_VALUE)?);
+    let start = map_file(&file, len)?;
+    lock(&MAPPED).insert(start, (start + len, -1));
+    Ok(start)
+}
+
+pub(crate) fn close(start: u64) -> Result<(), i32> {
+    let mut mapped = lock(&MAPPED);
+    let (end, _) = mapped.get(&start).copied().filter(|(_, device)| *device == -1).ok_or(INVALID_VALUE)?;
+    mapped.remove(&start);
+    unreserve(start, (end - start) as usize);
+    Ok(())
+}
+
 pub(crate) fn free_allocation(start: u64) -> Result<(), i32> {
     let (end, device) = lock(&MAPPED).remove(&start).ok_or(INVALID_VALUE)?;
+    if lock(&FILES).remove(&start).is_some() {
+        unreserve(start, (end - start) as usize);
+    }
     *lock(&TAKEN).entry(device).or_default() -= end - start;
     Ok(())
 }

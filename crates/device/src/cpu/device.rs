@@ -49,6 +49,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     runs_program: true,
     prints_here: false,
     native_handles: false,
+    allocates: false,
     shares_memory: false,
 };
 

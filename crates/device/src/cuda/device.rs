@@ -40,6 +40,8 @@ pub struct CudaConfig {
     pub ipc: bool,
     /// Memory is cleared before it is used: it may have been another user's.
     pub scrub: bool,
+    /// Memory is taken as allocations of the driver's own, where it likes.
+    pub allocate: bool,
 }
 
 /// A GPU of this machine, driven in this process by its primary context.
@@ -77,7 +79,11 @@ impl CudaDevice {
         let context = Arc::new(Context::retain(driver, raw).map_err(failed)?);
         let _current = context.enter().map_err(failed)?;
         let place = config.place.unwrap_or_else(|| super::memory::anywhere(&info));
-        let memory = Memory::reserve(Arc::clone(&context), place, config.ipc, config.scrub).map_err(failed)?;
+        let memory = if config.allocate {
+            Memory::of_allocations(Arc::clone(&context), config.ipc)
+        } else {
+            Memory::reserve(Arc::clone(&context), place, config.ipc, config.scrub).map_err(failed)?
+        };
         let shared = Shared::new(info.id, &NumaAffinity::node(info.numa), Arc::clone(&context), memory);
         let peer = peers::register(&context, &shared.memory);
         page_registration::add_device(&shared);

@@ -7,7 +7,7 @@
 use accord_types::{Error, ErrorCode};
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS_v2, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUgraph, CUgraphExec, CUgraphNode, CUjit_option, CUjitInputType, CUlinkState,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUgraphNode, CUipcMemHandle, CUjit_option, CUjitInputType, CUlinkState,
     CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule,
     CUpointer_attribute, CUstream, CUuuid,
 };
@@ -158,6 +158,10 @@ driver! {
     cuOccupancyMaxPotentialBlockSize(grid: *mut c_int, block: *mut c_int, function: CUfunction, shared: *const c_void, dynamic: usize, limit: c_int);
     cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, parameters: *mut *mut c_void, extra: *mut *mut c_void);
     @
+    cuCtxEnablePeerAccess(context: CUcontext, flags: c_uint);
+    cuIpcGetMemHandle(handle: *mut CUipcMemHandle, start: CUdeviceptr);
+    cuIpcOpenMemHandle_v2(start: *mut CUdeviceptr, handle: CUipcMemHandle, flags: c_uint);
+    cuIpcCloseMemHandle(start: CUdeviceptr);
     cuMemExportToShareableHandle(shareable: *mut c_void, handle: CUmemGenericAllocationHandle, kind: CUmemAllocationHandleType, flags: c_ulonglong);
     cuGraphCreate(graph: *mut CUgraph, flags: c_uint);
     cuGraphDestroy(graph: CUgraph);
@@ -211,6 +215,7 @@ impl DriverError {
     pub(crate) const OUT_OF_MEMORY: i32 = 2;
     pub(crate) const NO_DEVICE: i32 = 100;
     pub(crate) const NOT_READY: i32 = 600;
+    pub(crate) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
     pub(crate) const ALREADY_REGISTERED: i32 = 712;
     pub(crate) const NOT_SUPPORTED: i32 = 801;
 

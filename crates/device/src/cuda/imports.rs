@@ -3,11 +3,15 @@
 use super::context::Context;
 use super::memory::location;
 use crate::failure::shut_down;
-use crate::ipc::{Held, ImportMemory};
+use crate::ipc::{Held, ImportMemory, PieceKey};
 use crate::memory_handle::{IpcHandle, PAGE};
-use accord_types::{DevicePtr, Error};
-use cudarc::driver::sys::{CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType as HandleType};
+use accord_types::{DevicePtr, Error, ErrorCode};
+use cudarc::driver::sys::{
+    CUdeviceptr, CUipcMem_flags, CUipcMemHandle, CUmemAccess_flags, CUmemAccessDesc,
+    CUmemAllocationHandleType as HandleType,
+};
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_char;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,6 +36,8 @@ struct Mirrors {
 struct Mirror {
     start: CUdeviceptr,
     len: u64,
+    /// One of the other driver's allocations, opened: its only piece. Else addresses of this device's, with pieces mapped there.
+    opened: bool,
     /// By their offset.
     pieces: BTreeMap<u64, Piece>,
 }
@@ -104,54 +110,15 @@ impl ImportMemory for Imports {
         Some(missing).filter(|missing| mirror.pieces.len() + missing.len() <= PIECES_MAX)
     }
 
-    fn map(
-        &self,
-        importer: u64,
-        handle: &IpcHandle,
-        (offset, id, len): (u64, u64, u64),
-        descriptor: &OwnedFd,
-    ) -> Result<(), Error> {
+    fn map(&self, importer: u64, handle: &IpcHandle, piece: (u64, u64, u64), key: &PieceKey) -> Result<(), Error> {
         let mut state = self.lock();
         if state.closed {
             return Err(shut_down());
         }
-        let driver = self.context.driver;
-        let key = (importer, handle.range);
-        let at = match state.mirrors.get(&key) {
-            Some(mirror) => mirror.start,
-            None => {
-                let mut start = 0;
-                // SAFETY: `start` is valid for writing.
-                unsafe { driver.cuMemAddressReserve(&raw mut start, handle.range_len as usize, PAGE as usize, 0, 0) }?;
-                state.mirrors.insert(key, Mirror { start, len: handle.range_len, pieces: BTreeMap::new() });
-                start
-            }
-        } + offset;
-        let kind = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-        let access = CUmemAccessDesc {
-            location: location(self.context.device),
-            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
-        let mut handle = 0;
-        // SAFETY: the descriptor is open, and the driver checks what it is. The handle was checked to be inside the mirror, and
-        // nothing is mapped there: `missing` has looked, and one thread at a time maps for an importer.
-        unsafe {
-            let shareable = std::ptr::without_provenance_mut(descriptor.as_raw_fd() as usize);
-            driver.cuMemImportFromShareableHandle(&raw mut handle, shareable, kind)?;
-            let mapped = driver.cuMemMap(at, len as usize, 0, handle, 0);
-            let allowed = mapped.and_then(|()| {
-                driver.cuMemSetAccess(at, len as usize, &raw const access, 1).inspect_err(|_| {
-                    let _ = driver.cuMemUnmap(at, len as usize);
-                })
-            });
-            // The mapping keeps the memory.
-            let _ = driver.cuMemRelease(handle);
-            allowed?;
+        match key {
+            PieceKey::Descriptor(descriptor) => state.map(&self.context, (importer, handle), piece, descriptor),
+            PieceKey::Allocation(name) => state.open(&self.context, (importer, handle), piece, *name),
         }
-        if let Some(mirror) = state.mirrors.get_mut(&key) {
-            mirror.pieces.insert(offset, Piece { id, len, uses: 0, stale: false });
-        }
-        Ok(())
     }
 
     fn hold(&self, importer: u64, handle: &IpcHandle) -> Option<Held> {
@@ -217,10 +184,81 @@ impl ImportMemory for Imports {
 }
 
 impl Mirrors {
+    /// Maps a piece at its place in its range's mirror.
+    fn map(
+        &mut self,
+        context: &Context,
+        (importer, handle): (u64, &IpcHandle),
+        (offset, id, len): (u64, u64, u64),
+        descriptor: &OwnedFd,
+    ) -> Result<(), Error> {
+        let driver = context.driver;
+        let key = (importer, handle.range);
+        let at = match self.mirrors.get(&key) {
+            Some(mirror) => mirror.start,
+            None => {
+                let mut start = 0;
+                // SAFETY: `start` is valid for writing.
+                unsafe { driver.cuMemAddressReserve(&raw mut start, handle.range_len as usize, PAGE as usize, 0, 0) }?;
+                self.mirrors
+                    .insert(key, Mirror { start, len: handle.range_len, opened: false, pieces: BTreeMap::new() });
+                start
+            }
+        } + offset;
+        let kind = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        let access = CUmemAccessDesc {
+            location: location(context.device),
+            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        let mut imported = 0;
+        // SAFETY: the descriptor is open, and the driver checks what it is. The handle was checked to be inside the mirror, and
+        // nothing is mapped there: `missing` has looked, and one thread at a time maps for an importer.
+        unsafe {
+            let shareable = std::ptr::without_provenance_mut(descriptor.as_raw_fd() as usize);
+            driver.cuMemImportFromShareableHandle(&raw mut imported, shareable, kind)?;
+            let mapped = driver.cuMemMap(at, len as usize, 0, imported, 0);
+            let allowed = mapped.and_then(|()| {
+                driver.cuMemSetAccess(at, len as usize, &raw const access, 1).inspect_err(|_| {
+                    let _ = driver.cuMemUnmap(at, len as usize);
+                })
+            });
+            // The mapping keeps the memory.
+            let _ = driver.cuMemRelease(imported);
+            allowed?;
+        }
+        if let Some(mirror) = self.mirrors.get_mut(&key) {
+            mirror.pieces.insert(offset, Piece { id, len, uses: 0, stale: false });
+        }
+        Ok(())
+    }
+
+    /// Opens an allocation of the other process's driver, which says where it lies here.
+    fn open(
+        &mut self,
+        context: &Context,
+        (importer, handle): (u64, &IpcHandle),
+        (offset, id, len): (u64, u64, u64),
+        name: [u8; PieceKey::ALLOCATION],
+    ) -> Result<(), Error> {
+        let key = (importer, handle.range);
+        if offset != 0 || len != handle.range_len || self.mirrors.contains_key(&key) {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "an allocation that is not a whole range"));
+        }
+        let name = CUipcMemHandle { reserved: name.map(u8::cast_signed as fn(u8) -> c_char) };
+        let flags = CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
+        let mut start = 0;
+        let _current = context.enter()?;
+        // SAFETY: `start` is valid for writing; the driver checks the name.
+        unsafe { context.driver.cuIpcOpenMemHandle_v2(&raw mut start, name, flags) }?;
+        let pieces = BTreeMap::from([(0, Piece { id, len, uses: 0, stale: false })]);
+        self.mirrors.insert(key, Mirror { start, len, opened: true, pieces });
+        Ok(())
+    }
+
     /// Gives the addresses of empty mirrors back.
     fn prune(&mut self, context: &Context) {
         self.mirrors.retain(|_, mirror| {
-            if mirror.pieces.is_empty() {
+            if mirror.pieces.is_empty() && !mirror.opened {
                 // SAFETY: nothing is mapped there any more.
                 let _ = unsafe { context.driver.cuMemAddressFree(mirror.start, mirror.len as usize) };
             }
@@ -237,8 +275,15 @@ impl Mirror {
             piece.stale = true;
             return false;
         }
-        // SAFETY: no copy uses the piece. It fails only when the context is gone, and then so is the mapping.
-        let _ = unsafe { context.driver.cuMemUnmap(self.start + offset, piece.len as usize) };
+        let driver = context.driver;
+        if self.opened {
+            let Ok(_current) = context.enter() else { return true };
+            // SAFETY: no copy uses it. It fails only when the context is gone, and then so is the mapping.
+            let _ = unsafe { driver.cuIpcCloseMemHandle(self.start) };
+        } else {
+            // SAFETY: no copy uses the piece. It fails only when the context is gone, and then so is the mapping.
+            let _ = unsafe { driver.cuMemUnmap(self.start + offset, piece.len as usize) };
+        }
         self.pieces.remove(&offset);
         true
     }

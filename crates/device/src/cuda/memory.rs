@@ -1,9 +1,10 @@
 //! A device's address range and the memory behind it.
 
+use super::allocations::Allocations;
 use super::context::Context;
 use super::driver::DriverError;
 use super::scrubber::Scrubber;
-use crate::ipc::{ExportMemory, Exporter, PendingReleases, next_id};
+use crate::ipc::{ExportMemory, Exporter, Keep, PendingReleases, PieceKey, next_id};
 use crate::memory_handle::{HANDLE_PIECES_MAX, IpcHandle, MemoryHandle, PAGE, PIECE_MAX};
 use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result};
 use cudarc::driver::sys::{
@@ -32,6 +33,8 @@ pub(crate) struct Memory {
     scrubber: Option<Scrubber>,
     /// Dropped pieces that other processes have not released yet.
     pending: Arc<PendingReleases>,
+    /// The driver says with each allocation where it lies; then there is no range, and nothing is mapped.
+    allocations: Option<Allocations>,
     state: Mutex<MappedPieces>,
 }
 
@@ -43,6 +46,8 @@ struct MappedPieces {
     peers: Vec<CUdevice>,
     /// Whether new pieces can be given to other processes.
     exportable: bool,
+    /// Whether network adapters are to reach new pieces themselves.
+    rdma: bool,
     /// Who gives pieces to other processes.
     exporters: Vec<Weak<Exporter>>,
 }
@@ -81,9 +86,33 @@ impl Memory {
         unsafe { context.driver.cuMemAddressReserve(&raw mut start, len as usize, PAGE as usize, place.start.0, 0) }?;
         let supported = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
         let exportable = ipc && context.attribute(supported) != 0;
-        let state = Mutex::new(MappedPieces { exportable, ..MappedPieces::default() });
+        let reached = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
+        let rdma = context.attribute(reached) != 0;
+        let state = Mutex::new(MappedPieces { exportable, rdma, ..MappedPieces::default() });
         let scrubber = scrub.then(|| Scrubber::new(Arc::clone(&context)));
-        Ok(Self { context, start, len, id: next_id(), scrubber, pending: Arc::default(), state })
+        let pending = Arc::default();
+        Ok(Self { context, start, len, id: next_id(), scrubber, pending, allocations: None, state })
+    }
+
+    /// Memory comes from [`Memory::allocate`].
+    pub(crate) fn of_allocations(context: Arc<Context>, ipc: bool) -> Self {
+        let allocations = Some(Allocations::new(Arc::clone(&context), ipc));
+        let (pending, state) = (Arc::default(), Mutex::default());
+        Self { context, start: 0, len: 0, id: next_id(), scrubber: None, pending, allocations, state }
+    }
+
+    /// See [`crate::Device::allocate`]. The context is current.
+    pub(crate) fn allocate(&self, len: u64) -> Result<DevicePtr> {
+        let mapped = || Error::new(ErrorCode::ImplementationDefined, "memory is mapped on this device");
+        let allocations = self.allocations.as_ref().ok_or_else(mapped)?;
+        let before = self.pending.returned();
+        let taken = match allocations.take(len) {
+            Err(error) if error.code == DriverError::OUT_OF_MEMORY && self.pending.wait(before, RETURN_TIMEOUT) => {
+                allocations.take(len)
+            }
+            outcome => outcome,
+        };
+        taken.map_err(|error| error.into_error(ErrorCode::System))
     }
 
     /// How often memory was cleared: a stream that has not waited since has to be held up.
@@ -144,14 +173,11 @@ impl Memory {
             }
             let until = state.pieces.range(at..).next().map_or(end, |(next, _)| end.min(*next));
             let len = (until - at).min(PIECE_MAX);
-            let piece = match self.take(at, len, &state) {
-                // Some systems have the attribute and refuse all the same.
-                Err(error) if state.exportable && error.code != DriverError::OUT_OF_MEMORY => {
-                    state.exportable = false;
-                    self.take(at, len, &state)
-                }
-                outcome => outcome,
-            };
+            let mut piece = self.take(at, len, &state);
+            // Some systems have the attributes and refuse all the same.
+            while piece.as_ref().is_err_and(|error| error.code != DriverError::OUT_OF_MEMORY) && state.wants_less() {
+                piece = self.take(at, len, &state);
+            }
             let piece = piece.map_err(|error| {
                 // What has just been taken was not used yet.
                 self.retire(&mut state, start.0, at);
@@ -165,6 +191,9 @@ impl Memory {
 
     /// Nobody uses the range any more. Pieces that are idle as a whole go back to the driver.
     pub(crate) fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
+        if let Some(allocations) = &self.allocations {
+            return allocations.give_back(start, len);
+        }
         self.check(start, len)?;
         let mut state = self.lock();
         self.retire(&mut state, start.0, start.0 + len);
@@ -172,7 +201,11 @@ impl Memory {
     }
 
     /// Lets the device `peer` read and write everything here, now and later.
-    pub(crate) fn share_with(&self, peer: CUdevice) -> Result<(), DriverError> {
+    pub(crate) fn share_with(&self, peer: &Context) -> Result<(), DriverError> {
+        if let Some(allocations) = &self.allocations {
+            return allocations.share_with(peer);
+        }
+        let peer = peer.device;
         let mut state = self.lock();
         if state.peers.contains(&peer) {
             return Ok(());
@@ -186,6 +219,7 @@ impl Memory {
 
     /// Gives everything back. Nothing runs on the device any more.
     pub(crate) fn clear(&self) {
+        self.allocations.iter().for_each(Allocations::clear);
         let mut state = self.lock();
         for (start, piece) in std::mem::take(&mut state.pieces) {
             self.drop_piece(start, &piece, &state.exporters);
@@ -202,6 +236,7 @@ impl Memory {
         if state.exportable {
             properties.requestedHandleTypes = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         }
+        properties.allocFlags.gpuDirectRDMACapable = u8::from(state.rdma);
         let mut handle = 0;
         // SAFETY: both are valid.
         unsafe { driver.cuMemCreate(&raw mut handle, len as usize, &raw const properties, 0) }?;
@@ -271,6 +306,9 @@ impl Memory {
 
 impl ExportMemory for Memory {
     fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle> {
+        if let Some(allocations) = &self.allocations {
+            return allocations.handle(exporter, start, len);
+        }
         self.check(start, len).ok().filter(|()| len > 0)?;
         // The other process's stream knows nothing of this one's.
         self.settle();
@@ -303,15 +341,22 @@ impl ExportMemory for Memory {
         }))
     }
 
-    fn id(&self) -> u64 {
-        self.id
-    }
-
     fn pending_releases(&self) -> &Arc<PendingReleases> {
         &self.pending
     }
 
-    fn export(&self, id: u64, give: &mut dyn FnMut(Option<OwnedFd>)) {
+    fn export(&self, id: u64, give: &mut dyn FnMut(Option<(PieceKey, Keep)>)) {
+        if let Some(allocations) = &self.allocations {
+            let mut given = false;
+            allocations.export(id, &mut |key, keep| {
+                given = true;
+                give(Some((key, Some(keep))));
+            });
+            if !given {
+                give(None);
+            }
+            return;
+        }
         let state = self.lock();
         let piece = state.pieces.values().find(|piece| piece.id == id && piece.exportable);
         give(piece.and_then(|piece| {
@@ -325,7 +370,8 @@ impl ExportMemory for Memory {
             };
             // A worker that is started now must not keep the memory.
             let _ = fcntl_setfd(&descriptor, FdFlags::CLOEXEC);
-            Some(descriptor)
+            // What another process has of it outlives it.
+            Some((PieceKey::Descriptor(descriptor), None))
         }));
     }
 }
@@ -333,8 +379,19 @@ impl ExportMemory for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         self.clear();
+        if self.allocations.is_some() {
+            return;
+        }
         // SAFETY: nothing is mapped in the range any more.
         let _ = unsafe { self.context.driver.cuMemAddressFree(self.start, self.len as usize) };
+    }
+}
+
+impl MappedPieces {
+    /// From now on asks less of new pieces. False if no less can be asked.
+    fn wants_less(&mut self) -> bool {
+        let last = if self.rdma { &mut self.rdma } else { &mut self.exportable };
+        std::mem::take(last)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! See docs/design/cuda.md for how launches, copies and memory go, and for what they cost.
 
+mod allocations;
 mod cache;
 mod completing;
 mod completion;
@@ -54,7 +55,14 @@ pub(crate) static BACKEND: Backend = Backend {
     find: inventory,
     addresses_wanted: memory::addresses_wanted,
     start: |info, config| {
-        let (cache, images, place) = (config.cache.clone(), config.images.clone(), config.place);
-        Ok(CudaDevice::start(info, CudaConfig { cache, images, place, ipc: config.ipc, scrub: config.scrub })?)
+        let config = CudaConfig {
+            cache: config.cache.clone(),
+            images: config.images.clone(),
+            place: config.place,
+            ipc: config.ipc,
+            scrub: config.scrub,
+            allocate: config.allocate,
+        };
+        Ok(CudaDevice::start(info, config)?)
     },
 };

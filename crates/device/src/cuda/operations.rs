@@ -40,6 +40,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     runs_program: false,
     prints_here: true,
     native_handles: true,
+    allocates: true,
     shares_memory: true,
 };
 
@@ -85,6 +86,12 @@ impl Device for CudaDevice {
         self.shared.failure.check()?;
         let _current = self.current()?;
         self.shared.memory.map(start, len)
+    }
+
+    fn allocate(&self, len: u64) -> Result<DevicePtr> {
+        self.shared.failure.check()?;
+        let _current = self.current()?;
+        self.shared.memory.allocate(len)
     }
 
     fn unmap(&self, stream: StreamId, start: DevicePtr, len: u64) -> Result<Seq> {

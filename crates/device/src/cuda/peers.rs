@@ -36,10 +36,10 @@ pub(crate) fn connect(one: &Registered, other: &Registered) -> Result<()> {
         asked.is_ok() && can != 0
     };
     if can(&other.context, &one.context) {
-        one.memory.share_with(peer)?;
+        one.memory.share_with(&other.context)?;
     }
     if can(&one.context, &other.context) {
-        other.memory.share_with(one.context.device)?;
+        other.memory.share_with(&one.context)?;
     }
     Ok(())
 }

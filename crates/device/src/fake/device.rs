@@ -37,6 +37,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     runs_program: false,
     prints_here: false,
     native_handles: false,
+    allocates: false,
     shares_memory: false,
 };
 

@@ -1,6 +1,7 @@
 //! The owner's side: gives pieces of memory to another process, and tells it when they are gone.
 
 use super::socket::{Message, Socket};
+use super::{Keep, PieceKey};
 use crate::memory_handle::MemoryHandle;
 use accord_types::DevicePtr;
 use std::collections::HashMap;
@@ -10,15 +11,12 @@ use std::time::Duration;
 
 /// Memory of one device that other processes can be given.
 pub trait ExportMemory: Send + Sync {
-    /// A number that this process has given to nothing else.
-    fn id(&self) -> u64;
-
     /// Where a range is, for the process that `exporter` gives pieces to, which hears of pieces that are dropped from now on. None if
     /// the range can't be given away, is not mapped as a whole, or is in too many pieces.
     fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle>;
 
-    /// Calls `give` once with a descriptor of a piece, before anybody can be told that it is gone; with none if it is.
-    fn export(&self, piece: u64, give: &mut dyn FnMut(Option<OwnedFd>));
+    /// Calls `give` once with what opens a piece, before anybody can be told that it is gone; with none if it is.
+    fn export(&self, piece: u64, give: &mut dyn FnMut(Option<(PieceKey, Keep)>));
 
     /// Pieces that were dropped, and that other processes still have.
     fn pending_releases(&self) -> &Arc<PendingReleases>;
@@ -33,7 +31,7 @@ pub struct Exporter {
 #[derive(Default)]
 struct Exports {
     ended: bool,
-    /// Ranges of which the other process knows.
+    /// Ranges of which the other process knows; an allocation is one of its own.
     ranges: HashMap<u64, Weak<dyn ExportMemory>>,
     exported: HashMap<u64, Exported>,
 }
@@ -42,6 +40,8 @@ struct Exports {
 struct Exported {
     pending: Arc<PendingReleases>,
     dropped: bool,
+    /// Goes when the other process has no use for the piece any more.
+    keep: Keep,
 }
 
 /// Pieces of one device that were dropped and are not released by other processes yet: their memory is still taken.
@@ -79,9 +79,12 @@ impl Exporter {
             return None;
         }
         state.ranges.retain(|_, known| known.strong_count() > 0);
-        state.ranges.entry(memory.id()).or_insert_with(|| Arc::downgrade(memory));
         drop(state);
-        memory.handle(self, start, len)
+        let handle = memory.handle(self, start, len)?;
+        if let MemoryHandle::CudaIpc(handle) = &handle {
+            self.lock().ranges.entry(handle.range).or_insert_with(|| Arc::downgrade(memory));
+        }
+        Some(handle)
     }
 
     /// Ends the connection. The other process drops what it has.
@@ -104,32 +107,33 @@ impl Exporter {
         state.ranges.clear();
         let exported = std::mem::take(&mut state.exported);
         drop(state);
-        exported.values().filter(|exported| exported.dropped).for_each(|exported| exported.pending.less());
+        exported.into_values().for_each(Exported::released);
     }
 
     fn give(&self, range: u64, piece: u64) {
         let memory = self.lock().ranges.get(&range).and_then(Weak::upgrade);
-        let Some(memory) = memory else { return self.socket.send(Message::Piece { piece, descriptor: None }) };
-        memory.export(piece, &mut |descriptor| {
-            if descriptor.is_some() {
-                let exported = Exported { pending: memory.pending_releases().clone(), dropped: false };
+        let Some(memory) = memory else { return self.socket.send(Message::Piece { piece, key: None }) };
+        memory.export(piece, &mut |export| {
+            let key = export.map(|(key, keep)| {
+                let exported = Exported { pending: memory.pending_releases().clone(), dropped: false, keep };
                 self.lock().exported.insert(piece, exported);
-            }
-            self.socket.send(Message::Piece { piece, descriptor });
+                key
+            });
+            self.socket.send(Message::Piece { piece, key });
         });
     }
 
     fn released(&self, piece: u64) {
-        if let Some(exported) = self.lock().exported.remove(&piece)
-            && exported.dropped
-        {
-            exported.pending.less();
-        }
+        let exported = self.lock().exported.remove(&piece);
+        // What goes with it may take its time.
+        exported.into_iter().for_each(Exported::released);
     }
 
     /// The memory's owner does not use a piece any more.
     pub(crate) fn dropped(&self, piece: u64) {
         let mut state = self.lock();
+        // A piece that is a range of its own goes with it.
+        state.ranges.remove(&piece);
         let Some(exported) = state.exported.get_mut(&piece).filter(|exported| !exported.dropped) else { return };
         exported.dropped = true;
         exported.pending.more();
@@ -139,6 +143,16 @@ impl Exporter {
 
     fn lock(&self) -> MutexGuard<'_, Exports> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Exported {
+    /// The other process has no use for it any more.
+    fn released(self) {
+        drop(self.keep);
+        if self.dropped {
+            self.pending.less();
+        }
     }
 }
 

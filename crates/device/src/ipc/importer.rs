@@ -1,7 +1,7 @@
 //! The other side: takes pieces of another process's memory, and maps them for the devices of this one.
 
-use super::next_id;
 use super::socket::{Message, Socket};
+use super::{PieceKey, next_id};
 use crate::memory_handle::IpcHandle;
 use accord_types::{DevicePtr, Error};
 use std::os::fd::OwnedFd;
@@ -28,7 +28,7 @@ pub trait ImportMemory: Send + Sync {
     ///
     /// # Errors
     /// The device has ended; the driver refuses.
-    fn map(&self, importer: u64, handle: &IpcHandle, piece: Piece, descriptor: &OwnedFd) -> Result<(), Error>;
+    fn map(&self, importer: u64, handle: &IpcHandle, piece: Piece, key: &PieceKey) -> Result<(), Error>;
 
     /// Keeps the pieces of a memory handle until [`ImportMemory::release`]. None if some are not here.
     fn hold(&self, importer: u64, handle: &IpcHandle) -> Option<Held>;
@@ -83,7 +83,7 @@ struct Imports {
 /// A piece that is being brought.
 struct Question {
     piece: u64,
-    answer: Option<Option<OwnedFd>>,
+    answer: Option<Option<PieceKey>>,
     /// Its owner has given it up meanwhile.
     dropped: bool,
 }
@@ -154,7 +154,7 @@ impl Importer {
         if timeout.timed_out() {
             self.socket.close();
         }
-        let outcome = answer.flatten().map(|descriptor| imports.map(self.id, handle, piece, &descriptor));
+        let outcome = answer.flatten().map(|key| imports.map(self.id, handle, piece, &key));
         let mut state = self.lock();
         let overtaken = state.question.take().is_none_or(|question| question.dropped);
         if let Some(Err(_)) = outcome {
@@ -184,11 +184,11 @@ impl Importer {
     fn serve(&self) {
         while let Some(message) = self.socket.receive() {
             match message {
-                Message::Piece { piece, descriptor } => {
+                Message::Piece { piece, key } => {
                     let mut state = self.lock();
                     // The answer to a question that was given up is of no use.
                     if let Some(question) = state.question.as_mut().filter(|question| question.piece == piece) {
-                        question.answer = Some(descriptor);
+                        question.answer = Some(key);
                     }
                     drop(state);
                     self.changed.notify_all();

@@ -11,7 +11,27 @@ mod socket;
 pub use exporter::{ExportMemory, Exporter, PendingReleases};
 pub use importer::{Held, ImportMemory, Importer, MappedRange, Piece};
 
+use std::any::Any;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What lets another process reach a piece.
+#[derive(Debug)]
+pub enum PieceKey {
+    /// A descriptor of the piece.
+    Descriptor(OwnedFd),
+    /// What the driver calls one of its own allocations among processes.
+    Allocation([u8; Self::ALLOCATION]),
+}
+
+impl PieceKey {
+    /// Bytes of the driver's name for an allocation.
+    pub const ALLOCATION: usize = 64;
+}
+
+/// What has to stay as long as another process has a piece; none if nothing has to.
+pub type Keep = Option<Arc<dyn Any + Send + Sync>>;
 
 /// A number that this process has given to nothing else: of a range, a piece or an importer.
 pub(crate) fn next_id() -> u64 {

@@ -1,5 +1,6 @@
 //! What an exporter and an importer say to each other: messages of a fixed size on a socket that keeps them whole, some with a descriptor.
 
+use super::PieceKey;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, Shutdown, recvmsg, sendmsg, shutdown, sockopt,
@@ -12,6 +13,8 @@ use std::time::Duration;
 /// How long a message may wait for room: both sides read at once, whatever happens.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 const MESSAGE_LEN: usize = 24;
+/// Those that carry the driver's name for an allocation are longer.
+const LONG_LEN: usize = MESSAGE_LEN + PieceKey::ALLOCATION;
 
 /// A message.
 #[derive(Debug)]
@@ -19,7 +22,7 @@ pub(super) enum Message {
     /// Importer: give me this piece of this range.
     Ask { range: u64, piece: u64 },
     /// Exporter: here it is; with none, it is gone or can't be given.
-    Piece { piece: u64, descriptor: Option<OwnedFd> },
+    Piece { piece: u64, key: Option<PieceKey> },
     /// Exporter: its owner does not use it any more.
     Dropped { piece: u64 },
     /// Importer: it is not mapped here any more.
@@ -39,13 +42,23 @@ impl Socket {
 
     /// Sends a message. If that is not possible the connection ends, which its reader sees.
     pub(super) fn send(&self, message: Message) {
-        let (kind, first, second, descriptor) = match message {
+        let (kind, first, second, key) = match message {
             Message::Ask { range, piece } => (1, piece, range, None),
-            Message::Piece { piece, descriptor } => (2, piece, 0, descriptor),
+            Message::Piece { piece, key: Some(key @ PieceKey::Allocation(_)) } => (5, piece, 0, Some(key)),
+            Message::Piece { piece, key } => (2, piece, 0, key),
             Message::Dropped { piece } => (3, piece, 0, None),
             Message::Released { piece } => (4, piece, 0, None),
         };
-        let mut bytes = [0; MESSAGE_LEN];
+        let (descriptor, name) = match key {
+            None => (None, None),
+            Some(PieceKey::Descriptor(descriptor)) => (Some(descriptor), None),
+            Some(PieceKey::Allocation(name)) => (None, Some(name)),
+        };
+        let mut bytes = [0; LONG_LEN];
+        let len = name.map_or(MESSAGE_LEN, |name| {
+            bytes[MESSAGE_LEN..].copy_from_slice(&name);
+            LONG_LEN
+        });
         for (to, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip([kind, first, second]) {
             *to = u64::to_le_bytes(number);
         }
@@ -56,7 +69,7 @@ impl Socket {
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         }
         loop {
-            match sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+            match sendmsg(&self.0, &[IoSlice::new(&bytes[..len])], &mut ancillary, SendFlags::NOSIGNAL) {
                 Ok(_) => return,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return self.close(),
@@ -66,7 +79,7 @@ impl Socket {
 
     /// The next message; none when the connection has ended, or carries something else.
     pub(super) fn receive(&self) -> Option<Message> {
-        let mut bytes = [0; MESSAGE_LEN];
+        let mut bytes = [0; LONG_LEN];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let message = loop {
@@ -82,17 +95,25 @@ impl Socket {
             _ => None,
         });
         // A descriptor that there was no room for is a piece that can't be given.
-        if message.bytes != MESSAGE_LEN || message.flags.contains(ReturnFlags::TRUNC) {
+        if message.flags.contains(ReturnFlags::TRUNC) {
             return None;
         }
         let numbers = bytes.as_chunks::<8>().0;
         let number = |index: usize| u64::from_le_bytes(numbers[index]);
         let piece = number(1);
+        let expected = if number(0) == 5 { LONG_LEN } else { MESSAGE_LEN };
+        if message.bytes != expected {
+            return None;
+        }
         Some(match number(0) {
             1 => Message::Ask { range: number(2), piece },
-            2 => Message::Piece { piece, descriptor },
+            2 => Message::Piece { piece, key: descriptor.map(PieceKey::Descriptor) },
             3 => Message::Dropped { piece },
             4 => Message::Released { piece },
+            5 => {
+                let name = *bytes.last_chunk::<{ PieceKey::ALLOCATION }>()?;
+                Message::Piece { piece, key: Some(PieceKey::Allocation(name)) }
+            }
             _ => return None,
         })
     }

@@ -4,6 +4,7 @@
 //! It decides only. Mapping and unmapping may wait for another node: the caller does them without the device's lock, says how it
 //! went, and asks again.
 
+use super::slabs::Slabs;
 use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, Error, ErrorCode, QueueId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +34,8 @@ pub(crate) enum Purpose {
 pub(crate) enum Blocked {
     /// Wait for these queues.
     Until(Vec<QueueId>),
-    /// Map this range, and say so with [`Allocator::grown`].
+    /// Map this range, and say so with [`Allocator::grown`]. Where the driver chooses the place, the range has only a length, and
+    /// [`Allocator::got`] is told of the place.
     Grow(Range),
     /// Another thread is mapping memory, of which there may be enough for both.
     Growing,
@@ -69,6 +71,8 @@ pub(crate) struct Allocator {
     used: BTreeMap<u64, Used>,
     /// Address ranges whose memory was given back.
     retired: Vec<Retired>,
+    /// The driver's allocations, where it chooses their places; none where memory is put behind addresses that are known.
+    slabs: Option<Slabs>,
 }
 
 #[derive(Clone, Copy)]
@@ -99,6 +103,11 @@ impl Allocator {
         Self { capacity, end, top, ..Self::default() }
     }
 
+    /// An allocator of memory that comes in allocations of the driver's own, for a device with `capacity` bytes of memory.
+    pub(crate) fn of_slabs(capacity: u64) -> Self {
+        Self { capacity, slabs: Some(Slabs::default()), ..Self::default() }
+    }
+
     /// A block of at least `bytes` for use in `queue`. Queues that have to be made to wait for others
     /// before they use it are added to `waits`: `queue` waits for each. `refused`: why the device did not map what was asked for
     /// since something was last given back to it.
@@ -125,8 +134,9 @@ impl Allocator {
                 found
             }
             None => {
-                // Others use the device too: if it refuses, what lies idle here may be what it lacks.
-                if refused.is_none() {
+                // Others use the device too: if it refuses, what lies idle here may be what it lacks. First it is asked for no more
+                // than is needed.
+                if refused.is_none() || self.slabs.as_mut().is_some_and(Slabs::begin_to_save) {
                     self.grow(len, queues)?;
                 }
                 self.squeeze(len, bytes, refused, queues)?
@@ -181,6 +191,9 @@ impl Allocator {
 
     /// Whether an address is one that this allocator hands out.
     pub(crate) fn owns(&self, address: u64) -> bool {
+        if let Some(slabs) = &self.slabs {
+            return slabs.hold(address);
+        }
         let first = [self.used.keys().next(), self.free.keys().next()].into_iter().flatten().min();
         address < self.top && first.is_some_and(|low| *low <= address)
     }
@@ -196,7 +209,7 @@ impl Allocator {
         while self.free_bytes > self.slack() {
             let Some((start, range)) = self.by_len.iter().rev().take(LOOKS).find_map(|(len, start)| {
                 let free = self.free.get(start)?;
-                let pages = whole_pages(*start, *len)?;
+                let pages = self.returnable(*start, *len)?;
                 queues.clear(QueueId::SYNC, free.after).then_some((*start, pages))
             }) else {
                 break;
@@ -217,11 +230,26 @@ impl Allocator {
         }
     }
 
+    /// The driver has given a slab of `len` bytes at `start`, or none.
+    pub(crate) fn got(&mut self, len: u64, start: Option<DevicePtr>) {
+        self.growing -= len;
+        match (start, &mut self.slabs) {
+            (Some(start), Some(slabs)) => {
+                slabs.add(start.0, len);
+                self.insert_free(start.0, Free { len, after: After::NOTHING });
+            }
+            _ => self.mapped -= len,
+        }
+    }
+
     /// A range will be unmapped after `after`; none if that could not be put into the queue.
     pub(crate) fn unmapped(&mut self, range: Range, after: Option<After>) {
         match after {
             Some(after) => {
                 self.mapped -= range.len;
+                if let Some(slabs) = &mut self.slabs {
+                    slabs.remove(range.start.0);
+                }
                 self.retire(range, after);
             }
             None => drop(self.insert_free(range.start.0, Free { len: range.len, after: After::NOTHING })),
@@ -243,7 +271,14 @@ impl Allocator {
         assert_eq!(self.free_bytes, all.iter().map(|(_, len)| len).sum::<u64>());
         all.extend(self.used.iter().map(|(start, used)| (*start, used.len)));
         assert_eq!(self.mapped, all.iter().map(|(_, len)| len).sum::<u64>() + self.growing);
-        all.extend(self.retired.iter().map(|retired| (retired.start, retired.len)));
+        if let Some(slabs) = &self.slabs {
+            assert!(
+                all.iter().all(|(start, len)| slabs.is_within_one(*start, *len)),
+                "a block in two slabs, or in none"
+            );
+        } else {
+            all.extend(self.retired.iter().map(|retired| (retired.start, retired.len)));
+        }
         all.sort_unstable();
         assert!(all.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "blocks overlap");
         assert!(self.mapped <= self.capacity);
@@ -282,6 +317,10 @@ impl Allocator {
         if self.growing >= least {
             return Err(Blocked::Growing);
         }
+        if self.slabs.is_some() {
+            // The driver may give the same addresses again.
+            self.retired.retain(|range| !queues.passed(range.after));
+        }
         // What a queue has not given back yet is still in use there.
         let leaving: u64 = self.retired.iter().filter(|range| !queues.passed(range.after)).map(|range| range.len).sum();
         let room = (self.capacity - self.mapped) / PAGE * PAGE;
@@ -292,7 +331,13 @@ impl Allocator {
                 (false, false) => Ok(()),
             };
         }
-        let step = least.max(GROWTH.min(self.capacity / 64 / PAGE * PAGE)).min(room - leaving);
+        let usual = self.slabs.as_ref().map_or(GROWTH, |slabs| slabs.growth(least));
+        let step = least.max(usual.min(self.capacity / 64 / PAGE * PAGE)).min(room - leaving);
+        if self.slabs.is_some() {
+            self.mapped += step;
+            self.growing += step;
+            return Err(Blocked::Grow(Range { start: DevicePtr(0), len: step }));
+        }
         let again = self.retired.iter().position(|range| range.len >= least && queues.passed(range.after));
         let (start, len) = match again {
             Some(at) => {
@@ -340,7 +385,7 @@ impl Allocator {
         let pages: Vec<_> = self
             .free
             .iter()
-            .filter_map(|(start, free)| Some((*start, whole_pages(*start, free.len)?, free.after)))
+            .filter_map(|(start, free)| Some((*start, self.returnable(*start, free.len)?, free.after)))
             .collect();
         let idle: u64 = pages.iter().map(|(_, (_, len), _)| len).sum();
         let room = if refused.is_some() { 0 } else { self.capacity - self.mapped };
@@ -363,7 +408,7 @@ impl Allocator {
         let mut joined: Option<(u64, Free)> = None;
         for (start, free) in all {
             match &mut joined {
-                Some((first, sum)) if *first + sum.len == start => {
+                Some((first, sum)) if *first + sum.len == start && !self.is_border(start) => {
                     sum.len += free.len;
                     let moment = sum.after.moment.max(free.after.moment);
                     let queue = if sum.after.queue == free.after.queue { free.after.queue } else { None };
@@ -409,6 +454,7 @@ impl Allocator {
         let joins = |a: After, b: After| a.queue == b.queue && (a == After::NOTHING) == (b == After::NOTHING);
         if let Some((before, left)) = self.free.range(..start).next_back().map(|(s, f)| (*s, *f))
             && before + left.len == start
+            && !self.is_border(start)
             && joins(left.after, free.after)
         {
             self.take_free(before);
@@ -417,6 +463,7 @@ impl Allocator {
             free.after.moment = free.after.moment.max(left.after.moment);
         }
         if let Some(right) = self.free.get(&(start + free.len)).copied()
+            && !self.is_border(start + free.len)
             && joins(right.after, free.after)
         {
             self.take_free(start + free.len);
@@ -425,6 +472,19 @@ impl Allocator {
         }
         self.put_free(start, free);
         start
+    }
+
+    /// The part of a free block that may go back to the device.
+    fn returnable(&self, start: u64, len: u64) -> Option<(u64, u64)> {
+        match &self.slabs {
+            Some(slabs) => slabs.is_one(start, len).then_some((start, len)),
+            None => whole_pages(start, len),
+        }
+    }
+
+    /// Whether another slab begins here: no block reaches from one to another.
+    fn is_border(&self, address: u64) -> bool {
+        self.slabs.as_ref().is_some_and(|slabs| slabs.begins_at(address))
     }
 
     fn put_free(&mut self, start: u64, free: Free) {

@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 
 /// Knows which pages have memory.
 #[derive(Default)]
-struct Pages(RefCell<BTreeSet<u64>>, RefCell<usize>, Cell<Option<usize>>);
+struct Pages(RefCell<BTreeSet<u64>>, RefCell<usize>, Cell<Option<usize>>, Cell<u64>);
 
 impl Pages {
     fn map(&self, Range { start, len }: Range) -> Result<(), Error> {
@@ -24,6 +24,13 @@ impl Pages {
             assert!(self.0.borrow_mut().insert(start.0 + page * 2 * MIB), "mapped twice");
         }
         Ok(())
+    }
+
+    /// Where a driver puts its next allocation: right behind the last one, which is the hardest to keep apart.
+    fn place(&self, len: u64) -> Range {
+        let start = DevicePtr(self.3.get().max(BASE));
+        self.3.set(start.0 + len);
+        Range { start, len }
     }
 
     fn unmap(&self, Range { start, len }: Range) {
@@ -51,6 +58,12 @@ fn take_for(
     let mut refused = None;
     loop {
         match memory.take(bytes, purpose, QueueId(queue), queues, refused.as_ref(), waits) {
+            Err(Blocked::Grow(range)) if range.start == DevicePtr(0) => {
+                memory.check_invariants();
+                let place = pages.place(range.len);
+                refused = pages.map(place).err();
+                memory.got(range.len, refused.is_none().then_some(place.start));
+            }
             Err(Blocked::Grow(range)) => {
                 memory.check_invariants();
                 refused = pages.map(range).err();
@@ -145,6 +158,49 @@ fn create_and_delete_in_one_queue_cost_no_command() {
     assert_eq!(*pages.1.borrow(), commands);
     assert!(waits.is_empty());
     memory.give_back(first, After::NOTHING, &queues);
+    memory.check_invariants();
+}
+
+#[test]
+fn a_slab_goes_back_as_a_whole_and_no_block_is_in_two() {
+    let (mut memory, mut queues, pages) = (Allocator::of_slabs(64 << 30), Queues::default(), Pages::default());
+    let mut waits = Vec::new();
+    let mut new = |memory: &mut Allocator, queues: &mut Queues, bytes| {
+        take(memory, bytes, 1, queues, &pages, &mut waits).unwrap()
+    };
+    // Two small ones share a slab, a large one has its own, right behind.
+    let small = [20 * MIB, 30 * MIB].map(|bytes| new(&mut memory, &mut queues, bytes));
+    let large = new(&mut memory, &mut queues, 300 * MIB);
+    assert_eq!((small[1].0 - small[0].0, large.0 - small[0].0), (20 * MIB, 256 * MIB));
+    assert!(memory.owns(large.0 + 300 * MIB - 1) && !memory.owns(large.0 + 300 * MIB) && !memory.owns(BASE - 1));
+    for block in [small[0], small[1], large] {
+        memory.give_back(block, After::NOTHING, &queues);
+        memory.check_invariants();
+    }
+    // All is free and side by side, but what is in no slab alone is taken anew.
+    let again = new(&mut memory, &mut queues, 400 * MIB);
+    assert_eq!(again.0, large.0 + 300 * MIB);
+    // Idle memory beyond what is worth keeping: whole slabs only.
+    let most = new(&mut memory, &mut queues, 40 << 30);
+    memory.give_back(most, After::NOTHING, &queues);
+    let idle = memory.trim(&queues);
+    assert_eq!(idle, [Range { start: most, len: 40 << 30 }]);
+    give_up(&mut memory, idle, &mut queues, &pages);
+    memory.check_invariants();
+    assert!(!memory.owns(most.0));
+}
+
+#[test]
+fn a_driver_that_refuses_a_slab_is_asked_for_what_is_needed() {
+    let (mut memory, mut queues, pages) = (Allocator::of_slabs(64 << 30), Queues::default(), Pages::default());
+    pages.2.set(Some(8));
+    let mut waits = Vec::new();
+    let mut new = |memory: &mut Allocator, bytes| take(memory, bytes, 1, &mut queues, &pages, &mut waits);
+    new(&mut memory, 6 * MIB).expect("8 pages are enough");
+    new(&mut memory, 6 * MIB).expect("8 pages are enough");
+    let Err(Blocked::Failed(error)) = new(&mut memory, 6 * MIB) else { panic!("there is none left") };
+    assert!(error.cause().ends_with("the device says: another program has it"), "{error}");
+    new(&mut memory, MIB).expect("a piece of what is there");
     memory.check_invariants();
 }
 
@@ -254,9 +310,11 @@ proptest! {
     /// in the same queue, made to wait, or because the host has waited.
     #[test]
     fn no_block_is_used_by_two_queues_at_once(
+        slabs in any::<bool>(),
         steps in proptest::collection::vec((0u8..4, 1u64..600_000, 0u32..4), 1..200)
     ) {
-        let (mut memory, mut queues, pages) = (allocator(8 * MIB), Queues::default(), Pages::default());
+        let mut memory = if slabs { Allocator::of_slabs(8 * MIB) } else { allocator(8 * MIB) };
+        let (mut queues, pages) = (Queues::default(), Pages::default());
         let mut live: Vec<(DevicePtr, u64, u32)> = Vec::new();
         // For every 256 bytes ever used: the queue that used them last and its moment.
         let mut users: BTreeMap<u64, (u32, u64)> = BTreeMap::new();

@@ -1,0 +1,136 @@
+//! Memory that the driver gives where it likes: what the MPI of a program can use best, see docs/design/cuda.md.
+
+use super::context::Context;
+use super::driver::DriverError;
+use crate::ipc::{Exporter, PieceKey, next_id};
+use crate::memory_handle::{IpcHandle, MemoryHandle};
+use accord_types::{DevicePtr, Error, ErrorCode, Result};
+use cudarc::driver::sys::{CUdeviceptr, CUipcMemHandle};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::ffi::c_char;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// All that a device has.
+pub(super) struct Allocations {
+    context: Arc<Context>,
+    /// Other processes may get them.
+    ipc: bool,
+    state: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// By their start.
+    allocations: BTreeMap<u64, Numbered>,
+    /// Who gives them to other processes.
+    exporters: Vec<Weak<Exporter>>,
+}
+
+struct Numbered {
+    /// Never used again, however often the driver gives the same address.
+    id: u64,
+    allocation: Arc<Allocation>,
+}
+
+/// One of the driver's allocations. It goes back when nobody has it any more: the driver promises nothing for memory that is freed
+/// while another process has it open.
+struct Allocation {
+    context: Arc<Context>,
+    start: CUdeviceptr,
+    len: u64,
+}
+
+impl Allocations {
+    pub(super) fn new(context: Arc<Context>, ipc: bool) -> Self {
+        Self { context, ipc, state: Mutex::default() }
+    }
+
+    /// The context is current.
+    pub(super) fn take(&self, len: u64) -> Result<DevicePtr, DriverError> {
+        let mut start = 0;
+        // SAFETY: `start` is valid for writing.
+        unsafe { self.context.driver.cuMemAlloc_v2(&raw mut start, len as usize) }?;
+        let allocation = Arc::new(Allocation { context: Arc::clone(&self.context), start, len });
+        self.lock().allocations.insert(start, Numbered { id: next_id(), allocation });
+        Ok(DevicePtr(start))
+    }
+
+    /// Nobody here uses it any more.
+    pub(super) fn give_back(&self, start: DevicePtr, len: u64) -> Result<()> {
+        let mut state = self.lock();
+        if state.allocations.get(&start.0).is_none_or(|known| known.allocation.len != len) {
+            let cause = format!("{len} bytes at {start} are not memory that was allocated as a whole");
+            return Err(Error::new(ErrorCode::ImplementationDefined, cause));
+        }
+        let gone = state.allocations.remove(&start.0);
+        let exporters = state.exporters.clone();
+        drop(state);
+        gone.iter().for_each(|gone| gone.tell(&exporters));
+        Ok(())
+    }
+
+    /// Nothing runs on the device any more.
+    pub(super) fn clear(&self) {
+        let mut state = self.lock();
+        let (gone, exporters) = (std::mem::take(&mut state.allocations), state.exporters.clone());
+        drop(state);
+        gone.values().for_each(|gone| gone.tell(&exporters));
+    }
+
+    /// Lets another device of this process read and write everything here, now and later.
+    pub(super) fn share_with(&self, peer: &Context) -> Result<(), DriverError> {
+        let _current = peer.enter()?;
+        // SAFETY: both contexts are alive.
+        match unsafe { self.context.driver.cuCtxEnablePeerAccess(self.context.raw, 0) } {
+            Err(error) if error.code != DriverError::PEER_ACCESS_ALREADY_ENABLED => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// See [`crate::ipc::ExportMemory::handle`]. What lies in two allocations is not offered.
+    pub(super) fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle> {
+        let mut state = self.lock();
+        let (first, known) = state.allocations.range(..=start.0).next_back().filter(|_| self.ipc && len > 0)?;
+        let (range, range_len, offset) = (known.id, known.allocation.len, start.0 - first);
+        offset.checked_add(len).filter(|end| *end <= range_len)?;
+        state.exporters.retain(|known| known.strong_count() > 0);
+        if !state.exporters.iter().any(|known| known.as_ptr() == Arc::as_ptr(exporter)) {
+            state.exporters.push(Arc::downgrade(exporter));
+        }
+        let pieces = vec![(range, range_len)];
+        Some(MemoryHandle::CudaIpc(IpcHandle { range, range_len, offset, len, first: 0, pieces }))
+    }
+
+    /// See [`crate::ipc::ExportMemory::export`]. Calls `give` unless there is no such allocation.
+    pub(super) fn export(&self, id: u64, give: &mut dyn FnMut(PieceKey, Arc<dyn Any + Send + Sync>)) {
+        let state = self.lock();
+        let Some(known) = state.allocations.values().find(|known| known.id == id) else { return };
+        let Ok(_current) = self.context.enter() else { return };
+        let mut handle = CUipcMemHandle { reserved: [0; PieceKey::ALLOCATION] };
+        // SAFETY: the handle is valid for writing, and the allocation is the driver's.
+        let asked = unsafe { self.context.driver.cuIpcGetMemHandle(&raw mut handle, known.allocation.start) };
+        if asked.is_ok() {
+            give(PieceKey::Allocation(handle.reserved.map(c_char::cast_unsigned)), known.allocation.clone());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Numbered {
+    /// Tells other processes that it is gone.
+    fn tell(&self, exporters: &[Weak<Exporter>]) {
+        exporters.iter().filter_map(Weak::upgrade).for_each(|exporter| exporter.dropped(self.id));
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        let Ok(_current) = self.context.enter() else { return };
+        // SAFETY: nobody uses it any more. It fails only when the context is gone, and then so is the memory.
+        let _ = unsafe { self.context.driver.cuMemFree_v2(self.start) };
+    }
+}
