@@ -1,6 +1,7 @@
 /* What the site's GPU-aware MPI makes of GPU memory, by how it is backed; without Accord.
+   scripts/gpu-mpi runs it; by hand:
    mpicc -O2 memory_for_mpi.c -I/usr/local/cuda/include -lcuda -o mem
-   mpirun -np 2 --mca pml ucx ./mem alloc pieces:64 pieces:1024 pool     one GPU a rank: half a ping-pong
+   mpirun -np 2 --mca pml ucx ./mem alloc pieces:64 rdma:64 pool     one GPU a rank: half a ping-pong
    mpirun -np 1 ./mem hints                                              which addresses cuMemAddressReserve gives */
 #include <cuda.h>
 #include <mpi.h>
@@ -21,6 +22,8 @@
 
 enum { BYTES_MIB = 1024 };
 static CUdevice device;
+/* Whether network adapters are to reach pieces. */
+static int rdma;
 
 static CUmemAllocationProp properties(void)
 {
@@ -30,6 +33,7 @@ static CUmemAllocationProp properties(void)
     p.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     p.location.id = device;
     p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    p.allocFlags.gpuDirectRDMACapable = rdma;
     return p;
 }
 
@@ -65,9 +69,10 @@ static CUdeviceptr take(const char *kind)
         CU(cuMemAllocFromPoolAsync(&at, len, pool, 0));
         CU(cuCtxSynchronize());
     }
-    if (strncmp(kind, "pieces:", 7) == 0) {
+    rdma = strncmp(kind, "rdma:", 5) == 0;
+    if (rdma || strncmp(kind, "pieces:", 7) == 0) {
         CU(cuMemAddressReserve(&at, len, 2 * MIB, 0, 0));
-        if (!back(at, len, (size_t)atoi(kind + 7) * MIB))
+        if (!back(at, len, (size_t)atoi(strchr(kind, ':') + 1) * MIB))
             return 0;
     }
     return at;
