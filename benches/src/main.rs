@@ -6,6 +6,7 @@
 
 mod lanes;
 mod mandelbrot;
+mod mpi;
 mod present_table;
 mod profiling;
 mod remote;
@@ -23,13 +24,14 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 10] = [
+const QUESTIONS: [(&str, Ask); 11] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
     ("secure", secure::run),
     ("scrape", scrape::run),
     ("transports", transports::run),
+    ("mpi", mpi::run),
     ("mandelbrot", mandelbrot::run),
     ("present-table", present_table::run),
     ("scalars", scalars::run),

@@ -116,13 +116,18 @@ fn output(program: &str, arguments: &[&str]) -> String {
 
 /// Compiles a C program of this folder with the machine's GCC.
 pub(crate) fn compile(source: &Path, to: &Path) -> Result<(), String> {
-    let status = Command::new("gcc")
+    compile_with("gcc", source, to)
+}
+
+/// The same with a compiler of that kind.
+pub(crate) fn compile_with(compiler: &str, source: &Path, to: &Path) -> Result<(), String> {
+    let status = Command::new(compiler)
         .args(["-O2", "-fopenacc", "-foffload=disable", "-o"])
         .args([to, source])
         .args(["-lm"])
         .status()
-        .map_err(|e| format!("gcc: {e}"))?;
-    status.success().then_some(()).ok_or_else(|| format!("gcc failed on {}", source.display()))
+        .map_err(|e| format!("{compiler}: {e}"))?;
+    status.success().then_some(()).ok_or_else(|| format!("{compiler} failed on {}", source.display()))
 }
 
 /// Runs a program under `accord` (the release build) and returns what it printed.
