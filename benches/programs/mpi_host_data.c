@@ -36,10 +36,10 @@ static int less(const void *a, const void *b)
 static void *raw_memory(size_t bytes)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    int (*set)(void *) = (int (*)(void *))dlsym(driver, "cuCtxSetCurrent");
+    int (*enter)(void *) = (int (*)(void *))dlsym(driver, "cuCtxPushCurrent_v2");
     int (*allocate)(unsigned long long *, size_t) = (int (*)(unsigned long long *, size_t))dlsym(driver, "cuMemAlloc_v2");
     unsigned long long at = 0;
-    if (set(acc_get_current_cuda_context()) || allocate(&at, bytes))
+    if (enter(acc_get_current_cuda_context()) || allocate(&at, bytes))
         exit(2);
     return (void *)at;
 }
