@@ -4,7 +4,7 @@ use crate::address_space::AddressSpace;
 use crate::arrivals::Arrivals;
 use crate::echo::Echoes;
 use crate::given::Given;
-use crate::memory::{Allocator, Range};
+use crate::memory::Allocator;
 use crate::plan::Plan;
 use crate::ports::{CudaObjects, DeviceClient};
 use crate::present::{Backing, Entry, Found, Lifetime, Place, Table};
@@ -13,14 +13,14 @@ use crate::program::{Global, Settings};
 use crate::queues::{After, Moment, QueueList, Queues};
 use accord_types::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::{
-    AddressRange, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, GlobalSpec, HostRange, LaunchDims,
-    QueueId, Result,
+    AddressRange, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, LaunchDims, QueueId,
+    Result,
 };
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// How many places a device is asked to have its memory at, should drivers refuse them.
-const PLACES_MAX: usize = 4;
+pub(crate) const PLACES_MAX: usize = 4;
 
 /// A device of the session. `state` is locked before `queues` where both are; neither is held while a call
 /// can block: what is decided under the lock is written down as a [`crate::plan::Plan`] and done without it.
@@ -421,92 +421,6 @@ impl Device {
             self.forget_done(&busy, moment);
         }
         Ok(done)
-    }
-
-    /// Maps a range that the allocator asked for. Returns why the device has no memory for it, if it has none.
-    ///
-    /// # Errors
-    /// All others.
-    pub(crate) fn grow(&self, range: Range) -> Result<Option<Error>> {
-        let epoch = self.epoch();
-        let allocates = self.client.allocates();
-        let mapped = if allocates {
-            self.slab(range.len)
-        } else {
-            self.client().map(range.start, range.len).map(|()| range.start)
-        };
-        let mut state = self.lock();
-        if self.epoch() != epoch {
-            // It has ended meanwhile, and what it had with it.
-            if let (true, Ok(start)) = (allocates, &mapped) {
-                self.space.remove_slab(*start);
-            }
-        } else if allocates {
-            state.memory.got(range.len, mapped.as_ref().ok().copied());
-        } else {
-            state.memory.grown(range, mapped.is_ok());
-        }
-        // Others may have waited for it.
-        self.notify_arrival(&state);
-        match mapped {
-            Ok(_) => Ok(None),
-            Err(error) if error.code() == ErrorCode::OutOfMemory => Ok(Some(error)),
-            Err(error) => Err(self.place(error)),
-        }
-    }
-
-    /// Memory where the driver likes, but not where another device of the session has some: that other one may be of another process.
-    fn slab(&self, len: u64) -> Result<DevicePtr> {
-        let mut taken = Vec::new();
-        let found = loop {
-            let start = match self.client().allocate(len) {
-                Ok(start) => start,
-                Err(error) => break Err(error),
-            };
-            match self.space.add_slab(self.index, AddressRange { start, len }) {
-                Ok(()) => break Ok(start),
-                // The driver does not give the same place as long as it is taken.
-                Err(error) if taken.len() + 1 == PLACES_MAX => {
-                    taken.push(start);
-                    break Err(error);
-                }
-                Err(_) => taken.push(start),
-            }
-        };
-        for start in taken {
-            // An error of the device comes back from its next call.
-            let _ = self.client().unmap(QueueId::SYNC, start, len);
-        }
-        found
-    }
-
-    /// Gives ranges back that the allocator is done with, once the synchronous queue gets there.
-    ///
-    /// # Errors
-    /// Those of the device; the ranges are idle memory again then.
-    pub(crate) fn shrink(&self, ranges: &[Range]) -> Result<()> {
-        let mut result = Ok(());
-        for range in ranges {
-            let epoch = self.epoch();
-            // The driver may give the place to another device at once.
-            let was_slab = self.space.remove_slab(range.start);
-            let unmapped = self.client().unmap(QueueId::SYNC, range.start, range.len);
-            if was_slab && unmapped.is_err() {
-                // It is idle memory again.
-                let _ = self.space.add_slab(self.index, AddressRange { start: range.start, len: range.len });
-            }
-            let mut state = self.lock();
-            let mut queues = self.queues();
-            if self.epoch() == epoch {
-                let after = unmapped.is_ok().then(|| {
-                    queues.filled(QueueId::SYNC, false);
-                    After { queue: Some(QueueId::SYNC), moment: queues.now() }
-                });
-                state.memory.unmapped(*range, after);
-            }
-            result = result.and(unmapped);
-        }
-        result.map_err(|error| self.place(error))
     }
 
     /// Finds where the device has the global or link variable at `host`; one round trip, once.

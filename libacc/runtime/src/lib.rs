@@ -13,6 +13,7 @@ mod device;
 mod echo;
 mod explain;
 mod given;
+mod growth;
 mod icv;
 mod issue;
 mod loan;

@@ -1,0 +1,94 @@
+//! More memory for a device's allocator, and less: what may wait is done without the device's lock.
+
+use crate::device::{Device, PLACES_MAX};
+use crate::memory::Range;
+use crate::queues::After;
+use accord_types::{AddressRange, DevicePtr, Error, ErrorCode, QueueId, Result};
+
+impl Device {
+    /// Maps a range that the allocator asked for. Returns why the device has no memory for it, if it has none.
+    ///
+    /// # Errors
+    /// All others.
+    pub(crate) fn grow(&self, range: Range) -> Result<Option<Error>> {
+        let epoch = self.epoch();
+        let allocates = self.shown_client().allocates();
+        let mapped = if allocates {
+            self.slab(range.len)
+        } else {
+            self.client().map(range.start, range.len).map(|()| range.start)
+        };
+        let mut state = self.lock();
+        if self.epoch() != epoch {
+            // It has ended meanwhile, and what it had with it.
+            if let (true, Ok(start)) = (allocates, &mapped) {
+                self.space.remove_slab(*start);
+            }
+        } else if allocates {
+            state.memory.got(range.len, mapped.as_ref().ok().copied());
+        } else {
+            state.memory.grown(range, mapped.is_ok());
+        }
+        // Others may have waited for it.
+        self.notify_arrival(&state);
+        match mapped {
+            Ok(_) => Ok(None),
+            Err(error) if error.code() == ErrorCode::OutOfMemory => Ok(Some(error)),
+            Err(error) => Err(self.place(error)),
+        }
+    }
+
+    /// Memory where the driver likes, but not where another device of the session has some: that other one may be of another process.
+    fn slab(&self, len: u64) -> Result<DevicePtr> {
+        let mut taken = Vec::new();
+        let found = loop {
+            let start = match self.client().allocate(len) {
+                Ok(start) => start,
+                Err(error) => break Err(error),
+            };
+            match self.space.add_slab(self.index, AddressRange { start, len }) {
+                Ok(()) => break Ok(start),
+                // The driver does not give the same place as long as it is taken.
+                Err(error) if taken.len() + 1 == PLACES_MAX => {
+                    taken.push(start);
+                    break Err(error);
+                }
+                Err(_) => taken.push(start),
+            }
+        };
+        for start in taken {
+            // An error of the device comes back from its next call.
+            let _ = self.client().unmap(QueueId::SYNC, start, len);
+        }
+        found
+    }
+
+    /// Gives ranges back that the allocator is done with, once the synchronous queue gets there.
+    ///
+    /// # Errors
+    /// Those of the device; the ranges are idle memory again then.
+    pub(crate) fn shrink(&self, ranges: &[Range]) -> Result<()> {
+        let mut result = Ok(());
+        for range in ranges {
+            let epoch = self.epoch();
+            // The driver may give the place to another device at once.
+            let was_slab = self.space.remove_slab(range.start);
+            let unmapped = self.client().unmap(QueueId::SYNC, range.start, range.len);
+            if was_slab && unmapped.is_err() {
+                // It is idle memory again.
+                let _ = self.space.add_slab(self.index, AddressRange { start: range.start, len: range.len });
+            }
+            let mut state = self.lock();
+            let mut queues = self.queues();
+            if self.epoch() == epoch {
+                let after = unmapped.is_ok().then(|| {
+                    queues.filled(QueueId::SYNC, false);
+                    After { queue: Some(QueueId::SYNC), moment: queues.now() }
+                });
+                state.memory.unmapped(*range, after);
+            }
+            result = result.and(unmapped);
+        }
+        result.map_err(|error| self.place(error))
+    }
+}
