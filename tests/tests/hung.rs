@@ -146,6 +146,20 @@ fn a_worker_that_is_stopped_when_it_starts_ends_with_its_program() {
 }
 
 #[test]
+fn a_stopped_agent_is_named_while_a_program_opens_there() {
+    let cluster = cluster();
+    let agent = [Pid::from_raw(i32::try_from(cluster.agent_id(1).unwrap()).unwrap())];
+    signal(&agent, Signal::SIGSTOP);
+    let job = cluster.job(0, &test_program("c/devices_each.c").unwrap()).unwrap();
+    let running = job.timeout(LIMIT).start().unwrap();
+    // Longer than it takes until the line is printed, shorter than the program waits.
+    std::thread::sleep(TIMEOUT);
+    signal(&agent, Signal::SIGCONT);
+    let finished = running.finish().unwrap().success().unwrap();
+    assert_eq!(finished.stderr.trim_end(), "accord: waiting for node h1: no answer for 5 s");
+}
+
+#[test]
 fn who_is_stopped_for_less_than_that_goes_on() {
     let cluster = cluster();
     for its_executor in [true, false] {

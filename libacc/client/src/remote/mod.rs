@@ -18,6 +18,7 @@ mod fixed_dims;
 mod images;
 mod landing;
 mod node_spec;
+mod opening;
 mod reading;
 mod remote_node;
 mod reuse_policy;

@@ -2,6 +2,7 @@
 
 use super::connection::Connection;
 use super::node_spec::NodeSpec;
+use super::opening::opening;
 use super::reuse_policy::{Condition, Reuse, ReusePolicy};
 use accord_fabric::frame::Command;
 use accord_fabric::peer::PeerId;
@@ -104,13 +105,13 @@ impl RemoteNode {
             old.lose("another executor takes its place");
         }
         let begun = Instant::now();
-        let connection = match self.new_connection(state) {
+        let connection = opening(&self.spec.watchdog, &self.spec.node_name, || match self.new_connection(state) {
             // Nobody has refused it: this process may have slept meanwhile, or the agent had more to do than it could.
             Err(error) if error.code() == ErrorCode::DeviceUnavailable && begun.elapsed() >= IN_VAIN => {
                 self.new_connection(state)
             }
             outcome => outcome,
-        };
+        });
         let connection = connection.map_err(|error| error.node(&self.spec.node_name))?;
         Ok(state.connection.insert(connection).clone())
     }

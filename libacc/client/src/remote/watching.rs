@@ -143,7 +143,7 @@ impl Connection {
 }
 
 /// One line for people: the program may seem to hang.
-fn tell(name: &str, silence: Duration) {
+pub(super) fn tell(name: &str, silence: Duration) {
     // Nobody may read it.
     let _ = writeln!(std::io::stderr(), "accord: waiting for {name}: no answer for {} s", silence.as_secs());
 }
