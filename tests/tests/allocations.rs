@@ -1,6 +1,8 @@
 //! In steady state a launch takes nothing from the heap: counted, over a device that does nothing. In an executor what gives credit back
 //! takes some, once in a while.
 
+mod counting;
+
 use accord_device::FunctionHandle;
 use accord_executor::Limits;
 use accord_executor::executor::{Effect, ExecutorCore, Facts, Operation, Request};
@@ -12,34 +14,8 @@ use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, FunctionSpec, GlobalSpec, HostRange, LaunchDims,
     NodeId, ObjectSpec, QueueId, Result, Seq, SessionId, StreamId,
 };
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: hands every call on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // At a thread's end there is no counter any more, and nobody to read it.
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 /// Takes everything and does nothing, but for counting launches.
 struct Nothing {
@@ -214,12 +190,12 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     for _ in 0..100 {
         launch(&mut thread, ASYNC_1);
     }
-    let (before, launched) = (ALLOCATIONS.get(), client.launches.load(Ordering::Relaxed));
+    let (before, launched) = (counting::here(), client.launches.load(Ordering::Relaxed));
     for _ in 0..1000 {
         launch(&mut thread, ASYNC_1);
     }
     assert_eq!(client.launches.load(Ordering::Relaxed) - launched, 1000);
-    assert_eq!(ALLOCATIONS.get() - before, 0, "heap allocations in 1000 launches");
+    assert_eq!(counting::here() - before, 0, "heap allocations in 1000 launches");
     // A synchronous region with scalars that it may change.
     let kernels = |thread: &mut LocalThread| {
         let mut hosts: [usize; 15] = std::array::from_fn(|n| 0x7000 + 48 * n);
@@ -229,11 +205,11 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
     for _ in 0..100 {
         kernels(&mut thread);
     }
-    let before_kernels = ALLOCATIONS.get();
+    let before_kernels = counting::here();
     for _ in 0..1000 {
         kernels(&mut thread);
     }
-    assert_eq!(ALLOCATIONS.get() - before_kernels, 0, "heap allocations in 1000 synchronous regions");
+    assert_eq!(counting::here() - before_kernels, 0, "heap allocations in 1000 synchronous regions");
     // The same under an observer that counts; libacc's part of an event is in programs/c/prof_allocations.c.
     let notices = Arc::new(AtomicU64::new(0));
     runtime.observe(Box::new(Counter(notices.clone())));
@@ -241,16 +217,16 @@ fn a_launch_in_steady_state_takes_nothing_from_the_heap() {
         launch(&mut thread, ASYNC_1);
         kernels(&mut thread);
     }
-    let (before, told) = (ALLOCATIONS.get(), notices.load(Ordering::Relaxed));
+    let (before, told) = (counting::here(), notices.load(Ordering::Relaxed));
     for _ in 0..1000 {
         launch(&mut thread, ASYNC_1);
         kernels(&mut thread);
     }
     assert!(notices.load(Ordering::Relaxed) - told >= 2 * 2 * 1000, "start and end of each launch");
-    assert_eq!(ALLOCATIONS.get() - before, 0, "heap allocations in 2000 watched regions");
-    let before = ALLOCATIONS.get();
+    assert_eq!(counting::here() - before, 0, "heap allocations in 2000 watched regions");
+    let before = counting::here();
     drop(Vec::<u8>::with_capacity(1));
-    assert_eq!(ALLOCATIONS.get() - before, 1, "the counter counts");
+    assert_eq!(counting::here() - before, 1, "the counter counts");
 }
 
 /// Everything is done at once.
@@ -310,11 +286,11 @@ fn an_executor_takes_a_launch_without_the_heap() {
     for _ in 0..1_000 {
         step(&mut core, launch, &payload);
     }
-    let before = ALLOCATIONS.get();
+    let before = counting::here();
     for _ in 0..10_000 {
         step(&mut core, launch, &payload);
     }
-    let taken = ALLOCATIONS.get() - before;
+    let taken = counting::here() - before;
     let credits = 10_000 * operation_cost(200) / STREAM_STEP + 1;
     assert!(taken <= credits, "{taken} heap allocations in 10,000 launches, which give credit {credits} times");
     assert_eq!(put, 11_000);

@@ -43,7 +43,7 @@ const UNSAFE: &[&str] = &[
     "mpi/src/",
     "node-agent/src/topology/ffi.rs",
     "tests/fake-cuda/src/",
-    "tests/tests/allocations.rs",
+    "tests/tests/counting/",
     "fuzz/src/allocations.rs",
 ];
 
