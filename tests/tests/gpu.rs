@@ -119,6 +119,18 @@ fn tools_get_the_drivers_handles() {
     assert!(finished.stdout.contains("PASS"), "{}", finished.report());
 }
 
+/// Few copies of the driver's, in their order; also of an array that is page-locked, and of one that is not.
+#[test]
+fn asynchronous_updates_of_rows_go_together() {
+    let program = Program::read(repository_file("tests/programs/gpu/rows.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    for page_lock in ["on", "off"] {
+        let job = job(&program, driver.path()).unwrap().env("ACCORD_PAGE_LOCK", page_lock);
+        let finished = job.run().unwrap().success().unwrap();
+        assert!(finished.stdout.contains("PASS"), "{page_lock}: {}", finished.report());
+    }
+}
+
 #[test]
 fn arrays_are_page_locked_while_they_are_present_and_copied_often() {
     let program = Program::read(repository_file("tests/programs/gpu/page_locks.c"), Language::C).unwrap();

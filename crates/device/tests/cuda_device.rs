@@ -15,6 +15,8 @@ mod page_registration;
 mod refusals;
 #[path = "support/repeated.rs"]
 mod repeated;
+#[path = "support/rows.rs"]
+mod rows;
 mod support;
 #[path = "support/then.rs"]
 mod then;
@@ -85,6 +87,13 @@ fn main() {
         ("arrays_that_cant_be_locked_are_left_alone", page_registration::left_alone),
         ("nothing_is_locked_in_a_fork", page_registration::forks),
         ("regions_that_repeat_run_in_order", repeated::in_order),
+        ("rows_are_copied_together", rows::together),
+        ("rows_that_are_handed_over_are_copied_together", rows::that_are_handed_over),
+        ("rows_of_synchronous_calls_are_not_held_back", rows::never_of_synchronous_calls),
+        ("rows_keep_their_order", rows::in_order),
+        ("rows_go_when_another_stream_is_waited_for", rows::when_another_stream_is_waited_for),
+        ("rows_lie_across_pieces_of_memory", rows::across_pieces),
+        ("rows_of_pinned_memory_are_read_in_their_turn", rows::never_of_pinned_memory),
         ("locks_come_and_go_while_others_copy", page_registration::come_and_go),
     ];
     let fake_only = [
@@ -93,6 +102,7 @@ fn main() {
         ("a_region_has_as_many_gangs_as_it_is_long", gangs::by_length),
         ("gangs_share_blocks_if_that_is_faster", gangs::that_share_blocks),
         ("regions_that_repeat_go_the_ordinary_way_without_graphs", repeated::refused),
+        ("rows_that_the_driver_refuses_are_an_error", rows::refused),
         ("a_copy_that_stops_halfway_gives_its_network_up", egress::given_up),
         ("old_code_that_the_driver_refuses_is_compiled_again", refusals::refused_code),
         ("ptx_that_the_driver_refuses_keeps_the_ordinary_way", refusals::refused_ptx),

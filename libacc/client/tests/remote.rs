@@ -137,6 +137,38 @@ fn steady_state_costs_no_round_trips_but_for_waits_and_copies_out() {
     }
 }
 
+/// A row in is one frame with its bytes, which nobody waits for, and rows out are a frame each way and one wait.
+#[test]
+fn rows_travel_in_frames_of_their_own_and_are_waited_for_once() {
+    const ROWS: usize = 500;
+    const ROW: usize = 256;
+    /// Header and record of a frame.
+    const FRAME_MAX: u64 = 128;
+    let world = world(1, 1, regions(&Gate::default()));
+    let (client, start) = world.mapped(0, MIB);
+    let (sent, mut back) = (pattern(ROWS * ROW, 3), vec![0; ROWS * ROW]);
+    launch(&*client, Q1, EMPTY, &[]).unwrap();
+    client.wait(&[Q1]).unwrap();
+    let (before, trips) = (world.session.counters()[0], world.round_trips());
+    for (row, bytes) in (0..).zip(sent.chunks(ROW)) {
+        copy_in(&*client, Q1, start.offset(row * 2 * ROW as u64), bytes, ReadWhen::InOrder);
+    }
+    for (row, bytes) in (0..).zip(back.chunks_mut(ROW)) {
+        client.copy_out(Q1, start.offset(row * 2 * ROW as u64), range_mut(bytes)).unwrap();
+    }
+    assert_eq!(world.round_trips(), trips);
+    client.wait(&[Q1]).unwrap();
+    assert_eq!(world.round_trips(), trips + 1);
+    assert_eq!(back, sent);
+    let after = world.session.counters()[0];
+    let (rows, bytes) = (ROWS as u64, (ROWS * ROW) as u64);
+    assert_eq!(after.bulk_sent, before.bulk_sent, "no lane but the commands'");
+    let there = after.command_sent - before.command_sent;
+    assert!(there <= bytes + 2 * rows * FRAME_MAX + 1024, "{there} B there for {bytes} B of rows");
+    let returned = after.command_received - before.command_received;
+    assert!(returned <= bytes + rows * FRAME_MAX + 1024, "{returned} B back");
+}
+
 #[test]
 fn many_launches_stay_within_their_credit() {
     let world = world(1, 1, regions(&Gate::default()));

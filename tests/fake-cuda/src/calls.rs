@@ -2,8 +2,8 @@
 #![allow(unreachable_pub)] // They are found by their names.
 
 use crate::control::{
-    GANGS, GANGS_OF_BLOCK, GRAPHS, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, TOOK_US,
-    begin, lock, lose_context, setting,
+    GANGS, GANGS_OF_BLOCK, GRAPHS, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY,
+    ROW_COPIES, TOOK_US, begin, lock, lose_context, setting,
 };
 use crate::memory;
 use crate::module::{self, Function, Module};
@@ -225,6 +225,26 @@ calls! {
         }
         Ok(())
     }
+    fn cuMemcpy2DAsync_v2(copy: *const Rows, raw: *mut c_void) {
+        let Rows { src_type, src_host, src_device, src_pitch, dst_type, dst_host, dst_device, dst_pitch, width, rows, .. } = *copy;
+        current()?;
+        ROW_COPIES.fetch_add(1, Ordering::Relaxed);
+        for row in 0..rows as u64 {
+            let (src, dst) = (row * src_pitch as u64, row * dst_pitch as u64);
+            let (from, to, host, device) = match (src_type, dst_type) {
+                (HOST, DEVICE) => (src_host + src, dst_device + dst, src_host + src, dst_device + dst),
+                (DEVICE, HOST) => (src_device + src, dst_host + dst, dst_host + dst, src_device + src),
+                _ => return Err(INVALID_VALUE),
+            };
+            memory::check(device, width)?;
+            // Of pageable memory the driver would wait here.
+            if width > src_pitch || width > dst_pitch || !memory::reaches(host, width)? {
+                return Err(INVALID_VALUE);
+            }
+            copy_locked(&*stream(raw)?, to, from, width, host);
+        }
+        Ok(())
+    }
     fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, raw: *mut c_void) {
         memory::check(from, bytes)?;
         memory::check(to, bytes)?;
@@ -427,6 +447,31 @@ fn copy(stream: &Stream, to: u64, from: u64, bytes: usize) {
     // SAFETY: callers have checked the device's side; the other is the caller's promise.
     stream.put(move || unsafe { (from as *const u8).copy_to(to as *mut u8, bytes) });
 }
+
+/// `CUDA_MEMCPY2D`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Rows {
+    src_x: usize,
+    src_y: usize,
+    src_type: c_uint,
+    src_host: u64,
+    src_device: u64,
+    src_array: u64,
+    src_pitch: usize,
+    dst_x: usize,
+    dst_y: usize,
+    dst_type: c_uint,
+    dst_host: u64,
+    dst_device: u64,
+    dst_array: u64,
+    dst_pitch: usize,
+    width: usize,
+    rows: usize,
+}
+
+const HOST: c_uint = 1;
+const DEVICE: c_uint = 2;
 
 /// A copy from or to memory at `host`, which has to be pinned or locked still when its turn comes.
 fn copy_locked(stream: &Stream, to: u64, from: u64, bytes: usize, host: u64) {

@@ -28,6 +28,8 @@ pub(crate) static GANGS: AtomicU32 = AtomicU32::new(0);
 pub(crate) static GANGS_OF_BLOCK: AtomicU32 = AtomicU32::new(0);
 /// Graphs that were launched.
 pub(crate) static GRAPHS: AtomicU32 = AtomicU32::new(0);
+/// Copies of several rows.
+pub(crate) static ROW_COPIES: AtomicU32 = AtomicU32::new(0);
 pub(crate) static TOOK_US: AtomicI32 = AtomicI32::new(-1);
 /// The error that every call of a lost context returns.
 static STICKY: AtomicI32 = AtomicI32::new(0);
@@ -81,6 +83,12 @@ pub extern "C" fn fake_cuda_gangs_of_block() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_cuda_graphs() -> u32 {
     GRAPHS.load(Ordering::Relaxed)
+}
+
+/// How many copies of several rows were made.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_cuda_row_copies() -> u32 {
+    ROW_COPIES.load(Ordering::Relaxed)
 }
 
 /// How many ranges of the program's memory are locked that overlap this one.

@@ -39,6 +39,19 @@ impl Stream {
                     drop(state);
                     landed
                 }
+                Completion::Rows { .. } => {
+                    let Some((_, Completion::Rows { mut slot, len, sinks })) = state.completions.pop_front() else {
+                        continue;
+                    };
+                    let rows = slot.bytes(len * sinks.len()).chunks(len);
+                    let mut all = sinks.into_iter().zip(rows);
+                    let landed = all.try_for_each(|(mut sink, row)| sink.drain(row).and_then(|()| sink.finish()));
+                    if landed.is_ok() {
+                        continue;
+                    }
+                    drop(state);
+                    landed
+                }
                 Completion::Moved(tracker, _) if tracker.is_done() => {
                     let moved = tracker.result();
                     state.completions.pop_front();
@@ -108,12 +121,14 @@ impl StreamProgress {
     /// Whether the host has still to write a range of the program's memory: neither it nor the device may read it
     /// before, and nothing else may write it.
     pub(crate) fn will_write(&self, range: HostRange) -> bool {
-        self.completions.iter().any(|(_, completion)| match completion {
+        let completing = self.completions.iter().any(|(_, completion)| match completion {
             Completion::Small { sink, .. } => sink.may_write(range),
+            Completion::Rows { sinks, .. } => sinks.iter().any(|sink| sink.may_write(range)),
             Completion::Moved(_, target) => target.overlaps(range),
             // Finding out takes another stream's lock.
             Completion::Other(..) => true,
-        })
+        });
+        completing || self.rows.will_write(range)
     }
 
     /// For the operation that is put in now.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub(crate) enum Completion<S> {
     /// Bytes go from a slot to their sink, on whichever thread waits for them first.
     Small { slot: Slot, len: usize, sink: CopySink },
+    /// The same for several of one length that lie side by side in a slot.
+    Rows { slot: Slot, len: usize, sinks: Vec<CopySink> },
     /// The copying threads are at it.
     Moved(Arc<Tracker>, HostRange),
     /// This stream waits for that one, whose own completions therefore come first.

@@ -101,6 +101,9 @@ impl Device for CudaDevice {
     fn store(&self, stream: StreamId, dst: DevicePtr, bytes: &[u8]) -> Result<Seq> {
         let stream = self.stream(stream)?;
         let _current = self.enter(stream)?;
+        if let Some(held) = stream.hold_store(dst, bytes)? {
+            return Ok(held);
+        }
         stream.put(|_| stream_worker::store(stream, dst, bytes), || Ok(Op::Store { dst, bytes: bytes.to_vec() }))
     }
 
@@ -158,6 +161,11 @@ impl Device for CudaDevice {
         }
         let _current = self.enter(stream)?;
         let mut sink = Some(sink);
+        if copy_route::route(&facts, &mut NoMemory).route == Route::SmallSlot
+            && let Some(held) = stream.hold_out(src, len as usize, &mut sink)?
+        {
+            return Ok(held);
+        }
         // Set if there is no slot for a small copy.
         let mut full = false;
         let put = stream.put_if(|state| {
@@ -380,6 +388,9 @@ impl CudaDevice {
     fn store_in_turn(&self, stream: StreamId, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
         let stream = self.stream(stream)?;
         let _current = self.enter(stream)?;
+        if let Some(held) = stream.hold_in(dst, range)? {
+            return Ok(Some(held));
+        }
         let facts = direct::facts(stream, Direction::In, At::Call, range.len, End::Program, false);
         stream.put_if(|state| {
             let mut asked = Asked::at_call(stream, state, range);

@@ -14,7 +14,7 @@ use super::table::Table;
 use super::trace::Tracer;
 use crate::failure::{Failure, shut_down};
 use accord_types::{DeviceId, Error, ErrorCode, QueueId, Result};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A stream, as those see it who care for all streams of a device. None of this is on a hot path.
@@ -27,6 +27,9 @@ pub(crate) trait DeviceStream: Send + Sync {
 
     /// The regions that ran since it was last known to be empty, as far as that can be told now.
     fn recent_kernels(&self) -> Vec<u32>;
+
+    /// Makes copies that it holds back. An error is the stream's, which tells it.
+    fn flush_held_back(&self);
 
     /// Wakes every thread that sleeps there.
     fn wake(&self);
@@ -58,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) failure: Failure,
     pub(crate) tracer: Tracer,
     pub(crate) streams: Mutex<Vec<Weak<dyn DeviceStream>>>,
+    /// How many of them hold copies back.
+    pub(crate) streams_holding: AtomicU32,
     /// A region may print: the driver passes that on when it is waited for, not when it is asked.
     pub(crate) prints: AtomicBool,
     pub(crate) context: Arc<Context>,
@@ -83,6 +88,7 @@ impl Shared {
             failure: Failure::default(),
             tracer: Tracer::new(device, Arc::clone(&context)),
             streams: Mutex::default(),
+            streams_holding: AtomicU32::new(0),
             prints: AtomicBool::new(false),
             context,
         })

@@ -11,6 +11,7 @@ use super::driver::DriverError;
 use super::egress::Egress;
 use super::pending::{self, Pending};
 use super::repeated::Repeated;
+use super::rows::Rows;
 use super::shared::{DeviceStream, Shared};
 use accord_types::{ArgBlock, Error, QueueId, Result, Seq};
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
@@ -55,9 +56,9 @@ unsafe impl Sync for Stream {}
 #[derive(Default)]
 pub(crate) struct StreamProgress {
     /// The last position given out.
-    last: u64,
+    pub(super) last: u64,
     /// Everything up to here is in the driver's stream or done.
-    issued: u64,
+    pub(super) issued: u64,
     /// Everything up to here is known to be done on the device.
     reached: u64,
     /// What comes after `issued`.
@@ -73,6 +74,8 @@ pub(crate) struct StreamProgress {
     scrubs: u64,
     /// Where a launch's parameter is put together.
     pub(crate) parameter: Vec<u8>,
+    /// Small copies that follow each other; some may be held back.
+    pub(super) rows: Rows,
     /// Regions that it launches again and again.
     pub(crate) repeated: Repeated,
 }
@@ -149,7 +152,8 @@ impl Stream {
         later: impl FnOnce() -> Result<Op>,
     ) -> Result<Seq> {
         self.check()?;
-        let state = self.lock();
+        let mut state = self.lock();
+        self.flush(&mut state)?;
         if state.is_idle() {
             return self.put_now(state, now);
         }
@@ -164,7 +168,8 @@ impl Stream {
         later: impl FnOnce() -> Result<Op>,
     ) -> Result<Option<Seq>> {
         self.check()?;
-        let state = self.lock();
+        let mut state = self.lock();
+        self.flush(&mut state)?;
         if state.is_idle() {
             return self.put_now(state, now).map(Some);
         }
@@ -196,6 +201,7 @@ impl Stream {
     ) -> Result<Option<Seq>> {
         self.check()?;
         let mut state = self.lock();
+        self.flush(&mut state)?;
         if !state.is_idle() {
             return Ok(None);
         }
@@ -230,6 +236,7 @@ impl Stream {
     pub(crate) fn put_host(self: &Arc<Self>, op: Op, here: bool) -> Result<Seq> {
         self.check()?;
         let mut state = self.lock();
+        self.flush(&mut state)?;
         if !here || !state.is_idle() {
             return self.push(state, op);
         }
@@ -318,6 +325,9 @@ impl Stream {
     /// Blocks until everything up to `seq` has been read from the program's memory and is in the driver's stream.
     pub(crate) fn wait_issued(&self, seq: u64) -> Result<()> {
         let mut state = self.lock();
+        if state.issued < seq {
+            self.flush(&mut state)?;
+        }
         while state.issued < seq {
             drop(state);
             self.check()?;
@@ -332,6 +342,7 @@ impl Stream {
 
     /// Blocks until `seq` is reached. The device's context is current.
     pub(crate) fn synchronize(&self, seq: u64) -> Result<()> {
+        self.flush_all();
         self.check()?;
         let mut state = self.lock();
         if state.issued < seq {
@@ -356,7 +367,8 @@ impl Stream {
     /// Whether `seq` is reached. The device's context is current.
     pub(crate) fn reached(&self, seq: u64) -> Result<bool> {
         self.check()?;
-        let state = self.lock();
+        let mut state = self.lock();
+        self.flush(&mut state)?;
         let (issued, reached) = (state.issued, state.reached);
         drop(state);
         if issued < seq {
@@ -397,6 +409,7 @@ impl Stream {
 
     pub(crate) fn expose(&self) {
         self.exposed.store(true, Ordering::Release);
+        self.flush_held_back();
     }
 
     /// Marks what is now in this stream, for others to wait for; false if there is nothing to wait for. No stream's lock is held:
@@ -442,7 +455,10 @@ impl Stream {
 
     /// Whether everything up to `seq` is in the driver's stream.
     pub(crate) fn has_issued(&self, seq: u64) -> bool {
-        self.lock().issued >= seq
+        let mut state = self.lock();
+        // An error is the stream's, which tells it.
+        let _ = self.flush(&mut state);
+        state.issued >= seq
     }
 
     /// Ends the worker; operations left are dropped.
@@ -471,7 +487,13 @@ impl DeviceStream for Stream {
         self.state.try_lock().map_or_else(|_| Vec::new(), |state| state.recent_kernels.clone())
     }
 
+    fn flush_held_back(&self) {
+        let mut state = self.lock();
+        let _ = self.flush(&mut state);
+    }
+
     fn drain(&self) {
+        self.flush_held_back();
         // SAFETY: the stream is alive as long as `self`.
         let _ = unsafe { self.shared.context.driver.cuStreamSynchronize(self.raw) };
     }

@@ -54,6 +54,11 @@ impl Tracer {
         Ok(())
     }
 
+    /// Whether somebody asked.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.get().is_some()
+    }
+
     /// An operation goes into a stream.
     #[inline]
     pub(crate) fn begin(&self, stream: CUstream) -> Start {

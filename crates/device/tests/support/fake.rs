@@ -93,6 +93,11 @@ pub(crate) fn graphs() -> u32 {
     number(c"fake_cuda_graphs")
 }
 
+/// How many copies of several rows were made.
+pub(crate) fn row_copies() -> u32 {
+    number(c"fake_cuda_row_copies")
+}
+
 fn number(name: &CStr) -> u32 {
     symbol(name).map_or(0, |symbol| {
         // SAFETY: as above.

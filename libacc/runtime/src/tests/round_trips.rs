@@ -142,6 +142,34 @@ fn update_device_has_no_round_trip_and_update_self_has_one() {
     assert_eq!(spent, Counts { commands: 1, copies_out: 1, ..Counts::default() });
 }
 
+/// Parts of rows, one directive each: to the device nobody waits, and from there only who asks for that.
+#[test]
+fn updates_of_rows_are_a_command_each_and_a_wait_for_all() {
+    const ROWS: usize = 100;
+    const ROW: usize = 256;
+    let mut w = world();
+    let row = |n: usize| B + n * 2 * ROW;
+    for (queue, out, expected) in [
+        (SYNC, false, Counts { commands: ROWS, stores: ROWS, ..Counts::default() }),
+        (1, false, Counts { commands: ROWS, stores: ROWS, ..Counts::default() }),
+        (SYNC, true, Counts { commands: ROWS, copies_out: ROWS, round_trips: ROWS, ..Counts::default() }),
+        (1, true, Counts { commands: ROWS, copies_out: ROWS, ..Counts::default() }),
+    ] {
+        w.runtime.wait_all(&mut w.t).unwrap();
+        let spent = cost(&mut w, |w| {
+            for n in 0..ROWS {
+                match out {
+                    false => w.runtime.update_device(&mut w.t, row(n), ROW, queue).unwrap(),
+                    true => w.runtime.update_self(&mut w.t, row(n), ROW, queue).unwrap(),
+                }
+            }
+        });
+        assert_eq!(spent, expected, "queue {queue}, out: {out}");
+    }
+    let round_trip = Counts { round_trips: 1, ..Counts::default() };
+    assert_eq!(cost(&mut w, |w| w.runtime.wait_queue(&mut w.t, 1).unwrap()), round_trip);
+}
+
 #[test]
 fn copyout_and_waits_are_one_round_trip() {
     let mut w = world();

@@ -1,0 +1,155 @@
+//! Holding small copies of a stream back until they are some, and making them one: see `rows.rs`.
+
+use super::completion::Completion;
+use super::direct::Asked;
+use super::driver::DriverError;
+use super::rows::{HELD_FROM, Held, ROW_MAX, Run};
+use super::staging::copy_route::{self, Direction, ProgramMemory};
+use super::staging::pinned_pool::SMALL_SLOT;
+use super::stream::{Stream, StreamProgress};
+use crate::any_end::CopySink;
+use crate::host_memory::program_bytes;
+use accord_types::{DevicePtr, HostRange, QueueId, Result, Seq};
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+
+impl Stream {
+    /// Holds a small copy in back, if it goes on a run. None: it has to go its ordinary way. The context is current.
+    pub(crate) fn hold_in(&self, dst: DevicePtr, range: HostRange) -> Result<Option<Seq>> {
+        if !self.may_hold(range.len) {
+            return Ok(None);
+        }
+        self.check()?;
+        let mut state = self.lock();
+        if !state.follows_run(Direction::In, dst, range.len) || state.will_write(range) {
+            return Ok(None);
+        }
+        let mut asked = Asked::at_call(self, &state, range);
+        let readable = match asked.pages() {
+            copy_route::Pages::Registered => true,
+            // What the device's engines reach, regions may write, too: it is read in its turn.
+            copy_route::Pages::Unregistered => !asked.is_pinned(),
+            copy_route::Pages::Mixed => false,
+        };
+        if !readable {
+            return Ok(None);
+        }
+        self.hold_bytes(state, program_bytes(range))
+    }
+
+    /// The same for bytes that somebody else has brought.
+    pub(crate) fn hold_store(&self, dst: DevicePtr, bytes: &[u8]) -> Result<Option<Seq>> {
+        if !self.may_hold(bytes.len()) {
+            return Ok(None);
+        }
+        self.check()?;
+        let mut state = self.lock();
+        if state.follows_run(Direction::In, dst, bytes.len()) { self.hold_bytes(state, bytes) } else { Ok(None) }
+    }
+
+    fn hold_bytes(&self, mut state: MutexGuard<'_, StreamProgress>, bytes: &[u8]) -> Result<Option<Seq>> {
+        let Some(held) = self.room(&mut state)? else { return Ok(None) };
+        let at = held.rows * held.len;
+        held.slot.bytes(SMALL_SLOT)[at..at + bytes.len()].copy_from_slice(bytes);
+        held.rows += 1;
+        state.last += 1;
+        Ok(Some(Seq(state.last)))
+    }
+
+    /// The same for a small copy out, whose sink is taken if it is held back.
+    pub(crate) fn hold_out(&self, src: DevicePtr, len: usize, sink: &mut Option<CopySink>) -> Result<Option<Seq>> {
+        if !self.may_hold(len) {
+            return Ok(None);
+        }
+        self.check()?;
+        let mut state = self.lock();
+        if !state.follows_run(Direction::Out, src, len) {
+            return Ok(None);
+        }
+        let Some(held) = self.room(&mut state)? else { return Ok(None) };
+        let Some(sink) = sink.take() else { return Ok(None) };
+        held.sinks.push(sink);
+        held.rows += 1;
+        state.last += 1;
+        Ok(Some(Seq(state.last)))
+    }
+
+    fn may_hold(&self, len: usize) -> bool {
+        let here = self.queue != QueueId::SYNC && !self.is_exposed();
+        here && (1..=ROW_MAX).contains(&len) && !self.shared.tracer.is_on()
+    }
+
+    /// Where the last copy of the stream's run is held back; none if there is no slot.
+    fn room<'a>(&self, state: &'a mut StreamProgress) -> Result<Option<&'a mut Held>> {
+        let Some(run) = state.rows.run else { return Ok(None) };
+        if state.rows.held.as_ref().is_some_and(|held| !held.has_room() || !held.is_followed_by(&run)) {
+            self.flush(state)?;
+        }
+        if state.rows.held.is_none() {
+            let slot = self.shared.small.try_take();
+            let slot = slot.map_err(|error| self.shared.driver_failed(error, Some(self.queue)))?;
+            let Some(slot) = slot else { return Ok(None) };
+            let Run { direction, len, at, distance, .. } = run;
+            let (first_seq, sinks) = (state.next(), Vec::new());
+            state.rows.held = Some(Held { direction, len, first: at, first_seq, distance, rows: 0, slot, sinks });
+            self.shared.streams_holding.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(state.rows.held.as_mut())
+    }
+
+    /// Makes the copy of what is held back.
+    #[inline]
+    pub(crate) fn flush(&self, state: &mut StreamProgress) -> Result<()> {
+        if state.rows.held.is_none() { Ok(()) } else { self.flush_held(state) }
+    }
+
+    fn flush_held(&self, state: &mut StreamProgress) -> Result<()> {
+        let Some(held) = state.rows.held.take() else { return Ok(()) };
+        self.shared.streams_holding.fetch_sub(1, Ordering::Relaxed);
+        state.issued = state.last;
+        let copied = (|| {
+            let _current = self.shared.context.enter()?;
+            self.await_clear(state)?;
+            held.copy(&self.shared.context, self.raw)?;
+            match held.direction {
+                Direction::In => {
+                    held.slot.record(self.raw)?;
+                    held.slot.release_after();
+                }
+                Direction::Out => {
+                    let Held { slot, len, sinks, .. } = held;
+                    // Whoever waits for the first of them finds all.
+                    state.completions.push_back((held.first_seq, Completion::Rows { slot, len, sinks }));
+                }
+            }
+            Ok(())
+        })();
+        copied.map_err(|error: DriverError| {
+            let error = self.shared.driver_failed(error, Some(self.queue)).queue(self.queue);
+            state.failure.get_or_insert(error.clone());
+            self.failed.store(true, Ordering::Release);
+            error
+        })
+    }
+
+    /// The same for all streams of the device: a region may run for as long as it takes until what another stream holds back is there.
+    pub(crate) fn flush_all(&self) {
+        if self.shared.streams_holding.load(Ordering::Relaxed) > 0 {
+            for stream in self.shared.all_streams() {
+                stream.flush_held_back();
+            }
+        }
+    }
+}
+
+impl StreamProgress {
+    /// Notes a small copy that would come next; whether it is to be held back.
+    fn follows_run(&mut self, direction: Direction, at: DevicePtr, len: usize) -> bool {
+        if !self.is_idle() {
+            return false;
+        }
+        let run = Run::with(self.rows.run, direction, at.0, len, self.next());
+        self.rows.run = Some(run);
+        run.rows >= HELD_FROM
+    }
+}

@@ -1,0 +1,167 @@
+//! Small copies in a row whose places on the device lie a constant distance apart, as loops over parts of rows make them
+//! (`update device(a[i][0:n]) async(1)`): from the third one on they are held back and become one copy of the driver's, from or to one
+//! pinned slot. The driver takes one to two microseconds for each copy, and little more for all of them together.
+//!
+//! Bytes to the device are read at the call, as those of other small copies are. Whatever else comes into the stream, and whoever
+//! waits or asks for anything on the device, has the copy made first. Synchronous calls hold nothing back: when one returns, the
+//! program's other libraries may look at the device's memory.
+
+use super::context::Context;
+use super::driver::DriverError;
+use super::staging::copy_route::Direction;
+use super::staging::pinned_pool::{SMALL_SLOT, Slot};
+use crate::any_end::CopySink;
+use accord_types::HostRange;
+use cudarc::driver::sys::{CUDA_MEMCPY2D, CUmemorytype, CUstream};
+use std::ptr::{null, null_mut};
+
+/// Longer copies go by themselves: little would be gained.
+pub(super) const ROW_MAX: usize = 8 << 10;
+/// Which copy of a run is the first to be held back: one or two are none.
+pub(super) const HELD_FROM: u32 = 3;
+/// The largest distance that every driver takes.
+const DISTANCE_MAX: u64 = i32::MAX as u64;
+
+/// Copies of one length, one way, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(super) direction: Direction,
+    pub(super) len: usize,
+    /// Where the last one is on the device.
+    pub(super) at: u64,
+    /// Its position in the stream.
+    seq: u64,
+    /// From one to the next; 0 while there is one.
+    pub(super) distance: u64,
+    pub(super) rows: u32,
+}
+
+impl Run {
+    /// What a copy makes of the run before it: a longer one, or one of its own.
+    pub(super) fn with(before: Option<Self>, direction: Direction, at: u64, len: usize, seq: u64) -> Self {
+        let alone = Self { direction, len, at, seq, distance: 0, rows: 1 };
+        let Some(run) = before else { return alone };
+        let distance = at.wrapping_sub(run.at);
+        let follows = (run.direction, run.len, run.seq + 1) == (direction, len, seq)
+            && (len as u64..=DISTANCE_MAX).contains(&distance);
+        match follows {
+            true if run.distance == distance || run.rows == 1 => {
+                Self { distance, rows: run.rows.saturating_add(1), ..alone }
+            }
+            // The one before may be the first of another run.
+            true => Self { distance, rows: 2, ..alone },
+            false => alone,
+        }
+    }
+}
+
+/// Small copies of a stream that follow each other.
+#[derive(Default)]
+pub(crate) struct Rows {
+    pub(super) run: Option<Run>,
+    pub(super) held: Option<Held>,
+}
+
+/// Copies that are held back: side by side in a slot.
+pub(crate) struct Held {
+    pub(super) direction: Direction,
+    pub(super) len: usize,
+    pub(super) first: u64,
+    pub(super) first_seq: u64,
+    pub(super) distance: u64,
+    pub(super) rows: usize,
+    pub(super) slot: Slot,
+    /// Of copies out, in their order.
+    pub(super) sinks: Vec<CopySink>,
+}
+
+impl Held {
+    pub(super) fn has_room(&self) -> bool {
+        (self.rows + 1) * self.len <= SMALL_SLOT
+    }
+
+    pub(super) fn is_followed_by(&self, run: &Run) -> bool {
+        (self.direction, self.len, self.distance) == (run.direction, run.len, run.distance)
+            && self.first + self.rows as u64 * self.distance == run.at
+    }
+
+    /// The one copy.
+    pub(super) fn copy(&self, context: &Context, stream: CUstream) -> Result<(), DriverError> {
+        let (host, device) = (CUmemorytype::CU_MEMORYTYPE_HOST, CUmemorytype::CU_MEMORYTYPE_DEVICE);
+        let mut copy = CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: device,
+            srcHost: null(),
+            srcDevice: 0,
+            srcArray: null_mut(),
+            srcPitch: self.len,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: device,
+            dstHost: null_mut(),
+            dstDevice: 0,
+            dstArray: null_mut(),
+            dstPitch: self.len,
+            WidthInBytes: self.len,
+            Height: self.rows,
+        };
+        match self.direction {
+            Direction::In => {
+                (copy.srcMemoryType, copy.srcHost) = (host, self.slot.memory().cast_const().cast());
+                (copy.dstDevice, copy.dstPitch) = (self.first, self.distance as usize);
+            }
+            Direction::Out => {
+                (copy.dstMemoryType, copy.dstHost) = (host, self.slot.memory().cast());
+                (copy.srcDevice, copy.srcPitch) = (self.first, self.distance as usize);
+            }
+        }
+        // SAFETY: the rows lie in the slot, which is pinned and not touched until the device has got past this; the driver checks the
+        // other addresses.
+        unsafe { context.driver.cuMemcpy2DAsync_v2(&raw const copy, stream) }
+    }
+}
+
+impl Rows {
+    /// Whether copies that are held back will write a range of the program's memory.
+    pub(crate) fn will_write(&self, range: HostRange) -> bool {
+        self.held.as_ref().is_some_and(|held| held.sinks.iter().any(|sink| sink.may_write(range)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 16;
+
+    fn runs(copies: &[(Direction, u64, u64)]) -> Vec<u32> {
+        let mut run = None;
+        let with = |(direction, at, seq): &(Direction, u64, u64)| {
+            run = Some(Run::with(run, *direction, *at, LEN, *seq));
+            run.map_or(0, |run| run.rows)
+        };
+        copies.iter().map(with).collect()
+    }
+
+    #[test]
+    fn copies_at_a_constant_distance_are_a_run() {
+        use Direction::{In, Out};
+        assert_eq!(runs(&[(In, 0, 1), (In, 64, 2), (In, 128, 3), (In, 192, 4)]), [1, 2, 3, 4]);
+        // Side by side they are one, too; nearer they would overlap, and back to front is no distance.
+        assert_eq!(runs(&[(In, 0, 1), (In, 16, 2), (In, 32, 3)]), [1, 2, 3]);
+        assert_eq!(runs(&[(In, 0, 1), (In, 8, 2), (In, 16, 3)]), [1, 1, 1]);
+        assert_eq!(runs(&[(In, 128, 1), (In, 64, 2), (In, 0, 3)]), [1, 1, 1]);
+        // Another distance begins with the copy before; something between, or the other way, begins anew.
+        assert_eq!(runs(&[(In, 0, 1), (In, 64, 2), (In, 96, 3), (In, 128, 4)]), [1, 2, 2, 3]);
+        assert_eq!(runs(&[(In, 0, 1), (In, 64, 2), (In, 128, 4)]), [1, 2, 1]);
+        assert_eq!(runs(&[(In, 0, 1), (In, 64, 2), (Out, 128, 3)]), [1, 2, 1]);
+        assert_eq!(runs(&[(In, 0, 1), (In, 1 << 31, 2)]), [1, 1]);
+    }
+
+    #[test]
+    fn other_lengths_are_other_runs() {
+        let first = Run::with(None, Direction::In, 0, LEN, 1);
+        assert_eq!(Run::with(Some(first), Direction::In, 64, LEN + 1, 2).rows, 1);
+    }
+}
