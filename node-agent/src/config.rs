@@ -88,7 +88,7 @@ pub struct Config {
     #[arg(long, env = "ACCORD_MPI", value_name = "PATH")]
     pub mpi: Option<PathBuf>,
 
-    /// CPU devices to divide the cores into [default: one per NUMA node, none beside GPUs].
+    /// CPU devices to divide the machine into; each runs a region on one core [default: one per NUMA node, none beside GPUs].
     #[arg(long, env = "ACCORD_CPU_DEVICES", value_name = "COUNT")]
     pub cpu_devices: Option<u32>,
 
