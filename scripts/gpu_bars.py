@@ -1,5 +1,7 @@
 """What gpu-check has measured, judged by its bars, and told: no input or output."""
 
+import statistics
+
 
 def measured(results):
     """Figures by bench run, bench, what and runtime: a KeyError for those that there are not."""
@@ -10,6 +12,9 @@ def measured(results):
             found[name, line["bench"], line["what"], runtime] = line.get("median", line.get("value"))
     for what, seconds in results.get("starts", {}).items():
         found["starts", "", what, "accord"] = seconds
+    for where, ways in results.get("whole", {}).items():
+        for way, seconds in ways.items():
+            found["whole", where, way, "accord"] = statistics.median(seconds)
     return lambda name, bench, what, runtime="accord": found[name, bench, what, runtime]
 
 
@@ -60,6 +65,10 @@ BARS = [
     ("8 B to the host / raw", "x", lambda m: between(m, "gpu_copy", "update", "8 B to host", "raw pageable"), "<=", 1.2),
     ("1 GiB to the device / pinned", "x", lambda m: between(m, "gpu_copy", "update", "host to device", "raw pinned"), ">=", 0.85),
     ("1 GiB to the host / pinned", "x", lambda m: between(m, "gpu_copy", "update", "device to host", "raw pinned"), ">=", 0.85),
+    ("copies in by 4 threads / pinned by hand", "x", lambda m: m("gpu_threads", "copies in", "update device, 4 threads") /
+     m("gpu_threads", "copies in by hand", "pinned, 4 threads"), ">=", 0.85),
+    *((f"rows of {row}, async / each by hand, async", "x", lambda m, row=row: between(m, "gpu_rows", "rows", f"{row}, async",
+       "rows by hand"), "<=", 1.0) for row in ("256 B to device", "256 B to host", "4096 B to device", "4096 B to host")),
     *((f"{kernel}: stock's time / Accord's", "x", lambda m, kernel=kernel: m("gpu_stream", "kernels", kernel, "stock") /
        m("gpu_stream", "kernels", kernel), ">=", 0.98) for kernel in ("triad", "dot", "sweep")),
     *((f"{loop}: time of CUDA by hand / Accord's", "x", lambda m, loop=loop: between(m, "gpu_kernels", "by hand", loop, "array loops"),
@@ -82,6 +91,11 @@ BARS = [
      pipeline(m, "blocks, 2 queues"), None, None),
     ("acc_init, code cached / context by hand", "x", lambda m: m("starts", "", "accord second, acc_init") /
      m("starts", "", "context by hand"), "<=", 1.1),
+    *((f"program with one tiny region, {where} / by hand", "x", lambda m, where=where: between(m, "whole", where, "accord", where,
+       "by hand"), "<=", 1.1) for where in ("alone", "beside another")),
+    *((f"program with one tiny region, {where}: stock's time / Accord's", "x", lambda m, where=where: between(m, "whole", where, "stock",
+       where, "accord"), None, None) for where in ("alone", "beside another")),
+    ("program with one tiny region, on a GPU of another node", "s", lambda m: m("whole", "remote", "accord"), None, None),
     *((f"remote: enqueue, {region}", "us", lambda m, region=region: m("gpu_remote", region, "enqueue"), "<=", bar)
       for region, bar in (("empty region", 1.0), ("4 arrays and 2 scalars", 2.0))),
     *((f"remote: launch and wait, {region}", "us", lambda m, region=region: m("gpu_remote", region, "launch and wait"), "<=",

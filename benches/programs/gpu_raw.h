@@ -111,7 +111,7 @@ static inline raw_handle raw_context(int number)
 static const char raw_ptx[] = ".version 6.0\n.target sm_30\n.address_size 64\n"
                               ".visible .entry empty (.param .u64 p)\n{\nret;\n}\n";
 
-static double now_us(void)
+static inline double now_us(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -132,7 +132,7 @@ static inline void report_value(const char *bench, const char *what, const char 
 }
 
 /* Prints one result as a JSON line: the median, the fastest and the slowest of n. */
-static void report(const char *bench, const char *what, const char *unit, double *values, int n)
+static inline void report(const char *bench, const char *what, const char *unit, double *values, int n)
 {
     qsort(values, n, sizeof *values, by_value);
     printf("{\"bench\": \"%s\", \"what\": \"%s\", \"unit\": \"%s\", \"median\": %.4g, \"min\": %.4g, \"max\": %.4g, \"n\": %d}\n",
