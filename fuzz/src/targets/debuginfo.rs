@@ -43,6 +43,7 @@ fn objects(bytes: &[u8]) {
         file.as_file_mut().set_len(0).unwrap();
         file.rewind().unwrap();
         file.write_all(bytes).unwrap();
+        let _ = accord_device::object_identity::of_file(file.path());
         let Some(object) = ObjectInfo::open(file.path()) else { return };
         let frame =
             Frame { cfa: Some(0x7000_0000), registers: [Some(0x7000_0000); Frame::REGISTERS], ..Frame::default() };

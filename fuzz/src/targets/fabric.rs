@@ -9,7 +9,6 @@ use accord_fabric::frame::{self, Command, Event, FRAME_MAX, Failure, FrameReader
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::Counters;
-use accord_fabric::transport::mpi::{HEADER_LEN, Header, MessageKind};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, Error, ErrorCode, FunctionSpec, ImageId, ImageRef, Lease, LeasedDevice,
     NodeId, ObjectSpec, OrderPolicy, QueueId, Rank, Seq, SessionId, SessionKey, SessionRequest, Span, SpanKind,
@@ -60,32 +59,6 @@ pub(super) const SESSION: Target = Target {
     memory: Memory { fixed: 4 << 10, per_byte: 64 },
     inputs: 40_000,
 };
-
-/// Messages between the ranks of an MPI job.
-pub(super) const MPI_MESSAGES: Target = Target {
-    name: "mpi_messages",
-    run: mpi_message,
-    seeds: mpi_message_seeds,
-    words: &[],
-    input_max: 256,
-    memory: Memory { fixed: 4 << 10, per_byte: 16 },
-    inputs: 100_000,
-};
-
-fn mpi_message(bytes: &[u8]) {
-    if let Ok(header) = Header::decode(bytes) {
-        assert_eq!(header.encode()[..], bytes[..HEADER_LEN]);
-    }
-}
-
-fn mpi_message_seeds() -> Vec<Vec<u8>> {
-    let header = |kind, value| Header { kind, by_opener: true, number: 7, value }.encode().to_vec();
-    vec![
-        header(MessageKind::Open, 0),
-        header(MessageKind::Credit, 1 << 20),
-        [header(MessageKind::Data, 5), b"bytes".to_vec()].concat(),
-    ]
-}
 
 /// The first byte says the direction and how the bytes come: in one piece, or in many.
 fn frames(mut bytes: &[u8]) {

@@ -51,7 +51,7 @@ pub(super) const HANDSHAKES: Target = Target {
 };
 
 /// A lane on which these bytes have come, and its other end.
-fn lane_with(bytes: &[u8]) -> (SharedLane, SharedLane) {
+pub(super) fn lane_with(bytes: &[u8]) -> (SharedLane, SharedLane) {
     let (near, far) = inproc_pair();
     far.send(bytes).unwrap();
     far.finish().unwrap();

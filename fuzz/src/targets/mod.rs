@@ -5,7 +5,10 @@ mod directives;
 mod fabric;
 mod image;
 mod lanes;
+mod mpi;
 mod proto;
+mod same_host;
+mod tls;
 mod trace;
 
 use crate::Target;
@@ -16,10 +19,16 @@ pub static ALL: &[Target] = &[
     fabric::PAYLOADS,
     fabric::HEADERS,
     fabric::SESSION,
-    fabric::MPI_MESSAGES,
+    mpi::MESSAGES,
+    mpi::LANES,
     lanes::CONTROLS,
     lanes::TRANSFERS,
     lanes::HANDSHAKES,
+    tls::HANDSHAKES,
+    tls::RECORDS,
+    same_host::MEETINGS,
+    same_host::GATEWAYS,
+    same_host::EXPORTS,
     image::BLOCKS,
     image::IMAGES,
     image::MEMORY_HANDLES,

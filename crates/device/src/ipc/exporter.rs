@@ -58,10 +58,15 @@ struct Count {
 }
 
 impl Exporter {
+    /// The same without a thread: somebody has to [`Exporter::serve`].
+    pub fn new(socket: OwnedFd) -> Self {
+        Self { socket: Socket::new(socket), state: Mutex::default() }
+    }
+
     /// Gives pieces to the process at the other end of `socket`, which keeps messages whole (`SOCK_SEQPACKET`), until one of the
     /// sides closes it. None if there is no thread for that.
     pub fn start(socket: OwnedFd) -> Option<Arc<Self>> {
-        let exporter = Arc::new(Self { socket: Socket::new(socket), state: Mutex::default() });
+        let exporter = Arc::new(Self::new(socket));
         let serving = exporter.clone();
         let thread = std::thread::Builder::new().name("accord-export".to_owned());
         thread.spawn(move || serving.serve()).ok().map(|_| exporter)
@@ -92,7 +97,8 @@ impl Exporter {
         self.socket.close();
     }
 
-    fn serve(&self) {
+    /// Does what the other process asks for, until one of the sides closes the connection.
+    pub fn serve(&self) {
         while let Some(message) = self.socket.receive() {
             match message {
                 Message::Ask { range, piece } => self.give(range, piece),

@@ -96,17 +96,22 @@ pub struct MappedRange {
 }
 
 impl Importer {
-    /// Takes pieces from the process at the other end of `socket`, which keeps messages whole (`SOCK_SEQPACKET`), until one of the
-    /// sides closes it. `note` is told, once for each device that can't take part, why not. None if there is no thread for that.
-    pub fn start(socket: OwnedFd, note: impl Fn(&str) + Send + Sync + 'static) -> Option<Arc<Self>> {
-        let importer = Arc::new(Self {
+    /// The same without a thread: somebody has to [`Importer::serve`].
+    pub fn new(socket: OwnedFd, note: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self {
             id: next_id(),
             socket: Socket::new(socket),
             note: Box::new(note),
             turn: Mutex::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
-        });
+        }
+    }
+
+    /// Takes pieces from the process at the other end of `socket`, which keeps messages whole (`SOCK_SEQPACKET`), until one of the
+    /// sides closes it. `note` is told, once for each device that can't take part, why not. None if there is no thread for that.
+    pub fn start(socket: OwnedFd, note: impl Fn(&str) + Send + Sync + 'static) -> Option<Arc<Self>> {
+        let importer = Arc::new(Self::new(socket, note));
         let serving = importer.clone();
         let thread = std::thread::Builder::new().name("accord-import".to_owned());
         thread.spawn(move || serving.serve()).ok().map(|_| importer)
@@ -181,7 +186,8 @@ impl Importer {
         }
     }
 
-    fn serve(&self) {
+    /// Takes what the other process says, until one of the sides closes the connection.
+    pub fn serve(&self) {
         while let Some(message) = self.socket.receive() {
             match message {
                 Message::Piece { piece, key } => {

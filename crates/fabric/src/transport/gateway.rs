@@ -47,15 +47,37 @@ pub(super) fn connect(gateway: &GatewayName, node: NodeId, timeout: Duration) ->
     socket.limit(Some(timeout))?;
     let lane: &dyn Lane = &socket;
     lane.send(&[MAGIC, node.0.to_le_bytes()].concat())?;
+    read_answer(lane)?;
+    local_socket::offer(socket)
+}
+
+/// Whether a gateway has a way to the node.
+///
+/// # Errors
+/// With its reason if it has none; if it does not say.
+pub fn read_answer(lane: &dyn Lane) -> io::Result<()> {
     let mut answer = [0; ANSWER_LEN];
     lane.read_exact(&mut answer)?;
     let len = usize::from(u16::from_le_bytes(answer));
-    if len > 0 {
-        let mut text = vec![0; len.min(REFUSAL_MAX)];
-        lane.read_exact(&mut text)?;
-        return Err(io::Error::new(ErrorKind::HostUnreachable, String::from_utf8_lossy(&text).into_owned()));
+    if len == 0 {
+        return Ok(());
     }
-    local_socket::offer(socket)
+    let mut text = vec![0; len.min(REFUSAL_MAX)];
+    lane.read_exact(&mut text)?;
+    Err(io::Error::new(ErrorKind::HostUnreachable, String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// Where a process wants to go.
+///
+/// # Errors
+/// If it does not say.
+pub fn read_request(lane: &dyn Lane) -> io::Result<NodeId> {
+    let mut request = [0; REQUEST_LEN];
+    lane.read_exact(&mut request)?;
+    match request {
+        [a, b, c, d, node @ ..] if [a, b, c, d] == MAGIC => Ok(NodeId(u32::from_le_bytes(node))),
+        _ => Err(ErrorKind::InvalidData.into()),
+    }
 }
 
 /// Opens a lane to the agent of `node`.
@@ -111,14 +133,7 @@ impl Gateway {
 fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<()> {
     let lane: &dyn Lane = &accepted;
     lane.limit(Some(REQUEST_TIMEOUT))?;
-    let mut request = [0; REQUEST_LEN];
-    lane.read_exact(&mut request)?;
-    let (magic, node) = request.split_at(MAGIC.len());
-    if magic != MAGIC {
-        return Err(ErrorKind::InvalidData.into());
-    }
-    let node = NodeId(u32::from_le_bytes([node[0], node[1], node[2], node[3]]));
-    let far = match open(fabric, node) {
+    let far = match open(fabric, read_request(lane)?) {
         Ok(far) => far,
         Err(error) => {
             let text = error.to_string();

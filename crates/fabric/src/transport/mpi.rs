@@ -30,4 +30,5 @@ pub use fabric::{MpiFabric, belong_to};
 pub use message::{HEADER_LEN, Header, MessageKind};
 pub use object::{MpiObject, ObjectNews};
 pub use relay::relay;
+pub use streams::{LaneKey, Outgoing, Streams};
 pub use world::World;

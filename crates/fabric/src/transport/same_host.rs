@@ -111,23 +111,29 @@ pub fn connect(session: SessionId, node: NodeId, caller: Caller, key: &Key) -> O
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).ok()?;
     limit(&socket)?;
     connect_socket(&socket, &name(session, node, key).ok()?).ok()?;
-    is_own(&socket)?;
+    introduce(&socket, session, caller, key)?;
+    Some(socket)
+}
+
+/// Gives an introduction. None if the other side may not be there, or does not want the connection.
+pub fn introduce(socket: &OwnedFd, session: SessionId, caller: Caller, key: &Key) -> Option<()> {
+    is_own(socket)?;
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce).ok()?;
     let hello = encode(session, caller, &nonce);
-    send_message(&socket, &hello)?;
-    let challenge: [u8; NONCE_LEN + MAC_LEN] = receive_message(&socket)?;
+    send_message(socket, &hello)?;
+    let challenge: [u8; NONCE_LEN + MAC_LEN] = receive_message(socket)?;
     let (theirs, proof) = challenge.split_first_chunk::<NONCE_LEN>()?;
     if !key.proves(&[SERVER, &hello, theirs], proof.first_chunk()?) {
         return None;
     }
-    send_message(&socket, &key.prove(&[CLIENT, &hello, theirs]))?;
-    let welcome: [u8; 1] = receive_message(&socket)?;
-    (welcome == WELCOME).then_some(socket)
+    send_message(socket, &key.prove(&[CLIENT, &hello, theirs]))?;
+    let welcome: [u8; 1] = receive_message(socket)?;
+    (welcome == WELCOME).then_some(())
 }
 
 /// Takes an introduction. None if the other side may not be here.
-fn examine(socket: &OwnedFd, session: SessionId, key: &Key) -> Option<Caller> {
+pub fn examine(socket: &OwnedFd, session: SessionId, key: &Key) -> Option<Caller> {
     limit(socket)?;
     is_own(socket)?;
     let hello: [u8; HELLO_LEN] = receive_message(socket)?;

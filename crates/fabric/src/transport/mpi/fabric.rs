@@ -209,7 +209,7 @@ impl Shared {
         let mut state = self.lock();
         state.has_work = false;
         while messages.len() < room
-            && let Some(message) = state.streams.next()
+            && let Some(message) = state.streams.next_message()
         {
             messages.push(message);
         }

@@ -31,7 +31,7 @@ pub(super) struct LaneTable {
 impl Shared {
     pub(super) fn new() -> Self {
         let state = LaneTable {
-            streams: Streams::new(),
+            streams: Streams::default(),
             changed: BTreeMap::new(),
             ranks: BTreeMap::new(),
             has_work: false,

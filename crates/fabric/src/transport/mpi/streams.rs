@@ -24,9 +24,9 @@ const SWEEP: u32 = 1 << 10;
 
 /// A lane, as one of its two ranks knows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct LaneKey {
+pub struct LaneKey {
     /// The other rank.
-    pub(super) peer: u32,
+    pub peer: u32,
     /// Whether this rank has opened it.
     opened_here: bool,
     number: u32,
@@ -34,14 +34,16 @@ pub(super) struct LaneKey {
 
 /// A message to send, whole.
 #[derive(Debug)]
-pub(super) struct Outgoing {
-    pub(super) to: u32,
-    pub(super) message: Vec<u8>,
+pub struct Outgoing {
+    /// Which rank it is for.
+    pub to: u32,
+    /// Its bytes, with the header.
+    pub message: Vec<u8>,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub struct Streams {
     lanes: BTreeMap<LaneKey, Stream>,
     credits: Credits<LaneKey>,
     /// What goes first: all that is not bytes of a lane, but for the ends of these.
@@ -86,8 +88,8 @@ enum Finish {
     Said,
 }
 
-impl Streams {
-    pub(super) fn new() -> Self {
+impl Default for Streams {
+    fn default() -> Self {
         Self {
             lanes: BTreeMap::new(),
             credits: Credits::new(),
@@ -99,12 +101,14 @@ impl Streams {
             until_sweep: SWEEP,
         }
     }
+}
 
+impl Streams {
     /// Opens a lane to another rank, or to this one.
     ///
     /// # Errors
     /// If there are too many.
-    pub(super) fn open(&mut self, peer: u32) -> io::Result<LaneKey> {
+    pub fn open(&mut self, peer: u32) -> io::Result<LaneKey> {
         if self.lanes.len() >= LANES_MAX {
             return Err(io::Error::new(ErrorKind::OutOfMemory, format!("there are {LANES_MAX} lanes over MPI")));
         }
@@ -121,12 +125,12 @@ impl Streams {
     }
 
     /// The next lane that another rank has opened.
-    pub(super) fn next_opened(&mut self) -> Option<LaneKey> {
+    pub fn next_opened(&mut self) -> Option<LaneKey> {
         self.opened.pop_front()
     }
 
     /// Tells another rank which node this one is.
-    pub(super) fn tell_node(&mut self, rank: u32, node: u32) {
+    pub fn tell_node(&mut self, rank: u32, node: u32) {
         let header = Header { kind: MessageKind::Node, by_opener: false, number: 0, value: node.into() };
         self.notes.push_back((rank, header));
     }
@@ -135,7 +139,7 @@ impl Streams {
     ///
     /// # Errors
     /// When nobody reads them, or this side has said that no more comes.
-    pub(super) fn write(&mut self, key: LaneKey, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+    pub fn write(&mut self, key: LaneKey, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
         if lane.unread || lane.finish != Finish::Open {
             return Err(ErrorKind::BrokenPipe.into());
@@ -153,14 +157,14 @@ impl Streams {
     }
 
     /// Whether a writer that waits should go on.
-    pub(super) fn has_room(&self, key: LaneKey) -> bool {
+    pub fn has_room(&self, key: LaneKey) -> bool {
         self.lanes
             .get(&key)
             .is_none_or(|lane| lane.unread || lane.finish != Finish::Open || lane.queued <= QUEUE_MAX - WAKE_ROOM)
     }
 
     /// Reads what is there; 0 at the end, none if something may come.
-    pub(super) fn read(&mut self, key: LaneKey, bytes: &mut [u8]) -> Option<usize> {
+    pub fn read(&mut self, key: LaneKey, bytes: &mut [u8]) -> Option<usize> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Some(0) };
         if lane.closed {
             return Some(0);
@@ -183,12 +187,12 @@ impl Streams {
     }
 
     /// Whether [`Streams::read`] would find something.
-    pub(super) fn is_readable(&self, key: LaneKey) -> bool {
+    pub fn is_readable(&self, key: LaneKey) -> bool {
         self.lanes.get(&key).is_none_or(|lane| lane.closed || lane.finished || !lane.inbox.is_empty())
     }
 
     /// This side sends nothing more.
-    pub(super) fn finish(&mut self, key: LaneKey) {
+    pub fn finish(&mut self, key: LaneKey) {
         if let Some(lane) = self.lanes.get_mut(&key)
             && lane.finish == Finish::Open
         {
@@ -198,7 +202,7 @@ impl Streams {
     }
 
     /// This side sends and takes nothing more. What was written arrives.
-    pub(super) fn close(&mut self, key: LaneKey) {
+    pub fn close(&mut self, key: LaneKey) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         if std::mem::replace(&mut lane.closed, true) {
             return;
@@ -215,7 +219,7 @@ impl Streams {
     ///
     /// # Errors
     /// If it breaks the protocol; nothing more can be believed of that rank.
-    pub(super) fn receive(&mut self, from: u32, message: Vec<u8>) -> io::Result<Option<u32>> {
+    pub fn receive(&mut self, from: u32, message: Vec<u8>) -> io::Result<Option<u32>> {
         let header = Header::decode(&message)?;
         let key = LaneKey { peer: from, opened_here: !header.by_opener, number: header.number };
         match header.kind {
@@ -280,7 +284,7 @@ impl Streams {
     }
 
     /// The next message to send, and whom to. Notes first, then the lanes in turn.
-    pub(super) fn next(&mut self) -> Option<Outgoing> {
+    pub fn next_message(&mut self) -> Option<Outgoing> {
         if let Some((key, total)) = self.credits.next_grant() {
             self.note(key, MessageKind::Credit, total);
         }
@@ -340,7 +344,7 @@ impl Streams {
     }
 
     /// Lanes that do not send give back what they were lent. To be called before the rank sleeps.
-    pub(super) fn sweep(&mut self) {
+    pub fn sweep(&mut self) {
         self.until_sweep = SWEEP;
         let lanes = self.lanes.iter_mut().filter(|(_, lane)| lane.queue.is_empty());
         for (key, lane) in lanes {
@@ -353,7 +357,7 @@ impl Streams {
     }
 
     /// Everything of all lanes ends, as nothing comes from or gets to other ranks any more.
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         for (key, lane) in &mut self.lanes {
             lane.finished = true;
             lane.unread = true;
@@ -366,7 +370,7 @@ impl Streams {
     }
 
     /// Who has to look since the last call.
-    pub(super) fn take_woken(&mut self) -> BTreeSet<LaneKey> {
+    pub fn take_woken(&mut self) -> BTreeSet<LaneKey> {
         std::mem::take(&mut self.woken)
     }
 

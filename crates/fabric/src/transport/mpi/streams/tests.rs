@@ -11,7 +11,7 @@ struct World {
 
 impl World {
     fn new(ranks: u32) -> Self {
-        Self { ranks: (0..ranks).map(|_| Streams::new()).collect(), under_way: HashMap::new() }
+        Self { ranks: (0..ranks).map(|_| Streams::default()).collect(), under_way: HashMap::new() }
     }
 
     fn rank(&mut self, rank: u32) -> &mut Streams {
@@ -25,7 +25,7 @@ impl World {
     }
 
     fn send(&mut self, from: u32) -> bool {
-        let Some(outgoing) = self.rank(from).next() else { return false };
+        let Some(outgoing) = self.rank(from).next_message() else { return false };
         self.under_way.entry((from, outgoing.to)).or_default().push_back(outgoing.message);
         true
     }
@@ -139,7 +139,7 @@ proptest! {
                 break;
             }
             read(&mut world, 1, far, &mut Vec::new());
-            while world.rank(1).next().is_some() {}
+            while world.rank(1).next_message().is_some() {}
         }
     }
 }
@@ -215,5 +215,5 @@ fn the_end_of_the_world_is_the_end_of_all_lanes() {
     assert!(world.rank(0).take_woken().contains(&near));
     assert!(read(&mut world, 0, near, &mut Vec::new()));
     assert!(world.rank(0).write(near, &[IoSlice::new(b"x")]).is_err());
-    assert!(world.rank(0).next().is_none());
+    assert!(world.rank(0).next_message().is_none());
 }

@@ -1,0 +1,128 @@
+//! What ranks of an MPI job send each other.
+
+use super::first;
+use crate::{Memory, Target};
+use accord_fabric::transport::mpi::{HEADER_LEN, Header, MessageKind, Streams};
+use std::io::IoSlice;
+
+/// Messages between ranks.
+pub(super) const MESSAGES: Target = Target {
+    name: "mpi_messages",
+    run: message,
+    seeds: message_seeds,
+    words: &[],
+    input_max: 256,
+    memory: Memory { fixed: 4 << 10, per_byte: 16 },
+    inputs: 100_000,
+};
+
+/// Lanes of a rank that is told by others what they like, while it opens, writes, reads and ends its own.
+pub(super) const LANES: Target = Target {
+    name: "mpi_lanes",
+    run: lanes,
+    seeds: lane_seeds,
+    words: &[],
+    input_max: 512,
+    memory: Memory { fixed: 64 << 10, per_byte: 64 << 10 },
+    inputs: 4_000,
+};
+
+fn message(bytes: &[u8]) {
+    if let Ok(header) = Header::decode(bytes) {
+        assert_eq!(header.encode()[..], bytes[..HEADER_LEN]);
+    }
+}
+
+fn message_seeds() -> Vec<Vec<u8>> {
+    let header = |kind, value| Header { kind, by_opener: true, number: 7, value }.encode().to_vec();
+    vec![
+        header(MessageKind::Open, 0),
+        header(MessageKind::Credit, 1 << 20),
+        [header(MessageKind::Data, 5), b"bytes".to_vec()].concat(),
+    ]
+}
+
+/// Each step begins with what it is. A rank that breaks the protocol ends the world, as it does for the thread that owns one.
+fn lanes(mut bytes: &[u8]) {
+    let (mut streams, mut known) = (Streams::default(), Vec::new());
+    while !bytes.is_empty() {
+        let step = first(&mut bytes);
+        let (lane, rank) = (known.get(usize::from(step >> 4)).copied(), u32::from(step >> 6));
+        match (step & 0xf, lane) {
+            (0, _) => known.extend(streams.open(rank)),
+            (1, _) => known.extend(streams.next_opened()),
+            (2, Some(lane)) => {
+                let piece = vec![7; usize::from(first(&mut bytes)) << 2];
+                if let Ok(Some(written)) = streams.write(lane, &[IoSlice::new(&piece)]) {
+                    assert!(written <= piece.len());
+                }
+            }
+            (3, Some(lane)) => {
+                let mut place = vec![0; usize::from(first(&mut bytes))];
+                let there = streams.is_readable(lane);
+                let read = streams.read(lane, &mut place);
+                assert!(read.is_some() == there || place.is_empty());
+                // What is told below are bytes of this one value.
+                assert!(place[..read.unwrap_or(0)].iter().all(|byte| *byte == 9));
+            }
+            (4, Some(lane)) => streams.finish(lane),
+            (5, Some(lane)) => streams.close(lane),
+            (6, _) => streams.sweep(),
+            (7, _) => {
+                while let Some(outgoing) = streams.next_message() {
+                    Header::decode(&outgoing.message).expect("it is one of ours");
+                }
+            }
+            _ => {
+                let message = told(step, &mut bytes);
+                if streams.receive(rank, message).is_err() {
+                    return streams.end();
+                }
+            }
+        }
+        streams.take_woken();
+    }
+}
+
+/// A message, of a few lanes only, so that some of them are there.
+fn told(step: u8, bytes: &mut &[u8]) -> Vec<u8> {
+    let kinds = [
+        MessageKind::Open,
+        MessageKind::Data,
+        MessageKind::Credit,
+        MessageKind::Want,
+        MessageKind::Return,
+        MessageKind::Finish,
+        MessageKind::Close,
+        MessageKind::Node,
+    ];
+    let kind = kinds[usize::from(step & 7)];
+    let lane = first(bytes);
+    let few = u64::from(first(bytes));
+    let value = match kind {
+        // Some are so large that a lane may not have many of them under way.
+        MessageKind::Data if step & 0x10 != 0 => few << 9,
+        MessageKind::Data => few,
+        // Small, in the order of what lanes are lent, or whatever there is.
+        _ if few < 64 => few << 14,
+        _ => u64::from_le_bytes(std::array::from_fn(|_| first(bytes))),
+    };
+    let header = Header { kind, by_opener: lane & 1 == 0, number: u32::from(lane >> 1 & 7), value };
+    let mut message = header.encode().to_vec();
+    if kind == MessageKind::Data {
+        message.resize(HEADER_LEN + usize::try_from(value).unwrap(), 9);
+    }
+    message
+}
+
+fn lane_seeds() -> Vec<Vec<u8>> {
+    vec![
+        // A rank opens lane 1, sends, ends it; this one takes it, reads, ends it.
+        vec![8, 2, 0, 1, 9, 2, 40, 3, 30, 3, 30, 7, 13, 2, 0, 3, 9, 4, 7, 5, 7],
+        // One sends more than it may.
+        vec![8, 2, 0, 1, 25, 2, 255, 3, 200, 25, 2, 255, 25, 2, 255, 25, 2, 255],
+        // This rank opens one, and writes more than it may send; the other one asks, lends, takes back.
+        vec![0, 7, 2, 255, 2, 255, 7, 10, 3, 63, 7, 6, 6, 7, 11, 3, 0, 12, 3, 16, 14, 3, 0, 7, 5],
+        vec![0, 0, 1, 15, 0, 3, 7],
+    ]
+}
