@@ -10,9 +10,7 @@ use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
 use accord_trust::{Trust, identity};
 use accord_types::settings::{self as names, parse_bytes};
-use accord_types::{
-    DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink,
-};
+use accord_types::{DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink};
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
@@ -33,7 +31,8 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     let config = cpu::CpuConfig { devices: cpu_devices()?, memory: cpu_memory()? };
     let coordinator = coordinator()?;
     let in_cluster = coordinator.is_some();
-    let kind = (in_cluster && !gpus::usable()).then_some(DeviceKind::CPU);
+    // A program without code for GPUs gets none of them.
+    let kind = if in_cluster && !gpus::usable() { registry::fallback_kind() } else { None };
     // A cluster's devices are what its coordinator leases; looking for GPUs would take long for nothing.
     let devices = if in_cluster { Vec::new() } else { devices(&node_name, &config)? };
     let connected = accord_client::connect(SessionSettings {

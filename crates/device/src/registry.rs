@@ -24,6 +24,11 @@ pub fn capabilities(kind: DeviceKind) -> Option<&'static Capabilities> {
     backend(kind).ok().map(|backend| backend.capabilities)
 }
 
+/// The kind of the devices that are there where there are no others.
+pub fn fallback_kind() -> Option<DeviceKind> {
+    BACKENDS.into_iter().find(|backend| backend.capabilities.fallback).map(|backend| backend.kind)
+}
+
 /// Looks for the devices of this machine that are not there just as a fallback.
 pub fn find(node: NodeId, node_name: &str) -> Found {
     let mut all = Found::default();

@@ -8,11 +8,12 @@ use super::region_names;
 use super::told::Told;
 use crate::raw_lock::Locked;
 use crate::{output, settings};
+use accord_device::registry;
 use accord_runtime::ports::DeviceClient;
 use accord_telemetry::times::{Copies, DeviceTimes, Launches, NodeTimes, PlaceTimes, Tally, Times};
 use accord_telemetry::trace_path;
 use accord_types::settings as names;
-use accord_types::{DeviceId, DeviceKind, Span, SpanKind, SpanSink};
+use accord_types::{DeviceId, Span, SpanKind, SpanSink};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
@@ -153,7 +154,10 @@ fn count(told: Told<'_>) {
 /// Marks a region that a GPU runs on one thread, when it is launched for the first time: its code may be gone at the end.
 fn mark(tool: &Tool, at: Key, told: Told<'_>) {
     let client = told.device().and_then(|device| tool.clients.get()?.get(device));
-    if client.is_none_or(|client| client.info().kind == DeviceKind::CPU) {
+    let takes_images = |client: &Arc<dyn DeviceClient>| {
+        registry::capabilities(client.info().kind).is_some_and(|able| able.takes_images)
+    };
+    if !client.is_some_and(takes_images) {
         return;
     }
     let launches = |act: &mut dyn FnMut(&mut Launches)| {

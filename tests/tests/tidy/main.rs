@@ -5,6 +5,7 @@ mod circles;
 mod cores;
 mod dependencies;
 mod documents;
+mod kinds;
 mod modules;
 mod names;
 mod panics;

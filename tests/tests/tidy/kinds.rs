@@ -1,0 +1,33 @@
+//! What a device can do says its backend: which kind it is asks nobody but the backends, the registry, and those who show it to people.
+
+use crate::sources::{code, is_tests, sources, without_text};
+
+/// Where kinds are named, and why.
+const MAY: &[(&str, &str)] = &[
+    ("crates/device/src/cpu/", "the backend of CPU devices"),
+    ("crates/device/src/cuda/", "the backend of GPUs"),
+    ("coordinator/src/metrics.rs", "shows how many there are of each"),
+    ("cli/src/cluster.rs", "shows them"),
+    ("cli/src/command/info.rs", "shows them"),
+    ("crates/sim/", "makes devices up"),
+    ("fuzz/", "makes devices up"),
+];
+
+#[test]
+fn only_backends_and_what_people_see_name_kinds_of_devices() {
+    let (mut wrong, mut used) = (Vec::new(), vec![false; MAY.len()]);
+    for path in sources().iter().filter(|path| !is_tests(path)) {
+        let name = path.to_string_lossy();
+        let named = |line: &str| ["DeviceKind::CPU", "DeviceKind::CUDA"].iter().any(|kind| line.contains(kind));
+        if !code(path).lines().map(without_text).any(|line| named(&line)) {
+            continue;
+        }
+        match MAY.iter().position(|(may, _)| name.starts_with(may)) {
+            Some(at) => used[at] = true,
+            None => wrong.push(format!("{name}: ask its capabilities (crates/device/src/capabilities.rs)")),
+        }
+    }
+    let idle = MAY.iter().zip(used).filter(|(_, used)| !used);
+    wrong.extend(idle.map(|((path, _), _)| format!("{path} names none any more: take it off MAY")));
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
