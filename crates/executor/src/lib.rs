@@ -8,6 +8,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod arrivals;
 
 mod config;
@@ -20,6 +21,7 @@ pub mod executor;
 pub mod hosted;
 mod images;
 mod limits;
+pub mod peer_table;
 mod peers;
 pub mod push;
 pub mod queue_table;

@@ -1,5 +1,6 @@
 //! The lanes of a session and what all its threads share.
 
+use crate::admission::{Admission, Admitted};
 use crate::config::ExecutorConfig;
 use crate::door::Door;
 use crate::events::Events;
@@ -9,7 +10,7 @@ use crate::same_host::Local;
 use crate::threads::spawn;
 use accord_device::{Device, WorkerStart};
 use accord_fabric::frame::Event;
-use accord_fabric::handshake::{Introduced, Purpose};
+use accord_fabric::handshake::Introduced;
 use accord_fabric::link::{Link, Reader, Unposted};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlMessage, Exchange};
@@ -19,9 +20,6 @@ use accord_types::{Error, ErrorCode, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-
-/// Bulk lanes that one program may open.
-const BULK_LANES_MAX: u16 = 16;
 
 /// One session.
 pub(crate) struct Session {
@@ -38,9 +36,8 @@ pub(crate) struct Session {
     state: ShortLock<Running>,
 }
 
-#[derive(Default)]
 struct Running {
-    ended: bool,
+    admission: Admission,
     devices: Vec<Arc<dyn Device>>,
     /// Devices that are being started, one at a time, by their ordinals.
     starting: Option<(u32, Arc<WorkerStart>)>,
@@ -58,6 +55,13 @@ impl Session {
         let exchange = Exchange::telling(Box::new(tell_over));
         link.join(&exchange);
         let local = Local::new(&config);
+        let running = Running {
+            admission: Admission::new(config.session, config.node),
+            devices: Vec::new(),
+            starting: None,
+            commands: None,
+            introducing: Vec::new(),
+        };
         Arc::new(Self {
             peers: Peers::new(&config, exchange.clone(), events.clone(), local.clone()),
             local,
@@ -66,7 +70,7 @@ impl Session {
             exchange,
             config,
             control,
-            state: ShortLock::default(),
+            state: ShortLock::new(running),
         })
     }
 
@@ -79,26 +83,17 @@ impl Session {
         serve: impl FnOnce() + Send + 'static,
     ) -> bool {
         let mut state = self.lock();
-        let hello = client.hello;
-        let fits = hello.session == self.config.session
-            && !state.ended
-            && match hello.purpose {
-                Purpose::Command => state.commands.is_none() && self.peers.set_incarnation(hello.index).is_ok(),
-                Purpose::Bulk => hello.index < BULK_LANES_MAX,
-                Purpose::Peer => self.peers.is_for_this(&hello),
-                Purpose::Control => true,
-                Purpose::Session => false,
-            };
-        if !fits {
+        let Some(admitted) = state.admission.admit(&client.hello) else {
             lane.shutdown();
             return false;
-        }
-        if hello.purpose != Purpose::Peer {
+        };
+        if admitted != Admitted::Peer {
             state.introducing.push(lane.clone());
         }
         let session = self.clone();
-        match hello.purpose {
-            Purpose::Command => {
+        match admitted {
+            Admitted::Commands(own) => {
+                self.peers.set_own(own);
                 let commands = move || {
                     session.guard(|| {
                         if matches!(session.join_link(lane, &client), Some(Reader::Records)) {
@@ -109,11 +104,9 @@ impl Session {
                 state.commands = spawn("accord-commands", commands);
                 return state.commands.is_some();
             }
-            Purpose::Peer => self.peers.accept(client, lane),
-            Purpose::Bulk | Purpose::Control | Purpose::Session => {
-                let name = if hello.purpose == Purpose::Bulk { "accord-bulk" } else { "accord-control" };
-                spawn(name, move || session.guard(|| session.read(lane, &client)));
-            }
+            Admitted::Peer => self.peers.accept(client, lane),
+            Admitted::Bulk => drop(spawn("accord-bulk", move || session.guard(|| session.read(lane, &client)))),
+            Admitted::Control => drop(spawn("accord-control", move || session.guard(|| session.read(lane, &client)))),
         }
         false
     }
@@ -199,7 +192,7 @@ impl Session {
     /// When the session is over.
     pub(crate) fn begin_start(&self, ordinal: u32) -> Result<Arc<WorkerStart>> {
         let mut state = self.lock();
-        if state.ended {
+        if state.admission.has_ended() {
             return Err(over());
         }
         let start = Arc::<WorkerStart>::default();
@@ -215,10 +208,11 @@ impl Session {
     /// Keeps a device so that the end of the session ends it. False if the session is over.
     pub(crate) fn keep(&self, device: &Arc<dyn Device>) -> bool {
         let mut state = self.lock();
-        if !state.ended {
+        let ended = state.admission.has_ended();
+        if !ended {
             state.devices.push(device.clone());
         }
-        !state.ended
+        !ended
     }
 
     /// The opposite of [`Session::keep`].
@@ -229,7 +223,7 @@ impl Session {
     /// Ends the session, from any thread: lanes first, so that nothing waits for them, then devices.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.ended, true) {
+        if !state.admission.end() {
             return;
         }
         let devices = std::mem::take(&mut state.devices);

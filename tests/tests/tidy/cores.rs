@@ -19,6 +19,8 @@ const CORES: &[&str] = &[
     "crates/executor/src/limits.rs",
     "crates/executor/src/queue_table.rs",
     "crates/executor/src/window.rs",
+    "crates/executor/src/admission.rs",
+    "crates/executor/src/peer_table.rs",
     "crates/device/src/image",
     "crates/device/src/cuda/staging/copy_route.rs",
     "cli/src/directives",

@@ -3,7 +3,7 @@ use crate::{DeviceFactory, Limits, OutputSink, Work};
 use accord_device::{Device, WorkerStart};
 use accord_fabric::handshake;
 use accord_fabric::transport::{Listener, Transport};
-use accord_types::{AddressRange, TransferId};
+use accord_types::{AddressRange, NodeId, TransferId};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn peers(key: &Key) -> Arc<Peers> {
     };
     let link = Link::new("h1", PeerId::PROGRAM, Arc::default(), Unposted::Wait);
     let peers = Peers::new(&config, Exchange::new(), Events::new("h1".to_owned(), link), None);
-    peers.set_incarnation(0).unwrap();
+    peers.set_own(PeerId::executor(NodeId(1), 0).unwrap());
     peers
 }
 

@@ -5,6 +5,16 @@ use accord_types::TransferId;
 
 /// Bulk lanes.
 pub(super) const LANES: usize = EAGER_LANES + ASKED_LANES;
+
+/// A lane between two executors, as one of them knows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct PeerLane {
+    /// The other one's connection.
+    pub(super) other: usize,
+    /// Its number among those that the two have had in its direction.
+    pub(super) number: u32,
+}
+
 /// Who does something, at one connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Actor {
@@ -20,11 +30,11 @@ pub(super) enum Actor {
     Discards,
     Stream(u32, usize),
     /// Reads what another connection's executor pushes.
-    PeerBytes(usize),
+    PeerBytes(PeerLane),
     /// Reads what another connection's executor says of the pushes to it.
-    PeerControl(usize),
+    PeerControl(PeerLane),
     /// Tells another connection's executor that bytes will not come.
-    PeerAborts(usize),
+    PeerAborts(PeerLane),
 }
 
 /// What somebody waits for, at one connection.
@@ -52,8 +62,8 @@ pub(super) enum Block {
     /// A lane to another executor, or its room.
     PeerLane,
     /// Bytes from another connection's executor, or the end of the transfer that has their lane.
-    PeerBytes(usize),
-    PeerControl(usize),
+    PeerBytes(PeerLane),
+    PeerControl(PeerLane),
 }
 
 /// What happens at some time, at one connection.
@@ -66,13 +76,17 @@ pub(super) enum Happening {
     HalfOpen,
     Notice,
     /// The lane to another connection's executor is there.
-    PeerConnected(usize),
-    /// That lane ends.
+    PeerConnected(PeerLane),
+    /// The last lane to another connection's executor ends.
     PeerCut(usize),
+    /// This lane to one ends.
+    LaneCut(PeerLane),
     /// The pusher sees it.
-    PushLost(usize),
+    PushLost(PeerLane),
     /// The target sees that the lane from another connection's executor has ended.
-    PeerLost(usize),
+    PeerLost(PeerLane),
+    /// The executor hears from the program that the one of another connection is lost.
+    ExecutorLost(usize),
     /// The node of the connection goes down, and with it the executors of all programs there.
     NodeDown,
     /// The program of the connection dies.

@@ -1,7 +1,7 @@
 //! What an executor takes from another one: which of it may come, and what its pusher is told, the core of an `Exchange` decides.
 //! The rest is as in `crates/executor/src/arrivals.rs`.
 
-use super::actor::{Actor, Block, Happening};
+use super::actor::{Actor, Block, Happening, PeerLane};
 use super::frames::Frame;
 use super::peer_link::{Destination, Incoming, Taken};
 use super::streams::{Notice, Work};
@@ -38,26 +38,28 @@ impl World {
         self.act_for_exchange();
     }
 
-    pub(super) fn tell_pusher(&mut self, from: usize, message: ControlMessage) {
-        let (at, now) = (self.at, self.queue.now());
-        let Some(link) = self.links.get_mut(&(from, at)).filter(|link| !link.cut) else { return };
+    pub(super) fn tell_pusher(&mut self, from: PeerLane, message: ControlMessage) {
+        let (now, key) = (self.queue.now(), self.other_end(from));
+        let Some(link) = self.links.get_mut(&key).filter(|link| !link.cut) else { return };
         let arrives = link.control.put(&mut self.random, now, message, 1);
-        self.queue.add(arrives, (from, Happening::Arrive(Block::PeerControl(at))));
+        let (pusher, lane) = key;
+        self.queue.add(arrives, (pusher, Happening::Arrive(Block::PeerControl(lane))));
     }
 
     /// This executor sees that another one can't push any more.
-    pub(super) fn peer_lost(&mut self, from: usize) {
-        let peer = self.peer(from);
+    pub(super) fn peer_lost(&mut self, from: PeerLane) {
+        let peer = self.peer_on(from);
+        self.executor.peers.leave(&from);
         self.executor.exchange.peer_lost(peer);
         self.act_for_exchange();
         self.unblock(Block::PeerBytes(from));
     }
 
     /// One step of the reader of what another executor pushes.
-    pub(super) fn run_peer_bytes(&mut self, from: usize) {
-        let (at, now, peer) = (self.at, self.queue.now(), self.peer(from));
+    pub(super) fn run_peer_bytes(&mut self, from: PeerLane) {
+        let (key, now, peer) = (self.other_end(from), self.queue.now(), self.peer_on(from));
         let wait = |world: &mut Self| world.block(Actor::PeerBytes(from), Block::PeerBytes(from));
-        let Some(link) = self.links.get_mut(&(from, at)) else { return };
+        let Some(link) = self.links.get_mut(&key) else { return };
         match link.taken {
             Some(Taken::ByStream) => return wait(self),
             Some(Taken::Wasted(transfer)) => {
@@ -68,7 +70,7 @@ impl World {
                 if chunk.last {
                     link.taken = None;
                 }
-                self.on(from, |world| world.unblock(Block::PeerLane));
+                self.on(from.other, |world| world.unblock(Block::PeerLane));
                 return self.schedule(Actor::PeerBytes(from));
             }
             None => {}
@@ -113,8 +115,8 @@ impl World {
         self.schedule(Actor::PeerBytes(from));
     }
 
-    fn take_lane(&mut self, from: usize, taken: Option<Taken>) {
-        let key = (from, self.at);
+    fn take_lane(&mut self, from: PeerLane, taken: Option<Taken>) {
+        let key = self.other_end(from);
         if let Some(link) = self.links.get_mut(&key) {
             link.taken = taken;
         }
@@ -122,16 +124,16 @@ impl World {
     }
 
     /// A transfer is where it belongs, or never will be.
-    fn arrived(&mut self, from: usize, transfer: TransferId, landed: bool) {
+    fn arrived(&mut self, from: PeerLane, transfer: TransferId, landed: bool) {
         let never = || Error::new(ErrorCode::DeviceUnavailable, "the bytes never came");
-        let peer = self.peer(from);
+        let peer = self.peer_on(from);
         self.executor.exchange.ended(transfer, peer, if landed { Ok(()) } else { Err(never()) });
         self.act_for_exchange();
     }
 
     /// One step of a transfer that comes in. It is done also if its bytes never come: the stream takes those of others, too.
     pub(super) fn incoming_step(&mut self, device: u32, incoming: &mut Incoming) -> bool {
-        let (key, now) = ((incoming.from, self.at), self.queue.now());
+        let (key, now) = (self.other_end(incoming.from), self.queue.now());
         let (mut ended, mut taken) = (self.links[&key].cut, false);
         while !ended && incoming.bytes.len() < incoming.len {
             let chunk = self.links.get_mut(&key).and_then(|link| link.bytes.take(now));
@@ -144,7 +146,7 @@ impl World {
             incoming.bytes.extend(chunk.bytes);
         }
         if taken {
-            self.on(incoming.from, |world| world.unblock(Block::PeerLane));
+            self.on(incoming.from.other, |world| world.unblock(Block::PeerLane));
         }
         let whole = incoming.bytes.len() == incoming.len;
         if !whole && !ended {

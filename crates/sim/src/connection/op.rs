@@ -65,6 +65,8 @@ pub(super) enum Op {
         to: usize,
         cells: usize,
         transfer: TransferId,
+        /// The number of the lane that the target was told.
+        lane: u32,
     },
     /// Uses another device of the thread from now on.
     Switch(usize),

@@ -1,5 +1,6 @@
 //! Lanes on which executors push to each other, and what is on them.
 
+use super::actor::PeerLane;
 use super::lane::{Lane, Weather};
 use accord_fabric::transfer::{ControlMessage, LanePool};
 use accord_types::{DevicePtr, TransferId};
@@ -49,7 +50,7 @@ pub(super) struct Outgoing {
     pub(super) src: usize,
     pub(super) len: usize,
     pub(super) transfer: TransferId,
-    pub(super) to: usize,
+    pub(super) to: PeerLane,
     pub(super) lane: Option<usize>,
     pub(super) at: usize,
 }
@@ -60,7 +61,7 @@ pub(super) struct Incoming {
     pub(super) dst: usize,
     pub(super) len: usize,
     pub(super) transfer: TransferId,
-    pub(super) from: usize,
+    pub(super) from: PeerLane,
     pub(super) bytes: Vec<u8>,
 }
 

@@ -1,11 +1,13 @@
-//! Pushes from one executor to another: what becomes of them is decided by the core of an `Exchange`, as in a real executor. Here are
-//! the lanes, and who reads and writes them, which `crates/executor/src/peers.rs` and the exchange's threads do there.
+//! Pushes from one executor to another: what becomes of them is decided by the core of an `Exchange`, and over which lane they go by a
+//! `PeerTable`, as in a real executor. Here are the lanes, and who reads and writes them, which `crates/executor/src/peers.rs` and the
+//! exchange's threads do there.
 
-use super::actor::{Actor, Block, Happening};
+use super::actor::{Actor, Block, Happening, PeerLane};
 use super::frames::Frame;
 use super::lane::{PIECE, Weather};
 use super::peer_link::{Outgoing, PeerChunk, PeerLink};
 use super::world::World;
+use accord_executor::peer_table::PushWay;
 use accord_fabric::frame::Event;
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlMessage, ExchangeEffect, PushStep};
@@ -28,15 +30,30 @@ impl World {
     /// The connection of the same program to whose executor a peer belongs.
     pub(super) fn connection_to(&self, peer: PeerId) -> Option<usize> {
         let program = self.program;
-        let fits = |index: &usize| self.connections[*index].program == program && self.peer(*index) == peer;
+        let fits = |index: &usize| self.connections[*index].program == program && self.peer(*index) == peer.process();
         (0..self.connections.len()).find(fits)
+    }
+
+    /// The lane by whose number a peer is named.
+    fn lane_of(&self, peer: PeerId) -> Option<PeerLane> {
+        self.connection_to(peer).map(|other| PeerLane { other, number: peer.lane() })
+    }
+
+    /// What the executor at the other end of a lane is called on it.
+    pub(super) fn peer_on(&self, lane: PeerLane) -> PeerId {
+        self.peer(lane.other).on_lane(lane.number)
+    }
+
+    /// The lane on which another executor pushes here, as that one knows it.
+    pub(super) fn other_end(&self, lane: PeerLane) -> (usize, PeerLane) {
+        (lane.other, PeerLane { other: self.at, number: lane.number })
     }
 
     /// Does what the exchange of this executor wants done.
     pub(super) fn act_for_exchange(&mut self) {
         let effects: Vec<_> = self.executor.exchange.effects().collect();
         for effect in effects {
-            let peer = effect.peer().and_then(|peer| self.connection_to(peer));
+            let peer = effect.peer().and_then(|peer| self.lane_of(peer));
             match (effect, peer) {
                 (ExchangeEffect::Push(transfer), _) => {
                     self.unblock(Block::Push(transfer));
@@ -53,7 +70,7 @@ impl World {
                     self.tell_pusher(from, ControlMessage::Refused(transfer, error));
                 }
                 (ExchangeEffect::Abandon(to, transfer), _) => {
-                    self.connection_to(to).into_iter().for_each(|other| self.abandoned(other, transfer));
+                    self.lane_of(to).into_iter().for_each(|lane| self.abandoned(lane, transfer));
                 }
                 (ExchangeEffect::Gone(_, told), _) => told.iter().for_each(|transfer| {
                     self.executor.posted.remove(transfer);
@@ -71,109 +88,176 @@ impl World {
 
     // The pusher's side.
 
-    /// A push of this executor begins. The first to a peer connects.
+    /// A push of this executor begins. The first on a lane connects.
     pub(super) fn begin_push(&mut self, transfer: TransferId, to: PeerId, src: usize, len: usize) -> Result<Outgoing> {
-        let Some(other) = self.connection_to(to) else { return Err(lost()) };
-        let key = (self.at, other);
-        if !self.links.contains_key(&key) {
+        let Some(lane) = self.lane_of(to) else { return Err(lost()) };
+        if self.executor.peers.way(to)? == PushWay::New {
             let mut weather = |capacity| Weather {
                 delay: if self.random.chance(50) { 30 } else { 600 },
                 capacity,
                 stalls: if self.random.chance(30) { 10 } else { 0 },
             };
             let link = PeerLink::new(weather(3 * PIECE), weather(usize::MAX));
-            self.links.insert(key, link);
+            if self.links.insert((self.at, lane), link).is_some() {
+                self.violation(format!("{lane:?} is made twice"));
+            }
             let takes = self.random.within(1..3_000);
-            self.add(takes, Happening::PeerConnected(other));
+            self.add(takes, Happening::PeerConnected(lane));
+            if let Some(before) = self.executor.peers.push_over(to, lane) {
+                self.cut_peer(before);
+            }
         }
         self.executor.exchange.push(transfer, to)?;
         self.act_for_exchange();
-        Ok(Outgoing { src, len, transfer, to: other, lane: None, at: 0 })
+        Ok(Outgoing { src, len, transfer, to: lane, lane: None, at: 0 })
     }
 
     /// The lane to a peer is there, or will never be.
-    pub(super) fn peer_connected(&mut self, other: usize) {
-        let (at, own) = (self.at, self.peer(self.at));
-        if self.cut || self.connections[other].cut || self.links[&(at, other)].cut {
-            return self.cut_peer(other);
+    pub(super) fn peer_connected(&mut self, lane: PeerLane) {
+        let PeerLane { other, number } = lane;
+        let here = PeerLane { other: self.at, number };
+        let own = self.peer_on(here);
+        if self.cut || self.connections[other].cut || self.links[&(self.at, lane)].cut {
+            return self.cut_peer(lane);
         }
         let silent = self.command.dead || self.connections[other].command.dead;
-        let Some(link) = self.links.get_mut(&(at, other)) else { return };
+        let key = (self.at, lane);
+        let Some(link) = self.links.get_mut(&key) else { return };
         link.pool.add();
         if silent {
             link.silence();
-            return self.add(PEER_TIMEOUT, Happening::PeerCut(other));
+            return self.add(PEER_TIMEOUT, Happening::LaneCut(lane));
         }
-        self.begin(Actor::PeerControl(other), Frame::Peer);
-        self.begin(Actor::PeerAborts(other), Frame::Peer);
+        self.begin(Actor::PeerControl(lane), Frame::Peer);
+        self.begin(Actor::PeerAborts(lane), Frame::Peer);
         self.unblock(Block::PeerLane);
+        let executor = &mut self.connections[other].executor;
+        let over = executor.exchange.is_over(own);
+        let Some(before) = executor.peers.arrive(own, here).filter(|_| !over) else { return self.cut_peer(lane) };
+        if let Some(before) = before {
+            self.cut_peer(PeerLane { other, number: before.number });
+        }
         self.on(other, |world| {
-            world.begin(Actor::PeerBytes(at), Frame::Peer);
+            world.begin(Actor::PeerBytes(here), Frame::Peer);
             world.executor.exchange.arrived(own);
             world.act_for_exchange();
         });
     }
 
+    /// The lanes that begin or end here.
+    fn own_links(&self) -> Vec<(usize, PeerLane)> {
+        let at = self.at;
+        self.links.keys().filter(|(from, to)| *from == at || to.other == at).copied().collect()
+    }
+
     /// The node of this connection has become silent.
     pub(super) fn silence_peers(&mut self) {
-        let at = self.at;
-        let ends: Vec<_> = self.links.keys().filter(|(from, to)| *from == at || *to == at).copied().collect();
-        for (from, to) in ends {
+        for (from, to) in self.own_links() {
             if let Some(link) = self.links.get_mut(&(from, to)) {
                 link.silence();
             }
-            self.on(from, |world| world.add(PEER_TIMEOUT, Happening::PeerCut(to)));
+            self.on(from, |world| world.add(PEER_TIMEOUT, Happening::LaneCut(to)));
         }
     }
 
     /// The executor of this connection is gone.
     pub(super) fn cut_peers(&mut self) {
-        let at = self.at;
-        let ends: Vec<_> = self.links.keys().filter(|(from, to)| *from == at || *to == at).copied().collect();
+        let ends = self.own_links();
         ends.into_iter().for_each(|(from, to)| self.on(from, |world| world.cut_peer(to)));
     }
 
-    /// The lane of this executor to another one ends: each hears of it in its own time.
-    pub(super) fn cut_peer(&mut self, other: usize) {
+    /// The last lane of this executor to another one ends, and now and then the next ones as well.
+    pub(super) fn cut_last_peer(&mut self, other: usize) {
         let at = self.at;
-        let Some(link) = self.links.get_mut(&(at, other)) else { return };
+        let last = self.links.keys().rfind(|(from, to)| *from == at && to.other == other).copied();
+        last.into_iter().for_each(|(_, lane)| self.cut_peer(lane));
+        if self.random.chance(70) {
+            let later = self.random.within(1..10_000);
+            self.add(later, Happening::PeerCut(other));
+        }
+    }
+
+    /// A lane of this executor to another one ends: each hears of it in its own time.
+    pub(super) fn cut_peer(&mut self, lane: PeerLane) {
+        let key = (self.at, lane);
+        let Some(link) = self.links.get_mut(&key) else { return };
         if std::mem::replace(&mut link.cut, true) {
             return;
         }
         link.silence();
         let (early, late) = (self.random.within(1..2_000), self.random.within(1..2_000));
-        self.add(early, Happening::PushLost(other));
-        self.on(other, |world| world.add(late, Happening::PeerLost(at)));
+        self.add(early, Happening::PushLost(lane));
+        let (other, here) = self.other_end(lane);
+        self.on(other, |world| world.add(late, Happening::PeerLost(here)));
     }
 
     /// This executor sees that its lane to another one has ended.
-    pub(super) fn push_lost(&mut self, other: usize) {
-        let (at, to) = (self.at, self.peer(other));
-        if let Some(link) = self.links.get_mut(&(at, other)) {
+    pub(super) fn push_lost(&mut self, lane: PeerLane) {
+        let (key, peer) = ((self.at, lane), self.peer_on(lane));
+        // First of all: who hears of a failure asks for the next lane.
+        self.send_event(&Event::PeerLost { peer }, &[]);
+        if let Some(link) = self.links.get_mut(&key) {
             link.pool.close(&lost());
             link.aborts.clear();
         }
-        self.executor.exchange.push_lost(to, &lost());
+        self.executor.exchange.push_lost(peer, &lost());
+        self.act_for_exchange();
+        self.unblock(Block::PeerLane);
+    }
+
+    /// The program tells its other executors that it has lost this one.
+    pub(super) fn tell_of_loss(&mut self) {
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
+        let (gone, program) = (self.at, self.program);
+        for other in (0..self.connections.len()).filter(|&other| other != gone) {
+            if self.connections[other].program == program {
+                let takes = self.random.within(30..2_000);
+                self.on(other, |world| world.add(takes, Happening::ExecutorLost(gone)));
+            }
+        }
+    }
+
+    /// This executor hears that another one is lost: what that was to push is not waited for, though it may have no lane to here.
+    pub(super) fn executor_lost(&mut self, gone: usize) {
+        if self.cut {
+            return;
+        }
+        let last = PeerLane { other: gone, number: u32::MAX };
+        let peer = self.peer_on(last);
+        let ends = match self.executor.peers.lose(peer, || last) {
+            Ok(ends) => ends,
+            Err(error) => return self.violation(format!("an executor that is lost is one too many: {error:?}")),
+        };
+        self.executor.exchange.push_lost(peer, &lost());
+        self.act_for_exchange();
+        for lane in ends {
+            self.cut_peer(lane);
+            let (there, lane) = self.other_end(lane);
+            self.on(there, |world| world.cut_peer(lane));
+        }
+        self.executor.exchange.peer_lost(peer);
         self.act_for_exchange();
         self.unblock(Block::PeerLane);
     }
 
     /// One step of the reader of what a target says.
-    pub(super) fn run_peer_control(&mut self, other: usize) {
-        let (now, key, peer) = (self.queue.now(), (self.at, other), self.peer(other));
+    pub(super) fn run_peer_control(&mut self, lane: PeerLane) {
+        let (now, key, peer) = (self.queue.now(), (self.at, lane), self.peer_on(lane));
         let Some(message) = self.links.get_mut(&key).and_then(|link| link.control.take(now)) else {
-            return self.block(Actor::PeerControl(other), Block::PeerControl(other));
+            return self.block(Actor::PeerControl(lane), Block::PeerControl(lane));
         };
         if let Err(error) = self.executor.exchange.on_control(peer, message) {
             return self.violation(format!("a target does not keep to the protocol: {error:?}"));
         }
         self.act_for_exchange();
-        self.schedule(Actor::PeerControl(other));
+        self.schedule(Actor::PeerControl(lane));
     }
 
     /// The target has to be told that a transfer's bytes will not come.
-    fn abandoned(&mut self, other: usize, transfer: TransferId) {
-        let key = (self.at, other);
+    fn abandoned(&mut self, lane: PeerLane, transfer: TransferId) {
+        let key = (self.at, lane);
         if let Some(link) = self.links.get_mut(&key).filter(|link| link.pool.closed().is_none()) {
             link.aborts.push_back(transfer);
             self.unblock(Block::PeerLane);
@@ -181,30 +265,31 @@ impl World {
     }
 
     /// One step of whoever tells a target that bytes will not come.
-    pub(super) fn run_peer_aborts(&mut self, other: usize) {
-        let key = (self.at, other);
+    pub(super) fn run_peer_aborts(&mut self, to: PeerLane) {
+        let key = (self.at, to);
         let lane = match self.links.get_mut(&key) {
             Some(link) if !link.aborts.is_empty() && link.bytes.room() > 0 => link.pool.lend().ok().flatten(),
             _ => None,
         };
-        let Some(lane) = lane else { return self.block(Actor::PeerAborts(other), Block::PeerLane) };
+        let Some(lane) = lane else { return self.block(Actor::PeerAborts(to), Block::PeerLane) };
         if let Some(transfer) = self.links.get_mut(&key).and_then(|link| link.aborts.pop_front()) {
-            self.put_peer(other, PeerChunk { transfer, bytes: Vec::new(), last: true, abort: true });
+            self.put_peer(to, PeerChunk { transfer, bytes: Vec::new(), last: true, abort: true });
         }
-        self.give_lane_back(other, lane);
-        self.schedule(Actor::PeerAborts(other));
+        self.give_lane_back(to, lane);
+        self.schedule(Actor::PeerAborts(to));
     }
 
-    fn put_peer(&mut self, other: usize, chunk: PeerChunk) {
-        let (at, now) = (self.at, self.queue.now());
-        let Some(link) = self.links.get_mut(&(at, other)).filter(|link| !link.cut) else { return };
+    fn put_peer(&mut self, to: PeerLane, chunk: PeerChunk) {
+        let (key, now) = ((self.at, to), self.queue.now());
+        let Some(link) = self.links.get_mut(&key).filter(|link| !link.cut) else { return };
         let len = chunk.bytes.len().max(1);
         let arrives = link.bytes.put(&mut self.random, now, chunk, len);
-        self.queue.add(arrives, (other, Happening::Arrive(Block::PeerBytes(at))));
+        let (other, here) = self.other_end(to);
+        self.queue.add(arrives, (other, Happening::Arrive(Block::PeerBytes(here))));
     }
 
-    fn give_lane_back(&mut self, other: usize, lane: usize) {
-        let key = (self.at, other);
+    fn give_lane_back(&mut self, to: PeerLane, lane: usize) {
+        let key = (self.at, to);
         if let Some(link) = self.links.get_mut(&key) {
             link.pool.give_back(lane);
         }
@@ -261,10 +346,10 @@ impl World {
     }
 
     /// Whether something has happened to an executor that this one pushes to.
-    fn may_fail(&self, other: usize) -> bool {
-        let target = &self.connections[other];
+    fn may_fail(&self, lane: PeerLane) -> bool {
+        let target = &self.connections[lane.other];
         let closed = target.executor.closes > 0 || !target.executor.crashed.is_empty();
-        closed || target.cut || target.lost_at.is_some() || self.links[&(self.at, other)].cut
+        closed || target.cut || target.lost_at.is_some() || self.links[&(self.at, lane)].cut
     }
 
     /// A push comes to nothing.

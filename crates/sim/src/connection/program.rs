@@ -210,19 +210,22 @@ impl World {
                 let (connection, _) = self.threads[index].devices[source];
                 let (dst, len) = (device_cells(at).0, (cells * CELL) as u64);
                 let seq = self.machine.last(device, QueueId::SYNC)?.0;
-                let from_peer = self.peer(connection);
+                // Both name the lane that the two have now.
+                let here = self.peer(self.at);
+                let towards = self.on(connection, |world| world.machine.on_lane_to(here));
+                let from_peer = self.peer(connection).on_lane(towards.lane());
                 let command = Command::Expect { device, dst, len, transfer: transfer.0, from: from_peer, seq };
                 self.machine.put(&command, &[], now)?;
                 self.turn(index, source);
                 task.stack.pop();
-                let push = Op::Push { queue, device: from, to, cells, transfer };
+                let push = Op::Push { queue, device: from, to, cells, transfer, lane: towards.lane() };
                 // Another node waits for it.
                 self.after(actor, task, Frame::Turn(connection, push), Some(Frame::Flush));
                 return Ok(());
             }
-            Op::Push { queue, device: from, to, cells, transfer } => {
+            Op::Push { queue, device: from, to, cells, transfer, lane } => {
                 let (src, len, to) = (device_cells(from).0, (cells * CELL) as u64, self.threads[index].devices[to].0);
-                let to = self.peer(to);
+                let to = self.peer(to).on_lane(lane);
                 let command = Command::Push { device, queue: queue.0, src, len, transfer: transfer.0, to };
                 self.machine.operate((device, queue), MayStall::Yes, &command, &[b"there"], now)?;
                 self.machine.flush_after(queue)

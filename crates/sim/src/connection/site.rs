@@ -46,6 +46,8 @@ pub(super) struct SimulatedConnection {
     pub(super) executor: Executor,
     /// The lanes have ended.
     pub(super) cut: bool,
+    /// The program has told its other executors that this one is lost.
+    pub(super) told: bool,
     /// When the executor was lost.
     pub(super) lost_at: Option<u64>,
     /// Devices, and streams of each.
@@ -102,6 +104,7 @@ impl SimulatedConnection {
             copy_threads: 0,
             executor: Executor::new(core(devices, streams), room, exchange_step(exchange_window), crash),
             cut: false,
+            told: false,
             lost_at: None,
             devices: u32::try_from(devices).unwrap_or(0),
             streams,

@@ -1,8 +1,10 @@
 //! The devices of a simulated executor: their streams, and what is in them.
 
+use super::actor::PeerLane;
 use super::peer_link::{Destination, Incoming, Outgoing};
 use super::script::{CELL, HOST_CELLS};
 use accord_executor::executor::{ExecutorCore, Facts, Place};
+use accord_executor::peer_table::PeerTable;
 use accord_executor::window::Step;
 use accord_fabric::frame::{Command, FrameReader};
 use accord_fabric::transfer::ExchangeCore;
@@ -31,6 +33,8 @@ pub(super) struct Executor {
     pub(super) closes: u32,
     /// Copies to and from other executors: decides, as in the real one.
     pub(super) exchange: ExchangeCore<Destination>,
+    /// Over which lanes they go: decides, as in the real one.
+    pub(super) peers: PeerTable<PeerLane>,
     /// Where those go that may come.
     pub(super) posted: BTreeMap<TransferId, Destination>,
     /// Those that were sent, and whose device is gone.
@@ -107,6 +111,7 @@ impl Executor {
             crashed: BTreeSet::new(),
             closes: 0,
             exchange: ExchangeCore::new(Some(step)),
+            peers: PeerTable::default(),
             posted: BTreeMap::new(),
             lingering: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! Everything in one thread: who runs when, and what must be true.
 
-use super::actor::{Actor, Block, Happening, LANES};
+use super::actor::{Actor, Block, Happening, LANES, PeerLane};
 use super::frames::Frame;
 use super::peer_link::PeerLink;
 use super::script::{self, DEVICES_MAX, Manners};
@@ -34,8 +34,8 @@ pub(super) struct World {
     pub(super) connections: Vec<SimulatedConnection>,
     /// Threads of all programs.
     pub(super) threads: Vec<Thread>,
-    /// Lanes by which connection's executor pushes to which other one's.
-    pub(super) links: BTreeMap<(usize, usize), PeerLink>,
+    /// Lanes by which connection's executor pushes to which other one's, and by their numbers.
+    pub(super) links: BTreeMap<(usize, PeerLane), PeerLink>,
     pub(super) transfers: u64,
     failure: Option<String>,
 }
@@ -134,16 +134,22 @@ impl World {
             self.on(connection, |world| world.begin(Actor::Program(thread), Frame::Script));
         }
         let (at, connection) = (self.random.within(0..30_000), self.random.index(self.connections.len()));
-        let other = self.random.index(self.connections.len());
         let happens = match self.random.within(0..100) {
-            0..8 => Happening::Cut,
-            8..12 => Happening::HalfOpen,
-            12..15 => Happening::NodeDown,
-            15..18 => Happening::PeerCut(other),
-            18..21 if self.connections.len() > 1 => Happening::Die,
-            _ => return,
+            0..8 => Some(Happening::Cut),
+            8..12 => Some(Happening::HalfOpen),
+            12..15 => Some(Happening::NodeDown),
+            15..18 if self.connections.len() > 1 => Some(Happening::Die),
+            _ => None,
         };
-        self.queue.add(at, (connection, happens));
+        if let Some(happens) = happens {
+            self.queue.add(at, (connection, happens));
+        }
+        // Lanes between executors are lost beside all that.
+        if self.connections.len() > 1 && self.random.chance(30) {
+            let (at, connection) = (self.random.within(0..10_000), self.random.index(self.connections.len()));
+            let other = self.random.index(self.connections.len());
+            self.queue.add(at, (connection, Happening::PeerCut(other)));
+        }
     }
 
     fn start_connection(&mut self) {
@@ -214,10 +220,12 @@ impl World {
             Happening::Cut => self.cut_now(),
             Happening::HalfOpen => self.silence(),
             Happening::Notice => self.lose("the coordinator has lost its node"),
-            Happening::PeerConnected(other) => self.peer_connected(other),
-            Happening::PeerCut(other) => self.cut_peer(other),
-            Happening::PushLost(other) => self.push_lost(other),
+            Happening::PeerConnected(lane) => self.peer_connected(lane),
+            Happening::PeerCut(other) => self.cut_last_peer(other),
+            Happening::LaneCut(lane) => self.cut_peer(lane),
+            Happening::PushLost(lane) => self.push_lost(lane),
             Happening::PeerLost(from) => self.peer_lost(from),
+            Happening::ExecutorLost(gone) => self.executor_lost(gone),
             Happening::NodeDown => {
                 let node = self.node;
                 let there = (0..self.connections.len()).filter(|&index| self.connections[index].node == node);
@@ -313,8 +321,8 @@ impl World {
         }
         for (from, to) in self.links.keys().copied().collect::<Vec<_>>() {
             let well = self.is_well(self.connections[from].program);
-            if well && !self.links.get_mut(&(from, to)).is_none_or(PeerLink::is_idle) {
-                return Err(format!("the lane from {from} to {to} is in use"));
+            if well && !self.links.get_mut(&(from, to)).is_none_or(|link| link.cut || link.is_idle()) {
+                return Err(format!("the lane from {from} to {to:?} is in use"));
             }
         }
         Ok(())
@@ -368,9 +376,8 @@ impl World {
     fn is_well(&self, program: usize) -> bool {
         let connections = self.connections.iter().filter(|connection| connection.program == program);
         let lost = connections.clone().any(|connection| connection.lost_at.is_some());
-        let cut = self.links.iter().any(|(&(from, _), link)| link.cut && self.connections[from].program == program);
         let of = |&thread: &usize| self.program_of(thread) == program;
-        !lost && !cut && (0..self.threads.len()).filter(of).all(|thread| self.threads[thread].error.is_none())
+        !lost && (0..self.threads.len()).filter(of).all(|thread| self.threads[thread].error.is_none())
     }
 
     pub(super) fn violation(&mut self, why: String) {
@@ -383,6 +390,7 @@ impl World {
         let error = Error::new(ErrorCode::DeviceUnavailable, why);
         self.machine.lose(&error);
         self.end_lanes();
+        self.tell_of_loss();
         self.act();
         self.unblock(Block::EagerJob);
         self.unblock(Block::AskedJob);
@@ -474,8 +482,8 @@ impl World {
             Actor::Commands => self.run_commands(),
             Actor::Discards => self.run_discards(),
             Actor::PeerBytes(from) => self.run_peer_bytes(from),
-            Actor::PeerControl(other) => self.run_peer_control(other),
-            Actor::PeerAborts(other) => self.run_peer_aborts(other),
+            Actor::PeerControl(lane) => self.run_peer_control(lane),
+            Actor::PeerAborts(lane) => self.run_peer_aborts(lane),
             _ => return self.run_task(actor, task, frame),
         }
         task.stack.push(frame);

@@ -1,0 +1,131 @@
+//! Which connections a session takes, by how they introduce themselves: decisions only.
+
+use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::peer::PeerId;
+use accord_types::{NodeId, SessionId};
+
+/// Bulk lanes that one program may open: so many numbers.
+const BULK_LANES_MAX: u16 = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Admission {
+    session: SessionId,
+    node: NodeId,
+    /// This executor among all of the session's: its command lane has said so.
+    own: Option<PeerId>,
+    ended: bool,
+}
+
+/// What a connection becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admitted {
+    /// The command lane of this executor.
+    Commands(PeerId),
+    /// A lane of the program's for bytes of transfers.
+    Bulk,
+    /// The one for what is said about them.
+    Control,
+    /// One on which another executor pushes.
+    Peer,
+}
+
+impl Admission {
+    /// Of a session on a node. The command lane comes first but for those of the program's other lanes.
+    pub fn new(session: SessionId, node: NodeId) -> Self {
+        Self { session, node, own: None, ended: false }
+    }
+
+    /// What a connection that introduces itself so becomes; none if it is not taken.
+    pub fn admit(&mut self, hello: &Hello) -> Option<Admitted> {
+        if self.ended || hello.session != self.session {
+            return None;
+        }
+        match hello.purpose {
+            Purpose::Command if self.own.is_none() => {
+                let own = PeerId::executor(self.node, hello.index.into()).ok()?;
+                self.own = Some(own);
+                Some(Admitted::Commands(own))
+            }
+            Purpose::Bulk if hello.index < BULK_LANES_MAX => Some(Admitted::Bulk),
+            Purpose::Control => Some(Admitted::Control),
+            // For this executor, and not for one that had its place; from another one.
+            Purpose::Peer => {
+                let (own, from) = (self.own?, hello.from.process());
+                let fits = own.incarnation() == hello.index && from != PeerId::PROGRAM && from != own;
+                fits.then_some(Admitted::Peer)
+            }
+            Purpose::Command | Purpose::Bulk | Purpose::Session => None,
+        }
+    }
+
+    /// Takes nothing more. False if that was so before.
+    pub fn end(&mut self) -> bool {
+        !std::mem::replace(&mut self.ended, true)
+    }
+
+    /// Whether nothing is taken any more.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SESSION: SessionId = SessionId(7);
+    const NODE: NodeId = NodeId(1);
+
+    fn hello() -> impl Strategy<Value = Hello> {
+        let purpose = prop::sample::select(vec![
+            Purpose::Command,
+            Purpose::Bulk,
+            Purpose::Peer,
+            Purpose::Session,
+            Purpose::Control,
+        ]);
+        let index = prop_oneof![0..3u16, Just(BULK_LANES_MAX - 1), Just(BULK_LANES_MAX), Just(u16::MAX)];
+        let from = prop_oneof![
+            Just(PeerId::PROGRAM),
+            (0..3u32, 0..3u32, 0..2u32)
+                .prop_map(|(node, number, lane)| { PeerId::executor(NodeId(node), number).unwrap().on_lane(lane) }),
+        ];
+        (purpose, 6..8u64, index, from)
+            .prop_map(|(purpose, session, index, from)| Hello::new(purpose, SessionId(session), index, from))
+    }
+
+    proptest! {
+        /// Whatever comes in whichever order: one command lane, which says who this is; peers for this executor only, from others only;
+        /// nothing of another session, nothing after the end.
+        #[test]
+        fn a_session_takes_what_is_its_own(comes in prop::collection::vec(hello(), 1..40), end in 0..60usize) {
+            let mut admission = Admission::new(SESSION, NODE);
+            let mut own = None;
+            for (at, hello) in comes.into_iter().enumerate() {
+                if at == end {
+                    prop_assert!(admission.end() && !admission.end());
+                }
+                let admitted = admission.admit(&hello);
+                prop_assert!(admitted.is_none() || (hello.session == SESSION && at < end));
+                let may = hello.session == SESSION && at < end;
+                match hello.purpose {
+                    Purpose::Command => {
+                        let first = PeerId::executor(NODE, hello.index.into()).ok().filter(|_| own.is_none() && may);
+                        prop_assert_eq!(admitted, first.map(Admitted::Commands));
+                        own = own.or(first);
+                    }
+                    Purpose::Bulk => prop_assert_eq!(admitted.is_some(), may && hello.index < BULK_LANES_MAX),
+                    Purpose::Control => prop_assert_eq!(admitted.is_some(), may),
+                    Purpose::Session => prop_assert_eq!(admitted, None),
+                    Purpose::Peer => {
+                        let is_other = |own: PeerId| ![PeerId::PROGRAM, own].contains(&hello.from.process());
+                        let fits = own.is_some_and(|own| own.incarnation() == hello.index && is_other(own));
+                        prop_assert_eq!(admitted.is_some(), may && fits);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Which link a push to another executor takes, and which links end because another has taken their place: decisions only. A link is
+//! whatever `L` names.
+
+use accord_fabric::peer::PeerId;
+use accord_types::{Error, ErrorCode, Result};
+use std::collections::HashMap;
+
+/// Executors that a session may have had, one after the other on all of its nodes, and that this one has had to do with.
+const PEERS_MAX: usize = 1 << 14;
+/// The lane of an executor that is not pushed to any more.
+const NEVER: u32 = u32::MAX;
+
+/// The links of one executor.
+#[derive(Debug)]
+pub struct PeerTable<L> {
+    /// The last link on which each executor is pushed to that the session has had, lost or not, by process, and its lane's number.
+    out: HashMap<PeerId, (u32, L)>,
+    /// Links on which others push: the latest of each process.
+    incoming: Vec<(PeerId, L)>,
+    closed: Option<Error>,
+}
+
+/// How a push goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PushWay<L> {
+    /// Over this link.
+    Over(L),
+    /// Its lane is over, and this link has come after it: the push fails.
+    After(L),
+    /// Over a new link: [`PeerTable::push_over`].
+    New,
+}
+
+impl<L> Default for PeerTable<L> {
+    fn default() -> Self {
+        Self { out: HashMap::new(), incoming: Vec::new(), closed: None }
+    }
+}
+
+impl<L: Clone + PartialEq> PeerTable<L> {
+    /// How a push goes to an executor on the lane that the program has named. A link that is lost is not made again: its target forgets what it
+    /// was told to expect on it. What the program asks for when it has heard of the loss names the next lane.
+    ///
+    /// # Errors
+    /// When all has ended, or there are too many executors.
+    pub fn way(&self, to: PeerId) -> Result<PushWay<L>> {
+        if let Some(error) = &self.closed {
+            return Err(error.clone());
+        }
+        match self.out.get(&to.process()) {
+            Some((number, link)) if *number == to.lane() => Ok(PushWay::Over(link.clone())),
+            // Asked for before the program heard of the loss, or of a process that it has lost: it fails, and not the session.
+            Some((number, link)) if *number > to.lane() => Ok(PushWay::After(link.clone())),
+            Some(_) => Ok(PushWay::New),
+            None => self.check_room().map(|()| PushWay::New),
+        }
+    }
+
+    /// A link was made where [`PeerTable::way`] wanted a new one. Returns the one before, which ends.
+    pub fn push_over(&mut self, to: PeerId, link: L) -> Option<L> {
+        self.out.insert(to.process(), (to.lane(), link)).map(|(_, before)| before)
+    }
+
+    /// Another executor pushes over a link. Returns the one that it has had before, which ends: it has seen that end, and streams that take
+    /// bytes from there go on. None if it is not taken: all has ended, the program has lost that executor, or a later link has come already.
+    pub fn arrive(&mut self, from: PeerId, link: L) -> Option<Option<L>> {
+        let lost = self.out.get(&from.process()).is_some_and(|(number, _)| *number == NEVER);
+        if self.closed.is_some() || lost {
+            return None;
+        }
+        let Some((last, known)) = self.incoming.iter_mut().find(|(other, _)| other.process() == from.process()) else {
+            self.incoming.push((from, link));
+            return Some(None);
+        };
+        if last.lane() >= from.lane() {
+            return None;
+        }
+        *last = from;
+        Some(Some(std::mem::replace(known, link)))
+    }
+
+    /// A link on which another executor pushed has ended.
+    pub fn leave(&mut self, link: &L) {
+        self.incoming.retain(|(_, other)| other != link);
+    }
+
+    /// The program has lost an executor: nothing is pushed to it any more. Returns the links to it and from it, which end; `never` is what
+    /// stands for one if there is none.
+    ///
+    /// # Errors
+    /// When there are too many executors.
+    pub fn lose(&mut self, peer: PeerId, never: impl FnOnce() -> L) -> Result<Vec<L>> {
+        let process = peer.process();
+        if !self.out.contains_key(&process) {
+            // What it is to get may be on its way here.
+            self.check_room()?;
+        }
+        let (number, link) = self.out.entry(process).or_insert_with(|| (NEVER, never()));
+        *number = NEVER;
+        let from = self.incoming.iter().filter(|(other, _)| other.process() == process);
+        Ok(std::iter::once(link.clone()).chain(from.map(|(_, link)| link.clone())).collect())
+    }
+
+    /// Ends everything, for the first reason that is given. Returns all links, which end.
+    pub fn close(&mut self, error: &Error) -> Vec<L> {
+        self.closed.get_or_insert_with(|| error.clone());
+        let incoming = std::mem::take(&mut self.incoming).into_iter().map(|(_, link)| link);
+        incoming.chain(self.out.drain().map(|(_, (_, link))| link)).collect()
+    }
+
+    fn check_room(&self) -> Result<()> {
+        if self.out.len() >= PEERS_MAX {
+            let cause = format!("more than {PEERS_MAX} executors were named");
+            return Err(Error::new(ErrorCode::ImplementationDefined, cause));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::NodeId;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn peer(node: u32, lane: u32) -> PeerId {
+        PeerId::executor(NodeId(node), 0).unwrap().on_lane(lane)
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push(PeerId),
+        Arrive(PeerId),
+        Leave(usize),
+        Lose(PeerId),
+        Close,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let name = || (0..3u32, 0..4u32).prop_map(|(node, lane)| peer(node, lane));
+        prop_oneof![
+            8 => name().prop_map(Step::Push),
+            6 => name().prop_map(Step::Arrive),
+            2 => (0..8usize).prop_map(Step::Leave),
+            1 => name().prop_map(Step::Lose),
+            1 => Just(Step::Close),
+        ]
+    }
+
+    fn gone() -> Error {
+        Error::new(ErrorCode::DeviceShutdown, "it is over")
+    }
+
+    proptest! {
+        /// Whatever the program names and whoever comes when: there is one link to each process, made for the lane that was named, and
+        /// lanes only go up; of those from one process only the latest goes on; what ends is named once for each reason.
+        #[test]
+        fn each_process_is_pushed_to_on_one_lane_and_later_ones_take_its_place(steps in prop::collection::vec(step(), 1..60)) {
+            let mut table = PeerTable::<usize>::default();
+            // By link: whom it is to or from.
+            let mut made: Vec<PeerId> = Vec::new();
+            let mut out = BTreeMap::<PeerId, (u32, usize)>::new();
+            let mut incoming = Vec::<usize>::new();
+            let mut lost = Vec::<PeerId>::new();
+            let mut closed = false;
+            for step in steps {
+                match step {
+                    Step::Push(to) => {
+                        let last = out.get(&to.process()).copied();
+                        match table.way(to) {
+                            Err(error) => prop_assert!(closed && error == gone()),
+                            Ok(PushWay::Over(link)) => {
+                                prop_assert!(!closed && last == Some((to.lane(), link)) && made[link] == to);
+                                prop_assert!(!lost.contains(&to.process()));
+                            }
+                            Ok(PushWay::After(link)) => {
+                                let later = last.is_some_and(|(number, of)| of == link && number > to.lane());
+                                prop_assert!(!closed && (later || lost.contains(&to.process())));
+                            }
+                            Ok(PushWay::New) => {
+                                prop_assert!(!closed && !lost.contains(&to.process()));
+                                prop_assert!(last.is_none_or(|(number, _)| number < to.lane()), "lanes only go up");
+                                made.push(to);
+                                let link = made.len() - 1;
+                                prop_assert_eq!(table.push_over(to, link), last.map(|(_, link)| link));
+                                out.insert(to.process(), (to.lane(), link));
+                                prop_assert_eq!(table.way(to), Ok(PushWay::Over(link)));
+                            }
+                        }
+                    }
+                    Step::Arrive(from) => {
+                        made.push(from);
+                        let link = made.len() - 1;
+                        let known = incoming.iter().position(|other| made[*other].process() == from.process());
+                        let late = known.is_some_and(|at| made[incoming[at]].lane() >= from.lane());
+                        match table.arrive(from, link) {
+                            None => prop_assert!(closed || late || lost.contains(&from.process())),
+                            Some(before) => {
+                                prop_assert!(!closed && !late && !lost.contains(&from.process()));
+                                prop_assert_eq!(before, known.map(|at| incoming.remove(at)));
+                                incoming.push(link);
+                            }
+                        }
+                    }
+                    Step::Leave(which) => {
+                        if which < incoming.len() {
+                            table.leave(&incoming.remove(which));
+                        }
+                    }
+                    Step::Lose(of) => {
+                        if closed {
+                            continue;
+                        }
+                        let known = out.get(&of.process()).map(|(_, link)| *link);
+                        let from = incoming.iter().filter(|other| made[**other].process() == of.process()).copied();
+                        let expected: Vec<_> = known.into_iter().chain(from).collect();
+                        made.push(of);
+                        let never = made.len() - 1;
+                        let ends = table.lose(of, || never).unwrap();
+                        if known.is_some() {
+                            prop_assert_eq!(ends, expected);
+                        } else {
+                            prop_assert_eq!(ends, [&[never][..], &expected].concat());
+                            out.insert(of.process(), (NEVER, never));
+                        }
+                        lost.push(of.process());
+                    }
+                    Step::Close => {
+                        let mut all: Vec<_> = incoming.drain(..).chain(out.values().map(|(_, link)| *link)).collect();
+                        out.clear();
+                        let mut ends = table.close(&gone());
+                        all.sort_unstable();
+                        ends.sort_unstable();
+                        prop_assert_eq!(ends, all);
+                        closed = true;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_can_not_name_executors_without_end() {
+        let mut table = PeerTable::<u32>::default();
+        for node in 0..u32::try_from(PEERS_MAX).unwrap() {
+            assert_eq!(table.way(peer(node, 0)), Ok(PushWay::New));
+            table.push_over(peer(node, 0), node);
+        }
+        let one_more = peer(u32::try_from(PEERS_MAX).unwrap(), 0);
+        assert!(table.way(one_more).is_err() && table.lose(one_more, || 0).is_err());
+        // Those that are known go on.
+        assert_eq!(table.way(peer(3, 0)), Ok(PushWay::Over(3)));
+        assert_eq!(table.way(peer(3, 1)), Ok(PushWay::New));
+    }
+}
