@@ -4,13 +4,17 @@
 use crate::executor_here::{ExecutorHere, ExecutorsHere};
 use crate::process::{ExecutorProcess, Spawner};
 use crate::users::RunsAs;
+use accord_device::out_of_memory::{self, OutOfMemory};
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::SharedLane;
 use accord_proto::v1::ExecutorStart;
 use accord_types::Result;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitCode};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+
+const SIGKILL: i32 = 9;
 
 /// See the module.
 pub(crate) enum Hosting {
@@ -28,8 +32,9 @@ impl Hosting {
     pub(crate) fn start(&self, start: ExecutorStart, account: RunsAs) -> Result<(Host, HostEnd)> {
         match self {
             Self::Processes(spawner) => {
+                let out_of_memory = OutOfMemory::watch();
                 let (process, child) = spawner.start(&start, account)?;
-                Ok((Host::Process(Arc::new(process)), HostEnd::Process(child)))
+                Ok((Host::Process(Arc::new(process)), HostEnd::Process(child, out_of_memory)))
             }
             Self::Here(executors) => {
                 let (here, thread) = executors.start(start, &account)?;
@@ -87,7 +92,7 @@ impl Host {
 
 /// Where the end of an executor shows.
 pub(crate) enum HostEnd {
-    Process(Child),
+    Process(Child, OutOfMemory),
     Here(JoinHandle<ExitCode>),
 }
 
@@ -95,8 +100,11 @@ impl HostEnd {
     /// Waits for the end; why it came, empty if it was orderly.
     pub(crate) fn wait(self) -> String {
         match self {
-            Self::Process(mut child) => match child.wait() {
+            Self::Process(mut child, out_of_memory) => match child.wait() {
                 Ok(status) if status.success() => String::new(),
+                Ok(status) if status.signal() == Some(SIGKILL) && out_of_memory.has_killed() => {
+                    format!("{status}, {}", out_of_memory::CAUSE)
+                }
                 // "signal: 9 (SIGKILL)", "exit status: 1"
                 Ok(status) => status.to_string(),
                 Err(error) => error.to_string(),

@@ -17,6 +17,7 @@ pub mod image;
 pub mod ipc;
 mod memory_handle;
 pub mod object_identity;
+pub mod out_of_memory;
 mod program;
 pub mod registry;
 mod replaced_pages;

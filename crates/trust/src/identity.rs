@@ -2,7 +2,7 @@
 
 use crate::name::{PeerName, Role};
 use crate::provider::provider;
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, scarce};
 use rustix::process::geteuid;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
@@ -174,7 +174,7 @@ fn read(file: &Path) -> Result<Vec<u8>> {
 const REMEDY: &str = "name a folder with ca.crt, tls.crt and tls.key in ACCORD_TLS; accord pki issue makes one";
 
 fn unreadable(file: &Path, error: &std::io::Error) -> Error {
-    bad(format!("cannot read {}: {error}", file.display())).remedy(REMEDY)
+    bad(format!("cannot read {}: {error}", file.display())).remedy(scarce::remedy(error).unwrap_or(REMEDY))
 }
 
 fn bad(cause: impl Into<String>) -> Error {

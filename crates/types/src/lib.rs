@@ -18,6 +18,7 @@ pub mod liveness;
 mod natural;
 mod pointer;
 mod queue;
+pub mod scarce;
 mod session;
 mod session_key;
 pub mod settings;

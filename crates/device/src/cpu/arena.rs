@@ -3,7 +3,7 @@
 use super::detach::above_stdio;
 use super::globals::Piece;
 use super::layout::{ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION};
-use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result};
+use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result, scarce};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -60,8 +60,10 @@ impl Arena {
         let total = ARENA_OFFSET + len;
         let fail = |what: &str| {
             let error = std::io::Error::last_os_error();
+            const REMEDY: &str =
+                "allow this process more address space and shared memory (ulimit -v, cgroup memory limit)";
             Error::new(ErrorCode::DeviceInit, format!("{what} of {total} bytes for device memory: {error}"))
-                .remedy("allow this process more address space and shared memory (ulimit -v, cgroup memory limit)")
+                .remedy(scarce::descriptors(&error).unwrap_or(REMEDY))
         };
         // SAFETY: a fresh descriptor is owned by nobody else; mmap at a place of the kernel's choice, or at one where
         // nothing is, touches nothing that exists.

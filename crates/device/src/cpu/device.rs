@@ -17,6 +17,7 @@ use crate::capabilities::Capabilities;
 use crate::device::{Device, FunctionHandle};
 use crate::failure::{Failure, shut_down};
 use crate::host_memory::{TakenBytes, program_bytes};
+use crate::out_of_memory::{self, OutOfMemory};
 use crate::program::ProgramSpec;
 use accord_types::{
     AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
@@ -60,6 +61,7 @@ pub struct CpuDevice {
     socket: Mutex<UnixStream>,
     pidfd: Arc<OwnedFd>,
     pid: u32,
+    out_of_memory: OutOfMemory,
     streams: RwLock<Vec<Arc<Stream>>>,
     creating: Mutex<()>,
     functions: RwLock<Vec<Function>>,
@@ -86,6 +88,7 @@ impl CpuDevice {
     /// The same with its memory at `place`.
     pub(crate) fn start_at(info: DeviceInfo, program: &ProgramSpec, place: Option<AddressRange>) -> Result<Arc<Self>> {
         let arena = Arc::new(Arena::new(&info, place)?);
+        let out_of_memory = OutOfMemory::watch();
         let worker = spawn::start(&info, program, &arena)?;
         let pidfd = Arc::new(worker.pidfd);
         let shared = Arc::new(Shared {
@@ -108,6 +111,7 @@ impl CpuDevice {
             socket: Mutex::new(worker.socket),
             pidfd,
             pid: worker.pid,
+            out_of_memory,
             streams: RwLock::default(),
             creating: Mutex::default(),
             functions: RwLock::default(),
@@ -174,7 +178,11 @@ impl CpuDevice {
         } else {
             let running =
                 (0..STREAMS_MAX).find(|&i| self.shared.control.stream(i).running.load(Ordering::Relaxed) != 0);
-            (running.unwrap_or(u32::MAX), ("was killed".to_owned(), symbol::remedy(libc::SIGKILL, 0)))
+            let killed = match self.out_of_memory.has_killed() {
+                true => format!("was killed, {}", out_of_memory::CAUSE),
+                false => "was killed".to_owned(),
+            };
+            (running.unwrap_or(u32::MAX), (killed, symbol::remedy(libc::SIGKILL, 0)))
         };
         let (end, remedy) = end;
         let function = (stream < STREAMS_MAX)

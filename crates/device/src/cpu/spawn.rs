@@ -134,10 +134,8 @@ fn await_hello(socket: &mut UnixStream, started: &Started, watch: &mut StartWatc
 /// What to do where the system has no more of something.
 fn scarce(error: &std::io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
-        libc::EMFILE | libc::ENFILE => Some("allow more open files (ulimit -n)"),
         libc::EAGAIN => Some("allow the user more processes (ulimit -u)"),
-        libc::ENOMEM => Some("allow more memory (ulimit -v), or use a machine that has more"),
-        _ => None,
+        _ => accord_types::scarce::remedy(error),
     }
 }
 

@@ -5,7 +5,7 @@ use super::lane::{Lane, SharedLane, Transport};
 use super::local_socket::{self, LocalName};
 use super::socket;
 use crate::route::{Endpoint, Found, LaneTerms, Nearness, Route, Wanted};
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, scarce};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
@@ -69,7 +69,8 @@ pub(crate) fn connect(
 ) -> Result<SharedLane> {
     let address = &route.endpoint.address;
     let failed = |error: io::Error| {
-        Error::new(ErrorCode::DeviceUnavailable, format!("cannot connect to the {server} at {address}: {error}"))
+        let cause = format!("cannot connect to the {server} at {address}: {error}");
+        Error::new(ErrorCode::DeviceUnavailable, cause).remedy(scarce::remedy(&error).unwrap_or(socket::UNREACHED))
     };
     if let Some(gateway) = &route.gateway {
         let lane = gateway::connect(gateway, route.endpoint.node, timeout).map_err(|error| {

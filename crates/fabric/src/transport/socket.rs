@@ -2,7 +2,7 @@
 
 use super::address::{PeerAddress, is_loopback};
 use super::lane::{Lane, SharedLane, Transport};
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, Result, scarce};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
@@ -47,6 +47,9 @@ pub fn adopt(connection: OwnedFd) -> io::Result<SharedLane> {
     Ok(Arc::new(Socket { fd: connection, tcp: true }))
 }
 
+/// What to do about a server that can't be reached.
+pub(super) const UNREACHED: &str = "check that it runs and that the address is right";
+
 /// Connects to the first address of `to` that answers. `server` is who should be there, for messages.
 pub(crate) fn connect(to: &PeerAddress, server: &str, remedy: &'static str, timeout: Duration) -> Result<SharedLane> {
     let end = Instant::now() + timeout;
@@ -60,7 +63,7 @@ pub(crate) fn connect(to: &PeerAddress, server: &str, remedy: &'static str, time
     }
     let error = last.unwrap_or_else(|| ErrorKind::NotFound.into());
     Err(Error::new(ErrorCode::DeviceUnavailable, format!("cannot connect to the {server} at {to}: {error}"))
-        .remedy("check that it runs and that the address is right"))
+        .remedy(scarce::remedy(&error).unwrap_or(UNREACHED)))
 }
 
 /// Two ends of one lane, over this machine's TCP.
