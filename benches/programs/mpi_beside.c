@@ -4,7 +4,7 @@
  * rank 1 answers raw messages and sleeps meanwhile. Each line of output is one JSON object, as remote.c's.
  *
  * Usage: mpi_beside all ROUNDS MIB | mpi_beside empty ROUNDS | mpi_beside idle SECONDS
- * empty: with --remote-only, so that commands to the host's own device go to its agent too.
+ * empty: without -np, and with --remote-only, so that commands to the host's own device go to its agent too.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -160,11 +160,12 @@ static int agents(double *used_us, int most) {
 
 int main(int argc, char **argv) {
   if (argc < 3) return fprintf(stderr, "usage: mpi_beside all ROUNDS MIB | empty ROUNDS | idle SECONDS\n"), 2;
-  int rank, number = atoi(argv[2]), rounds = number < ROUNDS_MAX ? number : ROUNDS_MAX;
+  int rank, ranks, number = atoi(argv[2]), rounds = number < ROUNDS_MAX ? number : ROUNDS_MAX;
   size_t bytes = (argc > 3 ? (size_t)atol(argv[3]) : 1) << 20;
   words = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   char *data = malloc(bytes);
   memset(data, 3, bytes);
   if (rank) {
@@ -242,7 +243,7 @@ int main(int argc, char **argv) {
     report("copyin", "us", in, rounds);
     if (acc_memcpy_d2d) report("d2d", "us", d2d, rounds);
   }
-  ask(END);
+  if (ranks > 1) ask(END);
   fflush(stdout);
   return MPI_Finalize();
 }

@@ -11,18 +11,19 @@ pub(crate) fn run() -> Result<Report, String> {
     let program = build_folder()?.join("mpi_beside");
     compile_with("mpicc", &crate::root().join("benches/programs/mpi_beside.c"), &program)?;
     let program = program.to_string_lossy().into_owned();
-    let start = ["run", "--local-cluster", "3x1", "--fabric", "mpi", "-np", "2"];
-    let mut report = Report::of(format!("accord {} [--loopback] [--remote-only] -- {program} WHAT", start.join(" ")));
+    let start = ["run", "--local-cluster", "3x1", "--fabric", "mpi"];
+    let mut report =
+        Report::of(format!("accord {} [-np 2] [--loopback] [--remote-only] -- {program} WHAT", start.join(" ")));
     let mut ask = |prefix: &str, options: &[&str], arguments: &[&str]| -> Result<(), String> {
         let line = [&start[..], options, &["--", &program], arguments].concat();
         report.take_lines(prefix, &accord(&line, &[])?)
     };
     // Hosts with a network of their own each, where MPI takes TCP (as root; else the same as below), and processes of one, where it has shared memory.
-    for (prefix, options) in [("hosts/", &[][..]), ("loopback/", &["--loopback"][..])] {
+    for (prefix, options) in [("hosts/", &["-np", "2"][..]), ("loopback/", &["-np", "2", "--loopback"][..])] {
         ask(prefix, options, &["all", ROUNDS, MIB])?;
     }
     ask("", &["--loopback", "--remote-only"], &["empty", ROUNDS])?;
-    ask("", &["--loopback"], &["idle", IDLE_SECONDS])?;
+    ask("", &["-np", "2", "--loopback"], &["idle", IDLE_SECONDS])?;
 
     let empty = report.median("empty_command")?;
     for kind in ["spinning", "sleeping"] {

@@ -10,6 +10,7 @@
 //! fabric.rs    the thread, and opening and taking lanes
 //! world.rs     what is asked of a message passing library
 //! object.rs    MPI itself, in an object that is loaded when it is asked for
+//! spare.rs     buffers of messages, used again
 //! relay.rs     bytes of one lane to another, without a look at them
 //! ```
 
@@ -22,6 +23,7 @@ mod message;
 mod object;
 mod relay;
 mod shared;
+mod spare;
 mod streams;
 mod world;
 

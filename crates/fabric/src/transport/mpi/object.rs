@@ -2,6 +2,7 @@
 //!
 //! The object is loaded so that its libraries' symbols are seen by all: Open MPI loads parts of itself, and these look for them.
 
+use super::spare;
 use super::world::World;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::collections::VecDeque;
@@ -176,7 +177,7 @@ impl MpiWorld {
         if len > MESSAGE_MAX || from >= self.size {
             return Err(io::Error::new(ErrorKind::InvalidData, format!("rank {from} sends {len} bytes at one time")));
         }
-        let mut message = vec![0; len];
+        let mut message = spare::filled(len);
         // SAFETY: the buffer has `len` bytes, and neither moves nor ends before the request is done: it is kept in `receives`, and closing
         // the world waits for it.
         let code = unsafe { (self.functions.receive)(self.world, message.as_mut_ptr(), len, &raw mut request) };
@@ -194,7 +195,9 @@ impl MpiWorld {
         let n = unsafe { (self.functions.test)(self.world, done.as_mut_ptr(), done.len()) };
         let n = usize::try_from(Self::check(n, "go on")?).unwrap_or(0);
         for request in done.iter().take(n) {
-            self.sends.retain(|(sending, _)| sending != request);
+            if let Some(at) = self.sends.iter().position(|(sending, _)| sending == request) {
+                spare::done(self.sends.swap_remove(at).1);
+            }
             if let Some(receive) = self.receives.iter_mut().find(|receive| !receive.done && receive.request == *request)
             {
                 receive.done = true;

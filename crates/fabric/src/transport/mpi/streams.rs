@@ -3,6 +3,7 @@
 
 use super::credit::{Credits, Outflow, cost};
 use super::message::{DATA_MAX, HEADER_LEN, Header, MessageKind};
+use super::spare;
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN as CHUNK_HEADER_LEN};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
@@ -179,7 +180,7 @@ impl Streams {
             lane.read += n;
             if HEADER_LEN + lane.read == first.len() {
                 self.credits.take(key, cost(lane.read));
-                lane.inbox.pop_front();
+                lane.inbox.pop_front().into_iter().for_each(spare::done);
                 lane.read = 0;
             }
         }
@@ -412,7 +413,7 @@ impl Stream {
         while !left.is_empty() {
             let full = self.queue.back().is_none_or(|last| last.len() >= HEADER_LEN + DATA_MAX);
             if full {
-                let mut message = Vec::with_capacity(HEADER_LEN + left.len().min(DATA_MAX));
+                let mut message = spare::empty(HEADER_LEN + left.len().min(DATA_MAX));
                 message.extend_from_slice(&[0; HEADER_LEN]);
                 self.queue.push_back(message);
             }

@@ -1,0 +1,77 @@
+//! Buffers of messages, used again. What the system gives anew costs a page fault for every 4 KiB, and whoever takes it back tells all
+//! processors.
+
+use super::message::{DATA_MAX, HEADER_LEN};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The longest message.
+const LONGEST: usize = HEADER_LEN + DATA_MAX;
+/// Shorter ones come from the heap.
+const SHORT: usize = DATA_MAX / 8;
+/// Buffers that are kept: 16 MiB, which is what two lanes may have under way.
+const SPARES_MAX: usize = 128;
+
+static SPARES: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// An empty buffer for a message of at least `len` bytes.
+pub(super) fn empty(len: usize) -> Vec<u8> {
+    if len < SHORT {
+        return Vec::with_capacity(len);
+    }
+    let mut buffer = spares().pop().unwrap_or_else(|| Vec::with_capacity(LONGEST));
+    buffer.clear();
+    buffer
+}
+
+/// A buffer of `len` bytes, whose contents are anything.
+pub(super) fn filled(len: usize) -> Vec<u8> {
+    if len < SHORT {
+        return vec![0; len];
+    }
+    let mut buffer = spares().pop().unwrap_or_else(|| Vec::with_capacity(LONGEST));
+    // What it holds already is not written again.
+    buffer.resize(len, 0);
+    buffer
+}
+
+/// A message that nobody needs any more.
+pub(super) fn done(buffer: Vec<u8>) {
+    if buffer.capacity() < LONGEST {
+        return;
+    }
+    let mut spares = spares();
+    if spares.len() < SPARES_MAX {
+        spares.push(buffer);
+    }
+}
+
+fn spares() -> MutexGuard<'static, Vec<Vec<u8>>> {
+    SPARES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_buffers_come_again_and_no_more_than_a_few_are_kept() {
+        let mut buffer = filled(LONGEST);
+        buffer[LONGEST - 1] = 7;
+        let at = buffer.as_ptr();
+        done(buffer);
+        let buffer = empty(SHORT);
+        assert_eq!((buffer.as_ptr(), buffer.len(), buffer.capacity()), (at, 0, LONGEST));
+        done(buffer);
+        let buffer = filled(SHORT + 1);
+        assert_eq!((buffer.as_ptr(), buffer.len()), (at, SHORT + 1));
+        done(buffer);
+        // Short ones are not kept.
+        done(filled(SHORT - 1));
+        done(empty(SHORT - 1));
+        assert_eq!(spares().len(), 1);
+        let all: Vec<_> = (0..2 * SPARES_MAX).map(|_| filled(LONGEST)).collect();
+        all.into_iter().for_each(done);
+        assert_eq!(spares().len(), SPARES_MAX);
+        assert!(filled(LONGEST).capacity() == LONGEST && filled(3) == [0; 3]);
+    }
+}
