@@ -160,20 +160,9 @@ impl Peers {
         if let Some(LinkTo(before)) = before {
             before.close(&replaced());
         }
-        let peers = self.clone();
-        spawn("accord-peer", move || {
-            let ends = lane.clone();
-            let joined = client.secure(lane).and_then(|lane| link.accept(lane, Purpose::Peer));
-            if let Ok(Reader::Transfers(reader)) = joined {
-                link.join(&peers.exchange);
-                // However it ends, the pusher is gone.
-                let _ = reader.run();
-            }
-            ends.shutdown();
-            link.close(&Error::new(ErrorCode::DeviceUnavailable, "the pusher is gone"));
-            peers.exchange.peer_lost(from);
-            peers.lock().leave(&LinkTo(link));
-        });
+        let pushed = PushedLane { peers: self.clone(), link, lane };
+        // Without a thread it ends here.
+        spawn("accord-peer", move || pushed.serve(client));
     }
 
     pub(crate) fn close(&self, error: &Error) {
@@ -183,6 +172,32 @@ impl Peers {
 
     fn lock(&self) -> ShortGuard<'_, PeerTable<LinkTo>> {
         self.state.lock()
+    }
+}
+
+/// A lane on which another executor pushes. However it ends, the pusher is gone.
+struct PushedLane {
+    peers: Arc<Peers>,
+    link: Arc<Link>,
+    lane: SharedLane,
+}
+
+impl PushedLane {
+    fn serve(self, client: Introduced) {
+        let joined = client.secure(self.lane.clone()).and_then(|lane| self.link.accept(lane, Purpose::Peer));
+        if let Ok(Reader::Transfers(reader)) = joined {
+            self.link.join(&self.peers.exchange);
+            let _ = reader.run();
+        }
+    }
+}
+
+impl Drop for PushedLane {
+    fn drop(&mut self) {
+        self.lane.shutdown();
+        self.link.close(&Error::new(ErrorCode::DeviceUnavailable, "the pusher is gone"));
+        self.peers.exchange.peer_lost(self.link.peer());
+        self.peers.lock().leave(&LinkTo(self.link.clone()));
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::{DeviceFactory, Limits, OutputSink, Work};
 use accord_device::{Device, WorkerStart};
 use accord_fabric::handshake;
-use accord_fabric::transport::{Listener, Transport};
+use accord_fabric::transport::{Listener, Transport, inproc_pair};
 use accord_types::{AddressRange, NodeId, TransferId};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -105,4 +105,20 @@ fn a_push_after_the_loss_of_its_lane_fails_and_does_not_wait() {
         late.outbox().closed().is_some() && next.outbox().closed().is_none(),
         "what comes late fails, and nothing else"
     );
+}
+
+/// No thread for it, say.
+#[test]
+fn a_lane_that_nobody_serves_is_lost() {
+    let peers = peers(&Key::random().unwrap());
+    let from = PeerId::executor(NodeId(2), 0).unwrap();
+    let (lane, far) = inproc_pair();
+    let link = peers.new_link(from);
+    assert!(matches!(peers.lock().arrive(from, LinkTo(link.clone())), Some(None)));
+    let place = Box::new(|_| ());
+    peers.exchange.expect(TransferId(1), from, 8, place, None).unwrap();
+    drop(PushedLane { peers: peers.clone(), link, lane });
+    assert_eq!(far.read(&mut [0; 1]).unwrap(), 0, "the pusher sees it");
+    assert!(peers.exchange.is_over(from), "and what it was to push is forgotten");
+    assert!(matches!(peers.lock().arrive(from, LinkTo(peers.new_link(from))), Some(None)), "the link too");
 }
