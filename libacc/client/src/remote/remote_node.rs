@@ -9,8 +9,9 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::route::Route;
 use accord_fabric::stats::Counters;
 use accord_fabric::transfer::Exchange;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A try to connect that fails after so long was not refused, and is made again, once.
@@ -20,7 +21,9 @@ const IN_VAIN: Duration = Duration::from_secs(1);
 pub(crate) struct RemoteNode {
     pub(crate) spec: Arc<NodeSpec>,
     exchange: Arc<Exchange>,
-    state: Mutex<NodeConnection>,
+    /// Of who starts a device and may connect for that: others ask meanwhile what there is.
+    turn: Mutex<()>,
+    state: ShortLock<NodeConnection>,
 }
 
 #[derive(Default)]
@@ -31,6 +34,17 @@ struct NodeConnection {
     executors: u32,
     /// The session is over.
     closed: bool,
+    /// What was heard of the node while somebody connects.
+    heard: Heard,
+}
+
+/// News of a connection that is not there yet.
+#[derive(Default)]
+struct Heard {
+    /// The coordinator hears nothing of the node.
+    doubted: bool,
+    /// Why the connection is to end at once.
+    lost: Option<String>,
 }
 
 impl NodeConnection {
@@ -44,7 +58,7 @@ impl NodeConnection {
 
 impl RemoteNode {
     pub(crate) fn new(spec: NodeSpec, exchange: Arc<Exchange>) -> Arc<Self> {
-        Arc::new(Self { spec: Arc::new(spec), exchange, state: Mutex::default() })
+        Arc::new(Self { spec: Arc::new(spec), exchange, turn: Mutex::default(), state: ShortLock::default() })
     }
 
     /// Starts a device by `open`, over the connection that there is, or a new one: the first, or one to a new
@@ -54,11 +68,7 @@ impl RemoteNode {
     /// `acc_error_device_unavailable` if the agent can't be reached or refuses, or if other devices hold on to a lost
     /// executor; those of `open`.
     pub(crate) fn start(&self, device: u32, name: &str, open: impl Fn(&Arc<Connection>) -> Result<()>) -> Result<()> {
-        let mut state = self.lock();
-        let condition = state.condition();
-        let with = state.reuse.begin(device, name, &condition)?;
-        let connection = self.connection(&mut state, with).inspect_err(|_| state.reuse.end(device))?;
-        drop(state);
+        let connection = self.connection(device, |reuse, condition| reuse.begin(device, name, condition))?;
         let error = match open(&connection) {
             Ok(()) => {
                 self.opened(device);
@@ -66,11 +76,7 @@ impl RemoteNode {
             }
             Err(error) => error,
         };
-        let mut state = self.lock();
-        let condition = state.condition();
-        let with = state.reuse.failed(device, &condition, error)?;
-        let connection = self.connection(&mut state, with).inspect_err(|_| state.reuse.end(device))?;
-        drop(state);
+        let connection = self.connection(device, |reuse, condition| reuse.failed(device, condition, error))?;
         match open(&connection) {
             Ok(()) => {
                 self.opened(device);
@@ -92,33 +98,70 @@ impl RemoteNode {
         self.lock().reuse.opened(device);
     }
 
-    fn connection(&self, state: &mut NodeConnection, with: Reuse) -> Result<Arc<Connection>> {
-        if state.closed {
-            return Err(Error::new(ErrorCode::DeviceShutdown, "the session is over").node(&self.spec.node_name));
-        }
-        if with == Reuse::Same
-            && let Some(connection) = &state.connection
-        {
-            return Ok(connection.clone());
-        }
-        if let Some(old) = state.connection.take() {
-            old.lose("another executor takes its place");
-        }
-        let begun = Instant::now();
-        let connection = opening(&self.spec.watchdog, &self.spec.node_name, || match self.new_connection(state) {
-            // Nobody has refused it: this process may have slept meanwhile, or the agent had more to do than it could.
-            Err(error) if error.code() == ErrorCode::DeviceUnavailable && begun.elapsed() >= IN_VAIN => {
-                self.new_connection(state)
+    /// The connection for a device that starts, as `decide` wants it.
+    fn connection(
+        &self,
+        device: u32,
+        decide: impl FnOnce(&mut ReusePolicy, &Condition) -> Result<Reuse>,
+    ) -> Result<Arc<Connection>> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        let condition = state.condition();
+        let with = decide(&mut state.reuse, &condition)?;
+        let there = state.connection.clone().filter(|_| with == Reuse::Same);
+        let old = if there.is_none() { state.connection.take() } else { None };
+        state.heard = Heard::default();
+        let closed = state.closed;
+        drop(state);
+        let outcome = match there {
+            _ if closed => Err(over()),
+            Some(connection) => Ok(connection),
+            None => {
+                if let Some(old) = old {
+                    old.lose("another executor takes its place");
+                }
+                self.connect_anew()
             }
-            outcome => outcome,
-        });
-        let connection = connection.map_err(|error| error.node(&self.spec.node_name))?;
-        Ok(state.connection.insert(connection).clone())
+        };
+        outcome.map_err(|error| {
+            self.end(device);
+            error.node(&self.spec.node_name)
+        })
     }
 
-    fn new_connection(&self, state: &mut NodeConnection) -> Result<Arc<Connection>> {
+    fn connect_anew(&self) -> Result<Arc<Connection>> {
+        let begun = Instant::now();
+        let connection = opening(&self.spec.watchdog, &self.spec.node_name, || match self.new_connection() {
+            // Nobody has refused it: this process may have slept meanwhile, or the agent had more to do than it could.
+            Err(error) if error.code() == ErrorCode::DeviceUnavailable && begun.elapsed() >= IN_VAIN => {
+                self.new_connection()
+            }
+            outcome => outcome,
+        })?;
+        let mut state = self.lock();
+        let (heard, closed) = (std::mem::take(&mut state.heard), state.closed);
+        if !closed {
+            state.connection = Some(connection.clone());
+        }
+        drop(state);
+        if closed {
+            connection.close();
+            return Err(over());
+        }
+        if heard.doubted {
+            connection.doubt();
+        }
+        match heard.lost {
+            Some(why) => Err(connection.lose(&why)),
+            None => Ok(connection),
+        }
+    }
+
+    fn new_connection(&self) -> Result<Arc<Connection>> {
+        let mut state = self.lock();
         let peer = PeerId::executor(self.spec.node, state.executors)?;
         state.executors += 1;
+        drop(state);
         Connection::connect(self.spec.clone(), peer, self.exchange.clone())
     }
 
@@ -127,20 +170,28 @@ impl RemoteNode {
         self.lock().connection.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, NodeConnection> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, NodeConnection> {
+        self.state.lock()
     }
 
     /// The coordinator hears nothing of the node. Its executor may be well all the same.
     pub(crate) fn doubt(&self) {
-        if let Some(connection) = self.connected() {
+        let mut state = self.lock();
+        state.heard.doubted = true;
+        let connection = state.connection.clone();
+        drop(state);
+        if let Some(connection) = connection {
             connection.doubt();
         }
     }
 
     /// Somebody has ended the session.
     pub(crate) fn lose(&self, why: &str) {
-        if let Some(connection) = self.connected() {
+        let mut state = self.lock();
+        state.heard.lost = Some(why.to_owned());
+        let connection = state.connection.clone();
+        drop(state);
+        if let Some(connection) = connection {
             connection.lose(why);
         }
     }
@@ -185,5 +236,69 @@ impl RemoteNode {
         let reply = connection.ask(|ticket| Command::Stats { ticket }, &[])?;
         let (program, rest) = Counters::decode(&reply.payload);
         Ok((program, Counters::decode(rest).0))
+    }
+}
+
+fn over() -> Error {
+    Error::new(ErrorCode::DeviceShutdown, "the session is over")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watchdog::Watchdog;
+    use accord_fabric::Key;
+    use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
+    use accord_fabric::transport::PeerAddress;
+    use accord_types::{NodeId, SessionId};
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    /// Far more than anything here takes.
+    const SOON: Duration = Duration::from_secs(5);
+
+    fn node(address: &str) -> Arc<RemoteNode> {
+        let spec = NodeSpec {
+            node: NodeId(2),
+            node_name: "h2".to_owned(),
+            endpoint: Endpoint { node: NodeId(2), address: PeerAddress::new(address) },
+            transport: LaneTerms::from(Wanted::Tcp),
+            session: SessionId(7),
+            streams: 1,
+            key: Key::random().unwrap(),
+            program: Arc::default(),
+            images: Arc::default(),
+            trace: None,
+            same_host: None,
+            watchdog: Watchdog::new(None),
+            job_news: Arc::default(),
+            transfers: Arc::default(),
+        };
+        RemoteNode::new(spec, Exchange::new())
+    }
+
+    /// An agent that takes the connection and says nothing keeps whoever connects, and nobody else: news of other nodes wait on the same thread.
+    #[test]
+    fn who_hears_of_a_node_does_not_wait_for_who_connects_to_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let node = node(&listener.local_addr().unwrap().to_string());
+        std::thread::scope(|scope| {
+            let starts = scope.spawn(|| node.start(0, "dev0", |_| Ok(())));
+            let (taken, _) = listener.accept().unwrap();
+            let (heard, all) = mpsc::channel();
+            let node = &node;
+            let hears = scope.spawn(move || {
+                node.doubt();
+                node.lose("somebody has ended it");
+                assert!(node.connected().is_none());
+                heard.send(()).unwrap();
+            });
+            let heard = all.recv_timeout(SOON / 2);
+            // It fails, and nobody takes another try.
+            drop((taken, listener));
+            assert!(starts.join().unwrap().is_err());
+            hears.join().unwrap();
+            heard.expect("it waited for the one who connects");
+        });
     }
 }
