@@ -1,7 +1,7 @@
 //! Lanes that are lost between executors while a program goes on asking for copies, by seed: what was begun for a lane ends with it, at both
 //! ends and whoever hears of what first; what the program asks for when it has heard of the loss goes over the next lane.
 
-use super::simulation::Random;
+use super::simulation::{Message, Random};
 use super::*;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,16 +13,6 @@ struct LaneName {
     from: usize,
     to: usize,
     number: u32,
-}
-
-#[derive(Debug)]
-enum Message {
-    Arrived,
-    Bytes(TransferId),
-    Abort(TransferId),
-    Ready(TransferId),
-    Landed(TransferId),
-    Refused(TransferId),
 }
 
 #[derive(Default)]

@@ -28,8 +28,9 @@ enum Told {
     Expect { transfer: TransferId, from: usize },
 }
 
+/// What executors say to each other.
 #[derive(Clone, PartialEq, Debug)]
-enum Message {
+pub(super) enum Message {
     Arrived,
     Bytes(TransferId),
     Abort(TransferId),
