@@ -7,7 +7,9 @@ use super::descriptor::{Descriptor, Meant, Spaced, Whose};
 use super::entries::{Apart, Entries, Special};
 use super::kind::{Absent, Data, Kind};
 use super::map::{Mapping, Mode, Stop, is_nothing};
+use crate::device::Device;
 use crate::ports::HostMemory;
+use crate::present::Found as Present;
 use accord_types::{Error, ErrorCode, HostRange, Result};
 
 /// Calls `act` with the entries, those of such pointers with the ranges in which their elements lie.
@@ -17,10 +19,12 @@ use accord_types::{Error, ErrorCode, HostRange, Result};
 #[inline]
 pub(super) fn with_ranges<T>(
     host: &dyn HostMemory,
+    device: &Device,
     entries: &mut Entries<'_>,
     act: impl FnOnce(&mut Entries<'_>) -> Result<T>,
 ) -> Result<T> {
-    if entries.kinds.iter().any(|word| word & 0xff == DESCRIPTOR) { ranged(host, entries, act) } else { act(entries) }
+    let described = entries.kinds.iter().any(|word| word & 0xff == DESCRIPTOR);
+    if described { ranged(host, device, entries, act) } else { act(entries) }
 }
 
 /// The kind of a descriptor's entry.
@@ -29,6 +33,7 @@ const DESCRIPTOR: u16 = 0x05;
 /// [`with_ranges`] where there are descriptors.
 fn ranged<T>(
     host: &dyn HostMemory,
+    device: &Device,
     entries: &mut Entries<'_>,
     act: impl FnOnce(&mut Entries<'_>) -> Result<T>,
 ) -> Result<T> {
@@ -39,6 +44,12 @@ fn ranged<T>(
                 Found::AsSaid => {}
                 Found::Lies(range, spaced) => moved.push((i, range, spaced)),
                 Found::Within(range) => within.push((i, range)),
+                Found::Trimmed(range) => {
+                    let all = range_of(entries.hosts[i], entries.len_of(i));
+                    if is_present_but_for_its_end(device, all, range) {
+                        moved.push((i, range, None));
+                    }
+                }
             }
         }
     }
@@ -97,12 +108,26 @@ fn join(apart: &mut [Apart]) {
     }
 }
 
+/// Whether an array is present whose end an entry oversteps, but not its elements. Where it does not, the entry stays as it is: other
+/// constructs name the same data without a descriptor.
+fn is_present_but_for_its_end(device: &Device, all: HostRange, elements: HostRange) -> bool {
+    let state = device.lock();
+    let find = |range: HostRange| state.table.find(range.start, range.len);
+    matches!((find(all), find(elements)), (Present::Partly(_), Present::Whole(_)))
+}
+
+fn range_of(start: usize, len: usize) -> HostRange {
+    HostRange { start, len }
+}
+
 /// What is known of an entry whose descriptor counts elements otherwise.
 enum Found {
     /// It is as it says.
     AsSaid,
     /// Its elements lie here.
     Lies(HostRange, Option<Spaced>),
+    /// Its elements end before its own end.
+    Trimmed(HostRange),
     /// Its elements lie in here, and nobody knows how large they are.
     Within(HostRange),
 }
@@ -142,7 +167,8 @@ fn real_range(entries: &Entries<'_>, i: usize, host: &dyn HostMemory) -> Result<
         };
     }
     if descriptor.is_plain() {
-        return Ok(Found::AsSaid);
+        let said = range_of(start, entries.len_of(i));
+        return Ok(descriptor.trimmed(said).map_or(Found::AsSaid, Found::Trimmed));
     }
     match descriptor.meant(start.cast_signed() as i64, bytes) {
         Some(Meant::AsSaid) | None => Ok(Found::AsSaid),

@@ -36,8 +36,10 @@ impl Runtime {
             t.regions.push(None);
             return Ok(());
         };
-        with_ranges(&*self.host, entries, |entries| self.enter(t, device, QueueId::SYNC, Mode::Region, entries))
-            .map_err(|error| device.place(error))?;
+        with_ranges(&*self.host, device, entries, |entries| {
+            self.enter(t, device, QueueId::SYNC, Mode::Region, entries)
+        })
+        .map_err(|error| device.place(error))?;
         let next = t.scratch.spare.pop().unwrap_or_default();
         t.regions.push(Some(std::mem::replace(&mut t.scratch.region, next)));
         Ok(())

@@ -127,6 +127,14 @@ impl Descriptor {
         self.range(low, high).map(|(range, _)| range)
     }
 
+    /// A range of plain elements without what lies behind the last of them. GCC counts whole strides, also behind that: up to where
+    /// another element would begin, which may be past the end of the array.
+    pub(super) fn trimmed(&self, range: HostRange) -> Option<HostRange> {
+        let whole = self.whole()?;
+        let len = (whole.start + whole.len).checked_sub(range.start)?;
+        (whole.start <= range.start && len > 0 && len < range.len).then_some(HostRange { len, ..range })
+    }
+
     fn all(&self) -> &[(i64, i64)] {
         &self.dimensions[..self.rank]
     }
@@ -226,6 +234,19 @@ mod tests {
 
     fn elements(low: i64, high: i64) -> Option<Meant> {
         Some(Meant::Elements { low, high })
+    }
+
+    #[test]
+    fn what_lies_behind_the_last_element_is_none_of_them() {
+        let range = |start: usize, len| HostRange { start: 0x1000 + start, len };
+        let strided = descriptor(4, &[(3, 4)]).unwrap();
+        assert_eq!(strided.trimmed(range(0, 48)), Some(range(0, 40)));
+        assert_eq!(strided.trimmed(range(12, 36)), Some(range(12, 28)), "a section of it");
+        assert_eq!(strided.trimmed(range(0, 40)), None);
+        assert_eq!(strided.trimmed(range(44, 8)), None, "none of its elements");
+        let inner = descriptor(4, &[(1, 5), (6, 4)]).unwrap();
+        assert_eq!(inner.trimmed(range(0, 96)), Some(range(0, 92)));
+        assert_eq!(descriptor(4, &[(1, 6), (6, 4)]).unwrap().trimmed(range(0, 96)), None, "side by side");
     }
 
     #[test]

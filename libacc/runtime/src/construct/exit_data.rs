@@ -94,7 +94,8 @@ impl Runtime {
         if !waits.is_empty() {
             device.wait_clause(t, queue, waits.iter().copied())?;
         }
-        with_ranges(&*self.host, entries, |entries| act(t, device, queue, entries)).map_err(|error| device.place(error))
+        with_ranges(&*self.host, device, entries, |entries| act(t, device, queue, entries))
+            .map_err(|error| device.place(error))
     }
 
     fn exit(&self, t: &mut LocalThread, device: &Device, queue: QueueId, entries: &Entries<'_>) -> Result<()> {

@@ -52,8 +52,10 @@ impl Runtime {
         if !tags.waits.is_empty() {
             device.wait_clause(t, queue, tags.waits.iter().copied())?;
         }
-        with_ranges(&*self.host, entries, |entries| self.launch(t, device, queue, function, entries, tags.dims))
-            .map_err(|error| device.place(error))?;
+        with_ranges(&*self.host, device, entries, |entries| {
+            self.launch(t, device, queue, function, entries, tags.dims)
+        })
+        .map_err(|error| device.place(error))?;
         Ok(Placement::Device)
     }
 
