@@ -7,7 +7,7 @@ use crate::given::Given;
 use crate::memory::Allocator;
 use crate::plan::Plan;
 use crate::ports::{CudaObjects, DeviceClient};
-use crate::present::{Backing, Entry, Found, Lifetime, Place, Table};
+use crate::present::{Attachment, Backing, Entry, Found, Lifetime, Place, Table};
 use crate::prof::{Handles, Happening, Notice, Watch};
 use crate::program::{Global, Settings};
 use crate::queues::{After, Moment, QueueList, Queues};
@@ -73,6 +73,8 @@ pub(crate) struct DeviceData {
     pub(crate) memory: Allocator,
     /// Variables with a `link` clause: absent until something maps them.
     pub(crate) links: Vec<LinkVariable>,
+    /// Where `declare` variables are that may be pointers, by their size.
+    pub(crate) pointers: Vec<usize>,
     /// Small variables of queued constructs.
     pub(crate) echoes: Echoes,
     tickets: u64,
@@ -550,6 +552,9 @@ impl DeviceData {
             } else {
                 let entry = Entry::new(range, Place::Global(spec), Backing::Foreign, Lifetime::Global);
                 self.table.insert(entry);
+                if range.len == Attachment::BYTES && !self.pointers.contains(&range.start) {
+                    self.pointers.push(range.start);
+                }
             }
         }
         locked
@@ -562,6 +567,7 @@ impl DeviceData {
             let range = HostRange { start: global.host, len: global.bytes };
             locked.extend(self.forget(range, queues));
             self.links.retain(|link| link.range.start != range.start);
+            self.pointers.retain(|at| *at != range.start);
         }
         locked
     }

@@ -177,7 +177,7 @@ impl Mapping<'_, '_> {
                 if data.always && data.copy_in {
                     self.copy_in(device, range)?;
                     self.count(id, range.len);
-                    self.repoint(id, range);
+                    self.repoint(id, range)?;
                 }
                 device
             }
@@ -208,7 +208,7 @@ impl Mapping<'_, '_> {
             }
         };
         self.slot(i, device.0);
-        Ok(())
+        if self.state.pointers.is_empty() { Ok(()) } else { self.attach_declared(range) }
     }
 
     /// Makes absent data present.
@@ -276,7 +276,8 @@ impl Mapping<'_, '_> {
     /// Whether absent copied-in data may have a place of its own for this launch: it is small, and nothing else in the
     /// construct means the same bytes.
     pub(super) fn stands_alone(&mut self, i: usize, range: HostRange, data: Data) -> Result<bool, Stop> {
-        if self.mode != Mode::Launch || !data.copy_in || data.always || range.len > PRIVATE_MAX {
+        let large = range.len > PRIVATE_MAX;
+        if self.mode != Mode::Launch || !data.copy_in || data.always || large || self.is_declared_target(range) {
             return Ok(false);
         }
         let next = i + 1;

@@ -7,6 +7,7 @@ mod cell;
 mod component;
 mod data;
 mod declare;
+mod declared_pointer;
 mod descriptor;
 mod echo;
 mod enter;

@@ -68,10 +68,11 @@ impl Mapping<'_, '_> {
 
     /// After a copy over part of an entry: attached pointers in it hold device addresses again.
     #[inline]
-    pub(super) fn repoint(&mut self, id: EntryId, range: HostRange) {
+    pub(super) fn repoint(&mut self, id: EntryId, range: HostRange) -> Result<(), Stop> {
         if !self.state.table[id].attachments.is_empty() {
             self.repoint_attached(id, range);
         }
+        if self.state.pointers.is_empty() { Ok(()) } else { self.reattach_declared(range) }
     }
 
     fn repoint_attached(&mut self, id: EntryId, range: HostRange) {

@@ -3,6 +3,7 @@
 //!
 //! GCC maps every scalar of a `kernels` construct so. One by one their copies would cost many times what the region does.
 
+use super::declared_pointer::point_into;
 use super::kind::{Data, Kind};
 use super::map::{Mapping, Mode, PRIVATE_MAX, Stop, is_nothing};
 use super::names::SCALAR_MAX;
@@ -64,7 +65,10 @@ impl Mapping<'_, '_> {
         let values = &mut values[..room];
         let all = entries.hosts.iter().zip(entries.sizes).zip(entries.kinds);
         for (i, ((&start, &len), &kind)) in all.enumerate() {
-            if !is_scalar(start, len, kind) || !(are_absent || is_absent(start, len)) {
+            if !is_scalar(start, len, kind)
+                || !(are_absent || is_absent(start, len))
+                || point_into(*host, &state.pointers, HostRange { start, len })
+            {
                 continue;
             }
             let at = used.next_multiple_of(ALIGN_MIN);

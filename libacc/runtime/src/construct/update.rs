@@ -149,7 +149,7 @@ impl super::map::Mapping<'_, '_> {
         } else {
             let device = self.translate(id, range.start);
             self.copy_in(device, range)?;
-            self.repoint(id, range);
+            self.repoint(id, range)?;
         }
         Ok(())
     }

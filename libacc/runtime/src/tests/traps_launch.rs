@@ -57,6 +57,32 @@ fn trap_17_a_declared_descriptor_is_refreshed_where_it_is() {
 }
 
 #[test]
+fn a_declared_pointer_leads_to_what_becomes_present_behind_it() {
+    let mut w = World::new();
+    let pointer = B;
+    w.runtime.register_globals(1, vec![global(pointer, 8, false)]);
+    let at = w.runtime.deviceptr(&mut w.t, pointer).unwrap() as u64;
+    let value = |w: &World| u64::from_ne_bytes(w.fake().bytes(at, 8).try_into().unwrap());
+    w.put(A, &[5; 400]);
+    w.put_u64(pointer, A as u64 + 40);
+    w.enter(&[(TO, 400, A + 400)]).unwrap();
+    assert_eq!(value(&w), 0, "it points elsewhere");
+    w.enter(&[(TO, 400, A)]).unwrap();
+    let data = w.runtime.deviceptr(&mut w.t, A).unwrap() as u64;
+    assert_eq!(value(&w), data + 40);
+    w.update(&[(FORCE_TO, 8, pointer)]).unwrap();
+    assert_eq!(value(&w), data + 40, "not the program's address");
+    w.put_u64(pointer, A as u64 + 400);
+    w.look(&[(FORCE_PRESENT, 400, A + 400)], |_| ());
+    let other = w.runtime.deviceptr(&mut w.t, A + 400).unwrap() as u64;
+    assert_eq!(value(&w), other);
+    w.exit(&[(RELEASE, 400, A), (RELEASE, 400, A + 400)]).unwrap();
+    // Small enough to travel with the launch, where the pointer could not lead to it.
+    w.look(&[(TO, 4, A + 400)], move |k| assert_eq!(k.read_u64(at), k.slots[0]));
+    w.look(&[(FORCE_TOFROM, 4, A + 400)], move |k| assert_eq!(k.read_u64(at), k.slots[0]));
+}
+
+#[test]
 fn trap_18_link_variables_are_present_only_while_mapped() {
     for (device_type, gpu) in [(DeviceType::Cpu, false), (DeviceType::Nvidia, true)] {
         let mut w = World::with(&[device_type], 1 << 30, Settings::default());
