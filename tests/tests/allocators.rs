@@ -1,6 +1,8 @@
 //! Programs with an allocator of their own, ahead of libacc or behind it.
 
-use accord_tests::{Job, Language, Program, Variant, compile, compile_support, gcc, libacc, repository_file};
+use accord_tests::{
+    Job, Language, Program, Tool, Variant, compile, compile_support, gcc, libacc, repository_file, tool,
+};
 use std::path::Path;
 
 #[test]
@@ -14,6 +16,30 @@ fn an_allocator_may_come_before_libacc_and_after_it() {
     for preload in [both(&allocator, &libacc), both(&libacc, &allocator)] {
         let job = Job::new(&program).env("LD_PRELOAD", &preload).env("ACCORD_CPU_MEMORY", "256M");
         job.run().unwrap().success().unwrap_or_else(|error| panic!("{preload}: {error}"));
+    }
+}
+
+/// With threads, and children that allocate, in each process of a run.
+#[test]
+fn an_allocator_may_hold_a_lock_over_mappings_and_fork() {
+    const TIMES: u32 = 3;
+    let folder = tempfile::tempdir().unwrap();
+    let allocator = compile_support("locking_allocator", folder.path()).unwrap();
+    let accord = tool(Tool::Accord).unwrap();
+    libacc().unwrap();
+    for name in ["trap_42_fork_after_init", "devices_threads"] {
+        let source = repository_file(&format!("tests/programs/c/{name}.c"));
+        let program = compile(&Program::read(source, Language::C).unwrap(), Variant::PLAIN).unwrap().program;
+        for options in [&["run", "--"][..], &["run", "--local-cluster", "2x1", "--loopback", "--"]] {
+            for unmapped in ["error", "map"] {
+                for _ in 0..TIMES {
+                    let job = Job::new(&accord).args(options.iter().copied()).arg(&program);
+                    let job = job.env("LD_PRELOAD", &allocator).env("ACCORD_UNMAPPED", unmapped);
+                    let done = job.env("ACCORD_CPU_DEVICES", "2").env("ACCORD_CPU_MEMORY", "64M").run().unwrap();
+                    done.success().unwrap_or_else(|error| panic!("{name} {options:?} {unmapped}: {error}"));
+                }
+            }
+        }
     }
 }
 
