@@ -142,7 +142,7 @@ fn arrays_are_page_locked_while_they_are_present_and_copied_often() {
     }
 }
 
-/// Memory of the driver's own allocations serves as memory at chosen addresses does; programs without MPI have the latter.
+/// Memory of the driver's own allocations serves as memory at chosen addresses does. Programs with MPI have the former, others the latter.
 #[test]
 fn memory_may_lie_where_the_driver_likes() {
     let program = Program::read(repository_file("tests/programs/gpu/allocations.c"), Language::C).unwrap();
@@ -151,6 +151,13 @@ fn memory_may_lie_where_the_driver_likes() {
         let job = job(&program, driver.path()).unwrap().env("ACCORD_GPU_MEMORY", setting).arg(is);
         let finished = job.run().unwrap().success().unwrap();
         assert!(finished.stdout.contains("PASS"), "{setting}: {}", finished.report());
+    }
+    let mpi = compile_support("with_mpi", driver.path()).unwrap();
+    let preloaded = format!("{}:{}", mpi.display(), libacc().unwrap().display());
+    for (setting, is) in [("auto", "allocate"), ("map", "map")] {
+        let job = job(&program, driver.path()).unwrap().env("LD_PRELOAD", &preloaded);
+        let finished = job.env("ACCORD_GPU_MEMORY", setting).arg(is).run().unwrap().success().unwrap();
+        assert!(finished.stdout.contains("PASS"), "with MPI, {setting}: {}", finished.report());
     }
     let finished = job(&program, driver.path()).unwrap().env("ACCORD_GPU_MEMORY", "yes").arg("map").run().unwrap();
     assert!(finished.stderr.contains("ACCORD_GPU_MEMORY is \"yes\""), "{}", finished.report());
