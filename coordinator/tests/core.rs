@@ -438,6 +438,8 @@ fn goodbye_is_not_lost_and_draining_nodes_take_no_new_sessions() {
 #[test]
 fn an_empty_cluster_and_a_missing_kind_are_explained() {
     let mut bench = Bench::new();
+    // Nobody is about to come back any more.
+    bench.now = 5_000;
     let refusal = |bench: &mut Bench, client, kind| {
         let request = SessionRequest { kind, ..request("h1") };
         let effects = bench.give(Input::Open { client: ClientId(client), request, key: KEY, user: USER.into() });

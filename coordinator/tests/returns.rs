@@ -219,3 +219,51 @@ fn a_session_that_was_taken_over_still_ends_in_time() {
     assert!(matches!(&pushes(&effects, ClientId(1))[..], [ClientPush::Ended(_)]), "{effects:?}");
     assert!(is_closed_on(&effects, 1, EARLIER));
 }
+
+fn asked(bench: &mut Bench, client: u64) -> Vec<ClientPush> {
+    let client = ClientId(client);
+    let effects = bench.give(Input::Open { client, request: request(), key: KEY, user: ALICE.into() });
+    pushes(&effects, client)
+}
+
+#[test]
+fn who_asks_before_the_agents_are_back_waits_for_them() {
+    // A coordinator that was just started.
+    let mut bench = Bench::new();
+    assert_eq!((asked(&mut bench, 1), bench.cluster.next_deadline()), (vec![], Some(Millis(2_000))));
+    bench.now = 500;
+    bench.register(1, "h1", vec![]);
+    bench.register(2, "h2", vec![]);
+    // The next one finds something already.
+    assert!(matches!(&asked(&mut bench, 2)[..], [ClientPush::Granted(_)]));
+    bench.now = 2_000;
+    let effects = bench.give(Input::Tick);
+    let [ClientPush::Granted(session)] = pushes(&effects, ClientId(1))[..] else { panic!("{effects:?}") };
+    assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 4);
+
+    // One that was stopped for a while, and has lost all connections.
+    bench.now = 20_000;
+    bench.give(Input::Tick);
+    for link in [1, 2] {
+        bench.give(Input::LinkLost { link: LinkId(link) });
+    }
+    assert_eq!(asked(&mut bench, 3), []);
+    assert_eq!(asked(&mut bench, 4), []);
+    bench.give(Input::ClientGone { client: ClientId(4) });
+    bench.now = 20_300;
+    let effects = bench.register(3, "h2", vec![]);
+    assert_eq!(pushes(&effects, ClientId(3)), [], "h1 is about to be back, too");
+    let effects = bench.register(4, "h1", vec![]);
+    let [ClientPush::Granted(session)] = pushes(&effects, ClientId(3))[..] else { panic!("{effects:?}") };
+    assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 4);
+    assert_eq!(pushes(&effects, ClientId(4)), []);
+
+    // Agents that are not back in time are waited for no longer.
+    for link in [3, 4] {
+        bench.give(Input::LinkLost { link: LinkId(link) });
+    }
+    assert_eq!(asked(&mut bench, 5), []);
+    bench.now = 22_300;
+    let effects = bench.give(Input::Tick);
+    assert!(matches!(&pushes(&effects, ClientId(5))[..], [ClientPush::Refused(_)]), "{effects:?}");
+}

@@ -62,6 +62,7 @@ impl Cluster {
             }
         }
         self.changed(out);
+        self.let_in(now, out);
     }
 
     fn check_registration(&mut self, now: Millis, link: LinkId, registration: &Registration) -> Result<(), Refusal> {

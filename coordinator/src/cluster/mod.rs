@@ -10,6 +10,7 @@
 
 mod agents;
 mod effect;
+mod held;
 mod input;
 mod invariants;
 mod node;

@@ -41,6 +41,14 @@ pub enum Origin {
     Program,
 }
 
+/// Somebody who has asked for a session, and waits for an answer.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) client: ClientId,
+    pub(super) request: SessionRequest,
+    pub(super) owner: Owner,
+}
+
 /// One session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {

@@ -21,7 +21,11 @@ impl Cluster {
     ) {
         match self.place(client, &request) {
             Ok(lease) => self.grant(now, client, request, owner, lease, out),
-            Err(error) => out.push(Effect::ToClient(client, ClientPush::Refused(error))),
+            Err(error) => {
+                if !self.hold(now, client, request, owner) {
+                    out.push(Effect::ToClient(client, ClientPush::Refused(error)));
+                }
+            }
         }
     }
 
@@ -129,6 +133,7 @@ impl Cluster {
     }
 
     pub(super) fn client_gone(&mut self, client: ClientId, out: &mut Vec<Effect>) {
+        self.held.retain(|held| held.client != client);
         if let Some(&id) = self.clients.get(&client) {
             self.end(id, out);
         }

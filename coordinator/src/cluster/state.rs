@@ -4,7 +4,7 @@ use super::effect::Effect;
 use super::input::{ClientId, Input, LinkId};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
-use super::session::{Job, Owner, Session};
+use super::session::{Held, Job, Owner, Session};
 use super::time::Millis;
 use accord_types::{DeviceId, Lease, LeasedDevice, NodeId, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -73,6 +73,8 @@ pub struct Cluster {
     pub(super) links: BTreeMap<LinkId, NodeId>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     pub(super) clients: BTreeMap<ClientId, SessionId>,
+    /// Those who wait for an answer, in the order in which they came.
+    pub(super) held: Vec<Held>,
     /// Sessions with an executor, by node: the reverse of [`Session::executors`].
     pub(super) executing: BTreeMap<NodeId, BTreeSet<SessionId>>,
     /// When sessions end that may not last for ever, the next one first.
@@ -104,6 +106,7 @@ impl Cluster {
             links: BTreeMap::new(),
             sessions: BTreeMap::new(),
             clients: BTreeMap::new(),
+            held: Vec::new(),
             executing: BTreeMap::new(),
             ends: BTreeSet::new(),
             ended: VecDeque::new(),
@@ -131,6 +134,7 @@ impl Cluster {
             Input::Tick => {
                 self.declare_lost(now, out);
                 self.end_overdue(now, out);
+                self.let_in(now, out);
             }
         }
     }
@@ -143,7 +147,8 @@ impl Cluster {
             _ => node.heard.plus(self.limits.lost_after_ms.saturating_mul(DOUBT)),
         };
         let lost = self.nodes.values().filter(|node| node.is_up()).map(silent).min();
-        lost.into_iter().chain(self.ends.first().map(|(end, _)| *end)).min()
+        let held = (!self.held.is_empty()).then(|| self.back_until());
+        lost.into_iter().chain(self.ends.first().map(|(end, _)| *end)).chain(held).min()
     }
 
     /// Goes up with every change of nodes and devices.
