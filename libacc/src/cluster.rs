@@ -1,7 +1,7 @@
 //! The devices of this process's session.
 
 use crate::kernels::Kernels;
-use crate::{device_address, gpus, loader, settings, worker_environment};
+use crate::{company, device_address, gpus, loader, settings, worker_environment};
 use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
 use accord_device::{Patience, StartConfig, cache_folder, cpu, registry};
 use accord_fabric::ProgramSpec;
@@ -27,6 +27,7 @@ pub(crate) fn connect(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>) 
     settings::emulated_type()?;
     settings::timeout()?;
     settings::allocates_gpu_memory(|| false)?;
+    settings::holds_rows()?;
     let node_name = settings::value(names::NODE).unwrap_or_else(host_name);
     let config = cpu::CpuConfig { devices: cpu_devices()?, memory: cpu_memory()? };
     let coordinator = coordinator()?;
@@ -84,6 +85,11 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
     Box::new(move |devices| {
         // A value without a meaning was an error before.
         let allocate = settings::allocates_gpu_memory(device_address::program_has_mpi).unwrap_or(false);
+        let company: Option<fn() -> bool> = match settings::holds_rows().unwrap_or(Some(false)) {
+            None => Some(company::in_company),
+            Some(true) => None,
+            Some(false) => Some(|| true),
+        };
         let mut shown = None;
         let mut drives = |info: &DeviceInfo| {
             let shown = shown.get_or_insert_with(|| gpus::inventory(&info.node_name));
@@ -106,6 +112,7 @@ fn local_devices(trace: Option<Arc<dyn SpanSink>>, kernels: &Arc<Kernels>, in_cl
                     // The user has the GPU for themselves, and may ask its driver for memory in other ways.
                     scrub: false,
                     allocate: able.allocates && allocate,
+                    company,
                 };
                 let seen_as = if able.fallback { settings::emulated() } else { None };
                 Ok(Some(Arc::new(InProcess::new(info.clone(), seen_as, config, trace.clone())?)))

@@ -1,7 +1,8 @@
 //! What only an object's file tells: its static functions' names and GCC's offload tables.
 
+use crate::loader;
 use object::read::elf::ElfFile64;
-use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SectionKind, SymbolKind};
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
@@ -22,6 +23,16 @@ pub(crate) fn declare_table(path: &Path) -> Option<Range<usize>> {
         let start = usize::try_from(section.address()).ok()?;
         Some(start..start.checked_add(usize::try_from(section.size()).ok()?)?)
     })?
+}
+
+/// Whether its constants have a text.
+pub(crate) fn has_text(path: &Path, text: &[u8]) -> bool {
+    let is_constant = |kind| matches!(kind, SectionKind::ReadOnlyData | SectionKind::ReadOnlyString);
+    with_elf(path, |elf| {
+        let mut constants = elf.sections().filter(|section| is_constant(section.kind()));
+        constants.any(|section| section.data().is_ok_and(|bytes| loader::has(bytes, text)))
+    })
+    .unwrap_or(false)
 }
 
 /// How many regions it has: GCC lists their addresses (`.gnu.offload_funcs`) with and without offloading.

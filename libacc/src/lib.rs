@@ -10,6 +10,7 @@ mod api;
 mod blocks;
 mod closing;
 mod cluster;
+mod company;
 mod components;
 mod device_address;
 mod elf;

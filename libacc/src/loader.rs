@@ -101,6 +101,12 @@ pub(crate) fn is_constant(range: HostRange) -> bool {
     constant
 }
 
+/// Whether a text stands in some bytes.
+pub(crate) fn has(bytes: &[u8], text: &[u8]) -> bool {
+    // SAFETY: both slices are valid for their lengths.
+    unsafe { !libc::memmem(bytes.as_ptr().cast(), bytes.len(), text.as_ptr().cast(), text.len()).is_null() }
+}
+
 impl LoadedObject {
     /// The object as other processes can find it.
     pub(crate) fn spec(&self) -> ObjectSpec {
@@ -129,11 +135,7 @@ impl LoadedObject {
 
     fn names_any(&self, signs: &[&[u8]]) -> bool {
         let Some(strings) = self.dynamic_strings() else { return false };
-        signs.iter().any(|sign| {
-            // SAFETY: both slices are valid for their lengths.
-            let hit = unsafe { libc::memmem(strings.as_ptr().cast(), strings.len(), sign.as_ptr().cast(), sign.len()) };
-            !hit.is_null()
-        })
+        signs.iter().any(|sign| has(strings, sign))
     }
 
     /// The names in its dynamic symbol table and dependencies.

@@ -10,7 +10,7 @@ use crate::kernels::Kernels;
 use crate::loader::LoadedObject;
 use crate::ptx::{PtxImage, TARGET_NVPTX};
 use crate::raw_lock::Locked;
-use crate::{elf, loader, output, settings};
+use crate::{company, elf, loader, output, settings};
 use accord_client::pages;
 use accord_runtime::{Global, Runtime};
 use accord_types::{Count, GlobalSpec};
@@ -122,6 +122,7 @@ impl Known {
                         runtime.register_globals(id, globals);
                         id
                     });
+                    company::loaded(&object);
                     self.objects.push(KnownObject { loaded: object, table, id });
                 }
             }

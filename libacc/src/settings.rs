@@ -66,6 +66,23 @@ pub(crate) fn allocates_gpu_memory(has_mpi: impl FnOnce() -> bool) -> Result<boo
     }
 }
 
+/// `ACCORD_ROWS`: whether copies of rows to and from GPUs that this process drives may be held back; none: where nobody else in the
+/// process uses the driver.
+///
+/// # Errors
+/// `acc_error_invalid_argument` for a value without a meaning.
+pub(crate) fn holds_rows() -> Result<Option<bool>> {
+    match value(settings::ROWS).as_deref() {
+        None | Some("auto") => Ok(None),
+        Some("on") => Ok(Some(true)),
+        Some("off") => Ok(Some(false)),
+        Some(other) => {
+            let cause = format!("{} is \"{other}\"", settings::ROWS.name);
+            Err(Error::new(ErrorCode::InvalidArgument, cause).remedy("set it to auto, on or off, or unset it"))
+        }
+    }
+}
+
 /// `ACCORD_OPEN_TIMEOUT`: how long a session is asked for.
 ///
 /// # Errors

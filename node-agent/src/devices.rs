@@ -73,6 +73,7 @@ impl NodeDevices {
             scrub: true,
             // The runtime of another process says where it is to lie.
             allocate: false,
+            company: None,
         };
         (backend.start)(info.clone(), &config)
     }

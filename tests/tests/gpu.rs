@@ -125,10 +125,25 @@ fn asynchronous_updates_of_rows_go_together() {
     let program = Program::read(repository_file("tests/programs/gpu/rows.c"), Language::C).unwrap();
     let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
     for page_lock in ["on", "off"] {
-        let job = job(&program, driver.path()).unwrap().env("ACCORD_PAGE_LOCK", page_lock);
+        // It looks at what the driver counts.
+        let job = job(&program, driver.path()).unwrap().env("ACCORD_PAGE_LOCK", page_lock).env("ACCORD_ROWS", "on");
         let finished = job.run().unwrap().success().unwrap();
         assert!(finished.stdout.contains("PASS"), "{page_lock}: {}", finished.report());
     }
+}
+
+/// They don't where the program itself may wait for the driver, and look.
+#[test]
+fn rows_are_not_held_back_from_a_program_that_uses_the_driver_too() {
+    let program = Program::read(repository_file("tests/programs/gpu/rows_in_company.c"), Language::C).unwrap();
+    let (program, driver) = (compile(&program, FOR_GPUS).unwrap().program, driver());
+    let run = |rows| job(&program, driver.path()).unwrap().env("ACCORD_ROWS", rows).run().unwrap();
+    for rows in ["auto", "off"] {
+        let finished = run(rows).success().unwrap();
+        assert!(finished.stdout.contains("PASS"), "{rows}: {}", finished.report());
+    }
+    let finished = run("on");
+    assert!(finished.stdout.contains("FAIL"), "it would see it: {}", finished.report());
 }
 
 #[test]

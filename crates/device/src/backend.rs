@@ -42,6 +42,8 @@ pub struct StartConfig {
     pub scrub: bool,
     /// Memory comes from [`crate::Device::allocate`], where the backend can do that ([`Capabilities::allocates`]).
     pub allocate: bool,
+    /// Whether somebody else in this process uses the device's driver, and may look at the device's memory by that; none: nobody does.
+    pub company: Option<fn() -> bool>,
 }
 
 /// The devices of a backend that were found.

@@ -178,6 +178,7 @@ fn device_with(ordinal: usize, text: &str, cache: Option<&std::path::Path>) -> R
             ipc: true,
             scrub: ordinal == 1,
             allocate: false,
+            company: None,
         },
     )?;
     device.map(device.addresses().0, 64 << 20)?;

@@ -189,6 +189,9 @@ settings! {
     /// Whether launches that repeat may be graphs.
     GRAPHS = "ACCORD_GRAPHS", "on", "on|off", [],
         "Lets regions that a queue launches again and again go to the driver as graphs of one kernel, which it launches faster; read by programs and agents.";
+    /// Whether copies of rows may be held back.
+    ROWS = "ACCORD_ROWS", "auto", "auto|on|off", [],
+        "Lets small asynchronous copies at a constant distance, as of updates of a[i][0:n] in a loop, go to a GPU that the program drives itself as one copy, made when something waits or follows; auto does so unless the program, a library or an interpreter in its process may use CUDA's driver by itself.";
     /// What becomes of pointers that nothing maps.
     UNMAPPED = "ACCORD_UNMAPPED", "error", "error|map", [],
         "What a region gets for a pointer to memory that nothing maps: nothing, or (for programs that rely on unified memory) a copy of its whole block, in and out.";

@@ -7,7 +7,6 @@ use super::loss;
 use super::memory::Memory;
 use super::module::Module;
 use super::notify::Notifier;
-use super::numa::NumaAffinity;
 use super::page_registration;
 use super::peers::{self, Registered};
 use super::probe;
@@ -42,6 +41,8 @@ pub struct CudaConfig {
     pub scrub: bool,
     /// Memory is taken as allocations of the driver's own, where it likes.
     pub allocate: bool,
+    /// Whether somebody else in this process uses the driver, see [`crate::StartConfig::company`].
+    pub company: Option<fn() -> bool>,
 }
 
 /// A GPU of this machine, driven in this process by its primary context.
@@ -84,7 +85,7 @@ impl CudaDevice {
         } else {
             Memory::reserve(Arc::clone(&context), place, config.ipc, config.scrub).map_err(failed)?
         };
-        let shared = Shared::new(info.id, &NumaAffinity::node(info.numa), Arc::clone(&context), memory);
+        let shared = Shared::new(&info, Arc::clone(&context), memory, config.company);
         let peer = peers::register(&context, &shared.memory);
         page_registration::add_device(&shared);
         let device = Arc::new(Self {

@@ -76,7 +76,9 @@ impl Stream {
 
     fn may_hold(&self, len: usize) -> bool {
         let here = self.queue != QueueId::SYNC && !self.is_exposed();
-        here && (1..=ROW_MAX).contains(&len) && !self.shared.tracer.is_on()
+        let may = here && (1..=ROW_MAX).contains(&len) && !self.shared.tracer.is_on();
+        // Who waits by the driver alone would not find what is held back.
+        may && !self.shared.company.is_some_and(|in_company| in_company())
     }
 
     /// Where the last copy of the stream's run is held back; none if there is no slot.

@@ -64,6 +64,7 @@ pub(crate) static BACKEND: Backend = Backend {
             ipc: config.ipc,
             scrub: config.scrub,
             allocate: config.allocate,
+            company: config.company,
         };
         Ok(CudaDevice::start(info, config)?)
     },

@@ -13,7 +13,7 @@ use super::staging::progress::CopyError;
 use super::table::Table;
 use super::trace::Tracer;
 use crate::failure::{Failure, shut_down};
-use accord_types::{DeviceId, Error, ErrorCode, QueueId, Result};
+use accord_types::{DeviceInfo, Error, ErrorCode, QueueId, Result};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -63,18 +63,26 @@ pub(crate) struct Shared {
     pub(crate) streams: Mutex<Vec<Weak<dyn DeviceStream>>>,
     /// How many of them hold copies back.
     pub(crate) streams_holding: AtomicU32,
+    /// See [`super::CudaConfig::company`].
+    pub(crate) company: Option<fn() -> bool>,
     /// A region may print: the driver passes that on when it is waited for, not when it is asked.
     pub(crate) prints: AtomicBool,
     pub(crate) context: Arc<Context>,
 }
 
 impl Shared {
-    pub(crate) fn new(device: DeviceId, numa: &NumaAffinity, context: Arc<Context>, memory: Memory) -> Arc<Self> {
+    pub(crate) fn new(
+        info: &DeviceInfo,
+        context: Arc<Context>,
+        memory: Memory,
+        company: Option<fn() -> bool>,
+    ) -> Arc<Self> {
         const SMALL_SLOTS: usize = 128;
         const IN_SLOTS: usize = 16;
         const OUT_SLOTS: usize = 32;
         const RELAY_SLOTS: usize = 64;
         const LARGE_BATCH: usize = 4;
+        let numa = NumaAffinity::node(info.numa);
         let pinned = |bytes, slots, batch| PinnedPool::new(Arc::clone(&context), numa.clone(), bytes, slots, batch);
         Arc::new(Self {
             copy_pool: CopyPool::new(Arc::clone(&context), numa.clone()),
@@ -86,9 +94,10 @@ impl Shared {
             imports: Imports::new(Arc::clone(&context)),
             functions: Table::default(),
             failure: Failure::default(),
-            tracer: Tracer::new(device, Arc::clone(&context)),
+            tracer: Tracer::new(info.id, Arc::clone(&context)),
             streams: Mutex::default(),
             streams_holding: AtomicU32::new(0),
+            company,
             prints: AtomicBool::new(false),
             context,
         })

@@ -1,0 +1,48 @@
+//! Whether somebody else in the process uses CUDA's driver: the program itself, a library, an interpreter that can call anything.
+//!
+//! Copies of rows may be held back for a moment (`crates/device/src/cuda/holding.rs`), which only calls of this library end. Who waits by
+//! `cudaDeviceSynchronize` and then looks would miss them.
+
+use crate::elf;
+use crate::loader::{self, LoadedObject};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What whoever loads or links the driver names. CUDA's runtime does, also where it is linked into an executable.
+const DRIVER: &[u8] = b"libcuda.so";
+/// What an interpreter is known by.
+const INTERPRETER: &[u8] = b"Py_Initialize";
+
+const UNKNOWN: u8 = 0;
+const ALONE: u8 = 1;
+const IN_COMPANY: u8 = 2;
+
+static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+/// Looks at the files of all loaded objects the first time.
+pub(crate) fn in_company() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        UNKNOWN => {
+            let found = loader::objects().iter().any(uses_driver);
+            STATE.store(if found { IN_COMPANY } else { ALONE }, Ordering::Release);
+            found
+        }
+        state => state == IN_COMPANY,
+    }
+}
+
+/// An object was loaded.
+pub(crate) fn loaded(object: &LoadedObject) {
+    if STATE.load(Ordering::Acquire) == ALONE && uses_driver(object) {
+        STATE.store(IN_COMPANY, Ordering::Release);
+    }
+}
+
+fn uses_driver(object: &LoadedObject) -> bool {
+    let name = object.file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    // This library names it, too, and so do the driver's own parts.
+    let own = object.span.contains(&(in_company as *const () as usize));
+    if own || ["libcuda.so", "libnvidia-"].iter().any(|driver| name.starts_with(driver)) {
+        return false;
+    }
+    object.names(DRIVER) || object.names(INTERPRETER) || elf::has_text(&object.file, DRIVER)
+}
