@@ -136,13 +136,14 @@ struct ErrorParts {
     subject: Option<Subject>,
     cause: String,
     remedy: Option<String>,
+    transient: bool,
 }
 
 impl Error {
     /// An error with its cause: one clause, no full stop, naming addresses, sizes and native error numbers.
     pub fn new(code: ErrorCode, cause: impl Into<String>) -> Self {
         let (place, cause) = (ErrorPlace::default(), cause.into());
-        Self(Box::new(ErrorParts { code, place, subject: None, cause, remedy: None }))
+        Self(Box::new(ErrorParts { code, place, subject: None, cause, remedy: None, transient: false }))
     }
 
     /// An error about data of the program's: what it "is" (`not present`), and more about it if there is any. Whoever knows
@@ -187,6 +188,13 @@ impl Error {
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.0.remedy.get_or_insert_with(|| remedy.into());
+        self
+    }
+
+    /// The same may succeed a moment later, with nobody doing anything about it.
+    #[must_use]
+    pub fn transient(mut self) -> Self {
+        self.0.transient = true;
         self
     }
 
@@ -242,6 +250,11 @@ impl Error {
     pub fn remedy_text(&self) -> Option<&str> {
         self.0.remedy.as_deref()
     }
+
+    /// Whether the same may succeed a moment later.
+    pub fn is_transient(&self) -> bool {
+        self.0.transient
+    }
 }
 
 impl fmt::Display for Error {
@@ -249,7 +262,7 @@ impl fmt::Display for Error {
     /// known. About a variable whose name is known:
     /// `parallel (laplace.c:52, main): grid (laplace.c:41, main) is not present on dev3 (node h2): 800 bytes at 0x1000 [...]`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ErrorParts { code, place, subject, cause, remedy } = &*self.0;
+        let ErrorParts { code, place, subject, cause, remedy, transient: _ } = &*self.0;
         let site = place.site.as_ref().map(|site| format!(" ({site})")).unwrap_or_default();
         let call = place.call.as_ref().map(|call| format!("{call}{site}")).unwrap_or_default();
         let at = match (&place.node, place.queue) {

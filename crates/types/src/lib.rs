@@ -7,6 +7,7 @@
 pub mod backoff;
 mod count;
 mod device;
+pub mod entropy;
 mod error;
 mod function;
 mod hardware;
@@ -25,6 +26,7 @@ pub mod settings;
 pub mod short_lock;
 pub mod spin_policy;
 mod trace;
+pub mod turn_lock;
 
 pub use count::Count;
 pub use device::{DeviceInfo, DeviceKind, DeviceType};

@@ -1,5 +1,6 @@
 //! What the processes of one session prove to each other.
 
+use crate::entropy::may_be_random;
 use std::fmt;
 
 /// A session's secret: made by the coordinator, told to the session's program and to the agents of its lease. Whoever has it may do
@@ -11,9 +12,9 @@ impl SessionKey {
     /// Its bytes.
     pub const LEN: usize = 32;
 
-    /// The key with these bytes; none if they are too few or too many.
+    /// The key with these bytes; none if they are too few or too many, or were not drawn by chance: whoever made them up, others can.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        <[u8; Self::LEN]>::try_from(bytes).ok().map(Self)
+        <[u8; Self::LEN]>::try_from(bytes).ok().filter(|bytes| may_be_random(bytes)).map(Self)
     }
 }
 
@@ -30,6 +31,13 @@ mod tests {
     #[test]
     fn its_bytes_are_not_printed() {
         assert_eq!(format!("{:?}", SessionKey([7; 32])), "SessionKey");
-        assert!(SessionKey::from_bytes(&[0; 31]).is_none());
+    }
+
+    #[test]
+    fn keys_of_another_length_or_without_chance_are_none() {
+        let drawn: [u8; 33] = std::array::from_fn(|at| (at * at * 7) as u8);
+        assert_eq!(SessionKey::from_bytes(&drawn[1..]).map(|key| key.0.to_vec()), Some(drawn[1..].to_vec()));
+        assert!(SessionKey::from_bytes(&drawn).is_none() && SessionKey::from_bytes(&drawn[..31]).is_none());
+        assert!(SessionKey::from_bytes(&[0; SessionKey::LEN]).is_none());
     }
 }

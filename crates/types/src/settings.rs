@@ -106,11 +106,17 @@ settings! {
     GOMP_OPENACC_DIM = "GOMP_OPENACC_DIM", "(the device's choice)", "gangs:workers:vector", [],
         "Launch dimensions of regions that leave them open.";
     /// Where the coordinator is.
-    COORDINATOR = "ACCORD_COORDINATOR", "(none: this machine's devices)", "host:port", [],
-        "Coordinator of the cluster whose devices the program uses.";
+    COORDINATOR = "ACCORD_COORDINATOR", "(none: this machine's devices)", "host:port or unix:path", [],
+        "Coordinator of the cluster whose devices the program uses; unix: its socket on this machine, where no certificates are needed.";
     /// Certificates.
     TLS = "ACCORD_TLS", "(~/.config/accord/tls)", "path", [],
-        "Folder with certificates: ca.crt, tls.crt and tls.key, as accord pki issue makes it.";
+        "Folder with certificates: ca.crt, tls.crt and tls.key, as accord pki issue makes it; ca.crt alone where a site has MUNGE say who is who.";
+    /// MUNGE's daemon.
+    MUNGE = "ACCORD_MUNGE", "(/run/munge/munge.socket.2)", "path", [],
+        "Socket of MUNGE's daemon, by whose word users are known to a coordinator that takes it; a coordinator takes it only if this is set.";
+    /// The coordinator's socket.
+    SOCKET = "ACCORD_SOCKET", "(none)", "path", [],
+        "UNIX socket at which a coordinator listens for its machine's processes; programs do not read it.";
     /// This machine's name in the cluster.
     NODE = "ACCORD_NODE", "(the host name)", "name", [],
         "Name of the node on which the program runs: its devices count as local.";
@@ -143,7 +149,7 @@ settings! {
         "How long an agent may be silent before its coordinator counts the node as lost; programs do not read it.";
     /// Whose sessions agents run, and as whom.
     USERS = "ACCORD_USERS", "*", "rules, separated by commas", [],
-        "Whose sessions an agent of root runs, and as which user: NAME, NAME=ACCOUNT, !NAME, * for everybody but root; programs do not read it.";
+        "Whose sessions an agent of root runs, and as which user: NAME, NAME=ACCOUNT, !NAME, * for everybody but root; whom a coordinator takes without a certificate, and as whom; programs do not read it.";
     /// Where agents and coordinator listen.
     LISTEN = "ACCORD_LISTEN", "(coordinator 127.0.0.1:7447, agent 127.0.0.1 and any port)", "address:port", [],
         "Where a coordinator or an agent listens; programs do not read it.";
@@ -164,7 +170,7 @@ settings! {
         "What carries commands and bytes to executors: shared memory where their node's agent is on this machine and of this user (auto, shm), TCP on this machine (tcp), and TLS to other machines; tls: on this one too; mpi:NAME: MPI, by the agent of the job NAME on this machine, as accord run --fabric mpi sets it. Read by programs, and by agents for copies from their executors to others.";
     /// How long a session is asked for.
     OPEN_TIMEOUT = "ACCORD_OPEN_TIMEOUT", "30s", "time, with s, m, h or d", [],
-        "How long a program goes on asking for its session while the coordinator is away or too busy; 0s: it asks once.";
+        "How long a program goes on asking for its session while the coordinator is away or too busy, and agents while the coordinator has not told them of it; 0s: it asks once.";
     /// What agents are connected by.
     FABRIC = "ACCORD_FABRIC", "tcp", "tcp|mpi", [],
         "What carries bytes between nodes: TCP, or MPI between agents that mpirun has started as one job; read by agents.";

@@ -1,13 +1,17 @@
 //! Locks for decisions, held for a short time only: never while a call may wait for a device, another node or the program's own
-//! code. Debug builds check it before every such call.
+//! code. Debug builds check it before every such call. What has to be held over one is a [`crate::turn_lock::TurnLock`].
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::Duration;
 
 /// A mutex that no thread holds over a call that may wait. A panic of its holder leaves it usable.
 #[derive(Default, Debug)]
 pub struct ShortLock<T>(Mutex<T>);
+
+/// The same for what many read and few change.
+#[derive(Default, Debug)]
+pub struct ShortRwLock<T>(RwLock<T>);
 
 /// What [`ShortLock::lock`] gives.
 pub struct ShortGuard<'a, T> {
@@ -28,7 +32,48 @@ impl<T> ShortLock<T> {
     }
 }
 
+/// What [`ShortRwLock::read`] gives.
+pub struct ShortReadGuard<'a, T> {
+    guard: RwLockReadGuard<'a, T>,
+    #[allow(dead_code, reason = "it counts until it is dropped")]
+    mark: Mark,
+}
+
+/// What [`ShortRwLock::write`] gives.
+pub struct ShortWriteGuard<'a, T> {
+    guard: RwLockWriteGuard<'a, T>,
+    #[allow(dead_code, reason = "it counts until it is dropped")]
+    mark: Mark,
+}
+
+impl<T> ShortRwLock<T> {
+    /// One that holds this.
+    pub const fn new(held: T) -> Self {
+        Self(RwLock::new(held))
+    }
+
+    /// Locks it for reading.
+    pub fn read(&self) -> ShortReadGuard<'_, T> {
+        ShortReadGuard { guard: self.0.read().unwrap_or_else(PoisonError::into_inner), mark: Mark::new() }
+    }
+
+    /// Locks it for changes.
+    pub fn write(&self) -> ShortWriteGuard<'_, T> {
+        ShortWriteGuard { guard: self.0.write().unwrap_or_else(PoisonError::into_inner), mark: Mark::new() }
+    }
+
+    /// What it holds: nobody else has it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl<T> ShortLock<T> {
+    /// What it holds: nobody else has it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Locks it unless somebody has it.
     pub fn try_lock(&self) -> Option<ShortGuard<'_, T>> {
         let guard = match self.0.try_lock() {
@@ -57,6 +102,54 @@ impl<'a, T> ShortGuard<'a, T> {
         assert_none_held();
         let (guard, waited) = condition.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner);
         (Self { guard, mark: Mark::new() }, waited.timed_out())
+    }
+}
+
+impl<'a, T> ShortGuard<'a, T> {
+    /// Waits as long as `waits` says so, with the lock given up meanwhile.
+    pub fn wait_while(this: Self, condition: &Condvar, mut waits: impl FnMut(&mut T) -> bool) -> Self {
+        let mut this = this;
+        while waits(&mut this) {
+            this = Self::wait(this, condition);
+        }
+        this
+    }
+
+    /// As [`ShortGuard::wait_while`], for so long at most. Whether it would still have to wait.
+    pub fn wait_timeout_while(
+        this: Self,
+        condition: &Condvar,
+        time: Duration,
+        waits: impl FnMut(&mut T) -> bool,
+    ) -> (Self, bool) {
+        let Self { guard, mark } = this;
+        drop(mark);
+        assert_none_held();
+        let (guard, waited): (MutexGuard<'a, T>, _) =
+            condition.wait_timeout_while(guard, time, waits).unwrap_or_else(PoisonError::into_inner);
+        (Self { guard, mark: Mark::new() }, waited.timed_out())
+    }
+}
+
+impl<T> Deref for ShortReadGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> Deref for ShortWriteGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for ShortWriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
     }
 }
 
@@ -123,5 +216,32 @@ mod tests {
         drop(held);
         assert_none_held();
         assert_eq!(*lock.lock(), 1);
+    }
+
+    #[test]
+    fn readers_count_as_well() {
+        let lock = ShortRwLock::<u32>::default();
+        *lock.write() += 1;
+        assert_none_held();
+        let held = (lock.read(), lock.read());
+        assert!(std::panic::catch_unwind(assert_none_held).is_err(), "it was not noticed");
+        drop(held.0);
+        assert!(std::panic::catch_unwind(assert_none_held).is_err(), "one is still held");
+        drop(held.1);
+        assert_none_held();
+        assert_eq!(*lock.read(), 1);
+    }
+
+    #[test]
+    fn nobody_waits_for_news_with_another_lock() {
+        let (one, other, never) = (ShortLock::new(1), ShortLock::new(2), Condvar::new());
+        let held = other.lock();
+        let waits = std::panic::AssertUnwindSafe(|| {
+            ShortGuard::wait_timeout_while(one.lock(), &never, Duration::from_millis(1), |_| true).1
+        });
+        assert!(std::panic::catch_unwind(waits).is_err(), "it was not noticed");
+        drop(held);
+        assert!(ShortGuard::wait_timeout_while(one.lock(), &never, Duration::from_millis(1), |_| true).1);
+        assert!(!ShortGuard::wait_timeout_while(one.lock(), &never, Duration::from_millis(1), |_| false).1);
     }
 }

@@ -1,0 +1,74 @@
+//! Turns: what one thread at a time does although it may wait meanwhile.
+//!
+//! A turn holds nothing that another thread needs for a decision; what is decided quickly is under a [`ShortLock`]. Whoever takes
+//! a turn may have to wait for its holder, so nobody takes one with a [`ShortLock`]: debug builds check that. The house rules list
+//! all turns, each with what is waited for and who waits then (`tests/tests/tidy/locks.rs`).
+//!
+//! [`ShortLock`]: crate::short_lock::ShortLock
+
+use crate::short_lock::assert_none_held;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+/// See the module. A panic of its holder leaves it usable.
+#[derive(Default, Debug)]
+pub struct TurnLock<T>(Mutex<T>);
+
+impl<T> TurnLock<T> {
+    /// One that holds this.
+    pub const fn new(held: T) -> Self {
+        Self(Mutex::new(held))
+    }
+
+    /// Takes it.
+    pub fn take(&self) -> MutexGuard<'_, T> {
+        assert_none_held();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes it unless somebody has it.
+    pub fn try_take(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// What it holds: nobody else has it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for `condition` with the turn given up.
+pub fn wait<'a, T>(guard: MutexGuard<'a, T>, condition: &Condvar) -> MutexGuard<'a, T> {
+    assert_none_held();
+    condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`wait`], for so long at most.
+pub fn wait_timeout<'a, T>(guard: MutexGuard<'a, T>, condition: &Condvar, time: Duration) -> MutexGuard<'a, T> {
+    assert_none_held();
+    condition.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::short_lock::ShortLock;
+
+    #[test]
+    fn nobody_waits_for_a_turn_with_a_lock() {
+        let (lock, turn) = (ShortLock::new(1), TurnLock::new(2));
+        let held = lock.lock();
+        let taken = std::panic::AssertUnwindSafe(|| *turn.take());
+        assert!(std::panic::catch_unwind(taken).is_err(), "it was not noticed");
+        assert_eq!(turn.try_take().map(|held| *held), Some(2), "a try waits for nobody");
+        drop(held);
+        let mine = turn.take();
+        assert!(turn.try_take().is_none());
+        // The other way round is how it is meant.
+        assert_eq!(*mine + *lock.lock(), 3);
+    }
+}
