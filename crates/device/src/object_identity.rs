@@ -1,5 +1,6 @@
 //! Which file an object of the program is: two processes run the same code only if this is the same.
 
+use accord_types::short_lock::ShortLock;
 use object::Object as _;
 use object::ReadCache;
 use object::read::elf::ElfFile64;
@@ -9,7 +10,6 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 /// Begins an identity that is a hash of the file's contents.
 const CONTENTS: &str = "sha256:";
@@ -21,7 +21,7 @@ const KEPT_MAX: usize = 64;
 /// What hashes were made of, and the hashes.
 type Kept = HashMap<PathBuf, (Stamp, String)>;
 
-static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+static KEPT: ShortLock<Option<Kept>> = ShortLock::new(None);
 
 /// The identity of a file's contents: the ELF build id in hex, or a hash where the linker has put in none.
 ///
@@ -47,7 +47,7 @@ pub fn of_contents(path: &Path) -> io::Result<String> {
     let stamp = Stamp::of(&file.metadata()?);
     // The name `/proc/self/exe` means another file in each process, but is the same file for as long as that lives.
     let known = |kept: &Kept| kept.get(path).filter(|(of, _)| *of == stamp).map(|(_, hash)| hash.clone());
-    let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(known);
+    let kept = KEPT.lock().as_ref().and_then(known);
     if let Some(hash) = kept {
         return Ok(hash);
     }
@@ -62,7 +62,7 @@ pub fn of_contents(path: &Path) -> io::Result<String> {
         }
     }
     let hash = format!("{CONTENTS}{}", hex(&hasher.finalize()));
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = KEPT.lock();
     let kept = kept.get_or_insert_default();
     if kept.len() < KEPT_MAX {
         kept.insert(path.to_owned(), (stamp, hash.clone()));

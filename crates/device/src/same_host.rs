@@ -4,9 +4,10 @@ use crate::device::Device;
 use crate::ipc::{Exporter, Importer, MappedRange};
 use crate::memory_handle::MemoryHandle;
 use accord_types::DevicePtr;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Most processes of each kind.
 const PEERS_MAX: usize = 4096;
@@ -15,7 +16,7 @@ const PEERS_MAX: usize = 4096;
 /// node, say.
 pub struct SameHostPeers {
     note: Arc<dyn Fn(&str) + Send + Sync>,
-    state: Mutex<OtherProcesses>,
+    state: ShortLock<OtherProcesses>,
 }
 
 #[derive(Default)]
@@ -28,7 +29,7 @@ struct OtherProcesses {
 impl SameHostPeers {
     /// None yet. `note` is told, once for each device and process, why bytes can't go directly.
     pub fn new(note: impl Fn(&str) + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { note: Arc::new(note), state: Mutex::default() })
+        Arc::new(Self { note: Arc::new(note), state: ShortLock::default() })
     }
 
     /// Gives memory to a process, over a socket as [`Exporter::start`] takes it.
@@ -89,7 +90,7 @@ impl SameHostPeers {
         importers.values().for_each(|importer| importer.close());
     }
 
-    fn lock(&self) -> MutexGuard<'_, OtherProcesses> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, OtherProcesses> {
+        self.state.lock()
     }
 }

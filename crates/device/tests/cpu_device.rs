@@ -14,7 +14,7 @@ use accord_types::{
 };
 use ends::{Bytes, Collect, Spans, read};
 use libtest_mimic::{Arguments, Failed, Trial};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use then::then;
@@ -74,6 +74,27 @@ extern "C" fn double_slowly(block: *mut u8) {
         let slots = block.cast::<*mut u64>();
         **slots = **slots * 2 + *block.cast::<u64>().add(1);
     }
+}
+
+/// Longest that a region waits for another one, or for the host.
+const MEETS: Duration = Duration::from_secs(20);
+
+/// slot 0: device address of a flag that somebody raises meanwhile, slot 1: of one that is raised after that.
+extern "C" fn await_flag(block: *mut u8) {
+    // SAFETY: as above; both flags are read and written atomically.
+    let [awaited, own] = unsafe { [0, 1].map(|slot| &**block.cast::<*const AtomicU64>().add(slot)) };
+    let start = Instant::now();
+    while awaited.load(Ordering::SeqCst) == 0 && start.elapsed() < MEETS {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    own.store(awaited.load(Ordering::SeqCst), Ordering::SeqCst);
+}
+
+/// The same, but its own flag is raised before.
+extern "C" fn meet(block: *mut u8) {
+    // SAFETY: as above.
+    unsafe { (**block.cast::<*const AtomicU64>().add(1)).store(1, Ordering::SeqCst) };
+    await_flag(block);
 }
 
 extern "C" fn read_variable(block: *mut u8) {
@@ -246,29 +267,31 @@ fn left_to_the_waiter() -> Test {
 
 fn streams_wait() -> Test {
     let device = device()?;
-    let (a, b) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
+    let [a, b, c] = [1, 2, 3].map(|queue| device.create_stream(QueueId(queue)));
+    let (a, b, c) = (a?, b?, c?);
     let at = device.addresses().0;
+    device.store(c, at, &[0; 32])?;
     let double = spec("double_slowly", double_slowly);
-    device.store(a, at, &3u64.to_ne_bytes())?;
-    let mut last = Seq(0);
-    for _ in 0..4 {
-        last = launch(&device, a, &double, &[at.0, 0])?;
-    }
-    // b copies what a computes, without the host waiting.
-    let start = Instant::now();
+    let seq = device.store(c, at.offset(16), &3u64.to_ne_bytes())?;
+    device.wait_stream(a, c, seq)?;
+    launch(&device, a, &spec("await_flag", await_flag), &[at.0, at.0 + 8])?;
+    let last = launch(&device, a, &double, &[at.0 + 16, 0])?;
+    // b copies what a computes, without the host waiting: it is the host that lets a go on.
     device.wait_stream(b, a, last)?;
-    let seq = device.copy(b, at.offset(8), at, 8)?;
-    assert!(start.elapsed() < Duration::from_millis(60), "the host must not wait");
+    let seq = device.copy(b, at.offset(24), at.offset(16), 8)?;
     assert!(!device.reached(b, seq)?);
+    device.store(c, at, &1u64.to_ne_bytes())?;
     device.synchronize(b, seq)?;
-    assert_eq!(read_u64(&device, b, at.offset(8))?, 48);
-    // Regions of two streams overlap: sleepers need no cores.
-    let start = Instant::now();
-    let x = launch(&device, a, &double, &[at.0, 0])?;
-    let y = launch(&device, b, &double, &[at.0 + 8, 0])?;
+    assert_eq!(read_u64(&device, b, at.offset(8))?, 1, "the region has waited for nobody");
+    assert_eq!(read_u64(&device, b, at.offset(24))?, 6);
+    // Regions of two streams overlap: each waits for the other.
+    let seq = device.store(a, at, &[0; 16])?;
+    device.wait_stream(b, a, seq)?;
+    let x = launch(&device, a, &spec("meet", meet), &[at.0, at.0 + 8])?;
+    let y = launch(&device, b, &spec("meet", meet), &[at.0 + 8, at.0])?;
     device.synchronize(a, x)?;
     device.synchronize(b, y)?;
-    assert!(start.elapsed() < Duration::from_millis(55), "{:?} for two sleeps of 30 ms", start.elapsed());
+    assert_eq!([read_u64(&device, a, at)?, read_u64(&device, a, at.offset(8))?], [1, 1]);
     Ok(())
 }
 

@@ -68,6 +68,7 @@ fn main() {
         ("whoever_puts_too_much_behind_the_host_is_held", bounds::held),
         ("a_launch_that_must_not_wait_does_not", bounds::launches_that_must_not_wait),
         ("whoever_puts_too_much_behind_a_network_is_held", bounds::held_by_network),
+        ("a_stream_remembers_so_many_waits_for_others", bounds::waits_for_streams),
         ("whoever_is_held_hears_of_the_end", bounds::ended),
         ("a_variable_has_its_initial_value", variables),
         ("a_second_start_compiles_nothing", second_start),

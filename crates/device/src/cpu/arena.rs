@@ -3,11 +3,11 @@
 use super::detach::above_stdio;
 use super::globals::Piece;
 use super::layout::{ARENA_OFFSET, ARENA_STRIDE, CONTROL_BYTES, Control, LAYOUT_VERSION};
+use accord_types::short_lock::{ShortLock, ShortRwLock};
 use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result, scarce};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError, RwLock};
 
 /// Pages of `declare` variables, which lie in the worker's own data segments, as this process sees them.
 #[derive(Clone, Copy)]
@@ -30,9 +30,9 @@ pub(crate) struct Arena {
     len: u64,
     capacity: u64,
     /// Mapped ranges by start, and their total.
-    mapped: Mutex<(BTreeMap<u64, u64>, u64)>,
+    mapped: ShortLock<(BTreeMap<u64, u64>, u64)>,
     /// By device address. They may overlap; all of them show the same memory.
-    views: RwLock<BTreeMap<u64, View>>,
+    views: ShortRwLock<BTreeMap<u64, View>>,
 }
 
 // SAFETY: `base` and the views are shared mappings that live as long as the Arena; access to their bytes is
@@ -105,7 +105,7 @@ impl Arena {
             }
             (fd, base.cast::<u8>(), memory.cast::<u8>())
         };
-        let (mapped, views) = (Mutex::default(), RwLock::default());
+        let (mapped, views) = (ShortLock::default(), ShortRwLock::default());
         let arena = Self { fd, base, memory, start, len, capacity: info.memory, mapped, views };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         arena.control().header().cores.store(cores as u32, Ordering::Relaxed);
@@ -129,13 +129,13 @@ impl Arena {
     }
 
     pub(crate) fn free(&self) -> u64 {
-        self.capacity.saturating_sub(self.mapped.lock().unwrap_or_else(PoisonError::into_inner).1)
+        self.capacity.saturating_sub(self.mapped.lock().1)
     }
 
     /// Accounts for memory behind a range; the file gives pages when they are touched.
     pub(crate) fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.check_inside(start.0, len)?;
-        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mapped = self.mapped.lock();
         let (ranges, total) = &mut *mapped;
         let before = ranges.range(..start.0 + len).next_back();
         if before.is_some_and(|(&s, &l)| s + l > start.0) {
@@ -159,7 +159,7 @@ impl Arena {
     /// Gives pages back to the system. The range may be a part of what one call mapped, or touch several.
     pub(crate) fn unmap(&self, start: DevicePtr, len: u64) -> Result<()> {
         self.check_inside(start.0, len)?;
-        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mapped = self.mapped.lock();
         let (ranges, total) = &mut *mapped;
         let end = start.0 + len;
         let touched: Vec<(u64, u64)> =
@@ -200,7 +200,7 @@ impl Arena {
             return Ok(unsafe { self.memory.add((start.0 - self.start) as usize) });
         }
         let end = start.0.saturating_add(len);
-        let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+        let views = self.views.read();
         // The last that begins here or before is the right one, unless it is a part of a longer one.
         if let Some((&first, view)) = views.range(..=start.0).rev().find(|&(&s, v)| end <= s + v.len) {
             // SAFETY: inside the view, as just checked.
@@ -221,7 +221,7 @@ impl Arena {
         if self.translate(DevicePtr(start), len).is_ok() {
             return Ok(());
         }
-        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        let mut views = self.views.write();
         if !pieces.windows(2).all(|w| w[0].file_offset + w[0].len == w[1].file_offset) {
             let at = self.join(pieces, len)?;
             views.insert(start, View { len, at, own: true });
@@ -290,7 +290,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        let views = std::mem::take(self.views.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let views = std::mem::take(self.views.get_mut());
         for view in views.values().filter(|view| view.own) {
             // SAFETY: mapped in `join` with this length; nobody uses it after the last Arc is gone.
             unsafe { libc::munmap(view.at.cast(), view.len as usize) };

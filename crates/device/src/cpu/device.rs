@@ -19,14 +19,16 @@ use crate::failure::{Failure, shut_down};
 use crate::host_memory::{TakenBytes, program_bytes};
 use crate::out_of_memory::{self, OutOfMemory};
 use crate::program::ProgramSpec;
+use accord_types::short_lock::ShortRwLock;
+use accord_types::turn_lock::TurnLock;
 use accord_types::{
     AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
     LaunchDims, ObjectSpec, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Copies up to this size run on the calling thread when nothing is ahead of them.
 const IMMEDIATE_BYTES_MAX: u64 = 64 << 10;
@@ -58,14 +60,14 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
 pub struct CpuDevice {
     info: DeviceInfo,
     shared: Arc<Shared>,
-    socket: Mutex<UnixStream>,
+    socket: TurnLock<UnixStream>,
     pidfd: Arc<OwnedFd>,
     pid: u32,
     out_of_memory: OutOfMemory,
-    streams: RwLock<Vec<Arc<Stream>>>,
-    creating: Mutex<()>,
-    functions: RwLock<Vec<Function>>,
-    globals: Mutex<Globals>,
+    streams: ShortRwLock<Vec<Arc<Stream>>>,
+    creating: TurnLock<()>,
+    functions: ShortRwLock<Vec<Function>>,
+    globals: TurnLock<Globals>,
 }
 
 #[derive(Clone)]
@@ -108,14 +110,14 @@ impl CpuDevice {
         let device = Arc::new(Self {
             info,
             shared,
-            socket: Mutex::new(worker.socket),
+            socket: TurnLock::new(worker.socket),
             pidfd,
             pid: worker.pid,
             out_of_memory,
-            streams: RwLock::default(),
-            creating: Mutex::default(),
-            functions: RwLock::default(),
-            globals: Mutex::default(),
+            streams: ShortRwLock::default(),
+            creating: TurnLock::default(),
+            functions: ShortRwLock::default(),
+            globals: TurnLock::default(),
         });
         let watched = Arc::downgrade(&device);
         let pidfd = Arc::clone(&device.pidfd);
@@ -137,7 +139,7 @@ impl CpuDevice {
     }
 
     fn stream(&self, id: StreamId) -> Result<Arc<Stream>> {
-        let stream = self.streams.read().unwrap_or_else(PoisonError::into_inner).get(id.0 as usize).cloned();
+        let stream = self.streams.read().get(id.0 as usize).cloned();
         stream.ok_or_else(|| {
             // A device that was shut down has none any more.
             let unknown = || Error::new(ErrorCode::ImplementationDefined, format!("stream {} does not exist", id.0));
@@ -147,7 +149,7 @@ impl CpuDevice {
 
     fn fail(&self, error: Error) {
         let error = self.shared.failure.set(error);
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let streams = self.streams.read().clone();
         for stream in streams {
             stream.wake_owner();
             stream.tell_failed(&error);
@@ -188,7 +190,7 @@ impl CpuDevice {
         let function = (stream < STREAMS_MAX)
             .then(|| self.shared.control.stream(stream).running.load(Ordering::Relaxed))
             .and_then(|address| {
-                let functions = self.functions.read().unwrap_or_else(PoisonError::into_inner);
+                let functions = self.functions.read();
                 functions.iter().find(|f| f.address == address).cloned()
             });
         let Some(function) = function else {
@@ -232,7 +234,7 @@ impl CpuDevice {
     /// Asks the worker. One that is gone leaves its reason behind, and that is the error.
     fn ask(&self, request: &Request) -> Result<(u64, u64)> {
         let answer = {
-            let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut socket = self.socket.take();
             control::ask(&mut socket, request, &|| {
                 self.shared.look();
                 self.shared.failure.check()
@@ -266,8 +268,8 @@ impl Device for CpuDevice {
 
     fn create_stream(&self, queue: QueueId) -> Result<StreamId> {
         self.shared.failure.check()?;
-        let _one_at_a_time = self.creating.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = self.streams.read().unwrap_or_else(PoisonError::into_inner).len() as u32;
+        let _one_at_a_time = self.creating.take();
+        let index = self.streams.read().len() as u32;
         if index >= STREAMS_MAX {
             return Err(Error::new(ErrorCode::System, format!("more than {STREAMS_MAX} streams on a device"))
                 .remedy("let queues share streams"));
@@ -275,13 +277,13 @@ impl Device for CpuDevice {
         let stream = Stream::new(index, queue, Arc::clone(&self.shared));
         stream.block().tracing.store(self.shared.tracer.on().into(), Ordering::Release);
         self.ask(&Request::Stream { index })?;
-        self.streams.write().unwrap_or_else(PoisonError::into_inner).push(stream);
+        self.streams.write().push(stream);
         Ok(StreamId(index))
     }
 
     fn trace(&self, sink: Arc<dyn SpanSink>) {
         self.shared.tracer.start(sink);
-        for stream in self.streams.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        for stream in self.streams.read().iter() {
             stream.block().tracing.store(1, Ordering::Release);
         }
     }
@@ -357,7 +359,7 @@ impl Device for CpuDevice {
     fn function(&self, spec: &FunctionSpec) -> Result<FunctionHandle> {
         let (address, base) = self.resolve(&spec.object, spec.offset)?;
         self.shared.tracer.name_function(address, &spec.name);
-        let mut functions = self.functions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut functions = self.functions.write();
         functions.push(Function { address, spec: spec.clone(), base });
         Ok(FunctionHandle(functions.len() as u32 - 1))
     }
@@ -365,7 +367,7 @@ impl Device for CpuDevice {
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {
         let (address, _) = self.resolve(&spec.object, spec.offset)?;
         let variable = address..address + spec.len;
-        let mut globals = self.globals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut globals = self.globals.take();
         for pages in globals.missing(&variable) {
             let piece = globals.reserve(&pages)?;
             self.ask(&Request::Share { address: piece.start, len: piece.len, file_offset: piece.file_offset })?;
@@ -384,8 +386,7 @@ impl Device for CpuDevice {
         block: ArgBlock<'_>,
     ) -> Result<Seq> {
         // The host version of a region runs its gangs one after the other, whatever their number.
-        let address =
-            self.functions.read().unwrap_or_else(PoisonError::into_inner).get(function.0 as usize).map(|f| f.address);
+        let address = self.functions.read().get(function.0 as usize).map(|f| f.address);
         let address = address.ok_or_else(|| {
             Error::new(ErrorCode::ImplementationDefined, format!("function {} does not exist", function.0))
         })?;
@@ -440,9 +441,8 @@ impl Device for CpuDevice {
     fn shutdown(&self) {
         self.fail(shut_down());
         process::kill(&self.pidfd);
-        for stream in self.streams.write().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            stream.close();
-        }
+        let streams = std::mem::take(&mut *self.streams.write());
+        streams.iter().for_each(|stream| stream.close());
         if let Some(output) = &self.shared.output {
             output.drain();
         }

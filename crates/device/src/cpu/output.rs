@@ -2,14 +2,15 @@
 
 use crate::program::OutputSink;
 use accord_types::Result;
+use accord_types::turn_lock::TurnLock;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Read ends of the worker's standard output and error.
 pub(crate) struct Output {
-    pipes: Mutex<[Option<File>; 2]>,
+    pipes: TurnLock<[Option<File>; 2]>,
     raw: [i32; 2],
     sink: OutputSink,
 }
@@ -28,7 +29,7 @@ impl Output {
             }
         }
         let raw = [stdout.as_raw_fd(), stderr.as_raw_fd()];
-        let pipes = Mutex::new([Some(File::from(stdout)), Some(File::from(stderr))]);
+        let pipes = TurnLock::new([Some(File::from(stdout)), Some(File::from(stderr))]);
         let output = Arc::new(Self { pipes, raw, sink });
         let reader = Arc::clone(&output);
         let thread = std::thread::Builder::new().name("accord-output".to_owned());
@@ -38,7 +39,7 @@ impl Output {
 
     /// Hands out everything written so far. False once both pipes have ended.
     pub(crate) fn drain(&self) -> bool {
-        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipes = self.pipes.take();
         // One call in the ordinary case that there is nothing: every wait comes by here.
         if !self.poll(pipes.each_ref().map(Option::is_some), 0) {
             return pipes.iter().any(Option::is_some);
@@ -60,7 +61,7 @@ impl Output {
 
     /// Sleeps until there is something to read.
     fn wait(&self) -> bool {
-        let open = self.pipes.lock().unwrap_or_else(PoisonError::into_inner).each_ref().map(Option::is_some);
+        let open = self.pipes.take().each_ref().map(Option::is_some);
         self.poll(open, 500);
         open[0] || open[1]
     }

@@ -2,22 +2,24 @@
 
 use super::layout::{Control, TRACE_ENTRIES, TraceEntry, now_ns};
 use super::ring;
+use accord_types::short_lock::ShortLock;
+use accord_types::turn_lock::TurnLock;
 use accord_types::{DeviceId, QueueId, Span, SpanKind, SpanSink};
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 pub(crate) struct Tracer {
     device: DeviceId,
     sink: OnceLock<Arc<dyn SpanSink>>,
     /// Region names by address in the worker.
-    names: Mutex<HashMap<u64, String>>,
-    draining: Mutex<()>,
+    names: ShortLock<HashMap<u64, String>>,
+    draining: TurnLock<()>,
 }
 
 impl Tracer {
     pub(crate) fn new(device: DeviceId) -> Self {
-        Self { device, sink: OnceLock::new(), names: Mutex::default(), draining: Mutex::default() }
+        Self { device, sink: OnceLock::new(), names: ShortLock::default(), draining: TurnLock::default() }
     }
 
     pub(crate) fn start(&self, sink: Arc<dyn SpanSink>) {
@@ -30,7 +32,7 @@ impl Tracer {
     }
 
     pub(crate) fn name_function(&self, address: u64, name: &str) {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(address, name.to_owned());
+        self.names.lock().insert(address, name.to_owned());
     }
 
     /// Time now, if anybody wants to know.
@@ -48,7 +50,7 @@ impl Tracer {
     /// Takes what the worker has traced on the stream `index`, that of `queue`, since the last time.
     pub(crate) fn drain(&self, control: &Control, index: u32, queue: QueueId) {
         let Some(sink) = self.sink.get() else { return };
-        let _one_at_a_time = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.draining.take();
         let block = control.stream(index);
         let head = block.trace_head.load(Ordering::Acquire);
         let tail = block.trace_tail.load(Ordering::Relaxed);
@@ -58,7 +60,7 @@ impl Tracer {
             let TraceEntry { start_ns, end_ns, what, kind, .. } = unsafe { control.trace(index, n).read() };
             let (kind, name, bytes) = match kind {
                 ring::LAUNCH => {
-                    let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+                    let names = self.names.lock();
                     (SpanKind::Launch, names.get(&what).cloned().unwrap_or_default(), 0)
                 }
                 ring::STORE => (SpanKind::CopyIn, String::new(), what),

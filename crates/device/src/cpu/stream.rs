@@ -6,11 +6,12 @@ use super::watched::Watched;
 use super::{arena::Arena, futex, output::Output, spans::Tracer};
 use crate::any_end::{CopySink, CopySource};
 use crate::failure::Failure;
+use accord_types::short_lock::{ShortGuard, ShortLock, assert_none_held};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::{DevicePtr, Error, QueueId, Result, Seq, SpanKind};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A sleeper looks around at least this often: a lost wake-up must never be a hang.
@@ -62,10 +63,10 @@ pub(crate) struct Stream {
     pub(crate) index: u32,
     pub(crate) queue: QueueId,
     pub(crate) shared: Arc<Shared>,
-    state: Mutex<OwnerQueue>,
+    state: ShortLock<OwnerQueue>,
     /// An owner operation failed; `state.failure` says how.
     failed: AtomicBool,
-    spin: Mutex<SpinPolicy>,
+    spin: ShortLock<SpinPolicy>,
 }
 
 #[derive(Default)]
@@ -87,8 +88,8 @@ struct OwnerQueue {
 impl Stream {
     pub(crate) fn new(index: u32, queue: QueueId, shared: Arc<Shared>) -> Arc<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let spin = Mutex::new(SpinPolicy::new(cores));
-        let stream = Self { index, queue, shared, state: Mutex::default(), failed: AtomicBool::new(false), spin };
+        let spin = ShortLock::new(SpinPolicy::new(cores));
+        let stream = Self { index, queue, shared, state: ShortLock::default(), failed: AtomicBool::new(false), spin };
         stream.block().owner_want.store(u64::MAX, Ordering::SeqCst);
         Arc::new(stream)
     }
@@ -97,8 +98,8 @@ impl Stream {
         self.shared.control.stream(self.index)
     }
 
-    fn lock(&self) -> MutexGuard<'_, OwnerQueue> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, OwnerQueue> {
+        self.state.lock()
     }
 
     /// The device's or stream's failure, if any.
@@ -208,7 +209,7 @@ impl Stream {
     }
 
     /// The stream locked, with nothing in it left for whoever waits for it: it has to go on by itself.
-    fn hurry(self: &Arc<Self>) -> Result<MutexGuard<'_, OwnerQueue>> {
+    fn hurry(self: &Arc<Self>) -> Result<ShortGuard<'_, OwnerQueue>> {
         let mut state = self.lock();
         if state.deferred {
             self.start_worker(&mut state)?;
@@ -308,7 +309,7 @@ impl Stream {
         if self.block().reached() >= seq {
             return;
         }
-        let spin = || self.spin.lock().unwrap_or_else(PoisonError::into_inner);
+        let spin = || self.spin.lock();
         let (start, limit) = (Instant::now(), spin().limit());
         let looked = if limit.is_zero() { Looked::Late } else { look(limit, || self.block().reached() >= seq) };
         if looked != Looked::Ready {
@@ -322,6 +323,7 @@ impl Stream {
     }
 
     fn sleep_until(&self, seq: u64) {
+        assert_none_held();
         {
             let mut state = self.lock();
             state.waiters.push(seq);

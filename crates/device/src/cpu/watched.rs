@@ -3,9 +3,10 @@
 use super::process;
 use crate::program::{Patience, ProgramSpec};
 use accord_types::liveness::{Liveness, Verdict};
+use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A worker has this long to get through the program's constructors, whoever looks after it.
@@ -20,18 +21,18 @@ pub(crate) struct Watched {
     /// For messages.
     name: String,
     begun: Instant,
-    liveness: Mutex<Liveness>,
+    liveness: ShortLock<Liveness>,
 }
 
 impl Watched {
     pub(crate) fn new(patience: Option<Patience>, worker: Arc<OwnedFd>, name: String) -> Self {
-        Self { patience, worker, name, begun: Instant::now(), liveness: Mutex::default() }
+        Self { patience, worker, name, begun: Instant::now(), liveness: ShortLock::default() }
     }
 
     /// Whoever waits for the worker looks, every now and then. True if it is hung.
     pub(crate) fn look(&self, beats: u64) -> bool {
         let Some(patience) = &self.patience else { return false };
-        let mut liveness = self.liveness.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut liveness = self.liveness.lock();
         let verdict = liveness.look(self.begun.elapsed(), beats, true, patience.timeout);
         drop(liveness);
         if let Verdict::Silent(silence) = verdict {

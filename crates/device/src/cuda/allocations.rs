@@ -2,21 +2,21 @@
 
 use super::context::Context;
 use super::driver::DriverError;
-use crate::ipc::{Exporter, PieceKey, next_id};
+use crate::ipc::{Exporter, Keep, PieceKey, next_id};
 use crate::memory_handle::{IpcHandle, MemoryHandle};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{DevicePtr, Error, ErrorCode, Result};
 use cudarc::driver::sys::{CUdeviceptr, CUipcMemHandle};
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_char;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// All that a device has.
 pub(super) struct Allocations {
     context: Arc<Context>,
     /// Other processes may get them.
     ipc: bool,
-    state: Mutex<Known>,
+    state: ShortLock<Known>,
 }
 
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct Allocation {
 
 impl Allocations {
     pub(super) fn new(context: Arc<Context>, ipc: bool) -> Self {
-        Self { context, ipc, state: Mutex::default() }
+        Self { context, ipc, state: ShortLock::default() }
     }
 
     /// The context is current.
@@ -103,27 +103,35 @@ impl Allocations {
     }
 
     /// See [`crate::ipc::ExportMemory::export`]. Calls `give` unless there is no such allocation.
-    pub(super) fn export(&self, id: u64, give: &mut dyn FnMut(PieceKey, Arc<dyn Any + Send + Sync>)) {
-        let state = self.lock();
-        let Some(known) = state.allocations.values().find(|known| known.id == id) else { return };
+    pub(super) fn export(&self, id: u64, give: &mut dyn FnMut(PieceKey, Keep)) {
+        let Some(allocation) = self.lock().find(id) else { return };
         let Ok(_current) = self.context.enter() else { return };
         let mut handle = CUipcMemHandle { reserved: [0; PieceKey::ALLOCATION] };
-        // SAFETY: the handle is valid for writing, and the allocation is the driver's.
-        let asked = unsafe { self.context.driver.cuIpcGetMemHandle(&raw mut handle, known.allocation.start) };
-        if asked.is_ok() {
-            give(PieceKey::Allocation(handle.reserved.map(c_char::cast_unsigned)), known.allocation.clone());
+        // SAFETY: the handle is valid for writing, and the allocation is the driver's as long as somebody has it.
+        let asked = unsafe { self.context.driver.cuIpcGetMemHandle(&raw mut handle, allocation.start) };
+        let state = self.lock();
+        // It may have been given back meanwhile, and others have heard of that.
+        if asked.is_ok() && state.find(id).is_some() {
+            give(PieceKey::Allocation(handle.reserved.map(c_char::cast_unsigned)), Some(allocation));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Known> {
+        self.state.lock()
+    }
+}
+
+impl Known {
+    fn find(&self, id: u64) -> Option<Arc<Allocation>> {
+        self.allocations.values().find(|known| known.id == id).map(|known| known.allocation.clone())
     }
 }
 
 impl Numbered {
     /// Tells other processes that it is gone.
     fn tell(&self, exporters: &[Weak<Exporter>]) {
-        exporters.iter().filter_map(Weak::upgrade).for_each(|exporter| exporter.dropped(self.id));
+        let has_it = |exporter: &Arc<Exporter>| exporter.dropped(self.id);
+        exporters.iter().filter_map(Weak::upgrade).filter(has_it).for_each(|exporter| exporter.tell_dropped(self.id));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Doing what is left to do on the host for a stream, and asking about it.
 
-use super::completion::Completion;
+use super::completion::{COMPLETIONS_MAX, Completion};
 use super::stream::{Stream, StreamProgress};
 use accord_types::{HostRange, Result};
 use std::sync::atomic::Ordering;
@@ -109,6 +109,19 @@ impl Stream {
     /// Whether something up to `seq` may still write the program's memory.
     pub(crate) fn is_completing(&self, seq: u64) -> bool {
         self.lock().completions.front().is_some_and(|(at, _)| *at <= seq)
+    }
+
+    /// Waits until few enough things are left to do. The context is current.
+    pub(super) fn make_room(&self) -> Result<()> {
+        loop {
+            let state = self.lock();
+            let Some(&(first, _)) = state.completions.front().filter(|_| state.completions.len() >= COMPLETIONS_MAX)
+            else {
+                return Ok(());
+            };
+            drop(state);
+            self.synchronize(first)?;
+        }
     }
 
     /// Something is left to do on the host for the operation at `seq`.

@@ -6,6 +6,10 @@ use crate::any_end::CopySink;
 use accord_types::HostRange;
 use std::sync::Arc;
 
+/// Things left to do for a stream, from where on whoever makes it wait for another stream does the first of them before: a program that
+/// never waits itself could put in any number. That always ends, as all of it is in the driver's streams, which never wait for the host.
+pub const COMPLETIONS_MAX: usize = 4096;
+
 /// What is left to do on the host when the device has got to a position.
 pub(crate) enum Completion<S> {
     /// Bytes go from a slot to their sink, on whichever thread waits for them first.

@@ -16,12 +16,14 @@ use super::stream_worker;
 use super::table::Table;
 use crate::failure::shut_down;
 use crate::image::Images;
+use accord_types::short_lock::ShortLock;
+use accord_types::turn_lock::TurnLock;
 use accord_types::{AddressRange, DeviceInfo, Error, ErrorCode, ImageId, ImageRef, QueueId, Result, Seq, StreamId};
 use cudarc::driver::sys::CUstream;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most streams of one device: its queues share beyond that.
 const STREAMS_MAX: u32 = 128;
@@ -45,11 +47,14 @@ pub struct CudaConfig {
     pub company: Option<fn() -> bool>,
 }
 
+/// An image's module. Whoever needs it first loads it, and others that need it wait for that.
+type ModuleSlot = TurnLock<Option<Arc<Module>>>;
+
 /// A GPU of this machine, driven in this process by its primary context.
 pub struct CudaDevice {
     pub(super) info: DeviceInfo,
     streams: Table<Arc<Stream>>,
-    modules: Mutex<HashMap<ImageId, Arc<Module>>>,
+    modules: ShortLock<HashMap<ImageId, Arc<ModuleSlot>>>,
     pub(super) notifier: Notifier,
     cache: Option<Cache>,
     images: Arc<Images>,
@@ -91,7 +96,7 @@ impl CudaDevice {
         let device = Arc::new(Self {
             info,
             streams: Table::default(),
-            modules: Mutex::default(),
+            modules: ShortLock::default(),
             notifier: Notifier::default(),
             cache: config.cache.map(Cache::new),
             images: config.images,
@@ -110,8 +115,8 @@ impl CudaDevice {
     /// block as its parameter, if it doesn't.
     pub fn kernels(&self, image: ImageId) -> Vec<(String, Option<String>)> {
         use crate::image::BlockPath;
-        let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(module) = modules.get(&image) else { return Vec::new() };
+        let Some(slot) = self.modules.lock().get(&image).cloned() else { return Vec::new() };
+        let Some(module) = slot.take().clone() else { return Vec::new() };
         module
             .kernels()
             .map(|(name, block)| {
@@ -142,7 +147,8 @@ impl CudaDevice {
         }
         page_registration::release_all(&self.shared);
         self.shared.tracer.drain();
-        self.modules.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let modules = std::mem::take(&mut *self.modules.lock());
+        drop(modules);
         self.shared.imports.close();
         self.shared.memory.clear();
     }
@@ -162,7 +168,7 @@ impl CudaDevice {
                 }
                 let stream = Stream::new(index, queue, Arc::clone(&self.shared), stream_worker::perform, raw);
                 let stream = Arc::new(stream.map_err(|error| self.shared.driver_failed(error, None))?);
-                let mut known = self.shared.streams.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut known = self.shared.streams.lock();
                 let stream_of_device: Arc<dyn DeviceStream> = stream.clone();
                 known.push(Arc::downgrade(&stream_of_device));
                 Ok(stream)
@@ -197,6 +203,9 @@ impl CudaDevice {
         let marked = other.mark(seq.0).map_err(|error| other.shared.driver_failed(error, Some(other.queue)))?;
         let completion = marked && other.is_completing(seq.0);
         let _current = self.enter(waiting)?;
+        if completion {
+            waiting.make_room()?;
+        }
         waiting.put(
             |state| {
                 let next = state.next();
@@ -214,8 +223,10 @@ impl CudaDevice {
                 .remedy("compile and link with -fopenacc -foffload=nvptx-none, or set ACC_DEVICE_TYPE=cpu")
         };
         let what = what.ok_or_else(no_code)?;
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = modules.get(&what.image) {
+        let slot = self.modules.lock().entry(what.image).or_default().clone();
+        // Compiling takes seconds, for which regions of other images don't wait.
+        let mut loaded = slot.take();
+        if let Some(module) = &*loaded {
             return Ok((Arc::clone(module), what.index));
         }
         let image = self.images.get(what.image).ok_or_else(no_code)?;
@@ -223,7 +234,7 @@ impl CudaDevice {
         let prints = image.prints();
         let module = Arc::new(Module::load(&self.shared.context, image, self.cache.as_ref())?);
         self.shared.prints.fetch_or(prints, Ordering::Relaxed);
-        modules.insert(what.image, Arc::clone(&module));
+        *loaded = Some(Arc::clone(&module));
         Ok((module, what.index))
     }
 }

@@ -4,6 +4,7 @@
 //! when a symbol is missing, takes a developer's stub `libcuda.so` before the driver's
 //! `libcuda.so.1`, and returns errors as a Rust enum, which a newer driver's numbers would break.
 
+use accord_types::short_lock::assert_none_held;
 use accord_types::{Error, ErrorCode};
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS_v2, CUDA_MEMCPY2D, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent,
@@ -29,6 +30,29 @@ pub(crate) enum NoDriver {
 pub(crate) struct DriverError {
     pub(crate) call: &'static str,
     pub(crate) code: i32,
+}
+
+/// Functions that look and answer. All others may wait: for the device, for room in a stream, for one of the driver's own locks.
+const QUICK: &[&str] = &[
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuDeviceGetAttribute",
+    "cuDeviceCanAccessPeer",
+    "cuCtxGetCurrent",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuPointerGetAttributes",
+    "cuStreamQuery",
+    "cuEventQuery",
+    "cuEventElapsedTime",
+];
+
+/// Debug builds look that no lock is held over a function that may wait.
+#[inline]
+fn check_locks(call: &str) {
+    if cfg!(debug_assertions) && !QUICK.contains(&call) {
+        assert_none_held();
+    }
 }
 
 macro_rules! driver {
@@ -71,6 +95,7 @@ macro_rules! driver {
                 /// # Safety
                 /// See the driver's manual.
                 pub(crate) unsafe fn $name(&self, $($arg: $ty),*) -> Result<(), DriverError> {
+                    check_locks(stringify!($name));
                     // SAFETY: the caller's promise.
                     match unsafe { (self.$name)($($arg),*) } {
                         0 => Ok(()),
@@ -85,6 +110,7 @@ macro_rules! driver {
                 /// # Safety
                 /// See the driver's manual.
                 pub(crate) unsafe fn $extra(&self, $($extra_arg: $extra_ty),*) -> Result<(), DriverError> {
+                    check_locks(stringify!($extra));
                     // SAFETY: the caller's promise.
                     match self.$extra.map_or(DriverError::NOT_SUPPORTED, |call| unsafe { call($($extra_arg),*) }) {
                         0 => Ok(()),

@@ -4,8 +4,9 @@
 use super::shared::Shared;
 use super::staging::pinned_pool::Slot;
 use crate::CopySink;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 
 /// Parts that wait for the thread, beyond which a copy out waits for room. Those of a copy that had room may be more: they are as
 /// many as the slots that it has taken.
@@ -29,7 +30,7 @@ pub(crate) struct Egress(Arc<PartQueue>);
 
 #[derive(Default)]
 struct PartQueue {
-    state: Mutex<WaitingParts>,
+    state: ShortLock<WaitingParts>,
     changed: Condvar,
     /// There is room again.
     taken: Condvar,
@@ -63,7 +64,7 @@ impl Egress {
     pub(crate) fn wait_for_room(&self) {
         let mut state = self.0.lock();
         while state.is_full() {
-            state = self.0.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = ShortGuard::wait(state, &self.0.taken);
         }
     }
 
@@ -103,7 +104,7 @@ impl PartQueue {
         let mut state = self.lock();
         while !state.closed {
             let Some(part) = state.parts.pop_front() else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = ShortGuard::wait(state, &self.changed);
                 continue;
             };
             drop(state);
@@ -113,8 +114,8 @@ impl PartQueue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, WaitingParts> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, WaitingParts> {
+        self.state.lock()
     }
 }
 

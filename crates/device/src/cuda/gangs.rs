@@ -14,10 +14,11 @@
 
 use super::context::Context;
 use super::driver::DriverError;
+use accord_types::turn_lock::TurnLock;
 use cudarc::driver::sys::{CUevent, CUstream};
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// Gangs for each 8 that the device has room for at a time: enough for the last ones not to wait long.
 const FEW: u32 = 16;
@@ -124,7 +125,7 @@ pub(crate) struct Gangs {
     best: [AtomicU8; KINDS],
     launches: AtomicU32,
     /// None if there is no choice.
-    meter: Option<Mutex<Meter>>,
+    meter: Option<TurnLock<Meter>>,
 }
 
 /// How long a region takes in each way.
@@ -174,7 +175,7 @@ impl Gangs {
     pub(crate) fn measured(context: &Arc<Context>) -> Self {
         let (pace, trials) = (Pace::default(), Default::default());
         let meter = Meter { context: Arc::clone(context), pace, trials, events: None, under_way: None };
-        Self { length: AtomicU8::new(Length::Long as u8), meter: Some(Mutex::new(meter)), ..Self::few() }
+        Self { length: AtomicU8::new(Length::Long as u8), meter: Some(TurnLock::new(meter)), ..Self::few() }
     }
 
     /// How a launch is made that is not there to find something out.
@@ -206,7 +207,7 @@ impl Gangs {
             return launch(self.usual(open, can_share));
         }
         // Another thread measures a launch of its own.
-        let Ok(mut meter) = meter.try_lock() else { return launch(self.usual(open, can_share)) };
+        let Some(mut meter) = meter.try_take() else { return launch(self.usual(open, can_share)) };
         if let Some((what, us)) = meter.read() {
             if what.open {
                 let length = meter.pace.after(us, self.length());

@@ -5,6 +5,7 @@ use super::memory::location;
 use crate::failure::shut_down;
 use crate::ipc::{Held, ImportMemory, PieceKey};
 use crate::memory_handle::{IpcHandle, PAGE};
+use accord_types::turn_lock::TurnLock;
 use accord_types::{DevicePtr, Error, ErrorCode};
 use cudarc::driver::sys::{
     CUdeviceptr, CUipcMem_flags, CUipcMemHandle, CUmemAccess_flags, CUmemAccessDesc,
@@ -13,7 +14,7 @@ use cudarc::driver::sys::{
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_char;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 /// Most pieces of one mirror.
 const PIECES_MAX: usize = 1 << 16;
@@ -24,7 +25,7 @@ type Key = (u64, u64);
 /// What one device has of other processes' memory.
 pub(crate) struct Imports {
     context: Arc<Context>,
-    state: Mutex<Mirrors>,
+    state: TurnLock<Mirrors>,
 }
 
 #[derive(Default)]
@@ -53,7 +54,7 @@ struct Piece {
 
 impl Imports {
     pub(crate) fn new(context: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { context, state: Mutex::default() })
+        Arc::new(Self { context, state: TurnLock::default() })
     }
 
     /// The device ends.
@@ -67,7 +68,7 @@ impl Imports {
     }
 
     fn lock(&self) -> MutexGuard<'_, Mirrors> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.take()
     }
 }
 

@@ -6,6 +6,7 @@ use super::driver::DriverError;
 use super::scrubber::Scrubber;
 use crate::ipc::{ExportMemory, Exporter, Keep, PendingReleases, PieceKey, next_id};
 use crate::memory_handle::{HANDLE_PIECES_MAX, IpcHandle, MemoryHandle, PAGE, PIECE_MAX};
+use accord_types::turn_lock::TurnLock;
 use accord_types::{AddressRange, Count, DeviceInfo, DevicePtr, Error, ErrorCode, Result};
 use cudarc::driver::sys::{
     CUdevice, CUdevice_attribute, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc,
@@ -15,7 +16,7 @@ use cudarc::driver::sys::{
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Addresses for each byte of memory: holes that can't be filled cost nothing.
@@ -35,7 +36,7 @@ pub(crate) struct Memory {
     pending: Arc<PendingReleases>,
     /// The driver says with each allocation where it lies; then there is no range, and nothing is mapped.
     allocations: Option<Allocations>,
-    state: Mutex<MappedPieces>,
+    state: TurnLock<MappedPieces>,
 }
 
 #[derive(Default)]
@@ -88,7 +89,7 @@ impl Memory {
         let exportable = ipc && context.attribute(supported) != 0;
         let reached = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
         let rdma = context.attribute(reached) != 0;
-        let state = Mutex::new(MappedPieces { exportable, rdma, ..MappedPieces::default() });
+        let state = TurnLock::new(MappedPieces { exportable, rdma, ..MappedPieces::default() });
         let scrubber = scrub.then(|| Scrubber::new(Arc::clone(&context)));
         let pending = Arc::default();
         Ok(Self { context, start, len, id: next_id(), scrubber, pending, allocations: None, state })
@@ -97,7 +98,7 @@ impl Memory {
     /// Memory comes from [`Memory::allocate`].
     pub(crate) fn of_allocations(context: Arc<Context>, ipc: bool) -> Self {
         let allocations = Some(Allocations::new(Arc::clone(&context), ipc));
-        let (pending, state) = (Arc::default(), Mutex::default());
+        let (pending, state) = (Arc::default(), TurnLock::default());
         Self { context, start: 0, len: 0, id: next_id(), scrubber: None, pending, allocations, state }
     }
 
@@ -196,7 +197,9 @@ impl Memory {
         }
         self.check(start, len)?;
         let mut state = self.lock();
-        self.retire(&mut state, start.0, start.0 + len);
+        let news = self.retire(&mut state, start.0, start.0 + len);
+        drop(state);
+        tell(news);
         Ok(())
     }
 
@@ -220,10 +223,13 @@ impl Memory {
     /// Gives everything back. Nothing runs on the device any more.
     pub(crate) fn clear(&self) {
         self.allocations.iter().for_each(Allocations::clear);
+        let mut news = News::default();
         let mut state = self.lock();
         for (start, piece) in std::mem::take(&mut state.pieces) {
-            self.drop_piece(start, &piece, &state.exporters);
+            news.append(&mut self.drop_piece(start, &piece, &state.exporters));
         }
+        drop(state);
+        tell(news);
     }
 
     fn take(&self, at: u64, len: u64, state: &MappedPieces) -> Result<Piece, DriverError> {
@@ -269,7 +275,8 @@ impl Memory {
         unsafe { self.context.driver.cuMemSetAccess(at, len as usize, access.as_ptr(), access.len()) }
     }
 
-    fn drop_piece(&self, at: u64, piece: &Piece, exporters: &[Weak<Exporter>]) {
+    /// Gives a piece back to the driver. Which processes have to hear of that.
+    fn drop_piece(&self, at: u64, piece: &Piece, exporters: &[Weak<Exporter>]) -> News {
         self.settle();
         // SAFETY: nobody uses the piece any more. Both fail only when the context is gone, and then
         // so is the memory.
@@ -277,10 +284,11 @@ impl Memory {
             let _ = self.context.driver.cuMemUnmap(at, piece.len as usize);
             let _ = self.context.driver.cuMemRelease(piece.handle);
         }
-        exporters.iter().filter_map(Weak::upgrade).for_each(|exporter| exporter.dropped(piece.id));
+        let has_it = |exporter: &Arc<Exporter>| exporter.dropped(piece.id);
+        exporters.iter().filter_map(Weak::upgrade).filter(has_it).map(|exporter| (exporter, piece.id)).collect()
     }
 
-    fn retire(&self, state: &mut MappedPieces, start: u64, end: u64) {
+    fn retire(&self, state: &mut MappedPieces, start: u64, end: u64) -> News {
         let first = state.pieces.range(..=start).next_back().map_or(start, |(first, _)| *first);
         let mut whole = Vec::new();
         for (&at, piece) in state.pieces.range_mut(first..end) {
@@ -292,15 +300,17 @@ impl Memory {
                 }
             }
         }
+        let mut news = News::default();
         for at in whole {
             if let Some(piece) = state.pieces.remove(&at) {
-                self.drop_piece(at, &piece, &state.exporters);
+                news.append(&mut self.drop_piece(at, &piece, &state.exporters));
             }
         }
+        news
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, MappedPieces> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.take()
     }
 }
 
@@ -345,34 +355,26 @@ impl ExportMemory for Memory {
         &self.pending
     }
 
-    fn export(&self, id: u64, give: &mut dyn FnMut(Option<(PieceKey, Keep)>)) {
+    fn export(&self, id: u64, give: &mut dyn FnMut(PieceKey, Keep)) {
         if let Some(allocations) = &self.allocations {
-            let mut given = false;
-            allocations.export(id, &mut |key, keep| {
-                given = true;
-                give(Some((key, Some(keep))));
-            });
-            if !given {
-                give(None);
-            }
-            return;
+            return allocations.export(id, give);
         }
         let state = self.lock();
-        let piece = state.pieces.values().find(|piece| piece.id == id && piece.exportable);
-        give(piece.and_then(|piece| {
-            let mut descriptor = -1i32;
-            let kind = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-            // SAFETY: the driver writes a descriptor of 32 bits, which is the caller's.
-            let descriptor = unsafe {
-                let to = (&raw mut descriptor).cast();
-                self.context.driver.cuMemExportToShareableHandle(to, piece.handle, kind, 0).ok()?;
-                OwnedFd::from_raw_fd(descriptor)
-            };
-            // A worker that is started now must not keep the memory.
-            let _ = fcntl_setfd(&descriptor, FdFlags::CLOEXEC);
-            // What another process has of it outlives it.
-            Some((PieceKey::Descriptor(descriptor), None))
-        }));
+        let Some(piece) = state.pieces.values().find(|piece| piece.id == id && piece.exportable) else { return };
+        let mut descriptor = -1i32;
+        let kind = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        // SAFETY: the driver writes a descriptor of 32 bits, which is the caller's.
+        let descriptor = unsafe {
+            let to = (&raw mut descriptor).cast();
+            if self.context.driver.cuMemExportToShareableHandle(to, piece.handle, kind, 0).is_err() {
+                return;
+            }
+            OwnedFd::from_raw_fd(descriptor)
+        };
+        // A worker that is started now must not keep the memory.
+        let _ = fcntl_setfd(&descriptor, FdFlags::CLOEXEC);
+        // What another process has of it outlives it.
+        give(PieceKey::Descriptor(descriptor), None);
     }
 }
 
@@ -385,6 +387,13 @@ impl Drop for Memory {
         // SAFETY: nothing is mapped in the range any more.
         let _ = unsafe { self.context.driver.cuMemAddressFree(self.start, self.len as usize) };
     }
+}
+
+/// Pieces that are gone, and processes that have them and have to hear of it.
+type News = Vec<(Arc<Exporter>, u64)>;
+
+fn tell(news: News) {
+    news.iter().for_each(|(exporter, piece)| exporter.tell_dropped(*piece));
 }
 
 impl MappedPieces {

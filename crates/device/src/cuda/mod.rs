@@ -40,6 +40,7 @@ mod table;
 mod trace;
 
 pub use cache::cache_folder;
+pub use completion::COMPLETIONS_MAX;
 pub use device::{CudaConfig, CudaDevice};
 pub use output::Printed;
 pub use pending::{PENDING_BYTES_MAX, PENDING_MAX};

@@ -4,7 +4,8 @@
 use super::stream::Stream;
 use crate::failure::shut_down;
 use accord_types::Result;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 /// How often the thread looks while somebody waits for work that is under way.
@@ -19,7 +20,7 @@ pub(crate) struct Notifier(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<Waiting>,
+    state: ShortLock<Waiting>,
     work_available: Condvar,
 }
 
@@ -32,7 +33,7 @@ struct Waiting {
 
 impl Notifier {
     pub(crate) fn add(&self, stream: &Arc<Stream>, seq: u64, done: Done) {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.state.lock();
         if state.closing {
             drop(state);
             return done(Err(shut_down()));
@@ -56,7 +57,7 @@ impl Notifier {
 
     /// Ends the thread; everybody who waits is told.
     pub(crate) fn close(&self) {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.state.lock();
         state.closing = true;
         let left = std::mem::take(&mut state.waiting);
         drop(state);
@@ -71,30 +72,29 @@ impl Shared {
     fn serve(&self) {
         // SAFETY: changes this thread's timers only.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000) };
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let mut looked_for_failures = Instant::now();
         while !state.closing {
             if state.waiting.is_empty() {
-                state = self.work_available.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = ShortGuard::wait(state, &self.work_available);
                 continue;
             }
+            // Without the lock: a stream that is asked may wait for the driver, and whoever adds something must not.
+            let mut waiting = std::mem::take(&mut state.waiting);
+            drop(state);
+            let all = looked_for_failures.elapsed() >= LOOK_FOR_FAILURES;
             // What was never put in can't be reached.
             let under_way = |(stream, seq, _): &(Arc<Stream>, u64, Done)| *seq <= stream.last().0;
-            if !state.waiting.iter().any(under_way) && looked_for_failures.elapsed() < LOOK_FOR_FAILURES {
-                let (woken, _) =
-                    self.work_available.wait_timeout(state, LOOK_FOR_FAILURES).unwrap_or_else(PoisonError::into_inner);
-                state = woken;
-                continue;
-            }
-            let all = looked_for_failures.elapsed() >= LOOK_FOR_FAILURES;
+            let sleeps = !all && !waiting.iter().any(under_way);
             if all {
                 looked_for_failures = Instant::now();
             }
-            let mut waiting = std::mem::take(&mut state.waiting);
-            drop(state);
             let mut left = Vec::with_capacity(waiting.len());
             let mut none = true;
-            for (stream, seq, done) in waiting.drain(..) {
+            if sleeps {
+                left.append(&mut waiting);
+            }
+            for (stream, seq, done) in waiting {
                 let sleeps = seq > stream.last().0;
                 match if sleeps && !all { Ok(false) } else { look(&stream, seq) } {
                     Ok(false) => {
@@ -104,7 +104,7 @@ impl Shared {
                     result => done(result.map(drop)),
                 }
             }
-            state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state = self.state.lock();
             if state.closing {
                 drop(state);
                 for (_, _, done) in left {
@@ -113,12 +113,15 @@ impl Shared {
                 return;
             }
             // Older ones first.
+            let more = !state.waiting.is_empty();
             left.append(&mut state.waiting);
             state.waiting = left;
-            if !none {
+            if sleeps && !more {
+                (state, _) = ShortGuard::wait_timeout(state, &self.work_available, LOOK_FOR_FAILURES);
+            } else if !none {
                 drop(state);
                 std::thread::sleep(LOOK);
-                state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                state = self.state.lock();
             }
         }
     }

@@ -1,10 +1,10 @@
 //! What regions on GPUs print. The driver writes it to this process's standard output, when it is waited for; an
 //! executor's program is elsewhere and wants it before the wait ends.
 
+use accord_types::turn_lock::TurnLock;
 use std::ffi::c_int;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::ptr::null_mut;
-use std::sync::{Mutex, PoisonError};
 
 unsafe extern "C" {
     /// The C library's stream, which the driver prints to.
@@ -18,7 +18,7 @@ const PIECE: usize = 64 << 10;
 pub struct Printed {
     file: OwnedFd,
     /// Everything before was taken.
-    taken: Mutex<u64>,
+    taken: TurnLock<u64>,
 }
 
 impl Printed {
@@ -45,13 +45,13 @@ impl Printed {
         // Without a terminal the C library would hold lines back.
         // SAFETY: nothing of this process prints yet, so that nobody else uses the stream.
         unsafe { libc::setvbuf(stdout, null_mut(), libc::_IONBF, 0) };
-        Ok(Self { file, taken: Mutex::default() })
+        Ok(Self { file, taken: TurnLock::default() })
     }
 
     /// Gives what was printed since the last time to `take`, in order.
     pub fn take(&self, mut take: impl FnMut(&[u8])) {
         let file = self.file.as_raw_fd();
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.take();
         if length(file) == *taken {
             return;
         }

@@ -7,8 +7,9 @@ use super::registrations::{Job, Pages, RegisteredPart, Registrations, Release};
 use super::shared::{DeviceStream, Shared};
 use crate::replaced_pages::{RANGES, RANGES_MAX};
 use accord_types::HostRange;
+use accord_types::short_lock::{ShortGuard, ShortLock, ShortRwLock};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Condvar, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// What part of the machine's memory may be locked.
@@ -45,15 +46,15 @@ pub(crate) struct Unregistration(Option<super::registrations::Unregistration<Arc
 /// What the devices of a process share.
 struct Process {
     id: u32,
-    known: RwLock<Known>,
+    known: ShortRwLock<Known>,
     /// How many ranges `known` has. A copy that reads 0 with its stream's lock held comes before any lock: whoever locks waits
     /// for the streams' locks first.
     count: AtomicUsize,
     /// The driver has said that it can't lock at all.
     off: AtomicBool,
-    work: Mutex<Work>,
+    work: ShortLock<Work>,
     changed: Condvar,
-    devices: Mutex<Vec<Weak<Shared>>>,
+    devices: ShortLock<Vec<Weak<Shared>>>,
 }
 
 #[derive(Default)]
@@ -75,12 +76,12 @@ fn process() -> &'static Process {
         unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), None) };
         Process {
             id: std::process::id(),
-            known: RwLock::new(Registrations::new(page, memory / SHARE_MAX, RANGES_MAX)),
+            known: ShortRwLock::new(Registrations::new(page, memory / SHARE_MAX, RANGES_MAX)),
             count: AtomicUsize::new(0),
             off: AtomicBool::new(false),
-            work: Mutex::default(),
+            work: ShortLock::default(),
             changed: Condvar::new(),
-            devices: Mutex::default(),
+            devices: ShortLock::default(),
         }
     })
 }
@@ -100,7 +101,7 @@ pub(crate) fn look(device: &Arc<Shared>, stream: u32, seq: u64, range: HostRange
 
 /// A device has started: its copies have to be with the driver before anything is locked.
 pub(crate) fn add_device(shared: &Arc<Shared>) {
-    let mut devices = process().devices.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut devices = process().devices.lock();
     devices.retain(|known| known.strong_count() > 0);
     devices.push(Arc::downgrade(shared));
 }
@@ -135,7 +136,7 @@ pub(crate) fn release(shared: &Shared, range: HostRange) -> Option<Unregistratio
             Release::Busy(start) => {
                 let mut work = process.work();
                 while process.read(|known| known.is_changing(start)) {
-                    work = process.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+                    work = ShortGuard::wait(work, &process.changed);
                 }
                 drop(work);
                 answer = process.change(|known| known.settle(start));
@@ -186,16 +187,16 @@ impl Drop for Unregistration {
 }
 
 impl Process {
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    fn work(&self) -> ShortGuard<'_, Work> {
+        self.work.lock()
     }
 
     fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
-        read(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+        read(&self.known.read())
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let result = change(&mut known);
         self.count.store(known.len(), Ordering::Release);
         RANGES.set(known.ranges());
@@ -232,7 +233,7 @@ impl Process {
         let late = Instant::now() + FORK_WAIT;
         let mut work = self.work();
         while self.read(&lasts) && Instant::now() < late {
-            work = self.changed.wait_timeout(work, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0;
+            work = ShortGuard::wait_timeout(work, &self.changed, LOOK_AROUND).0;
         }
     }
 
@@ -241,7 +242,7 @@ impl Process {
         loop {
             let mut work = self.work();
             while work.forks > 0 {
-                work = self.changed.wait(work).unwrap_or_else(PoisonError::into_inner);
+                work = ShortGuard::wait(work, &self.changed);
             }
             if let Some(replaced) = self.change(Known::pick_replaced) {
                 drop(work);
@@ -271,7 +272,7 @@ impl Process {
     /// Copies that have looked before the range was asked for are with the driver when this returns.
     fn await_copies(&self) {
         let devices: Vec<_> = {
-            let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+            let devices = self.devices.lock();
             devices.iter().filter_map(Weak::upgrade).collect()
         };
         for stream in devices.iter().flat_map(|device| device.all_streams()) {

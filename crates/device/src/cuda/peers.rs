@@ -3,18 +3,19 @@
 use super::context::Context;
 use super::memory::Memory;
 use accord_types::Result;
-use std::sync::{Arc, Mutex, PoisonError};
+use accord_types::turn_lock::TurnLock;
+use std::sync::Arc;
 
 /// A device as other devices of the process know it.
 pub(crate) struct Registered {
     context: Arc<Context>,
     memory: Arc<Memory>,
     /// Devices that were connected to this one, whether they can reach it or not.
-    asked: Mutex<Vec<i32>>,
+    asked: TurnLock<Vec<i32>>,
 }
 
 pub(crate) fn register(context: &Arc<Context>, memory: &Arc<Memory>) -> Registered {
-    Registered { context: Arc::clone(context), memory: Arc::clone(memory), asked: Mutex::default() }
+    Registered { context: Arc::clone(context), memory: Arc::clone(memory), asked: TurnLock::default() }
 }
 
 /// Lets two devices read and write each other's memory, if the machine can. Where it can't the driver copies through
@@ -24,7 +25,7 @@ pub(crate) fn connect(one: &Registered, other: &Registered) -> Result<()> {
     if peer == one.context.device {
         return Ok(());
     }
-    let mut asked = one.asked.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut asked = one.asked.take();
     if asked.contains(&peer) {
         return Ok(());
     }

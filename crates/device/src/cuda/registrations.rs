@@ -4,8 +4,8 @@
 //! stages: `pick`, `lock`, `locked`, and at the end what `release` has handed out, then `unlocked`.
 
 use accord_types::HostRange;
+use accord_types::short_lock::ShortLock;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 /// A range is locked in pieces of this length: the driver answers no other call meanwhile, which takes 2 ms. No copy may
 /// cross from one to the next.
@@ -33,7 +33,7 @@ struct Registration<O, U> {
     /// Other pages have come while it was being locked.
     replaced: bool,
     /// The last copy of every place that has directly used the memory.
-    uses: Mutex<Vec<(U, u64)>>,
+    uses: ShortLock<Vec<(U, u64)>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,7 +127,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
             holders: vec![device],
             stage: Stage::Asked,
             replaced: false,
-            uses: Mutex::default(),
+            uses: ShortLock::default(),
         };
         self.known.insert(start, registration);
         true
@@ -286,7 +286,7 @@ impl<O: Clone, U: PartialEq> Registrations<O, U> {
             return Pages::Mixed;
         }
         if let Some((place, seq)) = user {
-            let mut uses = registration.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut uses = registration.uses.lock();
             match uses.iter_mut().find(|(known, _)| *known == place) {
                 Some((_, last)) => *last = seq.max(*last),
                 None => uses.push((place, seq)),
@@ -337,7 +337,7 @@ impl RegisteredPart {
 impl<O: Clone, U> Registration<O, U> {
     fn unregister(&mut self, start: usize) -> Unregistration<O, U> {
         self.stage = Stage::Unregistering;
-        let uses = std::mem::take(self.uses.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let uses = std::mem::take(self.uses.get_mut());
         Unregistration { range: HostRange { start, len: self.end - start }, owner: self.owner.clone(), uses }
     }
 }

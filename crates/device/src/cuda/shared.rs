@@ -13,9 +13,10 @@ use super::staging::progress::CopyError;
 use super::table::Table;
 use super::trace::Tracer;
 use crate::failure::{Failure, shut_down};
+use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceInfo, Error, ErrorCode, QueueId, Result};
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// A stream, as those see it who care for all streams of a device. None of this is on a hot path.
 pub(crate) trait DeviceStream: Send + Sync {
@@ -60,7 +61,7 @@ pub(crate) struct Shared {
     pub(crate) functions: Table<Arc<Function>>,
     pub(crate) failure: Failure,
     pub(crate) tracer: Tracer,
-    pub(crate) streams: Mutex<Vec<Weak<dyn DeviceStream>>>,
+    pub(crate) streams: ShortLock<Vec<Weak<dyn DeviceStream>>>,
     /// How many of them hold copies back.
     pub(crate) streams_holding: AtomicU32,
     /// See [`super::CudaConfig::company`].
@@ -95,7 +96,7 @@ impl Shared {
             functions: Table::default(),
             failure: Failure::default(),
             tracer: Tracer::new(info.id, Arc::clone(&context)),
-            streams: Mutex::default(),
+            streams: ShortLock::default(),
             streams_holding: AtomicU32::new(0),
             company,
             prints: AtomicBool::new(false),
@@ -144,6 +145,6 @@ impl Shared {
     }
 
     pub(crate) fn all_streams(&self) -> Vec<Arc<dyn DeviceStream>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+        self.streams.lock().iter().filter_map(Weak::upgrade).collect()
     }
 }

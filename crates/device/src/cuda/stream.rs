@@ -13,12 +13,13 @@ use super::pending::{self, Pending};
 use super::repeated::Repeated;
 use super::rows::Rows;
 use super::shared::{DeviceStream, Shared};
+use accord_types::turn_lock::{self, TurnLock};
 use accord_types::{ArgBlock, Error, QueueId, Result, Seq};
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, OnceLock};
 use std::time::Duration;
 
 /// A sleeper looks around at least this often: a lost device must never be a hang.
@@ -42,7 +43,7 @@ pub(crate) struct Stream {
     pub(crate) shared: Arc<Shared>,
     /// Does an operation whose turn has come.
     perform: Perform,
-    state: Mutex<StreamProgress>,
+    state: TurnLock<StreamProgress>,
     moved: Condvar,
     pub(super) failed: AtomicBool,
     pub(crate) egress: Egress,
@@ -113,7 +114,7 @@ impl Stream {
             exposed: AtomicBool::new(adopt.is_some()),
             shared,
             perform,
-            state: Mutex::default(),
+            state: TurnLock::default(),
             moved: Condvar::new(),
             failed: AtomicBool::new(false),
             egress: Egress::default(),
@@ -126,7 +127,7 @@ impl Stream {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, StreamProgress> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.take()
     }
 
     /// The device's or stream's failure, if any.
@@ -319,7 +320,7 @@ impl Stream {
     }
 
     fn sleep<'a>(&self, state: MutexGuard<'a, StreamProgress>) -> MutexGuard<'a, StreamProgress> {
-        self.moved.wait_timeout(state, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0
+        turn_lock::wait_timeout(state, &self.moved, LOOK_AROUND)
     }
 
     /// Blocks until everything up to `seq` has been read from the program's memory and is in the driver's stream.
@@ -484,7 +485,7 @@ impl DeviceStream for Stream {
 
     fn recent_kernels(&self) -> Vec<u32> {
         // Called on the way out of a failed call, which may hold the lock of this very stream.
-        self.state.try_lock().map_or_else(|_| Vec::new(), |state| state.recent_kernels.clone())
+        self.state.try_take().map_or_else(Vec::new, |state| state.recent_kernels.clone())
     }
 
     fn flush_held_back(&self) {

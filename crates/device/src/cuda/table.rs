@@ -1,6 +1,7 @@
 //! A list that only grows and is read without locks.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use accord_types::turn_lock::TurnLock;
+use std::sync::OnceLock;
 
 const SEGMENT: usize = 256;
 const SEGMENTS: usize = 256;
@@ -9,12 +10,12 @@ type Segment<T> = OnceLock<Box<[OnceLock<T>]>>;
 
 pub(crate) struct Table<T> {
     segments: Box<[Segment<T>]>,
-    len: Mutex<usize>,
+    len: TurnLock<usize>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect(), len: Mutex::new(0) }
+        Self { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect(), len: TurnLock::new(0) }
     }
 }
 
@@ -26,7 +27,7 @@ impl<T> Table<T> {
 
     /// Adds what `make` returns for the new index; `None` if the table is full.
     pub(crate) fn add<E>(&self, make: impl FnOnce(u32) -> Result<T, E>) -> Option<Result<u32, E>> {
-        let mut len = self.len.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut len = self.len.take();
         let segment = self.segments.get(*len / SEGMENT)?;
         let segment = segment.get_or_init(|| (0..SEGMENT).map(|_| OnceLock::new()).collect());
         let index = *len as u32;

@@ -2,16 +2,17 @@
 
 use super::context::Context;
 use super::driver::DriverError;
+use accord_types::turn_lock::TurnLock;
 use accord_types::{DeviceId, QueueId, Span, SpanKind, SpanSink};
 use cudarc::driver::sys::{CUevent, CUstream};
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 pub(crate) struct Tracer {
     device: DeviceId,
     context: Arc<Context>,
     on: OnceLock<On>,
-    under_way: Mutex<Vec<UnderWay>>,
+    under_way: TurnLock<Vec<UnderWay>>,
 }
 
 struct On {
@@ -42,7 +43,7 @@ pub(crate) struct Start(Option<CUevent>);
 
 impl Tracer {
     pub(crate) fn new(device: DeviceId, context: Arc<Context>) -> Self {
-        Self { device, context, on: OnceLock::new(), under_way: Mutex::default() }
+        Self { device, context, on: OnceLock::new(), under_way: TurnLock::default() }
     }
 
     /// From now on reports to `sink`; the first one stays. The context is current.
@@ -83,13 +84,13 @@ impl Tracer {
 
     #[cold]
     fn keep(&self, span: UnderWay) {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).push(span);
+        self.under_way.take().push(span);
     }
 
     /// Reports what has ended since the last time.
     pub(crate) fn drain(&self) {
         let Some(on) = self.on.get() else { return };
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = self.under_way.take();
         under_way.retain(|span| {
             let (Some(start_ns), Some(end_ns)) = (self.time(on, span.start), self.time(on, span.end)) else {
                 return true;

@@ -6,12 +6,13 @@ use super::stream::{HostOp, Stream, lock};
 use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
 use crate::device::{Device, FunctionHandle};
+use accord_types::short_lock::{ShortLock, ShortRwLock};
 use accord_types::{
     AddressRange, ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec,
     GlobalSpec, LaunchDims, QueueId, Result, Seq, Span, SpanKind, SpanSink, StreamId,
 };
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Bytes that one piece of a copy has.
@@ -64,12 +65,12 @@ pub struct FakeDevice {
     info: DeviceInfo,
     place: AddressRange,
     memory: Arc<FakeMemory>,
-    streams: RwLock<Vec<Arc<Stream>>>,
+    streams: ShortRwLock<Vec<Arc<Stream>>>,
     /// Regions by their offset in the program.
-    regions: Mutex<HashMap<u64, (String, FakeRegion)>>,
-    functions: RwLock<Vec<(String, FakeRegion)>>,
-    failure: Mutex<Option<Error>>,
-    trace: RwLock<Option<Arc<dyn SpanSink>>>,
+    regions: ShortLock<HashMap<u64, (String, FakeRegion)>>,
+    functions: ShortRwLock<Vec<(String, FakeRegion)>>,
+    failure: ShortLock<Option<Error>>,
+    trace: ShortRwLock<Option<Arc<dyn SpanSink>>>,
     began: Instant,
 }
 
@@ -105,11 +106,11 @@ impl FakeDevice {
             info,
             place: place.unwrap_or(AddressRange { start: usual, len: ADDRESSES }),
             memory: Arc::new(memory),
-            streams: RwLock::default(),
-            regions: Mutex::default(),
-            functions: RwLock::default(),
-            failure: Mutex::default(),
-            trace: RwLock::default(),
+            streams: ShortRwLock::default(),
+            regions: ShortLock::default(),
+            functions: ShortRwLock::default(),
+            failure: ShortLock::default(),
+            trace: ShortRwLock::default(),
             began: Instant::now(),
         })
     }
@@ -122,9 +123,9 @@ impl FakeDevice {
     /// Makes the device fail as if its worker had crashed.
     pub fn fail(&self, error: Error) {
         lock(&self.failure).get_or_insert_with(|| error.clone());
-        for stream in self.streams.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            stream.fail(&error);
-        }
+        // Whoever waits is told, and may do anything then.
+        let streams = self.streams.read().clone();
+        streams.iter().for_each(|stream| stream.fail(&error));
     }
 
     /// The device's memory.
@@ -134,7 +135,7 @@ impl FakeDevice {
 
     /// Operations that its streams have still to begin.
     pub fn pending(&self) -> usize {
-        self.streams.read().unwrap_or_else(PoisonError::into_inner).iter().map(|stream| stream.pending()).sum()
+        self.streams.read().iter().map(|stream| stream.pending()).sum()
     }
 
     /// Whether [`Device::shutdown`] was called, or the device has failed.
@@ -150,7 +151,7 @@ impl FakeDevice {
     }
 
     fn stream(&self, id: StreamId) -> Result<Arc<Stream>> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let streams = self.streams.read();
         streams
             .get(id.0 as usize)
             .cloned()
@@ -159,7 +160,7 @@ impl FakeDevice {
 
     /// Wraps `op` so that it is reported.
     fn traced(&self, stream: StreamId, kind: SpanKind, name: &str, bytes: u64, op: HostOp) -> Result<HostOp> {
-        let Some(sink) = self.trace.read().unwrap_or_else(PoisonError::into_inner).clone() else { return Ok(op) };
+        let Some(sink) = self.trace.read().clone() else { return Ok(op) };
         let (device, queue, name, began) = (self.info.id, self.stream(stream)?.queue, name.to_owned(), self.began);
         Ok(Box::new(move || {
             let now = || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -192,13 +193,13 @@ impl Device for FakeDevice {
         if let Some(error) = &*lock(&self.failure) {
             return Err(error.clone());
         }
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.write();
         streams.push(Stream::start(queue)?);
         Ok(StreamId(u32::try_from(streams.len() - 1).unwrap_or(u32::MAX)))
     }
 
     fn trace(&self, sink: Arc<dyn SpanSink>) {
-        *self.trace.write().unwrap_or_else(PoisonError::into_inner) = Some(sink);
+        *self.trace.write() = Some(sink);
     }
 
     fn map(&self, start: DevicePtr, len: u64) -> Result<()> {
@@ -269,7 +270,7 @@ impl Device for FakeDevice {
         let region = lock(&self.regions).get(&spec.offset).cloned().ok_or_else(|| {
             Error::new(ErrorCode::DeviceInit, format!("no region is registered at {:#x}", spec.offset))
         })?;
-        let mut functions = self.functions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut functions = self.functions.write();
         functions.push(region);
         Ok(FunctionHandle(u32::try_from(functions.len() - 1).unwrap_or(u32::MAX)))
     }
@@ -284,7 +285,7 @@ impl Device for FakeDevice {
     }
 
     fn launch(&self, stream: StreamId, function: FunctionHandle, dims: LaunchDims, block: ArgBlock<'_>) -> Result<Seq> {
-        let functions = self.functions.read().unwrap_or_else(PoisonError::into_inner);
+        let functions = self.functions.read();
         let (name, region) = functions.get(function.0 as usize).cloned().ok_or_else(|| {
             Error::new(ErrorCode::ImplementationDefined, format!("function {} does not exist", function.0))
         })?;

@@ -1,20 +1,20 @@
 //! Memory of a fake device.
 
 use super::stream::lock;
+use accord_types::short_lock::ShortLock;
 use accord_types::{DevicePtr, Error, ErrorCode, Result};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 /// Memory of a fake device. Only mapped bytes can be touched.
 pub struct FakeMemory {
     limit: u64,
     /// Mapped ranges by their first address.
-    mapped: Mutex<BTreeMap<u64, Vec<u8>>>,
+    mapped: ShortLock<BTreeMap<u64, Vec<u8>>>,
 }
 
 impl FakeMemory {
     pub(super) fn new(limit: u64) -> Self {
-        Self { limit, mapped: Mutex::default() }
+        Self { limit, mapped: ShortLock::default() }
     }
 
     pub(super) fn free(&self) -> u64 {

@@ -1,8 +1,9 @@
 //! One stream of a fake device: a thread and what it has to do.
 
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, QueueId, Result, Seq};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 
 /// What an operation does in its turn.
 pub(super) type HostOp = Box<dyn FnOnce() -> Result<()> + Send>;
@@ -11,7 +12,7 @@ type Done = Box<dyn FnOnce(Result<()>) + Send>;
 
 pub(super) struct Stream {
     pub(super) queue: QueueId,
-    state: Mutex<Progress>,
+    state: ShortLock<Progress>,
     changed: Condvar,
 }
 
@@ -26,7 +27,7 @@ struct Progress {
 
 impl Stream {
     pub(super) fn start(queue: QueueId) -> Result<Arc<Self>> {
-        let stream = Arc::new(Self { queue, state: Mutex::default(), changed: Condvar::new() });
+        let stream = Arc::new(Self { queue, state: ShortLock::default(), changed: Condvar::new() });
         let of_thread = stream.clone();
         std::thread::Builder::new()
             .name(format!("fake-{queue}"))
@@ -49,7 +50,7 @@ impl Stream {
                 if let Some(op) = state.ops.pop_front() {
                     break op;
                 }
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = ShortGuard::wait(state, &self.changed);
             };
             drop(state);
             if let Err(error) = op() {
@@ -108,7 +109,7 @@ impl Stream {
             if state.reached >= seq.0 {
                 return Ok(());
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = ShortGuard::wait(state, &self.changed);
         }
     }
 
@@ -127,6 +128,6 @@ impl Stream {
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock<T>(mutex: &ShortLock<T>) -> ShortGuard<'_, T> {
+    mutex.lock()
 }

@@ -39,10 +39,11 @@ pub use refusal::Refusal;
 pub use rewrite::{BlockPath, Kernel, PARAMETER_SM_MIN, REWRITE_VERSION, Rewritten, header, rewrite};
 
 use accord_types::ImageId;
+use accord_types::short_lock::ShortRwLock;
 use rkyv::{Archive, Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// One object's code for NVIDIA GPUs.
 #[derive(Archive, Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
@@ -111,23 +112,23 @@ impl Image {
 
 /// The images that a process knows, by their identity.
 #[derive(Default, Debug)]
-pub struct Images(RwLock<HashMap<ImageId, Arc<Image>>>);
+pub struct Images(ShortRwLock<HashMap<ImageId, Arc<Image>>>);
 
 impl Images {
     /// Adds an image.
     pub fn add(&self, image: Image) -> ImageId {
         let id = image.id();
-        self.0.write().unwrap_or_else(PoisonError::into_inner).entry(id).or_insert_with(|| Arc::new(image));
+        self.0.write().entry(id).or_insert_with(|| Arc::new(image));
         id
     }
 
     /// All that are known.
     pub fn ids(&self) -> Vec<ImageId> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+        self.0.read().keys().copied().collect()
     }
 
     /// The image with this identity.
     pub fn get(&self, id: ImageId) -> Option<Arc<Image>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+        self.0.read().get(&id).cloned()
     }
 }

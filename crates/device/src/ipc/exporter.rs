@@ -4,9 +4,10 @@ use super::socket::{Message, Socket};
 use super::{Keep, PieceKey};
 use crate::memory_handle::MemoryHandle;
 use accord_types::DevicePtr;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Weak};
 use std::time::Duration;
 
 /// Memory of one device that other processes can be given.
@@ -15,8 +16,9 @@ pub trait ExportMemory: Send + Sync {
     /// the range can't be given away, is not mapped as a whole, or is in too many pieces.
     fn handle(&self, exporter: &Arc<Exporter>, start: DevicePtr, len: u64) -> Option<MemoryHandle>;
 
-    /// Calls `give` once with what opens a piece, before anybody can be told that it is gone; with none if it is.
-    fn export(&self, piece: u64, give: &mut dyn FnMut(Option<(PieceKey, Keep)>));
+    /// Calls `give` once with what opens a piece, before anybody can be told that it is gone; not at all if it is. `give` does not
+    /// wait: locks may be held.
+    fn export(&self, piece: u64, give: &mut dyn FnMut(PieceKey, Keep));
 
     /// Pieces that were dropped, and that other processes still have.
     fn pending_releases(&self) -> &Arc<PendingReleases>;
@@ -25,7 +27,7 @@ pub trait ExportMemory: Send + Sync {
 /// Gives pieces of this process's memory to one other process.
 pub struct Exporter {
     socket: Socket,
-    state: Mutex<Exports>,
+    state: ShortLock<Exports>,
 }
 
 #[derive(Default)]
@@ -47,7 +49,7 @@ struct Exported {
 /// Pieces of one device that were dropped and are not released by other processes yet: their memory is still taken.
 #[derive(Default)]
 pub struct PendingReleases {
-    count: Mutex<Count>,
+    count: ShortLock<Count>,
     fewer: Condvar,
 }
 
@@ -58,9 +60,9 @@ struct Count {
 }
 
 impl Exporter {
-    /// The same without a thread: somebody has to [`Exporter::serve`].
+    /// Without a thread: somebody has to [`Exporter::serve`]. See [`Exporter::start`].
     pub fn new(socket: OwnedFd) -> Self {
-        Self { socket: Socket::new(socket), state: Mutex::default() }
+        Self { socket: Socket::new(socket), state: ShortLock::default() }
     }
 
     /// Gives pieces to the process at the other end of `socket`, which keeps messages whole (`SOCK_SEQPACKET`), until one of the
@@ -118,15 +120,16 @@ impl Exporter {
 
     fn give(&self, range: u64, piece: u64) {
         let memory = self.lock().ranges.get(&range).and_then(Weak::upgrade);
-        let Some(memory) = memory else { return self.socket.send(Message::Piece { piece, key: None }) };
-        memory.export(piece, &mut |export| {
-            let key = export.map(|(key, keep)| {
+        let mut key = None;
+        if let Some(memory) = memory {
+            // Noted while the piece can't go, so that its end is told. Should that be told first, the other process knows what it means.
+            memory.export(piece, &mut |given, keep| {
                 let exported = Exported { pending: memory.pending_releases().clone(), dropped: false, keep };
                 self.lock().exported.insert(piece, exported);
-                key
+                key = Some(given);
             });
-            self.socket.send(Message::Piece { piece, key });
-        });
+        }
+        self.socket.send(Message::Piece { piece, key });
     }
 
     fn released(&self, piece: u64) {
@@ -135,20 +138,24 @@ impl Exporter {
         exported.into_iter().for_each(Exported::released);
     }
 
-    /// The memory's owner does not use a piece any more.
-    pub(crate) fn dropped(&self, piece: u64) {
+    /// The memory's owner does not use a piece any more. Whether the other process has it, and so has to hear of that.
+    pub(crate) fn dropped(&self, piece: u64) -> bool {
         let mut state = self.lock();
         // A piece that is a range of its own goes with it.
         state.ranges.remove(&piece);
-        let Some(exported) = state.exported.get_mut(&piece).filter(|exported| !exported.dropped) else { return };
+        let Some(exported) = state.exported.get_mut(&piece).filter(|exported| !exported.dropped) else { return false };
         exported.dropped = true;
         exported.pending.more();
-        drop(state);
+        true
+    }
+
+    /// Tells the other process of a piece that was dropped, which may wait for it.
+    pub(crate) fn tell_dropped(&self, piece: u64) {
         self.socket.send(Message::Dropped { piece });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Exports> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Exports> {
+        self.state.lock()
     }
 }
 
@@ -182,18 +189,70 @@ impl PendingReleases {
 
     /// Waits until nothing is pending any more, or for the timeout. Whether something has come back since there were `before`.
     pub(crate) fn wait(&self, before: u64, timeout: Duration) -> bool {
-        let waited = self.fewer.wait_timeout_while(self.lock(), timeout, |count| count.pending > 0);
-        waited.unwrap_or_else(PoisonError::into_inner).0.returned != before
+        let (count, _) = ShortGuard::wait_timeout_while(self.lock(), &self.fewer, timeout, |count| count.pending > 0);
+        count.returned != before
     }
 
-    fn lock(&self) -> MutexGuard<'_, Count> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Count> {
+        self.count.lock()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory_handle::IpcHandle;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    /// Memory whose owner has a lock while it notes who gets a piece.
+    #[derive(Default)]
+    struct Locked(ShortLock<u32>, Arc<PendingReleases>);
+
+    impl ExportMemory for Locked {
+        fn handle(&self, _: &Arc<Exporter>, _: DevicePtr, len: u64) -> Option<MemoryHandle> {
+            let pieces = vec![(1, len)];
+            Some(MemoryHandle::CudaIpc(IpcHandle { range: 3, range_len: len, offset: 0, len, first: 0, pieces }))
+        }
+
+        fn export(&self, piece: u64, give: &mut dyn FnMut(PieceKey, Keep)) {
+            let mut given = self.0.lock();
+            *given += 1;
+            if piece == 1 {
+                give(PieceKey::Allocation([7; PieceKey::ALLOCATION]), None);
+            }
+        }
+
+        fn pending_releases(&self) -> &Arc<PendingReleases> {
+            &self.1
+        }
+    }
+
+    #[test]
+    fn the_owners_locks_are_not_held_while_a_piece_is_sent() {
+        let ends = || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let (near, far) = ends();
+        let (exporter, far) = (Arc::new(Exporter::new(near)), Socket::new(far));
+        let memory = Arc::new(Locked::default());
+        let known: Arc<dyn ExportMemory> = memory.clone();
+        assert!(exporter.handle(&known, DevicePtr(0), 1).is_some());
+        for piece in 1..=2 {
+            far.send(Message::Ask { range: 3, piece });
+        }
+        let serving = std::thread::spawn({
+            let exporter = exporter.clone();
+            move || exporter.serve()
+        });
+        // The send would have found the lock held, and the thread would be gone.
+        assert!(matches!(far.receive(), Some(Message::Piece { piece: 1, key: Some(_) })));
+        assert!(matches!(far.receive(), Some(Message::Piece { piece: 2, key: None })), "there is no such piece");
+        // Its end is told to who has it, once.
+        assert!(exporter.dropped(1) && !exporter.dropped(1) && !exporter.dropped(2));
+        exporter.tell_dropped(1);
+        assert!(matches!(far.receive(), Some(Message::Dropped { piece: 1 })));
+        far.close();
+        serving.join().unwrap();
+        assert_eq!(*memory.0.lock(), 2);
+    }
 
     #[test]
     fn what_is_owed_is_waited_for_until_it_has_come_back() {

@@ -3,9 +3,11 @@
 use super::socket::{Message, Socket};
 use super::{PieceKey, next_id};
 use crate::memory_handle::IpcHandle;
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::turn_lock::TurnLock;
 use accord_types::{DevicePtr, Error};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Weak};
 use std::time::Duration;
 
 /// How long a question may go without an answer.
@@ -65,8 +67,8 @@ pub struct Importer {
     socket: Socket,
     note: Note,
     /// Held by whoever brings pieces here.
-    turn: Mutex<()>,
-    state: Mutex<Imports>,
+    turn: TurnLock<()>,
+    state: ShortLock<Imports>,
     changed: Condvar,
 }
 
@@ -96,14 +98,14 @@ pub struct MappedRange {
 }
 
 impl Importer {
-    /// The same without a thread: somebody has to [`Importer::serve`].
+    /// Without a thread: somebody has to [`Importer::serve`]. See [`Importer::start`].
     pub fn new(socket: OwnedFd, note: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             id: next_id(),
             socket: Socket::new(socket),
             note: Box::new(note),
-            turn: Mutex::default(),
-            state: Mutex::default(),
+            turn: TurnLock::default(),
+            state: ShortLock::default(),
             changed: Condvar::new(),
         }
     }
@@ -120,7 +122,7 @@ impl Importer {
     /// Makes a memory handle of the other process reachable for `device`, which brings pieces here that are not yet. None if that can't
     /// be, now or ever: then the bytes have to go another way.
     pub fn map(self: &Arc<Self>, imports: &Arc<dyn ImportMemory>, handle: &IpcHandle) -> Option<MappedRange> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.take();
         {
             let mut state = self.lock();
             if state.ended || is_among(imports, &state.refused) {
@@ -152,11 +154,11 @@ impl Importer {
         let unanswered = |state: &mut Imports| {
             !state.ended && state.question.as_ref().is_some_and(|question| question.answer.is_none())
         };
-        let waited = self.changed.wait_timeout_while(self.lock(), ANSWER_TIMEOUT, unanswered);
-        let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut state, is_late) =
+            ShortGuard::wait_timeout_while(self.lock(), &self.changed, ANSWER_TIMEOUT, unanswered);
         let answer = state.question.as_mut().and_then(|question| question.answer.take());
         drop(state);
-        if timeout.timed_out() {
+        if is_late {
             self.socket.close();
         }
         let outcome = answer.flatten().map(|key| imports.map(self.id, handle, piece, &key));
@@ -237,8 +239,8 @@ impl Importer {
         self.lock().devices.iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Imports> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Imports> {
+        self.state.lock()
     }
 }
 

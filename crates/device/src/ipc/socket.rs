@@ -1,6 +1,7 @@
 //! What an exporter and an importer say to each other: messages of a fixed size on a socket that keeps them whole, some with a descriptor.
 
 use super::PieceKey;
+use accord_types::short_lock::assert_none_held;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, Shutdown, recvmsg, sendmsg, shutdown, sockopt,
@@ -62,6 +63,7 @@ impl Socket {
         for (to, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip([kind, first, second]) {
             *to = u64::to_le_bytes(number);
         }
+        assert_none_held();
         let descriptors: Vec<_> = descriptor.iter().map(AsFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);

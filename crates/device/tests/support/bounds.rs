@@ -1,8 +1,8 @@
 //! A program that is quicker than the host operation before its work: it is held, and its memory is not filled.
 
-use super::{Test, device, spec};
+use super::{Test, device, double_slowly, range, spec};
 use crate::then::then;
-use accord_device::cuda::{PENDING_BYTES_MAX, PENDING_MAX};
+use accord_device::cuda::{COMPLETIONS_MAX, PENDING_BYTES_MAX, PENDING_MAX};
 use accord_device::{CopySink, Device, Sink};
 use accord_types::{ArgBlock, DevicePtr, ErrorCode, LaunchDims, QueueId, Result, Seq, StreamId};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -118,6 +118,40 @@ pub(crate) fn held_by_network() -> Test {
         let last = thread.join().map_err(|_| "the thread has panicked")??;
         device.synchronize(stream, last)?;
     }
+    Ok(())
+}
+
+/// Regions of 20 to 30 ms.
+const SLOW_REGIONS: usize = 100;
+
+/// A stream is made to wait for another one again and again, and nobody waits for either.
+pub(crate) fn waits_for_streams() -> Test {
+    let device = device()?;
+    let at = device.addresses().0;
+    let (first, second) = (device.create_stream(QueueId(1))?, device.create_stream(QueueId(2))?);
+    // Some seconds, so that none of the waits is over while the others are put in.
+    for _ in 0..SLOW_REGIONS {
+        double_slowly(&device, first, at, 0.0)?;
+    }
+    let bytes = [1; 64];
+    let seq = device.copy_out(first, at, bytes.len() as u64, CopySink::program(range(&bytes), false))?;
+    let (count, thread) = putting(3 * COMPLETIONS_MAX, {
+        let device = device.clone();
+        move |_| device.wait_stream(second, first, seq)
+    });
+    loop {
+        // What was put in before the stream was not there yet.
+        let put = count.load(Ordering::SeqCst);
+        if device.reached(first, seq)? {
+            break;
+        }
+        assert!(put <= COMPLETIONS_MAX, "{put} waits are remembered");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let last = thread.join().map_err(|_| "the thread has panicked")??;
+    device.synchronize(second, last)?;
+    let there = super::read(&*device, first, at, bytes.len() as u64)?;
+    assert_eq!(std::hint::black_box(&bytes)[..], there);
     Ok(())
 }
 

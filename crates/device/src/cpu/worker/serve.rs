@@ -5,9 +5,10 @@ use crate::cpu::futex;
 use crate::cpu::layout::{Control, TraceEntry, now_ns};
 use crate::cpu::ring::{self, COPY, LAUNCH, Record, STORE, WAIT};
 use accord_types::ArgBlock;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 /// A sleeper looks around at least this often: a lost wake-up must never be a hang.
@@ -18,7 +19,7 @@ const STACK_BYTES: usize = 64 << 20;
 /// How many regions may run at once: as many as the device has cores.
 pub(super) struct Slots {
     total: u32,
-    free: Mutex<u32>,
+    free: ShortLock<u32>,
     changed: Condvar,
 }
 
@@ -27,7 +28,7 @@ pub(super) struct Taken<'a>(&'a Slots, u32);
 
 impl Slots {
     pub(super) fn new(total: u32) -> Self {
-        Self { total, free: Mutex::new(total), changed: Condvar::new() }
+        Self { total, free: ShortLock::new(total), changed: Condvar::new() }
     }
 
     pub(super) fn take_all(&self) -> Taken<'_> {
@@ -35,9 +36,9 @@ impl Slots {
     }
 
     fn take(&self, count: u32) -> Taken<'_> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         while *free < count {
-            free = self.changed.wait(free).unwrap_or_else(PoisonError::into_inner);
+            free = ShortGuard::wait(free, &self.changed);
         }
         *free -= count;
         Taken(self, count)
@@ -46,7 +47,7 @@ impl Slots {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += self.1;
+        *self.0.free.lock() += self.1;
         self.0.changed.notify_all();
     }
 }

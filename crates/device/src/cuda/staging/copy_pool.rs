@@ -9,10 +9,11 @@ use super::upload::{Filling, SlotRequest, Upload};
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
 use crate::cuda::numa::NumaAffinity;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 /// More threads than this gain nothing: they fill a PCIe 5 link.
@@ -37,11 +38,11 @@ struct Shared {
     context: Arc<Context>,
     numa: NumaAffinity,
     threads_max: usize,
-    state: Mutex<CopyQueues>,
+    state: ShortLock<CopyQueues>,
     work_available: Condvar,
     /// Slots that the device is to fill, by their streams, which no thread has seen yet. Not among the jobs: whoever puts a copy into a
     /// stream must not wait for the threads, which take job after job.
-    put: Mutex<Vec<(usize, Download)>>,
+    put: ShortLock<Vec<(usize, Download)>>,
     has_put: AtomicBool,
     /// Threads that look there before they sleep.
     awake: AtomicUsize,
@@ -92,9 +93,9 @@ impl CopyPool {
                 numa,
                 // The program's own thread copies too.
                 threads_max: (cores / 2).clamp(1, THREADS_MAX),
-                state: Mutex::default(),
+                state: ShortLock::default(),
                 work_available: Condvar::new(),
-                put: Mutex::default(),
+                put: ShortLock::default(),
                 has_put: AtomicBool::new(false),
                 awake: AtomicUsize::new(0),
                 added: AtomicUsize::new(0),
@@ -132,7 +133,7 @@ impl CopyPool {
     /// keeps slots of different streams apart.
     pub(crate) fn download(&self, stream: usize, slot: Slot, to: usize, len: usize, tracker: &Arc<Tracker>) {
         let download = Download { slot, to, len, tracker: Arc::clone(tracker) };
-        self.shared.put.lock().unwrap_or_else(PoisonError::into_inner).push((stream, download));
+        self.shared.put.lock().push((stream, download));
         self.shared.has_put.store(true, Ordering::SeqCst);
         // A thread that goes to sleep now sees that, or is counted no more.
         if self.shared.awake.load(Ordering::SeqCst) == 0 {
@@ -158,8 +159,7 @@ impl CopyPool {
                 None if state.wants_a_look() => state = self.shared.look(state, true),
                 None if state.has_more() => state = self.shared.spin(state, Some(tracker)),
                 None => {
-                    let waited = self.shared.ended.wait_timeout(state, LOOK_AROUND);
-                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    state = ShortGuard::wait_timeout(state, &self.shared.ended, LOOK_AROUND).0;
                 }
             }
         }
@@ -260,8 +260,8 @@ fn pause(hot: bool) {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, CopyQueues> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, CopyQueues> {
+        self.state.lock()
     }
 
     fn start_threads(self: &Arc<Self>, state: &mut CopyQueues) {
@@ -313,7 +313,7 @@ impl Shared {
     /// Takes what was put into streams.
     fn collect(&self, state: &mut CopyQueues) {
         if self.has_put.swap(false, Ordering::SeqCst) {
-            for (stream, download) in self.put.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            for (stream, download) in self.put.lock().drain(..) {
                 state.downloads.push(stream, download);
             }
         }
@@ -329,10 +329,10 @@ impl Shared {
         self.awake.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn sleep<'a>(&self, mut state: MutexGuard<'a, CopyQueues>) -> MutexGuard<'a, CopyQueues> {
+    fn sleep<'a>(&self, mut state: ShortGuard<'a, CopyQueues>) -> ShortGuard<'a, CopyQueues> {
         self.awake.fetch_sub(1, Ordering::SeqCst);
         if !self.has_put.load(Ordering::SeqCst) {
-            state = self.work_available.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = ShortGuard::wait(state, &self.work_available);
         }
         self.awake.fetch_add(1, Ordering::SeqCst);
         state
@@ -347,7 +347,7 @@ impl Shared {
     }
 
     /// More of a copy is to come at once. Sleeps if that takes long; a waiter until its copy's end.
-    fn spin<'a>(&'a self, state: MutexGuard<'a, CopyQueues>, waiter: Option<&Tracker>) -> MutexGuard<'a, CopyQueues> {
+    fn spin<'a>(&'a self, state: ShortGuard<'a, CopyQueues>, waiter: Option<&Tracker>) -> ShortGuard<'a, CopyQueues> {
         let before = self.added.load(Ordering::Acquire);
         drop(state);
         let until = Instant::now() + SPIN;
@@ -365,13 +365,13 @@ impl Shared {
             return state;
         }
         match waiter {
-            Some(_) => self.ended.wait_timeout(state, LOOK_AROUND).unwrap_or_else(PoisonError::into_inner).0,
+            Some(_) => ShortGuard::wait_timeout(state, &self.ended, LOOK_AROUND).0,
             None => self.sleep(state),
         }
     }
 
     /// Asks the driver which slots it has filled; a pause, if the caller has time, if it has none.
-    fn look<'a>(&'a self, mut state: MutexGuard<'a, CopyQueues>, has_time: bool) -> MutexGuard<'a, CopyQueues> {
+    fn look<'a>(&'a self, mut state: ShortGuard<'a, CopyQueues>, has_time: bool) -> ShortGuard<'a, CopyQueues> {
         state.looking = true;
         let hot = state.is_hot();
         let questions = state.downloads.questions();

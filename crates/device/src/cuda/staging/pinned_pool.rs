@@ -3,10 +3,11 @@
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
 use crate::cuda::numa::NumaAffinity;
+use accord_types::turn_lock::{self, TurnLock};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard};
 
 /// Size of a slot for small copies; larger ones take the large slots.
 pub(crate) const SMALL_SLOT: usize = 64 << 10;
@@ -27,7 +28,7 @@ pub(crate) struct PinnedPool {
     slots_max: usize,
     /// Most slots that are made at a time: pinning takes a third of a millisecond a MiB.
     batch: usize,
-    state: Mutex<PinnedSlots>,
+    state: TurnLock<PinnedSlots>,
     given_back: Condvar,
 }
 
@@ -71,7 +72,7 @@ impl PinnedPool {
             slot_bytes,
             slots_max,
             batch,
-            state: Mutex::default(),
+            state: TurnLock::default(),
             given_back: Condvar::new(),
         })
     }
@@ -98,7 +99,7 @@ impl PinnedPool {
                     state.free.push(oldest);
                     waited?;
                 }
-                None => state = self.given_back.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => state = turn_lock::wait(state, &self.given_back),
             }
         }
     }
@@ -145,14 +146,14 @@ impl PinnedPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, PinnedSlots> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.take()
     }
 }
 
 impl Drop for PinnedPool {
     fn drop(&mut self) {
         let Ok(_current) = self.context.enter() else { return };
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.get_mut();
         // SAFETY: every slot holds its home alive, so all are back; after a failure the driver refuses, and the
         // process's end frees them.
         unsafe {

@@ -1,8 +1,9 @@
 //! How far one copy has got, and what ended it.
 
 use crate::cuda::driver::DriverError;
+use accord_types::short_lock::ShortLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Least and largest part of a slot for one thread.
 pub(crate) const PART_MIN: usize = 64 << 10;
@@ -28,7 +29,7 @@ impl From<DriverError> for CopyError {
 pub(crate) struct Tracker {
     left: AtomicUsize,
     failed: AtomicBool,
-    error: Mutex<Option<CopyError>>,
+    error: ShortLock<Option<CopyError>>,
 }
 
 impl Tracker {
@@ -47,7 +48,7 @@ impl Tracker {
 
     /// The rest of the jobs will never be.
     pub(crate) fn abort(&self, error: CopyError) {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.error.lock().get_or_insert(error);
         self.failed.store(true, Ordering::Release);
         self.left.store(0, Ordering::Release);
     }
@@ -55,7 +56,7 @@ impl Tracker {
     /// One job is over; true if it was the last.
     pub(crate) fn end(&self, result: Result<(), CopyError>) -> bool {
         if let Err(error) = result {
-            self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.error.lock().get_or_insert(error);
             self.failed.store(true, Ordering::Release);
         }
         // After an abort there is nothing left to count.
@@ -64,7 +65,7 @@ impl Tracker {
 
     pub(crate) fn result(&self) -> Result<(), CopyError> {
         if self.failed.load(Ordering::Acquire)
-            && let Some(error) = *self.error.lock().unwrap_or_else(PoisonError::into_inner)
+            && let Some(error) = *self.error.lock()
         {
             return Err(error);
         }

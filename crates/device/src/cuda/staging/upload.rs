@@ -5,9 +5,10 @@ use super::pinned_pool::{IN_SLOT, PinnedPool, Slot};
 use super::progress::{PART_MAX, PART_MIN, Tracker};
 use crate::cuda::context::Context;
 use crate::cuda::driver::DriverError;
+use accord_types::short_lock::ShortLock;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Least part of a copy that goes to the device by itself, if there is more: the engines pause between two.
 const TRANSFER_MIN: usize = 512 << 10;
@@ -56,7 +57,7 @@ pub(crate) struct Filling {
     /// Parts that are not there yet.
     left: AtomicUsize,
     /// For whoever ends the last part.
-    slot: Mutex<Option<Slot>>,
+    slot: ShortLock<Option<Slot>>,
     pub(crate) tracker: Arc<Tracker>,
 }
 
@@ -118,7 +119,7 @@ impl SlotRequest {
             part: self.part,
             memory: slot.memory().expose_provenance(),
             left: AtomicUsize::new(self.piece.len.div_ceil(self.part)),
-            slot: Mutex::new(Some(slot)),
+            slot: ShortLock::new(Some(slot)),
             tracker: self.tracker,
         })
     }
@@ -143,7 +144,7 @@ impl Filling {
         if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
             return None;
         }
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let slot = self.slot.lock().take()?;
         Some(self.send(context, slot))
     }
 
