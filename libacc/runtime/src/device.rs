@@ -6,18 +6,19 @@ use crate::echo::Echoes;
 use crate::given::Given;
 use crate::memory::Allocator;
 use crate::plan::Plan;
-use crate::ports::{CudaObjects, DeviceClient};
+use crate::ports::{Changes, CudaObjects, DeviceClient};
 use crate::present::{Attachment, Backing, Entry, Found, Lifetime, Place, Table};
 use crate::prof::{Handles, Happening, Notice, Watch};
 use crate::program::{Global, Settings};
 use crate::queues::{After, Moment, QueueList, Queues};
 use accord_types::short_lock::{self, ShortGuard, ShortLock};
+use accord_types::turn_lock::TurnLock;
 use accord_types::{
     AddressRange, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, GlobalSpec, HostRange, LaunchDims, QueueId,
     Result,
 };
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar};
 
 /// How many places a device is asked to have its memory at, should drivers refuse them.
 pub(crate) const PLACES_MAX: usize = 4;
@@ -48,7 +49,7 @@ pub(crate) struct Device {
     /// What regions got without a clause.
     pub(crate) given: Given,
     started: AtomicBool,
-    starting: Mutex<()>,
+    starting: TurnLock<()>,
     epoch: AtomicU32,
     state: ShortLock<DeviceData>,
     /// There may be [`DeviceData::echoes`]. Changes under the lock.
@@ -116,7 +117,7 @@ impl Device {
             reaches_program_memory: AtomicBool::new(false),
             given: Given::default(),
             started: AtomicBool::new(false),
-            starting: Mutex::new(()),
+            starting: TurnLock::new(()),
             epoch: AtomicU32::new(0),
             state: ShortLock::default(),
             has_echoes: AtomicBool::new(false),
@@ -170,7 +171,7 @@ impl Device {
     }
 
     fn start_once(&self, publish: impl FnOnce()) -> Result<()> {
-        let _one = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.starting.take();
         if self.is_started() {
             return Ok(());
         }
@@ -222,7 +223,7 @@ impl Device {
     }
 
     fn shut_down_once(&self) -> Result<()> {
-        let _one = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.starting.take();
         if !self.is_started() {
             return Ok(());
         }
@@ -265,7 +266,7 @@ impl Device {
     }
 
     /// See [`DeviceClient::changes`].
-    pub(crate) fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> Changes {
         self.client.changes()
     }
 

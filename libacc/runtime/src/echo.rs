@@ -1,8 +1,9 @@
 //! Small variables of queued constructs on one device: `construct/echo.rs` says why they have places there.
 
 use crate::memory::Allocator;
-use crate::ports::{CHAIN_BYTES_MAX, Chain};
-use crate::queues::{After, Queues};
+use crate::plan::Step;
+use crate::ports::{CHAIN_BYTES_MAX, Chain, Changes};
+use crate::queues::{After, Moment, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId};
 use std::sync::Arc;
 
@@ -11,6 +12,18 @@ pub(crate) const ECHO_BYTES_MAX: usize = CHAIN_BYTES_MAX;
 
 /// A value as the program had it.
 pub(crate) type Value = [u8; ECHO_BYTES_MAX];
+
+/// Where the value is that counts for what comes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Counts {
+    /// In the place on the device.
+    Here,
+    /// A later copy takes something else to a part of the variable.
+    PartlyHere,
+    /// In the program's memory, or it will be: the program has waited for the region, or a later copy goes to all of the variable. The
+    /// place is still the queue's.
+    Elsewhere,
+}
 
 /// A variable's place on the device for one queue.
 #[derive(Clone, Debug)]
@@ -21,11 +34,39 @@ pub(crate) struct Echo {
     /// What the program had at its last call.
     pub(crate) sent: Value,
     /// [`crate::ports::DeviceClient::changes`] then.
-    pub(crate) changes: u64,
+    pub(crate) changes: Changes,
+    /// When its last region was put in, if it was already.
+    pub(crate) moment: Option<Moment>,
+    pub(crate) counts: Counts,
     /// Queues that were made to wait for what was done to it last.
     pub(crate) followers: Vec<QueueId>,
     /// Of the regions that go on from what the last one left.
     pub(crate) chain: Arc<Chain>,
+}
+
+impl Echo {
+    /// A place in which nothing is yet.
+    pub(crate) fn new(queue: QueueId, range: HostRange, device: DevicePtr) -> Self {
+        let (sent, changes, followers) = (Value::default(), Changes::default(), Vec::new());
+        let (counts, chain) = (Counts::Elsewhere, Arc::default());
+        Self { queue, range, device, sent, changes, moment: None, counts, followers, chain }
+    }
+
+    /// A region that uses it is put in, with this value of the program; with `new` it does not go on from what the last one left.
+    /// Returns the region's chain.
+    pub(crate) fn send(&mut self, value: Value, changes: Changes, new: Option<Arc<Chain>>) -> Arc<Chain> {
+        (self.sent, self.changes, self.moment, self.counts) = (value, changes, None, Counts::Here);
+        self.followers.clear();
+        if let Some(chain) = new {
+            self.chain = chain;
+        }
+        self.chain.clone()
+    }
+
+    /// Whether what counts is here, if the program's memory still has what it had at the last call.
+    pub(crate) fn holds(&self, value: &Value) -> bool {
+        self.counts == Counts::Here && self.sent == *value
+    }
 }
 
 /// All of one device.
@@ -48,14 +89,39 @@ impl Echoes {
     /// The place in which a queue that `queue` waits for leaves this unchanged variable. That queue gets a
     /// new one when it comes to the variable again: nothing may write there any more.
     pub(crate) fn pass_on(&mut self, queue: QueueId, range: HostRange, value: &Value) -> Option<Echo> {
-        let passed = |echo: &Echo| echo.range == range && echo.sent == *value && echo.followers.contains(&queue);
+        let passed = |echo: &Echo| echo.range == range && echo.holds(value) && echo.followers.contains(&queue);
         let at = self.0.iter().position(passed)?;
         Some(self.0.swap_remove(at))
     }
 
-    /// Gives the places of queues without work left back.
+    /// A command went into its queue at `now`.
+    pub(crate) fn put_in(&mut self, step: &Step, now: Moment) {
+        match *step {
+            Step::OutChanged { src, chain: Some(_), .. } => {
+                for echo in self.0.iter_mut().filter(|echo| echo.device == src) {
+                    (echo.moment, echo.counts) = (Some(now), Counts::Here);
+                }
+            }
+            Step::Out { dst, .. } | Step::OutSpaced { dst, .. } => {
+                let gaps = matches!(step, Step::OutSpaced { .. });
+                for Echo { range, counts, .. } in self.0.iter_mut().filter(|echo| echo.range.overlaps(dst)) {
+                    let all = !gaps && dst.start <= range.start && range.start + range.len <= dst.start + dst.len;
+                    *counts = match counts {
+                        Counts::Here | Counts::PartlyHere if !all => Counts::PartlyHere,
+                        _ => Counts::Elsewhere,
+                    };
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives the places of queues without work left back. What was waited for in the others is the program's again.
     pub(crate) fn forget(&mut self, memory: &mut Allocator, queues: &Queues) {
-        self.0.retain(|echo| {
+        self.0.retain_mut(|echo| {
+            if echo.moment.is_some_and(|moment| queues.has_passed(echo.queue, moment)) {
+                echo.counts = Counts::Elsewhere;
+            }
             let drained = queues.drained(echo.queue);
             if drained {
                 memory.give_back(echo.device, After::NOTHING, queues);
@@ -73,15 +139,7 @@ mod tests {
     fn a_queue_that_waits_again_and_again_is_noted_once() {
         let (queue, device) = (QueueId(1), DevicePtr(64));
         let range = HostRange { start: 8, len: 4 };
-        let echo = Echo {
-            queue,
-            range,
-            device,
-            sent: Value::default(),
-            changes: 0,
-            followers: Vec::new(),
-            chain: Arc::default(),
-        };
+        let echo = Echo::new(queue, range, device);
         let mut echoes = Echoes::default();
         echoes.0.push(echo);
         (0..100).for_each(|_| echoes.follow(QueueId(2), &[queue]));

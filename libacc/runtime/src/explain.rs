@@ -31,7 +31,8 @@ impl Runtime {
         }
         error.more(format!("it was given pointers that nothing maps: {pointers}")).instead(
             "write a data clause with their length, as copy(a[0:n]), or set ACCORD_UNMAPPED=map for programs that rely on unified memory; \
-             for a Fortran pointer x to a derived type write enter data copyin(x) ahead of the clauses that name x%a, in C for a pointer p to a structure copyin(p[0:1]) ahead of those that name p->a[0:n]",
+             for a Fortran pointer x to a derived type write enter data copyin(x) ahead of the clauses that name x%a, in C for a pointer p to a structure copyin(p[0:1]) ahead of those that name p->a[0:n]; \
+             for a reference s of C++ in a reduction copy(s) beside it",
         )
     }
 }

@@ -6,6 +6,7 @@ use crate::ports::{HostMemory, Landing, ReadWhen};
 use crate::prof::Happening;
 use crate::queues::{After, Due, Moment, Queues};
 use accord_types::{DevicePtr, Error, HostRange, QueueId, Result};
+use std::sync::atomic::Ordering;
 
 /// Copies of single variables have a buffer of their own.
 const SMALL_STORE_MAX: usize = 64;
@@ -90,8 +91,12 @@ impl Issue<'_> {
 
     /// Notes that commands went in, at the moment that is returned. `left_behind`: the caller does not wait for them.
     pub(crate) fn filled(&self, steps: &[Step], left_behind: bool) -> Moment {
+        let mut state = self.device.has_echoes.load(Ordering::Acquire).then(|| self.device.lock());
         let mut queues = self.device.queues();
         queues.filled(self.queue, left_behind);
+        if let Some(state) = &mut state {
+            steps.iter().for_each(|step| state.echoes.put_in(step, queues.now()));
+        }
         // Those of the synchronous queue are waited for at once.
         if self.queue != QueueId::SYNC {
             for step in steps {

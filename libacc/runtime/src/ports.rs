@@ -1,10 +1,11 @@
 //! What the runtime needs from the world: devices to drive, memory of the program to read.
 
+use accord_types::short_lock::ShortLock;
 use accord_types::{
     AddressRange, ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
     HostRange, LaunchDims, NodeId, QueueId, Result,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub use accord_types::ReadWhen;
 
@@ -156,10 +157,10 @@ pub trait DeviceClient: Send + Sync {
     /// See the trait.
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, whole: HostRange) -> Result<()>;
 
-    /// How often [`DeviceClient::copy_out_changed`] of any device has written, or is just about to: as long as it stays, what the program
-    /// has in its memory does not come from there.
-    fn changes(&self) -> u64 {
-        0
+    /// How often [`DeviceClient::copy_out_changed`] of any device has written: as long as that stays, what the program has in its memory
+    /// does not come from there.
+    fn changes(&self) -> Changes {
+        Changes::default()
     }
 
     /// Copies within the device.
@@ -313,7 +314,7 @@ pub struct Part {
 /// A variable that regions change one after the other, each going on from what the last one left. Its copies back land in that
 /// order.
 #[derive(Debug, Default)]
-pub struct Chain(Mutex<Option<[u8; CHAIN_BYTES_MAX]>>);
+pub struct Chain(ShortLock<Option<[u8; CHAIN_BYTES_MAX]>>);
 
 /// Longest variable of a chain.
 pub const CHAIN_BYTES_MAX: usize = 32;
@@ -321,12 +322,30 @@ pub const CHAIN_BYTES_MAX: usize = 32;
 impl Chain {
     /// The next value is here: whether the region that brings it has changed what it found. The chain's first region found `sent`.
     pub fn is_changed(&self, sent: &[u8], value: &[u8]) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         let changed = last.as_ref().map_or(sent, |last| &last[..sent.len()]) != value;
         let mut kept = [0; CHAIN_BYTES_MAX];
         kept[..value.len()].copy_from_slice(value);
         *last = Some(kept);
         changed
+    }
+}
+
+/// How often small variables were written back, of all devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Changes {
+    /// Writes that have begun, or are just about to.
+    pub begun: u64,
+    /// Writes that are over.
+    pub done: u64,
+}
+
+impl Changes {
+    /// Whether what was read right after `noted` may have been written since, if this is asked after it was read again. A write that was
+    /// under way then may have come before the first read, or after it.
+    #[must_use]
+    pub fn any_since(self, noted: Self) -> bool {
+        self.begun != noted.done
     }
 }
 

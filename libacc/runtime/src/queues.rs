@@ -231,7 +231,12 @@ impl Queues {
 
     /// Whether everything that the runtime put into the queue is done, or has failed.
     pub(crate) fn drained(&self, queue: QueueId) -> bool {
-        self.find(queue).is_ok_and(|at| self.queues[at].done.max(self.queues[at].passed) >= self.queues[at].filled)
+        self.find(queue).is_ok_and(|at| self.has_passed(queue, self.queues[at].filled))
+    }
+
+    /// Whether everything that was put into the queue up to `moment` is known to be done, or has failed.
+    pub(crate) fn has_passed(&self, queue: QueueId, moment: Moment) -> bool {
+        self.find(queue).is_ok_and(|at| self.queues[at].done.max(self.queues[at].passed) >= moment)
     }
 
     /// The queues of the program that may have work left.

@@ -98,15 +98,15 @@ impl Mapping<'_, '_> {
     }
 
     /// The same for a scalar that no clause of its `kernels` construct names, if that is entry `i`: GCC forces the copy of those
-    /// both ways.
+    /// both ways. What clauses name stays as it is. But where a `reduction` names a reference of C++, GCC maps the reference: to a
+    /// present scalar it leads there, and else what a region may follow is noted.
     pub(super) fn kernels_pointee(&mut self, i: usize, range: HostRange) -> Result<Option<(usize, EntryId)>, Stop> {
-        if !Kind::is_forced(self.entries.kinds[i]) {
-            return Ok(None);
-        }
         match self.pointee_of(range)? {
-            Pointee::Present(found) => return Ok(Some(found)),
+            Pointee::Present(found) if Kind::is_forced(self.entries.kinds[i]) || self.is_reference(range, found) => {
+                return Ok(Some(found));
+            }
             Pointee::Absent(pointer) => self.stray(i, pointer, Form::Other),
-            Pointee::None => {}
+            Pointee::Present(_) | Pointee::None => {}
         }
         Ok(None)
     }

@@ -25,6 +25,7 @@ mod pointee;
 mod pointer;
 mod private;
 mod reading;
+mod reference;
 mod region;
 mod tags;
 mod together;

@@ -95,8 +95,11 @@ impl Runtime {
     ) -> Result<()> {
         let device = issue.device;
         device.given.note(function, scratch.region.strays.iter().map(|stray| (stray.pointer, stray.block.is_some())));
-        let loans =
-            Buffers::take(&*self.host, &self.spare, &scratch.plan.loans).map_err(|error| device.place(error))?;
+        let loans = match Buffers::take(&*self.host, &self.spare, &scratch.plan.loans) {
+            Ok(loans) => loans,
+            // The device's memory for them is there already.
+            Err(error) => return Self::settle_launch(issue, &scratch.plan, Err(device.place(error)), false),
+        };
         let sent = self.send_launch(issue, scratch, function, dims, Some(&loans));
         // What is lent comes back before the program goes on, which may use it.
         let waits = issue.queue == QueueId::SYNC || !loans.is_empty();

@@ -5,7 +5,7 @@ use super::descriptor::Spaced;
 use super::names::Names;
 use crate::echo::Value;
 use crate::plan::Plan;
-use crate::ports::Part;
+use crate::ports::{Changes, Part};
 use crate::present::{Entry, EntryId};
 use accord_types::{DevicePtr, HostRange};
 
@@ -129,7 +129,7 @@ pub(crate) struct Use {
     pub(super) range: HostRange,
     pub(super) device: DevicePtr,
     pub(super) value: Value,
-    pub(super) changes: u64,
+    pub(super) changes: Changes,
     /// The place is new.
     pub(super) fresh: bool,
 }

@@ -7,7 +7,7 @@ use super::declared_pointer::point_into;
 use super::kind::{Data, Kind};
 use super::map::{Mapping, Mode, PRIVATE_MAX, Stop, is_nothing};
 use super::names::SCALAR_MAX;
-use super::pointee::may_be_pointer;
+use super::pointee::{LOW, may_be_pointer};
 use super::region::Together;
 use crate::memory::Purpose;
 use crate::plan::{STORE_MAX, Step};
@@ -74,9 +74,10 @@ impl Mapping<'_, '_> {
             let at = used.next_multiple_of(ALIGN_MIN);
             let Some(place) = values.get_mut(at..at + len) else { break };
             host.read(start, place);
-            if Kind::is_forced(kind)
-                && let Ok(value) = <[u8; size_of::<u64>()]>::try_from(&*place)
-                && may_be_pointer(u64::from_ne_bytes(value))
+            if let Ok(value) = <[u8; size_of::<u64>()]>::try_from(&*place)
+                && let value = u64::from_ne_bytes(value)
+                && may_be_pointer(value)
+                && (Kind::is_forced(kind) || value >= LOW)
             {
                 continue;
             }

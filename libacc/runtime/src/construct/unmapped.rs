@@ -57,6 +57,7 @@ impl Mapping<'_, '_> {
     /// After all data of the construct: gives the region what there is for its strays.
     pub(super) fn settle_strays(&mut self) -> Result<(), Stop> {
         self.settle_objects()?;
+        self.settle_references()?;
         for k in 0..self.region.strays.len() {
             let Stray { entry, pointer, form, .. } = self.region.strays[k];
             let lends = self.device.maps_unmapped && form != Form::Other;

@@ -8,10 +8,13 @@ use accord_types::QueueId;
 const K: usize = 0x10_0000;
 const ADD_ONE: usize = 0x40_1000;
 const KEEP: usize = 0x40_2000;
+const SET: usize = 0x40_3000;
 const ASYNC_1: &[u32] = &[0x2000_0001, 0];
 const ASYNC_2: &[u32] = &[0x2000_0002, 0];
 /// async(2) wait(1)
 const ASYNC_2_AFTER_1: &[u32] = &[0x2000_0002, 0x3000_0001, 1, 0];
+/// async(1) wait(2)
+const ASYNC_1_AFTER_2: &[u32] = &[0x2000_0001, 0x3000_0001, 2, 0];
 
 /// Regions that add one to their variable, and that note it and leave it alone.
 fn world() -> (World, std::sync::Arc<std::sync::Mutex<Vec<u64>>>) {
@@ -23,6 +26,7 @@ fn world() -> (World, std::sync::Arc<std::sync::Mutex<Vec<u64>>>) {
         a.lock().unwrap().push(value);
         k.write(k.slots[0], &(value + 1).to_ne_bytes());
     });
+    w.kernel(SET, |k| k.write(k.slots[0], &70_u64.to_ne_bytes()));
     w.kernel(KEEP, move |k| b.lock().unwrap().push(k.read_u64(k.slots[0])));
     (w, seen)
 }
@@ -82,6 +86,45 @@ fn whoever_copies_a_changed_variable_in_gets_what_the_queue_made_of_it() {
     w.parallel(KEEP, &[(TO, 8, K)], ASYNC_2_AFTER_1).unwrap();
     w.runtime.wait_all(&mut w.t).unwrap();
     assert_eq!(seen.lock().unwrap()[4..], [6, 7]);
+    w.assert_empty();
+}
+
+#[test]
+fn what_another_region_copies_out_in_between_counts() {
+    // What is copied out may be what the program has already.
+    for value_before in [5, 70] {
+        let (mut w, seen) = world();
+        w.put_u64(K, value_before);
+        w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+        w.parallel(SET, &[(FROM, 8, K)], ASYNC_2_AFTER_1).unwrap();
+        // As something that is copied both ways, copied in, and present.
+        w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1_AFTER_2).unwrap();
+        w.parallel(KEEP, &[(TO, 8, K)], ASYNC_1).unwrap();
+        w.enter_async(&[(TO, 8, K)], 1).unwrap();
+        w.parallel(KEEP, &[(FORCE_PRESENT, 8, K)], ASYNC_1).unwrap();
+        w.exit_async(&[(RELEASE, 8, K)], 1).unwrap();
+        w.runtime.wait_all(&mut w.t).unwrap();
+        assert_eq!(*seen.lock().unwrap(), [value_before, 70, 71, 71]);
+        assert_eq!(value(&w), 71);
+        w.assert_empty();
+    }
+}
+
+#[test]
+fn what_the_program_sets_after_a_wait_counts_while_the_queue_has_work_left() {
+    let (mut w, seen) = world();
+    w.put_u64(K, 5);
+    w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+    w.runtime.wait_async(&mut w.t, 1, 2).unwrap();
+    w.parallel(KEEP, &[(TOFROM, 8, K + 64)], ASYNC_1).unwrap();
+    w.runtime.wait_queue(&mut w.t, 2).unwrap();
+    assert_eq!(value(&w), 6);
+    w.put_u64(K, 5);
+    w.parallel(KEEP, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+    w.parallel(KEEP, &[(TO, 8, K)], ASYNC_1).unwrap();
+    w.runtime.wait_all(&mut w.t).unwrap();
+    assert_eq!(seen.lock().unwrap()[2..], [5, 5]);
+    assert_eq!(value(&w), 5);
     w.assert_empty();
 }
 
