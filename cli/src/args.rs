@@ -49,6 +49,12 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Make and renew certificates: who is who in a cluster.
     Pki(PkiArgs),
+    /// Let a node take part in no new session, before its maintenance for example.
+    Drain(DrainArgs),
+    /// End sessions: their programs are told, and their devices become free.
+    Close(CloseArgs),
+    /// Stop the coordinator, and with it the agents if asked.
+    Shutdown(ShutdownArgs),
     /// Turns a PPM picture into PNG.
     #[command(name = "__png", hide = true)]
     Png(PngArgs),
@@ -254,6 +260,40 @@ pub(crate) struct InfoArgs {
     /// Show every setting, its value in force and where that comes from.
     #[arg(long)]
     pub(crate) settings: bool,
+}
+
+/// `accord drain`.
+///
+/// Sessions that use the node go on. Asks the coordinator of ACCORD_COORDINATOR as an administrator, whose certificates are
+/// in the folder ACCORD_TLS.
+#[derive(Args, Debug)]
+pub(crate) struct DrainArgs {
+    /// Names of nodes, as accord info shows them.
+    #[arg(required = true, value_name = "NODE")]
+    pub(crate) nodes: Vec<String>,
+    /// Take the drain back.
+    #[arg(long)]
+    pub(crate) undo: bool,
+}
+
+/// `accord close`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR as an administrator, whose certificates are in the folder ACCORD_TLS.
+#[derive(Args, Debug)]
+pub(crate) struct CloseArgs {
+    /// Numbers of sessions, as accord info shows them.
+    #[arg(required = true, value_name = "SESSION")]
+    pub(crate) sessions: Vec<u64>,
+}
+
+/// `accord shutdown`.
+///
+/// Asks the coordinator of ACCORD_COORDINATOR as an administrator, whose certificates are in the folder ACCORD_TLS.
+#[derive(Args, Debug)]
+pub(crate) struct ShutdownArgs {
+    /// The agents too, which end all sessions.
+    #[arg(long)]
+    pub(crate) agents: bool,
 }
 
 /// `accord doctor`.

@@ -2,15 +2,16 @@
 
 use crate::failure::{Failure, Result};
 use accord_proto::channel;
+use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
-use accord_proto::v1::{ClusterView, DescribeRequest, Viewer};
+use accord_proto::v1::{CloseSessionRequest, ClusterView, DescribeRequest, DrainNodeRequest, ShutdownRequest, Viewer};
 use accord_trust::Trust;
 use accord_types::settings;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 
 /// How long a connection or an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -19,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Coordinator {
     address: String,
     runtime: Runtime,
-    client: ClusterClient<Channel>,
+    cluster: ClusterClient<Channel>,
+    admin: AdminClient<Channel>,
 }
 
 impl Coordinator {
@@ -36,8 +38,21 @@ impl Coordinator {
         };
         let channel =
             channel.map_err(|_| Failure::new(format!("{address:?} is no coordinator's address; give host:port")))?;
-        let client = ClusterClient::new(channel);
-        Ok(Self { address: address.to_owned(), runtime, client })
+        let (cluster, admin) = (ClusterClient::new(channel.clone()), AdminClient::new(channel));
+        Ok(Self { address: address.to_owned(), runtime, cluster, admin })
+    }
+
+    /// The coordinator that the settings name, as a program reaches it. None if they name none.
+    pub(crate) fn of_environment() -> Result<Option<Self>> {
+        let Some(address) = variable(settings::COORDINATOR.name) else { return Ok(None) };
+        let (folder, munge) = (variable(settings::TLS.name), variable(settings::MUNGE.name));
+        let home = std::env::var_os("HOME");
+        let trust = Trust::of_program(&address, folder.as_deref(), munge.as_deref(), home.as_deref())?;
+        Self::new(&address, trust).map(Some)
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// The cluster as it is, and with `viewer` how that process would number its devices.
@@ -56,14 +71,26 @@ impl Coordinator {
 
     fn ask(&mut self, viewer: Option<Viewer>) -> Result<ClusterView, Status> {
         let request = DescribeRequest { version: accord_proto::VERSION, viewer };
-        // The timer has to be made inside the runtime.
-        let answer = async { tokio::time::timeout(PATIENCE, self.client.describe(request)).await };
-        match self.runtime.block_on(answer) {
-            Ok(answer) => {
-                answer.map(tonic::Response::into_inner).map_err(|status| channel::reason(&status).unwrap_or(status))
-            }
-            Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} s", PATIENCE.as_secs()))),
-        }
+        answered(&self.runtime, self.cluster.describe(request))
+    }
+
+    /// Lets a node take part in no new session, or in new ones again. Returns the sessions that still use it.
+    pub(crate) fn drain(&mut self, node: &str, drain: bool) -> Result<Vec<u64>> {
+        let request = DrainNodeRequest { version: accord_proto::VERSION, node_name: node.to_owned(), drain };
+        let reply = answered(&self.runtime, self.admin.drain_node(request));
+        reply.map(|reply| reply.sessions).map_err(|status| self.explain(&status))
+    }
+
+    /// Ends a session.
+    pub(crate) fn close(&mut self, session: u64) -> Result<()> {
+        let request = CloseSessionRequest { version: accord_proto::VERSION, session };
+        answered(&self.runtime, self.admin.close_session(request)).map(drop).map_err(|status| self.explain(&status))
+    }
+
+    /// Stops the coordinator, and with `agents` those too.
+    pub(crate) fn shutdown(&mut self, agents: bool) -> Result<()> {
+        let request = ShutdownRequest { version: accord_proto::VERSION, agents };
+        answered(&self.runtime, self.admin.shutdown(request)).map(drop).map_err(|status| self.explain(&status))
     }
 
     fn explain(&self, status: &Status) -> Failure {
@@ -79,6 +106,20 @@ impl Coordinator {
             }
             _ => format!("the coordinator at {address} says: {}", status.message()),
         })
+    }
+}
+
+/// An environment variable, unless it is empty.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Waits for an answer, for as long as one may take.
+fn answered<T>(runtime: &Runtime, answer: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Status> {
+    // The timer has to be made inside the runtime.
+    match runtime.block_on(async { tokio::time::timeout(PATIENCE, answer).await }) {
+        Ok(answer) => answer.map(Response::into_inner).map_err(|status| channel::reason(&status).unwrap_or(status)),
+        Err(_) => Err(Status::deadline_exceeded(format!("no answer within {} s", PATIENCE.as_secs()))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A coordinator on a thread of its own, inside another program.
 
 use crate::cluster::Limits;
-use crate::service::{Driver, DriverSettings, serve};
+use crate::service::{Attestation, Driver, DriverSettings, Ports, serve};
 use accord_trust::Identity;
 use accord_trust::Trust;
 use std::net::SocketAddr;
@@ -28,17 +28,30 @@ impl Background {
     /// # Errors
     /// When the address can't be had or the system is out of threads.
     pub fn start(listen: SocketAddr, identity: Identity, limits: Limits) -> std::io::Result<Self> {
+        Self::start_with(listen, identity, limits, Attestation::default())
+    }
+
+    /// The same, where others' word counts besides that of certificates.
+    ///
+    /// # Errors
+    /// As for [`Background::start`].
+    pub fn start_with(
+        listen: SocketAddr,
+        identity: Identity,
+        limits: Limits,
+        attestation: Attestation,
+    ) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind(listen))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
-        let trust = Arc::new(Trust::fixed(identity));
+        let ports = Ports { tcp: Some((listener, Arc::new(Trust::fixed(identity)))), local: None };
         let work = move || {
             let driver = Arc::new(Driver::new(DriverSettings { limits }));
             let stop = async {
                 let _ = stopped.await;
             };
-            if let Err(error) = runtime.block_on(serve(listener, trust, driver, stop)) {
+            if let Err(error) = runtime.block_on(serve(ports, attestation, driver, stop)) {
                 tracing::warn!("the coordinator has ended: {error}");
             }
             runtime.shutdown_timeout(STOP_TIMEOUT);

@@ -1,5 +1,6 @@
 //! Flags and environment.
 
+use accord_trust::users::UserRules;
 use accord_types::settings::{parse_bytes, parse_time};
 use clap::Parser;
 use std::net::SocketAddr;
@@ -17,9 +18,24 @@ pub struct Config {
     #[arg(long, env = "ACCORD_LISTEN", value_name = "ADDR:PORT", default_value = "127.0.0.1:7447")]
     pub listen: SocketAddr,
 
-    /// Folder with the coordinator's certificates: ca.crt, tls.crt and tls.key. Make one with: accord pki issue AUTHORITY coordinator
-    #[arg(long, env = "ACCORD_TLS", value_name = "FOLDER")]
-    pub tls: PathBuf,
+    /// Folder with the coordinator's certificates: ca.crt, tls.crt and tls.key. Make one with: accord pki issue AUTHORITY coordinator.
+    /// Without it nobody is listened to but by --socket.
+    #[arg(long, env = "ACCORD_TLS", value_name = "FOLDER", required_unless_present = "socket")]
+    pub tls: Option<PathBuf>,
+
+    /// UNIX socket for programs, tools and agents of this machine: the system says whose they are, and they need no certificates
+    /// (ACCORD_COORDINATOR=unix:PATH). Only its owner may be able to change its folder.
+    #[arg(long, env = "ACCORD_SOCKET", value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+
+    /// Take users without a certificate by the word of MUNGE, whose daemon listens at this socket: /run/munge/munge.socket.2
+    #[arg(long, env = "ACCORD_MUNGE", value_name = "PATH")]
+    pub munge: Option<PathBuf>,
+
+    /// Whom to take by the word of the system or of MUNGE, and as which user of the cluster, in rules of which the first that fits
+    /// counts: NAME as themselves, NAME=USER as another one, !NAME not at all, * for everybody.
+    #[arg(long, env = "ACCORD_USERS", value_name = "RULES", default_value = "*")]
+    pub users: UserRules,
 
     /// Memory that one session may hold on each device, with K, M, G or T [default: no limit].
     #[arg(long, env = "ACCORD_MEMORY_QUOTA", value_name = "BYTES", value_parser = bytes)]
@@ -88,5 +104,7 @@ mod tests {
         ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
+        // Somebody has to be listened to.
+        assert!(Config::try_parse_from(["x"]).is_err() && Config::try_parse_from(["x", "--socket", "/run/s"]).is_ok());
     }
 }

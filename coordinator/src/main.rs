@@ -4,12 +4,13 @@
 use accord_coordinator::cluster::Limits;
 use accord_coordinator::config::Config;
 use accord_coordinator::metrics::TABLE;
-use accord_coordinator::service::{Driver, DriverSettings, serve};
+use accord_coordinator::service::{Attestation, Driver, DriverSettings, Ports, listen_here, serve};
 use accord_monitoring::Monitor;
 use accord_trust::Trust;
 use accord_trust::access::{Act, check};
 use clap::Parser;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,26 +34,42 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(config: &Config) -> Result<(), String> {
-    let trust = Trust::read(&config.tls).map_err(|error| error.to_string())?;
+fn read_trust(folder: &Path) -> accord_types::Result<Trust> {
+    let trust = Trust::read(folder)?;
     // Else everybody would find out, one by one.
-    check(trust.current(|_| ()).name(), Act::Coordinate).map_err(|error| error.to_string())?;
+    check(trust.current(|_| ()).name()?, Act::Coordinate)?;
+    Ok(trust)
+}
+
+fn run(config: &Config) -> Result<(), String> {
+    let trust = config.tls.as_deref().map(read_trust).transpose().map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
     let outcome = runtime.block_on(async {
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
-        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        let local = config.socket.as_deref().map(listen_here).transpose()?;
+        let mut addresses = Vec::new();
+        let tcp = match trust {
+            Some(trust) => {
+                let failed = |error| format!("cannot listen on {}: {error}; choose another --listen", config.listen);
+                let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
+                addresses.push(listener.local_addr().map_err(|error| error.to_string())?.to_string());
+                Some((listener, Arc::new(trust)))
+            }
+            None => None,
+        };
+        addresses
+            .extend(config.socket.as_ref().map(|path| format!("{}{}", accord_trust::local::SCHEME, path.display())));
         let monitored = match &config.metrics_listen {
             Some(address) => Some(Monitor::install(&TABLE, || Ok(()))?.listen(address).await?),
             None => None,
         };
         let stop = accord_proto::stop::signal(config.stop_on_stdin_eof).map_err(|error| error.to_string())?;
         // Whoever started this reads the port from here. It may not care to.
-        let _ = writeln!(std::io::stdout(), "accord-coordinator listening on {address}");
+        for address in addresses {
+            let _ = writeln!(std::io::stdout(), "accord-coordinator listening on {address}");
+        }
         if let Some(address) = monitored {
             let _ = writeln!(std::io::stdout(), "accord-coordinator shows metrics on {address}");
         }
@@ -65,7 +82,8 @@ fn run(config: &Config) -> Result<(), String> {
             ..Limits::default()
         };
         let driver = Arc::new(Driver::new(DriverSettings { limits }));
-        serve(listener, Arc::new(trust), driver, stop).await.map_err(|error| error.to_string())
+        let attestation = Attestation { munge: config.munge.clone(), users: config.users.clone() };
+        serve(Ports { tcp, local }, attestation, driver, stop).await.map_err(|error| error.to_string())
     });
     runtime.shutdown_timeout(STOP_TIMEOUT);
     outcome

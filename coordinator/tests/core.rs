@@ -1,36 +1,21 @@
 //! The core's decisions, one by one: inputs in, effects out, a clock of the test's own.
 
+mod bench;
+
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal, Registration,
     Viewer,
 };
 use accord_types::incarnation::incarnation;
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, ErrorCode, Hardware, Lease, NodeId, OrderPolicy, Rank, SessionGrant, SessionId,
-    SessionKey, SessionRequest,
+    DeviceId, DeviceKind, ErrorCode, Lease, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionKey,
+    SessionRequest,
 };
+use bench::{ALICE, Bench, KEY, device, registration, request};
 
 const LOST_AFTER: u64 = 10_000;
-const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
-const USER: &str = "alice";
-
-struct Bench {
-    cluster: Cluster,
-    now: u64,
-}
 
 impl Bench {
-    fn new() -> Self {
-        Self { cluster: Cluster::new(Limits::default(), 1_000), now: 0 }
-    }
-
-    fn give(&mut self, input: Input) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        self.cluster.handle(Millis(self.now), input, &mut effects);
-        self.cluster.check_invariants().unwrap();
-        effects
-    }
-
     fn register(&mut self, link: u64, name: &str) -> Vec<Effect> {
         self.give(Input::Register { link: LinkId(link), registration: registration(name) })
     }
@@ -40,7 +25,7 @@ impl Bench {
             client: ClientId(client),
             request: request(node_name),
             key: KEY,
-            user: USER.into(),
+            user: ALICE.into(),
         });
         granted(&effects).unwrap_or_else(|| panic!("{effects:?}"))
     }
@@ -64,62 +49,9 @@ impl Bench {
     }
 }
 
-fn device(ordinal: u32) -> DeviceInfo {
-    DeviceInfo {
-        id: DeviceId { node: NodeId(99), ordinal },
-        node_name: "not yet known".into(),
-        kind: DeviceKind::CPU,
-        name: "d".into(),
-        vendor: "v".into(),
-        driver: "1".into(),
-        uuid: String::new(),
-        memory: 1,
-        units: 1,
-        numa: None,
-        cpus: Vec::new(),
-    }
-}
-
-fn registration(name: &str) -> Registration {
-    Registration {
-        node_name: name.into(),
-        incarnation: 10,
-        address: format!("{name}:1"),
-        devices: [0, 1].map(device).to_vec(),
-        hardware: Hardware::default(),
-        previous: None,
-        sessions: Vec::new(),
-        job: String::new(),
-    }
-}
-
-fn request(node_name: &str) -> SessionRequest {
-    SessionRequest {
-        node_name: node_name.into(),
-        pid: 1,
-        program: "app".into(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
-    }
-}
-
+/// With a device that the agent does not have.
 fn grant(session: SessionId) -> SessionGrant {
-    SessionGrant {
-        session,
-        key: KEY,
-        user: USER.into(),
-        ends_in_ms: None,
-        program: "app".into(),
-        node_name: "h1".into(),
-        pid: 1,
-        rank: None,
-        ordinals: vec![0, 1, 77],
-        memory_quota: 0,
-        stream_quota: 1,
-        plain_tcp: false,
-        opened_unix_ms: 5,
-    }
+    SessionGrant { ordinals: vec![0, 1, 77], ..bench::grant(session, KEY, ALICE) }
 }
 
 fn granted(effects: &[Effect]) -> Option<SessionId> {
@@ -188,7 +120,7 @@ fn a_session_gets_all_devices_and_its_agents_hear_of_it() {
     let mut bench = Bench::new();
     bench.register(1, "h1");
     bench.register(2, "h2");
-    let effects = bench.give(Input::Open { client: ClientId(1), request: request("h2"), key: KEY, user: USER.into() });
+    let effects = bench.give(Input::Open { client: ClientId(1), request: request("h2"), key: KEY, user: ALICE.into() });
     let id = granted(&effects).unwrap();
     let lease = bench.cluster.lease(id).unwrap();
     assert_eq!(lease.own_node, Some(NodeId(1)));
@@ -429,10 +361,32 @@ fn goodbye_is_not_lost_and_draining_nodes_take_no_new_sessions() {
     assert!(bench.cluster.lease(id).unwrap().devices.iter().all(|d| d.info.node_name == "h2"));
     bench.give(Input::Goodbye { link: LinkId(2) });
     assert_eq!(bench.state("h2"), NodeState::Gone);
-    let effects = bench.give(Input::Open { client: ClientId(2), request: request("h1"), key: KEY, user: USER.into() });
+    let effects = bench.give(Input::Open { client: ClientId(2), request: request("h1"), key: KEY, user: ALICE.into() });
     let [Effect::ToClient(_, ClientPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
     assert!(error.cause().contains("1 node (1 draining)"), "{error}");
     assert!(error.remedy_text().is_some());
+}
+
+#[test]
+fn a_drain_outlives_its_coordinator_and_who_knows_the_node_knows_better() {
+    let mut bench = Bench::new();
+    let says = |link, draining| Input::Register {
+        link: LinkId(link),
+        registration: Registration { draining, ..registration("h1") },
+    };
+    // This coordinator was started after the drain.
+    let effects = bench.give(says(1, true));
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::ToAgent(_, AgentOrder::Drain(_)))), "{effects:?}");
+    bench.register(2, "h2");
+    let id = bench.open(1, "h1");
+    assert!(bench.cluster.lease(id).unwrap().devices.iter().all(|d| d.info.node_name == "h2"));
+    // It is taken back while the agent is away, which comes back with what it has heard last.
+    bench.give(Input::LinkLost { link: LinkId(1) });
+    bench.give(Input::Drain { node_name: "h1".into(), drain: false });
+    let effects = bench.give(says(3, true));
+    assert!(orders(&effects, 3).contains(&&AgentOrder::Drain(false)), "{effects:?}");
+    let id = bench.open(2, "h1");
+    assert!(bench.cluster.lease(id).unwrap().devices.iter().any(|d| d.info.node_name == "h1"));
 }
 
 #[test]
@@ -442,7 +396,7 @@ fn an_empty_cluster_and_a_missing_kind_are_explained() {
     bench.now = 5_000;
     let refusal = |bench: &mut Bench, client, kind| {
         let request = SessionRequest { kind, ..request("h1") };
-        let effects = bench.give(Input::Open { client: ClientId(client), request, key: KEY, user: USER.into() });
+        let effects = bench.give(Input::Open { client: ClientId(client), request, key: KEY, user: ALICE.into() });
         let [Effect::ToClient(_, ClientPush::Refused(error))] = &effects[..] else { panic!("{effects:?}") };
         error.clone()
     };
@@ -488,7 +442,7 @@ fn ranks_that_crowd_on_one_device_are_warned_once() {
             client,
             request: SessionRequest { rank, ..request("h1") },
             key: KEY,
-            user: USER.into(),
+            user: ALICE.into(),
         });
         warnings.extend(bench.give(Input::Uses { client, device: 0 }));
     }
@@ -507,7 +461,7 @@ fn ranks_of_several_nodes_that_crowd_on_one_device_are_warned() {
         let node = if rank == 0 { "h1" } else { "h2" };
         let rank = Some(Rank { rank, size, local_rank: 0, local_size: 1, job: 0 });
         let request = SessionRequest { rank, program: program.into(), order: OrderPolicy::Global, ..request(node) };
-        bench.give(Input::Open { client, request, key: KEY, user: USER.into() });
+        bench.give(Input::Open { client, request, key: KEY, user: ALICE.into() });
         bench.give(Input::Uses { client, device: 0 })
     };
     assert_eq!(use_first(&mut bench, 0, "one", 2), []);
@@ -532,7 +486,7 @@ fn ranks_on_devices_of_their_own_are_not_warned() {
             client,
             request: SessionRequest { rank: place, ..request("h1") },
             key: KEY,
-            user: USER.into(),
+            user: ALICE.into(),
         });
         assert_eq!(bench.give(Input::Uses { client, device: rank }), []);
     }
@@ -563,7 +517,7 @@ fn bounds_hold_and_old_nodes_make_room() {
     bench.give(Input::Goodbye { link: LinkId(1) });
     assert!(!refused(&bench.register(4, "h3")));
     bench.open(1, "h2");
-    let effects = bench.give(Input::Open { client: ClientId(2), request: request("h2"), key: KEY, user: USER.into() });
+    let effects = bench.give(Input::Open { client: ClientId(2), request: request("h2"), key: KEY, user: ALICE.into() });
     assert!(matches!(&effects[..], [Effect::ToClient(_, ClientPush::Refused(_))]), "{effects:?}");
 }
 
@@ -595,7 +549,7 @@ fn what_a_viewer_is_shown_is_what_a_session_gets() {
         let rank = Some(Rank { rank: 1, size: 3, local_rank: 0, local_size: 1, job: 0 });
         let request = SessionRequest { order, rank, ..request("h3") };
         let shown = bench.cluster.numbering(&Viewer { node_name: "h3", rank, kind: None, order });
-        let effects = bench.give(Input::Open { client: ClientId(client), request, key: KEY, user: USER.into() });
+        let effects = bench.give(Input::Open { client: ClientId(client), request, key: KEY, user: ALICE.into() });
         let lease = bench.cluster.lease(granted(&effects).unwrap()).unwrap();
         let got: Vec<DeviceId> = lease.devices.iter().map(|device| device.info.id).collect();
         assert_eq!(got, shown);
@@ -636,5 +590,5 @@ fn an_agent_takes_no_session_over_whose_key_it_does_not_know() {
     let effects = bench.give(Input::Register { link: LinkId(2), registration: liar });
     assert_eq!(orders(&effects, 2)[1..], [&AgentOrder::SessionClosed(foreign)]);
     let session = bench.cluster.session(foreign).unwrap();
-    assert_eq!((session.owner.key, &*session.owner.user, session.nodes.len()), (KEY, USER, 1));
+    assert_eq!((session.owner.key, &*session.owner.user, session.nodes.len()), (KEY, ALICE, 1));
 }

@@ -1,99 +1,26 @@
 //! Programs and agents come back to a coordinator that knows nothing of them: the core's decisions.
 
+mod bench;
+
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Registration,
 };
-use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, OrderPolicy, SessionGrant, SessionId, SessionKey,
-    SessionRequest,
-};
+use accord_types::{NodeId, SessionGrant, SessionId, SessionKey};
+use bench::{ALICE, Bench, KEY, grant, registration, request};
 
-const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
 const OTHER_KEY: SessionKey = SessionKey([8; SessionKey::LEN]);
-const ALICE: &str = "alice";
 /// Of an earlier coordinator: another epoch than that of [`Bench::new`].
 const EARLIER: SessionId = SessionId(1 << 40);
 
-struct Bench {
-    cluster: Cluster,
-    now: u64,
-}
-
 impl Bench {
-    fn new() -> Self {
-        Self { cluster: Cluster::new(Limits::default(), 1_000), now: 0 }
-    }
-
-    fn give(&mut self, input: Input) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        self.cluster.handle(Millis(self.now), input, &mut effects);
-        self.cluster.check_invariants().unwrap();
-        effects
-    }
-
     fn register(&mut self, link: u64, name: &str, sessions: Vec<SessionGrant>) -> Vec<Effect> {
-        self.give(Input::Register { link: LinkId(link), registration: registration(name, sessions) })
+        self.give(Input::Register { link: LinkId(link), registration: Registration { sessions, ..registration(name) } })
     }
 
     fn attach(&mut self, client: u64, session: SessionId, key: SessionKey, user: &str) -> Vec<ClientPush> {
         let (client, user) = (ClientId(client), user.to_owned());
-        let effects = self.give(Input::Attach { client, session, request: request(), key, user });
+        let effects = self.give(Input::Attach { client, session, request: request("h1"), key, user });
         pushes(&effects, client)
-    }
-}
-
-fn registration(name: &str, sessions: Vec<SessionGrant>) -> Registration {
-    let device = |ordinal| DeviceInfo {
-        id: DeviceId { node: NodeId(0), ordinal },
-        node_name: String::new(),
-        kind: DeviceKind::CPU,
-        name: "d".into(),
-        vendor: "v".into(),
-        driver: "1".into(),
-        uuid: String::new(),
-        memory: 1,
-        units: 1,
-        numa: None,
-        cpus: Vec::new(),
-    };
-    Registration {
-        node_name: name.into(),
-        incarnation: 10,
-        address: format!("{name}:1"),
-        devices: [0, 1].map(device).to_vec(),
-        hardware: Hardware::default(),
-        previous: None,
-        sessions,
-        job: String::new(),
-    }
-}
-
-fn request() -> SessionRequest {
-    SessionRequest {
-        node_name: "h1".into(),
-        pid: 1,
-        program: "app".into(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
-    }
-}
-
-fn grant(session: SessionId, key: SessionKey, user: &str) -> SessionGrant {
-    SessionGrant {
-        session,
-        key,
-        user: user.into(),
-        ends_in_ms: None,
-        program: "app".into(),
-        node_name: "h1".into(),
-        pid: 1,
-        rank: None,
-        ordinals: vec![0, 1],
-        memory_quota: 5,
-        stream_quota: 3,
-        plain_tcp: false,
-        opened_unix_ms: 5,
     }
 }
 
@@ -158,8 +85,10 @@ fn nobody_takes_a_session_by_coming_first() {
     for (key, user) in [(OTHER_KEY, "mallory"), (OTHER_KEY, ALICE), (KEY, "mallory")] {
         let mut bench = Bench::new();
         assert_eq!(bench.attach(1, EARLIER, key, user), [ClientPush::Attached]);
-        let refused = bench.attach(2, EARLIER, KEY, ALICE);
-        assert!(matches!(&refused[..], [ClientPush::Refused(_)]), "{refused:?}");
+        // Alice is not told that it is another's: that would end her program. She comes again.
+        let (client, user, request) = (ClientId(2), ALICE.to_owned(), request("h1"));
+        let effects = bench.give(Input::Attach { client, session: EARLIER, request, key: KEY, user });
+        assert_eq!(effects, [Effect::CloseClient(client)]);
         let effects = bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
         assert!(!is_closed_on(&effects, 1, EARLIER), "{effects:?}");
         assert!(effects.contains(&Effect::CloseClient(ClientId(1))), "{effects:?}");
@@ -167,6 +96,41 @@ fn nobody_takes_a_session_by_coming_first() {
         assert_eq!((&*session.owner.user, session.owner.key, session.client), (ALICE, KEY, None));
         assert!(bench.give(Input::ClientGone { client: ClientId(1) }).is_empty());
         assert_eq!(bench.attach(3, EARLIER, KEY, ALICE), [ClientPush::Attached]);
+    }
+}
+
+#[test]
+fn a_program_that_comes_back_to_a_full_coordinator_comes_again() {
+    let limits = Limits { sessions_max: 1, ..Limits::default() };
+    let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
+    assert_eq!(bench.attach(1, EARLIER, KEY, ALICE), [ClientPush::Attached]);
+    let (client, user, session) = (ClientId(2), ALICE.to_owned(), SessionId(EARLIER.0 + 1));
+    let effects = bench.give(Input::Attach { client, session, request: request("h1"), key: KEY, user });
+    assert_eq!(effects, [Effect::CloseClient(client)]);
+    bench.give(Input::ClientGone { client: ClientId(1) });
+    assert_eq!(bench.attach(2, session, KEY, ALICE), [ClientPush::Attached]);
+}
+
+#[test]
+fn nobody_ends_a_session_by_coming_first() {
+    let limits = Limits { session_ms: 10_000, ..Limits::default() };
+    for leaves in [true, false] {
+        let mut bench = Bench { cluster: Cluster::new(limits, 1_000), now: 0 };
+        bench.register(1, "h1", vec![]);
+        assert_eq!(bench.attach(1, EARLIER, OTHER_KEY, "mallory"), [ClientPush::Attached]);
+        // Mallory goes, or stays until the time of such a session is over.
+        let effects = match leaves {
+            true => bench.give(Input::ClientGone { client: ClientId(1) }),
+            false => {
+                bench.now = 10_000;
+                bench.give(Input::Tick)
+            }
+        };
+        assert!(!is_closed_on(&effects, 1, EARLIER), "{effects:?}");
+        assert!(effects.contains(&Effect::CloseClient(ClientId(1))), "{effects:?}");
+        let effects = bench.register(2, "h2", vec![grant(EARLIER, KEY, ALICE)]);
+        assert!(!is_closed_on(&effects, 2, EARLIER), "{effects:?}");
+        assert_eq!(bench.attach(2, EARLIER, KEY, ALICE), [ClientPush::Attached]);
     }
 }
 
@@ -222,7 +186,7 @@ fn a_session_that_was_taken_over_still_ends_in_time() {
 
 fn asked(bench: &mut Bench, client: u64) -> Vec<ClientPush> {
     let client = ClientId(client);
-    let effects = bench.give(Input::Open { client, request: request(), key: KEY, user: ALICE.into() });
+    let effects = bench.give(Input::Open { client, request: request("h1"), key: KEY, user: ALICE.into() });
     pushes(&effects, client)
 }
 
@@ -266,4 +230,37 @@ fn who_asks_before_the_agents_are_back_waits_for_them() {
     bench.now = 22_300;
     let effects = bench.give(Input::Tick);
     assert!(matches!(&pushes(&effects, ClientId(5))[..], [ClientPush::Refused(_)]), "{effects:?}");
+}
+
+#[test]
+fn who_asks_while_most_agents_are_coming_back_waits_for_all_of_them() {
+    let mut bench = Bench::new();
+    bench.now = 10_000;
+    for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
+        bench.register(link, name, vec![]);
+    }
+    // One that dies is one device less, at once.
+    bench.now = 20_000;
+    bench.give(Input::LinkLost { link: LinkId(3) });
+    let [ClientPush::Granted(session)] = asked(&mut bench, 1)[..] else { panic!("it waits") };
+    assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 4);
+
+    // But that most go at the same moment is more likely the coordinator's own doing.
+    bench.give(Input::LinkLost { link: LinkId(2) });
+    bench.now = 20_100;
+    bench.register(4, "h3", vec![]);
+    assert_eq!(asked(&mut bench, 2), [], "h2 is about to be back, too");
+    let effects = bench.register(5, "h2", vec![]);
+    let [ClientPush::Granted(session)] = pushes(&effects, ClientId(2))[..] else { panic!("{effects:?}") };
+    assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 6);
+
+    // Whoever is not back in time is waited for no longer.
+    for link in [4, 5] {
+        bench.give(Input::LinkLost { link: LinkId(link) });
+    }
+    assert_eq!(asked(&mut bench, 3), []);
+    bench.now = 22_100;
+    let effects = bench.give(Input::Tick);
+    let [ClientPush::Granted(session)] = pushes(&effects, ClientId(3))[..] else { panic!("{effects:?}") };
+    assert_eq!(bench.cluster.lease(session).unwrap().devices.len(), 2);
 }

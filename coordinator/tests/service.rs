@@ -3,7 +3,7 @@
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message};
-use accord_fabric::session_endpoint::{self, Attachment, SessionConnection};
+use accord_fabric::session_endpoint::{self, Attachment, Patience, SessionConnection};
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
@@ -427,19 +427,34 @@ fn a_program_comes_back_to_its_session_at_another_coordinator() {
     let claim = Claim { session: lease.session, key: lease.key, request: request("h1") };
     let attach = |fixture: &Fixture, user: &str, claim: &Claim| {
         let own = fixture.authority.identity(Role::Tenant(user.into()), HOUR).unwrap();
-        session_endpoint::attach(&fixture.address(), &own, SOON, claim).unwrap()
+        session_endpoint::attach(&fixture.address(), &own, SOON, claim)
     };
-    let Attachment::Open(back) = attach(&fixture, "eva", &claim) else { panic!("it is over") };
+    let Ok(Attachment::Open(back)) = attach(&fixture, "eva", &claim) else { panic!("it is over") };
     let seen =
         |fixture: &Fixture| fixture.describe().sessions.iter().map(|one| (one.id, one.attached)).collect::<Vec<_>>();
     assert_eq!(seen(&fixture), [(lease.session.0, true)]);
-    // Nobody else has it.
-    let Attachment::Over(why) = attach(&fixture, "mallory", &claim) else { panic!("mallory has eva's session") };
-    assert!(why.contains("another program's"), "{why}");
+    // Nobody else has it, nor is anybody told that it is over, as long as no agent says whose it is.
+    assert!(attach(&fixture, "mallory", &claim).is_err());
+    assert_eq!(seen(&fixture), [(lease.session.0, true)]);
     drop(back);
     while !seen(&fixture).is_empty() {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let Attachment::Over(why) = attach(&fixture, "eva", &claim) else { panic!("it has ended") };
-    assert!(why.contains("has ended"), "{why}");
+    assert!(matches!(attach(&fixture, "eva", &claim), Ok(Attachment::Open(_))));
+}
+
+/// A coordinator that is stopped takes connections and says nothing: no try may take longer than what is left of the program's patience.
+#[test]
+fn a_silent_coordinator_is_asked_no_longer_than_the_program_has_time() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = PeerAddress::new(silent.local_addr().unwrap());
+    let own = Authority::new("c1", HOUR).unwrap().identity(tenant(), HOUR).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let patience = Patience { time: Duration::from_secs(1), tell: &|_: &str| () };
+        let outcome = session_endpoint::open_patiently(&address, &own, HOUR, &patience, &request("h1"));
+        let _ = tell.send(outcome.map(drop));
+    });
+    let error = told.recv_timeout(3 * SOON).expect("it goes on asking").unwrap_err();
+    assert!(error.cause().contains("no answer in time"), "{error}");
 }

@@ -5,7 +5,7 @@ use crate::allocations::counted;
 use crate::mutate::{Chance, mutate};
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::path::PathBuf;
@@ -16,6 +16,11 @@ use std::time::{Duration, Instant};
 const TIME_MAX: Duration = Duration::from_secs(2);
 /// Inputs that are kept because they allocated otherwise than all before.
 const KEPT_MAX: usize = 512;
+/// Inputs of a target that the repository keeps, and their bytes.
+const CORPUS_MAX: usize = 24;
+const CORPUS_BYTES_MAX: usize = 8 << 10;
+/// Longer inputs are not made shorter: that would take too long.
+const SHORTENED_MAX: usize = 4 << 10;
 /// Inputs between two looks at the clock.
 const STEP: u32 = 64;
 
@@ -62,10 +67,74 @@ pub fn corpus(target: &Target) -> Vec<Vec<u8>> {
 /// # Errors
 /// The first input with which it went wrong.
 pub fn drive(target: &Target, budget: Budget, seed: u64) -> Result<u32, Failure> {
-    let mut pool = corpus(target);
+    let mut tell = |_: crate::Taken, _: &[u8]| {};
+    feed(target, corpus(target), budget, seed, &mut tell)
+}
+
+/// Inputs that are worth being kept: for each sign of how far a decoder gets (what it allocates) the shortest that was found, from the
+/// shortest on, as long as there is room.
+///
+/// # Errors
+/// The first input with which the target went wrong.
+pub fn collect(target: &Target, budget: Budget, seed: u64) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut best: BTreeMap<Sign, Vec<u8>> = BTreeMap::new();
+    let mut keep = |taken: crate::Taken, input: &[u8]| {
+        let known = best.entry(sign(taken)).or_insert_with(|| input.to_vec());
+        if input.len() < known.len() {
+            *known = input.to_vec();
+        }
+    };
+    // Not from the corpus: what has become useless in there goes.
+    feed(target, Vec::new(), budget, seed, &mut keep)?;
+    let mut found: Vec<_> = best.into_iter().map(|(sign, input)| shortened(target, sign, input)).collect();
+    found.sort_by_key(Vec::len);
+    found.dedup();
+    let mut room = CORPUS_BYTES_MAX;
+    found.retain(|input| {
+        let fits = (1..=room).contains(&input.len());
+        room -= if fits { input.len() } else { 0 };
+        fits
+    });
+    found.truncate(CORPUS_MAX);
+    Ok(found)
+}
+
+/// Leaves out of an input what its decoder gets as far without.
+fn shortened(target: &Target, wanted: Sign, mut input: Vec<u8>) -> Vec<u8> {
+    let mut len = input.len() / 2;
+    while len > 0 && input.len() <= SHORTENED_MAX {
+        let mut at = 0;
+        while at < input.len() {
+            let mut shorter = input.clone();
+            shorter.drain(at..(at + len).min(shorter.len()));
+            match check(target, &shorter) {
+                Ok(taken) if sign(taken) == wanted => input = shorter,
+                _ => at += len,
+            }
+        }
+        len /= 2;
+    }
+    input
+}
+
+/// Calls for memory, and the most of it by its magnitude.
+type Sign = (u32, Option<u32>);
+
+fn sign(taken: crate::Taken) -> Sign {
+    (taken.calls, taken.most.checked_ilog2())
+}
+
+fn feed(
+    target: &Target,
+    mut pool: Vec<Vec<u8>>,
+    budget: Budget,
+    seed: u64,
+    tell: &mut dyn FnMut(crate::Taken, &[u8]),
+) -> Result<u32, Failure> {
     pool.extend((target.seeds)());
     for input in &pool {
-        check(target, input).map_err(|what| small(target, what, input.clone()))?;
+        let taken = check(target, input).map_err(|what| small(target, what, input.clone()))?;
+        tell(taken, input);
     }
     if pool.is_empty() {
         pool.push(Vec::new());
@@ -84,8 +153,9 @@ pub fn drive(target: &Target, budget: Budget, seed: u64) -> Result<u32, Failure>
         mutate(&mut input, other, target.words, target.input_max, &mut chance);
         let taken = check(target, &input).map_err(|what| small(target, what, input.clone()))?;
         done += 1;
+        tell(taken, &input);
         // Sizes by their magnitude: each new one is worth a place.
-        if seen.insert((taken.calls, taken.most.checked_ilog2())) {
+        if seen.insert(sign(taken)) {
             if pool.len() < first + KEPT_MAX {
                 pool.push(input);
             } else {

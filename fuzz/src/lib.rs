@@ -13,7 +13,7 @@ mod mutate;
 mod targets;
 
 pub use allocations::Taken;
-pub use drive::{Budget, Failure, check, corpus, drive};
+pub use drive::{Budget, Failure, check, collect, corpus, drive};
 pub use targets::ALL;
 
 #[global_allocator]

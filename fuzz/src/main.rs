@@ -1,6 +1,8 @@
-//! `accord-fuzz [--seconds N] [--seed N] [--input FILE] [TARGET...]`: feeds targets at length, or gives them one input.
+//! `accord-fuzz [--seconds N] [--seed N] [--input FILE] [--keep] [TARGET...]`: feeds targets at length, or gives them one input. `--keep` writes
+//! the shortest inputs that get a decoder that far into the corpus, in place of those that an earlier `--keep` wrote.
 
-use accord_fuzz::{ALL, Budget, Target, check, drive};
+use accord_fuzz::{ALL, Budget, Target, check, collect, drive};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,12 +10,13 @@ struct Arguments {
     seconds: u64,
     seed: u64,
     input: Option<String>,
+    keep: bool,
     targets: Vec<&'static Target>,
 }
 
 fn arguments() -> Result<Arguments, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    let mut found = Arguments { seconds: 60, seed: now, input: None, targets: Vec::new() };
+    let mut found = Arguments { seconds: 60, seed: now, input: None, keep: false, targets: Vec::new() };
     let mut rest = std::env::args().skip(1);
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().ok_or(format!("{argument} needs a value"));
@@ -21,6 +24,7 @@ fn arguments() -> Result<Arguments, String> {
         match argument.as_str() {
             "--seconds" => found.seconds = number(value()?)?,
             "--seed" => found.seed = number(value()?)?,
+            "--keep" => found.keep = true,
             "--input" => found.input = Some(value()?),
             name => {
                 let target = ALL.iter().find(|target| target.name == name);
@@ -43,6 +47,10 @@ fn run() -> Result<(), String> {
         let bytes = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
         return arguments.targets.iter().try_for_each(|target| check(target, &bytes).map(drop));
     }
+    if arguments.keep {
+        let budget = Budget::Time(Duration::from_secs(arguments.seconds));
+        return arguments.targets.iter().try_for_each(|target| keep(target, budget, arguments.seed));
+    }
     let mut wrong = Vec::new();
     for target in arguments.targets {
         match drive(target, Budget::Time(Duration::from_secs(arguments.seconds)), arguments.seed) {
@@ -64,6 +72,23 @@ fn run() -> Result<(), String> {
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(format!("wrong: {}", wrong.join(", "))) }
+}
+
+fn keep(target: &Target, budget: Budget, seed: u64) -> Result<(), String> {
+    let found = collect(target, budget, seed).map_err(|failure| failure.to_string())?;
+    let folder = Path::new("fuzz/corpus").join(target.name);
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    for entry in std::fs::read_dir(&folder).map_err(failed)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with("kept-") {
+            std::fs::remove_file(entry.path()).map_err(failed)?;
+        }
+    }
+    for (number, input) in found.iter().enumerate() {
+        std::fs::write(folder.join(format!("kept-{number:02}")), input).map_err(failed)?;
+    }
+    println!("{}: {} inputs, {} bytes", target.name, found.len(), found.iter().map(Vec::len).sum::<usize>());
+    Ok(())
 }
 
 fn main() -> ExitCode {

@@ -49,4 +49,5 @@ targets!(
     objects,
     directives,
     messages,
+    answers,
 );

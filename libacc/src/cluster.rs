@@ -8,7 +8,7 @@ use accord_fabric::ProgramSpec;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
 use accord_runtime::ports::{Cluster, DeviceClient};
-use accord_trust::{Trust, identity};
+use accord_trust::Trust;
 use accord_types::settings::{self as names, parse_bytes};
 use accord_types::{DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, NodeId, QueueId, Result, SpanSink};
 use std::ffi::{OsStr, OsString};
@@ -162,8 +162,10 @@ fn program(trace: bool) -> ProgramSpec {
 
 fn coordinator() -> Result<Option<Coordinator>> {
     let Some(address) = settings::value(names::COORDINATOR) else { return Ok(None) };
-    let folder = identity::folder(settings::value(names::TLS).as_deref(), std::env::var_os("HOME").as_deref())?;
-    Ok(Some(Coordinator { address: PeerAddress::new(address), trust: Trust::read(&folder)? }))
+    let (folder, munge) = (settings::value(names::TLS), settings::value(names::MUNGE));
+    let home = std::env::var_os("HOME");
+    let trust = Trust::of_program(&address, folder.as_deref(), munge.as_deref(), home.as_deref())?;
+    Ok(Some(Coordinator { address: PeerAddress::new(address), trust }))
 }
 
 fn transport() -> Result<Wanted> {

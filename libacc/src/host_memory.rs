@@ -5,18 +5,19 @@ use crate::{blocks, components, elf, loader, output, pointer_updates, source, un
 use accord_client::pages::{self, Writable};
 use accord_debuginfo::{Memory, ProcessMemory};
 use accord_runtime::ports::{HostMemory, Landing};
+use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, FunctionSpec, HostRange, Result};
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The memory and the regions of this process.
 pub(crate) struct ProgramMemory {
     kernels: Arc<Kernels>,
     /// Region names of each object that a launch has come from.
-    names: Mutex<HashMap<PathBuf, HashMap<u64, String>>>,
+    names: TurnLock<HashMap<PathBuf, HashMap<u64, String>>>,
 }
 
 impl HostMemory for ProgramMemory {
@@ -145,11 +146,11 @@ impl HostMemory for ProgramMemory {
 impl ProgramMemory {
     /// This process's, whose regions' GPU code `kernels` knows.
     pub(crate) fn new(kernels: Arc<Kernels>) -> Self {
-        Self { kernels, names: Mutex::default() }
+        Self { kernels, names: TurnLock::default() }
     }
 
     fn region_name(&self, file: &Path, offset: u64) -> Option<String> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.take();
         if !names.contains_key(file) {
             names.insert(file.to_owned(), elf::region_names(file));
         }

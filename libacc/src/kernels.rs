@@ -4,10 +4,11 @@ use crate::host_table;
 use crate::images::Image;
 use crate::ptx::{PtxImage, TARGET_NVPTX};
 use accord_device::image::{Images, on_one_thread};
+use accord_types::short_lock::{ShortLock, ShortRwLock};
 use accord_types::{ImageId, ImageRef, Result};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// One session's images.
 #[derive(Default)]
@@ -15,9 +16,9 @@ pub(crate) struct Kernels {
     /// A device of the session runs them: else nothing is read.
     wanted: AtomicBool,
     images: Arc<Images>,
-    places: RwLock<Places>,
+    places: ShortRwLock<Places>,
     /// Which regions of an image run on one thread, if somebody has asked.
-    alone: Mutex<HashMap<ImageId, Vec<bool>>>,
+    alone: ShortLock<HashMap<ImageId, Vec<bool>>>,
 }
 
 #[derive(Default)]
@@ -58,7 +59,7 @@ impl Kernels {
         };
         let id = self.images.add(contents);
         let place = |(index, host): (u32, usize)| (host, ImageRef { image: id, index });
-        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.places.write();
         places.functions.extend((0..).zip(functions).map(place));
         places.variables.extend((0..).zip(variables).map(place));
         Ok(())
@@ -66,20 +67,20 @@ impl Kernels {
 
     /// The object with these addresses is gone.
     pub(crate) fn forget(&self, span: &std::ops::Range<usize>) {
-        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        let mut places = self.places.write();
         places.functions.retain(|host, _| !span.contains(host));
         places.variables.retain(|host, _| !span.contains(host));
     }
 
     /// A region's kernel.
     pub(crate) fn function(&self, address: usize) -> Option<ImageRef> {
-        self.places.read().unwrap_or_else(PoisonError::into_inner).functions.get(&address).copied()
+        self.places.read().functions.get(&address).copied()
     }
 
     /// Whether a region has a loop and was compiled for one thread.
     pub(crate) fn is_for_one_thread(&self, address: usize) -> bool {
         let Some(ImageRef { image: id, index }) = self.function(address) else { return false };
-        let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut alone = self.alone.lock();
         let regions =
             alone.entry(id).or_insert_with(|| self.images.get(id).map_or(Vec::new(), |image| on_one_thread(&image)));
         regions.get(index as usize).copied().unwrap_or(false)
@@ -87,7 +88,7 @@ impl Kernels {
 
     /// A variable's twin.
     pub(crate) fn variable(&self, address: usize) -> Option<ImageRef> {
-        self.places.read().unwrap_or_else(PoisonError::into_inner).variables.get(&address).copied()
+        self.places.read().variables.get(&address).copied()
     }
 }
 

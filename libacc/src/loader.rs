@@ -1,12 +1,12 @@
 //! The objects that the dynamic loader has loaded: the executable and its shared objects.
 
 use accord_device::object_identity;
+use accord_types::turn_lock::TurnLock;
 use accord_types::{HostRange, ObjectSpec};
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 /// What the kernel says behind the path of a file that is not there any more.
 const DELETED: &str = " (deleted)";
@@ -31,7 +31,7 @@ struct Hashes {
     of: Vec<(usize, String, String)>,
 }
 
-static HASHES: Mutex<Hashes> = Mutex::new(Hashes { removed: 0, of: Vec::new() });
+static HASHES: TurnLock<Hashes> = TurnLock::new(Hashes { removed: 0, of: Vec::new() });
 
 /// One loaded object.
 #[derive(Clone, Debug)]
@@ -173,7 +173,7 @@ impl LoadedObject {
     /// what this process has loaded.
     fn hash(&self) -> String {
         let removed = changes().1;
-        let mut hashes = HASHES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hashes = HASHES.take();
         if hashes.removed != removed {
             *hashes = Hashes { removed, of: Vec::new() };
         }

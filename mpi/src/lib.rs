@@ -8,9 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
 /// The form of the functions here; the other side names the same.
-const INTERFACE: u32 = 1;
-/// All messages have it.
-const TAG: c_int = 1;
+const INTERFACE: u32 = 2;
 /// Requests at one time: those of both directions, and some.
 const REQUESTS_MAX: usize = 128;
 /// What there is no number of MPI's for.
@@ -142,29 +140,34 @@ unsafe fn join() -> Result<(World, u32, u32), String> {
 pub unsafe extern "C" fn accord_mpi_send(
     world: *mut c_void,
     to: u32,
+    tag: u32,
     bytes: *const u8,
     len: usize,
     request: *mut u32,
 ) -> c_int {
     // SAFETY: the caller's promise.
     let world = unsafe { &mut *world.cast::<World>() };
-    let (Ok(to), Ok(len), Some(number)) = (c_int::try_from(to), c_int::try_from(len), world.free.pop()) else {
-        return REFUSED;
-    };
+    let numbers = (c_int::try_from(to), c_int::try_from(tag), c_int::try_from(len));
+    let ((Ok(to), Ok(tag), Ok(len)), Some(number)) = (numbers, world.free.pop()) else { return REFUSED };
     let slot = &mut world.requests[number as usize];
     // SAFETY: the caller's promise.
     unsafe {
         request.write(number);
-        code(ffi::MPI_Isend(bytes.cast(), len, ffi::RSMPI_UINT8_T, to, TAG, world.communicator, slot))
+        code(ffi::MPI_Isend(bytes.cast(), len, ffi::RSMPI_UINT8_T, to, tag, world.communicator, slot))
     }
 }
 
-/// Looks for a message: 1 if there is one, with its rank and length written. It has to be received before the next is looked for.
+/// Looks for a message: 1 if there is one, with its rank, tag and length written. It has to be received before the next is looked for.
 ///
 /// # Safety
-/// `world` is open; `from` and `len` may be written.
+/// `world` is open; `from`, `tag` and `len` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accord_mpi_probe(world: *mut c_void, from: *mut u32, len: *mut usize) -> c_int {
+pub unsafe extern "C" fn accord_mpi_probe(
+    world: *mut c_void,
+    from: *mut u32,
+    tag: *mut u32,
+    len: *mut usize,
+) -> c_int {
     // SAFETY: the caller's promise.
     let world = unsafe { &mut *world.cast::<World>() };
     if world.found.is_some() || world.free.is_empty() {
@@ -177,7 +180,7 @@ pub unsafe extern "C" fn accord_mpi_probe(world: *mut c_void, from: *mut u32, le
     unsafe {
         let probed = ffi::MPI_Improbe(
             ffi::RSMPI_ANY_SOURCE,
-            TAG,
+            ffi::RSMPI_ANY_TAG,
             world.communicator,
             &raw mut came,
             message.as_mut_ptr(),
@@ -190,6 +193,7 @@ pub unsafe extern "C" fn accord_mpi_probe(world: *mut c_void, from: *mut u32, le
         world.found = Some(message.assume_init());
         let counted = ffi::MPI_Get_count(&raw const status, ffi::RSMPI_UINT8_T, &raw mut count);
         from.write(status.MPI_SOURCE as u32);
+        tag.write(status.MPI_TAG as u32);
         len.write(usize::try_from(count).unwrap_or(usize::MAX));
         if counted == 0 { 1 } else { code(counted) }
     }

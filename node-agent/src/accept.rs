@@ -6,10 +6,12 @@ use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::transport::mpi::MpiFabric;
 use accord_fabric::transport::{Doorway, SharedLane, Visitor};
 use accord_fabric::waiting_room::{Ticket, WaitingRoom};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result};
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 /// Handshakes under way whose key is not proven: each has a thread. For one more the oldest ends.
@@ -20,6 +22,8 @@ const UNPROVEN_OF_ONE_ADDRESS_MAX: usize = 128;
 const THREADS_MAX: usize = 512;
 /// Connections whose key is proven and that wait for their executor: each has a thread.
 const PROVEN_MAX: usize = 1_024;
+/// Connections that wait for the spare thread.
+const SPARE_WAITING_MAX: usize = 64;
 /// How long a handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after the system could not give a connection: most likely it is out of descriptors.
@@ -27,7 +31,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes connections for as long as the process lives.
 pub(crate) fn accept(mut doorway: Doorway, supervisor: &Arc<Supervisor>) -> ! {
-    let handshakes = Arc::new(Handshakes::default());
+    let (handshakes, spare) = (Arc::new(Handshakes::default()), Spare::start());
     loop {
         let visitor = match doorway.await_visitor() {
             Ok(visitor) => visitor,
@@ -37,25 +41,25 @@ pub(crate) fn accept(mut doorway: Doorway, supervisor: &Arc<Supervisor>) -> ! {
                 continue;
             }
         };
-        introduce(&handshakes, visitor, supervisor);
+        introduce(&handshakes, &spare, visitor, supervisor);
     }
 }
 
 /// Takes lanes of the job's other agents until there are none any more; why.
 pub(crate) fn accept_of_job(fabric: &MpiFabric, supervisor: &Arc<Supervisor>) -> std::io::Error {
-    let handshakes = Arc::new(Handshakes::default());
+    let (handshakes, spare) = (Arc::new(Handshakes::default()), Spare::start());
     loop {
         let (lane, rank) = match fabric.accept() {
             Ok(accepted) => accepted,
             Err(error) => return error,
         };
         let name = format!("rank {rank}");
-        introduce(&handshakes, Visitor { lane, address: name.clone(), name }, supervisor);
+        introduce(&handshakes, &spare, Visitor { lane, address: name.clone(), name }, supervisor);
     }
 }
 
-/// Looks who it is, on a thread of its own.
-fn introduce(handshakes: &Arc<Handshakes>, visitor: Visitor, supervisor: &Arc<Supervisor>) {
+/// Looks who it is, on a thread of its own, or on the spare one.
+fn introduce(handshakes: &Arc<Handshakes>, spare: &Spare, visitor: Visitor, supervisor: &Arc<Supervisor>) {
     let turn = Handshakes::begin(handshakes, &visitor);
     let supervisor = supervisor.clone();
     let work = move || {
@@ -66,8 +70,40 @@ fn introduce(handshakes: &Arc<Handshakes>, visitor: Visitor, supervisor: &Arc<Su
             tracing::info!("a connection of {} was refused: {}", visitor.name, error.cause());
         }
     };
-    if let Err(error) = std::thread::Builder::new().name("accord-hello".into()).spawn(work) {
+    let start = |work: Work| std::thread::Builder::new().name("accord-hello".into()).spawn(work).map(drop);
+    if let Err(error) = spare.or_spare(Box::new(work), start) {
         tracing::warn!("cannot start a thread for a connection: {error}");
+    }
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A thread that is there before it is needed: where the system has no more threads, connections of running sessions are still introduced, one
+/// after the other.
+struct Spare(Option<SyncSender<Work>>);
+
+impl Spare {
+    fn start() -> Self {
+        let (waiting, works) = sync_channel::<Work>(SPARE_WAITING_MAX);
+        let work = move || works.into_iter().for_each(|work| work());
+        let started = std::thread::Builder::new().name("accord-spare".into()).spawn(work);
+        Self(started.is_ok().then_some(waiting))
+    }
+
+    /// Has it done by a thread that `start` makes; if there is none, by this one.
+    fn or_spare(&self, work: Work, start: impl FnOnce(Work) -> std::io::Result<()>) -> std::io::Result<()> {
+        let kept = Arc::new(ShortLock::new(Some(work)));
+        let take = |kept: &ShortLock<Option<Work>>| kept.lock().take();
+        let own = kept.clone();
+        let Err(error) = start(Box::new(move || {
+            if let Some(work) = take(&own) {
+                work();
+            }
+        })) else {
+            return Ok(());
+        };
+        let (Some(waiting), Some(work)) = (&self.0, take(&kept)) else { return Err(error) };
+        waiting.try_send(work).map_err(|_| error)
     }
 }
 
@@ -76,12 +112,16 @@ fn receive(lane: &SharedLane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Resu
         check_purpose(hello)?;
         supervisor.key_of(hello.session, &|| turn.has_to_go())
     };
+    let admitted = Cell::new(None);
     let admit = |hello: &Hello| {
         turn.prove()?;
-        supervisor.admit(hello, &**lane)
+        admitted.set(Some(supervisor.admit(hello, &**lane)?));
+        Ok(())
     };
     let client = handshake::accept_if(&**lane, HANDSHAKE_TIMEOUT, key_of, admit)?;
-    supervisor.deliver(lane.clone(), client).inspect_err(|error| tracing::warn!("{error}"))?;
+    if let Some(executor) = admitted.get() {
+        supervisor.deliver(executor, lane.clone(), client).inspect_err(|error| tracing::warn!("{error}"))?;
+    }
     metrics::connection();
     Ok(())
 }
@@ -98,7 +138,7 @@ fn check_purpose(hello: &Hello) -> Result<()> {
 
 /// Handshakes under way. Who has not proven a key yet waits here, so that others may take their place.
 struct Handshakes {
-    state: Mutex<Places>,
+    state: ShortLock<Places>,
     /// A thread has ended.
     fewer: Condvar,
 }
@@ -114,7 +154,7 @@ impl Default for Handshakes {
     fn default() -> Self {
         let room = WaitingRoom::new(UNPROVEN_MAX, UNPROVEN_OF_ONE_ADDRESS_MAX);
         Self {
-            state: Mutex::new(Places { room, unproven: HashMap::new(), proven: 0, threads: 0 }),
+            state: ShortLock::new(Places { room, unproven: HashMap::new(), proven: 0, threads: 0 }),
             fewer: Condvar::new(),
         }
     }
@@ -124,7 +164,7 @@ impl Handshakes {
     /// One more begins; the one that has to go for it ends at once.
     fn begin(this: &Arc<Self>, visitor: &Visitor) -> Turn {
         let many = |places: &mut Places| places.threads >= THREADS_MAX + places.proven;
-        let mut state = this.fewer.wait_while(this.lock(), many).unwrap_or_else(PoisonError::into_inner);
+        let mut state = ShortGuard::wait_while(this.lock(), &this.fewer, many);
         state.threads += 1;
         let (ticket, leaves) = state.room.enter(&visitor.address);
         let leaves = leaves.and_then(|leaves| state.unproven.remove(&leaves));
@@ -137,8 +177,8 @@ impl Handshakes {
         Turn { handshakes: this.clone(), ticket, proven: Cell::new(false) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Places> {
+        self.state.lock()
     }
 }
 
@@ -178,5 +218,39 @@ impl Drop for Turn {
         state.threads -= 1;
         drop(state);
         self.handshakes.fewer.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn without_threads_the_spare_one_does_the_work() {
+        let (spare, (did, done)) = (Spare::start(), channel());
+        let said = |what: u32| -> Work {
+            let did = did.clone();
+            Box::new(move || did.send((what, std::thread::current().name().map(str::to_owned))).unwrap())
+        };
+        let none = |_: Work| Err(std::io::Error::from_raw_os_error(11));
+        let soon = Duration::from_secs(10);
+        for what in [1, 2] {
+            spare.or_spare(said(what), none).unwrap();
+            assert_eq!(done.recv_timeout(soon).unwrap(), (what, Some("accord-spare".to_owned())));
+        }
+        spare.or_spare(said(3), |work| std::thread::Builder::new().spawn(work).map(drop)).unwrap();
+        assert_eq!(done.recv_timeout(soon).unwrap(), (3, None));
+
+        // It is one, and few wait for it.
+        let (hold, held) = channel::<()>();
+        spare.or_spare(Box::new(move || held.recv().unwrap()), none).unwrap();
+        let begun = std::time::Instant::now();
+        while spare.or_spare(said(4), none).is_ok() {
+            assert!(begun.elapsed() < soon, "nobody counts them");
+        }
+        hold.send(()).unwrap();
+        assert_eq!(done.recv_timeout(soon).unwrap().0, 4);
+        assert!(Spare(None).or_spare(said(5), none).is_err());
     }
 }

@@ -1,36 +1,36 @@
 //! Wires the parts of an agent together.
 
 use crate::config::{Config, Fabric, Gpus, Ipc};
-use crate::control::{self, CONNECT_TIMEOUT, Ending, Identity};
+use crate::control::{self, CONNECT_TIMEOUT, Identity};
 use crate::executor_here::ExecutorsHere;
 use crate::hosting::Hosting;
 use crate::inventory::{InventoryConfig, inventory};
 use crate::metrics::{Registered, TABLE};
 use crate::mpi_job::MpiJob;
+use crate::node::Ending;
 use crate::process::Spawner;
-use crate::supervise::{Settings, Supervisor};
+use crate::settings::Settings;
+use crate::supervise::Supervisor;
 use crate::topology::topology;
 use crate::{accept, gpus};
 use accord_fabric::transport::{Doorway, Listener};
 use accord_monitoring::Monitor;
 use accord_proto::channel::Coordinator;
-use accord_trust::Trust;
 use accord_trust::access::check_node;
+use accord_trust::{Trust, local};
 use accord_types::incarnation::incarnation;
+use accord_types::{Error, ErrorCode, Result};
 use std::io::Write;
 use std::sync::Arc;
-
-/// Events on their way to the coordinator. Heartbeats make up for more.
-const EVENTS_MAX: usize = 1_024;
+use std::sync::atomic::AtomicBool;
 
 /// Runs an agent until it is told to stop.
 ///
 /// # Errors
 /// What failed, and what to do about it, in one line.
 pub fn run(config: &Config) -> Result<(), String> {
-    let trust = Trust::read(&config.tls).map_err(|error| error.to_string())?;
     let node_name = config.node.clone().unwrap_or_else(host_name);
-    check_node(trust.current(|_| ()).name(), &node_name).map_err(|error| error.to_string())?;
+    let trust = trust(config, &node_name).map_err(|error| error.to_string())?;
     if config.insecure_plain_tcp {
         tracing::warn!(
             "lanes of other machines are taken in clear where the coordinator allows it: --insecure-plain-tcp"
@@ -58,7 +58,6 @@ pub fn run(config: &Config) -> Result<(), String> {
         .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
     let address = listener.address().map_err(|error| error.to_string())?;
     let doorway = Doorway::new(listener).map_err(|error| format!("cannot listen on {address}: {error}"))?;
-    let (report, events) = tokio::sync::mpsc::channel(EVENTS_MAX);
     let settings = Settings {
         node_name: node_name.clone(),
         devices: devices.clone(),
@@ -76,15 +75,17 @@ pub fn run(config: &Config) -> Result<(), String> {
         Some(job) => Hosting::Here(ExecutorsHere::new(job.way_of_executors())),
         None => Hosting::Processes(Spawner::new(program).map_err(|error| error.to_string())?),
     };
-    let supervisor = Supervisor::new(settings, hosting, report);
+    let supervisor = Supervisor::new(settings, hosting);
     let identity = Identity {
-        coordinator: Coordinator::new(&config.coordinator, Arc::new(trust), CONNECT_TIMEOUT),
+        coordinator: Coordinator::new(&config.coordinator, Arc::new(trust), CONNECT_TIMEOUT)
+            .telling(|error| tracing::warn!("the certificates stay as they were: {error}")),
         node_name: node_name.clone(),
         incarnation: incarnation(&boot_id(), since_boot_ms()),
         address: config.advertise.clone().unwrap_or_else(|| address.to_string()),
         devices,
         hardware: topology.hardware,
         registered: Registered::default(),
+        draining: AtomicBool::new(false),
         job: if job.is_some() { config.job.clone() } else { String::new() },
         world: job.as_ref().map(MpiJob::world),
         plain_tcp: config.insecure_plain_tcp,
@@ -95,11 +96,6 @@ pub fn run(config: &Config) -> Result<(), String> {
     std::thread::Builder::new()
         .name("accord-near".into())
         .spawn(move || accept_near(&near))
-        .map_err(|error| format!("cannot start a thread: {error}"))?;
-    let ends = supervisor.clone();
-    std::thread::Builder::new()
-        .name("accord-ends".into())
-        .spawn(move || ends.watch_ends())
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     std::thread::Builder::new()
         .name("accord-accept".into())
@@ -124,7 +120,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         if let Some(address) = monitored {
             let _ = writeln!(std::io::stdout(), "accord-node-agent {node_name} shows metrics on {address}");
         }
-        Ok::<_, String>(control::run(&identity, &supervisor, events, stop).await)
+        Ok::<_, String>(control::run(&identity, &supervisor, stop).await)
     });
     supervisor.stop();
     if let Some(job) = &job {
@@ -135,10 +131,27 @@ pub fn run(config: &Config) -> Result<(), String> {
         Ending::JobLost(node) => {
             Err(format!("the agent of node {node} has died, and an MPI job ends with any of its nodes"))
         }
-        Ending::Replaced(why) | Ending::Refused { why, .. } | Ending::Disconnected { why, .. } => {
+        Ending::Refused(why) => {
             Err(format!("the coordinator at {} refuses node {node_name}: {why}", config.coordinator))
         }
     }
+}
+
+/// As whom the coordinator knows this agent.
+fn trust(config: &Config, node: &str) -> Result<Trust> {
+    if local::path_of(&config.coordinator).is_some() {
+        return Ok(Trust::of_system());
+    }
+    let folder = config.tls.as_ref().ok_or_else(|| {
+        Error::new(
+            ErrorCode::InvalidArgument,
+            format!("the coordinator at {} asks for certificates", config.coordinator),
+        )
+        .remedy(format!("name a folder with --tls; accord pki issue AUTHORITY agent {node} makes one"))
+    })?;
+    let trust = Trust::read(folder)?;
+    check_node(std::slice::from_ref(&trust.current(|_| ()).name()?.role), node)?;
+    Ok(trust)
 }
 
 /// Takes connections of processes of this machine that share memory, once the node has its number.

@@ -1,7 +1,7 @@
 //! Flags and environment.
 
-use crate::users::UserRules;
 use accord_fabric::transport::ListenAddress;
+use accord_trust::users::UserRules;
 use accord_types::settings::parse_bytes;
 use clap::Parser;
 use std::path::PathBuf;
@@ -13,8 +13,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "accord-node-agent", version)]
 pub struct Config {
-    /// The cluster's coordinator.
-    #[arg(long, env = "ACCORD_COORDINATOR", value_name = "HOST:PORT")]
+    /// The cluster's coordinator: HOST:PORT, or unix:PATH for its socket on this machine, where an agent of root or of the coordinator's
+    /// user needs no certificates.
+    #[arg(long, env = "ACCORD_COORDINATOR", value_name = "HOST:PORT|unix:PATH")]
     pub coordinator: String,
 
     /// Address and port for the connections of programs and executors; port 0 takes a free one,
@@ -33,7 +34,7 @@ pub struct Config {
 
     /// Folder with the agent's certificates: ca.crt, tls.crt and tls.key. Make one with: accord pki issue AUTHORITY agent NAME
     #[arg(long, env = "ACCORD_TLS", value_name = "FOLDER")]
-    pub tls: PathBuf,
+    pub tls: Option<PathBuf>,
 
     /// Have commands and data of sessions go between machines in clear, where whoever reads the network has them and whoever changes it
     /// runs code as the sessions' users. The coordinator decides it; an agent without this refuses such sessions.

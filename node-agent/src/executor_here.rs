@@ -10,7 +10,6 @@ use accord_fabric::transport::{Handover, SharedLane};
 use accord_proto::v1::ExecutorStart;
 use accord_types::{Error, ErrorCode, Result};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -40,13 +39,9 @@ impl ExecutorsHere {
         }
         let system = |why: String| Error::new(ErrorCode::System, format!("cannot start an executor: {why}"));
         let config = config_of(start, self.wanted, self.printed.clone()).map_err(system)?;
-        let here = ExecutorHere { lanes: Arc::default(), ended: Arc::default() };
-        let (lanes, ended) = (here.lanes.clone(), HasEnded(here.ended.clone()));
-        let work = move || {
-            let _ended = ended;
-            run_here(&lanes, config)
-        };
-        let thread = std::thread::Builder::new().name("accord-executor".into()).spawn(work);
+        let here = ExecutorHere { lanes: Arc::default() };
+        let lanes = here.lanes.clone();
+        let thread = std::thread::Builder::new().name("accord-executor".into()).spawn(move || run_here(&lanes, config));
         Ok((here, thread.map_err(|error| system(error.to_string()))?))
     }
 }
@@ -55,7 +50,6 @@ impl ExecutorsHere {
 #[derive(Clone, Debug)]
 pub(crate) struct ExecutorHere {
     lanes: Arc<LaneQueue>,
-    ended: Arc<AtomicBool>,
 }
 
 impl ExecutorHere {
@@ -71,20 +65,6 @@ impl ExecutorHere {
     /// Makes it end. Nothing here can end one by force: that takes the agent's end.
     pub(crate) fn end(&self) {
         self.lanes.close();
-    }
-
-    /// Whether it has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
-    }
-}
-
-/// Says so when it is dropped.
-struct HasEnded(Arc<AtomicBool>);
-
-impl Drop for HasEnded {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
     }
 }
 
@@ -103,9 +83,7 @@ mod tests {
         let error = executors.start(start.clone(), &RunsAs::Other(account)).expect_err("it is another user's");
         assert!(error.cause().contains("its own user, and not bob"), "{error}");
         let (executor, thread) = executors.start(start, &RunsAs::Agent).unwrap();
-        assert!(!executor.has_ended());
         executor.end();
         assert_eq!(thread.join().unwrap(), ExitCode::SUCCESS);
-        assert!(executor.has_ended());
     }
 }

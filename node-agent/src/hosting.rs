@@ -73,14 +73,6 @@ impl Host {
         }
     }
 
-    /// Whether it has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        match self {
-            Self::Process(process) => process.has_ended(),
-            Self::Here(here) => here.has_ended(),
-        }
-    }
-
     /// For messages.
     pub(crate) fn describe(&self) -> String {
         match self {

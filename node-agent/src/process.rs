@@ -5,13 +5,14 @@ use crate::users::RunsAs;
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::{Handover, Lane};
 use accord_proto::v1::ExecutorStart;
+use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// How long an executor may take to end by itself before it is killed.
@@ -70,7 +71,7 @@ impl Spawner {
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(Into::into))
             .and_then(|process| send_start(&control, start).map(|()| process));
         match handle {
-            Ok(process) => Ok((ExecutorProcess { control, turn: Mutex::default(), process, id: child.id() }, child)),
+            Ok(process) => Ok((ExecutorProcess { control, turn: TurnLock::default(), process, id: child.id() }, child)),
             Err(error) => {
                 // It can't have done anything yet.
                 let _ = child.kill();
@@ -86,7 +87,7 @@ impl Spawner {
 pub(crate) struct ExecutorProcess {
     control: Handover,
     /// Messages go out one after the other.
-    turn: Mutex<()>,
+    turn: TurnLock<()>,
     process: OwnedFd,
     id: u32,
 }
@@ -102,7 +103,7 @@ impl ExecutorProcess {
     /// # Errors
     /// `acc_error_system` if it is gone or stuck.
     pub(crate) fn send(&self, lane: &dyn Lane, client: &Introduced) -> Result<()> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.take();
         self.control.send(lane, client)
     }
 
@@ -119,11 +120,6 @@ impl ExecutorProcess {
         if std::thread::Builder::new().name("accord-end".into()).spawn(wait).is_err() {
             self.kill();
         }
-    }
-
-    /// Whether it has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.has_ended_within(Duration::ZERO)
     }
 
     fn kill(&self) {

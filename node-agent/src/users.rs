@@ -1,34 +1,11 @@
 //! As which user of this machine a session's executor runs. Whose a session is the coordinator attests; which users are served, and as whom, is
 //! the agent's own to decide.
 
+use accord_trust::users::UserRules;
 use accord_types::{Error, ErrorCode, Result};
 use nix::unistd::{Uid, User, geteuid, getgrouplist};
 use std::ffi::CString;
 use std::path::PathBuf;
-use std::str::FromStr;
-
-/// Which users an agent of root serves, and as whom; the first rule that fits counts.
-///
-/// ```text
-/// !bob, alice=grid, 1001=1001:100, root, *
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UserRules(Vec<Rule>);
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Rule {
-    /// A name or a number; none: everybody but root.
-    user: Option<String>,
-    treatment: Treatment,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Treatment {
-    Refuse,
-    AsThemselves,
-    /// A name, a number, or two: user and group.
-    As(String),
-}
 
 /// A user of this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,106 +27,62 @@ pub(crate) enum RunsAs {
     Other(Account),
 }
 
-impl Default for UserRules {
-    /// Every user that the system knows, as themselves, but root.
-    fn default() -> Self {
-        Self(vec![Rule { user: None, treatment: Treatment::AsThemselves }])
-    }
+/// As whom this process runs sessions of `user`.
+///
+/// # Errors
+/// If it does not serve them, with what to do about it.
+pub(crate) fn runs_as(rules: &UserRules, user: &str) -> Result<RunsAs> {
+    decide(rules, user, geteuid().as_raw(), &find_account)
 }
 
-impl FromStr for UserRules {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let rule = |text: &str| -> Result<Rule, String> {
-            let (user, treatment) = match text.split_once('=') {
-                _ if text.is_empty() => return Err("a rule is empty".to_owned()),
-                Some((user, account)) if !user.trim().is_empty() && !account.trim().is_empty() => {
-                    (user.trim(), Treatment::As(account.trim().to_owned()))
-                }
-                Some(_) => return Err(format!("\"{text}\" names no user, or no account")),
-                None => match text.strip_prefix('!') {
-                    Some("" | "*") => return Err("! needs a user's name".to_owned()),
-                    Some(user) => (user, Treatment::Refuse),
-                    None => (text, Treatment::AsThemselves),
-                },
-            };
-            let user = (user != "*").then(|| user.to_owned());
-            Ok(Rule { user, treatment })
-        };
-        text.split(',').map(|text| rule(text.trim())).collect::<Result<_, _>>().map(Self)
-    }
+/// Whether a process of this machine's user `uid` may be one of `user`'s sessions: under the user's own name here, or as the account that
+/// the user has here. Root may be anybody.
+///
+/// # Errors
+/// If this process does not serve the user.
+pub(crate) fn may_be(rules: &UserRules, user: &str, uid: u32) -> Result<bool> {
+    let account = match runs_as(rules, user)? {
+        RunsAs::Agent => geteuid().as_raw(),
+        RunsAs::Other(account) => account.uid,
+    };
+    Ok(uid == 0 || uid == account || find_account(user).is_some_and(|own| own.uid == uid))
 }
 
-impl UserRules {
-    /// The account that `user` runs as, and whether a rule names the user.
-    fn account_of<'a>(&'a self, user: &'a str) -> Option<(&'a str, bool)> {
-        let rule = self.0.iter().find(|rule| rule.user.as_deref().is_none_or(|named| named == user))?;
-        match &rule.treatment {
-            Treatment::Refuse => None,
-            Treatment::AsThemselves => Some((user, rule.user.is_some())),
-            Treatment::As(account) => Some((account, true)),
-        }
-    }
-
-    /// As whom this process runs sessions of `user`.
-    ///
-    /// # Errors
-    /// If it does not serve them, with what to do about it.
-    pub(crate) fn runs_as(&self, user: &str) -> Result<RunsAs> {
-        self.decide(user, geteuid().as_raw(), &find_account)
-    }
-
-    /// Whether a process of this machine's user `uid` may be one of `user`'s sessions: under the user's own name here, or as the account that
-    /// the user has here. Root may be anybody.
-    ///
-    /// # Errors
-    /// If this process does not serve the user.
-    pub(crate) fn may_be(&self, user: &str, uid: u32) -> Result<bool> {
-        let account = match self.runs_as(user)? {
-            RunsAs::Agent => geteuid().as_raw(),
-            RunsAs::Other(account) => account.uid,
+fn decide(rules: &UserRules, user: &str, own: u32, find: &dyn Fn(&str) -> Option<Account>) -> Result<RunsAs> {
+    let refused = |why: String, remedy: String| Err(Error::new(ErrorCode::DeviceUnavailable, why).remedy(remedy));
+    if own != 0 {
+        let is_own = user.parse() == Ok(own) || find(user).is_some_and(|account| account.uid == own);
+        return if is_own {
+            Ok(RunsAs::Agent)
+        } else {
+            let why =
+                format!("the session is user {user}'s, and this agent, which is not root's, serves user {own} only");
+            refused(why, "start agents as root, or one for each user".to_owned())
         };
-        Ok(uid == 0 || uid == account || find_account(user).is_some_and(|own| own.uid == uid))
     }
-
-    fn decide(&self, user: &str, own: u32, find: &dyn Fn(&str) -> Option<Account>) -> Result<RunsAs> {
-        let refused = |why: String, remedy: String| Err(Error::new(ErrorCode::DeviceUnavailable, why).remedy(remedy));
-        if own != 0 {
-            let is_own = user.parse() == Ok(own) || find(user).is_some_and(|account| account.uid == own);
-            return if is_own {
-                Ok(RunsAs::Agent)
-            } else {
-                let why = format!(
-                    "the session is user {user}'s, and this agent, which is not root's, serves user {own} only"
-                );
-                refused(why, "start agents as root, or one for each user".to_owned())
-            };
-        }
-        let Some((account, named)) = self.account_of(user) else {
-            return refused(
-                format!("this agent serves no sessions of user {user}"),
-                "ask who runs it, or change its --users".to_owned(),
-            );
-        };
-        // Numbers that stand in no database are whom a rule says, and nobody else.
-        let Some(account) = find(account).or_else(|| named.then(|| by_number(account)).flatten()) else {
-            return refused(
-                format!("user {user} is unknown on this machine"),
-                format!("add the user, or start the agent with --users {user}=ACCOUNT"),
-            );
-        };
-        if account.uid != 0 {
-            return Ok(RunsAs::Other(account));
-        }
-        if named {
-            return Ok(RunsAs::Agent);
-        }
-        refused(
-            "this agent runs nobody's programs as root".to_owned(),
-            format!("use an account of your own, or start the agent with --users {user}"),
-        )
+    let Some((account, named)) = rules.account_of(user) else {
+        return refused(
+            format!("this agent serves no sessions of user {user}"),
+            "ask who runs it, or change its --users".to_owned(),
+        );
+    };
+    // Numbers that stand in no database are whom a rule says, and nobody else.
+    let Some(account) = find(account).or_else(|| named.then(|| by_number(account)).flatten()) else {
+        return refused(
+            format!("user {user} is unknown on this machine"),
+            format!("add the user, or start the agent with --users {user}=ACCOUNT"),
+        );
+    };
+    if account.uid != 0 {
+        return Ok(RunsAs::Other(account));
     }
+    if named {
+        return Ok(RunsAs::Agent);
+    }
+    refused(
+        "this agent runs nobody's programs as root".to_owned(),
+        format!("use an account of your own, or start the agent with --users {user}"),
+    )
 }
 
 /// Looks into the system's database.
@@ -198,7 +131,7 @@ mod tests {
     }
 
     fn decide(text: &str, user: &str) -> Result<RunsAs, String> {
-        rules(text).decide(user, 0, &known).map_err(|error| error.cause().to_owned())
+        super::decide(&rules(text), user, 0, &known).map_err(|error| error.cause().to_owned())
     }
 
     fn uid(text: &str, user: &str) -> Option<u32> {
@@ -231,21 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn rules_without_a_meaning_are_refused() {
-        for bad in ["", "a,,b", "=b", "a=", "!", "!*"] {
-            assert!(bad.parse::<UserRules>().is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
     fn an_agent_that_is_not_roots_serves_its_own_user_only() {
-        let decide = |user| rules("*").decide(user, 1000, &known);
+        let decide = |user| super::decide(&rules("*"), user, 1000, &known);
         assert_eq!(decide("alice").unwrap(), RunsAs::Agent);
         assert_eq!(decide("1000").unwrap(), RunsAs::Agent);
         for other in ["bob", "root", "0", "mallory"] {
             assert!(decide(other).is_err(), "{other}");
         }
-        assert!(rules("bob=alice").decide("bob", 1000, &known).is_err());
+        assert!(super::decide(&rules("bob=alice"), "bob", 1000, &known).is_err());
     }
 
     #[test]

@@ -100,6 +100,7 @@ fn a_session_that_the_coordinator_did_not_announce_gets_no_executor() {
     let agent = cluster.agent("h1");
     let error = lane_with(&agent.address, Purpose::Command, SessionId(0xdead), &Key::random().unwrap()).unwrap_err();
     assert!(error.cause().contains("the coordinator has not told node h1 of session"), "{error}");
+    assert!(error.is_transient(), "the coordinator may be stopped just now");
     assert!(agent.executors().is_empty());
 }
 
@@ -182,6 +183,37 @@ fn a_coordinators_restart_goes_unnoticed_by_sessions() {
     // And it ends by its lanes alone.
     drop((lane, _lane));
     cluster.until(|view| view.sessions.is_empty());
+}
+
+/// Half of a renewal, or another authority's: the agent goes on as who it was, and says so; what comes then counts.
+#[test]
+fn certificates_that_can_not_be_used_are_told_and_change_nothing() {
+    let cluster = Cluster::new();
+    let mut agent = cluster.agent("h1");
+    let folder = cluster.tls(&Role::Agent("h1".into()));
+    std::fs::write(folder.join("tls.crt"), "half of one").unwrap();
+    let is_up = |view: &v1::ClusterView| view.nodes.iter().any(|node| node.name == "h1" && node.state == up());
+    let cluster = cluster.restart_coordinator();
+    cluster.until(is_up);
+    let other = cluster.dir.path().join("other");
+    Authority::new("tests", HOUR).unwrap().issue_into(&other, Role::Agent("h1".into()), HOUR).unwrap();
+    for name in ["ca.crt", "tls.crt", "tls.key"] {
+        std::fs::copy(other.join(name), folder.join(name)).unwrap();
+    }
+    // These can be used, and nobody believes them.
+    let cluster = cluster.restart_coordinator();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(!is_up(&cluster.view()));
+    std::fs::remove_dir_all(&folder).unwrap();
+    let _ = cluster.tls(&Role::Agent("h1".into()));
+    cluster.until(is_up);
+    agent.signal(Signal::TERM);
+    assert!(agent.wait().success());
+    let mut said = String::new();
+    agent.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    for told in ["the certificates stay as they were", "of another authority"] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
 }
 
 #[test]

@@ -1,17 +1,24 @@
 //! Peers that have a key of their own, or another session's, and want what is not theirs.
 
+#[path = "../../coordinator/tests/crowd/mod.rs"]
+#[allow(dead_code)]
+mod crowd;
 mod support;
 
+use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
 use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transport::PeerAddress;
+use accord_trust::Role;
+use accord_trust::issue::Authority;
 use accord_types::{Lease, SessionId};
+use crowd::status;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use support::{Agent, Cluster, SOON, command_lane, ends_within, lane, lane_with};
+use support::{Agent, Cluster, HOUR, SOON, command_lane, ends_within, lane, lane_with, up};
 
 const LANES: [Purpose; 4] = [Purpose::Command, Purpose::Bulk, Purpose::Control, Purpose::Peer];
 /// Bytes of a hello, of what an agent answers, and of the proof.
@@ -192,4 +199,136 @@ fn a_lease_is_of_its_own_session_only() {
     let error = command_lane(&forged).unwrap_err();
     assert!(error.cause().contains("has not told node h1"), "{error}");
     assert!(agent.executors().is_empty());
+}
+
+/// The coordinator's port while it is away is anybody's who comes first: a tenant of the cluster, or somebody with an authority of their own.
+#[test]
+fn who_takes_the_coordinators_place_ends_no_agent_and_no_session() {
+    let cluster = Cluster::new();
+    let mut agent = cluster.agent("h1");
+    let (lease, _door) = cluster.open("elsewhere");
+    let _command = command_lane(&lease).unwrap();
+    let (_, executor) = agent.executor();
+    let Cluster { coordinator, authority, dir } = cluster;
+    let address = coordinator.address();
+    drop(coordinator);
+    let tenant = authority.identity(Role::Tenant("mallory".into()), HOUR).unwrap();
+    let other = Authority::new("tests", HOUR).unwrap().identity(Role::Coordinator, HOUR).unwrap();
+    for impostor in [tenant, other] {
+        let impostor = Background::start(address, impostor, Limits::default()).unwrap();
+        // The agent asks at least once a second.
+        assert!(!ends_within(&executor, Duration::from_millis(2_500)), "a session has ended");
+        assert_eq!(agent.child.try_wait().unwrap(), None, "the agent has ended");
+        drop(impostor);
+    }
+    let own = authority.identity(Role::Coordinator, HOUR).unwrap();
+    let coordinator = Background::start(address, own, Limits::default()).unwrap();
+    let cluster = Cluster { coordinator, authority, dir };
+    cluster.until(|view| view.nodes.iter().any(|node| node.name == "h1" && node.state == up()));
+    let _bulk = lane(&agent.address, Purpose::Bulk, &lease).unwrap();
+    agent.child.kill().unwrap();
+    let mut said = String::new();
+    agent.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    for words in ["tenant mallory may not be the coordinator", "of another authority"] {
+        assert!(said.contains(words), "no {words:?} in {said}");
+    }
+}
+
+/// What a process has cost until now.
+#[derive(Debug)]
+struct Cost {
+    /// By the agent itself, in all of its threads.
+    processor: Duration,
+    memory_kib: u64,
+    threads: u64,
+    descriptors: usize,
+}
+
+impl Cost {
+    fn of(agent: &Agent) -> Self {
+        let process = agent.child.id();
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        // utime and stime, in hundredths of a second.
+        let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+        Self {
+            processor: Duration::from_millis(10 * ticks),
+            memory_kib: status(process, "VmRSS"),
+            threads: status(process, "Threads"),
+            descriptors: std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count(),
+        }
+    }
+}
+
+/// What hostile peers do, each again and again while honest sessions open: how many tries, and that each was refused.
+#[test]
+fn hostile_peers_cost_an_agent_little_while_honest_sessions_go_on() {
+    const ROUNDS: u32 = 40;
+    const OPENS_WITHIN: Duration = Duration::from_secs(1);
+    const PROCESSOR_OF_ONE_MAX: Duration = Duration::from_millis(10);
+    const MEMORY_MAX_KIB: u64 = 16 << 10;
+    const THREADS_MAX: u64 = 200;
+    let cluster = Cluster::new();
+    let agent = cluster.agent("h1");
+    let (victim, _door) = cluster.open("elsewhere");
+    let _command = command_lane(&victim).unwrap();
+    let (_, executor) = agent.executor();
+    let (stranger, _other_door) = cluster.open("elsewhere");
+    let (ended, door) = cluster.open("elsewhere");
+    drop(command_lane(&ended).unwrap());
+    drop(door);
+    let tap = Tap::new(&agent);
+    let bulk = lane(&tap.address, Purpose::Bulk, &victim).unwrap();
+    let (heard, _open) = tap.heard.join().unwrap();
+    drop(bulk);
+    let begin = Instant::now();
+    while !lane(&agent.address, Purpose::Bulk, &ended).is_err_and(|error| error.cause().contains("has ended")) {
+        assert!(begin.elapsed() < SOON, "the session does not end");
+    }
+
+    let (before, mut tried, mut most_threads, mut longest) = (Cost::of(&agent), 0, 0, Duration::ZERO);
+    for round in 0..ROUNDS {
+        for purpose in LANES {
+            let own_key = lane_with(&agent.address, purpose, victim.session, &Key::random().unwrap());
+            let other_tenants = lane_with(&agent.address, purpose, victim.session, &stranger.key.into());
+            let expired = lane(&agent.address, purpose, &ended);
+            for refused in [own_key, other_tenants, expired] {
+                assert!(refused.is_err(), "{purpose:?} was let in");
+                tried += 1;
+            }
+        }
+        assert_eq!(refusal(&agent, &heard[..HELLO], &heard[HELLO..]).as_deref(), Some("the keys differ"));
+        tried += 1;
+        // Each byte of what was recorded, changed: nobody waits for the answers, some of which take seconds.
+        let changed: Vec<TcpStream> = (0..HELLO + PROOF)
+            .map(|at| {
+                let mut bytes = heard.clone();
+                bytes[at] ^= 1 << (round % 8);
+                let mut stream = TcpStream::connect(agent.address.as_str()).unwrap();
+                let _ = stream.write_all(&bytes);
+                stream
+            })
+            .collect();
+        tried += changed.len();
+        most_threads = most_threads.max(status(agent.child.id(), "Threads"));
+        let begin = Instant::now();
+        let (honest, _door) = cluster.open("elsewhere");
+        drop(command_lane(&honest).unwrap());
+        longest = longest.max(begin.elapsed());
+    }
+    assert!(!ends_within(&executor, Duration::ZERO), "the victim's executor has gone");
+    let begin = Instant::now();
+    while Cost::of(&agent).threads > before.threads + 2 || Cost::of(&agent).descriptors > before.descriptors + 8 {
+        assert!(begin.elapsed() < SOON, "{before:?}, then {:?}", Cost::of(&agent));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let after = Cost::of(&agent);
+    let each = (after.processor - before.processor) / u32::try_from(tried).unwrap();
+    println!(
+        "{tried} hostile connections: {each:?} of processors each, at most {most_threads} threads, {before:?}, then {after:?}; honest sessions opened within {longest:?}"
+    );
+    assert!(each < PROCESSOR_OF_ONE_MAX, "{each:?} of processors for each of {tried}");
+    assert!(after.memory_kib < before.memory_kib + MEMORY_MAX_KIB, "{before:?}, then {after:?}");
+    assert!(most_threads < THREADS_MAX, "{most_threads} threads");
+    assert!(longest < OPENS_WITHIN, "an honest session took {longest:?} to open");
 }

@@ -1,16 +1,18 @@
-//! gRPC through TLS: how agents and tools reach the coordinator.
+//! gRPC through TLS, or on one machine by a UNIX socket: how agents and tools reach the coordinator.
 
-use accord_trust::{Trust, explain};
+use crate::Stream;
+use accord_trust::attest::{self, NONCE_LEN, TAKEN};
+use accord_trust::{Trust, explain, local};
 use accord_types::Error;
 use hyper_util::rt::TokioIo;
 use std::error::Error as StdError;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncBufReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
@@ -24,15 +26,23 @@ pub struct Coordinator {
     address: String,
     trust: Arc<Trust>,
     timeout: Duration,
+    /// Hears of new certificates that can't be used.
+    tell: fn(&Error),
 }
 
 impl Coordinator {
-    /// The one at `host:port`. A connection and its handshake may take `timeout`.
+    /// The one at `host:port` or `unix:/path`. A connection and its handshake may take `timeout`.
     pub fn new(address: &str, trust: Arc<Trust>, timeout: Duration) -> Self {
-        Self { address: address.to_owned(), trust, timeout }
+        Self { address: address.to_owned(), trust, timeout, tell: |_| () }
     }
 
-    /// `host:port`.
+    /// Has somebody hear of new certificates that can't be used, once: connections are made with those that were there before.
+    #[must_use]
+    pub fn telling(self, tell: fn(&Error)) -> Self {
+        Self { tell, ..self }
+    }
+
+    /// `host:port` or `unix:/path`.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -58,22 +68,29 @@ impl Coordinator {
     }
 
     fn endpoint(&self) -> Result<Endpoint, Status> {
-        // The connector makes it secure.
-        Endpoint::from_shared(format!("http://{}", self.address))
+        // The connector makes it secure, and finds paths by itself.
+        let shown = if local::path_of(&self.address).is_some() { "localhost" } else { self.address.as_str() };
+        Endpoint::from_shared(format!("http://{shown}"))
             .map_err(|error| Status::invalid_argument(format!("{:?} is no host:port: {error}", self.address)))
     }
 
-    async fn secure(self) -> Result<TokioIo<TlsStream<TcpStream>>, Status> {
-        let made = tokio::time::timeout(self.timeout, self.handshake());
+    async fn secure(self) -> Result<TokioIo<Stream>, Status> {
+        let made = tokio::time::timeout(self.timeout, self.reach());
         made.await.map_err(|_| Status::unavailable("no answer in time"))?.map(TokioIo::new)
     }
 
-    async fn handshake(&self) -> Result<TlsStream<TcpStream>, Status> {
-        let unavailable = |error: io::Error| Status::unavailable(error.to_string());
+    async fn reach(&self) -> Result<Stream, Status> {
+        match local::path_of(&self.address) {
+            Some(path) => reach_here(path).await,
+            None => self.handshake().await,
+        }
+    }
+
+    async fn handshake(&self) -> Result<Stream, Status> {
         let stream = TcpStream::connect(&self.address).await.map_err(unavailable)?;
         stream.set_nodelay(true).map_err(unavailable)?;
         // What can't be used now may be the next time: it is tried with what was there before.
-        let identity = self.trust.current(|_| ());
+        let identity = self.trust.current(self.tell);
         let config = identity.to_coordinator(PROTOCOL).map_err(|error| Status::unauthenticated(words(&error)))?;
         let name = rustls::pki_types::ServerName::try_from("accord.invalid")
             .map_err(|error| Status::internal(error.to_string()))?;
@@ -82,12 +99,56 @@ impl Coordinator {
             None => Status::unavailable(error.to_string()),
         };
         let mut stream = TlsConnector::from(config).connect(name, stream).await.map_err(refused)?;
+        if let Some(munge) = identity.munge().cloned() {
+            let mut nonce = [0; NONCE_LEN];
+            stream.read_exact(&mut nonce).await.map_err(refused)?;
+            let asked = tokio::task::spawn_blocking(move || munge.encode(&attest::payload(&nonce))).await;
+            let credential = asked.map_err(|error| Status::internal(error.to_string()))?;
+            let credential = credential.map_err(|error| Status::unauthenticated(words(&error)))?;
+            stream.write_all(&attest::shown(&credential)).await.map_err(refused)?;
+            stream.flush().await.map_err(refused)?;
+            let mut stream = Stream::Tls(Box::new(stream.into()));
+            await_answer(&mut stream).await?;
+            return Ok(stream);
+        }
         // The server speaks first, once it believes this side.
         match stream.fill_buf().await.map_err(refused)? {
             [] => Err(Status::unavailable("it closed the connection")),
-            _ => Ok(stream),
+            _ => Ok(Stream::Tls(Box::new(stream.into()))),
         }
     }
+}
+
+/// The coordinator of this machine, if nobody can have taken its place.
+async fn reach_here(path: &Path) -> Result<Stream, Status> {
+    let strange = |error: Error| Status::unauthenticated(words(&error));
+    if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Err(Status::unavailable("nobody listens there"));
+    }
+    let owner = local::check_folder(path).map_err(strange)?;
+    let stream = UnixStream::connect(path).await.map_err(unavailable)?;
+    let server = stream.peer_cred().map_err(unavailable)?.uid();
+    local::check_server(path, owner, server).map_err(strange)?;
+    let mut stream = Stream::Local(stream);
+    let len = u8::try_from(PROTOCOL.len()).unwrap_or(u8::MAX);
+    stream.write_all(&[&[len], PROTOCOL].concat()).await.map_err(unavailable)?;
+    await_answer(&mut stream).await?;
+    Ok(stream)
+}
+
+/// Whether the coordinator takes this side.
+async fn await_answer(stream: &mut Stream) -> Result<(), Status> {
+    if stream.read_u8().await.map_err(unavailable)? == TAKEN {
+        return Ok(());
+    }
+    let len = stream.read_u16_le().await.map_err(unavailable)?.to_le_bytes();
+    let mut said = vec![0; attest::words_len(len)];
+    stream.read_exact(&mut said).await.map_err(unavailable)?;
+    Err(Status::unauthenticated(attest::words(&said)))
+}
+
+fn unavailable(error: io::Error) -> Status {
+    Status::unavailable(error.to_string())
 }
 
 /// Why there is no connection, in the words of [`Coordinator`]: tonic wraps them. None if it is about something else.

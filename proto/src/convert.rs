@@ -182,7 +182,8 @@ impl TryFrom<v1::SessionGrant> for SessionGrant {
     fn try_from(grant: v1::SessionGrant) -> Result<Self, Malformed> {
         Ok(Self {
             session: SessionId(grant.session),
-            key: SessionKey::from_bytes(&grant.key).ok_or(Malformed("a session's key of another length"))?,
+            key: SessionKey::from_bytes(&grant.key)
+                .ok_or(Malformed("a session's key of another length, or one that was not drawn by chance"))?,
             user: grant.user,
             ends_in_ms: grant.ends_in_ms,
             program: grant.program,

@@ -7,6 +7,9 @@
 pub mod channel;
 pub mod convert;
 pub mod stop;
+mod stream;
+
+pub use stream::Stream;
 
 /// Messages, clients and servers of version 1.
 #[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all, clippy::pedantic)]

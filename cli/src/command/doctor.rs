@@ -5,11 +5,11 @@ use crate::client::Coordinator;
 use crate::failure::Result;
 use crate::launch::{MpiPart, Mpirun, Srun, find_libacc, find_program};
 use crate::output::print;
-use accord_trust::{Trust, identity};
+use accord_trust::Trust;
 use accord_types::settings;
 use nix::sys::resource::{Resource, getrlimit};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Something was found.
@@ -168,25 +168,34 @@ fn cluster(tls: Option<&str>, address: Option<&str>) -> Vec<Item> {
     if tls.is_none() && address.is_none() {
         return Vec::new();
     }
-    let folder = identity::folder(tls, std::env::var_os("HOME").as_deref());
-    let trust = folder.and_then(|folder| Ok((Trust::read(&folder)?, folder)));
+    let munge = setting(&settings::MUNGE);
+    let home = std::env::var_os("HOME");
+    let trust = Trust::of_program(address.unwrap_or_default(), tls, munge.as_deref(), home.as_deref());
     let keys = keys(&trust);
-    // Without certificates the coordinator can't be asked.
-    let coordinator = address.zip(trust.ok()).map(|(address, (trust, _))| coordinator(address, trust));
+    // Who can show nothing can't ask the coordinator.
+    let coordinator = address.zip(trust.ok()).map(|(address, trust)| coordinator(address, trust));
     std::iter::once(keys).chain(coordinator).collect()
 }
 
-/// The certificates of this user.
-fn keys(trust: &accord_types::Result<(Trust, PathBuf)>) -> Item {
+/// As whom this user is known.
+fn keys(trust: &accord_types::Result<Trust>) -> Item {
     const WHAT: &str = "certificates (ACCORD_TLS)";
     match trust {
-        Ok((trust, folder)) => {
-            Item::well(WHAT, format!("{} in {}", trust.current(|_| ()).name().role, folder.display()))
-        }
+        Ok(trust) => Item::well(WHAT, shown(trust)),
         Err(error) => {
             let remedy = error.remedy_text().unwrap_or("have them issued anew (accord pki issue)").to_owned();
             Item::wrong(WHAT, error.cause().to_owned(), remedy)
         }
+    }
+}
+
+/// What is shown to the coordinator.
+fn shown(trust: &Trust) -> String {
+    let identity = trust.current(|_| ());
+    match (identity.name(), trust.folder()) {
+        (Ok(name), Some(folder)) => format!("{} in {}", name.role, folder.display()),
+        (_, Some(folder)) => format!("none; the authority's is in {}, and MUNGE says who this is", folder.display()),
+        (_, None) => "none; the coordinator is on this machine, where the system says who this is".to_owned(),
     }
 }
 

@@ -1,14 +1,13 @@
 //! `accord info`: the cluster, its devices, and the settings in force.
 
 use crate::args::InfoArgs;
-use crate::client::Coordinator;
+use crate::client::{Coordinator, variable};
 use crate::cluster::Cluster;
 use crate::failure::{Failure, Result};
 use crate::launch::MpiPart;
 use crate::output::{Table, age, bytes, print};
 use accord_fabric::route::Wanted;
 use accord_proto::v1::Viewer;
-use accord_trust::{Trust, identity};
 use accord_types::settings::{self, SettingSource};
 use accord_types::{DeviceKind, OrderPolicy, Rank};
 use serde_json::{Value, json};
@@ -19,12 +18,10 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
         print(&settings_text(args.json));
         return Ok(0);
     }
-    let cluster = match variable(settings::COORDINATOR.name) {
-        Some(address) => {
-            let folder =
-                identity::folder(variable(settings::TLS.name).as_deref(), std::env::var_os("HOME").as_deref())?;
-            let view = Coordinator::new(&address, Trust::read(&folder)?)?.describe(Some(viewer()?))?;
-            let mut cluster = Cluster::of_view(&address, view)?;
+    let cluster = match Coordinator::of_environment()? {
+        Some(mut coordinator) => {
+            let view = coordinator.describe(Some(viewer()?))?;
+            let mut cluster = Cluster::of_view(coordinator.address(), view)?;
             cluster.find_routes(&node_name(), wanted()?);
             cluster
         }
@@ -212,10 +209,6 @@ fn node_name() -> String {
     variable(settings::NODE.name)
         .or_else(|| nix::unistd::gethostname().ok()?.into_string().ok())
         .unwrap_or_else(|| "localhost".to_owned())
-}
-
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Processor numbers, runs shortened: `0-3,8`.

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod admin;
 pub(crate) mod compile;
 pub(crate) mod doctor;
 pub(crate) mod explain;

@@ -9,6 +9,7 @@ mod directive;
 mod finding;
 mod fortran;
 mod includes;
+mod references;
 mod rewrite;
 mod rules;
 mod source_findings;

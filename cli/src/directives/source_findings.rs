@@ -32,7 +32,9 @@ const ROUTINES: &[&str] = &[
 /// All of a source.
 pub(super) fn findings(source: &str, language: Language, gcc: u32, all: &[(&Directive, &Parsed)]) -> Vec<Finding> {
     if !language.is_fortran() {
-        return answered_calls(source);
+        let mut found = answered_calls(source);
+        found.extend(super::references::findings(source, all));
+        return found;
     }
     let variables = Variables::read(source);
     let mut found = Vec::new();

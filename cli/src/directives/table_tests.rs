@@ -19,6 +19,12 @@ const EXAMPLES: &[(&str, Language, &str)] = &[
         FreeFortran,
         "real, allocatable :: x(:)\n!$acc declare create(x)\n",
     ),
+    ("C++: `reduction(+: s)`", C, "void f(double &s) {\n#pragma acc parallel loop reduction(+: s)\n"),
+    (
+        "C++: `loop reduction(+: s)`",
+        C,
+        "void f(int &s) {\n#pragma acc parallel copy(s)\n#pragma acc loop reduction(+: s)\n",
+    ),
     ("`acc_on_device(t)`", C, "int f(void) {\n    return acc_on_device(acc_device_host);\n}\n"),
     ("`tile(...)`", C, "#pragma acc parallel loop tile(32, 32)\n"),
     (

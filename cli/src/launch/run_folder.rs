@@ -2,11 +2,16 @@
 
 use crate::failure::{Failure, Result};
 use nix::fcntl::{Flock, FlockArg};
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const PREFIX: &str = "accord-run-";
+/// How often a folder is tried that another run is removing, and how long before the next time.
+const TRIES: u32 = 1_000;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A folder that only this user can enter. Whoever has made it holds a lock on it: a folder without one is of a run all of whose processes were
 /// killed at once, and the next run removes it.
@@ -32,17 +37,26 @@ impl RunFolder {
         if let Some(parent) = path.parent() {
             sweep(parent);
         }
-        // Between the two steps another run may have taken it for one that was left.
-        loop {
-            DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
-            let folder = File::open(path).map_err(failed)?;
+        // Another run may take it for one that was left before it is locked, and is removing it then: nobody else does that.
+        for taken in 0..TRIES {
+            match DirBuilder::new().mode(0o700).create(path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && taken > 0 => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                made => made.map_err(failed)?,
+            }
+            let folder = match File::open(path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                opened => opened.map_err(failed)?,
+            };
             if let Ok(lock) = Flock::lock(folder, FlockArg::LockExclusiveNonblock)
-                && path.exists()
+                && is_at(&lock, path)
             {
                 return Ok(Self { path: path.to_owned(), _lock: lock });
             }
-            let _ = std::fs::remove_dir(path);
         }
+        Err(failed(ErrorKind::AlreadyExists.into()))
     }
 }
 
@@ -60,11 +74,18 @@ fn sweep(parent: &Path) {
         let is_own = is_run && entry.metadata().is_ok_and(|about| about.is_dir() && about.uid() == own);
         if is_own
             && let Ok(folder) = File::open(entry.path())
-            && let Ok(_lock) = Flock::lock(folder, FlockArg::LockExclusiveNonblock)
+            && let Ok(lock) = Flock::lock(folder, FlockArg::LockExclusiveNonblock)
+            && is_at(&lock, &entry.path())
         {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// Whether a folder that was opened is still the one that has this name.
+fn is_at(folder: &File, path: &Path) -> bool {
+    let of = |about: Metadata| (about.dev(), about.ino());
+    folder.metadata().is_ok_and(|opened| path.metadata().is_ok_and(|named| of(opened) == of(named)))
 }
 
 #[cfg(test)]
@@ -88,5 +109,23 @@ mod tests {
         assert!(RunFolder::make(&path("second")).is_err(), "it is another run's");
         drop((first, second));
         assert!(!path("first").exists() && !path("second").exists());
+    }
+
+    #[test]
+    fn runs_that_start_at_once_do_not_take_each_others_folders() {
+        let parent = tempfile::tempdir().unwrap();
+        let parent = parent.path();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for k in 0..500 {
+                        let path = parent.join(format!("{PREFIX}{thread}-{k}"));
+                        let folder = RunFolder::make(&path).unwrap();
+                        assert!(path.exists());
+                        drop(folder);
+                    }
+                });
+            }
+        });
     }
 }

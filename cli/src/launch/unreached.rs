@@ -3,6 +3,7 @@
 //! What a program starts is not looked at: shells, `mpirun` and the like hand their environment on, and libacc with it. So a warning
 //! needs certainty, and where nothing is certain there is none.
 
+use memchr::memmem::Finder;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Endianness, Object as _, ObjectSymbol as _, ReadCache, elf};
 use std::ffi::OsStr;
@@ -178,6 +179,7 @@ fn has_libgomp(file: &mut File) -> bool {
     const PIECE: usize = 1 << 20;
     /// Code and constants of most programs.
     const SCANNED_MAX: usize = 256 << 20;
+    let finders = TEXTS.map(Finder::new);
     let mut found = [false; TEXTS.len()];
     let longest = TEXTS.iter().map(|text| text.len()).max().unwrap_or(0);
     let mut buffer = vec![0; PIECE + longest];
@@ -188,8 +190,8 @@ fn has_libgomp(file: &mut File) -> bool {
     while scanned < SCANNED_MAX {
         let Ok(read @ 1..) = file.read(&mut buffer[kept..]) else { break };
         let filled = kept + read;
-        for (found, text) in found.iter_mut().zip(TEXTS) {
-            *found = *found || has(&buffer[..filled], text);
+        for (found, text) in found.iter_mut().zip(&finders) {
+            *found = *found || text.find(&buffer[..filled]).is_some();
         }
         if found == [true; TEXTS.len()] {
             return true;
@@ -197,19 +199,6 @@ fn has_libgomp(file: &mut File) -> bool {
         kept = filled.min(longest);
         buffer.copy_within(filled - kept..filled, 0);
         scanned += read;
-    }
-    false
-}
-
-/// Whether bytes have a text.
-fn has(bytes: &[u8], text: &[u8]) -> bool {
-    let Some(first) = text.first() else { return true };
-    let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|byte| byte == first) {
-        if rest[at..].starts_with(text) {
-            return true;
-        }
-        rest = &rest[at + 1..];
     }
     false
 }

@@ -24,7 +24,7 @@ const BACK_WITHIN_MS: u64 = 60_000;
 const JOB_BACK_MAX_MS: u64 = 1_500;
 
 fn has_left_job(node: &Node, now: Millis) -> bool {
-    !node.job.is_empty() && node.link().is_none() && now.since(node.unlinked) >= JOB_BACK_MAX_MS
+    !node.job.is_empty() && node.link().is_none() && node.unlinked.is_some_and(|at| now.since(at) >= JOB_BACK_MAX_MS)
 }
 
 impl Cluster {
@@ -33,7 +33,7 @@ impl Cluster {
             out.push(Effect::RefuseAgent(link, refusal));
             return;
         }
-        let grants = registration.sessions.clone();
+        let (grants, says_draining) = (registration.sessions.clone(), registration.draining);
         let id = match self.by_name.get(&registration.node_name) {
             Some(&id) => {
                 self.replace_agent(id, link, now, registration, out);
@@ -48,8 +48,9 @@ impl Cluster {
         };
         self.links.insert(link, id);
         out.push(Effect::ToAgent(link, AgentOrder::Registered(id)));
-        if self.nodes.get(&id).is_some_and(|node| node.draining) {
-            out.push(Effect::ToAgent(link, AgentOrder::Drain(true)));
+        let draining = self.nodes.get(&id).is_some_and(|node| node.draining);
+        if draining != says_draining {
+            out.push(Effect::ToAgent(link, AgentOrder::Drain(draining)));
         }
         let listed: BTreeSet<SessionId> = grants.iter().map(|grant| grant.session).collect();
         for grant in &grants {
@@ -251,7 +252,7 @@ impl Cluster {
         let Some(id) = self.links.remove(&link) else { return };
         if let Some(node) = self.nodes.get_mut(&id) {
             node.state = NodeState::Up { link: None };
-            node.unlinked = now;
+            node.unlinked = Some(now);
         }
         self.blame(id, out);
         out.push(Effect::Changed);

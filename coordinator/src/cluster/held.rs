@@ -1,25 +1,35 @@
 //! Programs that ask while the agents are about to be back: right after this coordinator's start, or after it has not run for a while.
 
 use super::effect::Effect;
-use super::input::ClientId;
 use super::node::{Node, NodeState};
-use super::session::{Held, Owner};
+use super::session::Held;
 use super::state::Cluster;
 use super::time::Millis;
-use accord_types::SessionRequest;
 
 /// So long an agent may take to connect again before nobody waits for it. It tries every second.
 const BACK_WITHIN_MS: u64 = 2_000;
 
+/// It counts as up, and has no connection.
+fn is_away(node: &&Node) -> bool {
+    matches!(node.state, NodeState::Up { link: None })
+}
+
+/// When one that lost its connection last should have had another one.
+fn back_by(node: &Node) -> Option<Millis> {
+    node.unlinked.map(|at| at.plus(BACK_WITHIN_MS))
+}
+
 impl Cluster {
-    /// Has a request wait if there is nothing that it could get, but soon may be. Whether it waits.
-    pub(super) fn hold(&mut self, now: Millis, client: ClientId, request: SessionRequest, owner: Owner) -> bool {
+    /// Whether a request is better answered a little later: agents are about to be back, and there is no other one, or so many have gone at
+    /// once that it was this coordinator that did not run. Some devices less would be no answer then; where one agent dies, it is.
+    pub(super) fn is_worth_waiting(&self, now: Millis) -> bool {
         let is_bare = !self.nodes.values().any(|node| node.link().is_some());
-        let waits = is_bare && now < self.back_until() && self.held.len() < self.limits.sessions_max;
-        if waits {
-            self.held.push(Held { client, request, owner });
-        }
-        waits
+        let (up, gone) =
+            self.nodes.values().filter(|node| node.is_up()).fold((0, 0), |(up, gone), node| {
+                (up + 1, gone + usize::from(back_by(node).is_some_and(|by| now < by)))
+            });
+        let all_at_once = gone >= 2 && 2 * gone > up && self.nodes.values().any(|node| is_away(&node));
+        (is_bare || all_at_once) && now < self.back_until() && self.held.len() < self.limits.sessions_max
     }
 
     /// Gives an answer to those who wait, as soon as all are back, or should be.
@@ -36,8 +46,7 @@ impl Cluster {
     pub(super) fn back_until(&self) -> Millis {
         // Of a coordinator's first moments it is not known who was there before.
         let started = Millis(0).plus(BACK_WITHIN_MS);
-        let is_away = |node: &&Node| matches!(node.state, NodeState::Up { link: None });
-        let away = self.nodes.values().filter(is_away).map(|node| node.unlinked.plus(BACK_WITHIN_MS)).max();
+        let away = self.nodes.values().filter(is_away).filter_map(back_by).max();
         away.map_or(started, |away| away.max(started))
     }
 }

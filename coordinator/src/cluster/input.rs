@@ -29,6 +29,8 @@ pub struct Registration {
     pub sessions: Vec<SessionGrant>,
     /// The MPI job that it is a rank of; empty: none.
     pub job: String,
+    /// An earlier coordinator has taken it out of new sessions. One that knows the node knows better.
+    pub draining: bool,
 }
 
 /// Something happened.

@@ -39,7 +39,7 @@ pub struct Node {
     /// The MPI job that its agent is a rank of; empty: none.
     pub job: String,
     /// When its agent's connection broke last.
-    pub unlinked: Millis,
+    pub unlinked: Option<Millis>,
 }
 
 impl Node {
@@ -53,9 +53,9 @@ impl Node {
             devices: Vec::new(),
             hardware: Hardware::default(),
             heard: now,
-            draining: false,
+            draining: registration.draining,
             job: String::new(),
-            unlinked: now,
+            unlinked: None,
         };
         node.renew(link, now, registration);
         node

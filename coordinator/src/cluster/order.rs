@@ -84,6 +84,7 @@ mod tests {
                     previous: None,
                     sessions: Vec::new(),
                     job: String::new(),
+                    draining: false,
                 };
                 (NodeId(n), Node::new(NodeId(n), LinkId(0), Millis(0), registration))
             })

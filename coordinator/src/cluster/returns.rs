@@ -65,7 +65,11 @@ impl Cluster {
         }
         if let Some(session) = self.sessions.get_mut(&id) {
             if session.owner != owner {
-                return out.push(refused(not_yours(id)));
+                return out.push(match session.origin {
+                    // Nobody knows yet whose it is. Who is told nothing comes again.
+                    Origin::Program => Effect::CloseClient(client),
+                    Origin::Own | Origin::Agent => refused(not_yours(id)),
+                });
             }
             if let Some(before) = session.client.replace(client) {
                 self.clients.remove(&before);
@@ -75,7 +79,8 @@ impl Cluster {
             let text = format!("session {id} has ended at the coordinator");
             return out.push(Effect::ToClient(client, ClientPush::Ended(text)));
         } else if self.sessions.len() >= self.limits.sessions_max {
-            return out.push(refused(self.full()));
+            // It has its devices already. Who is told nothing comes again, and there may be room then.
+            return out.push(Effect::CloseClient(client));
         } else {
             let opened = self.started_unix_ms + now.0;
             let mut session = Session::claimed(id, client, request, owner, now, opened);

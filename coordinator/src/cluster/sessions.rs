@@ -4,7 +4,7 @@ use super::effect::{AgentOrder, ClientPush, Effect};
 use super::input::ClientId;
 use super::node::Node;
 use super::order::Viewer;
-use super::session::{LeaseTerms, Origin, Owner, Session};
+use super::session::{Held, LeaseTerms, Origin, Owner, Session};
 use super::state::{Cluster, Limits};
 use super::time::Millis;
 use accord_types::{Count, DeviceId, Error, ErrorCode, SessionId, SessionRequest};
@@ -19,13 +19,12 @@ impl Cluster {
         owner: Owner,
         out: &mut Vec<Effect>,
     ) {
+        if self.is_worth_waiting(now) {
+            return self.held.push(Held { client, request, owner });
+        }
         match self.place(client, &request) {
             Ok(lease) => self.grant(now, client, request, owner, lease, out),
-            Err(error) => {
-                if !self.hold(now, client, request, owner) {
-                    out.push(Effect::ToClient(client, ClientPush::Refused(error)));
-                }
-            }
+            Err(error) => out.push(Effect::ToClient(client, ClientPush::Refused(error))),
         }
     }
 
@@ -135,7 +134,7 @@ impl Cluster {
     pub(super) fn client_gone(&mut self, client: ClientId, out: &mut Vec<Effect>) {
         self.held.retain(|held| held.client != client);
         if let Some(&id) = self.clients.get(&client) {
-            self.end(id, out);
+            self.finish(id, out);
         }
     }
 
@@ -158,25 +157,27 @@ impl Cluster {
                 let text = format!("session {id} has lasted as long as the cluster allows (--session-time)");
                 out.push(Effect::ToClient(client, ClientPush::Ended(text)));
             }
-            self.end(id, out);
+            self.finish(id, out);
         }
     }
 
-    /// A session of an earlier coordinator of which nobody speaks any more.
-    pub(super) fn forget(&mut self, id: SessionId, out: &mut Vec<Effect>) {
-        let Some(session) = self.sessions.remove(&id) else { return };
-        if let Some(end) = session.ends {
-            self.ends.remove(&(end, id));
+    /// A session is over as far as its program or the clock say. Of one that only somebody who came back speaks of nobody knows yet
+    /// whether it was theirs: ending it for everybody could end another's.
+    fn finish(&mut self, id: SessionId, out: &mut Vec<Effect>) {
+        match self.sessions.get(&id).map(|session| session.origin) {
+            Some(Origin::Program) => self.forget(id, out),
+            _ => self.end(id, out),
         }
-        out.push(Effect::Changed);
+    }
+
+    /// Drops what is known of a session, which goes on if agents know of it.
+    pub(super) fn forget(&mut self, id: SessionId, out: &mut Vec<Effect>) {
+        self.remove(id, out);
     }
 
     /// Ends a session: its executors are killed and its program's connection is closed.
     pub(super) fn end(&mut self, id: SessionId, out: &mut Vec<Effect>) {
-        let Some(session) = self.sessions.remove(&id) else { return };
-        if let Some(end) = session.ends {
-            self.ends.remove(&(end, id));
-        }
+        let Some(session) = self.remove(id, out) else { return };
         // Of what an earlier coordinator granted only a part is known here: all are told.
         let concerns = |node: &&Node| match session.origin {
             Origin::Own => session.nodes.contains_key(&node.id) && !session.lost.contains(&node.id),
@@ -184,6 +185,20 @@ impl Cluster {
         };
         for link in self.nodes.values().filter(concerns).filter_map(Node::link) {
             out.push(Effect::ToAgent(link, AgentOrder::SessionClosed(id)));
+        }
+        if !self.has_ended(id) {
+            if self.ended.len() >= self.limits.ended_max {
+                self.ended.pop_front();
+            }
+            self.ended.push_back(id);
+        }
+    }
+
+    /// Takes a session out of all tables, and closes its program's connection.
+    fn remove(&mut self, id: SessionId, out: &mut Vec<Effect>) -> Option<Session> {
+        let session = self.sessions.remove(&id)?;
+        if let Some(end) = session.ends {
+            self.ends.remove(&(end, id));
         }
         for node in &session.executors {
             if let Some(known) = self.executing.get_mut(node) {
@@ -197,17 +212,12 @@ impl Cluster {
             self.clients.remove(&client);
             out.push(Effect::CloseClient(client));
         }
-        if !self.has_ended(id) {
-            if self.ended.len() >= self.limits.ended_max {
-                self.ended.pop_front();
-            }
-            self.ended.push_back(id);
-        }
         if let Some(job) = session.job()
             && !self.sessions.values().any(|other| other.is_of(&job))
         {
             self.warned.remove(&job);
         }
         out.push(Effect::Changed);
+        Some(session)
     }
 }

@@ -1,49 +1,60 @@
 //! Who calls: what the handshake has found out goes with every call of a connection.
 
+use accord_proto::Stream;
+use accord_trust::Role;
 use accord_trust::access::{self, Act};
 use accord_trust::identity::name_of_peer;
-use accord_trust::{PeerName, Role};
 use accord_types::{Error, Result};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
+use tokio_rustls::rustls::CommonState;
 use tonic::transport::server::Connected;
 use tonic::{Request, Status};
 
-/// A peer whose certificate was verified.
+/// A peer of whom it is known who it is.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
-    pub(super) name: PeerName,
+    /// What it is; the first is how it is called.
+    pub(super) roles: Vec<Role>,
+    /// None: it is on this machine.
     pub(super) address: Option<SocketAddr>,
 }
 
 impl Caller {
-    pub(super) fn of(stream: &TlsStream<TcpStream>) -> Result<Self> {
-        let (tcp, tls) = stream.get_ref();
-        Ok(Self { name: name_of_peer(tls.peer_certificates())?, address: tcp.peer_addr().ok() })
+    /// By the certificate that it has shown.
+    pub(super) fn certified(tls: &CommonState) -> Result<Self> {
+        Ok(Self { roles: vec![name_of_peer(tls.peer_certificates())?.role], address: None })
+    }
+
+    /// How it is called.
+    pub(super) fn called(&self) -> String {
+        self.roles.first().map_or_else(String::new, Role::to_string)
+    }
+
+    /// Where it is, as others reach it.
+    pub(super) fn ip(&self) -> IpAddr {
+        self.address.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip())
     }
 
     /// Whoever makes this call, if they may.
     pub(super) fn check<T>(request: &Request<T>, act: Act) -> Result<&Self, Status> {
         let caller = request.extensions().get::<Self>();
         let caller = caller.ok_or_else(|| Status::unauthenticated("nobody knows who calls"))?;
-        access::check(&caller.name, act).map_err(|error| refusal(&error))?;
+        access::check_roles(&caller.roles, act).map_err(|error| refusal(&error))?;
         Ok(caller)
     }
 
     /// Whether it is the agent of this node.
     pub(super) fn check_node(&self, node: &str) -> Result<(), Status> {
-        access::check_node(&self.name, node).map_err(|error| refusal(&error))
+        access::check_node(&self.roles, node).map_err(|error| refusal(&error))
     }
 
     /// Whose programs these are.
     pub(super) fn user(&self) -> Result<String> {
-        access::check(&self.name, Act::OpenSession)?;
-        match &self.name.role {
+        match access::check_roles(&self.roles, Act::OpenSession)? {
             Role::Tenant(user) => Ok(user.clone()),
             role => Ok(role.to_string()),
         }
@@ -58,7 +69,7 @@ fn refusal(error: &Error) -> Status {
 
 /// A connection of gRPC's.
 pub(super) struct Secured {
-    pub(super) stream: TlsStream<TcpStream>,
+    pub(super) stream: Stream,
     pub(super) caller: Caller,
 }
 

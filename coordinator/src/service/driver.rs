@@ -6,8 +6,8 @@ use crate::cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, L
 use crate::metrics::Metrics;
 use accord_fabric::frame::session::Message;
 use accord_proto::v1;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, watch};
 use tonic::Status;
@@ -35,7 +35,7 @@ pub struct DriverSettings {
 /// The core, its clock and everybody's outboxes.
 pub struct Driver {
     started: Instant,
-    state: Mutex<ClusterAndPeers>,
+    state: ShortLock<ClusterAndPeers>,
     view: watch::Sender<u64>,
     stopping: watch::Sender<bool>,
 }
@@ -58,7 +58,7 @@ impl Driver {
         let unix_ms = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
         Self {
             started: Instant::now(),
-            state: Mutex::new(ClusterAndPeers {
+            state: ShortLock::new(ClusterAndPeers {
                 cluster: Cluster::new(settings.limits, unix_ms),
                 agents: HashMap::new(),
                 clients: HashMap::new(),
@@ -183,10 +183,10 @@ impl Driver {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ClusterAndPeers> {
+    fn lock(&self) -> ShortGuard<'_, ClusterAndPeers> {
         // No lock is held where something may panic but the core's own code, whose state is
         // then still the best that there is.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

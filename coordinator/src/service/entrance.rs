@@ -1,10 +1,9 @@
 //! Connections of which nothing is known yet: few, few of one address, and who has stood there longest goes for the next one.
 
-use accord_fabric::transport::place_of;
 use accord_fabric::waiting_room::{Ticket, WaitingRoom};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Most of them, and at most half of the descriptors that there are.
@@ -14,7 +13,7 @@ const PART_OF_ONE_ADDRESS: usize = 2;
 
 /// See the module.
 pub(super) struct Entrance {
-    state: Mutex<Unknown>,
+    state: ShortLock<Unknown>,
 }
 
 struct Unknown {
@@ -36,14 +35,14 @@ impl Entrance {
         let half = descriptors.and_then(|many| usize::try_from(many / 2).ok());
         let most = half.map_or(UNKNOWN_MAX, |half| half.clamp(1, UNKNOWN_MAX));
         let room = WaitingRoom::new(most, most.div_ceil(PART_OF_ONE_ADDRESS));
-        Arc::new(Self { state: Mutex::new(Unknown { room, stays: HashMap::new() }) })
+        Arc::new(Self { state: ShortLock::new(Unknown { room, stays: HashMap::new() }) })
     }
 
-    /// One more comes.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Turn {
+    /// One more comes, from a place: an address, or a user of this machine.
+    pub(super) fn enter(self: &Arc<Self>, place: &str) -> Turn {
         let (stay, stays) = oneshot::channel();
         let mut state = self.lock();
-        let (ticket, leaves) = state.room.enter(&place_of(address));
+        let (ticket, leaves) = state.room.enter(place);
         if let Some(leaves) = leaves {
             state.stays.remove(&leaves);
         }
@@ -60,8 +59,8 @@ impl Entrance {
         state.stays.remove(&oldest).is_some()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Unknown> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Unknown> {
+        self.state.lock()
     }
 }
 
@@ -87,7 +86,7 @@ mod tests {
     #[tokio::test]
     async fn the_oldest_of_a_crowd_has_to_go() {
         let entrance = Entrance::new(None);
-        let (crowd, alone) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let (crowd, alone) = ("10.0.0.1", "user 7");
         let mut honest = entrance.enter(alone);
         let mut turns: Vec<Turn> = (0..UNKNOWN_MAX / PART_OF_ONE_ADDRESS).map(|_| entrance.enter(crowd)).collect();
         turns.push(entrance.enter(crowd));

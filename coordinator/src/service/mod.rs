@@ -1,24 +1,27 @@
-//! The core on the network: one port for agents and tools (gRPC) and for programs (the session endpoint).
+//! The core on the network: the same ports for agents and tools (gRPC) and for programs (the session endpoint).
 
 mod admin;
 mod caller;
 mod describe;
 mod driver;
 mod entrance;
+mod local_port;
 mod outbound;
 mod port;
 mod registry;
 mod session_endpoint;
+mod witness;
 
 pub use driver::{Driver, DriverSettings};
+pub use local_port::listen_here;
+pub use port::Ports;
+pub use witness::Attestation;
 
 use session_endpoint::SessionEndpoint;
 
 use accord_proto::v1::{admin_server::AdminServer, cluster_server::ClusterServer, registry_server::RegistryServer};
-use accord_trust::Trust;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 
@@ -31,10 +34,10 @@ const GRPC_WAITING_MAX: usize = 64;
 /// dropped then: agents and programs go on without a coordinator.
 ///
 /// # Errors
-/// When the port fails.
+/// When a port fails.
 pub async fn serve(
-    listener: TcpListener,
-    trust: Arc<Trust>,
+    ports: Ports,
+    attestation: Attestation,
     driver: Arc<Driver>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), tonic::transport::Error> {
@@ -48,7 +51,7 @@ pub async fn serve(
         .serve_with_incoming(ReceiverStream::new(waiting));
     tokio::select! {
         result = server => result,
-        () = port::accept(listener, trust, SessionEndpoint::new(driver.clone()), grpc) => Ok(()),
+        () = port::accept(ports, witness::Witnesses::new(attestation), SessionEndpoint::new(driver.clone()), grpc) => Ok(()),
         () = driver.keep_time() => Ok(()),
         () = driver.stopped() => Ok(()),
         () = stop => Ok(()),

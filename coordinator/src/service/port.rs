@@ -1,20 +1,26 @@
-//! The one port: everybody shows a certificate; then the handshake's protocol tells gRPC from programs.
+//! Where the coordinator is reached: by TCP, where everybody shows a certificate or has MUNGE's word, and on its own machine by a UNIX socket,
+//! where the system says who it is. The protocol that a client names tells gRPC from programs.
 
 use super::caller::{Caller, Secured};
-use super::entrance::Entrance;
+use super::entrance::{Entrance, Turn};
 use super::session_endpoint::SessionEndpoint;
+use super::witness::Witnesses;
 use accord_fabric::session_endpoint;
-use accord_proto::channel;
-use accord_trust::{Identity, Trust, explain};
+use accord_fabric::transport::place_of;
+use accord_proto::{Stream, channel};
+use accord_trust::attest::PROTOCOL_MAX;
+use accord_trust::{Clients, Identity, Trust, explain};
+use accord_types::short_lock::ShortLock;
 use accord_types::{Error, ErrorCode, Result};
 use rustix::process::{Resource, getrlimit};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::server::TlsStream;
 
 /// Connections that the system keeps until they are taken.
 const BACKLOG: i32 = 4_096;
@@ -23,88 +29,207 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after the system could not give a connection: most likely it is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Where it listens.
+pub struct Ports {
+    /// For everybody, with the certificates that are shown and believed.
+    pub tcp: Option<(TcpListener, Arc<Trust>)>,
+    /// For processes of this machine.
+    pub local: Option<UnixListener>,
+}
+
 /// Takes connections. Returns when gRPC has stopped.
 pub(super) async fn accept(
-    listener: TcpListener,
-    trust: Arc<Trust>,
+    ports: Ports,
+    witnesses: Arc<Witnesses>,
     endpoint: SessionEndpoint,
     grpc: mpsc::Sender<std::io::Result<Secured>>,
 ) {
-    // The usual backlog makes who comes in a burst wait for a second. Without a longer one it works too.
-    let _ = rustix::net::listen(&listener, BACKLOG);
-    let entrance = Entrance::new(getrlimit(Resource::Nofile).current);
-    let endpoint = Arc::new(endpoint);
-    let greeter = Arc::new(Greeter { trust, made: Mutex::default() });
-    while !grpc.is_closed() {
+    let door = Arc::new(Door {
+        entrance: Entrance::new(getrlimit(Resource::Nofile).current),
+        endpoint,
+        grpc,
+        witnesses: witnesses.clone(),
+    });
+    let by_tcp = async {
+        let Some((listener, trust)) = ports.tcp else { return std::future::pending().await };
+        let greeter = Arc::new(Greeter { trust, witnesses, made: ShortLock::default() });
+        accept_tcp(&door, &listener, greeter).await;
+    };
+    let here = async {
+        let Some(listener) = ports.local else { return std::future::pending().await };
+        accept_local(&door, &listener).await;
+    };
+    tokio::select! {
+        () = by_tcp => {}
+        () = here => {}
+    }
+}
+
+async fn accept_tcp(door: &Arc<Door>, listener: &TcpListener, greeter: Arc<Greeter>) {
+    lengthen(listener);
+    while !door.grpc.is_closed() {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Of those that have not said who they are one gives its descriptor back, as soon as its task has seen that.
-                if entrance.make_room() {
-                    tokio::task::yield_now().await;
-                } else {
-                    tracing::warn!(
-                        "cannot take a connection: {error}; raise the limit on open files (ulimit -n, LimitNOFILE)"
-                    );
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+                door.scarce(&error).await;
                 continue;
             }
         };
-        let mut turn = entrance.enter(peer.ip());
-        let (grpc, endpoint, greeter) = (grpc.clone(), endpoint.clone(), greeter.clone());
+        let turn = door.entrance.enter(&place_of(peer.ip()));
+        let greeter = greeter.clone();
+        let shake = async move {
+            let (protocol, stream, caller) = greeter.shake_hands(stream).await?;
+            Ok((protocol, stream, Caller { address: Some(peer), ..caller }))
+        };
+        door.clone().welcome(turn, peer.to_string(), shake);
+    }
+}
+
+async fn accept_local(door: &Arc<Door>, listener: &UnixListener) {
+    lengthen(listener);
+    while !door.grpc.is_closed() {
+        let accepted = listener.accept().await;
+        let (stream, uid) = match accepted.and_then(|(stream, _)| stream.peer_cred().map(|cred| (stream, cred.uid()))) {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                door.scarce(&error).await;
+                continue;
+            }
+        };
+        let place = format!("user {uid}");
+        let turn = door.entrance.enter(&place);
+        let witnesses = door.witnesses.clone();
+        let shake = async move {
+            let mut stream = Stream::Local(stream);
+            let protocol = said_protocol(&mut stream).await?;
+            let caller = witnesses.by_system(&mut stream, uid).await?;
+            Ok((protocol, stream, caller))
+        };
+        door.clone().welcome(turn, place, shake);
+    }
+}
+
+/// The usual backlog makes who comes in a burst wait for a second. Without a longer one it works too.
+fn lengthen(listener: &impl AsFd) {
+    let _ = rustix::net::listen(listener, BACKLOG);
+}
+
+/// Which protocol is spoken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Protocol {
+    Grpc,
+    Session,
+}
+
+impl Protocol {
+    fn named(name: &[u8]) -> Result<Self> {
+        match name {
+            name if name == channel::PROTOCOL => Ok(Self::Grpc),
+            name if name == session_endpoint::PROTOCOL.as_bytes() => Ok(Self::Session),
+            _ => Err(refused("it does not say which protocol it speaks, or speaks another version")
+                .remedy("install the same version on both")),
+        }
+    }
+}
+
+/// Where those go who are known.
+struct Door {
+    entrance: Arc<Entrance>,
+    endpoint: SessionEndpoint,
+    grpc: mpsc::Sender<std::io::Result<Secured>>,
+    witnesses: Arc<Witnesses>,
+}
+
+impl Door {
+    /// Lets a connection in once `shake` knows who it is, unless that takes too long or others need its place.
+    fn welcome(
+        self: Arc<Self>,
+        mut turn: Turn,
+        from: String,
+        shake: impl Future<Output = Result<(Protocol, Stream, Caller)>> + Send + 'static,
+    ) {
         tokio::spawn(async move {
             let shaken = tokio::select! {
-                shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, &greeter)) => shaken,
+                shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, shake) => shaken,
                 () = turn.over() => return crate::metrics::refused(crate::metrics::Why::Full),
             };
             drop(turn);
             match shaken {
-                Ok(Ok((stream, caller))) if stream.get_ref().1.alpn_protocol() == Some(channel::PROTOCOL) => {
-                    let _ = grpc.send(Ok(Secured { stream, caller })).await;
+                Ok(Ok((Protocol::Grpc, stream, caller))) => {
+                    let _ = self.grpc.send(Ok(Secured { stream, caller })).await;
                 }
-                Ok(Ok((stream, caller))) => endpoint.enter(stream, &caller).await,
+                Ok(Ok((Protocol::Session, stream, caller))) => self.endpoint.enter(stream, &caller).await,
                 Ok(Err(error)) => {
                     crate::metrics::refused(crate::metrics::Why::Tls);
-                    tracing::info!("a connection of {peer} was refused: {}", error.cause());
+                    tracing::info!("a connection of {from} was refused: {}", error.cause());
                 }
                 Err(_) => crate::metrics::refused(crate::metrics::Why::Silent),
             }
         });
     }
+
+    /// The system could not give a connection. Of those that have not said who they are one gives its descriptor back, as soon as its task has
+    /// seen that.
+    async fn scarce(&self, error: &std::io::Error) {
+        if self.entrance.make_room() {
+            tokio::task::yield_now().await;
+        } else {
+            tracing::warn!("cannot take a connection: {error}; raise the limit on open files (ulimit -n, LimitNOFILE)");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+        }
+    }
 }
 
-async fn shake_hands(stream: TcpStream, greeter: &Greeter) -> Result<(TlsStream<TcpStream>, Caller)> {
-    // A socket that can't be set is about to fail anyway.
-    let _ = stream.set_nodelay(true);
-    // Who says nothing costs nothing.
-    let _ = stream.peek(&mut [0]).await;
-    let stream = TlsAcceptor::from(greeter.config()?).accept(stream).await;
-    let stream = stream.map_err(|error| explain::broken(&error, "the peer"))?;
-    if stream.get_ref().1.alpn_protocol().is_none() {
-        return Err(Error::new(ErrorCode::DeviceUnavailable, "it does not say which protocol it speaks"));
-    }
-    let caller = Caller::of(&stream)?;
-    Ok((stream, caller))
+/// The first word on a UNIX socket: its length in a byte, and the protocol's name.
+async fn said_protocol(stream: &mut Stream) -> Result<Protocol> {
+    let broken = |error: std::io::Error| refused(format!("it broke the handshake off: {error}"));
+    let len: usize = stream.read_u8().await.map_err(broken)?.into();
+    let mut name = vec![0; len.min(PROTOCOL_MAX)];
+    stream.read_exact(&mut name).await.map_err(broken)?;
+    Protocol::named(&name)
 }
 
 /// How this side begins a handshake. Made anew when its certificates change: that takes a millisecond.
 struct Greeter {
     trust: Arc<Trust>,
-    made: Mutex<Option<(Arc<Identity>, Arc<ServerConfig>)>>,
+    witnesses: Arc<Witnesses>,
+    made: ShortLock<Option<(Arc<Identity>, Arc<ServerConfig>)>>,
 }
 
 impl Greeter {
+    async fn shake_hands(&self, stream: TcpStream) -> Result<(Protocol, Stream, Caller)> {
+        // A socket that can't be set is about to fail anyway.
+        let _ = stream.set_nodelay(true);
+        // Who says nothing costs nothing.
+        let _ = stream.peek(&mut [0]).await;
+        let stream = TlsAcceptor::from(self.config()?).accept(stream).await;
+        let stream = stream.map_err(|error| explain::broken(&error, "the peer"))?;
+        let tls = stream.get_ref().1;
+        let protocol = Protocol::named(tls.alpn_protocol().unwrap_or_default())?;
+        let certified = tls.peer_certificates().is_some().then(|| Caller::certified(tls)).transpose()?;
+        let mut stream = Stream::Tls(Box::new(stream.into()));
+        let caller = match certified {
+            Some(caller) => caller,
+            None => self.witnesses.by_munge(&mut stream).await?,
+        };
+        Ok((protocol, stream, caller))
+    }
+
     fn config(&self) -> Result<Arc<ServerConfig>> {
         let identity = self.trust.current(|error| tracing::warn!("the certificates stay as they were: {error}"));
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if let Some((of, config)) = &*made
             && Arc::ptr_eq(of, &identity)
         {
             return Ok(config.clone());
         }
-        let config = identity.server(&[channel::PROTOCOL, session_endpoint::PROTOCOL.as_bytes()])?;
+        let clients = if self.witnesses.has_munge() { Clients::All } else { Clients::Certified };
+        let config = identity.server_for(clients, &[channel::PROTOCOL, session_endpoint::PROTOCOL.as_bytes()])?;
         *made = Some((identity, config.clone()));
         Ok(config)
     }
+}
+
+fn refused(cause: impl Into<String>) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, cause)
 }

@@ -47,7 +47,7 @@ impl v1::registry_server::Registry for Registry {
         };
         check_version(register.version)?;
         caller.check_node(&register.node_name)?;
-        let registration = registration(register, caller.address.map(|address| address.ip()))?;
+        let registration = registration(register, caller.ip())?;
 
         let (outbox, replies) = mpsc::channel(AGENT_OUTBOX_MAX);
         let link = self.driver.add_agent(outbox);
@@ -90,7 +90,7 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
     Ok(())
 }
 
-fn registration(register: v1::Register, peer: Option<IpAddr>) -> Result<Registration, Malformed> {
+fn registration(register: v1::Register, peer: IpAddr) -> Result<Registration, Malformed> {
     let devices = register.devices.into_iter().map(DeviceInfo::try_from);
     Ok(Registration {
         node_name: register.node_name,
@@ -101,15 +101,14 @@ fn registration(register: v1::Register, peer: Option<IpAddr>) -> Result<Registra
         previous: register.previous_node.map(NodeId),
         sessions: register.sessions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
         job: register.job,
+        draining: register.draining,
     })
 }
 
 /// An agent that listens on every address is reached under the one that it came from.
-fn reachable(address: String, peer: Option<IpAddr>) -> String {
-    match (address.parse::<SocketAddr>(), peer) {
-        (Ok(addr), Some(peer)) if addr.ip().is_unspecified() => {
-            SocketAddr::new(peer.to_canonical(), addr.port()).to_string()
-        }
+fn reachable(address: String, peer: IpAddr) -> String {
+    match address.parse::<SocketAddr>() {
+        Ok(addr) if addr.ip().is_unspecified() => SocketAddr::new(peer.to_canonical(), addr.port()).to_string(),
         _ => address,
     }
 }
@@ -120,11 +119,10 @@ mod tests {
 
     #[test]
     fn an_unspecified_address_becomes_the_one_that_the_agent_came_from() {
-        let peer = Some("10.0.0.3".parse().unwrap());
+        let peer = "10.0.0.3".parse().unwrap();
         assert_eq!(reachable("0.0.0.0:70".into(), peer), "10.0.0.3:70");
-        assert_eq!(reachable("[::]:70".into(), Some("::ffff:10.0.0.3".parse().unwrap())), "10.0.0.3:70");
+        assert_eq!(reachable("[::]:70".into(), "::ffff:10.0.0.3".parse().unwrap()), "10.0.0.3:70");
         assert_eq!(reachable("10.1.1.1:70".into(), peer), "10.1.1.1:70");
         assert_eq!(reachable("h3:70".into(), peer), "h3:70");
-        assert_eq!(reachable("0.0.0.0:70".into(), None), "0.0.0.0:70");
     }
 }

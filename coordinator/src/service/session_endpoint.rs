@@ -5,21 +5,19 @@ use super::driver::{CLIENT_OUTBOX_MAX, Driver};
 use crate::cluster::Input;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message, REQUEST_MAX};
 use accord_fabric::new_session_key;
+use accord_proto::Stream;
 use accord_types::{Error, ErrorCode, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, WriteHalf};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio_rustls::server::TlsStream;
 
 /// How long the request may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// One task takes a message out of an agent's outbox, another one writes it to the connection; one more of each to be certain.
+const TURNS: usize = 4;
 /// How long one message to a program may take to go out.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A program's connection.
-type Stream = TlsStream<TcpStream>;
 
 /// Serves programs.
 pub(super) struct SessionEndpoint {
@@ -36,7 +34,7 @@ impl SessionEndpoint {
         if let Err(error) = self.serve(stream, caller).await {
             crate::metrics::refused(crate::metrics::Why::Protocol);
             let address = caller.address.map(|address| format!(" at {address}")).unwrap_or_default();
-            tracing::info!("{}{address}: {}", caller.name.role, error.cause());
+            tracing::info!("{}{address}: {}", caller.called(), error.cause());
         }
     }
 
@@ -89,6 +87,9 @@ impl SessionEndpoint {
 async fn speak(mut writer: WriteHalf<Stream>, mut messages: mpsc::Receiver<Message>) -> Result<()> {
     while let Some(message) = messages.recv().await {
         let last = matches!(message, Message::Refused(_) | Message::Ended(_));
+        if matches!(message, Message::Granted(_)) {
+            let_agents_be_told().await;
+        }
         tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&message.encode()))
             .await
             .map_err(|_| refused("it does not read"))?
@@ -99,6 +100,14 @@ async fn speak(mut writer: WriteHalf<Stream>, mut messages: mpsc::Receiver<Messa
     }
     let _ = writer.shutdown().await;
     Ok(())
+}
+
+/// The agents' messages are in their outboxes, and this process may be killed any moment: a program whose session no agent has heard of could
+/// do nothing with it. They go out when the tasks have had their turns, of which there are as many as a message passes through.
+async fn let_agents_be_told() {
+    for _ in 0..TURNS {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The next message of a program; none at the connection's end.

@@ -2,9 +2,10 @@
 
 use accord_fabric::handshake::Introduced;
 use accord_fabric::transport::{Handover, SharedLane};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 /// Lanes that were handed in and that nobody has taken yet.
@@ -13,7 +14,7 @@ const WAITING_MAX: usize = 1_024;
 /// The way from an agent to an executor in the same process.
 #[derive(Debug, Default)]
 pub struct LaneQueue {
-    state: Mutex<Waiting>,
+    state: ShortLock<Waiting>,
     changed: Condvar,
 }
 
@@ -59,16 +60,14 @@ impl LaneQueue {
         let nothing = |state: &mut Waiting| state.lanes.is_empty() && !state.closed;
         let state = self.lock();
         let mut state = match limit {
-            None => self.changed.wait_while(state, nothing).unwrap_or_else(PoisonError::into_inner),
-            Some(limit) => {
-                self.changed.wait_timeout_while(state, limit, nothing).unwrap_or_else(PoisonError::into_inner).0
-            }
+            None => ShortGuard::wait_while(state, &self.changed, nothing),
+            Some(limit) => ShortGuard::wait_timeout_while(state, &self.changed, limit, nothing).0,
         };
         state.lanes.pop_front()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Waiting> {
+        self.state.lock()
     }
 }
 

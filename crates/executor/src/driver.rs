@@ -213,7 +213,8 @@ impl Driver<'_> {
 
     /// Answers once all positions are reached.
     fn wait(&mut self, ticket: u64, payload: &[u8]) -> Result<()> {
-        let (mut wait, world) = (Wait::new(ticket), &self.world);
+        let world = &self.world;
+        let mut wait = Wait::new(ticket, world.session)?;
         for place in self.core.places(payload)? {
             wait.add(place.and_then(|place| {
                 place.map(|place| Ok((world.device(place.device)?.clone(), place.stream, place.seq))).transpose()

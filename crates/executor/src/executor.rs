@@ -419,7 +419,7 @@ fn not_open() -> Error {
     Error::new(ErrorCode::DeviceUnavailable, "the device is not started")
 }
 
-fn broken(what: &str) -> Error {
+pub(crate) fn broken(what: &str) -> Error {
     Error::new(ErrorCode::ImplementationDefined, format!("the program broke the protocol: {what}"))
         .remedy("install the same version on both sides")
 }

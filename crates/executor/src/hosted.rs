@@ -3,21 +3,23 @@
 
 use crate::queue_table::{Carrier, Queue, QueueTable};
 use accord_device::Device;
+use accord_types::short_lock::{ShortReadGuard, ShortRwLock, ShortWriteGuard};
+use accord_types::turn_lock::TurnLock;
 use accord_types::{QueueId, Result, Seq, StreamId};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// See the module.
 pub struct Hosted {
     device: Arc<dyn Device>,
-    queues: RwLock<QueueTable>,
+    queues: ShortRwLock<QueueTable>,
     /// One thread at a time makes streams, which may take its time; whoever uses a queue that has one does not wait for that.
-    making: Mutex<()>,
+    making: TurnLock<()>,
 }
 
 impl Hosted {
     /// A device that was just started; the lease's quota of streams as in [`accord_types::streams_max`].
     pub fn new(device: Arc<dyn Device>, stream_quota: u32) -> Self {
-        Self { device, queues: RwLock::new(QueueTable::new(stream_quota)), making: Mutex::default() }
+        Self { device, queues: ShortRwLock::new(QueueTable::new(stream_quota)), making: TurnLock::default() }
     }
 
     /// The device.
@@ -26,12 +28,12 @@ impl Hosted {
     }
 
     /// The queues, to look only.
-    pub fn queues(&self) -> RwLockReadGuard<'_, QueueTable> {
-        self.queues.read().unwrap_or_else(PoisonError::into_inner)
+    pub fn queues(&self) -> ShortReadGuard<'_, QueueTable> {
+        self.queues.read()
     }
 
-    fn queues_mut(&self) -> RwLockWriteGuard<'_, QueueTable> {
-        self.queues.write().unwrap_or_else(PoisonError::into_inner)
+    fn queues_mut(&self) -> ShortWriteGuard<'_, QueueTable> {
+        self.queues.write()
     }
 
     /// A queue that was used before.
@@ -52,7 +54,7 @@ impl Hosted {
         if let Some(known) = self.known(queue) {
             return Ok(known);
         }
-        let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.making.take();
         let carrier = self.queues().carrier(queue)?;
         match carrier {
             Carrier::Known(known) => Ok(known),

@@ -19,6 +19,7 @@ use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
 
 /// One session.
@@ -31,6 +32,8 @@ pub(crate) struct Session {
     pub(crate) peers: Arc<Peers>,
     /// Other processes of this machine.
     pub(crate) local: Option<Arc<Local>>,
+    /// Positions of streams for which the program waits.
+    pub(crate) positions_waited: AtomicUsize,
     /// Wakes the thread that receives lanes.
     control: Door,
     state: ShortLock<Running>,
@@ -69,6 +72,7 @@ impl Session {
             link,
             exchange,
             config,
+            positions_waited: AtomicUsize::new(0),
             control,
             state: ShortLock::new(running),
         })

@@ -1,16 +1,22 @@
 //! Waits of the program, for one or more queues.
 
+use crate::executor::broken;
 use crate::session::Session;
 use accord_device::Device;
 use accord_fabric::transport::Lane;
+use accord_types::short_lock::ShortLock;
 use accord_types::{Error, Result, Seq, StreamId};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long the thread that reads commands looks for the end of a wait itself: most regions are shorter, and waking
 /// another thread, which then looks from time to time, would cost more than they take.
 const PATIENCE: Duration = Duration::from_micros(100);
+
+/// Positions for which a program may wait at the same time: far more than threads that each wait for all their queues. Their devices remember
+/// them.
+const POSITIONS_MAX: usize = 1 << 18;
 
 /// A position in a stream of a device.
 type Place = (Arc<dyn Device>, StreamId, Seq);
@@ -25,8 +31,15 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// A wait for nothing, to be answered with `ticket`.
-    pub(crate) fn new(ticket: u64) -> Self {
-        Self { ticket, places: Vec::new(), failure: None }
+    ///
+    /// # Errors
+    /// When the program waits for more than it can have threads and queues.
+    pub(crate) fn new(ticket: u64, session: &Session) -> Result<Self> {
+        let waited = session.positions_waited.load(Ordering::Relaxed);
+        if waited > POSITIONS_MAX {
+            return Err(broken(&format!("it waits for {waited} positions at the same time")));
+        }
+        Ok(Self { ticket, places: Vec::new(), failure: None })
     }
 
     /// Adds one of its queues, as far as it has something in it.
@@ -74,10 +87,12 @@ impl Wait {
         if places.is_empty() {
             return answer(session, ticket, failure);
         }
-        let all = Arc::new(AllOf { left: AtomicUsize::new(places.len()), failure: Mutex::new(failure) });
+        session.positions_waited.fetch_add(places.len(), Ordering::Relaxed);
+        let all = Arc::new(AllOf { left: AtomicUsize::new(places.len()), failure: ShortLock::new(failure) });
         for (device, stream, seq) in places {
             let (all, session) = (all.clone(), session.clone());
             let done = move |outcome: Result<()>| {
+                session.positions_waited.fetch_sub(1, Ordering::Relaxed);
                 if let Some(failure) = all.one(outcome) {
                     answer(&session, ticket, failure);
                 }
@@ -95,18 +110,18 @@ fn answer(session: &Session, ticket: u64, failure: Option<Error>) {
 /// Several queues that are answered for together.
 struct AllOf {
     left: AtomicUsize,
-    failure: Mutex<Option<Error>>,
+    failure: ShortLock<Option<Error>>,
 }
 
 impl AllOf {
     /// One of them is over. Returns the failure of any to the last one.
     fn one(&self, outcome: Result<()>) -> Option<Option<Error>> {
         if let Err(error) = outcome {
-            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            self.failure.lock().get_or_insert(error);
         }
         if self.left.fetch_sub(1, Ordering::AcqRel) > 1 {
             return None;
         }
-        Some(self.failure.lock().unwrap_or_else(PoisonError::into_inner).take())
+        Some(self.failure.lock().take())
     }
 }

@@ -9,7 +9,7 @@ use accord_executor::queue_table::QUEUES_MAX;
 use accord_fabric::frame::{self, Command, Event, STREAM_WINDOW};
 use accord_fabric::handshake::Purpose;
 use accord_fabric::peer::PeerId;
-use accord_types::{Error, ErrorCode, QueueId};
+use accord_types::{Error, ErrorCode, NodeId, QueueId, Seq};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -190,14 +190,20 @@ fn announcements_of_2_to_the_60_bytes_end_the_session() {
     }
 }
 
-#[test]
-fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
+/// A region that stands still until it is let go, or nobody can do that any more.
+fn held() -> (std::sync::mpsc::Sender<()>, FakeRegion) {
     let (go, gate) = std::sync::mpsc::channel::<()>();
     let gate = std::sync::Mutex::new(gate);
     let region: FakeRegion = Arc::new(move |_| {
         let _ = gate.lock().unwrap().recv();
         Ok(())
     });
+    (go, region)
+}
+
+#[test]
+fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
+    let (go, region) = held();
     let mut program = Program::with_regions(limits(), vec![(0x10, region)]);
     program.start().unwrap();
     let start = program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
@@ -228,6 +234,94 @@ fn a_program_that_goes_on_without_credit_for_a_stream_is_refused() {
     assert!(open < 4 * (STREAM_WINDOW / 1024) as usize, "{open} operations are open");
     drop(go);
     program.assert_ended();
+}
+
+/// Waits are no operations, and have no window. A program that waits on and on for a queue that stands still is refused.
+#[test]
+fn a_program_that_waits_for_everything_at_once_is_refused() {
+    let (go, region) = held();
+    let mut program = Program::with_regions(limits(), vec![(0x10, region)]);
+    program.start().unwrap();
+    program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
+    program.function(0, 1, 0x10);
+    program.send(&Command::Launch { device: 0, queue: 1, function: 1, gangs: 1, workers: 1, vector: 1, slots: 0 }, &[]);
+    let position = frame::Position { device: 0, queue: QueueId(1), seq: Seq(1) };
+    let mut positions = Vec::new();
+    for _ in 0..1 << 12 {
+        frame::put_position(&mut positions, position);
+    }
+    for ticket in 0..80 {
+        program.send(&Command::Wait { ticket: 1_000 + ticket }, &positions);
+    }
+    while let Some((event, text)) = program.event() {
+        if let Event::Failed { device: u32::MAX, failure, .. } = event {
+            let error = frame::decode_error(failure, &text);
+            assert!(error.cause().contains("it waits for") && error.cause().contains("at the same time"), "{error}");
+        }
+    }
+    drop(go);
+    program.assert_ended();
+}
+
+/// Every command, event and chunk there may be, and some that there are not, with fields of nothing, of ones and of the largest numbers.
+fn frames() -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    for fill in [0, 1, 0xff] {
+        // Commands are of kind 1, events of kind 2; the record begins with which of them it is.
+        for (kind, number) in [1, 2, 3].into_iter().flat_map(|kind| (0..32).map(move |number| (kind, number))) {
+            let mut frame = vec![fill; 80];
+            frame[..16].copy_from_slice(&[80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kind, 0, 0, 0]);
+            frame[16] = number;
+            frames.push(frame);
+        }
+        for kind in 0..12 {
+            let mut chunk = vec![fill; 32 + 16];
+            chunk[..16].copy_from_slice(&[16, 0, 0, 0, 0, 0, 0, 0, kind, 0, 0, 0, 0, 0, 0, 0]);
+            frames.push(chunk);
+        }
+    }
+    frames
+}
+
+/// From the program and from another executor, on every lane, in every state of the session: the executor refuses it or goes on, ends when the
+/// lane does, and does not panic. A session beside it does not notice.
+#[test]
+fn every_frame_from_everybody_in_every_state_harms_nobody() {
+    let (mut honest, _) = Program::open(limits(), 0);
+    let other = PeerId::executor(NodeId(2), 1).unwrap();
+    let lanes = [
+        (Purpose::Command, PeerId::PROGRAM),
+        (Purpose::Bulk, PeerId::PROGRAM),
+        (Purpose::Control, PeerId::PROGRAM),
+        (Purpose::Peer, other),
+        (Purpose::Bulk, other),
+        (Purpose::Control, other),
+    ];
+    let frames = frames();
+    let mut tried = 0;
+    for (purpose, from) in lanes {
+        for state in 0..3 {
+            for frame in &frames {
+                let mut program = Program::new(limits());
+                if state > 0 {
+                    program.start().unwrap();
+                }
+                if state > 1 {
+                    let start = program.ask(|ticket| Command::Open { device: 0, ticket, start: 0, len: 0 }).unwrap();
+                    program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
+                }
+                let own = purpose == Purpose::Command;
+                let lane = if own { program.lane.clone() } else { program.lane_of(purpose, from) };
+                let _ = lane.send(frame);
+                let _ = lane.finish();
+                let _ = program.lane.finish();
+                program.assert_ended();
+                tried += 1;
+            }
+        }
+        honest.ask(|ticket| Command::Clock { ticket }).unwrap();
+    }
+    println!("{tried} frames");
 }
 
 #[test]

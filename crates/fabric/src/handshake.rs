@@ -32,6 +32,11 @@ const CHALLENGE_LEN: usize = NONCE_LEN + MAC_LEN;
 /// Longest text of a refusal.
 const REFUSAL_MAX: usize = 1024;
 
+/// Verdicts of an answer: it goes on; it does not; it does not at this time. Others are refusals too.
+const WELCOME: u16 = 0;
+const REFUSED: u16 = 1;
+const REFUSED_FOR_NOW: u16 = 2;
+
 const CLIENT: &[u8] = b"accord client";
 const SERVER: &[u8] = b"accord server";
 
@@ -47,7 +52,7 @@ pub fn connect(to: &PeerAddress, hello: &Hello, key: &Key, timeout: Duration) ->
 /// which an executor has some seconds more.
 ///
 /// # Errors
-/// `acc_error_device_unavailable`, with the reason: nobody there, another key or version, refused.
+/// `acc_error_device_unavailable`, with the reason: nobody there, another key or version, refused; transient if refused for now.
 pub fn connect_by(route: &Route, hello: &Hello, key: &Key, timeout: Duration) -> Result<SharedLane> {
     let secure = route.transport == Transport::Tls;
     connect_with(route, &Hello { to: Some(route.endpoint.node), secure, ..*hello }, key, timeout)
@@ -114,14 +119,15 @@ fn read_answer(lane: &dyn Lane, deadline: Deadline, server: &str) -> Result<usiz
         return Err(unavailable(format!("{server} speaks protocol {version}, this program {VERSION}"))
             .remedy("install the same version on both"));
     }
-    let refused = u16::from_le_bytes(io::take(&answer, 12));
+    let verdict = u16::from_le_bytes(io::take(&answer, 12));
     let length = usize::from(u16::from_le_bytes(io::take(&answer, 14)));
-    if refused == 0 {
+    if verdict == WELCOME {
         return Ok(length);
     }
     let mut text = vec![0; length.min(REFUSAL_MAX)];
     io::read(lane, &mut text, deadline).map_err(broken)?;
-    Err(unavailable(format!("{server} refused the connection: {}", String::from_utf8_lossy(&text))))
+    let error = unavailable(format!("{server} refused the connection: {}", String::from_utf8_lossy(&text)));
+    Err(if verdict == REFUSED_FOR_NOW { error.transient() } else { error })
 }
 
 /// Takes a client's introduction. Reads nothing that comes after it, which may be TLS's: see [`Introduced::secure`]. A client that does not fit
@@ -151,8 +157,9 @@ pub fn accept_if(
         let remedy = error.remedy_text().map(|remedy| format!("; {remedy}")).unwrap_or_default();
         let text = format!("{}{remedy}", error.cause());
         let text = &text.as_bytes()[..text.len().min(REFUSAL_MAX)];
+        let verdict = if error.is_transient() { REFUSED_FOR_NOW } else { REFUSED };
         // The client may be gone already.
-        let _ = io::write(lane, &[&answer(1, text.len())[..], text].concat(), deadline);
+        let _ = io::write(lane, &[&answer(verdict, text.len())[..], text].concat(), deadline);
         io::close_gently(lane, deadline);
     }
     let introduced = outcome?;
@@ -189,23 +196,23 @@ fn examine(
     let mut nonce = [0; NONCE_LEN];
     key::fill_random(&mut nonce)?;
     let proof = key.prove(&[SERVER, &bytes, &nonce]);
-    io::write(lane, &[&answer(0, CHALLENGE_LEN)[..], &nonce, &proof].concat(), deadline).map_err(broken)?;
+    io::write(lane, &[&answer(WELCOME, CHALLENGE_LEN)[..], &nonce, &proof].concat(), deadline).map_err(broken)?;
     let mut proof = [0; MAC_LEN];
     io::read(lane, &mut proof, deadline).map_err(broken)?;
     if !key.proves(&[CLIENT, &bytes, &nonce], &proof) {
         return Err(unavailable("the keys differ".to_owned()));
     }
     condition(&hello)?;
-    io::write(lane, &answer(0, 0), Deadline::after(timeout)).map_err(broken)?;
+    io::write(lane, &answer(WELCOME, 0), Deadline::after(timeout)).map_err(broken)?;
     let secret = hello.secure.then(|| LaneSecret::new(&key, &bytes, &nonce));
     Ok(Introduced { hello, secret })
 }
 
-fn answer(refused: u16, length: usize) -> [u8; ANSWER_LEN] {
+fn answer(verdict: u16, length: usize) -> [u8; ANSWER_LEN] {
     let mut bytes = [0; ANSWER_LEN];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[12..14].copy_from_slice(&refused.to_le_bytes());
+    bytes[12..14].copy_from_slice(&verdict.to_le_bytes());
     bytes[14..].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
     bytes
 }

@@ -83,11 +83,12 @@ impl From<SessionKey> for Key {
 /// A key for a new session, from the system's random numbers.
 ///
 /// # Errors
-/// `acc_error_system` if there are none.
+/// `acc_error_system` if there are none, or if they are none.
 pub fn new_session_key() -> Result<SessionKey> {
-    let mut key = SessionKey([0; SessionKey::LEN]);
-    fill_random(&mut key.0)?;
-    Ok(key)
+    let mut key = [0; SessionKey::LEN];
+    fill_random(&mut key)?;
+    SessionKey::from_bytes(&key)
+        .ok_or_else(|| Error::new(ErrorCode::System, "the system's random numbers are not drawn by chance"))
 }
 
 impl fmt::Debug for Key {

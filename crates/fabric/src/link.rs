@@ -25,8 +25,9 @@ use crate::route::Route;
 use crate::stats::LinkStats;
 use crate::transfer::{ControlMessage, ControlSender, Exchange, Inbox, Outbox, Pushing, receive_control};
 use crate::transport::{Lane, SharedLane};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, SessionId, TransferId};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How long a lane may take to come about.
@@ -74,7 +75,7 @@ pub struct Link {
     eager_outbox: Arc<Outbox>,
     outbox: Arc<Outbox>,
     control: Arc<ControlSender>,
-    lanes: Mutex<Lanes>,
+    lanes: ShortLock<Lanes>,
 }
 
 #[derive(Default)]
@@ -139,7 +140,7 @@ impl Link {
             outbox: Outbox::new(stats.clone()),
             control: ControlSender::new(node_name, stats.clone()),
             stats,
-            lanes: Mutex::default(),
+            lanes: ShortLock::default(),
         })
     }
 
@@ -311,8 +312,8 @@ impl Link {
         self.inbox.close();
     }
 
-    fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lanes(&self) -> ShortGuard<'_, Lanes> {
+        self.lanes.lock()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! program                                  coordinator
-//!   TLS handshake, with PROTOCOL        <->
+//!   TLS handshake, with PROTOCOL        <->                   on the coordinator's machine its UNIX socket, and PROTOCOL
 //!   Open(request)                    ->
 //!                                    <-    Granted(lease), or Refused(error) and the end
 //!   Uses(device number)              ->                       any time later
@@ -14,8 +14,10 @@
 //! or Refused.
 
 use crate::frame::session::{Claim, HEADER_LEN, Message, REPLY_MAX, REQUEST_MAX};
-use crate::transport::{self, Lane, PeerAddress, SharedLane};
-use accord_trust::{Identity, explain};
+use crate::transport::{self, Lane, PeerAddress, Refused, SharedLane};
+use accord_trust::attest::{self, NONCE_LEN, TAKEN};
+use accord_trust::munge::Munge;
+use accord_trust::{Identity, explain, local};
 use accord_types::backoff::Backoff;
 use accord_types::settings::OPEN_TIMEOUT;
 use accord_types::{Error, ErrorCode, Lease, Result, SessionRequest};
@@ -27,6 +29,9 @@ pub const PROTOCOL: &str = "accord-session/2";
 
 /// After so long people are told that it takes long.
 const TELL_AFTER: Duration = Duration::from_secs(2);
+
+/// What the last try has at least, though the time be over before.
+const LAST_TRY: Duration = Duration::from_secs(2);
 
 /// An open session's connection to the coordinator. Dropping it ends the session.
 #[derive(Debug)]
@@ -64,7 +69,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// As [`open`], and again while the coordinator is away or too busy, with pauses.
+/// As [`open`], and again while the coordinator is away or too busy, with pauses. A try that gets no answer takes `timeout` at most, and no more than is
+/// left of all the time.
 ///
 /// # Errors
 /// Those of [`open`], of the last try.
@@ -79,6 +85,8 @@ pub fn open_patiently(
     let mut backoff = Backoff::new(patience.time, u64::from(request.pid));
     let mut told = false;
     loop {
+        let left = patience.time.saturating_sub(begun.elapsed()).max(LAST_TRY);
+        let timeout = if patience.time.is_zero() { timeout } else { timeout.min(left) };
         let error = match attempt(address, identity, timeout, request) {
             Ok(opened) => return Ok(opened),
             Err(Failure::Final(error)) => return Err(error),
@@ -143,17 +151,7 @@ fn ask(
     timeout: Duration,
     first: &Message,
 ) -> Result<(Message, SessionConnection), Failure> {
-    let (peer, remedy) = (format!("the coordinator at {address}"), "set ACCORD_COORDINATOR to host:port");
-    address.check("coordinator", remedy)?;
-    let below = transport::connect_tcp(address, "coordinator", remedy, timeout).map_err(Failure::Again)?;
-    let shaken = |error: std::io::Error| {
-        let reason = explain::broken(&error, &peer);
-        // What TLS itself finds wrong stays wrong.
-        if explain::in_chain(&error, &peer).is_some() { Failure::Final(reason) } else { Failure::Again(reason) }
-    };
-    let secured = transport::connect_tls(below, identity.to_coordinator(PROTOCOL.as_bytes())?, timeout);
-    let lane = secured.map_err(shaken)?;
-    lane.introduced(true).map_err(shaken)?;
+    let lane = reach(address, identity, timeout)?;
     let broken = |error: std::io::Error| {
         let cause = format!("the coordinator at {address} broke off while opening a session: {error}");
         Failure::Again(unavailable(cause).remedy("look at the coordinator's messages"))
@@ -179,6 +177,61 @@ fn ask(
     };
     lane.limit(None).map_err(broken)?;
     Ok((reply, SessionConnection { lane }))
+}
+
+/// A lane to the coordinator, of whom is known who it is, and who knows this side.
+fn reach(address: &PeerAddress, identity: &Identity, timeout: Duration) -> Result<SharedLane, Failure> {
+    let peer = format!("the coordinator at {address}");
+    let shaken = |error: std::io::Error| {
+        let reason = explain::broken(&error, &peer);
+        // What TLS itself finds wrong stays wrong.
+        if explain::in_chain(&error, &peer).is_some() { Failure::Final(reason) } else { Failure::Again(reason) }
+    };
+    if let Some(path) = local::path_of(address.as_str()) {
+        let lane = transport::connect_local(path).map_err(|refused| match refused {
+            Refused::Absent(error) => Failure::Again(error),
+            Refused::Strange(error) => Failure::Final(error),
+        })?;
+        lane.limit(Some(timeout)).map_err(shaken)?;
+        let len = u8::try_from(PROTOCOL.len()).unwrap_or(u8::MAX);
+        lane.send(&[&[len], PROTOCOL.as_bytes()].concat()).map_err(shaken)?;
+        await_answer(&*lane, &shaken)?;
+        return Ok(lane);
+    }
+    let remedy = "set ACCORD_COORDINATOR to host:port";
+    address.check("coordinator", remedy)?;
+    let below = transport::connect_tcp(address, "coordinator", remedy, timeout).map_err(Failure::Again)?;
+    let secured = transport::connect_tls(below, identity.to_coordinator(PROTOCOL.as_bytes())?, timeout);
+    let lane = secured.map_err(shaken)?;
+    lane.introduced(true).map_err(shaken)?;
+    if let Some(munge) = identity.munge() {
+        lane.limit(Some(timeout)).map_err(shaken)?;
+        show_credential(&*lane, munge, &shaken)?;
+    }
+    Ok(lane)
+}
+
+/// Has MUNGE say whose this process is, to this coordinator and for this connection.
+fn show_credential(lane: &dyn Lane, munge: &Munge, shaken: &impl Fn(std::io::Error) -> Failure) -> Result<(), Failure> {
+    let mut nonce = [0; NONCE_LEN];
+    lane.read_exact(&mut nonce).map_err(shaken)?;
+    let credential = munge.encode(&attest::payload(&nonce))?;
+    lane.send(&attest::shown(&credential)).map_err(shaken)?;
+    await_answer(lane, shaken)
+}
+
+/// Whether the coordinator takes this side.
+fn await_answer(lane: &dyn Lane, shaken: &impl Fn(std::io::Error) -> Failure) -> Result<(), Failure> {
+    let mut verdict = [0];
+    lane.read_exact(&mut verdict).map_err(shaken)?;
+    if verdict == [TAKEN] {
+        return Ok(());
+    }
+    let mut len = [0; 2];
+    lane.read_exact(&mut len).map_err(shaken)?;
+    let mut words = vec![0; attest::words_len(len)];
+    lane.read_exact(&mut words).map_err(shaken)?;
+    Err(Failure::Final(unavailable(format!("the coordinator refuses: {}", attest::words(&words)))))
 }
 
 impl SessionConnection {

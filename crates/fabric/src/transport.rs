@@ -8,10 +8,13 @@ mod handover;
 mod inproc;
 mod lane;
 mod listener;
+mod local_server;
 mod local_socket;
 pub mod mpi;
 #[cfg(accord_tsan)]
 mod one_mapping;
+#[allow(unsafe_code)]
+mod retransmit;
 pub mod same_host;
 #[allow(unsafe_code)]
 mod shared_memory;
@@ -25,11 +28,12 @@ pub use connect::{route, route_now};
 pub use doorway::Doorway;
 pub use handover::Handover;
 pub use inproc::inproc_pair;
-pub use lane::{Lane, SharedLane, Transport};
+pub use lane::{Lane, Piece, SharedLane, Transport};
 pub use listener::{Listener, Visitor};
 pub use shm::shm_pair;
 pub use socket::{adopt, pair};
 pub use tls::{accept_tls, connect_tls};
 
 pub(crate) use connect::connect;
+pub(crate) use local_server::{Refused, connect as connect_local};
 pub(crate) use socket::connect as connect_tcp;

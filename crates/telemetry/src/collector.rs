@@ -1,7 +1,7 @@
 //! Takes spans while a program runs.
 
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Span, SpanSink};
-use std::sync::{Mutex, PoisonError};
 
 /// Most spans that a collector keeps: about 100 MiB.
 pub const SPANS_MAX: usize = 1 << 20;
@@ -9,7 +9,7 @@ pub const SPANS_MAX: usize = 1 << 20;
 /// Keeps the spans of a program's devices, up to [`SPANS_MAX`]; counts what comes after.
 #[derive(Default)]
 pub struct Collector {
-    kept: Mutex<Kept>,
+    kept: ShortLock<Kept>,
 }
 
 #[derive(Default)]
@@ -26,9 +26,9 @@ impl Collector {
         (spans, lost)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn lock(&self) -> ShortGuard<'_, Kept> {
         // A thread that panicked here left whole spans behind.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

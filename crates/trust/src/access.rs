@@ -77,20 +77,27 @@ pub fn may(role: &Role, act: Act) -> bool {
 /// # Errors
 /// `acc_error_device_unavailable`, with what it is, what it may not do, and whose certificate could.
 pub fn check(peer: &PeerName, act: Act) -> Result<()> {
-    if may(&peer.role, act) {
-        return Ok(());
-    }
-    Err(Error::new(ErrorCode::DeviceUnavailable, format!("{} may not {act}", peer.role))
-        .remedy(format!("use the certificate of a role that may: {} (accord pki issue)", act.holder())))
+    check_roles(std::slice::from_ref(&peer.role), act).map(drop)
+}
+
+/// The same for who has several roles: the one that may.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_roles(roles: &[Role], act: Act) -> Result<&Role> {
+    roles.iter().find(|role| may(role, act)).ok_or_else(|| {
+        let who = roles.first().map_or_else(|| "nobody".to_owned(), Role::to_string);
+        Error::new(ErrorCode::DeviceUnavailable, format!("{who} may not {act}"))
+            .remedy(format!("use the certificate of a role that may: {} (accord pki issue)", act.holder()))
+    })
 }
 
 /// Whether an agent's certificate is that of this node: nobody offers devices in another's name.
 ///
 /// # Errors
 /// As for [`check`].
-pub fn check_node(peer: &PeerName, node: &str) -> Result<()> {
-    check(peer, Act::Register)?;
-    match &peer.role {
+pub fn check_node(roles: &[Role], node: &str) -> Result<()> {
+    match check_roles(roles, Act::Register)? {
         Role::Agent(own) if own == node || own == ANY_NODE => Ok(()),
         role => Err(Error::new(ErrorCode::DeviceUnavailable, format!("{role} may not register node {node}"))
             .remedy(format!("issue a certificate for it (accord pki issue agent {node}), or correct --node"))),
@@ -133,12 +140,13 @@ mod tests {
         let agent = PeerName { cluster: "c".into(), role: role("agent") };
         let error = check(&agent, Act::DrainNode).unwrap_err().to_string();
         assert!(error.contains("agent h1 may not drain nodes") && error.contains("admin"), "{error}");
-        assert!(check_node(&agent, "h1").is_ok());
-        let error = check_node(&agent, "h2").unwrap_err().to_string();
+        let node = |peer: &PeerName, node: &str| check_node(std::slice::from_ref(&peer.role), node);
+        assert!(node(&agent, "h1").is_ok());
+        let error = node(&agent, "h2").unwrap_err().to_string();
         assert!(error.contains("agent h1 may not register node h2") && error.contains("pki issue agent h2"), "{error}");
         let any = PeerName { cluster: "c".into(), role: Role::Agent(ANY_NODE.into()) };
-        assert!(check_node(&any, "h1").is_ok() && check(&any, Act::DrainNode).is_err());
+        assert!(node(&any, "h1").is_ok() && check(&any, Act::DrainNode).is_err());
         let tenant = PeerName { cluster: "c".into(), role: role("tenant") };
-        assert!(check_node(&tenant, "eva").unwrap_err().cause().contains("may not register"));
+        assert!(node(&tenant, "eva").unwrap_err().cause().contains("may not register"));
     }
 }

@@ -1,9 +1,9 @@
 //! How connections are made: TLS 1.3 only, certificates on both sides, nothing resumed.
 
 use crate::access::Act;
-use crate::identity::Identity;
+use crate::identity::{Identity, Own};
 use crate::provider::provider;
-use crate::verify::{AnyMember, Holder};
+use crate::verify::{AnyMember, Clients, Holder};
 use accord_types::{Error, ErrorCode, Result};
 use rustls::client::Resumption;
 use rustls::server::NoServerSessionStorage;
@@ -24,19 +24,32 @@ impl Identity {
     /// # Errors
     /// When the certificate can't be used.
     pub fn server(&self, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>> {
-        server(self, protocols).map(Arc::new)
+        self.server_for(Clients::Certified, protocols)
+    }
+
+    /// The same for others, too.
+    ///
+    /// # Errors
+    /// As for [`Identity::server`].
+    pub fn server_for(&self, clients: Clients, protocols: &[&[u8]]) -> Result<Arc<ServerConfig>> {
+        server(self, protocols, clients).map(Arc::new)
     }
 }
 
 fn to_coordinator(identity: &Identity, protocol: &[u8]) -> Result<ClientConfig> {
     let verifier = Holder::new(identity, Act::Coordinate);
-    let mut config = ClientConfig::builder_with_provider(provider())
+    let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(unusable)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
-        .map_err(unusable)?;
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match &identity.own {
+        Own::Certificate(own) => {
+            config.with_client_auth_cert(own.chain.clone(), own.key.clone_key()).map_err(unusable)?
+        }
+        Own::Munge(_) => config.with_no_client_auth(),
+        Own::System => return Err(nothing_to_show()),
+    };
     config.alpn_protocols = vec![protocol.to_vec()];
     config.resumption = Resumption::disabled();
     // Lanes have a state for each direction.
@@ -46,13 +59,14 @@ fn to_coordinator(identity: &Identity, protocol: &[u8]) -> Result<ClientConfig> 
     Ok(config)
 }
 
-fn server(identity: &Identity, protocols: &[&[u8]]) -> Result<ServerConfig> {
-    let verifier = AnyMember::new(identity)?;
+fn server(identity: &Identity, protocols: &[&[u8]], clients: Clients) -> Result<ServerConfig> {
+    let verifier = AnyMember::new(identity, clients)?;
+    let own = identity.certificate()?;
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(unusable)?
         .with_client_cert_verifier(Arc::new(verifier))
-        .with_single_cert(identity.chain.clone(), identity.key.clone_key())
+        .with_single_cert(own.chain.clone(), own.key.clone_key())
         .map_err(unusable)?;
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.enable_secret_extraction = true;
@@ -60,6 +74,11 @@ fn server(identity: &Identity, protocols: &[&[u8]]) -> Result<ServerConfig> {
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
+}
+
+fn nothing_to_show() -> Error {
+    Error::new(ErrorCode::InvalidArgument, "only a coordinator on this machine can be reached without certificates")
+        .remedy("name its socket (unix:/path), or a folder with certificates in ACCORD_TLS")
 }
 
 fn unusable(error: rustls::Error) -> Error {

@@ -85,7 +85,10 @@ fn refusal(alert: AlertDescription, peer: &str) -> Error {
         AlertDescription::CertificateExpired => {
             (format!("{peer} says that this certificate is not valid at this time"), RENEW)
         }
-        AlertDescription::CertificateRequired => (format!("{peer} asks for a certificate"), "name one in ACCORD_TLS"),
+        AlertDescription::CertificateRequired => (
+            format!("{peer} asks for a certificate"),
+            "name one in ACCORD_TLS; a coordinator with --munge does without",
+        ),
         AlertDescription::CertificateUnknown | AlertDescription::AccessDenied => {
             (format!("{peer} does not take the certificate of this cluster or role"), ISSUE)
         }

@@ -1,7 +1,10 @@
 //! A process's own certificate and key, and the authority that it believes.
 
+use crate::munge::Munge;
 use crate::name::{PeerName, Role};
 use crate::provider::provider;
+use crate::secret;
+use accord_types::entropy::may_be_random;
 use accord_types::{Error, ErrorCode, Result, scarce};
 use rustix::process::geteuid;
 use rustls::RootCertStore;
@@ -25,19 +28,38 @@ const FILE_MAX: u64 = 1 << 20;
 
 /// Who this process is.
 pub struct Identity {
+    pub(crate) own: Own,
+    /// Whose certificates are believed; none: any cluster's, of the authority.
+    pub(crate) cluster: Option<String>,
+    pub(crate) roots: Arc<RootCertStore>,
+}
+
+/// How a process shows who it is.
+pub(crate) enum Own {
+    /// By a certificate.
+    Certificate(Certificate),
+    /// By MUNGE's word.
+    Munge(Munge),
+    /// Not at all: on one machine the system does.
+    System,
+}
+
+/// A certificate, and its key.
+pub(crate) struct Certificate {
     name: PeerName,
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
-    pub(crate) roots: Arc<RootCertStore>,
 }
 
 impl Identity {
     /// Reads `ca.crt`, `tls.crt` and `tls.key` of a folder.
     ///
     /// # Errors
-    /// `acc_error_invalid_argument` if a file is missing, is none, does not fit the others, or if others may read the key.
+    /// `acc_error_invalid_argument` if a file is missing, is none, does not fit the others, if others may read the key or change a file, or if the
+    /// key was not drawn by chance.
     pub fn read(folder: &Path) -> Result<Self> {
         check_private(&folder.join(KEY_FILE))?;
+        check_kept(folder)?;
         let read = |name| read(&folder.join(name));
         Self::from_pem(&read(CA_FILE)?, &read(CERTIFICATE_FILE)?, &read(KEY_FILE)?).map_err(|error| {
             let cause = format!("the certificates in {}: {}", folder.display(), error.cause());
@@ -45,18 +67,34 @@ impl Identity {
         })
     }
 
+    /// Reads a user's folder: as [`Identity::read`], or `ca.crt` alone, of a site whose users are known by MUNGE's word.
+    ///
+    /// # Errors
+    /// As for [`Identity::read`].
+    pub fn of_user(folder: &Path, munge: &Path) -> Result<Self> {
+        let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
+        if is_there(CERTIFICATE_FILE) || is_there(KEY_FILE) || !is_there(CA_FILE) {
+            return Self::read(folder);
+        }
+        check_kept(folder)?;
+        let authorities = certificates(CA_FILE, &read(&folder.join(CA_FILE))?)?;
+        // Authorities of Accord's own making say whose they are.
+        let cluster = authorities.first().and_then(|authority| name_of(authority).ok()).map(|name| name.cluster);
+        Ok(Self { own: Own::Munge(Munge::at(munge)), cluster, roots: believed(&authorities)? })
+    }
+
+    /// Of a process that shows nothing, on the coordinator's machine.
+    pub fn of_system() -> Self {
+        Self { own: Own::System, cluster: None, roots: Arc::new(RootCertStore::empty()) }
+    }
+
     /// The same from texts.
     ///
     /// # Errors
     /// As for [`Identity::read`].
     pub fn from_pem(ca: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self> {
-        let list = |what: &str, pem: &[u8]| -> Result<Vec<CertificateDer<'static>>> {
-            let found = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-            let found = found.map_err(|error| bad(format!("{what} is no certificate: {error}")))?;
-            if found.is_empty() { Err(bad(format!("{what} holds no certificate"))) } else { Ok(found) }
-        };
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| bad(format!("{KEY_FILE} is no key: {error}")))?;
-        Self::new(&list(CA_FILE, ca)?, list(CERTIFICATE_FILE, certificate)?, key)
+        Self::new(&certificates(CA_FILE, ca)?, certificates(CERTIFICATE_FILE, certificate)?, key)
     }
 
     /// The same from parts: the authorities that are believed, the own certificate with what leads to its authority, its key.
@@ -68,30 +106,64 @@ impl Identity {
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Self> {
-        let mut roots = RootCertStore::empty();
-        for authority in authorities {
-            let added = roots.add(authority.clone());
-            added.map_err(|error| bad(format!("{CA_FILE} is no authority's certificate: {error}")))?;
-        }
+        let roots = believed(authorities)?;
         let own = chain.first().ok_or_else(|| bad(format!("{CERTIFICATE_FILE} holds no certificate")))?;
         let name = name_of(own)?;
         if name.role == Role::Authority {
             return Err(bad("the authority's own certificate is no process's"));
         }
         check_pair(own, &key)?;
-        Ok(Self { name, chain, key, roots: Arc::new(roots) })
+        let cluster = Some(name.cluster.clone());
+        Ok(Self { own: Own::Certificate(Certificate { name, chain, key }), cluster, roots })
     }
 
-    /// As which this process is known.
-    pub fn name(&self) -> &PeerName {
-        &self.name
+    /// As which this process is known by its certificate.
+    ///
+    /// # Errors
+    /// `acc_error_invalid_argument` if it has none.
+    pub fn name(&self) -> Result<&PeerName> {
+        self.certificate().map(|certificate| &certificate.name)
+    }
+
+    pub(crate) fn certificate(&self) -> Result<&Certificate> {
+        match &self.own {
+            Own::Certificate(certificate) => Ok(certificate),
+            Own::Munge(_) | Own::System => Err(bad("there is no certificate").remedy(REMEDY)),
+        }
+    }
+
+    /// The daemon by whose word this process is known; none: it is by other means.
+    pub fn munge(&self) -> Option<&Munge> {
+        match &self.own {
+            Own::Munge(munge) => Some(munge),
+            Own::Certificate(_) | Own::System => None,
+        }
     }
 }
 
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Identity({})", self.name)
+        match &self.own {
+            Own::Certificate(certificate) => write!(f, "Identity({})", certificate.name),
+            Own::Munge(munge) => write!(f, "Identity({munge:?})"),
+            Own::System => f.write_str("Identity(the system)"),
+        }
     }
+}
+
+fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let found = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| bad(format!("{what} is no certificate: {error}")))?;
+    if found.is_empty() { Err(bad(format!("{what} holds no certificate"))) } else { Ok(found) }
+}
+
+fn believed(authorities: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore>> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        let added = roots.add(authority.clone());
+        added.map_err(|error| bad(format!("{CA_FILE} is no authority's certificate: {error}")))?;
+    }
+    Ok(Arc::new(roots))
 }
 
 /// Whether key and certificate belong together: here, not at the first connection.
@@ -100,10 +172,22 @@ fn check_pair(own: &CertificateDer<'_>, key: &PrivateKeyDer<'_>) -> Result<()> {
     let signing = provider().key_provider.load_private_key(key.clone_key()).map_err(|error| unusable(&error))?;
     let holder = EndEntityCert::try_from(own).map_err(|error| unusable(&error))?;
     match signing.public_key() {
-        Some(public) if public.as_ref() == holder.subject_public_key_info().as_ref() => Ok(()),
+        Some(public) if public.as_ref() == holder.subject_public_key_info().as_ref() => check_drawn(KEY_FILE, key),
         _ => Err(bad(format!("{KEY_FILE} is not the key of {CERTIFICATE_FILE}"))
             .remedy("issue them anew, together (accord pki issue)")),
     }
+}
+
+/// Refuses a private key that somebody has made up: others can do the same.
+///
+/// # Errors
+/// `acc_error_invalid_argument` if it is one.
+pub fn check_drawn(name: &str, key: &PrivateKeyDer<'_>) -> Result<()> {
+    if secret::of(key).is_none_or(may_be_random) {
+        return Ok(());
+    }
+    Err(bad(format!("{name} is no key that was drawn by chance: it repeats itself, counts, or is text"))
+        .remedy("issue a new one, and its certificate (accord pki issue)"))
 }
 
 /// The name in a certificate. Whether it is to be believed is another question.
@@ -163,7 +247,47 @@ pub fn check_private(file: &Path) -> Result<()> {
         .remedy(format!("chmod 600 {}; issue a new certificate if somebody may have read it", file.display())))
 }
 
+/// Write access of a group or of all.
+const OTHERS_WRITE: u32 = 0o022;
+/// Only owners take files out of such a folder, or put others in their place.
+const STICKY: u32 = 0o1000;
+
+/// Refuses a folder of certificates that others may change: who can put in another authority says who the coordinator is.
+///
+/// # Errors
+/// `acc_error_invalid_argument` if others may, or if it can't be told.
+fn check_kept(folder: &Path) -> Result<()> {
+    let own = geteuid().as_raw();
+    let files = [CA_FILE, CERTIFICATE_FILE].map(|name| folder.join(name));
+    for at in [folder.to_owned()].iter().chain(files.iter().filter(|file| file.symlink_metadata().is_ok())) {
+        let metadata = std::fs::metadata(at).map_err(|error| unreadable(at, &error))?;
+        if own != 0 && ![0, own].contains(&metadata.uid()) {
+            return Err(bad(format!("{} belongs to user {}, who can change it", at.display(), metadata.uid()))
+                .remedy("use a copy that belongs to you"));
+        }
+        let kept = metadata.is_dir() && metadata.mode() & STICKY != 0;
+        if metadata.mode() & OTHERS_WRITE != 0 && !kept {
+            let cause =
+                format!("others than its user may change {} (mode {:o})", at.display(), metadata.mode() & 0o7777);
+            return Err(
+                bad(cause).remedy(format!("chmod go-w {}; look whether its certificates are yours", at.display()))
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Certificates are nobody's secret. A file that holds a key as well, as some tools write them, is one.
 fn read(file: &Path) -> Result<Vec<u8>> {
+    const KEY_WITHIN: &[u8] = b"PRIVATE KEY-----";
+    let bytes = read_all(file)?;
+    if bytes.windows(KEY_WITHIN.len()).any(|window| window == KEY_WITHIN) {
+        check_private(file)?;
+    }
+    Ok(bytes)
+}
+
+fn read_all(file: &Path) -> Result<Vec<u8>> {
     let size = std::fs::metadata(file).map_err(|error| unreadable(file, &error))?.len();
     if size > FILE_MAX {
         return Err(bad(format!("{} has {size} bytes; it is no certificate", file.display())));

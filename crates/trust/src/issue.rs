@@ -1,14 +1,14 @@
 //! Makes certificates, for sites without an authority of their own and for clusters that last as long as a job.
 
-use crate::identity::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE, check_private, name_of};
+use crate::identity::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE, check_drawn, check_private, name_of};
 use crate::name::{PeerName, Role, word};
 use accord_types::{Error, ErrorCode, Result};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     PublicKeyData, SanType, SerialNumber,
 };
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
@@ -72,6 +72,8 @@ impl Authority {
             return Err(unusable(format!("{CA_FILE} is a certificate of {}", name.role)));
         }
         let pair = KeyPair::from_pem(&key).map_err(|error| unusable(error.to_string()))?;
+        let secret = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| unusable(error.to_string()))?;
+        check_drawn(CA_KEY_FILE, &secret)?;
         let holder = webpki::EndEntityCert::try_from(&der).map_err(|error| unusable(error.to_string()))?;
         if holder.subject_public_key_info().as_ref() != pair.subject_public_key_info() {
             return Err(unusable(format!("{CA_KEY_FILE} is not the key of {CA_FILE}")));

@@ -2,24 +2,31 @@
 //!
 //! * [`name`]: what a certificate says of its holder: cluster and role. [`access`]: what a role may do; pure.
 //! * [`identity`]: a process's own certificate, and the authority that it believes. [`Trust`]: the same, read again when files change.
+//! * [`attest`]: who shows no certificate, by the word of the system ([`local`]) or of [`munge`]; [`users`]: whom that word is good for.
 //! * [`explain`]: what went wrong in a handshake, for people.
 //! * [`lane`]: lanes of sessions, which know each other by the session's key.
 //! * [`issue`]: making certificates (feature `issue`).
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod attest;
 mod config;
 pub mod explain;
 pub mod identity;
 #[cfg(feature = "issue")]
 pub mod issue;
 pub mod lane;
+pub mod local;
+pub mod munge;
 pub mod name;
 mod provider;
 mod reload;
+mod secret;
+pub mod users;
 mod verify;
 
 pub use identity::Identity;
 pub use name::{PeerName, Role};
 pub use provider::provider;
 pub use reload::Trust;
+pub use verify::Clients;

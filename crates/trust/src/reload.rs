@@ -1,11 +1,14 @@
 //! An identity that is read again when its files change. Connections that are there keep what they began with.
 
-use crate::identity::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE};
+use crate::identity::{CA_FILE, CERTIFICATE_FILE, Identity, KEY_FILE, folder};
+use crate::{local, munge};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, Result};
+use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What tells one version of a file from another.
 type Stamp = [Option<(u64, i64, i64, u64)>; 3];
@@ -15,7 +18,9 @@ type Stamp = [Option<(u64, i64, i64, u64)>; 3];
 pub struct Trust {
     /// None: it never changes.
     folder: Option<PathBuf>,
-    state: Mutex<Loaded>,
+    /// A user's folder may hold less, where there is this daemon.
+    munge: Option<PathBuf>,
+    state: ShortLock<Loaded>,
 }
 
 #[derive(Debug)]
@@ -30,15 +35,46 @@ impl Trust {
     /// # Errors
     /// As for [`Identity::read`].
     pub fn read(folder: &Path) -> Result<Self> {
+        Self::of_folder(folder, None)
+    }
+
+    /// As whom a program, or `accord`, is known to the coordinator at `address`: on this machine by the system; else by what is in the folder
+    /// that is named, or in the usual one at home. `munge` names the daemon's socket.
+    ///
+    /// # Errors
+    /// As for [`Identity::of_user`]; if there is no folder.
+    pub fn of_program(address: &str, named: Option<&str>, munge: Option<&str>, home: Option<&OsStr>) -> Result<Self> {
+        if local::path_of(address).is_some() {
+            return Ok(Self::of_system());
+        }
+        let munge = munge.unwrap_or(munge::USUAL_SOCKET);
+        Self::of_folder(&folder(named, home)?, Some(munge.into()))
+    }
+
+    fn of_folder(folder: &Path, munge: Option<PathBuf>) -> Result<Self> {
         // Before the files: what changes meanwhile is seen the next time.
         let stamp = stamp(folder);
-        let identity = Arc::new(Identity::read(folder)?);
-        Ok(Self { folder: Some(folder.to_owned()), state: Mutex::new(Loaded { identity, stamp }) })
+        let identity = Arc::new(identity(folder, munge.as_deref())?);
+        Ok(Self { folder: Some(folder.to_owned()), munge, state: ShortLock::new(Loaded { identity, stamp }) })
+    }
+
+    /// Of a process that shows nothing, on the coordinator's machine.
+    pub fn of_system() -> Self {
+        Self::fixed(Identity::of_system())
+    }
+
+    /// Where its files are; none: there are none.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// An identity without files.
     pub fn fixed(identity: Identity) -> Self {
-        Self { folder: None, state: Mutex::new(Loaded { identity: Arc::new(identity), stamp: Stamp::default() }) }
+        Self {
+            folder: None,
+            munge: None,
+            state: ShortLock::new(Loaded { identity: Arc::new(identity), stamp: Stamp::default() }),
+        }
     }
 
     /// What the files say. If they have changed to something that can't be used, `tell` hears of it, once, and what was read before
@@ -52,7 +88,7 @@ impl Trust {
         if now == seen {
             return before;
         }
-        let read = Identity::read(folder);
+        let read = identity(folder, self.munge.as_deref());
         let mut state = self.lock();
         state.stamp = now;
         match read {
@@ -62,9 +98,13 @@ impl Trust {
         state.identity.clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Loaded> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Loaded> {
+        self.state.lock()
     }
+}
+
+fn identity(folder: &Path, munge: Option<&Path>) -> Result<Identity> {
+    munge.map_or_else(|| Identity::read(folder), |munge| Identity::of_user(folder, munge))
 }
 
 fn stamp(folder: &Path) -> Stamp {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A server in a role that may do something.
 #[derive(Debug)]
 pub(crate) struct Holder {
-    cluster: String,
+    cluster: Option<String>,
     act: Act,
     roots: Arc<RootCertStore>,
     algorithms: WebPkiSupportedAlgorithms,
@@ -27,7 +27,7 @@ pub(crate) struct Holder {
 impl Holder {
     pub(crate) fn new(own: &Identity, act: Act) -> Self {
         let algorithms = provider().signature_verification_algorithms;
-        Self { cluster: own.name().cluster.clone(), act, roots: own.roots.clone(), algorithms }
+        Self { cluster: own.cluster.clone(), act, roots: own.roots.clone(), algorithms }
     }
 }
 
@@ -42,7 +42,7 @@ impl ServerCertVerifier for Holder {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let parsed = ParsedCertificate::try_from(end_entity)?;
         verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, self.algorithms.all)?;
-        let name = member(end_entity, &self.cluster).map_err(refused)?;
+        let name = member(end_entity, self.cluster.as_deref()).map_err(refused)?;
         access::check(&name, self.act).map_err(refused)?;
         Ok(ServerCertVerified::assertion())
     }
@@ -70,22 +70,36 @@ impl ServerCertVerifier for Holder {
     }
 }
 
+/// Whose connections are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clients {
+    /// Those with a certificate.
+    Certified,
+    /// Those without one, too: who they are has to be found out in another way.
+    All,
+}
+
 /// A client of the cluster, in whatever role: what it may do is asked when it asks for something, and answered in words.
 #[derive(Debug)]
 pub(crate) struct AnyMember {
     cluster: String,
+    clients: Clients,
     signed: Arc<dyn ClientCertVerifier>,
 }
 
 impl AnyMember {
-    pub(crate) fn new(own: &Identity) -> Result<Self> {
+    pub(crate) fn new(own: &Identity, clients: Clients) -> Result<Self> {
         let signed = WebPkiClientVerifier::builder_with_provider(own.roots.clone(), provider()).build();
         let signed = signed.map_err(|error| Error::new(ErrorCode::InvalidArgument, format!("ca.crt: {error}")))?;
-        Ok(Self { cluster: own.name().cluster.clone(), signed })
+        Ok(Self { cluster: own.name()?.cluster.clone(), clients, signed })
     }
 }
 
 impl ClientCertVerifier for AnyMember {
+    fn client_auth_mandatory(&self) -> bool {
+        self.clients == Clients::Certified
+    }
+
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         // Everybody has one certificate.
         &[]
@@ -98,7 +112,7 @@ impl ClientCertVerifier for AnyMember {
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
         let verified = self.signed.verify_client_cert(end_entity, intermediates, now)?;
-        member(end_entity, &self.cluster).map_err(refused)?;
+        member(end_entity, Some(&self.cluster)).map_err(refused)?;
         Ok(verified)
     }
 
@@ -126,9 +140,9 @@ impl ClientCertVerifier for AnyMember {
 }
 
 /// The holder's name, if it is one of this cluster.
-fn member(certificate: &CertificateDer<'_>, cluster: &str) -> Result<PeerName> {
+fn member(certificate: &CertificateDer<'_>, cluster: Option<&str>) -> Result<PeerName> {
     let name = name_of(certificate)?;
-    if name.cluster != cluster {
+    if let Some(cluster) = cluster.filter(|cluster| name.cluster != **cluster) {
         let cause = format!("it belongs to the cluster {}, not {cluster}", name.cluster);
         return Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy("use certificates of one cluster"));
     }

@@ -152,7 +152,7 @@ fn files_are_private_and_never_overwritten() {
     authority.issue_into(&agent, Role::Agent("h1".into()), LONG).unwrap();
     assert_eq!((mode(&agent), mode(&agent.join("tls.key"))), (0o700, 0o600));
     assert!(authority.issue_into(&agent, Role::Agent("h2".into()), LONG).is_err());
-    assert_eq!(Identity::read(&agent).unwrap().name().role, Role::Agent("h1".into()));
+    assert_eq!(Identity::read(&agent).unwrap().name().unwrap().role, Role::Agent("h1".into()));
 
     // What the authority that was read signs, whoever knew the one that was written believes.
     let coordinator = Authority::read(&pki).unwrap().identity(Role::Coordinator, LONG).unwrap();
@@ -163,6 +163,118 @@ fn files_are_private_and_never_overwritten() {
     assert!(error.contains("mode 644") && error.contains("chmod 600"), "{error}");
     std::fs::set_permissions(pki.join(CA_KEY_FILE), std::fs::Permissions::from_mode(0o666)).unwrap();
     assert!(Authority::read(&pki).is_err());
+}
+
+/// An Ed25519 key with this seed.
+fn ed25519(seed: &[u8; 32]) -> rcgen::KeyPair {
+    const HEAD: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+    rcgen::KeyPair::try_from([&HEAD[..], seed].concat()).unwrap()
+}
+
+/// Somebody's key in a site's own hands: `accord pki` draws its keys.
+#[test]
+fn keys_that_were_not_drawn_by_chance_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new("c1", LONG).unwrap();
+    authority.write(folder.path()).unwrap();
+    let (ca, ca_key) = (text(folder.path(), "ca.crt"), text(folder.path(), CA_KEY_FILE));
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "certificate authority");
+    let issuer = rcgen::Issuer::new(params, rcgen::KeyPair::from_pem(&ca_key).unwrap());
+    let identity = |seed: &[u8; 32]| {
+        let mut params = rcgen::CertificateParams::default();
+        params.subject_alt_names = vec![rcgen::SanType::URI("accord://c1/tenant/eva".try_into().unwrap())];
+        let pair = ed25519(seed);
+        let certificate = params.signed_by(&pair, &issuer).unwrap().pem();
+        Identity::from_pem(ca.as_bytes(), certificate.as_bytes(), pair.serialize_pem().as_bytes())
+    };
+    identity(&std::array::from_fn(|at| (at * at * 7) as u8)).unwrap();
+    let counting = std::array::from_fn(|at| at as u8);
+    for seed in
+        [&[0; 32], &[0xa5; 32], &counting, b"this is the key of our cluster  ", b"0123456789abcdef0123456789abcdef"]
+    {
+        refused(
+            identity(seed).map(|own| own.name().unwrap().clone()).map_err(|error| error.to_string()),
+            ["drawn by chance", "accord pki issue"],
+        );
+    }
+    // Nor may an authority have one.
+    let pair = ed25519(&[0; 32]);
+    let mut params = rcgen::CertificateParams::default();
+    params.subject_alt_names = vec![rcgen::SanType::URI("accord://c1/ca".try_into().unwrap())];
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    std::fs::write(folder.path().join("ca.crt"), params.self_signed(&pair).unwrap().pem()).unwrap();
+    std::fs::write(folder.path().join(CA_KEY_FILE), pair.serialize_pem()).unwrap();
+    let error = Authority::read(folder.path()).err().unwrap().to_string();
+    assert!(error.contains("ca.key is no key that was drawn by chance"), "{error}");
+}
+
+#[test]
+fn short_rsa_keys_are_refused_as_ones_own_and_as_an_authoritys() {
+    let (ca, key) = (include_bytes!("data/rsa-1024-ca.crt"), include_bytes!("data/rsa-1024.key"));
+    let own = Identity::from_pem(ca, include_bytes!("data/rsa-1024.crt"), key);
+    assert!(own.unwrap_err().cause().contains("tls.key can't be used"));
+    // A good key does not help whose certificate such a one has signed.
+    let of_weak = || {
+        Identity::from_pem(ca, include_bytes!("data/p256-of-rsa-1024.crt"), include_bytes!("data/p256-pkcs8.key"))
+            .unwrap()
+    };
+    let (near, far) = shake(&of_weak(), &of_weak());
+    assert!(near.is_err() && far.is_err(), "{near:?} {far:?}");
+}
+
+#[test]
+fn what_others_may_change_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own");
+    Authority::new("c1", LONG).unwrap().issue_into(&own, tenant(), LONG).unwrap();
+    let allow = |name: &str, mode| {
+        std::fs::set_permissions(own.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let refused_as = |name: &str| {
+        for read in [Identity::read(&own), Identity::of_user(&own, Path::new("/nowhere"))] {
+            let error = read.unwrap_err().to_string();
+            assert!(
+                error.contains("others than its user may change") && error.contains("chmod go-w"),
+                "{name}: {error}"
+            );
+        }
+    };
+    for name in ["ca.crt", "tls.crt", ""] {
+        let before = if name.is_empty() { 0o755 } else { 0o644 };
+        allow(name, before);
+        Identity::read(&own).unwrap();
+        for writable in [0o020, 0o002] {
+            allow(name, before | writable);
+            refused_as(name);
+        }
+        allow(name, before);
+    }
+    // Kubernetes mounts secrets in a folder like this one.
+    allow("", 0o3777);
+    Identity::read(&own).unwrap();
+    // A user's folder that holds the authority alone.
+    for name in ["tls.crt", "tls.key"] {
+        std::fs::remove_file(own.join(name)).unwrap();
+    }
+    Identity::of_user(&own, Path::new("/nowhere")).unwrap();
+    allow("ca.crt", 0o666);
+    assert!(
+        Identity::of_user(&own, Path::new("/nowhere")).unwrap_err().cause().contains("others than its user may change")
+    );
+}
+
+#[test]
+fn a_certificates_file_that_holds_a_key_is_as_private_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own");
+    Authority::new("c1", LONG).unwrap().issue_into(&own, tenant(), LONG).unwrap();
+    let both = text(&own, "tls.crt") + &text(&own, "tls.key");
+    std::fs::write(own.join("tls.crt"), both).unwrap();
+    Identity::read(&own).unwrap();
+    std::fs::set_permissions(own.join("tls.crt"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let error = Identity::read(&own).unwrap_err().to_string();
+    assert!(error.contains("others than its user may read") && error.contains("tls.crt"), "{error}");
 }
 
 #[test]
@@ -207,7 +319,7 @@ fn a_renewed_certificate_counts_from_the_next_connection_on() {
     std::fs::write(own.join("tls.key"), text(&own, "tls.crt")).unwrap();
     let mut said = Vec::new();
     let kept = trust.current(|error| said.push(error.to_string()));
-    assert_eq!(kept.name().role, tenant());
+    assert_eq!(kept.name().unwrap().role, tenant());
     assert!(said.len() == 1 && said[0].contains("tls.key"), "{said:?}");
     trust.current(quiet);
     std::fs::write(own.join("tls.key"), good).unwrap();

@@ -3,7 +3,7 @@
 use super::first;
 use crate::{Memory, Target};
 use accord_fabric::Key;
-use accord_fabric::frame::transfer::{Chunk, ChunkKind, DEVICES_BYTES_MAX, HANDLE_MAX, TEXT_MAX};
+use accord_fabric::frame::transfer::{Chunk, ChunkKind, DEVICES_BYTES_MAX, HANDLE_MAX, LENT_MAX, TEXT_MAX};
 use accord_fabric::handshake::{self, Deadline, Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::stats::LinkStats;
@@ -124,7 +124,9 @@ fn control_seeds() -> Vec<Vec<u8>> {
         chunk(ChunkKind::Alive, 0, 0, &[1; 24]),
         chunk(ChunkKind::Lost, 0x9_0001, 0, b"\x05\x00silent\0\0h9\0"),
     ];
-    vec![all.concat(), all[2].clone()]
+    // More than a control message may be: refused before there is room for it.
+    let unasked = Chunk { kind: ChunkKind::Data, transfer: TransferId(1), offset: 0, len: LENT_MAX };
+    vec![all.concat(), all[2].clone(), unasked.encode().to_vec()]
 }
 
 fn transfer_seeds() -> Vec<Vec<u8>> {

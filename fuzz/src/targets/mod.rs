@@ -1,5 +1,6 @@
 //! The targets. Each calls a few public entry points only, so that a decoder that moves costs a line here.
 
+mod attest;
 mod debuginfo;
 mod directives;
 mod fabric;
@@ -37,6 +38,7 @@ pub static ALL: &[Target] = &[
     debuginfo::OBJECTS,
     directives::DIRECTIVES,
     proto::MESSAGES,
+    attest::ANSWERS,
 ];
 
 /// Takes a number off the front; 0 where there is none.

@@ -2,7 +2,7 @@
 
 use super::first;
 use crate::{Memory, Target};
-use accord_fabric::transport::mpi::{HEADER_LEN, Header, MessageKind, Streams};
+use accord_fabric::transport::mpi::{HEADER_LEN, Header, Loan, MessageKind, Next, Streams};
 use std::io::IoSlice;
 
 /// Messages between ranks.
@@ -34,10 +34,15 @@ fn message(bytes: &[u8]) {
 }
 
 fn message_seeds() -> Vec<Vec<u8>> {
-    let header = |kind, value| Header { kind, by_opener: true, number: 7, value }.encode().to_vec();
+    let header = |kind, value| {
+        let tag = if kind == MessageKind::Take { 5 } else { 0 };
+        Header { kind, by_opener: true, number: 7, value, tag }.encode().to_vec()
+    };
     vec![
         header(MessageKind::Open, 0),
         header(MessageKind::Credit, 1 << 20),
+        header(MessageKind::Offer, 1 << 20),
+        header(MessageKind::Take, 1 << 20),
         [header(MessageKind::Data, 5), b"bytes".to_vec()].concat(),
     ]
 }
@@ -58,20 +63,41 @@ fn lanes(mut bytes: &[u8]) {
                 }
             }
             (3, Some(lane)) => {
-                let mut place = vec![0; usize::from(first(&mut bytes))];
+                let room = usize::from(first(&mut bytes));
                 let there = streams.is_readable(lane);
-                let read = streams.read(lane, &mut place);
-                assert!(read.is_some() == there || place.is_empty());
-                // What is told below are bytes of this one value.
-                assert!(place[..read.unwrap_or(0)].iter().all(|byte| *byte == 9));
+                let next = streams.next(lane);
+                assert_eq!(there, !matches!(next, Next::Nothing));
+                match next {
+                    // What is told below are bytes of this one value.
+                    Next::Message(message) => assert!(message[HEADER_LEN..].iter().all(|byte| *byte == 9)),
+                    Next::Offered => _ = streams.ask(lane, room + 1),
+                    Next::Nothing | Next::End => {}
+                }
             }
             (4, Some(lane)) => streams.finish(lane),
-            (5, Some(lane)) => streams.close(lane),
+            (5, Some(lane)) => match first(&mut bytes) {
+                0 => streams.close(lane),
+                len if streams.loan(lane) != Loan::UnderWay => _ = streams.lend(lane, len.into()),
+                _ => {}
+            },
             (6, _) => streams.sweep(),
             (7, _) => {
+                while let Some(lent) = streams.next_lent() {
+                    if step & 0x10 == 0 {
+                        streams.was_sent(lent.id);
+                    }
+                }
                 while let Some(outgoing) = streams.next_message() {
                     Header::decode(&outgoing.message).expect("it is one of ours");
                 }
+            }
+            (8, Some(_)) if step & 0x20 != 0 => {
+                // A message for room, if there is such room.
+                let (tag, len) = (first(&mut bytes).into(), first(&mut bytes).into());
+                if streams.comes(rank, tag, len).is_err() {
+                    return streams.end();
+                }
+                streams.came(tag);
             }
             _ => {
                 let message = told(step, &mut bytes);
@@ -96,18 +122,24 @@ fn told(step: u8, bytes: &mut &[u8]) -> Vec<u8> {
         MessageKind::Close,
         MessageKind::Node,
     ];
-    let kind = kinds[usize::from(step & 7)];
     let lane = first(bytes);
+    let kind = match (kinds[usize::from(step & 7)], lane >> 4) {
+        (MessageKind::Node, 1) => MessageKind::Offer,
+        (MessageKind::Node, 2..) => MessageKind::Take,
+        (kind, _) => kind,
+    };
     let few = u64::from(first(bytes));
     let value = match kind {
         // Some are so large that a lane may not have many of them under way.
         MessageKind::Data if step & 0x10 != 0 => few << 9,
         MessageKind::Data => few,
+        MessageKind::Offer | MessageKind::Take => few + 1,
         // Small, in the order of what lanes are lent, or whatever there is.
         _ if few < 64 => few << 14,
         _ => u64::from_le_bytes(std::array::from_fn(|_| first(bytes))),
     };
-    let header = Header { kind, by_opener: lane & 1 == 0, number: u32::from(lane >> 1 & 7), value };
+    let tag = if kind == MessageKind::Take { u16::from(lane >> 4) } else { 0 };
+    let header = Header { kind, by_opener: lane & 1 == 0, number: u32::from(lane >> 1 & 7), value, tag };
     let mut message = header.encode().to_vec();
     if kind == MessageKind::Data {
         message.resize(HEADER_LEN + usize::try_from(value).unwrap(), 9);
@@ -124,5 +156,9 @@ fn lane_seeds() -> Vec<Vec<u8>> {
         // This rank opens one, and writes more than it may send; the other one asks, lends, takes back.
         vec![0, 7, 2, 255, 2, 255, 7, 10, 3, 63, 7, 6, 6, 7, 11, 3, 0, 12, 3, 16, 14, 3, 0, 7, 5],
         vec![0, 0, 1, 15, 0, 3, 7],
+        // This rank opens a lane and lends; the other one asks for some of it, by tag 2.
+        vec![0, 7, 5, 40, 7, 15, 0x23, 20, 7, 15, 0x23, 19, 7, 5, 0, 7],
+        // Another rank lends; this one has room for it, where it comes.
+        vec![8, 2, 0, 1, 15, 0x12, 29, 3, 29, 7, 40, 2, 30, 3, 30],
     ]
 }

@@ -85,7 +85,7 @@ fn seeds() -> Vec<Vec<u8>> {
     };
     let grant = SessionGrant {
         session: SessionId(7),
-        key: SessionKey([1; SessionKey::LEN]),
+        key: SessionKey(std::array::from_fn(|at| (at * at * 7 + 1) as u8)),
         user: "alice".into(),
         ends_in_ms: Some(1),
         program: "app".into(),

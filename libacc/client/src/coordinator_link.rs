@@ -5,7 +5,8 @@ use crate::settings::Coordinator;
 use accord_fabric::frame::session::{Claim, Message};
 use accord_fabric::session_endpoint::{self, Attachment, SessionConnection};
 use accord_types::backoff::Backoff;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 /// How long the coordinator may take to answer, each time that it is asked.
@@ -15,7 +16,7 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct CoordinatorLink {
     coordinator: Coordinator,
     claim: Claim,
-    state: Mutex<Presence>,
+    state: ShortLock<Presence>,
     /// The session is over.
     changed: Condvar,
 }
@@ -29,7 +30,7 @@ struct Presence {
 impl CoordinatorLink {
     pub(crate) fn new(coordinator: Coordinator, claim: Claim, connection: SessionConnection) -> Arc<Self> {
         let state = Presence { connection: Some(Arc::new(connection)), over: false };
-        Arc::new(Self { coordinator, claim, state: Mutex::new(state), changed: Condvar::new() })
+        Arc::new(Self { coordinator, claim, state: ShortLock::new(state), changed: Condvar::new() })
     }
 
     /// Tells the coordinator which device number is in use. Best effort.
@@ -74,8 +75,7 @@ impl CoordinatorLink {
         loop {
             let pause = backoff.pause(begun.elapsed()).unwrap_or(SESSION_TIMEOUT);
             let waits = |state: &mut Presence| !state.over;
-            let (state, _) =
-                self.changed.wait_timeout_while(self.lock(), pause, waits).unwrap_or_else(PoisonError::into_inner);
+            let (state, _) = ShortGuard::wait_timeout_while(self.lock(), &self.changed, pause, waits);
             if state.over {
                 return None;
             }
@@ -97,7 +97,7 @@ impl CoordinatorLink {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Presence> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Presence> {
+        self.state.lock()
     }
 }

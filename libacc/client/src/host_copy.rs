@@ -3,10 +3,10 @@
 use crate::pages::{self, Stretch, Writable};
 use accord_device::Sink;
 pub(crate) use accord_device::program_bytes as bytes;
-use accord_runtime::ports::{Chain, Part};
+use accord_runtime::ports::{Chain, Changes, Part};
 use accord_types::{HostRange, Result};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Up to so many bytes are compared by the calling thread.
 const IMMEDIATE_MAX: usize = 64 << 10;
@@ -65,12 +65,24 @@ pub struct Changed {
     chain: Option<Arc<Chain>>,
 }
 
-/// How often such bytes were others.
-static CHANGES: AtomicU64 = AtomicU64::new(0);
+/// How often such bytes were others, and are being written or are about to be.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+/// How often they were written.
+static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// How often a [`Changed`] copy has written, or is just about to.
-pub(crate) fn changes() -> u64 {
-    CHANGES.load(Ordering::SeqCst)
+/// How often a [`Changed`] copy has written.
+pub(crate) fn changes() -> Changes {
+    // What was read before this stays before it.
+    fence(Ordering::Acquire);
+    Changes { begun: BEGUN.load(Ordering::SeqCst), done: DONE.load(Ordering::SeqCst) }
+}
+
+/// Gives `write` what has changed, so that whoever sees the bytes sees in [`changes`] that they may be there.
+fn write_changed(write: &mut impl FnMut(HostRange, &[u8]), range: HostRange, new: &[u8]) {
+    BEGUN.fetch_add(1, Ordering::SeqCst);
+    fence(Ordering::Release);
+    write(range, new);
+    DONE.fetch_add(1, Ordering::SeqCst);
 }
 
 impl Changed {
@@ -132,9 +144,7 @@ impl Changed {
                     }
                 }
             }
-            // Before the bytes are: whoever sees them sees that they may be there.
-            CHANGES.fetch_add(1, Ordering::SeqCst);
-            write(*dst, new);
+            write_changed(&mut write, *dst, new);
         }
         Ok(())
     }
@@ -145,8 +155,7 @@ fn land_partly(dst: HostRange, new: &[u8], write: &mut impl FnMut(HostRange, &[u
     for Stretch { range, writable } in pages::stretches(dst)? {
         let new = &new[range.start - dst.start..][..range.len];
         if writable {
-            CHANGES.fetch_add(1, Ordering::SeqCst);
-            write(range, new);
+            write_changed(write, range, new);
         } else {
             Unchanged::new(range, dst).compare(new)?;
         }

@@ -5,7 +5,9 @@ use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::{Backend, CopySink, Device, FunctionHandle, NativeHandles, StartConfig, registry};
 use accord_executor::hosted::Hosted;
 use accord_executor::queue_table::ByNumber;
-use accord_runtime::ports::{Chain, CudaObjects, DeviceClient, Part};
+use accord_runtime::ports::{Chain, Changes, CudaObjects, DeviceClient, Part};
+use accord_types::short_lock::{ShortLock, ShortRwLock};
+use accord_types::turn_lock::TurnLock;
 use accord_types::{
     AddressRange, ArgBlock, DeviceInfo, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange,
     LaunchDims, QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
@@ -13,7 +15,7 @@ use accord_types::{
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 /// Asynchronous copies out up to this size run on the calling thread when nothing is ahead of them.
 const QUICK_BYTES_MAX: usize = 64 << 10;
@@ -25,9 +27,11 @@ pub struct InProcess {
     backend: &'static Backend,
     config: StartConfig,
     trace: Option<Arc<dyn SpanSink>>,
-    running: RwLock<Option<Arc<Running>>>,
+    running: ShortRwLock<Option<Arc<Running>>>,
+    /// One thread at a time starts or ends it, which may take its time.
+    starting: TurnLock<()>,
     /// Where its memory is to lie.
-    place: Mutex<Option<AddressRange>>,
+    place: ShortLock<Option<AddressRange>>,
     on_start: OnceLock<Box<dyn Fn() + Send + Sync>>,
     stream_quota: AtomicU32,
 }
@@ -35,7 +39,7 @@ pub struct InProcess {
 /// What there is between start and shutdown.
 pub(crate) struct Running {
     hosted: Arc<Hosted>,
-    functions: RwLock<HashMap<u64, FunctionHandle, ByNumber>>,
+    functions: ShortRwLock<HashMap<u64, FunctionHandle, ByNumber>>,
 }
 
 impl InProcess {
@@ -56,15 +60,16 @@ impl InProcess {
             backend,
             config,
             trace,
-            running: RwLock::default(),
-            place: Mutex::default(),
+            running: ShortRwLock::default(),
+            starting: TurnLock::default(),
+            place: ShortLock::default(),
             on_start: OnceLock::new(),
             stream_quota: AtomicU32::new(0),
         })
     }
 
     pub(crate) fn running(&self) -> Result<Arc<Running>> {
-        let running = self.running.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let running = self.running.read().clone();
         running.ok_or_else(|| self.place(Error::new(ErrorCode::DeviceUnavailable, "the device is not started")))
     }
 
@@ -88,14 +93,12 @@ impl InProcess {
         Ok(())
     }
 
-    /// Launches a known function in a known queue, unless that would have to wait. The locks are held meanwhile, which costs less than
-    /// counting references.
+    /// Launches a known function in a known queue, unless that would have to wait for the device. Without the locks: the driver may
+    /// take its time all the same.
     fn launch_known(&self, queue: QueueId, key: u64, dims: LaunchDims, block: ArgBlock<'_>) -> Option<Result<()>> {
-        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
-        let running = running.as_ref()?;
-        let queues = running.hosted.queues();
-        let functions = running.functions.read().unwrap_or_else(PoisonError::into_inner);
-        let (state, function) = (queues.find(queue)?, *functions.get(&key)?);
+        let running = self.running.read().clone()?;
+        let function = running.functions.read().get(&key).copied()?;
+        let state = running.hosted.known(queue)?;
         let put = running.device().try_launch(state.stream(), function, dims, block).transpose()?;
         Some(put.map_err(|e| self.place(e).queue(queue)).map(|seq| state.advance(seq)))
     }
@@ -129,12 +132,12 @@ impl Running {
 
     /// The region with this key, found at its first use.
     fn function(&self, key: u64, spec: &dyn Fn() -> Result<FunctionSpec>) -> Result<FunctionHandle> {
-        let known = self.functions.read().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+        let known = self.functions.read().get(&key).copied();
         if let Some(function) = known {
             return Ok(function);
         }
         let function = self.device().function(&spec()?)?;
-        self.functions.write().unwrap_or_else(PoisonError::into_inner).insert(key, function);
+        self.functions.write().insert(key, function);
         Ok(function)
     }
 }
@@ -179,23 +182,24 @@ impl DeviceClient for InProcess {
     }
 
     fn lie_at(&self, place: AddressRange) {
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        *self.place.lock() = Some(place);
     }
 
     fn start(&self) -> Result<()> {
-        let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
-        if running.is_none() {
-            let place = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
-            let config = StartConfig { place, ..self.config.clone() };
-            let device = (self.backend.start)(self.info.clone(), &config).map_err(|e| self.place(e))?;
-            if let Some(sink) = &self.trace {
-                device.trace(Arc::clone(sink));
-            }
-            let hosted = Arc::new(Hosted::new(device, self.stream_quota.load(Ordering::Relaxed)));
-            *running = Some(Arc::new(Running { hosted, functions: RwLock::default() }));
-            if let Some(report) = self.on_start.get() {
-                report();
-            }
+        let _one = self.starting.take();
+        if self.running.read().is_some() {
+            return Ok(());
+        }
+        let place = *self.place.lock();
+        let config = StartConfig { place, ..self.config.clone() };
+        let device = (self.backend.start)(self.info.clone(), &config).map_err(|e| self.place(e))?;
+        if let Some(sink) = &self.trace {
+            device.trace(Arc::clone(sink));
+        }
+        let hosted = Arc::new(Hosted::new(device, self.stream_quota.load(Ordering::Relaxed)));
+        *self.running.write() = Some(Arc::new(Running { hosted, functions: ShortRwLock::default() }));
+        if let Some(report) = self.on_start.get() {
+            report();
         }
         Ok(())
     }
@@ -264,7 +268,7 @@ impl DeviceClient for InProcess {
         self.put(queue, |device, stream| device.copy_out(stream, src, with.len as u64, sink))
     }
 
-    fn changes(&self) -> u64 {
+    fn changes(&self) -> Changes {
         host_copy::changes()
     }
 
@@ -298,7 +302,7 @@ impl DeviceClient for InProcess {
 
     fn forget_functions(&self, keys: Range<u64>) {
         if let Ok(running) = self.running() {
-            running.functions.write().unwrap_or_else(PoisonError::into_inner).retain(|key, _| !keys.contains(key));
+            running.functions.write().retain(|key, _| !keys.contains(key));
         }
     }
 
@@ -333,7 +337,8 @@ impl DeviceClient for InProcess {
     }
 
     fn shutdown(&self) -> Result<()> {
-        let running = self.running.write().unwrap_or_else(PoisonError::into_inner).take();
+        let _one = self.starting.take();
+        let running = self.running.write().take();
         if let Some(running) = running {
             running.device().shutdown();
         }

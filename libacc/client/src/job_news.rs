@@ -1,7 +1,8 @@
 //! Which node of an MPI job has died, as the coordinator says it. The lanes of all of the job's nodes end then, one after the other, and
 //! the one that a program waits on is most often another node's.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use std::sync::Condvar;
 use std::time::{Duration, Instant};
 
 /// How long the coordinator's word may come after the end of a lane.
@@ -12,7 +13,7 @@ const COUNTS: Duration = Duration::from_secs(10);
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct JobNews {
-    died: Mutex<Option<(Instant, String)>>,
+    died: ShortLock<Option<(Instant, String)>>,
     changed: Condvar,
 }
 
@@ -31,18 +32,17 @@ impl JobNews {
     pub(crate) fn explain(&self, why: &str) -> String {
         let unknown =
             |died: &mut Option<(Instant, String)>| !matches!(died, Some((when, _)) if when.elapsed() < COUNTS);
-        let (died, waited) =
-            self.changed.wait_timeout_while(self.lock(), WORD_MAX, unknown).unwrap_or_else(PoisonError::into_inner);
+        let (died, is_late) = ShortGuard::wait_timeout_while(self.lock(), &self.changed, WORD_MAX, unknown);
         match &*died {
-            Some((_, name)) if !waited.timed_out() => {
+            Some((_, name)) if !is_late => {
                 format!("{why}; the agent of node {name} has died, and an MPI job ends with any of its nodes")
             }
             _ => why.to_owned(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<(Instant, String)>> {
-        self.died.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Option<(Instant, String)>> {
+        self.died.lock()
     }
 }
 

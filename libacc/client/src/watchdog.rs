@@ -4,8 +4,9 @@
 use accord_fabric::peer::PeerId;
 use accord_types::Error;
 use accord_types::liveness::LOOK;
+use accord_types::short_lock::ShortLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Something that may have to be waited for.
@@ -29,7 +30,7 @@ pub(crate) struct Watchdog {
     pub(crate) timeout: Option<Duration>,
     waiting: AtomicU32,
     running: AtomicBool,
-    watched: Mutex<Vec<Weak<dyn Watched>>>,
+    watched: ShortLock<Vec<Weak<dyn Watched>>>,
 }
 
 /// While it is there the program waits.
@@ -47,13 +48,13 @@ impl Watchdog {
             timeout,
             waiting: AtomicU32::new(0),
             running: AtomicBool::new(false),
-            watched: Mutex::default(),
+            watched: ShortLock::default(),
         })
     }
 
     /// Looks after one more.
     pub(crate) fn add(&self, watched: Weak<dyn Watched>) {
-        let mut all = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.watched.lock();
         all.retain(|one| one.strong_count() > 0);
         all.push(watched);
     }
@@ -102,7 +103,7 @@ impl Watchdog {
     }
 
     fn all(&self) -> Vec<Arc<dyn Watched>> {
-        let all = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.watched.lock();
         all.iter().filter_map(Weak::upgrade).collect()
     }
 }

@@ -2,6 +2,8 @@
 
 mod common;
 
+use accord_client::{SessionSettings, connect_direct};
+use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_runtime::ports::{Cluster, DeviceClient, ReadWhen};
@@ -195,4 +197,26 @@ fn a_device_that_fails_for_good_gets_a_new_executor_when_the_others_are_shut_dow
         assert_works(client);
     }
     assert_eq!(agent.executors(), 2);
+}
+
+/// The coordinator may be stopped between its words to the program and to the agent.
+#[test]
+fn an_agent_that_has_not_heard_of_the_session_is_asked_again() {
+    let patient = |time| SessionSettings { open_timeout: time, ..settings(None, Vec::new()) };
+    let key = Key::random().unwrap();
+    let agents = [Agent::start(1, 1, &key, regions(&Gate::default()))];
+    agents[0].hears_late(3);
+    let session = connect_direct(lease(&agents, 1), patient(Duration::from_secs(30))).unwrap();
+    session.clients()[0].start().unwrap();
+    assert_works(&session.clients()[0]);
+    assert_eq!(agents[0].still_early(), 0);
+    drop(session);
+
+    agents[0].hears_late(1_000);
+    let session = connect_direct(lease(&agents, 1), patient(Duration::from_millis(200))).unwrap();
+    let error = session.clients()[0].start().unwrap_err();
+    assert!(error.cause().contains("no word of the session") && error.is_transient(), "{error}");
+    assert!((990..1_000).contains(&agents[0].still_early()), "it was not asked as often as it could be");
+    // When the session ends, nobody asks on.
+    drop(session);
 }

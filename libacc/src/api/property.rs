@@ -1,10 +1,10 @@
 //! What a device is (OpenACC 3.3, 3.2.6).
 
 use crate::abi_boundary::{enter, routine};
+use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceType, Result};
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};
-use std::sync::{Mutex, PoisonError};
 
 routine! {
     /// A number; 0 for what is unknown.
@@ -39,11 +39,11 @@ pub(crate) fn text(call: &'static str, num: i32, kind: i32, property: i32) -> Op
 
 /// The same text as a C string that is never freed; each different text is kept once.
 fn kept(text: String) -> &'static CStr {
-    static TEXTS: Mutex<Option<HashSet<&'static CStr>>> = Mutex::new(None);
+    static TEXTS: ShortLock<Option<HashSet<&'static CStr>>> = ShortLock::new(None);
     // A name with a zero byte inside ends there.
     let end = text.find('\0').unwrap_or(text.len());
     let text = CString::new(&text[..end]).unwrap_or_default();
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut texts = TEXTS.lock();
     let texts = texts.get_or_insert_default();
     if let Some(known) = texts.get(text.as_c_str()) {
         return known;

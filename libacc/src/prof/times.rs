@@ -13,11 +13,12 @@ use accord_runtime::ports::DeviceClient;
 use accord_telemetry::times::{Copies, DeviceTimes, Launches, NodeTimes, PlaceTimes, Tally, Times};
 use accord_telemetry::trace_path;
 use accord_types::settings as names;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{DeviceId, Span, SpanKind, SpanSink};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Constructs inside of each other whose times are taken.
@@ -338,7 +339,7 @@ fn sum(a: Tally, b: Tally) -> Tally {
 
 /// Adds spans up as they come, so that a long program needs no more room than a short one.
 #[derive(Default)]
-struct Spans(Mutex<Added>);
+struct Spans(ShortLock<Added>);
 
 #[derive(Default)]
 struct Added {
@@ -349,9 +350,9 @@ struct Added {
 }
 
 impl Spans {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Added> {
+    fn lock(&self) -> ShortGuard<'_, Added> {
         // Each step leaves it whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,50 +1,102 @@
-//! The agent's side of the registry: registers, says that it lives, does what the coordinator
-//! says, and comes back when the connection is gone. One thread, never on the data path.
+//! The agent's side of the registry: does for the node's rules what they want of the coordinator, and tells them what it says. One thread,
+//! never on the data path.
 
-mod attend;
+mod connection;
 
-pub(crate) use attend::{CONNECT_TIMEOUT, Ending, Identity};
+pub(crate) use connection::{CONNECT_TIMEOUT, Identity};
 
-use crate::supervise::{Event, Supervisor};
+use crate::node::{Disconnect, Effect, Ending};
+use crate::supervise::Supervisor;
+use connection::{Registration, obey, words};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc;
+use std::time::Instant;
 
-/// First pause before connecting again, and the longest.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// A connection that is being made.
+type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Registration, Disconnect>> + 'a>>;
 
 /// Keeps the node in the cluster until it must not be any more: when `stop` is done, when the
 /// coordinator says so, or refuses the node for good.
-pub(crate) async fn run(
-    identity: &Identity,
-    supervisor: &Arc<Supervisor>,
-    mut events: mpsc::Receiver<Event>,
-    stop: impl Future<Output = ()>,
-) -> Ending {
+pub(crate) async fn run(identity: &Identity, supervisor: &Arc<Supervisor>, stop: impl Future<Output = ()>) -> Ending {
     let mut stop = std::pin::pin!(stop);
-    let mut pause = BACKOFF.0;
+    let (mut connecting, mut connection): (Option<Connecting<'_>>, Option<Registration>) = (None, None);
     loop {
-        let ending = attend::attend(identity, supervisor, &mut events, stop.as_mut()).await;
-        identity.registered.set(false);
-        match ending {
-            Ending::Disconnected { was_registered, why } => {
-                if was_registered {
-                    pause = BACKOFF.0;
+        let (effects, next) = supervisor.poll();
+        identity.registered.set(supervisor.look(|node, _| node.is_in()));
+        let mut is_heard = true;
+        for effect in effects {
+            match effect {
+                Effect::Connect { previous, sessions } => {
+                    let registration = identity.registration(previous, sessions);
+                    connecting = Some(Box::pin(connection::register(identity, supervisor, registration)));
                 }
-                tracing::info!("not connected to the coordinator at {}: {why}", identity.coordinator.address());
+                Effect::Send(word) => is_heard &= connection.as_ref().is_some_and(|open| open.send(words(word))),
+                Effect::Leave(ending) => {
+                    if let Some(connection) = connection {
+                        connection.say_goodbye().await;
+                    }
+                    return ending;
+                }
             }
-            Ending::Refused { was_registered: true, why } => {
-                // Another coordinator may be back under the old address any time, and programs
-                // go on here without one.
-                tracing::warn!("the coordinator at {} refuses this node: {why}", identity.coordinator.address());
-                pause = BACKOFF.1;
+        }
+        let full = || Disconnect::Unreachable("it takes no more messages".to_owned());
+        let why = tokio::select! {
+            biased;
+            why = std::future::ready(full()), if !is_heard => why,
+            () = stop.as_mut() => {
+                supervisor.tell(|node, _, _| node.leave(Ending::Stopped));
+                continue;
             }
-            ending => return ending,
+            outcome = made(&mut connecting) => {
+                connecting = None;
+                match outcome {
+                    Ok(made) => {
+                        connection = Some(made);
+                        continue;
+                    }
+                    Err(why) => why,
+                }
+            }
+            message = message(&mut connection) => match message {
+                Ok(message) => {
+                    obey(identity, supervisor, message);
+                    continue;
+                }
+                Err(why) => why,
+            },
+            () = supervisor.news() => continue,
+            () = sleep_until(next) => continue,
+        };
+        connection = None;
+        let address = identity.coordinator.address();
+        match &why {
+            Disconnect::Unreachable(why) => tracing::info!("not connected to the coordinator at {address}: {why}"),
+            Disconnect::Refused(why) => tracing::warn!("the coordinator at {address} refuses this node: {why}"),
+            Disconnect::Replaced(_) => {}
         }
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = stop.as_mut() => return Ending::Stopped,
-        }
-        pause = (pause * 2).min(BACKOFF.1);
+        supervisor.tell(|node, now, _| node.disconnected(now, why));
+    }
+}
+
+/// The connection that is being made, if there is one.
+async fn made(connecting: &mut Option<Connecting<'_>>) -> Result<Registration, Disconnect> {
+    match connecting {
+        Some(connecting) => connecting.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What the coordinator says, if it is connected.
+async fn message(connection: &mut Option<Registration>) -> Result<accord_proto::v1::CoordinatorMessage, Disconnect> {
+    match connection {
+        Some(connection) => connection.message().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
     }
 }

@@ -259,6 +259,9 @@ pub struct Register {
     /// The MPI job that this agent is a rank of; empty: none. It ends with any of its agents.
     #[prost(string, tag = "9")]
     pub job: ::prost::alloc::string::String,
+    /// An earlier coordinator has said that the node takes part in no new session.
+    #[prost(bool, tag = "10")]
+    pub draining: bool,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

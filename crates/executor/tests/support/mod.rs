@@ -118,7 +118,12 @@ impl Program {
     }
 
     pub(crate) fn lane(&self, purpose: Purpose) -> SharedLane {
-        let lane = self.control.connect(purpose);
+        self.lane_of(purpose, PeerId::PROGRAM)
+    }
+
+    /// A lane of another executor of the session.
+    pub(crate) fn lane_of(&self, purpose: Purpose, from: PeerId) -> SharedLane {
+        let lane = self.control.connect_as(purpose, from);
         lane.limit(Some(SOON)).unwrap();
         lane
     }
@@ -238,8 +243,12 @@ impl Drop for Program {
 
 impl Control {
     fn connect(&self, purpose: Purpose) -> SharedLane {
+        self.connect_as(purpose, PeerId::PROGRAM)
+    }
+
+    fn connect_as(&self, purpose: Purpose, from: PeerId) -> SharedLane {
         let (here, there) = transport::pair().unwrap();
-        let client = Hello::new(purpose, SESSION, 0, PeerId::PROGRAM).into();
+        let client = Hello::new(purpose, SESSION, 0, from).into();
         match self {
             Self::OtherProcess(control) => control.send(&*there, &client).unwrap(),
             Self::Here(lanes) => lanes.send(there, client).unwrap(),

@@ -148,11 +148,9 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
     let message = match kind {
         OPEN => Message::Open(reader.request()?),
         USES => Message::Uses(reader.u32()?),
-        ATTACH => Message::Attach(Claim {
-            session: SessionId(reader.u64()?),
-            key: SessionKey(reader.array()?),
-            request: reader.request()?,
-        }),
+        ATTACH => {
+            Message::Attach(Claim { session: SessionId(reader.u64()?), key: reader.key()?, request: reader.request()? })
+        }
         GRANTED => Message::Granted(reader.lease()?),
         REFUSED => Message::Refused(reader.error()?),
         NODE_LOST => Message::NodeLost { node: NodeId(reader.u32()?), name: reader.text()? },
@@ -273,6 +271,11 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
+    fn key(&mut self) -> Result<SessionKey> {
+        let key = SessionKey::from_bytes(self.bytes(SessionKey::LEN)?);
+        key.ok_or_else(|| malformed("a session's key that was not drawn by chance"))
+    }
+
     fn u8(&mut self) -> Result<u8> {
         self.array::<1>().map(|[value]| value)
     }
@@ -354,7 +357,7 @@ impl<'a> Reader<'a> {
         const DEVICE_LEAST: usize = 8 + 7 * 4 + 2 + 12;
         Ok(Lease {
             session: SessionId(self.u64()?),
-            key: SessionKey(self.array()?),
+            key: self.key()?,
             own_node: self.option(|reader| reader.u32().map(NodeId))?,
             memory_quota: self.u64()?,
             stream_quota: self.u32()?,
@@ -421,7 +424,7 @@ mod tests {
         };
         Lease {
             session: SessionId(7),
-            key: SessionKey([5; SessionKey::LEN]),
+            key: SessionKey(std::array::from_fn(|at| (at * at * 7 + 5) as u8)),
             own_node: Some(NodeId(1)),
             devices: (0..devices).map(device).collect(),
             memory_quota: 0,
@@ -442,7 +445,11 @@ mod tests {
         vec![
             Message::Open(request.clone()),
             Message::Open(SessionRequest { rank: None, kind: None, order: OrderPolicy::Local, ..request.clone() }),
-            Message::Attach(Claim { session: SessionId(9), key: SessionKey([6; SessionKey::LEN]), request }),
+            Message::Attach(Claim {
+                session: SessionId(9),
+                key: SessionKey(std::array::from_fn(|at| (at * at * 7 + 6) as u8)),
+                request,
+            }),
             Message::Attached,
             Message::Uses(3),
             Message::Granted(lease(3)),
@@ -451,6 +458,16 @@ mod tests {
             Message::Warning("w".into()),
             Message::Ended("e".into()),
         ]
+    }
+
+    #[test]
+    fn a_key_that_was_not_drawn_by_chance_is_refused() {
+        for key in [[0; SessionKey::LEN], std::array::from_fn(|at| at as u8), *b"the session's key, as I like it."] {
+            let message = Message::Granted(Lease { key: SessionKey(key), ..lease(1) }).encode();
+            let (kind, body) = split(&message);
+            let error = decode(kind, body).unwrap_err();
+            assert!(error.cause().contains("not drawn by chance"), "{error}");
+        }
     }
 
     fn split(bytes: &[u8]) -> (u8, &[u8]) {

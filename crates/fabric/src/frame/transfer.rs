@@ -3,8 +3,10 @@
 
 use accord_types::{Error, ErrorCode, Result, TransferId};
 
-/// Most bytes of one chunk.
+/// Most bytes of one chunk that a lane takes in.
 pub const CHUNK_MAX: usize = 1 << 20;
+/// Most bytes of one chunk, where its bytes are lent to a lane.
+pub const LENT_MAX: usize = 1 << 30;
 /// Longest text of an error on a lane.
 pub const TEXT_MAX: usize = 16 << 10;
 /// Longest memory handle that a target may offer with [`ChunkKind::Ready`].
@@ -83,7 +85,7 @@ impl Chunk {
             _ => return Err(broken("a chunk of unknown kind came")),
         };
         let max = match kind {
-            ChunkKind::Data => CHUNK_MAX,
+            ChunkKind::Data => LENT_MAX,
             ChunkKind::Refused | ChunkKind::Lost => TEXT_MAX,
             ChunkKind::Ready => HANDLE_MAX,
             ChunkKind::Ask | ChunkKind::Alive => DEVICES_BYTES_MAX,

@@ -149,14 +149,20 @@ fn a_condition_refuses_with_its_cause_and_remedy() {
     let key = Key::random().unwrap();
     let listener = listen();
     let addr = listener.address().unwrap();
-    let error = std::thread::scope(|scope| {
-        let client = scope.spawn(|| connect(&addr, &hello(), &key, SOON).map(drop));
-        let (stream, _) = listener.accept().unwrap();
-        let refuse = |hello: &Hello| Err(unavailable(format!("no session {}", hello.session)).remedy("open one"));
-        assert!(accept_if(&*stream, SOON, |_| Ok(key.clone()), refuse).is_err());
-        client.join().unwrap().unwrap_err()
-    });
-    assert!(error.cause().contains("no session s77; open one"), "{error}");
+    for transient in [false, true] {
+        let error = std::thread::scope(|scope| {
+            let client = scope.spawn(|| connect(&addr, &hello(), &key, SOON).map(drop));
+            let (stream, _) = listener.accept().unwrap();
+            let refuse = |hello: &Hello| {
+                let error = unavailable(format!("no session {}", hello.session)).remedy("open one");
+                Err(if transient { error.transient() } else { error })
+            };
+            assert!(accept_if(&*stream, SOON, |_| Ok(key.clone()), refuse).is_err());
+            client.join().unwrap().unwrap_err()
+        });
+        assert!(error.cause().contains("no session s77; open one"), "{error}");
+        assert_eq!(error.is_transient(), transient);
+    }
 }
 
 #[test]

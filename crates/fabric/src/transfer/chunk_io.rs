@@ -1,11 +1,23 @@
 //! Chunks on lanes.
 
-use crate::frame::transfer::{Chunk, HEADER_LEN};
+use crate::frame::transfer::{CHUNK_MAX, Chunk, HEADER_LEN, LENT_MAX};
 use crate::stalls::Stalls;
 use crate::transport::Lane;
 use accord_types::short_lock::assert_none_held;
 use accord_types::{Error, ErrorCode, Result};
 use std::io::{ErrorKind, IoSlice};
+
+/// Fewer bytes are not lent: the other side has to ask for those, which takes longer than to copy so few.
+const LENT_MIN: usize = 256 << 10;
+
+/// How many of so many bytes go over a lane as one chunk.
+pub(super) fn chunk_len(lane: &dyn Lane, bytes: usize) -> usize {
+    bytes.min(if is_lent(lane, bytes) { LENT_MAX } else { CHUNK_MAX })
+}
+
+fn is_lent(lane: &dyn Lane, bytes: usize) -> bool {
+    bytes >= LENT_MIN && lane.lends()
+}
 
 /// Reads the next header; none at the lane's end.
 ///
@@ -18,7 +30,7 @@ pub fn read_chunk(lane: &dyn Lane) -> Result<Option<Chunk>> {
     while have < HEADER_LEN {
         match lane.read(&mut bytes[have..]) {
             Ok(0) if have == 0 => return Ok(None),
-            Ok(0) => return Err(broken("a lane ended within a chunk")),
+            Ok(0) => return Err(ended()),
             Ok(n) => have += n,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(lost(&error)),
@@ -33,10 +45,7 @@ pub fn read_chunk(lane: &dyn Lane) -> Result<Option<Chunk>> {
 /// `acc_error_device_unavailable` if the lane fails or ends.
 pub fn read_bytes(lane: &dyn Lane, bytes: &mut [u8]) -> Result<()> {
     assert_none_held();
-    lane.read_exact(bytes).map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => broken("a lane ended within a chunk"),
-        _ => lost(&error),
-    })
+    lane.read_exact(bytes).map_err(|error| lost(&error))
 }
 
 /// Writes a header and its bytes, never raising a signal.
@@ -45,6 +54,11 @@ pub fn read_bytes(lane: &dyn Lane, bytes: &mut [u8]) -> Result<()> {
 /// `acc_error_device_unavailable` if the lane fails.
 pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8], stalls: &Stalls) -> Result<()> {
     let header = chunk.encode();
+    if is_lent(lane, bytes.len()) {
+        let begun = stalls.write_all(lane, &mut [IoSlice::new(&header)]);
+        let _stalled = stalls.begin();
+        return begun.and_then(|()| lane.lend(bytes)).map_err(|error| lost(&error));
+    }
     stalls.write_all(lane, &mut [IoSlice::new(&header), IoSlice::new(bytes)]).map_err(|error| lost(&error))
 }
 
@@ -52,6 +66,15 @@ pub(super) fn broken(cause: &str) -> Error {
     Error::new(ErrorCode::DeviceUnavailable, format!("the peer broke the protocol: {cause}"))
 }
 
+/// Where more had to come.
+pub(super) fn ended() -> Error {
+    lost(&ErrorKind::UnexpectedEof.into())
+}
+
 fn lost(error: &std::io::Error) -> Error {
-    Error::new(ErrorCode::DeviceUnavailable, format!("the connection was lost: {error}"))
+    let why = match error.kind() {
+        ErrorKind::UnexpectedEof => "it ended within a transfer".to_owned(),
+        _ => error.to_string(),
+    };
+    Error::new(ErrorCode::DeviceUnavailable, format!("the connection was lost: {why}"))
 }

@@ -9,7 +9,7 @@ use crate::peer::PeerId;
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{Error, ErrorCode, Result, TransferId};
+use accord_types::{Error, Result, TransferId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -163,38 +163,26 @@ pub fn receive_control(
     stats: &LinkStats,
     mut take: impl FnMut(ControlMessage) -> Result<()>,
 ) -> Result<()> {
-    let mut text = Vec::new();
     while let Some(chunk) = read_chunk(lane)? {
-        text.resize(chunk.len, 0);
+        // Only what its kind bounds is made room for.
+        let text = || {
+            let mut text = vec![0; chunk.len];
+            read_bytes(lane, &mut text).map(|()| text)
+        };
         take(match chunk.kind {
-            ChunkKind::Ready => {
-                read_bytes(lane, &mut text)?;
-                ControlMessage::Ready(chunk.transfer, text.clone())
-            }
+            ChunkKind::Ready => ControlMessage::Ready(chunk.transfer, text()?),
             ChunkKind::Landed => ControlMessage::Landed(chunk.transfer),
-            ChunkKind::Refused => {
-                read_bytes(lane, &mut text)?;
-                ControlMessage::Refused(chunk.transfer, decode(&text))
-            }
+            ChunkKind::Refused => ControlMessage::Refused(chunk.transfer, decode(&text()?)),
             ChunkKind::Ask => {
-                read_bytes(lane, &mut text)?;
-                ControlMessage::Ask(text.as_chunks().0.iter().map(|ordinal| u32::from_le_bytes(*ordinal)).collect())
+                ControlMessage::Ask(text()?.as_chunks().0.iter().map(|ordinal| u32::from_le_bytes(*ordinal)).collect())
             }
-            ChunkKind::Alive => {
-                read_bytes(lane, &mut text)?;
-                ControlMessage::Alive(text.as_chunks().0.iter().map(beat).collect())
-            }
+            ChunkKind::Alive => ControlMessage::Alive(text()?.as_chunks().0.iter().map(beat).collect()),
             ChunkKind::Lost => {
-                read_bytes(lane, &mut text)?;
+                let text = text()?;
                 let peer = u32::try_from(chunk.transfer.0).map_err(|_| broken("a peer that is none was lost"))?;
                 ControlMessage::Lost(PeerId::from_raw(peer), decode(&text))
             }
-            ChunkKind::Data | ChunkKind::Abort => {
-                return Err(Error::new(
-                    ErrorCode::DeviceUnavailable,
-                    "the peer broke the protocol: bytes came unasked",
-                ));
-            }
+            ChunkKind::Data | ChunkKind::Abort => return Err(broken("bytes came unasked")),
         })?;
         LinkStats::add(&stats.command_received, chunk.len as u64);
     }
@@ -232,6 +220,7 @@ mod tests {
     use super::*;
     use crate::stalls::Stalls;
     use crate::transport::pair;
+    use accord_types::ErrorCode;
 
     #[test]
     fn messages_arrive_in_order_also_those_from_before_the_lane() {

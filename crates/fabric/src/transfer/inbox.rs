@@ -1,8 +1,8 @@
 //! The receiving side of lanes: a thread per lane reads headers; whoever takes a transfer reads
 //! its bytes from the socket straight to where they belong, while the lane's thread waits.
 
-use super::chunk_io::{broken, read_bytes, read_chunk};
-use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN};
+use super::chunk_io::{broken, ended, read_bytes, read_chunk};
+use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
@@ -169,15 +169,17 @@ impl Progress {
         let mut waste = Vec::new();
         while self.received < self.len && !self.aborted {
             if self.chunk_left == 0 {
-                let chunk = read_chunk(lane)?.ok_or_else(|| broken("a lane ended within a transfer"))?;
+                let chunk = read_chunk(lane)?.ok_or_else(ended)?;
+                LinkStats::add(&stats.bulk_received, HEADER_LEN as u64);
                 self.next(chunk)?;
                 continue;
             }
-            waste.resize(self.chunk_left, 0);
+            let piece = self.chunk_left.min(CHUNK_MAX);
+            waste.resize(piece, 0);
             read_bytes(lane, &mut waste)?;
-            LinkStats::add(&stats.bulk_received, (self.chunk_left + HEADER_LEN) as u64);
-            self.received += self.chunk_left as u64;
-            self.chunk_left = 0;
+            LinkStats::add(&stats.bulk_received, piece as u64);
+            self.received += piece as u64;
+            self.chunk_left -= piece;
         }
         Ok(())
     }
@@ -252,7 +254,7 @@ impl Incoming {
 
     fn read(&mut self, piece: &mut &mut [u8]) -> Result<()> {
         if self.progress.chunk_left == 0 {
-            let chunk = read_chunk(&*self.lane)?.ok_or_else(|| broken("a lane ended within a transfer"))?;
+            let chunk = read_chunk(&*self.lane)?.ok_or_else(ended)?;
             return self.begin(chunk);
         }
         let n = piece.len().min(self.progress.chunk_left);

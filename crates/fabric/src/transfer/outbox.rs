@@ -1,13 +1,13 @@
 //! The sending side of lanes.
 
-use super::chunk_io::write_chunk;
+use super::chunk_io::{chunk_len, write_chunk};
 use super::lane_pool::LanePool;
-use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
+use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::SharedLane;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, TransferId};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, OnceLock};
 use std::time::Instant;
 
 /// The lanes to one peer, each lent to one transfer at a time.
@@ -17,7 +17,7 @@ pub struct Outbox {
     /// What the peer is called in errors, if that is not known otherwise.
     peer_name: OnceLock<String>,
     /// Told of the first loss, before a transfer fails by it.
-    told: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    told: ShortLock<Option<Box<dyn FnOnce() + Send>>>,
     pub(super) stats: Arc<LinkStats>,
 }
 
@@ -36,7 +36,7 @@ impl Outbox {
             state: ShortLock::default(),
             changed: Condvar::new(),
             peer_name: OnceLock::new(),
-            told: Mutex::default(),
+            told: ShortLock::default(),
             stats,
         })
     }
@@ -48,12 +48,12 @@ impl Outbox {
 
     /// Calls `told` once a lane has failed, before the transfer does that has found it out.
     pub fn tell_loss(&self, told: impl FnOnce() + Send + 'static) {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(told));
+        *self.told.lock() = Some(Box::new(told));
     }
 
     /// Whoever wants to hear of a loss hears of it now, if not before.
     pub fn report_loss(&self) {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let told = self.told.lock().take();
         if let Some(told) = told {
             told();
         }
@@ -158,7 +158,7 @@ impl Outgoing {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        for piece in bytes.chunks(CHUNK_MAX) {
+        for piece in bytes.chunks(chunk_len(&*self.lane, bytes.len()).max(1)) {
             if self.sent + piece.len() as u64 > self.len {
                 return Err(Error::new(ErrorCode::ImplementationDefined, "a transfer sent too many bytes"));
             }

@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Connects with the agent of `node`, by the gateway of this machine; from a process that is a rank itself at once.
 pub(super) fn connect(gateway: &GatewayName, node: NodeId, timeout: Duration) -> io::Result<SharedLane> {
     if let Some(fabric) = own() {
-        return open(fabric, node);
+        return fabric.connect(rank_of(fabric, node)?);
     }
     let absent =
         |error: io::Error| io::Error::new(error.kind(), format!("there is no gateway {gateway} here: {error}"));
@@ -80,12 +80,10 @@ pub fn read_request(lane: &dyn Lane) -> io::Result<NodeId> {
     }
 }
 
-/// Opens a lane to the agent of `node`.
-fn open(fabric: &MpiFabric, node: NodeId) -> io::Result<SharedLane> {
-    match fabric.rank_of(node, RANK_PATIENCE) {
-        Some(rank) => fabric.connect(rank),
-        None => Err(io::Error::new(ErrorKind::NotFound, format!("node {} is none of this MPI job", node.0))),
-    }
+/// The rank that the agent of `node` is.
+fn rank_of(fabric: &MpiFabric, node: NodeId) -> io::Result<u32> {
+    let unknown = || io::Error::new(ErrorKind::NotFound, format!("node {} is none of this MPI job", node.0));
+    fabric.rank_of(node, RANK_PATIENCE).ok_or_else(unknown)
 }
 
 /// Takes requests of this machine's processes.
@@ -133,7 +131,8 @@ impl Gateway {
 fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<()> {
     let lane: &dyn Lane = &accepted;
     lane.limit(Some(REQUEST_TIMEOUT))?;
-    let far = match open(fabric, read_request(lane)?) {
+    let wanted = read_request(lane)?;
+    let far = match rank_of(fabric, wanted).and_then(|rank| fabric.connect_to_pass_on(rank)) {
         Ok(far) => far,
         Err(error) => {
             let text = error.to_string();

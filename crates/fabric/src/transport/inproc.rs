@@ -3,10 +3,11 @@
 use super::lane::{Lane, SharedLane, Transport};
 use super::time_limit::{TimeLimit, wait_until};
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 /// Bytes that one direction holds; who writes more waits.
@@ -25,7 +26,7 @@ struct Inproc {
 /// One direction.
 #[derive(Debug, Default)]
 struct Pipe {
-    state: Mutex<Contents>,
+    state: ShortLock<Contents>,
     changed: Condvar,
 }
 
@@ -46,8 +47,8 @@ pub fn inproc_pair() -> (SharedLane, SharedLane) {
 }
 
 impl Pipe {
-    fn lock(&self) -> MutexGuard<'_, Contents> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> ShortGuard<'_, Contents> {
+        self.state.lock()
     }
 
     fn change(&self, change: impl FnOnce(&mut Contents)) {

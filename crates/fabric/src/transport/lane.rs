@@ -100,6 +100,36 @@ pub trait Lane: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether [`Lane::lend`] takes bytes from where they are. Else it is no better than [`Lane::write_all`].
+    fn lends(&self) -> bool {
+        false
+    }
+
+    /// Writes all of `bytes`, from where they are to where the reader wants them, if the lane can. Returns when nobody needs them here
+    /// any more. They do not leave this side before somebody reads.
+    ///
+    /// # Errors
+    /// As for [`Lane::write`].
+    fn lend(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(&mut [IoSlice::new(bytes)])
+    }
+
+    /// Reads into `piece`, as [`Lane::read`]: as much as it has room for, or what the lane has as one. The number of bytes.
+    ///
+    /// # Errors
+    /// As for [`Lane::read`].
+    fn read_piece(&self, piece: &mut Piece) -> io::Result<usize> {
+        piece.fill(|room| self.read(room))
+    }
+
+    /// Writes all that is in `piece`, which may be another one then.
+    ///
+    /// # Errors
+    /// As for [`Lane::write`].
+    fn write_piece(&self, piece: &mut Piece) -> io::Result<()> {
+        self.write_all(&mut [IoSlice::new(piece.bytes())])
+    }
+
     /// Nothing more will be written. What was written arrives.
     ///
     /// # Errors
@@ -136,6 +166,47 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// For [`super::Handover`]: the lane's descriptors.
     #[doc(hidden)]
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
+}
+
+/// Bytes on their way from one lane to another, with room before them for what a lane puts there.
+#[derive(Debug, Default)]
+pub struct Piece {
+    buffer: Vec<u8>,
+    len: usize,
+}
+
+impl Piece {
+    /// Room before the bytes.
+    pub const BEFORE: usize = 16;
+    /// Most bytes.
+    pub const MAX: usize = 128 << 10;
+
+    /// What is on its way.
+    pub fn bytes(&self) -> &[u8] {
+        self.buffer.get(Self::BEFORE..Self::BEFORE + self.len).unwrap_or_default()
+    }
+
+    /// Has `read` put bytes there; their number.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+        // What it holds already is not written again.
+        if self.buffer.len() < Self::BEFORE + Self::MAX {
+            self.buffer.resize(Self::BEFORE + Self::MAX, 0);
+        }
+        self.len = 0;
+        self.len = read(&mut self.buffer[Self::BEFORE..])?;
+        Ok(self.len)
+    }
+
+    /// Puts another buffer in its place, whose bytes begin after [`Piece::BEFORE`]; returns the one that it had, with its bytes there.
+    pub fn replace(&mut self, buffer: Vec<u8>) -> Vec<u8> {
+        let len = buffer.len().saturating_sub(Self::BEFORE);
+        let (mut before, had) = (std::mem::replace(&mut self.buffer, buffer), std::mem::replace(&mut self.len, len));
+        before.truncate(Self::BEFORE + had);
+        before
+    }
 }
 
 /// A lane that several hold.

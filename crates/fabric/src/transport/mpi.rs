@@ -6,6 +6,9 @@
 //! credit.rs    how much may be on its way to whom                                          (pure)
 //! message.rs   what is on the wire                                                         (pure)
 //! backoff.rs   how long the thread looks, and when it sleeps                               (pure)
+//! loan.rs      what is lent, and how far that is                                          (pure)
+//! lent.rs      memory that goes to MPI as it is
+//! signal.rs    who waits, and how that one is told
 //! shared.rs    what lanes and the thread share
 //! fabric.rs    the thread, and opening and taking lanes
 //! world.rs     what is asked of a message passing library
@@ -18,19 +21,26 @@ mod backoff;
 mod credit;
 mod fabric;
 mod lane;
+#[allow(unsafe_code)]
+mod lent;
+mod loan;
 mod message;
 #[allow(unsafe_code)]
 mod object;
 mod relay;
 mod shared;
+mod signal;
 mod spare;
 mod streams;
 mod world;
 
 pub(super) use fabric::own;
 pub use fabric::{MpiFabric, belong_to};
-pub use message::{HEADER_LEN, Header, MessageKind};
+pub use lent::{LentBytes, LentRoom};
+pub use loan::{Lent, Loan};
+pub use message::{HEADER_LEN, Header, LaneKey, MessageKind};
 pub use object::{MpiObject, ObjectNews};
 pub use relay::relay;
-pub use streams::{LaneKey, Outgoing, Streams};
-pub use world::World;
+pub use shared::Counts;
+pub use streams::{Next, Outgoing, Streams};
+pub use world::{Came, FindRoom, World};

@@ -3,12 +3,12 @@
 //! The sanitizer knows memory by its address. Two mappings of one file would be two things to it, and it would see neither the order that the
 //! rings' positions give nor a race.
 
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use rustix::fs::fstat;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A file's mapping.
 struct Mapping {
@@ -17,10 +17,10 @@ struct Mapping {
     users: usize,
 }
 
-static MAPPINGS: Mutex<Vec<Mapping>> = Mutex::new(Vec::new());
+static MAPPINGS: ShortLock<Vec<Mapping>> = ShortLock::new(Vec::new());
 
-fn mappings() -> MutexGuard<'static, Vec<Mapping>> {
-    MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner)
+fn mappings() -> ShortGuard<'static, Vec<Mapping>> {
+    MAPPINGS.lock()
 }
 
 /// Where the file is mapped; `map` does it for its first user.

@@ -7,6 +7,7 @@
 use super::lane::{Lane, SharedLane, Transport};
 use super::shared_memory::{ROOM, Ring, SharedMemory, Word};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use accord_types::turn_lock::TurnLock;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
@@ -14,7 +15,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Bytes that are copied before the other side learns of them, so that both copy at once.
@@ -39,8 +40,8 @@ pub(super) struct Shm {
     /// The bell of each ring.
     in_bell: OwnedFd,
     out_bell: OwnedFd,
-    reader: Mutex<Position>,
-    writer: Mutex<Position>,
+    reader: TurnLock<Position>,
+    writer: TurnLock<Position>,
     /// This side has shut it down.
     closed: AtomicBool,
 }
@@ -59,7 +60,7 @@ struct Position {
 impl Shm {
     /// An end that has `to_server` and `to_client` as bells of the rings.
     pub(super) fn new(memory: SharedMemory, side: Side, to_server: OwnedFd, to_client: OwnedFd) -> Self {
-        let position = || Mutex::new(Position { at: 0, spin: SpinPolicy::new(cores()), alone: false, asked: None });
+        let position = || TurnLock::new(Position { at: 0, spin: SpinPolicy::new(cores()), alone: false, asked: None });
         let (incoming, outgoing, in_bell, out_bell) = match side {
             Side::Client => (Ring::ToClient, Ring::ToServer, to_client, to_server),
             Side::Server => (Ring::ToServer, Ring::ToClient, to_server, to_client),
@@ -222,10 +223,6 @@ fn cores() -> usize {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-fn lock(position: &Mutex<Position>) -> MutexGuard<'_, Position> {
-    position.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Two ends of one lane.
 ///
 /// # Errors
@@ -241,13 +238,13 @@ pub fn shm_pair() -> io::Result<(SharedLane, SharedLane)> {
 
 impl Lane for Shm {
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut reader = lock(&self.reader);
+        let mut reader = self.reader.take();
         let bell = (self.incoming, Word::ReaderSleeps, &self.in_bell);
         self.wait(&mut reader, bell, |at| self.has_news(at), |reader| self.take(reader, bytes))
     }
 
     fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut reader = lock(&self.reader);
+        let mut reader = self.reader.take();
         if let Some(n) = self.take(&mut reader, bytes)? {
             return Ok(n);
         }
@@ -257,18 +254,18 @@ impl Lane for Shm {
 
     fn is_readable(&self) -> bool {
         // Somebody who reads has it: then it is as good as not readable.
-        self.reader.try_lock().is_ok_and(|reader| self.has_news(reader.at) || reader.alone)
+        self.reader.try_take().is_some_and(|reader| self.has_news(reader.at) || reader.alone)
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut writer = lock(&self.writer);
+        let mut writer = self.writer.take();
         let bell = (self.outgoing, Word::WriterSleeps, &self.out_bell);
         self.wait(&mut writer, bell, |at| self.has_room(at), |writer| self.put(writer, parts))
     }
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         // Somebody who writes waits for room, then.
-        let Ok(mut writer) = self.writer.try_lock() else { return Err(ErrorKind::WouldBlock.into()) };
+        let Some(mut writer) = self.writer.try_take() else { return Err(ErrorKind::WouldBlock.into()) };
         self.put(&mut writer, parts)?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
 
@@ -366,7 +363,7 @@ mod tests {
         // It says that it sleeps, again and again, and never takes the bytes off its bell.
         for _ in 0..100_000 {
             liar.memory.word(Ring::ToClient, Word::ReaderSleeps).store(1, Ordering::SeqCst);
-            if victim.write(&[IoSlice::new(b"1234")]).is_err() || victim.room(lock(&victim.writer).at).unwrap() < 8 {
+            if victim.write(&[IoSlice::new(b"1234")]).is_err() || victim.room(victim.writer.take().at).unwrap() < 8 {
                 break;
             }
         }

@@ -1,12 +1,13 @@
 //! How long whoever reads or writes a lane may wait, for transports that wait on a condition variable.
 
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::io::{self, ErrorKind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Condvar;
 use std::time::{Duration, Instant};
 
 /// What [`super::Lane::limit`] has set; none at first.
 #[derive(Debug, Default)]
-pub(super) struct TimeLimit(Mutex<Option<Duration>>);
+pub(super) struct TimeLimit(ShortLock<Option<Duration>>);
 
 impl TimeLimit {
     /// As [`super::Lane::limit`].
@@ -14,13 +15,13 @@ impl TimeLimit {
         if time.is_some_and(|time| time.is_zero()) {
             return Err(ErrorKind::InvalidInput.into());
         }
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = time;
+        *self.0.lock() = time;
         Ok(())
     }
 
     /// When a read or a write that begins now gives up.
     pub(super) fn end(&self) -> Option<Instant> {
-        let limit = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = *self.0.lock();
         limit.map(|limit| Instant::now() + limit)
     }
 }
@@ -28,13 +29,13 @@ impl TimeLimit {
 /// Waits for news, until `end`.
 pub(super) fn wait_until<'a, T>(
     changed: &Condvar,
-    state: MutexGuard<'a, T>,
+    state: ShortGuard<'a, T>,
     end: Option<Instant>,
-) -> io::Result<MutexGuard<'a, T>> {
-    let Some(end) = end else { return Ok(changed.wait(state).unwrap_or_else(PoisonError::into_inner)) };
+) -> io::Result<ShortGuard<'a, T>> {
+    let Some(end) = end else { return Ok(ShortGuard::wait(state, changed)) };
     let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(ErrorKind::WouldBlock.into());
     }
-    Ok(changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0)
+    Ok(ShortGuard::wait_timeout(state, changed, left).0)
 }

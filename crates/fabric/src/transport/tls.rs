@@ -9,6 +9,7 @@ mod shake;
 
 use super::lane::{Lane, SharedLane, Transport};
 use crate::handshake::Deadline;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use disturbed::disturbed;
 use record::{Opened, Opener, PLAIN_MAX, RECORD_MAX, Sealer, record_len};
 use rustls::crypto::cipher::OutboundChunks;
@@ -18,8 +19,8 @@ use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Most bytes that are encrypted before they are sent.
@@ -34,9 +35,9 @@ const RECORDS_MAX: u64 = 1 << 23;
 /// A lane through TLS.
 struct Tls {
     below: SharedLane,
-    reading: Mutex<Option<Box<Reading>>>,
-    writing: Mutex<Option<Box<Writing>>>,
-    kernel: Mutex<Kernel>,
+    reading: ShortLock<Option<Box<Reading>>>,
+    writing: ShortLock<Option<Box<Writing>>>,
+    kernel: ShortLock<Kernel>,
     /// What came can't be believed.
     failed: AtomicBool,
 }
@@ -98,9 +99,9 @@ impl Tls {
         let writing = Writing { sealer, records: Vec::new(), sent: 0, plain: 0, finished: false };
         let lane = Self {
             below,
-            reading: Mutex::new(Some(Box::new(reading))),
-            writing: Mutex::new(Some(Box::new(writing))),
-            kernel: Mutex::new(kernel),
+            reading: ShortLock::new(Some(Box::new(reading))),
+            writing: ShortLock::new(Some(Box::new(writing))),
+            kernel: ShortLock::new(kernel),
             failed: AtomicBool::new(false),
         };
         Ok(Arc::new(lane))
@@ -161,7 +162,7 @@ impl Tls {
 }
 
 /// Does something with a direction's state, which nobody else has meanwhile.
-fn with<S, T>(state: &Mutex<Option<Box<S>>>, act: impl FnOnce(&mut S) -> io::Result<T>) -> io::Result<T> {
+fn with<S, T>(state: &ShortLock<Option<Box<S>>>, act: impl FnOnce(&mut S) -> io::Result<T>) -> io::Result<T> {
     let Some(mut taken) = lock(state).take() else {
         return Err(io::Error::other("two threads use one direction of a lane"));
     };
@@ -172,7 +173,7 @@ fn with<S, T>(state: &Mutex<Option<Box<S>>>, act: impl FnOnce(&mut S) -> io::Res
 
 impl Reading {
     /// Decrypts the next record, if it is there whole.
-    fn open(&mut self, kernel: &Mutex<Kernel>) -> io::Result<bool> {
+    fn open(&mut self, kernel: &ShortLock<Kernel>) -> io::Result<bool> {
         if !matches!(self.ended, Ended::Not) {
             return Ok(false);
         }
@@ -185,7 +186,7 @@ impl Reading {
         }
     }
 
-    fn try_open(&mut self, kernel: &Mutex<Kernel>) -> Result<bool, Error> {
+    fn try_open(&mut self, kernel: &ShortLock<Kernel>) -> Result<bool, Error> {
         let there = &mut self.buffer[self.sealed.clone()];
         let Some(len) = record_len(there)?.filter(|len| *len <= there.len()) else { return Ok(false) };
         let opened = self.opener.open(&mut there[..len])?;
@@ -226,7 +227,7 @@ impl Reading {
 
 impl Writing {
     /// Encrypts as much as one batch takes.
-    fn seal(&mut self, parts: &[IoSlice<'_>], kernel: &Mutex<Kernel>) -> io::Result<()> {
+    fn seal(&mut self, parts: &[IoSlice<'_>], kernel: &ShortLock<Kernel>) -> io::Result<()> {
         let mut pieces: [&[u8]; PARTS_MAX] = [&[]; PARTS_MAX];
         let (mut len, mut count) = (0, 0);
         for part in parts.iter().filter(|part| !part.is_empty()).take(PARTS_MAX) {
@@ -356,8 +357,8 @@ impl fmt::Debug for Tls {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &ShortLock<T>) -> ShortGuard<'_, T> {
+    mutex.lock()
 }
 
 fn invalid(error: Error) -> io::Error {

@@ -2,7 +2,7 @@
 //! the other rank and back.
 
 use accord_fabric::transport::SharedLane;
-use accord_fabric::transport::mpi::{MpiFabric, MpiObject, World, relay};
+use accord_fabric::transport::mpi::{Came, FindRoom, LentBytes, MpiFabric, MpiObject, World, relay};
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
@@ -11,12 +11,26 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// Set within a job: the object with MPI in it.
 pub(crate) const OBJECT: &str = "ACCORD_TEST_MPI";
 
-type Messages = Arc<Mutex<VecDeque<(u32, Vec<u8>)>>>;
+/// What is on its way to a rank.
+enum OnItsWay {
+    Came(Came),
+    /// Lent by a rank, for room with a tag, and what its sender calls it.
+    Lent(u32, u16, LentBytes, u64),
+}
+
+type Messages = Arc<Mutex<VecDeque<OnItsWay>>>;
 
 /// A world whose ranks are threads.
 struct Queues {
     rank: u32,
     queues: Vec<Messages>,
+}
+
+impl Queues {
+    fn put(&self, to: u32, what: OnItsWay) -> io::Result<()> {
+        self.queues[to as usize].lock().unwrap().push_back(what);
+        Ok(())
+    }
 }
 
 impl World for Queues {
@@ -29,16 +43,28 @@ impl World for Queues {
     }
 
     fn send(&mut self, to: u32, message: Vec<u8>) -> io::Result<()> {
-        self.queues[to as usize].lock().unwrap().push_back((self.rank, message));
-        Ok(())
+        self.put(to, OnItsWay::Came(Came::Message(self.rank, message)))
     }
 
-    fn sending(&self) -> usize {
-        0
+    fn send_lent(&mut self, to: u32, tag: u16, bytes: LentBytes, id: u64) -> io::Result<()> {
+        self.put(to, OnItsWay::Lent(self.rank, tag, bytes, id))
     }
 
-    fn receive(&mut self) -> io::Result<Option<(u32, Vec<u8>)>> {
-        Ok(self.queues[self.rank as usize].lock().unwrap().pop_front())
+    fn sending(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
+    fn receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<Came>> {
+        let next = self.queues[self.rank as usize].lock().unwrap().pop_front();
+        Ok(match next {
+            Some(OnItsWay::Lent(from, tag, bytes, id)) => {
+                room(from, tag, bytes.len())?.fill(bytes);
+                self.put(from, OnItsWay::Came(Came::Sent(id)))?;
+                Some(Came::Filled(tag))
+            }
+            Some(OnItsWay::Came(came)) => Some(came),
+            None => None,
+        })
     }
 }
 

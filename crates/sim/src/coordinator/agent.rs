@@ -1,32 +1,89 @@
-//! A model of a node agent: what it keeps, and how it answers the coordinator.
+//! A node's agent: its real rules, and what is around them.
 
-use super::{KEY, USER};
 use accord_coordinator::cluster::{AgentOrder, LinkId, Registration};
+use accord_node_agent::node::{CommandLane, Disconnect, ExecutorId, Node};
 use accord_types::incarnation::incarnation;
 use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// One agent.
 #[derive(Debug)]
 pub(super) struct Agent {
     pub(super) name: String,
     pub(super) devices: u32,
-    /// Its process runs.
-    pub(super) alive: bool,
-    /// Its network is cut: nothing gets through until it is healed.
-    pub(super) cut: bool,
-    /// Until then nothing that it says gets anywhere, and nobody notices.
-    pub(super) silent_until: u64,
+    /// Its process, while it runs.
+    pub(super) rules: Option<Node>,
+    /// When that was started.
+    pub(super) started: u64,
     /// Which start of its process, in the boots of its machine.
     pub(super) incarnation: u64,
-    /// Its connection, as far as it knows.
+    /// Its network is cut: nothing gets through until it is healed.
+    pub(super) cut: bool,
+    /// Its process is stopped until then, its executors are not: what comes waits for it.
+    pub(super) silent_until: u64,
+    pub(super) inbox: VecDeque<AgentEvent>,
+    /// It is asked then what is due.
+    pub(super) wakes: u64,
+    /// Its connection, as far as it knows, or the one that it tries to make.
     pub(super) link: Option<LinkId>,
-    pub(super) node: Option<NodeId>,
-    pub(super) grants: BTreeMap<SessionId, SessionGrant>,
-    pub(super) executors: BTreeSet<SessionId>,
+    /// Lanes that are not with an executor yet.
+    pub(super) lanes: Vec<Lane>,
+    /// What is just being started.
+    pub(super) starting: BTreeMap<ExecutorId, Executor>,
+    /// What runs.
+    pub(super) executors: BTreeMap<ExecutorId, Executor>,
+    /// The coordinator has announced these to this process.
+    pub(super) opened: BTreeSet<SessionId>,
+    /// The coordinator has told this process to end these.
     pub(super) closed: BTreeSet<SessionId>,
-    /// Of these it had an executor when it was told to end them.
-    pub(super) ended: BTreeSet<SessionId>,
+    /// Of these it had an executor when the coordinator of that life told it so, and whether their program was there to be told too.
+    pub(super) cut_short: BTreeMap<SessionId, (u64, bool)>,
+}
+
+/// An executor's process.
+#[derive(Debug)]
+pub(super) struct Executor {
+    pub(super) session: SessionId,
+    /// Whose command lane began it.
+    pub(super) program: usize,
+    /// It was told to end.
+    pub(super) ends: bool,
+    /// It does not take lanes.
+    pub(super) stuck: bool,
+}
+
+/// A command lane of a program, on its way.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) program: usize,
+    pub(super) session: SessionId,
+    /// Which node it is for.
+    pub(super) to: Option<NodeId>,
+    pub(super) since: Duration,
+    /// Its key is proven, and it waits for its executor.
+    pub(super) proven: Option<CommandLane>,
+}
+
+/// Something happens at an agent.
+#[derive(Debug)]
+pub(super) enum AgentEvent {
+    /// Time has passed.
+    Wake,
+    /// The coordinator says something.
+    Order(LinkId, AgentOrder),
+    /// The connection is gone, or could not be made.
+    LinkGone(LinkId, Disconnect),
+    /// Nobody has answered the registration.
+    Unanswered(LinkId),
+    /// A lane comes.
+    Lane(Lane),
+    /// An executor is there, or can't be.
+    Started(ExecutorId, bool),
+    /// An executor has ended.
+    Over(ExecutorId),
+    /// An executor does not take a lane.
+    Stuck(ExecutorId),
 }
 
 impl Agent {
@@ -34,42 +91,68 @@ impl Agent {
         Self {
             name: format!("h{index}"),
             devices,
-            alive: false,
+            rules: None,
+            started: 0,
+            incarnation: 0,
             cut: false,
             silent_until: 0,
-            incarnation: 0,
+            inbox: VecDeque::new(),
+            wakes: u64::MAX,
             link: None,
-            node: None,
-            grants: BTreeMap::new(),
-            executors: BTreeSet::new(),
+            lanes: Vec::new(),
+            starting: BTreeMap::new(),
+            executors: BTreeMap::new(),
+            opened: BTreeSet::new(),
             closed: BTreeSet::new(),
-            ended: BTreeSet::new(),
+            cut_short: BTreeMap::new(),
         }
     }
 
     /// A new process knows nothing of the one before.
-    pub(super) fn start(&mut self, boot: Option<u64>) {
-        self.alive = true;
+    pub(super) fn start(&mut self, now: u64, boot: Option<u64>) {
+        self.die();
+        self.rules = Some(Node::new(self.name.clone(), false));
+        self.started = now;
         self.incarnation = match boot {
             // A new boot's names are in no order.
             Some(boot) => incarnation(&boot.to_string(), 1),
             None => self.incarnation + 1,
         };
-        self.link = None;
-        self.node = None;
-        self.grants.clear();
-        self.executors.clear();
-        self.closed.clear();
     }
 
     /// Its executors die with it.
     pub(super) fn die(&mut self) {
-        self.alive = false;
+        self.rules = None;
         self.link = None;
+        self.inbox.clear();
+        self.wakes = u64::MAX;
+        self.lanes.clear();
+        self.starting.clear();
         self.executors.clear();
+        self.opened.clear();
+        self.closed.clear();
     }
 
-    pub(super) fn registration(&self) -> Registration {
+    pub(super) fn is_alive(&self) -> bool {
+        self.rules.is_some()
+    }
+
+    /// The number that it takes for its own.
+    pub(super) fn node(&self) -> Option<NodeId> {
+        self.rules.as_ref()?.endpoint().map(|endpoint| endpoint.node)
+    }
+
+    /// Its own time.
+    pub(super) fn now(&self, now: u64) -> Duration {
+        Duration::from_millis(now - self.started)
+    }
+
+    /// Sessions with an executor that was not told to end.
+    pub(super) fn running(&self) -> impl Iterator<Item = SessionId> {
+        self.executors.values().filter(|executor| !executor.ends).map(|executor| executor.session)
+    }
+
+    pub(super) fn registration(&self, previous: Option<NodeId>, sessions: Vec<SessionGrant>) -> Registration {
         let device = |ordinal| DeviceInfo {
             id: DeviceId { node: NodeId(0), ordinal },
             node_name: String::new(),
@@ -89,50 +172,10 @@ impl Agent {
             address: "a:1".into(),
             devices: (0..self.devices).map(device).collect(),
             hardware: Hardware::default(),
-            previous: self.node,
-            sessions: self.executors.iter().map(|session| self.grant(*session)).collect(),
+            previous,
+            sessions,
             job: String::new(),
+            draining: false,
         }
-    }
-
-    pub(super) fn obey(&mut self, order: AgentOrder) {
-        match order {
-            // What an earlier coordinator granted stays.
-            AgentOrder::Registered(node) => self.node = Some(node),
-            AgentOrder::SessionOpened(grant) => {
-                self.grants.entry(grant.session).or_insert(grant);
-            }
-            AgentOrder::SessionClosed(session) => {
-                self.closed.insert(session);
-                self.grants.remove(&session);
-                if self.executors.remove(&session) {
-                    self.ended.insert(session);
-                }
-            }
-            AgentOrder::NodeLost(..) | AgentOrder::Drain(_) => {}
-        }
-    }
-
-    /// A program connects. Whether there is a new executor now.
-    pub(super) fn connect(&mut self, session: SessionId) -> bool {
-        self.alive && self.node.is_some() && !self.closed.contains(&session) && self.executors.insert(session)
-    }
-
-    pub(super) fn grant(&self, session: SessionId) -> SessionGrant {
-        self.grants.get(&session).cloned().unwrap_or_else(|| SessionGrant {
-            session,
-            key: KEY,
-            user: USER.into(),
-            ends_in_ms: None,
-            program: String::new(),
-            node_name: String::new(),
-            pid: 0,
-            rank: None,
-            ordinals: Vec::new(),
-            memory_quota: 0,
-            stream_quota: 0,
-            plain_tcp: false,
-            opened_unix_ms: 0,
-        })
     }
 }

@@ -1,6 +1,6 @@
 //! What must hold.
 
-use super::agent::Agent;
+use super::agent::{Agent, Executor};
 use super::program::Program;
 use super::world::World;
 use accord_coordinator::cluster::{Millis, Node, NodeState};
@@ -32,7 +32,7 @@ impl World {
         let beats = |agent: &&Agent| {
             let in_time = self.queue.now() > agent.silent_until + 1_000;
             let open = agent.link.is_some_and(|link| self.is_registered(link));
-            agent.alive && !agent.cut && in_time && open && agent.node.is_some()
+            agent.is_alive() && !agent.cut && in_time && open && agent.node().is_some()
         };
         match self.agents.iter().filter(beats).find(|agent| {
             let node = cluster.node_named(&agent.name);
@@ -43,6 +43,42 @@ impl World {
         }
     }
 
+    /// Every program that has a session reaches the agents of its lease: one each is asked for an executor.
+    pub(super) fn use_all(&mut self) -> Vec<(usize, usize)> {
+        let mut asked = Vec::new();
+        for program in 0..self.programs.len() {
+            let Some(cluster) = &self.cluster else { continue };
+            let id = self.programs[program].session.filter(|_| self.programs[program].alive);
+            let Some(session) = id.and_then(|id| cluster.session(id)) else { continue };
+            let serves = |agent: &&Agent| {
+                agent.node().is_some_and(|node| session.nodes.contains_key(&node) && !session.lost.contains(&node))
+            };
+            let serving: Vec<usize> = (0..self.agents.len()).filter(|agent| serves(&&self.agents[*agent])).collect();
+            if let Some(&agent) = serving.first() {
+                let agent = if self.random.chance(50) { agent } else { serving[self.random.index(serving.len())] };
+                let id = session.id;
+                self.command_lane(agent, program, id, true);
+                asked.push((program, agent));
+            }
+        }
+        asked
+    }
+
+    /// Whoever has asked has an executor.
+    pub(super) fn check_served(&self, asked: &[(usize, usize)]) -> Result<(), String> {
+        for (program, agent) in asked {
+            let state = &self.agents[*agent];
+            let serves = |executor: &Executor| executor.program == *program && !executor.ends;
+            if !state.executors.values().any(serves) {
+                return Err(format!(
+                    "{:?} has asked {} for an executor and has none",
+                    self.programs[*program], state.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Once the trouble is over, everybody knows the same.
     pub(super) fn check_settled(&self) -> Result<(), String> {
         let cluster = self.cluster.as_ref().ok_or("the coordinator is not back")?;
@@ -50,7 +86,7 @@ impl World {
         for agent in &self.agents {
             let name = &agent.name;
             let node = cluster.node_named(name);
-            if !agent.alive {
+            if !agent.is_alive() {
                 if node.is_some_and(Node::is_up) {
                     return Err(format!("{name} is dead and counts as up"));
                 }
@@ -60,14 +96,15 @@ impl World {
             if node.link().is_none() || node.link() != agent.link || node.incarnation != agent.incarnation {
                 return Err(format!("{name} lives with {:?}, known is {:?}", agent.link, node.state));
             }
-            if agent.node != Some(node.id) {
-                return Err(format!("{name} takes itself for {:?} and is {}", agent.node, node.id));
+            if agent.node() != Some(node.id) {
+                return Err(format!("{name} takes itself for {:?} and is {}", agent.node(), node.id));
             }
-            for id in &agent.executors {
-                if !cluster.session(*id).is_some_and(|session| session.executors.contains(&node.id)) {
+            agent.check_settled()?;
+            for id in agent.running() {
+                if !cluster.session(id).is_some_and(|session| session.executors.contains(&node.id)) {
                     return Err(format!("{name} runs an executor of {id}, which the coordinator has forgotten"));
                 }
-                if !self.programs.iter().any(|program| program.alive && program.session == Some(*id)) {
+                if !self.programs.iter().any(|program| program.alive && program.session == Some(id)) {
                     return Err(format!("{name} runs an executor of {id}, whose program is dead"));
                 }
             }
@@ -75,7 +112,7 @@ impl World {
         for session in cluster.sessions() {
             let id = session.id;
             for node in &session.executors {
-                let runs = |agent: &&Agent| agent.alive && agent.node == Some(*node) && agent.executors.contains(&id);
+                let runs = |agent: &&Agent| agent.node() == Some(*node) && agent.running().any(|own| own == id);
                 if !self.agents.iter().any(|agent| runs(&agent)) {
                     return Err(format!("{id} is said to have an executor on {node}"));
                 }
@@ -99,7 +136,11 @@ impl World {
             program.alive && program.session.is_some() && program.client.is_none() && !program.told_of_end
         };
         let is_cut_short = |program: &&Program| {
-            let ended = |agent: &Agent| program.session.is_some_and(|session| agent.ended.contains(&session));
+            // Who was away hears of it from the same coordinator. The next one does not know.
+            let ended = |agent: &Agent| {
+                let ended = program.session.and_then(|session| agent.cut_short.get(&session));
+                ended.is_some_and(|(life, told)| *told || *life == self.life)
+            };
             program.alive && !program.told_of_end && self.agents.iter().any(ended)
         };
         if let Some(program) = self.programs.iter().find(is_cut_short) {
@@ -109,5 +150,53 @@ impl World {
             Some(program) => Err(format!("{program:?} did not come back to its session")),
             None => Ok(()),
         }
+    }
+}
+
+impl Agent {
+    /// What holds whatever happens: its rules know what is there, and let in what is granted only.
+    pub(super) fn check(&self, now: u64) -> Result<(), String> {
+        let Self { name, rules: Some(rules), starting, executors, lanes, .. } = self else { return Ok(()) };
+        let (known, are) = (rules.executors(), starting.len() + executors.len());
+        // Some places only lanes hold, which wait for the end of an executor.
+        if known < are || known > are + lanes.len() {
+            return Err(format!("{name} knows of {known} executors, and there are {are}"));
+        }
+        let now = self.now(now);
+        for (id, executor) in executors {
+            let session = executor.session;
+            let serves = rules.executor_of(now, session).ok();
+            if serves != (!executor.ends).then_some(*id) {
+                return Err(format!("{name} hands lanes of {session} to {serves:?}, and has {executor:?}"));
+            }
+        }
+        if let Some(session) = starting.values().find(|starts| rules.executor_of(now, starts.session).is_ok()) {
+            return Err(format!("{name} hands lanes to {session:?}, which is not there yet"));
+        }
+        match self.closed.iter().find(|session| rules.key_of(now, **session, now).is_ok()) {
+            Some(session) => Err(format!("{name} asks lanes of {session} for a key, which has ended")),
+            None => Ok(()),
+        }
+    }
+
+    /// Nothing is under way any more, and nothing is left of what has ended.
+    fn check_settled(&self) -> Result<(), String> {
+        let Self { name, rules: Some(rules), executors, starting, lanes, .. } = self else { return Ok(()) };
+        if !rules.is_in() {
+            return Err(format!("{name} lives and is not in"));
+        }
+        if !lanes.is_empty() || !starting.is_empty() {
+            return Err(format!("{name} has {lanes:?} and {starting:?} under way"));
+        }
+        if let Some(executor) = executors.values().find(|executor| executor.ends) {
+            return Err(format!("{name} was to end {executor:?}"));
+        }
+        if let Some(executor) = executors.values().find(|executor| self.closed.contains(&executor.session)) {
+            return Err(format!("{name} runs {executor:?}, which is closed"));
+        }
+        if rules.executors() != executors.len() {
+            return Err(format!("{name} knows of {} executors and has {}", rules.executors(), executors.len()));
+        }
+        Ok(())
     }
 }

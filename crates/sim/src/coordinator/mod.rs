@@ -1,13 +1,16 @@
 //! A coordinator among agents and programs that join, leave, crash, fall silent and come back,
 //! over links that are slow and break; the coordinator itself is killed and started again.
 //!
-//! The coordinator's core is the real one. Agents and programs are models of the real ones'
-//! behaviour towards it. Checked are the core's own invariants after every step, and what is
-//! visible from outside: nobody silent counts as alive for too long, no session gets a number
-//! twice; and once the trouble is over, that everybody's view is the same: all living agents
-//! are in, no dead one is, and no executor serves a program that has gone.
+//! The coordinator's core and the agents' are the real ones (`coordinator/src/cluster`, `node-agent/src/node`). Programs are models of the real ones'
+//! behaviour towards them.
+//!
+//! It goes in two phases. While there is trouble, anything may happen and nothing wrong comes of it: the rules' own invariants hold after every
+//! step, nobody silent counts as alive for too long, no session gets a number twice, no agent lets in what was not granted, begins a second executor
+//! beside the first, or ends one that nobody has asked to end. Then troubles stop, and all that can comes right: everybody's view is the same, all living agents
+//! are in, no dead one is, no executor serves a program that has gone, and whoever asks for one has it.
 
 mod agent;
+mod agents;
 mod checks;
 mod program;
 mod programs;
@@ -16,9 +19,15 @@ mod world;
 
 use accord_types::SessionKey;
 
-/// The key and the user of every session: nothing here depends on them.
-const KEY: SessionKey = SessionKey([1; SessionKey::LEN]);
+/// The user of every session: nothing here depends on it.
 const USER: &str = "alice";
+
+/// The key of a program's session.
+fn key_of(program: usize) -> SessionKey {
+    let mut key = [1; SessionKey::LEN];
+    key[..8].copy_from_slice(&program.to_le_bytes());
+    SessionKey(key)
+}
 
 pub use trouble::Plan;
 pub use world::run;

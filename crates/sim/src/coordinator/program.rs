@@ -12,6 +12,8 @@ pub(super) struct Program {
     /// Its connection, as far as it knows.
     pub(super) client: Option<ClientId>,
     pub(super) session: Option<SessionId>,
+    /// The coordinator has said on this connection that the session is its own.
+    pub(super) attached: bool,
     /// It was told that its session has ended.
     pub(super) told_of_end: bool,
     /// Agents (by index) whose executors it is connected to.
@@ -36,6 +38,7 @@ impl Program {
             alive: true,
             client: None,
             session: None,
+            attached: false,
             told_of_end: false,
             connected: BTreeSet::new(),
             lost: BTreeSet::new(),

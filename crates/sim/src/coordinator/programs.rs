@@ -2,9 +2,9 @@
 
 use super::program::Program;
 use super::world::{DELAY_MAX, Event, NOTICE_MAX, World};
-use super::{KEY, USER};
+use super::{USER, key_of};
 use accord_coordinator::cluster::{ClientId, ClientPush, Input};
-use accord_types::{DeviceKind, OrderPolicy, SessionId};
+use accord_types::{DeviceKind, OrderPolicy};
 
 impl World {
     pub(super) fn open(&mut self) {
@@ -20,7 +20,12 @@ impl World {
             let client = ClientId(self.connections);
             program.client = Some(client);
             self.clients.insert(client, self.programs.len());
-            let input = Input::Open { client, request: program.request.clone(), key: KEY, user: USER.into() };
+            let input = Input::Open {
+                client,
+                request: program.request.clone(),
+                key: key_of(self.programs.len()),
+                user: USER.into(),
+            };
             let delay = self.delay();
             self.queue.add(self.queue.now() + delay, Event::Input { life: self.life, input });
         }
@@ -34,15 +39,23 @@ impl World {
                     return Err(format!("{session} was given twice"));
                 }
                 self.programs[program].session = Some(session);
+                self.programs[program].attached = true;
             }
             ClientPush::NodeLost(node, _) => {
                 self.programs[program].lost.insert(node);
             }
-            ClientPush::Ended(_) => self.programs[program].told_of_end = true,
+            ClientPush::Ended(_) => {
+                // The connection ends with it.
+                self.programs[program].told_of_end = true;
+                self.clients.retain(|_, owner| *owner != program);
+                self.programs[program].client = None;
+                self.programs[program].attached = false;
+            }
             ClientPush::Refused(error) if self.programs[program].session.is_some() => {
                 return Err(format!("a program that came back was refused: {error}"));
             }
-            ClientPush::Attached | ClientPush::Refused(_) | ClientPush::Warning(_) => {}
+            ClientPush::Attached => self.programs[program].attached = true,
+            ClientPush::Refused(_) | ClientPush::Warning(_) => {}
         }
         Ok(())
     }
@@ -58,17 +71,17 @@ impl World {
         let program = ready[self.random.index(ready.len())];
         let agent = self.random.index(self.agents.len());
         let Some(session) = self.programs[program].session else { return };
-        let state = &mut self.agents[agent];
-        let known = state.grants.contains_key(&session);
-        if state.cut || !known || state.node.is_some_and(|node| self.programs[program].lost.contains(&node)) {
+        let state = &self.agents[agent];
+        let is_lost = state.node().is_some_and(|node| self.programs[program].lost.contains(&node));
+        if state.cut || !state.is_alive() || is_lost {
             return;
         }
-        if state.connect(session) {
-            self.programs[program].connected.insert(agent);
-            // A heartbeat may be sent between the start and the word of it.
-            let incarnation = state.incarnation;
-            let pause = self.random.within(0..700);
-            self.queue.add(self.queue.now() + pause, Event::Started { agent, incarnation, session });
+        // Now and then by somebody who has another session's number only.
+        let other = self.random.chance(10).then(|| ready[self.random.index(ready.len())]);
+        let session = other.and_then(|other| self.programs[other].session).unwrap_or(session);
+        // One that it has an executor of already is for a new one.
+        if !self.programs[program].connected.contains(&agent) || self.random.chance(30) {
+            self.command_lane(agent, program, session, false);
         }
         if let Some(client) = self.programs[program].client {
             let device = u32::try_from(self.random.within(0..4)).unwrap_or(0);
@@ -77,22 +90,13 @@ impl World {
         }
     }
 
-    pub(super) fn tell_of_start(&mut self, agent: usize, incarnation: u64, session: SessionId) {
-        let state = &self.agents[agent];
-        if state.incarnation == incarnation
-            && state.executors.contains(&session)
-            && let Some(link) = state.link
-        {
-            let grant = state.grant(session);
-            self.send(link, Input::ExecutorStarted { link, grant });
-        }
-    }
-
     /// A program has lost its connection: it comes back, unless it knows that its session has ended.
     pub(super) fn try_to_return(&mut self, program: usize) {
         let Program { alive, session, client, told_of_end, .. } = &self.programs[program];
         if *alive && session.is_some() && client.is_none() && !told_of_end {
-            let pause = self.random.within(25..1_000);
+            // Some are cut off from the coordinator, and go on with their agents meanwhile.
+            let longest = if !self.is_calm && self.random.chance(20) { self.plan.outage } else { 1_000 };
+            let pause = self.random.within(25..longest);
             self.queue.add(self.queue.now() + pause, Event::Return { program });
         }
     }
@@ -108,7 +112,7 @@ impl World {
         let request = state.request.clone();
         self.programs[program].client = Some(client);
         self.clients.insert(client, program);
-        let input = Input::Attach { client, session, request, key: KEY, user: USER.into() };
+        let input = Input::Attach { client, session, request, key: key_of(program), user: USER.into() };
         let delay = self.delay();
         self.queue.add(self.queue.now() + delay, Event::Input { life: self.life, input });
     }

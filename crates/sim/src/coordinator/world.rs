@@ -1,11 +1,14 @@
 //! The world: virtual time, links, and everybody's behaviour.
 
-use super::agent::Agent;
+use super::agent::{Agent, AgentEvent};
 use super::program::Program;
 use super::trouble::{Plan, Trouble};
 use crate::queue::EventQueue;
 use crate::random::Random;
-use accord_coordinator::cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis};
+use accord_coordinator::cluster::{
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Refusal,
+};
+use accord_node_agent::node::Disconnect;
 use accord_types::SessionId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,20 +20,23 @@ pub(super) const DELAY_MAX: u64 = 300;
 pub(super) const NOTICE_MAX: u64 = 4_000;
 /// Time without trouble at the end, after the last outage, in which everything has to come right.
 const SETTLE: u64 = 40_000;
+/// After that, the time within which whoever asks for an executor has one.
+const SERVED: u64 = 10_000;
 /// Silence after which a node is lost: shorter than a coordinator's own, for the simulation's speed.
 const LOST_AFTER: u64 = 2_500;
 
 #[derive(Debug)]
 pub(super) enum Event {
     Trouble,
-    /// An agent tries to connect.
-    Connect {
+    /// Something happens at an agent's process of this start.
+    Agent {
         agent: usize,
         incarnation: u64,
+        event: AgentEvent,
     },
-    Beat {
+    /// A stopped agent may run again.
+    AgentGoesOn {
         agent: usize,
-        link: LinkId,
     },
     /// A message of an agent reaches the coordinator of the `life`-th start.
     FromAgent {
@@ -45,13 +51,9 @@ pub(super) enum Event {
     },
     ToAgent {
         agent: usize,
+        incarnation: u64,
         link: LinkId,
         order: AgentOrder,
-    },
-    /// An agent notices that its connection is gone.
-    LinkGone {
-        agent: usize,
-        link: LinkId,
     },
     ToProgram {
         program: usize,
@@ -72,12 +74,6 @@ pub(super) enum Event {
     Return {
         program: usize,
     },
-    /// An agent says that it has started an executor.
-    Started {
-        agent: usize,
-        incarnation: u64,
-        session: SessionId,
-    },
     StartCoordinator,
     Tick {
         life: u64,
@@ -86,12 +82,14 @@ pub(super) enum Event {
 
 /// One connection of an agent.
 pub(super) struct AgentConnection {
-    agent: usize,
-    open: bool,
+    pub(super) agent: usize,
+    /// Of its agent.
+    pub(super) incarnation: u64,
+    pub(super) open: bool,
     /// The agent knows that it is in.
-    registered: bool,
+    pub(super) registered: bool,
     /// When the last message of each direction arrives: later ones come no sooner.
-    last: [u64; 2],
+    pub(super) last: [u64; 2],
 }
 
 pub(super) struct World {
@@ -104,6 +102,8 @@ pub(super) struct World {
     pub(super) paused_until: u64,
     /// Most of the cluster was silent at the last tick.
     pub(super) most_silent: bool,
+    /// Troubles are over.
+    pub(super) is_calm: bool,
     pub(super) started: u64,
     pub(super) agents: Vec<Agent>,
     pub(super) programs: Vec<Program>,
@@ -143,6 +143,7 @@ impl World {
             life: 0,
             paused_until: 0,
             most_silent: false,
+            is_calm: false,
             started: 0,
             agents,
             programs: Vec::new(),
@@ -155,7 +156,13 @@ impl World {
         }
     }
 
+    /// First anything may happen, and nothing that is wrong comes of it. Then troubles stop, and everything that can comes right.
     fn live(&mut self) -> Result<(), String> {
+        self.be_safe().map_err(|why| format!("while there is trouble: {why}"))?;
+        self.come_right().map_err(|why| format!("after the trouble: {why}"))
+    }
+
+    fn be_safe(&mut self) -> Result<(), String> {
         self.start_coordinator();
         for agent in 0..self.agents.len() {
             if self.random.chance(90) {
@@ -169,14 +176,27 @@ impl World {
         while let Some(event) = self.queue.next(self.plan.duration) {
             self.happen(event)?;
         }
-        for agent in &mut self.agents {
-            agent.cut = false;
-            agent.silent_until = 0;
+        Ok(())
+    }
+
+    fn come_right(&mut self) -> Result<(), String> {
+        self.is_calm = true;
+        for agent in 0..self.agents.len() {
+            self.agents[agent].cut = false;
+            self.agents[agent].silent_until = 0;
+            self.catch_up(agent)?;
         }
-        while let Some(event) = self.queue.next(self.plan.duration + self.plan.outage + SETTLE) {
+        let settled = self.plan.duration + self.plan.outage + SETTLE;
+        while let Some(event) = self.queue.next(settled) {
             self.happen(event)?;
         }
-        self.check_settled()
+        self.check_settled()?;
+        let asked = self.use_all();
+        while let Some(event) = self.queue.next(settled + SERVED) {
+            self.happen(event)?;
+        }
+        self.check_settled()?;
+        self.check_served(&asked)
     }
 
     fn happen(&mut self, event: Event) -> Result<(), String> {
@@ -187,30 +207,17 @@ impl World {
         }
         match event {
             Event::Trouble => self.trouble(),
-            Event::Connect { agent, incarnation } => self.connect(agent, incarnation),
-            Event::Beat { agent, link } => self.beat(agent, link),
+            Event::Agent { agent, incarnation, event } => return self.agent_hears(agent, incarnation, event),
+            Event::AgentGoesOn { agent } => return self.catch_up(agent),
             Event::FromAgent { life, link, input } => {
                 if self.links.get(&link).is_some_and(|link| link.open) {
                     return self.input(life, input);
                 }
             }
             Event::Input { life, input } => return self.input(life, input),
-            Event::ToAgent { agent, link, order } => {
-                let open = self.links.get(&link).is_some_and(|link| link.open);
-                if open && self.agents[agent].link == Some(link) {
-                    if matches!(order, AgentOrder::Registered(_)) {
-                        self.queue.add(self.queue.now(), Event::Beat { agent, link });
-                        if let Some(link) = self.links.get_mut(&link) {
-                            link.registered = true;
-                        }
-                    }
-                    self.agents[agent].obey(order);
-                }
-            }
-            Event::LinkGone { agent, link } => {
-                if self.agents[agent].link == Some(link) {
-                    self.agents[agent].link = None;
-                    self.retry(agent);
+            Event::ToAgent { agent, incarnation, link, order } => {
+                if self.links.get(&link).is_some_and(|link| link.open) {
+                    return self.agent_hears(agent, incarnation, AgentEvent::Order(link, order));
                 }
             }
             Event::ToProgram { program, client, push } => {
@@ -221,16 +228,16 @@ impl World {
             Event::ClientGone { program, client } => {
                 if self.programs[program].client == Some(client) {
                     self.programs[program].client = None;
+                    self.programs[program].attached = false;
                     self.try_to_return(program);
                 }
             }
             Event::ProgramGone { agent, incarnation, session } => {
                 if self.agents[agent].incarnation == incarnation {
-                    self.end_executor(agent, session);
+                    self.executor_notices(agent, session);
                 }
             }
             Event::Return { program } => self.come_back(program),
-            Event::Started { agent, incarnation, session } => self.tell_of_start(agent, incarnation, session),
             Event::StartCoordinator => self.start_coordinator(),
             Event::Tick { life } => {
                 if life == self.life && self.cluster.is_some() {
@@ -267,7 +274,7 @@ impl World {
             return;
         }
         for link in self.links.keys().copied().collect::<Vec<_>>() {
-            self.break_link(link, false, 200);
+            self.break_link(link, None, 200);
         }
         for (client, program) in std::mem::take(&mut self.clients) {
             let delay = self.random.within(0..200);
@@ -304,16 +311,9 @@ impl World {
 
     fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::ToAgent(link, order) => {
-                let delay = self.delay();
-                let now = self.queue.now();
-                if let Some(state) = self.links.get_mut(&link).filter(|link| link.open) {
-                    state.last[1] = state.last[1].max(now + delay);
-                    let event = Event::ToAgent { agent: state.agent, link, order };
-                    self.queue.add(state.last[1], event);
-                }
-            }
-            Effect::RefuseAgent(link, _) | Effect::DropLink(link) => self.break_link(link, true, 50),
+            Effect::ToAgent(link, order) => self.order(link, order),
+            Effect::RefuseAgent(link, refusal) => self.break_link(link, Some(refused(&refusal)), 50),
+            Effect::DropLink(link) => self.break_link(link, Some(gone()), 50),
             Effect::ToClient(client, push) => {
                 if let Some(&program) = self.clients.get(&client) {
                     // Clients are short of messages: a fixed delay keeps their order.
@@ -329,83 +329,6 @@ impl World {
         }
     }
 
-    // Agents.
-
-    fn start_agent(&mut self, agent: usize) {
-        if !self.agents[agent].alive {
-            // Now and then its machine was booted meanwhile.
-            let boot = if self.random.chance(20) { Some(self.random.within(0..1_000_000)) } else { None };
-            self.agents[agent].start(boot);
-            self.retry(agent);
-        }
-    }
-
-    fn retry(&mut self, agent: usize) {
-        let pause = self.random.within(0..1_000);
-        let incarnation = self.agents[agent].incarnation;
-        self.queue.add(self.queue.now() + pause, Event::Connect { agent, incarnation });
-    }
-
-    fn connect(&mut self, agent: usize, incarnation: u64) {
-        let state = &mut self.agents[agent];
-        if !state.alive || state.incarnation != incarnation || state.link.is_some() {
-            return;
-        }
-        if state.cut || self.cluster.is_none() {
-            self.retry(agent);
-            return;
-        }
-        self.connections += 1;
-        let link = LinkId(self.connections);
-        state.link = Some(link);
-        let registration = state.registration();
-        self.links.insert(link, AgentConnection { agent, open: true, registered: false, last: [0; 2] });
-        self.send(link, Input::Register { link, registration });
-    }
-
-    fn beat(&mut self, agent: usize, link: LinkId) {
-        let state = &self.agents[agent];
-        if state.alive && state.link == Some(link) {
-            let sessions = state.executors.iter().copied().collect();
-            if self.queue.now() >= state.silent_until {
-                self.send(link, Input::Heartbeat { link, sessions });
-            }
-            self.queue.add(self.queue.now() + 500, Event::Beat { agent, link });
-        }
-    }
-
-    /// From an agent to the coordinator.
-    pub(super) fn send(&mut self, link: LinkId, input: Input) {
-        let delay = self.delay();
-        let (now, life) = (self.queue.now(), self.life);
-        if let Some(state) = self.links.get_mut(&link).filter(|link| link.open) {
-            state.last[0] = state.last[0].max(now + delay);
-            self.queue.add(state.last[0], Event::FromAgent { life, link, input });
-        }
-    }
-
-    /// Nothing gets through any more; both ends notice, at most `notice` milliseconds later.
-    fn break_link(&mut self, link: LinkId, tell_coordinator: bool, notice: u64) {
-        let Some(state) = self.links.remove(&link) else { return };
-        let now = self.queue.now();
-        let delay = self.random.within(0..notice);
-        self.queue.add(now + delay, Event::LinkGone { agent: state.agent, link });
-        if tell_coordinator {
-            let delay = self.random.within(0..notice);
-            self.queue.add(now + delay, Event::Input { life: self.life, input: Input::LinkLost { link } });
-        }
-    }
-
-    pub(super) fn end_executor(&mut self, agent: usize, session: SessionId) {
-        let state = &mut self.agents[agent];
-        if state.alive
-            && state.executors.remove(&session)
-            && let Some(link) = state.link
-        {
-            self.send(link, Input::ExecutorEnded { link, session });
-        }
-    }
-
     // Trouble.
 
     fn trouble(&mut self) {
@@ -417,7 +340,7 @@ impl World {
             Trouble::CutAgent => {
                 self.agents[agent].cut = true;
                 if let Some(link) = self.agents[agent].link {
-                    self.break_link(link, true, NOTICE_MAX);
+                    self.break_link(link, Some(gone()), NOTICE_MAX);
                 }
             }
             Trouble::HealAgent => {
@@ -427,7 +350,7 @@ impl World {
             }
             Trouble::BreakLink => {
                 if let Some(link) = self.agents[agent].link {
-                    self.break_link(link, true, 100);
+                    self.break_link(link, Some(gone()), 100);
                 }
             }
             Trouble::Open => self.open(),
@@ -460,7 +383,7 @@ impl World {
                 for agent in 0..self.agents.len() {
                     self.agents[agent].cut = true;
                     if let Some(link) = self.agents[agent].link {
-                        self.break_link(link, true, NOTICE_MAX);
+                        self.break_link(link, Some(gone()), NOTICE_MAX);
                     }
                 }
             }
@@ -473,26 +396,15 @@ impl World {
                 }
             }
             Trouble::CrashExecutor => {
-                if let Some(&session) = self.agents[agent].executors.first() {
-                    self.end_executor(agent, session);
+                if let Some(executor) = self.agents[agent].executors.keys().next().copied() {
+                    let event = match self.random.chance(70) {
+                        true => AgentEvent::Over(executor),
+                        false => AgentEvent::Stuck(executor),
+                    };
+                    self.at_agent(agent, 0, event);
                 }
             }
         }
-    }
-
-    fn stop_agent(&mut self, agent: usize, politely: bool) {
-        let Some(link) = self.agents[agent].link.filter(|_| self.agents[agent].alive) else {
-            self.agents[agent].die();
-            return;
-        };
-        if politely {
-            self.send(link, Input::Goodbye { link });
-        }
-        self.agents[agent].die();
-        // What was sent before still arrives, then the end does.
-        let last = self.links.get(&link).map_or(0, |link| link.last[0]);
-        let input = Input::LinkLost { link };
-        self.queue.add(last.max(self.queue.now()) + 1, Event::Input { life: self.life, input });
     }
 
     pub(super) fn delay(&mut self) -> u64 {
@@ -500,5 +412,19 @@ impl World {
             true => self.random.within(20..DELAY_MAX),
             false => self.random.within(0..20),
         }
+    }
+}
+
+fn gone() -> Disconnect {
+    Disconnect::Unreachable("the connection is gone".to_owned())
+}
+
+/// What an agent makes of a refusal: by the status that the coordinator's service says.
+fn refused(refusal: &Refusal) -> Disconnect {
+    let why = refusal.to_string();
+    match refusal {
+        Refusal::Stale { .. } => Disconnect::Replaced(why),
+        Refusal::Malformed(_) => Disconnect::Refused(why),
+        Refusal::Full { .. } | Refusal::Taken { .. } | Refusal::NotRegistered => Disconnect::Unreachable(why),
     }
 }

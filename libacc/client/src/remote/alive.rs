@@ -2,10 +2,11 @@
 
 use accord_fabric::peer::PeerId;
 use accord_types::liveness::Liveness;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{DeviceNum, QueueId, Seq};
 use std::collections::BTreeMap;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 /// A queue of a device of another executor.
@@ -33,9 +34,9 @@ pub(super) struct Alive {
     pub(super) heard: AtomicU64,
     /// The coordinator hears nothing of the node, and it has not answered here since.
     pub(super) doubted: AtomicBool,
-    state: Mutex<Lives>,
+    state: ShortLock<Lives>,
     /// Queues of other nodes whose last push to this one may be under way, and its position. Nothing here waits for it, but they do.
-    pushes: Mutex<BTreeMap<RemoteQueue, LastPush>>,
+    pushes: ShortLock<BTreeMap<RemoteQueue, LastPush>>,
 }
 
 #[derive(Default)]
@@ -57,21 +58,21 @@ impl Alive {
 
     /// A queue of another node pushes to this one, with its operation at a position, or one before.
     pub(super) fn pushed_by(&self, from: Weak<dyn PushSource>, queue: RemoteQueue, seq: Seq) {
-        let mut pushes = self.pushes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pushes = self.pushes.lock();
         pushes.insert(queue, LastPush { from, seq });
     }
 
     /// Whether a push to this node may be under way.
     pub(super) fn is_pushed_to(&self) -> bool {
-        let mut pushes = self.pushes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pushes = self.pushes.lock();
         pushes.retain(|(_, device, queue), LastPush { from, seq }| {
             from.upgrade().is_some_and(|from| from.is_under_way(*device, *queue, *seq))
         });
         !pushes.is_empty()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Lives> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> ShortGuard<'_, Lives> {
+        self.state.lock()
     }
 }
 

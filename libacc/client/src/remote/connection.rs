@@ -17,10 +17,11 @@ use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::{self, SharedLane, Transport};
 use accord_fabric::{ProgramSpec, clock};
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, ImageId, QueueId, Result};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Once, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
@@ -46,21 +47,21 @@ pub(crate) struct Connection {
     /// The link's commands and events.
     pub(super) records: SharedLane,
     /// Run when first needed.
-    transfers: Mutex<Vec<TransferReader>>,
+    transfers: ShortLock<Vec<TransferReader>>,
     bulk_threads: Once,
     pub(super) machine: ShortLock<Machine<Thread>>,
     /// The machine's times count from here.
     begun: Instant,
     /// Held while sending commands.
-    pub(super) write: Mutex<Unsent>,
+    pub(super) write: TurnLock<Unsent>,
     /// Taken with the reading side.
-    pub(super) reader: Mutex<EventReader>,
+    pub(super) reader: TurnLock<EventReader>,
     pub(super) copy_wakeups: CopyWakeups,
     /// Started when first needed.
     flusher: OnceLock<Option<Thread>>,
     watcher: OnceLock<Option<Thread>>,
     /// The images that the executor has.
-    pub(super) images_sent: Mutex<HashSet<ImageId>>,
+    pub(super) images_sent: TurnLock<HashSet<ImageId>>,
     pub(super) exchange: Arc<Exchange>,
     pub(super) alive: Alive,
     /// What to add to the node's clock to have this node's.
@@ -79,16 +80,16 @@ impl Connection {
         let connection = Arc::new(Self {
             link,
             records,
-            transfers: Mutex::new(transfers),
+            transfers: ShortLock::new(transfers),
             bulk_threads: Once::new(),
             machine: ShortLock::default(),
             begun: Instant::now(),
-            write: Mutex::default(),
-            reader: Mutex::new(EventReader::new()),
+            write: TurnLock::default(),
+            reader: TurnLock::new(EventReader::new()),
             copy_wakeups: CopyWakeups::default(),
             flusher: OnceLock::new(),
             watcher: OnceLock::new(),
-            images_sent: Mutex::default(),
+            images_sent: TurnLock::default(),
             exchange,
             alive: Alive::default(),
             clock_offset: AtomicI64::new(0),
@@ -200,7 +201,7 @@ impl Connection {
     /// Bytes may come on bulk lanes from now on.
     pub(super) fn serve_bulk_lanes(self: &Arc<Self>) {
         self.bulk_threads.call_once(|| {
-            let readers = std::mem::take(&mut *self.transfers.lock().unwrap_or_else(PoisonError::into_inner));
+            let readers = std::mem::take(&mut *self.transfers.lock());
             for reader in readers {
                 self.spawn("accord-bulk", move |connection| connection.reader_ended(reader.run()));
             }

@@ -7,13 +7,14 @@ use crate::connection::{CopyOut, Landing, MayStall, Need, Positions, Reply};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::Backend;
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX, Position};
-use accord_runtime::ports::{Chain, DeviceClient, Part, ReadWhen, Wire};
+use accord_runtime::ports::{Chain, Changes, DeviceClient, Part, ReadWhen, Wire};
+use accord_types::short_lock::{ShortLock, ShortRwLock};
 use accord_types::{
     AddressRange, ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
     HostRange, ImageRef, LaunchDims, QueueId, Result,
 };
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// Largest copy inside a command.
 const STORE_MAX: usize = 4096;
@@ -27,17 +28,17 @@ pub(crate) struct RemoteDeviceClient {
     backend: &'static Backend,
     device_type: DeviceType,
     /// Where its memory is to lie.
-    place: Mutex<AddressRange>,
+    place: ShortLock<AddressRange>,
     /// As the executor said at the last start.
-    addresses: Mutex<Option<(DevicePtr, u64)>>,
+    addresses: ShortLock<Option<(DevicePtr, u64)>>,
     /// Bytes that the program may map.
     memory: u64,
     /// Between start and shutdown.
-    connection: RwLock<Option<Arc<Connection>>>,
+    connection: ShortRwLock<Option<Arc<Connection>>>,
     /// Launch dimensions that the compiler has fixed, by function, for observers.
-    fixed: Mutex<FixedDims>,
+    fixed: FixedDims,
     /// For messages.
-    num: Mutex<DeviceNum>,
+    num: ShortLock<DeviceNum>,
     /// Told when the device is started.
     started: Option<Box<dyn Fn() + Send + Sync>>,
 }
@@ -58,18 +59,18 @@ impl RemoteDeviceClient {
         started: Option<Box<dyn Fn() + Send + Sync>>,
     ) -> Self {
         let memory = if quota == 0 { info.memory } else { info.memory.min(quota) };
-        let (addresses, fixed) = (Mutex::default(), Mutex::default());
+        let (addresses, fixed) = (ShortLock::default(), FixedDims::default());
         Self {
             node,
             info,
             backend,
             device_type,
-            place: Mutex::new(AddressRange { start: DevicePtr(0), len: 0 }),
+            place: ShortLock::new(AddressRange { start: DevicePtr(0), len: 0 }),
             addresses,
             memory,
-            connection: RwLock::default(),
+            connection: ShortRwLock::default(),
             fixed,
-            num: Mutex::new(num),
+            num: ShortLock::new(num),
             started,
         }
     }
@@ -84,18 +85,18 @@ impl RemoteDeviceClient {
     /// # Errors
     /// When it is not started.
     pub(crate) fn connection(&self) -> Result<Arc<Connection>> {
-        let connection = self.connection.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let connection = self.connection.read().clone();
         connection.ok_or_else(|| {
             Error::new(ErrorCode::DeviceUnavailable, "the device is not started").node(&self.info.node_name)
         })
     }
 
     fn set_connection(&self, connection: Option<Arc<Connection>>) -> Option<Arc<Connection>> {
-        std::mem::replace(&mut *self.connection.write().unwrap_or_else(PoisonError::into_inner), connection)
+        std::mem::replace(&mut *self.connection.write(), connection)
     }
 
     fn num(&self) -> DeviceNum {
-        *self.num.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.num.lock()
     }
 
     fn open(&self, connection: &Arc<Connection>) -> Result<()> {
@@ -104,10 +105,10 @@ impl RemoteDeviceClient {
         if self.backend.capabilities.takes_images {
             connection.send_images()?;
         }
-        let AddressRange { start: DevicePtr(start), len } = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let AddressRange { start: DevicePtr(start), len } = *self.place.lock();
         let reply = connection.ask(|ticket| Command::Open { device, ticket, start, len }, &[])?;
         let addresses = (DevicePtr(reply.value), reply.extra);
-        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Some(addresses);
+        *self.addresses.lock() = Some(addresses);
         connection.machine().open(device, u32::try_from(self.node.spec.streams).unwrap_or(0));
         self.set_connection(Some(connection.clone()));
         Ok(())
@@ -186,7 +187,7 @@ impl DeviceClient for RemoteDeviceClient {
     }
 
     fn renumber(&self, num: DeviceNum) {
-        *self.num.lock().unwrap_or_else(PoisonError::into_inner) = num;
+        *self.num.lock() = num;
     }
 
     fn is_remote(&self) -> bool {
@@ -212,7 +213,7 @@ impl DeviceClient for RemoteDeviceClient {
     }
 
     fn addresses(&self) -> (DevicePtr, u64) {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or((DevicePtr(0), 0))
+        self.addresses.lock().unwrap_or((DevicePtr(0), 0))
     }
 
     fn addresses_wanted(&self) -> u64 {
@@ -220,7 +221,7 @@ impl DeviceClient for RemoteDeviceClient {
     }
 
     fn lie_at(&self, place: AddressRange) {
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        *self.place.lock() = place;
     }
 
     fn start(&self) -> Result<()> {
@@ -312,7 +313,7 @@ impl DeviceClient for RemoteDeviceClient {
         self.bring(queue, src, (with.len, with), Landing::Compare(Unchanged::new(with, whole)))
     }
 
-    fn changes(&self) -> u64 {
+    fn changes(&self) -> Changes {
         host_copy::changes()
     }
 
@@ -387,7 +388,7 @@ impl DeviceClient for RemoteDeviceClient {
             let kernel = spec().ok()?.kernel?;
             Some((kernel, self.connection().ok()?.spec.images.get(kernel.image)?))
         };
-        let [gangs, workers, vector] = self.fixed.lock().unwrap_or_else(PoisonError::into_inner).of(key, find);
+        let [gangs, workers, vector] = self.fixed.of(key, find);
         let pick = |fixed: u32, asked: u32| if fixed == 0 { asked } else { fixed };
         LaunchDims {
             gangs: pick(gangs, dims.gangs),
@@ -402,7 +403,7 @@ impl DeviceClient for RemoteDeviceClient {
         {
             state.forget_functions(&keys);
         }
-        self.fixed.lock().unwrap_or_else(PoisonError::into_inner).forget(&keys);
+        self.fixed.forget(&keys);
     }
 
     fn global(&self, spec: &GlobalSpec) -> Result<DevicePtr> {

@@ -1,6 +1,7 @@
 //! Launch dimensions that the program's own images fix, for observers of devices that another process drives.
 
 use accord_device::image::{GangCount, Image};
+use accord_types::short_lock::ShortLock;
 use accord_types::{ImageId, ImageRef};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,27 +12,39 @@ type Dims = [u32; 3];
 
 /// What is known so far.
 #[derive(Default)]
-pub(super) struct FixedDims {
+pub(super) struct FixedDims(ShortLock<Known>);
+
+#[derive(Default)]
+struct Known {
     /// By the address of the region's host version.
     regions: HashMap<u64, Dims>,
     /// Those of an image's regions. To read an image's code takes long, so it is done once.
-    images: HashMap<ImageId, Vec<Dims>>,
+    images: HashMap<ImageId, Arc<[Dims]>>,
 }
 
 impl FixedDims {
-    /// The dimensions of a region, which `find` finds in an image at its first launch.
-    pub(super) fn of(&mut self, region: u64, find: impl FnOnce() -> Option<(ImageRef, Arc<Image>)>) -> Dims {
-        let Self { regions, images } = self;
-        *regions.entry(region).or_insert_with(|| {
-            let Some((kernel, image)) = find() else { return Dims::default() };
-            let all = images.entry(kernel.image).or_insert_with(|| fixed(&image));
-            all.get(kernel.index as usize).copied().unwrap_or_default()
+    /// The dimensions of a region, which `find` finds in an image at its first launch: without a lock, as that may wait.
+    pub(super) fn of(&self, region: u64, find: impl FnOnce() -> Option<(ImageRef, Arc<Image>)>) -> Dims {
+        let known = self.0.lock().regions.get(&region).copied();
+        known.unwrap_or_else(|| {
+            let dims = find()
+                .and_then(|(kernel, image)| self.of_image(kernel.image, &image).get(kernel.index as usize).copied());
+            *self.0.lock().regions.entry(region).or_insert(dims.unwrap_or_default())
+        })
+    }
+
+    fn of_image(&self, id: ImageId, image: &Image) -> Arc<[Dims]> {
+        let known = self.0.lock().images.get(&id).cloned();
+        known.unwrap_or_else(|| {
+            let all: Arc<[Dims]> = fixed(image).into();
+            self.0.lock().images.insert(id, all.clone());
+            all
         })
     }
 
     /// The object with these regions was unloaded.
-    pub(super) fn forget(&mut self, regions: &Range<u64>) {
-        self.regions.retain(|region, _| !regions.contains(region));
+    pub(super) fn forget(&self, regions: &Range<u64>) {
+        self.0.lock().regions.retain(|region, _| !regions.contains(region));
     }
 }
 

@@ -4,7 +4,7 @@ use super::connection::Connection;
 use crate::connection::Need;
 use accord_fabric::frame::{Command, PAYLOAD_MAX};
 use accord_types::{ImageId, ImageRef, Result};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 impl Connection {
     /// Sends all images that are known by now: the device compiles them when it starts.
@@ -26,7 +26,7 @@ impl Connection {
     fn send_image(self: &Arc<Self>, id: ImageId) -> Result<()> {
         // Held until all of it is on its way: pieces of two images must not mix, and whoever finds the image sent
         // may name it.
-        let mut sent = self.images_sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent = self.images_sent.take();
         if sent.contains(&id) {
             return Ok(());
         }

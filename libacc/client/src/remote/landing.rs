@@ -60,6 +60,9 @@ impl Connection {
             // If it was the sender that gave up, its queue has failed, and the program learns of it there.
             Err(_) if aborted => self.landed(transfer, Ok(())),
             Err(error) => {
+                // With a lane the connection is lost, and why may be said elsewhere.
+                let is_lost = error.code() == ErrorCode::DeviceUnavailable;
+                let error = if is_lost { self.lose_aside(error.cause()) } else { error };
                 let mut machine = self.machine();
                 machine.broke(transfer, error);
                 self.act(machine);

@@ -9,6 +9,7 @@ use accord_fabric::{Key, ProgramSpec};
 use accord_types::{NodeId, SessionId, SpanSink, TransferId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// One node of the session.
 pub(crate) struct NodeSpec {
@@ -22,6 +23,8 @@ pub(crate) struct NodeSpec {
     /// Streams that the program's queues have on a device; more queues share them.
     pub(crate) streams: usize,
     pub(crate) key: Key,
+    /// How long the agent is asked again while it refuses for now: it may not have heard of the session yet.
+    pub(crate) patience: Duration,
     pub(crate) program: Arc<ProgramSpec>,
     /// The program's code for GPUs.
     pub(crate) images: Arc<Images>,

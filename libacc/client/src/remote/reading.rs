@@ -8,7 +8,7 @@ use accord_fabric::stats::LinkStats;
 use accord_types::short_lock::assert_none_held;
 use accord_types::{DeviceId, Result, Span, TransferId};
 use std::io::ErrorKind;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 /// Only after so long a wait somebody looks whether the executor lives.
@@ -95,7 +95,7 @@ impl Connection {
     }
 
     fn reader(&self) -> MutexGuard<'_, EventReader> {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reader.take()
     }
 
     fn hand_over(self: &Arc<Self>) {

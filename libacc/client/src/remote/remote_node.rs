@@ -9,9 +9,11 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::route::Route;
 use accord_fabric::stats::Counters;
 use accord_fabric::transfer::Exchange;
+use accord_types::backoff::Backoff;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, Result};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A try to connect that fails after so long was not refused, and is made again, once.
@@ -22,7 +24,7 @@ pub(crate) struct RemoteNode {
     pub(crate) spec: Arc<NodeSpec>,
     exchange: Arc<Exchange>,
     /// Of who starts a device and may connect for that: others ask meanwhile what there is.
-    turn: Mutex<()>,
+    turn: TurnLock<()>,
     state: ShortLock<NodeConnection>,
 }
 
@@ -58,7 +60,7 @@ impl NodeConnection {
 
 impl RemoteNode {
     pub(crate) fn new(spec: NodeSpec, exchange: Arc<Exchange>) -> Arc<Self> {
-        Arc::new(Self { spec: Arc::new(spec), exchange, turn: Mutex::default(), state: ShortLock::default() })
+        Arc::new(Self { spec: Arc::new(spec), exchange, turn: TurnLock::default(), state: ShortLock::default() })
     }
 
     /// Starts a device by `open`, over the connection that there is, or a new one: the first, or one to a new
@@ -104,7 +106,7 @@ impl RemoteNode {
         device: u32,
         decide: impl FnOnce(&mut ReusePolicy, &Condition) -> Result<Reuse>,
     ) -> Result<Arc<Connection>> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.take();
         let mut state = self.lock();
         let condition = state.condition();
         let with = decide(&mut state.reuse, &condition)?;
@@ -130,14 +132,7 @@ impl RemoteNode {
     }
 
     fn connect_anew(&self) -> Result<Arc<Connection>> {
-        let begun = Instant::now();
-        let connection = opening(&self.spec.watchdog, &self.spec.node_name, || match self.new_connection() {
-            // Nobody has refused it: this process may have slept meanwhile, or the agent had more to do than it could.
-            Err(error) if error.code() == ErrorCode::DeviceUnavailable && begun.elapsed() >= IN_VAIN => {
-                self.new_connection()
-            }
-            outcome => outcome,
-        })?;
+        let connection = opening(&self.spec.watchdog, &self.spec.node_name, || self.connect_patiently())?;
         let mut state = self.lock();
         let (heard, closed) = (std::mem::take(&mut state.heard), state.closed);
         if !closed {
@@ -155,6 +150,33 @@ impl RemoteNode {
             Some(why) => Err(connection.lose(&why)),
             None => Ok(connection),
         }
+    }
+
+    fn connect_patiently(&self) -> Result<Arc<Connection>> {
+        let begun = Instant::now();
+        let mut backoff = Backoff::new(self.spec.patience, self.spec.session.0);
+        let mut in_vain = false;
+        loop {
+            let error = match self.new_connection() {
+                Ok(connection) => return Ok(connection),
+                Err(error) if error.code() == ErrorCode::DeviceUnavailable => error,
+                Err(error) => return Err(error),
+            };
+            if error.is_transient() {
+                // A coordinator that is stopped tells the agent of the session when it goes on.
+                let Some(pause) = backoff.pause(begun.elapsed()).filter(|_| !self.is_over()) else { return Err(error) };
+                std::thread::sleep(pause);
+            } else if begun.elapsed() < IN_VAIN || std::mem::replace(&mut in_vain, true) {
+                // Nobody has refused it otherwise: this process may have slept meanwhile, or the agent had more to do than it could.
+                return Err(error);
+            }
+        }
+    }
+
+    /// Whether a new connection would be of no use.
+    fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.closed || state.heard.lost.is_some()
     }
 
     fn new_connection(&self) -> Result<Arc<Connection>> {
@@ -266,6 +288,7 @@ mod tests {
             session: SessionId(7),
             streams: 1,
             key: Key::random().unwrap(),
+            patience: Duration::ZERO,
             program: Arc::default(),
             images: Arc::default(),
             trace: None,

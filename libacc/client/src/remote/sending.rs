@@ -6,7 +6,7 @@ use crate::connection::FlusherStep;
 use accord_fabric::stats::LinkStats;
 use accord_types::Result;
 use std::io::{ErrorKind, IoSlice};
-use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard};
 
 impl Connection {
     /// Sends everything that was appended before.
@@ -14,7 +14,7 @@ impl Connection {
     /// # Errors
     /// When the connection is lost.
     pub(super) fn flush(self: &Arc<Self>) -> Result<()> {
-        let mut unsent = self.write.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unsent = self.write.take();
         // What somebody has left comes first.
         let rounds = if unsent.is_empty() { 1 } else { 2 };
         for _ in 0..rounds {
@@ -38,14 +38,10 @@ impl Connection {
     /// # Errors
     /// When the connection is lost.
     pub(super) fn flush_without_waiting(self: &Arc<Self>) -> Result<()> {
-        let mut unsent = match self.write.try_lock() {
-            Ok(unsent) => unsent,
-            Err(TryLockError::Poisoned(unsent)) => unsent.into_inner(),
+        let Some(mut unsent) = self.write.try_take() else {
             // Somebody is sending, maybe not all.
-            Err(TryLockError::WouldBlock) => {
-                self.leave_to_flusher();
-                return Ok(());
-            }
+            self.leave_to_flusher();
+            return Ok(());
         };
         while self.take_unsent(&mut unsent)? {
             match self.records.try_write(&[IoSlice::new(&unsent.bytes[unsent.sent..])]) {

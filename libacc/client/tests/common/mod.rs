@@ -51,6 +51,8 @@ struct Shared {
     images: Arc<Mutex<Arc<Images>>>,
     stream_quota: AtomicU32,
     executors: AtomicU32,
+    /// Command lanes that come before the coordinator's word does.
+    early: AtomicU32,
 }
 
 impl Agent {
@@ -68,6 +70,7 @@ impl Agent {
             images: Arc::default(),
             stream_quota: AtomicU32::new(0),
             executors: AtomicU32::new(0),
+            early: AtomicU32::new(0),
         });
         let peer = Endpoint { node: NodeId(node), address: address.clone() };
         let near = Listener::bind_local(&peer).unwrap();
@@ -75,7 +78,9 @@ impl Agent {
         let threads = [listener, near].into_iter().zip(of_threads).map(|(listener, of_thread)| {
             std::thread::spawn(move || {
                 while let Ok((lane, _)) = listener.accept() {
-                    match handshake::accept(&*lane, &of_thread.key, Duration::from_secs(2)) {
+                    let key_of = |_: &Hello| Ok(of_thread.key.clone());
+                    let told = |hello: &Hello| of_thread.told_of(hello);
+                    match handshake::accept_if(&*lane, Duration::from_secs(2), key_of, told) {
                         Ok(client) => of_thread.hand_over(&*lane, &client),
                         Err(error) if error.cause().contains("end of the test") => return,
                         Err(_) => {}
@@ -120,6 +125,16 @@ impl Agent {
         self.shared.executors.load(Ordering::Relaxed)
     }
 
+    /// Refuses so many command lanes for now.
+    pub fn hears_late(&self, lanes: u32) {
+        self.shared.early.store(lanes, Ordering::Relaxed);
+    }
+
+    /// How many it would refuse still.
+    pub fn still_early(&self) -> u32 {
+        self.shared.early.load(Ordering::Relaxed)
+    }
+
     /// Ends all executors at once, as `kill -9` would: their sockets close.
     pub fn kill(&self) {
         for (_, (control, _)) in self.shared.sessions.lock().unwrap().iter() {
@@ -152,6 +167,15 @@ fn wait_for_end(executor: &JoinHandle<()>) {
 }
 
 impl Shared {
+    fn told_of(&self, hello: &Hello) -> Result<()> {
+        let fewer = |left: u32| left.checked_sub(1);
+        let early = || self.early.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok();
+        if hello.purpose == Purpose::Command && early() {
+            return Err(Error::new(ErrorCode::DeviceUnavailable, "no word of the session").transient());
+        }
+        Ok(())
+    }
+
     fn hand_over(&self, lane: &dyn Lane, client: &Introduced) {
         let hello = &client.hello;
         let mut sessions = self.sessions.lock().unwrap();

@@ -10,7 +10,7 @@ const SHARE: u32 = 8;
 /// The shortest sleep; the system's own is about as long.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
 /// The longest sleep. A look takes a few microseconds, with the sleep's own cost: well below 1 % of this.
-const SLEEP_MAX: Duration = Duration::from_millis(8);
+const SLEEP_MAX: Duration = Duration::from_millis(16);
 
 /// What to do before the next look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ mod tests {
         assert_eq!(pause(Duration::from_micros(199)), Pause::Yield);
         assert_eq!(pause(Duration::from_micros(200)), Pause::Sleep(SLEEP_MIN));
         assert_eq!(pause(Duration::from_millis(8)), Pause::Sleep(Duration::from_millis(1)));
-        assert_eq!(pause(Duration::from_millis(64)), Pause::Sleep(SLEEP_MAX));
+        assert_eq!(pause(Duration::from_millis(128)), Pause::Sleep(SLEEP_MAX));
         assert_eq!(pause(Duration::from_secs(8)), Pause::Sleep(SLEEP_MAX));
     }
 }

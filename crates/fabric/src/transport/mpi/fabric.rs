@@ -2,18 +2,22 @@
 
 use super::backoff::{Pause, pause};
 use super::lane::MpiLane;
-use super::shared::{LaneTable, Shared};
-use super::streams::LaneKey;
-use super::world::World;
+use super::message::LaneKey;
+use super::shared::{Counters, Counts, LaneTable, Shared};
+use super::signal::Signal;
+use super::world::{Came, World};
 use crate::transport::lane::SharedLane;
 use accord_types::NodeId;
+use accord_types::short_lock::ShortGuard;
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 /// Messages that are under way from this rank at one time.
 const SENDS_MAX: usize = 32;
+/// Of lent bytes.
+const LENT_SENDS_MAX: usize = 32;
 /// Messages that are taken before others get their turn.
 const BATCH: usize = 32;
 /// How long leaving may take: other ranks may not let this one go.
@@ -82,18 +86,35 @@ impl MpiFabric {
         self.size
     }
 
+    /// What has gone from here so far, and what lanes have copied for it and for what has come.
+    pub fn counts(&self) -> Counts {
+        self.shared.counts.read()
+    }
+
     /// Opens a lane to a rank. Whether it is there shows when the lane is used.
     ///
     /// # Errors
     /// When there are too many lanes, or the world has ended.
     pub fn connect(&self, rank: u32) -> io::Result<SharedLane> {
+        self.open(rank, true)
+    }
+
+    /// As [`MpiFabric::connect`], for a lane whose bytes are passed on from elsewhere: they are in messages already.
+    ///
+    /// # Errors
+    /// As for [`MpiFabric::connect`].
+    pub fn connect_to_pass_on(&self, rank: u32) -> io::Result<SharedLane> {
+        self.open(rank, false)
+    }
+
+    fn open(&self, rank: u32, lends: bool) -> io::Result<SharedLane> {
         if rank >= self.size {
             return Err(io::Error::new(ErrorKind::NotFound, format!("there is no rank {rank}")));
         }
         let mut state = self.shared.lock();
         state.check()?;
         let key = state.streams.open(rank)?;
-        let lane = self.lane(&mut state, key);
+        let lane = self.lane(&mut state, key, lends);
         self.shared.has_changed(state);
         Ok(lane)
     }
@@ -106,17 +127,17 @@ impl MpiFabric {
         let mut state = self.shared.lock();
         loop {
             if let Some(key) = state.streams.next_opened() {
-                return Ok((self.lane(&mut state, key), key.peer));
+                return Ok((self.lane(&mut state, key, false), key.peer));
             }
             state.check()?;
-            state = self.shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.news.wait(state, None)?;
         }
     }
 
-    fn lane(&self, state: &mut LaneTable, key: LaneKey) -> SharedLane {
-        let changed = Arc::<Condvar>::default();
+    fn lane(&self, state: &mut LaneTable, key: LaneKey, lends: bool) -> SharedLane {
+        let changed = Arc::<Signal>::default();
         state.changed.insert(key, changed.clone());
-        Arc::new(MpiLane::new(self.shared.clone(), key, changed))
+        Arc::new(MpiLane::new(self.shared.clone(), key, changed, lends))
     }
 
     /// Tells all ranks which node this one is.
@@ -130,24 +151,30 @@ impl MpiFabric {
 
     /// The rank of a node, which may say so within `patience` only.
     pub fn rank_of(&self, node: NodeId, patience: Duration) -> Option<u32> {
-        let unknown = |state: &mut LaneTable| !state.ranks.contains_key(&node) && state.ended.is_none();
-        let (state, _) = self
-            .shared
-            .news
-            .wait_timeout_while(self.shared.lock(), patience, unknown)
-            .unwrap_or_else(PoisonError::into_inner);
-        state.ranks.get(&node).copied()
+        let known = |state: &LaneTable| state.ranks.contains_key(&node) || state.ended.is_some();
+        self.await_news(patience, known).ranks.get(&node).copied()
     }
 
     /// Waits until a rank has said which node it is; whether it has.
     pub fn await_rank(&self, rank: u32, patience: Duration) -> bool {
         let known = |state: &LaneTable| state.ranks.values().any(|known| *known == rank);
-        let (state, _) = self
-            .shared
-            .news
-            .wait_timeout_while(self.shared.lock(), patience, |state| !known(state) && state.ended.is_none())
-            .unwrap_or_else(PoisonError::into_inner);
-        known(&state)
+        known(&self.await_news(patience, |state| known(state) || state.ended.is_some()))
+    }
+
+    /// The table once it is as `wanted`, or after `patience`.
+    fn await_news(&self, patience: Duration, wanted: impl Fn(&LaneTable) -> bool) -> ShortGuard<'_, LaneTable> {
+        let end = Some(Instant::now() + patience);
+        loop {
+            let state = self.shared.lock();
+            if wanted(&state) {
+                return state;
+            }
+            match self.shared.news.wait(state, end) {
+                Ok(state) if wanted(&state) => return state,
+                Ok(_) => {}
+                Err(_) => return self.shared.lock(),
+            }
+        }
     }
 
     /// Sends what was written and leaves the world; returns when it has, or after a while.
@@ -155,8 +182,7 @@ impl MpiFabric {
         let mut state = self.shared.lock();
         state.stopping = true;
         self.shared.has_changed(state);
-        let goes_on = |state: &mut LaneTable| !state.has_left;
-        drop(self.shared.news.wait_timeout_while(self.shared.lock(), STOP_MAX, goes_on));
+        drop(self.await_news(STOP_MAX, |state| state.has_left));
     }
 }
 
@@ -177,7 +203,7 @@ impl Shared {
             let received = self.receive(world)?;
             if stopping {
                 let end = *stop_at.get_or_insert_with(|| Instant::now() + DRAIN_MAX);
-                if (!sent && world.sending() == 0) || Instant::now() >= end {
+                if (!sent && world.sending() == (0, 0)) || Instant::now() >= end {
                     return Ok(());
                 }
             }
@@ -195,7 +221,8 @@ impl Shared {
                         continue;
                     }
                     if !state.has_work {
-                        drop(self.work.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner));
+                        // It looks again then, as when it is told.
+                        drop(self.work.wait(state, Some(Instant::now() + time)));
                     }
                 }
             }
@@ -204,10 +231,19 @@ impl Shared {
 
     /// Sends what may be sent; whether there was something, and whether it is time to stop.
     fn send(&self, world: &mut dyn World) -> io::Result<(bool, bool)> {
-        let room = SENDS_MAX.saturating_sub(world.sending());
-        let mut messages = Vec::new();
+        let (sending, of_lent) = world.sending();
+        let (room, lent_room) = (SENDS_MAX.saturating_sub(sending - of_lent), LENT_SENDS_MAX.saturating_sub(of_lent));
+        let (mut messages, mut lent) = (Vec::new(), Vec::new());
         let mut state = self.lock();
         state.has_work = false;
+        // What was asked for goes before an end that is said.
+        while lent.len() < lent_room
+            && let Some(part) = state.streams.next_lent()
+        {
+            let bytes =
+                state.bytes_of(&part).ok_or_else(|| io::Error::other("a lane has lent what it does not have"))?;
+            lent.push((part, bytes));
+        }
         while messages.len() < room
             && let Some(message) = state.streams.next_message()
         {
@@ -216,7 +252,13 @@ impl Shared {
         state.wake();
         let stopping = state.stopping;
         drop(state);
-        let sent = !messages.is_empty();
+        let sent = !messages.is_empty() || !lent.is_empty();
+        Counters::add(&self.counts.messages, messages.len());
+        for (part, bytes) in lent {
+            Counters::add(&self.counts.lent_messages, 1);
+            Counters::add(&self.counts.lent_bytes, bytes.len());
+            world.send_lent(part.to, part.tag, bytes, part.id)?;
+        }
         for outgoing in messages {
             world.send(outgoing.to, outgoing.message)?;
         }
@@ -225,31 +267,41 @@ impl Shared {
 
     /// Takes what has come; whether there was something.
     fn receive(&self, world: &mut dyn World) -> io::Result<bool> {
-        let mut came = Vec::new();
-        while came.len() < BATCH
-            && let Some(message) = world.receive()?
+        let mut all = Vec::new();
+        while all.len() < BATCH
+            && let Some(came) = world.receive(&mut |from, tag, len| self.lock().room_for(from, tag, len))?
         {
-            came.push(message);
+            all.push(came);
         }
-        if came.is_empty() {
+        if all.is_empty() {
             return Ok(false);
         }
         let mut state = self.lock();
-        for (from, message) in came {
-            if let Some(node) = state.streams.receive(from, message)? {
-                state.ranks.insert(NodeId(node), from);
+        for came in all {
+            match came {
+                Came::Filled(tag) => state.streams.came(tag),
+                Came::Sent(id) => state.streams.was_sent(id),
+                Came::Message(from, message) => {
+                    if let Some(node) = state.streams.receive(from, message)? {
+                        state.ranks.insert(NodeId(node), from);
+                    }
+                }
             }
         }
         state.wake();
+        self.news.raise();
         drop(state);
-        self.news.notify_all();
         Ok(true)
     }
 
     /// MPI is not called any more.
     fn has_left(&self) {
-        self.lock().has_left = true;
-        self.news.notify_all();
+        let mut state = self.lock();
+        state.has_left = true;
+        state.streams.left();
+        state.wake();
+        self.news.raise();
+        drop(state);
     }
 
     fn end(&self, why: &str) {
@@ -257,7 +309,7 @@ impl Shared {
         state.ended = Some(format!("the MPI world has ended: {why}"));
         state.streams.end();
         state.wake();
+        self.news.raise();
         drop(state);
-        self.news.notify_all();
     }
 }

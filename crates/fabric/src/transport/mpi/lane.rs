@@ -1,65 +1,209 @@
 //! What a lane over messages promises, for the threads that read and write.
 
-use super::message::DATA_MAX;
-use super::shared::Shared;
-use super::streams::{LaneKey, Streams};
-use crate::transport::lane::{Lane, Transport};
-use crate::transport::time_limit::{TimeLimit, wait_until};
-use std::io::{self, IoSlice};
+use super::lent::{LentBytes, LentRoom};
+use super::loan::Loan;
+use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
+use super::shared::{Counters, LaneTable, Shared};
+use super::signal::{Patience, Signal};
+use super::spare;
+use super::streams::{Next, Streams};
+use crate::transport::lane::{Lane, Piece, Transport};
+use crate::transport::time_limit::TimeLimit;
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that are copied in one turn: others wait for its lock.
+/// The most that one write takes.
 const STEP: usize = DATA_MAX;
+/// Fewer bytes are gathered in messages: they are copied while others wait for the lock.
+const GATHERED_MAX: usize = 4 << 10;
+const _: () = assert!(Piece::BEFORE == HEADER_LEN && Piece::MAX == DATA_MAX, "pieces are messages");
 
 /// This rank's end.
 #[derive(Debug)]
 pub(super) struct MpiLane {
     shared: Arc<Shared>,
     key: LaneKey,
-    changed: Arc<Condvar>,
+    changed: Arc<Signal>,
     limit: TimeLimit,
+    /// Whether the other side reads into memory that bytes may go to as they are: what is passed on by others does not.
+    lends: bool,
+    reading: ShortLock<Reading>,
+    /// Whether that has something left.
+    has_left: AtomicBool,
+    /// How long reads wait, and loans.
+    reads: Patience,
+    loans: Patience,
+}
+
+/// The message that the reader is at.
+#[derive(Debug, Default)]
+struct Reading {
+    message: Vec<u8>,
+    at: usize,
+}
+
+impl Reading {
+    fn copy(&mut self, bytes: &mut [u8]) -> usize {
+        let n = bytes.len().min(self.message.len() - self.at);
+        bytes[..n].copy_from_slice(&self.message[self.at..self.at + n]);
+        self.at += n;
+        if self.at == self.message.len() {
+            self.at = 0;
+            spare::done(std::mem::take(&mut self.message));
+        }
+        n
+    }
+
+    fn is_over(&self) -> bool {
+        self.message.is_empty()
+    }
 }
 
 impl MpiLane {
-    pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Condvar>) -> Self {
-        Self { shared, key, changed, limit: TimeLimit::default() }
+    pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Signal>, lends: bool) -> Self {
+        let (limit, reading, has_left) = (TimeLimit::default(), ShortLock::default(), AtomicBool::new(false));
+        let (reads, loans) = (Patience::default(), Patience::default());
+        Self { shared, key, changed, limit, lends, reading, has_left, reads, loans }
+    }
+
+    fn reading(&self) -> ShortGuard<'_, Reading> {
+        self.reading.lock()
     }
 
     /// Does `work` as soon as it gives something; gives up at `end`.
     fn wait<T>(
         &self,
         end: Option<Instant>,
-        mut work: impl FnMut(&mut Streams, LaneKey) -> io::Result<Option<T>>,
+        patience: Option<&Patience>,
+        mut work: impl FnMut(&mut LaneTable, LaneKey) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
         let mut state = self.shared.lock();
+        if let Some(done) = work(&mut state, self.key)? {
+            self.shared.has_changed(state);
+            return Ok(done);
+        }
+        let start = Instant::now();
+        if let Some(patience) = patience.filter(|patience| patience.has_any() && end.is_none_or(|end| end > start)) {
+            let seen = self.changed.raised();
+            drop(state);
+            self.changed.look(seen, patience);
+            state = self.shared.lock();
+        }
         loop {
-            if let Some(done) = work(&mut state.streams, self.key)? {
+            if let Some(done) = work(&mut state, self.key)? {
                 self.shared.has_changed(state);
+                if let Some(patience) = patience {
+                    patience.waited(start);
+                }
                 return Ok(done);
             }
-            state = wait_until(&self.changed, state, end)?;
+            state = self.changed.wait(state, end)?;
         }
     }
 
     fn take(&self, bytes: &mut [u8], end: Option<Instant>) -> io::Result<usize> {
-        let step = bytes.len().min(STEP);
-        self.wait(end, |streams, key| Ok(streams.read(key, &mut bytes[..step])))
+        /// What the reader goes on with.
+        enum Goes {
+            On(Vec<u8>),
+            Into(usize),
+            End,
+        }
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let read = self.copy_left(bytes);
+        if read > 0 {
+            return Ok(read);
+        }
+        let goes = self.wait(end, Some(&self.reads), |state, key| {
+            Ok(match state.streams.next(key) {
+                Next::Message(message) => Some(Goes::On(message)),
+                Next::Offered => state.streams.ask(key, bytes.len()).map(|(_, len)| {
+                    state.rooms.insert(key, LentRoom::of(&mut bytes[..len]));
+                    Goes::Into(len)
+                }),
+                Next::Nothing => None,
+                Next::End => Some(Goes::End),
+            })
+        })?;
+        match goes {
+            Goes::On(message) => {
+                *self.reading() = Reading { message, at: HEADER_LEN };
+                Ok(self.copy_left(bytes))
+            }
+            Goes::Into(len) => self.await_room(len),
+            Goes::End => Ok(0),
+        }
+    }
+
+    /// Copies what is left of a message. The thread that owns MPI goes on meanwhile.
+    fn copy_left(&self, bytes: &mut [u8]) -> usize {
+        let mut reading = self.reading();
+        if reading.is_over() {
+            return 0;
+        }
+        let n = reading.copy(bytes);
+        Counters::add(&self.shared.counts.copied_bytes, n);
+        self.has_left.store(!reading.is_over(), Ordering::Release);
+        n
+    }
+
+    /// Waits until lent room is this side's again, however long that takes: MPI may be writing there.
+    fn await_room(&self, len: usize) -> io::Result<usize> {
+        let filled = self.wait(None, Some(&self.loans), |state, key| {
+            let filled = state.streams.filled(key);
+            if filled.is_some() {
+                state.rooms.remove(&key);
+            }
+            Ok(filled)
+        })?;
+        Ok(if filled { len } else { 0 })
     }
 
     fn put(&self, parts: &[IoSlice<'_>], end: Option<Instant>) -> io::Result<usize> {
-        // Whoever has waited goes on when there is room for a good piece.
+        let all: usize = parts.iter().map(|part| part.len()).sum();
+        if all < GATHERED_MAX {
+            Counters::add(&self.shared.counts.copied_bytes, all);
+            return self.wait_for_room(end, |streams, key| streams.write(key, parts));
+        }
+        let room = self.wait_for_room(end, Streams::room)?;
+        // The thread that owns MPI goes on meanwhile. There is no less room afterwards: nobody else writes.
+        let len = all.min(STEP).min(room);
+        let mut message = spare::empty(HEADER_LEN + len);
+        message.extend_from_slice(&[0; HEADER_LEN]);
+        for part in parts {
+            let left = HEADER_LEN + len - message.len();
+            message.extend_from_slice(&part[..part.len().min(left)]);
+        }
+        Counters::add(&self.shared.counts.copied_bytes, len);
+        self.put_message(message)
+    }
+
+    fn put_message(&self, message: Vec<u8>) -> io::Result<usize> {
+        let len = message.len() - HEADER_LEN;
+        let mut state = self.shared.lock();
+        state.streams.write_message(self.key, message)?;
+        self.shared.has_changed(state);
+        Ok(len)
+    }
+
+    /// Does `work` as soon as it gives something. Whoever has waited goes on when there is room for a good piece.
+    fn wait_for_room(
+        &self,
+        end: Option<Instant>,
+        mut work: impl FnMut(&mut Streams, LaneKey) -> io::Result<Option<usize>>,
+    ) -> io::Result<usize> {
         let mut waited = false;
-        self.wait(end, |streams, key| {
+        self.wait(end, None, |LaneTable { streams, .. }, key| {
             if waited && !streams.has_room(key) {
                 return Ok(None);
             }
             waited = true;
-            match parts.iter().find(|part| !part.is_empty()) {
-                Some(part) if part.len() >= STEP => streams.write(key, &[IoSlice::new(&part[..STEP])]),
-                _ => streams.write(key, parts),
-            }
+            work(streams, key)
         })
     }
 
@@ -80,7 +224,7 @@ impl Lane for MpiLane {
     }
 
     fn is_readable(&self) -> bool {
-        self.shared.lock().streams.is_readable(self.key)
+        self.has_left.load(Ordering::Acquire) || self.shared.lock().streams.is_readable(self.key)
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -89,6 +233,59 @@ impl Lane for MpiLane {
 
     fn try_write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.put(parts, Some(Instant::now()))
+    }
+
+    fn read_piece(&self, piece: &mut Piece) -> io::Result<usize> {
+        let end = self.limit.end();
+        if self.has_left.load(Ordering::Acquire) {
+            return piece.fill(|room| self.take(room, end));
+        }
+        let message = self.wait(end, Some(&self.reads), |LaneTable { streams, .. }, key| {
+            Ok(match streams.next(key) {
+                Next::Message(message) => Some(Some(message)),
+                Next::Nothing => None,
+                Next::Offered | Next::End => Some(None),
+            })
+        })?;
+        let Some(message) = message else { return piece.fill(|room| self.take(room, end)) };
+        spare::done(piece.replace(message));
+        Ok(piece.bytes().len())
+    }
+
+    fn write_piece(&self, piece: &mut Piece) -> io::Result<()> {
+        let mut all = piece.bytes();
+        if all.len() >= GATHERED_MAX && self.wait_for_room(None, Streams::room)? >= all.len() {
+            let message = piece.replace(spare::filled(HEADER_LEN + DATA_MAX));
+            return self.put_message(message).map(drop);
+        }
+        while !all.is_empty() {
+            all = &all[self.put(&[IoSlice::new(all)], None)?..];
+        }
+        Ok(())
+    }
+
+    fn lends(&self) -> bool {
+        self.lends
+    }
+
+    fn lend(&self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.shared.lock();
+        state.streams.lend(self.key, bytes.len() as u64)?;
+        state.lent.insert(self.key, LentBytes::of(bytes));
+        self.shared.has_changed(state);
+        // However long that takes: MPI may be reading there.
+        let loan = self.wait(None, Some(&self.loans), |state, key| {
+            let loan = state.streams.loan(key);
+            Ok((loan != Loan::UnderWay).then_some(loan))
+        });
+        self.shared.lock().lent.remove(&self.key);
+        match loan? {
+            Loan::Done => Ok(()),
+            Loan::UnderWay | Loan::Over => Err(ErrorKind::BrokenPipe.into()),
+        }
     }
 
     fn finish(&self) -> io::Result<()> {

@@ -29,14 +29,28 @@ pub enum MessageKind {
     Close = 7,
     /// Of no lane: the rank is this node of the cluster, the value.
     Node = 8,
+    /// The lane's next bytes are lent: so many, the value. They come by messages of their own, when the other side has room for them.
+    Offer = 9,
+    /// There is room for so many of the bytes that were offered, the value: they are to come in a message with the tag.
+    Take = 10,
 }
 
 impl MessageKind {
     fn from_raw(raw: u8) -> Option<Self> {
-        let all =
-            [Self::Open, Self::Data, Self::Credit, Self::Want, Self::Return, Self::Finish, Self::Close, Self::Node];
+        let of_lanes = [Self::Open, Self::Data, Self::Credit, Self::Want, Self::Return, Self::Finish, Self::Close];
+        let all = of_lanes.into_iter().chain([Self::Node, Self::Offer, Self::Take]);
         all.into_iter().find(|kind| *kind as u8 == raw)
     }
+}
+
+/// A lane, as one of its two ranks knows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LaneKey {
+    /// The other rank.
+    pub peer: u32,
+    /// Whether this rank has opened it.
+    pub(super) opened_here: bool,
+    pub(super) number: u32,
 }
 
 /// The first bytes of every message.
@@ -50,6 +64,8 @@ pub struct Header {
     pub number: u32,
     /// See [`MessageKind`].
     pub value: u64,
+    /// Of [`MessageKind::Take`] only; else 0.
+    pub tag: u16,
 }
 
 impl Header {
@@ -58,6 +74,7 @@ impl Header {
         let mut bytes = [0; HEADER_LEN];
         bytes[0] = self.kind as u8;
         bytes[1] = u8::from(self.by_opener);
+        bytes[2..4].copy_from_slice(&self.tag.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.number.to_le_bytes());
         bytes[8..].copy_from_slice(&self.value.to_le_bytes());
         bytes
@@ -71,7 +88,8 @@ impl Header {
         let broken = |why| io::Error::new(ErrorKind::InvalidData, format!("a message that is none: {why}"));
         let (header, rest) = message.split_first_chunk::<HEADER_LEN>().ok_or_else(|| broken("too short"))?;
         let kind = MessageKind::from_raw(header[0]).ok_or_else(|| broken("of no kind"))?;
-        if header[1] > 1 || header[2..4] != [0; 2] {
+        let tag = u16::from_le_bytes([header[2], header[3]]);
+        if header[1] > 1 || (tag == 0) != (kind != MessageKind::Take) {
             return Err(broken("its reserved bytes are not 0"));
         }
         let number = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
@@ -82,7 +100,10 @@ impl Header {
         if bytes != rest.len() as u64 || rest.len() > DATA_MAX || (kind == MessageKind::Data && bytes == 0) {
             return Err(broken("of another length"));
         }
-        Ok(Self { kind, by_opener: header[1] == 1, number, value })
+        if value == 0 && matches!(kind, MessageKind::Offer | MessageKind::Take) {
+            return Err(broken("about no bytes"));
+        }
+        Ok(Self { kind, by_opener: header[1] == 1, number, value, tag })
     }
 }
 
@@ -92,12 +113,16 @@ mod tests {
 
     #[test]
     fn headers_come_back_and_others_are_refused() {
-        let header = Header { kind: MessageKind::Data, by_opener: true, number: 7, value: 3 };
+        let header = Header { kind: MessageKind::Data, by_opener: true, number: 7, value: 3, tag: 0 };
         let message = [&header.encode()[..], b"abc"].concat();
         assert_eq!(Header::decode(&message).unwrap(), header);
         assert!(Header::decode(&message[..18]).is_err());
         assert!(Header::decode(&message[..9]).is_err());
-        for (at, value) in [(0, 0), (0, 9), (1, 2), (2, 1), (8, 0), (15, 255)] {
+        let take = Header { kind: MessageKind::Take, tag: 513, ..header };
+        assert_eq!(Header::decode(&take.encode()).unwrap(), take);
+        assert!(Header::decode(&Header { tag: 0, ..take }.encode()).is_err());
+        assert!(Header::decode(&Header { value: 0, ..take }.encode()).is_err());
+        for (at, value) in [(0, 0), (0, 11), (1, 2), (2, 1), (8, 0), (15, 255)] {
             let mut wrong = message.clone();
             wrong[at] = value;
             assert!(Header::decode(&wrong).is_err(), "{at}: {value}");

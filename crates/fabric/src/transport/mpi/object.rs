@@ -2,8 +2,10 @@
 //!
 //! The object is loaded so that its libraries' symbols are seen by all: Open MPI loads parts of itself, and these look for them.
 
+use super::lent::LentBytes;
+use super::loan::{TAG_FIRST, TAKES_MAX};
 use super::spare;
-use super::world::World;
+use super::world::{Came, FindRoom, World};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -11,9 +13,12 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// The functions below, in this form. The object says which it has.
-const INTERFACE: u32 = 1;
-/// Messages that are received at one time.
+const INTERFACE: u32 = 2;
+/// Messages that are received at one time, beside those into lent room.
 const RECEIVES_MAX: usize = 32;
+/// The tag of messages that bring their room.
+const FRAMED: u16 = 1;
+const _: () = assert!(FRAMED < TAG_FIRST);
 /// Longest message: what is announced is not believed.
 const MESSAGE_MAX: usize = super::message::HEADER_LEN + super::message::DATA_MAX;
 /// Longest text that the object gives.
@@ -23,8 +28,15 @@ type Interface = unsafe extern "C" fn() -> u32;
 type BuiltFor = unsafe extern "C" fn() -> *const c_char;
 type LibraryText = unsafe extern "C" fn(text: *mut c_char, room: usize) -> usize;
 type Open = unsafe extern "C" fn(rank: *mut u32, size: *mut u32, why: *mut c_char, room: usize) -> *mut c_void;
-type Send = unsafe extern "C" fn(world: *mut c_void, to: u32, bytes: *const u8, len: usize, request: *mut u32) -> c_int;
-type Probe = unsafe extern "C" fn(world: *mut c_void, from: *mut u32, len: *mut usize) -> c_int;
+type Send = unsafe extern "C" fn(
+    world: *mut c_void,
+    to: u32,
+    tag: u32,
+    bytes: *const u8,
+    len: usize,
+    request: *mut u32,
+) -> c_int;
+type Probe = unsafe extern "C" fn(world: *mut c_void, from: *mut u32, tag: *mut u32, len: *mut usize) -> c_int;
 type Receive = unsafe extern "C" fn(world: *mut c_void, bytes: *mut u8, len: usize, request: *mut u32) -> c_int;
 type Test = unsafe extern "C" fn(world: *mut c_void, done: *mut u32, room: usize) -> c_int;
 type Close = unsafe extern "C" fn(world: *mut c_void);
@@ -146,16 +158,32 @@ struct MpiWorld {
     rank: u32,
     size: u32,
     /// Bytes under way, which MPI reads, with their requests.
-    sends: Vec<(u32, Vec<u8>)>,
+    sends: Vec<Sending>,
     /// What MPI writes or has written, in the order in which it was matched.
     receives: VecDeque<Receiving>,
+}
+
+struct Sending {
+    request: u32,
+    what: SentBytes,
+}
+
+enum SentBytes {
+    Message(Vec<u8>),
+    Lent(u64),
 }
 
 struct Receiving {
     from: u32,
     request: u32,
-    message: Vec<u8>,
+    into: Into,
     done: bool,
+}
+
+enum Into {
+    Message(Vec<u8>),
+    /// Room that is lent for this tag.
+    Room(u16),
 }
 
 impl MpiWorld {
@@ -166,43 +194,64 @@ impl MpiWorld {
         Ok(code)
     }
 
-    /// Takes a message that has come into a buffer of its own.
-    fn begin_receive(&mut self) -> io::Result<bool> {
-        let (mut from, mut len, mut request) = (0, 0, 0);
+    /// Takes a message that has come, into a buffer of its own or the room that is lent for it.
+    fn begin_receive(&mut self, room: FindRoom<'_>) -> io::Result<bool> {
+        let (mut from, mut tag, mut len, mut request) = (0, 0, 0, 0);
         // SAFETY: the world is open, and the pointers are to what lives longer than the call.
-        let came = unsafe { (self.functions.probe)(self.world, &raw mut from, &raw mut len) };
+        let came = unsafe { (self.functions.probe)(self.world, &raw mut from, &raw mut tag, &raw mut len) };
         if Self::check(came, "look for messages")? == 0 {
             return Ok(false);
         }
-        if len > MESSAGE_MAX || from >= self.size {
-            return Err(io::Error::new(ErrorKind::InvalidData, format!("rank {from} sends {len} bytes at one time")));
+        let wrong = || io::Error::new(ErrorKind::InvalidData, format!("rank {from} sends {len} bytes with tag {tag}"));
+        let tag = u16::try_from(tag).map_err(|_| wrong())?;
+        if from >= self.size || (tag == FRAMED && len > MESSAGE_MAX) {
+            return Err(wrong());
         }
-        let mut message = spare::filled(len);
-        // SAFETY: the buffer has `len` bytes, and neither moves nor ends before the request is done: it is kept in `receives`, and closing
-        // the world waits for it.
-        let code = unsafe { (self.functions.receive)(self.world, message.as_mut_ptr(), len, &raw mut request) };
+        let (start, into) = if tag == FRAMED {
+            let mut message = spare::filled(len);
+            (message.as_mut_ptr(), Into::Message(message))
+        } else {
+            (room(from, tag, len)?.as_mut_ptr(), Into::Room(tag))
+        };
+        // SAFETY: there is room for `len` bytes, which neither moves nor ends before the request is done: a message is kept in `receives`,
+        // and whoever lends room waits for it. Closing the world waits for both.
+        let code = unsafe { (self.functions.receive)(self.world, start, len, &raw mut request) };
         Self::check(code, "receive")?;
-        self.receives.push_back(Receiving { from, request, message, done: false });
+        self.receives.push_back(Receiving { from, request, into, done: false });
         Ok(true)
     }
 
-    fn test(&mut self) -> io::Result<()> {
+    fn test(&mut self) -> io::Result<Option<Came>> {
         if self.sends.is_empty() && self.receives.iter().all(|receive| receive.done) {
-            return Ok(());
+            return Ok(None);
         }
-        let mut done = [0_u32; 64];
-        // SAFETY: the world is open; it writes no more numbers than there is room for.
-        let n = unsafe { (self.functions.test)(self.world, done.as_mut_ptr(), done.len()) };
-        let n = usize::try_from(Self::check(n, "go on")?).unwrap_or(0);
-        for request in done.iter().take(n) {
-            if let Some(at) = self.sends.iter().position(|(sending, _)| sending == request) {
-                spare::done(self.sends.swap_remove(at).1);
+        // One of those that were sent is told of at a time.
+        let mut done = [0_u32; 1];
+        loop {
+            // SAFETY: the world is open; it writes no more numbers than there is room for.
+            let n = unsafe { (self.functions.test)(self.world, done.as_mut_ptr(), done.len()) };
+            if Self::check(n, "go on")? == 0 {
+                return Ok(None);
             }
-            if let Some(receive) = self.receives.iter_mut().find(|receive| !receive.done && receive.request == *request)
-            {
+            let is_done = |request: u32| request == done[0];
+            if let Some(receive) = self.receives.iter_mut().find(|receive| !receive.done && is_done(receive.request)) {
                 receive.done = true;
+            } else if let Some(at) = self.sends.iter().position(|sending| is_done(sending.request)) {
+                match self.sends.swap_remove(at).what {
+                    SentBytes::Message(message) => spare::done(message),
+                    SentBytes::Lent(id) => return Ok(Some(Came::Sent(id))),
+                }
             }
         }
+    }
+
+    fn begin_send(&mut self, to: u32, tag: u16, (start, len): (*const u8, usize), what: SentBytes) -> io::Result<()> {
+        let mut request = 0;
+        // SAFETY: the bytes neither move nor end before the request is done: a message is kept in `sends`, and whoever lends bytes waits
+        // for that. Closing the world waits for both.
+        let code = unsafe { (self.functions.send)(self.world, to, tag.into(), start, len, &raw mut request) };
+        Self::check(code, "send")?;
+        self.sends.push(Sending { request, what });
         Ok(())
     }
 }
@@ -217,27 +266,35 @@ impl World for MpiWorld {
     }
 
     fn send(&mut self, to: u32, message: Vec<u8>) -> io::Result<()> {
-        let mut request = 0;
-        // SAFETY: the bytes neither move nor end before the request is done: they are kept in `sends`, and closing the world waits for it.
-        let code = unsafe { (self.functions.send)(self.world, to, message.as_ptr(), message.len(), &raw mut request) };
-        Self::check(code, "send")?;
-        self.sends.push((request, message));
-        Ok(())
+        self.begin_send(to, FRAMED, (message.as_ptr(), message.len()), SentBytes::Message(message))
     }
 
-    fn sending(&self) -> usize {
-        self.sends.len()
+    fn send_lent(&mut self, to: u32, tag: u16, bytes: LentBytes, id: u64) -> io::Result<()> {
+        self.begin_send(to, tag, (bytes.as_ptr(), bytes.len()), SentBytes::Lent(id))
     }
 
-    fn receive(&mut self) -> io::Result<Option<(u32, Vec<u8>)>> {
-        while self.receives.len() < RECEIVES_MAX && self.begin_receive()? {}
-        self.test()?;
-        // Each rank's in their order: one that is done waits for those before it.
+    fn sending(&self) -> (usize, usize) {
+        let lent = self.sends.iter().filter(|sending| matches!(sending.what, SentBytes::Lent(_)));
+        (self.sends.len(), lent.count())
+    }
+
+    fn receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<Came>> {
+        while self.receives.len() < RECEIVES_MAX + usize::from(TAKES_MAX) && self.begin_receive(room)? {}
+        if let Some(sent) = self.test()? {
+            return Ok(Some(sent));
+        }
+        // Each rank's in their order: one that is done waits for those before it. But not for lent bytes, which may take long.
         let first = (0..self.receives.len()).find(|&at| {
             let one = &self.receives[at];
-            one.done && !self.receives.iter().take(at).any(|earlier| earlier.from == one.from)
+            let is_before = |earlier: &&Receiving| earlier.from == one.from && matches!(earlier.into, Into::Message(_));
+            one.done
+                && (matches!(one.into, Into::Room(_))
+                    || !self.receives.iter().take(at).any(|earlier| is_before(&earlier)))
         });
-        Ok(first.and_then(|at| self.receives.remove(at)).map(|receive| (receive.from, receive.message)))
+        Ok(first.and_then(|at| self.receives.remove(at)).map(|receive| match receive.into {
+            Into::Message(message) => Came::Message(receive.from, message),
+            Into::Room(tag) => Came::Filled(tag),
+        }))
     }
 }
 

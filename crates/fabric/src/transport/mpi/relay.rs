@@ -1,10 +1,7 @@
 //! Passes the bytes of one lane on to another, both ways, without a look at them.
 
-use crate::transport::lane::{Lane, SharedLane};
+use crate::transport::lane::{Lane, Piece, SharedLane};
 use std::io;
-
-/// Bytes that are passed on at one time.
-const PIECE: usize = 128 << 10;
 
 /// Has two threads pass on what comes, until both lanes have ended. An end in one direction is passed on as such.
 ///
@@ -24,12 +21,12 @@ fn start(from: SharedLane, to: SharedLane) -> io::Result<()> {
 }
 
 fn pass_on(from: &dyn Lane, to: &dyn Lane) {
-    let mut piece = vec![0; PIECE];
+    let mut piece = Piece::default();
     loop {
-        match from.read(&mut piece) {
+        match from.read_piece(&mut piece) {
             Ok(0) => break,
             // Nobody takes it: whoever sends is to know.
-            Ok(n) if to.send(&piece[..n]).is_err() => return from.shutdown(),
+            Ok(_) if to.write_piece(&mut piece).is_err() => return from.shutdown(),
             Ok(_) => {}
             Err(_) => return to.shutdown(),
         }

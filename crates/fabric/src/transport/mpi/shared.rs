@@ -1,26 +1,75 @@
 //! What the lanes of a rank and the thread that owns MPI share.
 
-use super::streams::{LaneKey, Streams};
+use super::lent::{LentBytes, LentRoom};
+use super::loan::Lent;
+use super::message::LaneKey;
+use super::signal::Signal;
+use super::streams::Streams;
 use accord_types::NodeId;
+use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What lanes and the thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    state: Mutex<LaneTable>,
+    state: ShortLock<LaneTable>,
     /// The thread has something to send, or is to stop.
-    pub(super) work: Condvar,
+    pub(super) work: Signal,
     /// A lane was opened by another rank, a node has said which rank it is, or the world has ended.
-    pub(super) news: Condvar,
+    pub(super) news: Signal,
+    pub(super) counts: Counters,
+}
+
+/// What lanes and their thread have done, for tests and for people who look for bytes.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) messages: AtomicU64,
+    pub(super) lent_messages: AtomicU64,
+    pub(super) lent_bytes: AtomicU64,
+    pub(super) copied_bytes: AtomicU64,
+}
+
+/// The values of a rank's counters at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Messages that were sent, but for those below.
+    pub messages: u64,
+    /// Messages of lent bytes that were sent.
+    pub lent_messages: u64,
+    /// Bytes in these.
+    pub lent_bytes: u64,
+    /// Bytes that lanes have copied into messages or out of them.
+    pub copied_bytes: u64,
+}
+
+impl Counters {
+    pub(super) fn add(counter: &AtomicU64, n: usize) {
+        counter.fetch_add(n as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn read(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            messages: read(&self.messages),
+            lent_messages: read(&self.lent_messages),
+            lent_bytes: read(&self.lent_bytes),
+            copied_bytes: read(&self.copied_bytes),
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct LaneTable {
     pub(super) streams: Streams,
     /// Who reads or writes a lane waits here.
-    pub(super) changed: BTreeMap<LaneKey, Arc<Condvar>>,
+    pub(super) changed: BTreeMap<LaneKey, Arc<Signal>>,
+    /// What is lent for a lane to be sent.
+    pub(super) lent: BTreeMap<LaneKey, LentBytes>,
+    /// Room that is lent by a lane's reader. Not by its tag, which may be another lane's before the reader knows that it is filled.
+    pub(super) rooms: BTreeMap<LaneKey, LentRoom>,
     pub(super) ranks: BTreeMap<NodeId, u32>,
     pub(super) has_work: bool,
     pub(super) stopping: bool,
@@ -33,25 +82,31 @@ impl Shared {
         let state = LaneTable {
             streams: Streams::default(),
             changed: BTreeMap::new(),
+            lent: BTreeMap::new(),
+            rooms: BTreeMap::new(),
             ranks: BTreeMap::new(),
             has_work: false,
             stopping: false,
             ended: None,
             has_left: false,
         };
-        Self { state: Mutex::new(state), work: Condvar::new(), news: Condvar::new() }
+        Self {
+            state: ShortLock::new(state),
+            work: Signal::default(),
+            news: Signal::default(),
+            counts: Counters::default(),
+        }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, LaneTable> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> ShortGuard<'_, LaneTable> {
+        self.state.lock()
     }
 
     /// Lanes were read, written or ended: wakes whom that concerns, and the thread.
-    pub(super) fn has_changed(&self, mut state: MutexGuard<'_, LaneTable>) {
+    pub(super) fn has_changed(&self, mut state: ShortGuard<'_, LaneTable>) {
         state.wake();
         if !std::mem::replace(&mut state.has_work, true) {
-            drop(state);
-            self.work.notify_one();
+            self.work.raise();
         }
     }
 }
@@ -61,9 +116,21 @@ impl LaneTable {
     pub(super) fn wake(&mut self) {
         for key in self.streams.take_woken() {
             if let Some(changed) = self.changed.get(&key) {
-                changed.notify_all();
+                changed.raise();
             }
         }
+    }
+
+    /// Where part of a loan is.
+    pub(super) fn bytes_of(&self, part: &Lent) -> Option<LentBytes> {
+        self.lent.get(&part.lane)?.part(part.offset, part.len)
+    }
+
+    /// Where a message from a rank goes, which is there now.
+    pub(super) fn room_for(&mut self, from: u32, tag: u16, len: usize) -> io::Result<LentRoom> {
+        let lane = self.streams.comes(from, tag, len)?;
+        let room = self.rooms.get(&lane).copied().filter(|room| room.len() == len);
+        room.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "there is no room for a message that was asked for"))
     }
 
     pub(super) fn check(&self) -> io::Result<()> {

@@ -2,7 +2,7 @@
 //! processors.
 
 use super::message::{DATA_MAX, HEADER_LEN};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use accord_types::short_lock::{ShortGuard, ShortLock};
 
 /// The longest message.
 const LONGEST: usize = HEADER_LEN + DATA_MAX;
@@ -11,7 +11,7 @@ const SHORT: usize = DATA_MAX / 8;
 /// Buffers that are kept: 16 MiB, which is what two lanes may have under way.
 const SPARES_MAX: usize = 128;
 
-static SPARES: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+static SPARES: ShortLock<Vec<Vec<u8>>> = ShortLock::new(Vec::new());
 
 /// An empty buffer for a message of at least `len` bytes.
 pub(super) fn empty(len: usize) -> Vec<u8> {
@@ -45,8 +45,8 @@ pub(super) fn done(buffer: Vec<u8>) {
     }
 }
 
-fn spares() -> MutexGuard<'static, Vec<Vec<u8>>> {
-    SPARES.lock().unwrap_or_else(PoisonError::into_inner)
+fn spares() -> ShortGuard<'static, Vec<Vec<u8>>> {
+    SPARES.lock()
 }
 
 #[cfg(test)]

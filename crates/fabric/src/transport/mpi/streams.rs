@@ -1,8 +1,11 @@
 //! The lanes of one rank as one machine: bytes that are written and messages that come go in; messages to send, bytes to read and who
 //! has something to look at come out. No I/O, threads or clocks, so that worlds of many ranks can be simulated.
 
+mod lending;
+
 use super::credit::{Credits, Outflow, cost};
-use super::message::{DATA_MAX, HEADER_LEN, Header, MessageKind};
+use super::loan::{Borrowing, Lending, Loans};
+use super::message::{DATA_MAX, HEADER_LEN, Header, LaneKey, MessageKind};
 use super::spare;
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN as CHUNK_HEADER_LEN};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,20 +21,10 @@ const WAKE_ROOM: usize = QUEUE_MAX / 4;
 pub(super) const LANES_MAX: usize = 16 << 10;
 /// Lanes that others have opened and nobody has taken yet.
 const OPENED_MAX: usize = 1 << 10;
-/// Notes that wait to be sent: of each lane its beginning, its end, what it may send and what it gives back; and refusals.
+/// Notes that wait to be sent: of each lane its beginning, its end, what it may send, what it gives back and what it takes; and refusals.
 const NOTES_MAX: usize = 8 * LANES_MAX;
 /// Messages between two looks at who does not use what it may send.
 const SWEEP: u32 = 1 << 10;
-
-/// A lane, as one of its two ranks knows it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct LaneKey {
-    /// The other rank.
-    pub peer: u32,
-    /// Whether this rank has opened it.
-    opened_here: bool,
-    number: u32,
-}
 
 /// A message to send, whole.
 #[derive(Debug)]
@@ -55,8 +48,22 @@ pub struct Streams {
     opened: VecDeque<LaneKey>,
     /// Whose reader or writer has to look.
     woken: BTreeSet<LaneKey>,
+    loans: Loans,
     numbers: u32,
     until_sweep: u32,
+}
+
+/// What a reader finds.
+#[derive(Debug)]
+pub enum Next {
+    /// A message, with its header; it is the reader's now.
+    Message(Vec<u8>),
+    /// Bytes for which [`Streams::ask`] has to be told where they go.
+    Offered,
+    /// Nothing yet.
+    Nothing,
+    /// Nothing more.
+    End,
 }
 
 #[derive(Debug, Default)]
@@ -69,9 +76,10 @@ struct Stream {
     finish: Finish,
     /// The peer takes nothing more.
     unread: bool,
-    /// Messages with bytes to read, and how much of the first one was.
+    /// Messages with bytes to read.
     inbox: VecDeque<Vec<u8>>,
-    read: usize,
+    lending: Lending,
+    borrowing: Borrowing,
     /// The peer sends nothing more.
     finished: bool,
     /// This side takes nothing more, and sends nothing more.
@@ -98,6 +106,7 @@ impl Default for Streams {
             turns: VecDeque::new(),
             opened: VecDeque::new(),
             woken: BTreeSet::new(),
+            loans: Loans::default(),
             numbers: 0,
             until_sweep: SWEEP,
         }
@@ -132,7 +141,7 @@ impl Streams {
 
     /// Tells another rank which node this one is.
     pub fn tell_node(&mut self, rank: u32, node: u32) {
-        let header = Header { kind: MessageKind::Node, by_opener: false, number: 0, value: node.into() };
+        let header = Header { kind: MessageKind::Node, by_opener: false, number: 0, value: node.into(), tag: 0 };
         self.notes.push_back((rank, header));
     }
 
@@ -142,19 +151,39 @@ impl Streams {
     /// When nobody reads them, or this side has said that no more comes.
     pub fn write(&mut self, key: LaneKey, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
-        if lane.unread || lane.finish != Finish::Open {
-            return Err(ErrorKind::BrokenPipe.into());
-        }
-        let mut written = 0;
-        for part in parts {
-            written += lane.put(part);
-        }
+        lane.check_open()?;
+        let written: usize = parts.iter().map(|part| lane.put(part)).sum();
         if written == 0 {
             let nothing = parts.iter().all(|part| part.is_empty());
             return Ok(nothing.then_some(0));
         }
         self.take_turn(key);
         Ok(Some(written))
+    }
+
+    /// How many bytes [`Streams::write_message`] takes; none if there is no room.
+    ///
+    /// # Errors
+    /// As for [`Streams::write`].
+    pub fn room(&mut self, key: LaneKey) -> io::Result<Option<usize>> {
+        let Some(lane) = self.lanes.get(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
+        lane.check_open()?;
+        Ok(Some(QUEUE_MAX - lane.queued).filter(|room| *room > 0))
+    }
+
+    /// Takes bytes that are in a message already, with anything in the place of its header: no more than there is room for.
+    ///
+    /// # Errors
+    /// As for [`Streams::write`].
+    pub fn write_message(&mut self, key: LaneKey, message: Vec<u8>) -> io::Result<()> {
+        let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
+        lane.check_open()?;
+        if message.len() > HEADER_LEN {
+            lane.queued += message.len() - HEADER_LEN;
+            lane.queue.push_back(message);
+            self.take_turn(key);
+        }
+        Ok(())
     }
 
     /// Whether a writer that waits should go on.
@@ -164,32 +193,28 @@ impl Streams {
             .is_none_or(|lane| lane.unread || lane.finish != Finish::Open || lane.queued <= QUEUE_MAX - WAKE_ROOM)
     }
 
-    /// Reads what is there; 0 at the end, none if something may come.
-    pub fn read(&mut self, key: LaneKey, bytes: &mut [u8]) -> Option<usize> {
-        let Some(lane) = self.lanes.get_mut(&key) else { return Some(0) };
+    /// What the reader of a lane is to take next. A message counts as read when it is taken.
+    pub fn next(&mut self, key: LaneKey) -> Next {
+        let Some(lane) = self.lanes.get_mut(&key) else { return Next::End };
         if lane.closed {
-            return Some(0);
+            return Next::End;
         }
-        let mut read = 0;
-        while read < bytes.len() {
-            let Some(first) = lane.inbox.front() else { break };
-            let from = HEADER_LEN + lane.read;
-            let n = (first.len() - from).min(bytes.len() - read);
-            bytes[read..read + n].copy_from_slice(&first[from..from + n]);
-            read += n;
-            lane.read += n;
-            if HEADER_LEN + lane.read == first.len() {
-                self.credits.take(key, cost(lane.read));
-                lane.inbox.pop_front().into_iter().for_each(spare::done);
-                lane.read = 0;
-            }
+        if let Some(message) = lane.inbox.pop_front() {
+            self.credits.take(key, cost(message.len() - HEADER_LEN));
+            return Next::Message(message);
         }
-        (read > 0 || lane.finished || bytes.is_empty()).then_some(read)
+        match (lane.finished, lane.borrowing.is_offered()) {
+            (true, _) => Next::End,
+            (false, true) => Next::Offered,
+            (false, false) => Next::Nothing,
+        }
     }
 
-    /// Whether [`Streams::read`] would find something.
+    /// Whether [`Streams::next`] would find something.
     pub fn is_readable(&self, key: LaneKey) -> bool {
-        self.lanes.get(&key).is_none_or(|lane| lane.closed || lane.finished || !lane.inbox.is_empty())
+        let finds =
+            |lane: &Stream| lane.closed || lane.finished || !lane.inbox.is_empty() || lane.borrowing.is_offered();
+        self.lanes.get(&key).is_none_or(finds)
     }
 
     /// This side sends nothing more.
@@ -209,6 +234,7 @@ impl Streams {
             return;
         }
         lane.inbox.clear();
+        lane.lending.withdraw();
         self.credits.remove(key);
         // Also if it was said: there is one thing more to say.
         lane.finish = Finish::Asked;
@@ -228,6 +254,8 @@ impl Streams {
             MessageKind::Open => self.take_opened(key)?,
             MessageKind::Return => self.credits.take_back(key, header.value)?,
             MessageKind::Want => self.credits.ask(key),
+            MessageKind::Offer => self.receive_offer(key, header.value)?,
+            MessageKind::Take => self.receive_take(key, header.value, header.tag)?,
             MessageKind::Data | MessageKind::Credit | MessageKind::Finish | MessageKind::Close => {
                 self.receive_on(key, header, message)?;
             }
@@ -256,7 +284,7 @@ impl Streams {
         let Some(lane) = self.lanes.get_mut(&key) else { return Ok(()) };
         match header.kind {
             MessageKind::Data => {
-                if lane.finished {
+                if lane.finished || !lane.borrowing.lets_others_come() {
                     return Err(io::Error::new(ErrorKind::InvalidData, "bytes came after the last ones"));
                 }
                 if !lane.closed {
@@ -271,11 +299,16 @@ impl Streams {
             }
             kind => {
                 lane.finished = true;
+                let is_written = lane.borrowing.is_written();
                 if kind == MessageKind::Close {
                     lane.unread = true;
                     lane.queue.clear();
                     lane.queued = 0;
                     self.take_turn(key);
+                }
+                // What was asked for comes before, but MPI may still be writing it.
+                if !is_written {
+                    self.end_room(key, false);
                 }
                 self.forget(key);
             }
@@ -304,7 +337,7 @@ impl Streams {
     fn next_of(&mut self, key: LaneKey) -> Option<Vec<u8>> {
         let lane = self.lanes.get_mut(&key)?;
         lane.in_turn = false;
-        let header = |kind, value| Header { kind, by_opener: key.opened_here, number: key.number, value };
+        let header = |kind, value| Header { kind, by_opener: key.opened_here, number: key.number, value, tag: 0 };
         if let Some(first) = lane.queue.front() {
             let bytes = first.len() - HEADER_LEN;
             if lane.outflow.asks(lane.queued as u64 + cost(0) * lane.queue.len() as u64) {
@@ -327,7 +360,11 @@ impl Streams {
             self.count_to_sweep();
             return Some(message);
         }
-        if lane.finish != Finish::Asked {
+        if let Some(len) = lane.lending.say() {
+            return Some(header(MessageKind::Offer, len).encode().to_vec());
+        }
+        // What was asked for goes before.
+        if lane.finish != Finish::Asked || lane.lending.is_queued() {
             return None;
         }
         lane.finish = Finish::Said;
@@ -350,8 +387,8 @@ impl Streams {
         let lanes = self.lanes.iter_mut().filter(|(_, lane)| lane.queue.is_empty());
         for (key, lane) in lanes {
             if let Some(known) = lane.outflow.give_back() {
-                let header =
-                    Header { kind: MessageKind::Return, by_opener: key.opened_here, number: key.number, value: known };
+                let (by_opener, number) = (key.opened_here, key.number);
+                let header = Header { kind: MessageKind::Return, by_opener, number, value: known, tag: 0 };
                 self.notes.push_back((key.peer, header));
             }
         }
@@ -368,6 +405,7 @@ impl Streams {
         }
         self.notes.clear();
         self.turns.clear();
+        self.end_loans();
     }
 
     /// Who has to look since the last call.
@@ -382,7 +420,7 @@ impl Streams {
 
     /// Both sides have said their last word: what comes later is of nothing.
     fn forget(&mut self, key: LaneKey) {
-        let over = |lane: &Stream| lane.closed && lane.finish == Finish::Said && lane.finished;
+        let over = |lane: &Stream| lane.closed && lane.finish == Finish::Said && lane.finished && lane.owes_nothing();
         if self.lanes.get(&key).is_some_and(over) {
             self.lanes.remove(&key);
             self.credits.remove(key);
@@ -391,7 +429,7 @@ impl Streams {
 
     fn take_turn(&mut self, key: LaneKey) {
         if let Some(lane) = self.lanes.get_mut(&key)
-            && (!lane.queue.is_empty() || lane.finish == Finish::Asked)
+            && (!lane.queue.is_empty() || lane.finish == Finish::Asked || lane.lending.is_unsaid())
             && !std::mem::replace(&mut lane.in_turn, true)
         {
             self.turns.push_back(key);
@@ -399,12 +437,17 @@ impl Streams {
     }
 
     fn note(&mut self, key: LaneKey, kind: MessageKind, value: u64) {
-        let header = Header { kind, by_opener: key.opened_here, number: key.number, value };
+        let header = Header { kind, by_opener: key.opened_here, number: key.number, value, tag: 0 };
         self.notes.push_back((key.peer, header));
     }
 }
 
 impl Stream {
+    /// Whether something may be written.
+    fn check_open(&self) -> io::Result<()> {
+        if self.unread || self.finish != Finish::Open { Err(ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    }
+
     /// Queues as much of `bytes` as there is room for.
     fn put(&mut self, bytes: &[u8]) -> usize {
         let room = QUEUE_MAX - self.queued;

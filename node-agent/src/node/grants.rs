@@ -2,16 +2,16 @@
 
 use accord_types::{SessionGrant, SessionId};
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Sessions that have been announced.
 const GRANTS_MAX: usize = 65_536;
 /// Ended sessions whose late connections are still turned away at once.
 const ENDED_MAX: usize = 4_096;
 
-/// Grants that are in force. No lock, no clock.
+/// Grants that are in force.
 #[derive(Debug, Default)]
-pub(crate) struct Grants {
+pub(super) struct Grants {
     known: BTreeMap<SessionId, Known>,
     ended: VecDeque<SessionId>,
 }
@@ -20,13 +20,13 @@ pub(crate) struct Grants {
 struct Known {
     grant: SessionGrant,
     /// None: it lasts until it is withdrawn.
-    end: Option<Instant>,
+    end: Option<Duration>,
 }
 
 impl Grants {
     /// The coordinator announces a session. What was announced before counts, but for its end: a coordinator that has come back
-    /// knows of its predecessor's sessions only what agents told it.
-    pub(crate) fn announce(&mut self, now: Instant, grant: SessionGrant) {
+    /// knows of its predecessor's sessions only what agents told it. For one too many another one goes that is not `in_use`.
+    pub(super) fn announce(&mut self, now: Duration, grant: SessionGrant, in_use: impl Fn(SessionId) -> bool) {
         let end = grant.ends_in_ms.and_then(|left| now.checked_add(Duration::from_millis(left)));
         if let Some(known) = self.known.get_mut(&grant.session) {
             if known.grant.key != grant.key {
@@ -40,13 +40,14 @@ impl Grants {
             return;
         }
         if self.known.len() >= GRANTS_MAX {
-            self.known.pop_first();
+            let idle = self.known.keys().copied().find(|session| !in_use(*session));
+            idle.map(|session| self.known.remove(&session));
         }
         self.known.insert(grant.session, Known { grant, end });
     }
 
     /// A session has ended.
-    pub(crate) fn withdraw(&mut self, session: SessionId) {
+    pub(super) fn withdraw(&mut self, session: SessionId) {
         self.known.remove(&session);
         if !self.ended.contains(&session) {
             if self.ended.len() >= ENDED_MAX {
@@ -57,9 +58,9 @@ impl Grants {
     }
 
     /// The grant in force, with the time that it has left.
-    pub(crate) fn find(&self, now: Instant, session: SessionId) -> Option<SessionGrant> {
+    pub(super) fn find(&self, now: Duration, session: SessionId) -> Option<SessionGrant> {
         let Known { grant, end } = self.known.get(&session)?;
-        let left = |end: Instant| end.checked_duration_since(now).filter(|left| !left.is_zero());
+        let left = |end: Duration| end.checked_sub(now).filter(|left| !left.is_zero());
         let ends_in_ms = match end {
             Some(end) => Some(u64::try_from(left(*end)?.as_millis()).unwrap_or(u64::MAX)),
             None => None,
@@ -67,13 +68,21 @@ impl Grants {
         Some(SessionGrant { ends_in_ms, ..grant.clone() })
     }
 
+    /// # Errors
+    /// If there are more than there may be.
+    pub(super) fn check_bounds(&self) -> Result<(), String> {
+        let counts = (self.known.len(), self.ended.len());
+        let is_bounded = counts.0 <= GRANTS_MAX && counts.1 <= ENDED_MAX;
+        is_bounded.then_some(()).ok_or_else(|| format!("grants and ended sessions: {counts:?}"))
+    }
+
     /// Whether the session was withdrawn.
-    pub(crate) fn has_ended(&self, session: SessionId) -> bool {
+    pub(super) fn has_ended(&self, session: SessionId) -> bool {
         self.ended.contains(&session)
     }
 
     /// The session that is over next, and when.
-    pub(crate) fn next_end(&self) -> Option<(Instant, SessionId)> {
+    pub(super) fn next_end(&self) -> Option<(Duration, SessionId)> {
         self.known.iter().filter_map(|(session, known)| Some((known.end?, *session))).min()
     }
 }
@@ -84,6 +93,10 @@ mod tests {
     use accord_types::SessionKey;
 
     const A: SessionId = SessionId(1);
+
+    fn none(_: SessionId) -> bool {
+        false
+    }
 
     fn grant(session: SessionId, key: u8, ends_in_ms: Option<u64>) -> SessionGrant {
         SessionGrant {
@@ -105,33 +118,45 @@ mod tests {
 
     #[test]
     fn a_session_that_was_withdrawn_does_not_come_back() {
-        let (now, mut grants) = (Instant::now(), Grants::default());
-        grants.announce(now, grant(A, 1, None));
+        let (now, mut grants) = (Duration::ZERO, Grants::default());
+        grants.announce(now, grant(A, 1, None), none);
         assert!(grants.find(now, A).is_some() && grants.next_end().is_none());
         grants.withdraw(A);
         assert!(grants.find(now, A).is_none() && grants.has_ended(A));
-        grants.announce(now, grant(A, 1, None));
+        grants.announce(now, grant(A, 1, None), none);
         assert!(grants.find(now, A).is_none());
     }
 
     #[test]
     fn the_first_key_of_a_session_counts() {
-        let (now, mut grants) = (Instant::now(), Grants::default());
-        grants.announce(now, grant(A, 1, None));
-        grants.announce(now, SessionGrant { user: "mallory".to_owned(), ..grant(A, 2, Some(1)) });
+        let (now, mut grants) = (Duration::ZERO, Grants::default());
+        grants.announce(now, grant(A, 1, None), none);
+        grants.announce(now, SessionGrant { user: "mallory".to_owned(), ..grant(A, 2, Some(1)) }, none);
         assert_eq!(grants.find(now, A), Some(grant(A, 1, None)));
     }
 
     #[test]
     fn a_session_whose_time_is_over_opens_nothing() {
-        let (now, mut grants) = (Instant::now(), Grants::default());
-        grants.announce(now, grant(A, 1, Some(500)));
+        let (now, mut grants) = (Duration::ZERO, Grants::default());
+        grants.announce(now, grant(A, 1, Some(500)), none);
         let later = now + Duration::from_millis(200);
         assert_eq!(grants.find(later, A).unwrap().ends_in_ms, Some(300));
         assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
         assert!(grants.find(now + Duration::from_millis(500), A).is_none());
         // A coordinator that comes back tells of the same end.
-        grants.announce(later, grant(A, 1, Some(300)));
+        grants.announce(later, grant(A, 1, Some(300)), none);
         assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
+    }
+
+    #[test]
+    fn one_too_many_takes_the_place_of_one_that_is_not_in_use() {
+        let (now, mut grants) = (Duration::ZERO, Grants::default());
+        let sessions = u64::try_from(GRANTS_MAX).unwrap() + 1;
+        for session in 1..=sessions {
+            grants.announce(now, grant(SessionId(session), 1, None), |session| session == A);
+        }
+        assert_eq!(grants.known.len(), GRANTS_MAX);
+        let is_known = |session| grants.find(now, SessionId(session)).is_some();
+        assert!(is_known(1) && !is_known(2) && is_known(sessions));
     }
 }

@@ -1,0 +1,132 @@
+//! Who somebody is that shows no certificate: the system is asked, or MUNGE. Both may wait, as the system's database of users may, so that it is
+//! done on threads of their own, few at a time.
+
+use super::caller::Caller;
+use accord_fabric::new_session_key;
+use accord_proto::Stream;
+use accord_trust::Role;
+use accord_trust::attest::{self, Attested, Host, NOBODY, NONCE_LEN, Witness};
+use accord_trust::munge::{CREDENTIAL_MAX, Munge};
+use accord_trust::users::UserRules;
+use accord_types::{Error, ErrorCode, Result};
+use nix::unistd::{Uid, User, geteuid};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
+
+/// Questions at one time.
+const QUESTIONS_MAX: usize = 8;
+
+/// Whose word counts besides that of certificates.
+#[derive(Clone, Debug, Default)]
+pub struct Attestation {
+    /// MUNGE's daemon; none: its word does not count.
+    pub munge: Option<PathBuf>,
+    /// Which users are taken that the system or MUNGE names, and as whom.
+    pub users: UserRules,
+}
+
+/// See the module.
+pub(super) struct Witnesses {
+    munge: Option<Munge>,
+    users: UserRules,
+    host: Host,
+    questions: Arc<Semaphore>,
+}
+
+impl Witnesses {
+    pub(super) fn new(attestation: Attestation) -> Arc<Self> {
+        let unknown = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
+        let unknown = unknown.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(NOBODY);
+        Arc::new(Self {
+            munge: attestation.munge.as_deref().map(Munge::at),
+            users: attestation.users,
+            host: Host { uid: geteuid().as_raw(), unknown },
+            questions: Arc::new(Semaphore::new(QUESTIONS_MAX)),
+        })
+    }
+
+    /// Whether MUNGE's word counts.
+    pub(super) fn has_munge(&self) -> bool {
+        self.munge.is_some()
+    }
+
+    /// Whose process has connected to the socket: `uid`, as the system says. Tells it whether it is taken.
+    pub(super) async fn by_system(&self, stream: &mut Stream, uid: u32) -> Result<Caller> {
+        let found = self.ask(move || Ok(attested(uid, Witness::System))).await;
+        self.answer(stream, found).await
+    }
+
+    /// Whose process has connected by TCP without a certificate, as MUNGE says.
+    pub(super) async fn by_munge(&self, stream: &mut Stream) -> Result<Caller> {
+        let munge = self.munge.clone().ok_or_else(|| refused("it showed no certificate"))?;
+        let broken = |error: std::io::Error| refused(format!("it broke the handshake off: {error}"));
+        // As random as a key, and used once.
+        let nonce: [u8; NONCE_LEN] = new_session_key()?.0;
+        stream.write_all(&nonce).await.map_err(broken)?;
+        stream.flush().await.map_err(broken)?;
+        let len: usize = stream.read_u16_le().await.map_err(broken)?.into();
+        if len > CREDENTIAL_MAX {
+            return self.answer(stream, Err(refused("the credential is too long"))).await;
+        }
+        let mut credential = vec![0; len];
+        stream.read_exact(&mut credential).await.map_err(broken)?;
+        let question = move || {
+            let believed = munge.decode(&credential)?;
+            if believed.payload != attest::payload(&nonce) {
+                let cause = format!("user {} has a credential that was made for something else", believed.uid);
+                return Err(refused(cause).remedy("connect again, with libacc and accord of the coordinator's version"));
+            }
+            Ok(attested(believed.uid, Witness::Munge))
+        };
+        let found = self.ask(question).await;
+        self.answer(stream, found).await
+    }
+
+    async fn ask(&self, question: impl FnOnce() -> Result<Attested> + Send + 'static) -> Result<Attested> {
+        let busy = || refused("nobody could be asked who it is");
+        let turn = self.questions.clone().acquire_owned().await.map_err(|_| busy())?;
+        let asking = tokio::task::spawn_blocking(move || {
+            let found = question();
+            // Whoever has given up waiting leaves the thread behind, and that counts.
+            drop(turn);
+            found
+        });
+        asking.await.map_err(|_| busy())?
+    }
+
+    async fn answer(&self, stream: &mut Stream, found: Result<Attested>) -> Result<Caller> {
+        let taken = found.and_then(|attested| {
+            let roles = attest::roles(&attested, &self.users, self.host)?;
+            tracing::info!("{} is user {} by the word of {}", called(&roles), attested.uid, attested.witness);
+            Ok(roles)
+        });
+        let bytes = taken.as_ref().map_or_else(attest::refusal, |_| vec![attest::TAKEN]);
+        let broken = |error: std::io::Error| refused(format!("it broke the handshake off: {error}"));
+        stream.write_all(&bytes).await.map_err(broken)?;
+        stream.flush().await.map_err(broken)?;
+        match taken {
+            Ok(roles) => Ok(Caller { roles, address: None }),
+            Err(error) => {
+                tracing::warn!("refused: {}", error.cause());
+                // What was said gets there before the end.
+                let _ = stream.shutdown().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+fn attested(uid: u32, witness: Witness) -> Attested {
+    let name = User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name);
+    Attested { uid, name, witness }
+}
+
+fn called(roles: &[Role]) -> String {
+    roles.first().map_or_else(String::new, Role::to_string)
+}
+
+fn refused(cause: impl Into<String>) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, cause)
+}

@@ -1,0 +1,89 @@
+//! The core with a clock of the test's own, and what agents and programs tell it.
+
+use accord_coordinator::cluster::{Cluster, Effect, Input, Limits, Millis, Registration};
+use accord_types::{
+    DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, OrderPolicy, SessionGrant, SessionId, SessionKey,
+    SessionRequest,
+};
+
+pub(crate) const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
+pub(crate) const ALICE: &str = "alice";
+
+pub(crate) struct Bench {
+    pub(crate) cluster: Cluster,
+    pub(crate) now: u64,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self { cluster: Cluster::new(Limits::default(), 1_000), now: 0 }
+    }
+
+    pub(crate) fn give(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.cluster.handle(Millis(self.now), input, &mut effects);
+        self.cluster.check_invariants().unwrap();
+        effects
+    }
+}
+
+pub(crate) fn device(ordinal: u32) -> DeviceInfo {
+    DeviceInfo {
+        id: DeviceId { node: NodeId(99), ordinal },
+        node_name: "not yet known".into(),
+        kind: DeviceKind::CPU,
+        name: "d".into(),
+        vendor: "v".into(),
+        driver: "1".into(),
+        uuid: String::new(),
+        memory: 1,
+        units: 1,
+        numa: None,
+        cpus: Vec::new(),
+    }
+}
+
+/// An agent with two devices.
+pub(crate) fn registration(name: &str) -> Registration {
+    Registration {
+        node_name: name.into(),
+        incarnation: 10,
+        address: format!("{name}:1"),
+        devices: [0, 1].map(device).to_vec(),
+        hardware: Hardware::default(),
+        previous: None,
+        sessions: Vec::new(),
+        job: String::new(),
+        draining: false,
+    }
+}
+
+pub(crate) fn request(node_name: &str) -> SessionRequest {
+    SessionRequest {
+        node_name: node_name.into(),
+        pid: 1,
+        program: "app".into(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Local,
+    }
+}
+
+/// What such an agent says of a session that an earlier coordinator has opened.
+pub(crate) fn grant(session: SessionId, key: SessionKey, user: &str) -> SessionGrant {
+    SessionGrant {
+        session,
+        key,
+        user: user.into(),
+        ends_in_ms: None,
+        program: "app".into(),
+        node_name: "h1".into(),
+        pid: 1,
+        rank: None,
+        ordinals: vec![0, 1],
+        memory_quota: 5,
+        stream_quota: 3,
+        plain_tcp: false,
+        opened_unix_ms: 5,
+    }
+}

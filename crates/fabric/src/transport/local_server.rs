@@ -1,0 +1,37 @@
+//! A lane to a server of this machine, which listens at a UNIX socket in the file system.
+
+use super::lane::SharedLane;
+use super::socket;
+use accord_trust::local;
+use accord_types::{Error, ErrorCode, Result, scarce};
+use rustix::net::sockopt::socket_peercred;
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why there is no lane.
+pub(crate) enum Refused {
+    /// Nobody listens, at this time.
+    Absent(Error),
+    /// It is not to be believed who does.
+    Strange(Error),
+}
+
+/// Connects to the coordinator at `path`, if nobody can have taken its place.
+pub(crate) fn connect(path: &Path) -> Result<SharedLane, Refused> {
+    let absent = |error: io::Error| {
+        let cause = format!("cannot connect to the coordinator at {}{}: {error}", local::SCHEME, path.display());
+        let remedy = scarce::remedy(&error).unwrap_or(socket::UNREACHED);
+        Refused::Absent(Error::new(ErrorCode::DeviceUnavailable, cause).remedy(remedy))
+    };
+    // With a service its folder goes, too.
+    if path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return Err(absent(ErrorKind::NotFound.into()));
+    }
+    let owner = local::check_folder(path).map_err(Refused::Strange)?;
+    let stream = UnixStream::connect(path).map_err(absent)?;
+    let server = socket_peercred(&stream).map_err(|error| absent(error.into()))?.uid.as_raw();
+    local::check_server(path, owner, server).map_err(Refused::Strange)?;
+    Ok(Arc::new(socket::plain(stream.into())))
+}

@@ -1,0 +1,120 @@
+//! Who waits for something of the lanes' table, and how that one is told: without a system call if nobody sleeps.
+
+use crate::transport::time_limit::wait_until;
+use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::spin_policy::{Looked, SpinPolicy, look};
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Raised with the table locked.
+#[derive(Debug, Default)]
+pub(super) struct Signal {
+    changed: Condvar,
+    /// Those that sleep, or are about to; changed with the table locked.
+    sleepers: AtomicU32,
+    /// How often it was raised.
+    raised: AtomicU32,
+}
+
+impl Signal {
+    /// Tells all who wait.
+    pub(super) fn raise(&self) {
+        self.raised.fetch_add(1, Ordering::Release);
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Sleeps until it is raised, or until `end`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] at `end`.
+    pub(super) fn wait<'a, T>(&self, table: ShortGuard<'a, T>, end: Option<Instant>) -> io::Result<ShortGuard<'a, T>> {
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        let woken = wait_until(&self.changed, table, end);
+        // The table is locked again, or nobody looks at it any more.
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        woken
+    }
+
+    /// How often it was raised, to be asked with the table locked.
+    pub(super) fn raised(&self) -> u32 {
+        self.raised.load(Ordering::Acquire)
+    }
+
+    /// Looks for as long as recent waits were, without the table's lock, whether it was raised since `seen`.
+    pub(super) fn look(&self, seen: u32, patience: &Patience) {
+        patience.look(|| self.raised() != seen);
+    }
+}
+
+/// How long a kind of wait was lately.
+#[derive(Debug)]
+pub(super) struct Patience(ShortLock<SpinPolicy>);
+
+impl Default for Patience {
+    fn default() -> Self {
+        static CORES: OnceLock<usize> = OnceLock::new();
+        let cores = *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from));
+        Self(ShortLock::new(SpinPolicy::new(cores)))
+    }
+}
+
+impl Patience {
+    /// Whether looking is worth it.
+    pub(super) fn has_any(&self) -> bool {
+        self.policy().limit() > Duration::ZERO
+    }
+
+    fn look(&self, is_news: impl Fn() -> bool) {
+        let limit = self.policy().limit();
+        if limit > Duration::ZERO && look(limit, is_news) == Looked::Crowded {
+            self.policy().crowded();
+        }
+    }
+
+    /// A wait has ended that began at `start`.
+    pub(super) fn waited(&self, start: Instant) {
+        self.policy().waited(start.elapsed());
+    }
+
+    fn policy(&self) -> ShortGuard<'_, SpinPolicy> {
+        self.0.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn whoever_sleeps_or_looks_is_told() {
+        let (table, signal) = (Arc::new(ShortLock::new(0)), Arc::new(Signal::default()));
+        let (of_thread, raised) = (table.clone(), signal.clone());
+        let other = std::thread::spawn(move || {
+            for _ in 0..1000 {
+                let mut count = of_thread.lock();
+                *count += 1;
+                raised.raise();
+            }
+        });
+        let mut count = table.lock();
+        let end = Some(Instant::now() + Duration::from_secs(20));
+        while *count < 1000 {
+            count = signal.wait(count, end).unwrap();
+        }
+        drop(count);
+        other.join().unwrap();
+        assert_eq!((signal.raised(), signal.sleepers.load(Ordering::Relaxed)), (1000, 0));
+        // Short waits make it look; then it sees what was raised before it sleeps.
+        let patience = Patience::default();
+        assert!(!patience.has_any());
+        (0..40).for_each(|_| patience.waited(Instant::now()));
+        signal.look(999, &patience);
+        let late = signal.wait(table.lock(), Some(Instant::now())).map(drop).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::WouldBlock);
+    }
+}

@@ -1,0 +1,197 @@
+//! Bytes that lanes do not copy. Whoever writes them lends them, and waits; whoever reads them lends the room for them, and waits too.
+//! In between goes a message of MPI's own, from memory to memory.
+//!
+//! ```text
+//! writer  Offer: so many bytes          ->
+//!                                       <-   Take: room for so many, by this tag          reader
+//!         a message with the tag        ->   into the room
+//! ```
+//!
+//! Nothing is sent before there is room for it, so it takes no credit. A tag is the reader's rank's, which has few of them: so many
+//! messages may be on their way to a rank, whoever they are from.
+
+use super::{Stream, Streams};
+use crate::transport::mpi::loan::{Lending, Lent, Loan, MESSAGE_MAX, OFFER_MAX, Room};
+use crate::transport::mpi::message::{Header, LaneKey, MessageKind};
+use std::io::{self, ErrorKind};
+
+impl Stream {
+    /// Whether nobody's memory is lent to MPI for it.
+    pub(super) fn owes_nothing(&self) -> bool {
+        self.lending.is_idle() && self.borrowing.is_idle()
+    }
+}
+
+impl Streams {
+    /// Lends `len` bytes, more than 0, which come after all that was written. Nothing else may be written before [`Streams::loan`] says
+    /// that it is done, nor may the bytes go before that.
+    ///
+    /// # Errors
+    /// When nobody reads them, or this side has said that no more comes.
+    pub fn lend(&mut self, key: LaneKey, len: u64) -> io::Result<()> {
+        let Some(lane) = self.lanes.get_mut(&key) else { return Err(ErrorKind::BrokenPipe.into()) };
+        lane.check_open()?;
+        lane.lending = Lending { total: len, left: len, unsaid: true, queued: 0, going: 0 };
+        self.take_turn(key);
+        Ok(())
+    }
+
+    /// How far it is.
+    pub fn loan(&self, key: LaneKey) -> Loan {
+        let Some(lane) = self.lanes.get(&key) else { return Loan::Over };
+        let is_over = lane.closed || lane.unread;
+        match (lane.lending.is_idle(), lane.lending.left) {
+            (true, 0) if !is_over => Loan::Done,
+            (true, _) if is_over => Loan::Over,
+            _ => Loan::UnderWay,
+        }
+    }
+
+    /// The next part of a loan that was asked for: it is to be sent.
+    pub fn next_lent(&mut self) -> Option<Lent> {
+        let lent = self.loans.asked.pop_front()?;
+        if let Some(lane) = self.lanes.get_mut(&lent.lane) {
+            lane.lending.queued -= lent.len as u64;
+            lane.lending.going += lent.len as u64;
+        }
+        // An end may be waiting for it.
+        self.take_turn(lent.lane);
+        Some(lent)
+    }
+
+    /// A part of a loan has been sent: nobody reads that memory any more.
+    pub fn was_sent(&mut self, id: u64) {
+        let Some((key, len)) = self.loans.going.remove(&id) else { return };
+        if let Some(lane) = self.lanes.get_mut(&key) {
+            lane.lending.going -= len;
+        }
+        self.woken.insert(key);
+        self.forget(key);
+    }
+
+    /// The reader has room for `len` bytes of those that are offered: how many come there, and by which tag. None if it has to wait.
+    pub fn ask(&mut self, key: LaneKey, len: usize) -> Option<(u16, usize)> {
+        let lane = self.lanes.get_mut(&key)?;
+        if lane.borrowing.room.is_some() || !lane.borrowing.is_offered() {
+            return None;
+        }
+        let Some(tag) = self.loans.tags.pop() else {
+            self.loans.waiting.insert(key);
+            return None;
+        };
+        let len = lane.borrowing.offered.min(len as u64).min(MESSAGE_MAX);
+        lane.borrowing.room = Some(Room { tag, len, is_written: false });
+        lane.borrowing.filled = false;
+        self.loans.rooms.insert(tag, key);
+        let header =
+            Header { kind: MessageKind::Take, by_opener: key.opened_here, number: key.number, value: len, tag };
+        self.notes.push_back((key.peer, header));
+        Some((tag, len as usize))
+    }
+
+    /// Whether the room that a reader has lent is filled; none while something may come there.
+    pub fn filled(&self, key: LaneKey) -> Option<bool> {
+        let Some(lane) = self.lanes.get(&key) else { return Some(false) };
+        lane.borrowing.room.is_none().then_some(lane.borrowing.filled)
+    }
+
+    /// A message for lent room is there, whose lane is returned. From now on MPI writes into the room.
+    ///
+    /// # Errors
+    /// If nobody has asked `from` for it.
+    pub fn comes(&mut self, from: u32, tag: u16, len: usize) -> io::Result<LaneKey> {
+        let unasked = || io::Error::new(ErrorKind::InvalidData, "a rank sends what nobody has asked it for");
+        let key = self.loans.rooms.get(&tag).copied().filter(|key| key.peer == from).ok_or_else(unasked)?;
+        let lane = self.lanes.get_mut(&key).ok_or_else(unasked)?;
+        match &mut lane.borrowing.room {
+            Some(room) if room.len == len as u64 && !room.is_written => room.is_written = true,
+            _ => return Err(unasked()),
+        }
+        Ok(key)
+    }
+
+    /// All of that message is in its room.
+    pub fn came(&mut self, tag: u16) {
+        if let Some(key) = self.loans.rooms.get(&tag).copied() {
+            self.end_room(key, true);
+            self.forget(key);
+        }
+    }
+
+    /// Nothing more comes into a room.
+    pub(super) fn end_room(&mut self, key: LaneKey, filled: bool) {
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        let Some(room) = lane.borrowing.room.take() else { return };
+        if filled {
+            lane.borrowing.offered -= room.len;
+        }
+        lane.borrowing.filled = filled;
+        self.loans.rooms.remove(&room.tag);
+        self.loans.tags.push(room.tag);
+        self.woken.insert(key);
+        self.woken.append(&mut self.loans.waiting);
+    }
+
+    pub(super) fn receive_offer(&mut self, key: LaneKey, len: u64) -> io::Result<()> {
+        let Some(lane) = self.lanes.get_mut(&key) else { return Ok(()) };
+        if lane.finished || !lane.borrowing.lets_others_come() || len > OFFER_MAX {
+            return Err(io::Error::new(ErrorKind::InvalidData, "a rank lends out of turn"));
+        }
+        if !lane.closed {
+            lane.borrowing.offered += len;
+            self.woken.insert(key);
+        }
+        Ok(())
+    }
+
+    pub(super) fn receive_take(&mut self, key: LaneKey, len: u64, tag: u16) -> io::Result<()> {
+        // A lane that is closed here says so: nobody waits for it.
+        let Some(lane) = self.lanes.get_mut(&key).filter(|lane| !lane.closed) else { return Ok(()) };
+        let wrong = io::Error::new(ErrorKind::InvalidData, "a rank takes what was not lent");
+        let lending = &mut lane.lending;
+        // It has room for one message at a time, and knows that the one before is there.
+        if lending.unsaid || lending.queued > 0 || len > lending.left {
+            return Err(wrong);
+        }
+        let offset = lending.total - lending.left;
+        lending.left -= len;
+        lending.queued += len;
+        self.loans.ids += 1;
+        let id = self.loans.ids;
+        self.loans.going.insert(id, (key, len));
+        let (Ok(offset), Ok(len)) = (usize::try_from(offset), usize::try_from(len)) else { return Err(wrong) };
+        self.loans.asked.push_back(Lent { lane: key, to: key.peer, tag, id, offset, len });
+        Ok(())
+    }
+
+    /// Nothing more is sent or received: memory where MPI does nothing is its owner's again.
+    pub(super) fn end_loans(&mut self) {
+        let asked = std::mem::take(&mut self.loans.asked);
+        for lent in asked {
+            self.loans.going.remove(&lent.id);
+            if let Some(lane) = self.lanes.get_mut(&lent.lane) {
+                lane.lending.queued -= lent.len as u64;
+            }
+        }
+        let unwritten = |lane: &Stream| lane.borrowing.room.is_some_and(|room| !room.is_written);
+        let ended: Vec<_> = self.lanes.iter().filter(|(_, lane)| unwritten(lane)).map(|(key, _)| *key).collect();
+        ended.into_iter().for_each(|key| self.end_room(key, false));
+    }
+
+    /// MPI is not called any more: all memory is its owner's again.
+    pub fn left(&mut self) {
+        self.loans.asked.clear();
+        self.loans.going.clear();
+        let all: Vec<_> = self.lanes.keys().copied().collect();
+        for key in all {
+            if let Some(lane) = self.lanes.get_mut(&key) {
+                (lane.lending.queued, lane.lending.going) = (0, 0);
+            }
+            self.end_room(key, false);
+            self.woken.insert(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+use super::super::Next;
+use super::*;
+use crate::transport::mpi::loan::{Loans, TAG_FIRST, TAKES_MAX};
+use crate::transport::mpi::message::HEADER_LEN;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::IoSlice;
+
+/// What is on its way from one rank to another, in its order.
+enum OnItsWay {
+    Message(Vec<u8>),
+    Lent(Lent),
+}
+
+/// Ranks with queues between them.
+struct World {
+    ranks: Vec<Streams>,
+    under_way: HashMap<(u32, u32), VecDeque<OnItsWay>>,
+    /// What was sent, and its sender was not told.
+    sent: Vec<(u32, Lent)>,
+    /// Ranks and tags of rooms that MPI is writing into.
+    writing: Vec<(u32, u16)>,
+    /// Offsets and lengths that have come to a rank, by its lane.
+    came: BTreeMap<(u32, LaneKey), Vec<(usize, usize)>>,
+}
+
+impl World {
+    fn new(ranks: u32) -> Self {
+        let ranks = (0..ranks).map(|_| Streams::default()).collect();
+        Self { ranks, under_way: HashMap::new(), sent: Vec::new(), writing: Vec::new(), came: BTreeMap::new() }
+    }
+
+    fn rank(&mut self, rank: u32) -> &mut Streams {
+        &mut self.ranks[rank as usize]
+    }
+
+    /// All that a rank has to send.
+    fn send(&mut self, from: u32) -> bool {
+        let mut moved = false;
+        loop {
+            let (to, what) = if let Some(lent) = self.rank(from).next_lent() {
+                self.sent.push((from, lent));
+                (lent.to, OnItsWay::Lent(lent))
+            } else if let Some(outgoing) = self.rank(from).next_message() {
+                (outgoing.to, OnItsWay::Message(outgoing.message))
+            } else {
+                return moved;
+            };
+            self.under_way.entry((from, to)).or_default().push_back(what);
+            moved = true;
+        }
+    }
+
+    fn deliver(&mut self, from: u32, to: u32) -> bool {
+        match self.under_way.get_mut(&(from, to)).and_then(VecDeque::pop_front) {
+            None => return false,
+            Some(OnItsWay::Message(message)) => drop(self.rank(to).receive(from, message).unwrap()),
+            Some(OnItsWay::Lent(lent)) => {
+                let lane = self.rank(to).loans.rooms[&lent.tag];
+                self.rank(to).comes(from, lent.tag, lent.len).unwrap();
+                self.came.entry((to, lane)).or_default().push((lent.offset, lent.len));
+                self.writing.push((to, lent.tag));
+            }
+        }
+        true
+    }
+
+    /// What has come is in its room, which may be long after what came later.
+    fn end_writing(&mut self) {
+        for (rank, tag) in std::mem::take(&mut self.writing) {
+            self.rank(rank).came(tag);
+        }
+    }
+
+    fn tell_sent(&mut self) {
+        for (from, lent) in std::mem::take(&mut self.sent) {
+            self.rank(from).was_sent(lent.id);
+        }
+    }
+
+    fn settle(&mut self) {
+        let ranks = u32::try_from(self.ranks.len()).unwrap();
+        let mut moves = true;
+        while moves {
+            moves = false;
+            for from in 0..ranks {
+                moves |= self.send(from);
+            }
+            let ways: Vec<_> = self.under_way.keys().copied().collect();
+            for (from, to) in ways {
+                while self.deliver(from, to) {
+                    moves = true;
+                }
+            }
+            moves |= !self.writing.is_empty();
+            self.end_writing();
+            self.tell_sent();
+        }
+    }
+
+    fn open(&mut self, from: u32, to: u32) -> (LaneKey, LaneKey) {
+        let near = self.rank(from).open(to).unwrap();
+        self.settle();
+        (near, self.rank(to).next_opened().unwrap())
+    }
+}
+
+fn is_empty(streams: &Streams) -> bool {
+    let Loans { asked, going, tags, rooms, .. } = &streams.loans;
+    asked.is_empty() && going.is_empty() && rooms.is_empty() && tags.len() == usize::from(TAKES_MAX)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever room there is and in whatever order things happen: what was lent comes once, in order, and goes back to its lender.
+    #[test]
+    fn what_is_lent_comes_once_and_goes_back(steps in prop::collection::vec((0..8_u8, 0..4_usize, 1..5000_usize), 1..200)) {
+        let mut world = World::new(3);
+        let lanes: Vec<_> = [(0, 1), (1, 0), (2, 1), (0, 1)].into_iter().map(|(from, to)| (from, to, world.open(from, to))).collect();
+        let mut lent = [0; 4];
+        for (step, which, len) in steps {
+            let (from, to, (near, far)) = lanes[which];
+            match step {
+                0 if lent[which] == 0 => {
+                    world.rank(from).lend(near, len as u64).unwrap();
+                    lent[which] = len;
+                }
+                1 => _ = world.send(from),
+                2 => _ = world.send(to),
+                3 => _ = world.deliver(from, to),
+                4 => _ = world.deliver(to, from),
+                5 => {
+                    if matches!(world.rank(to).next(far), Next::Offered) {
+                        world.rank(to).ask(far, len);
+                    }
+                }
+                6 => world.end_writing(),
+                _ => world.tell_sent(),
+            }
+            if lent[which] > 0 && world.rank(from).loan(near) == Loan::Done {
+                let parts = world.came.remove(&(to, far)).unwrap_or_default();
+                let on_its_way: usize = world.under_way.get(&(from, to)).into_iter().flatten().map(|what| match what {
+                    OnItsWay::Lent(part) if part.lane == near => part.len,
+                    _ => 0,
+                }).sum();
+                prop_assert_eq!(parts.iter().map(|part| part.1).sum::<usize>() + on_its_way, lent[which]);
+                // What is written then may be there before all that was lent is.
+                world.rank(from).write(near, &[IoSlice::new(b"x")]).unwrap();
+                while world.send(from) || world.deliver(from, to) {}
+                world.settle();
+                let next = world.rank(to).next(far);
+                prop_assert!(matches!(&next, Next::Message(message) if message.ends_with(b"x")), "{:?}", next);
+                world.came.remove(&(to, far));
+                lent[which] = 0;
+            }
+        }
+        for (which, (from, to, (near, far))) in lanes.iter().copied().enumerate() {
+            let mut rounds = 0;
+            while lent[which] > 0 && world.rank(from).loan(near) == Loan::UnderWay {
+                world.settle();
+                if matches!(world.rank(to).next(far), Next::Offered) {
+                    world.rank(to).ask(far, 1 << 20);
+                }
+                rounds += 1;
+                prop_assert!(rounds < 20, "it does not end");
+            }
+            world.settle();
+            let mut end = 0;
+            for (offset, len) in world.came.remove(&(to, far)).unwrap_or_default() {
+                prop_assert_eq!(offset, end);
+                end += len;
+            }
+            prop_assert_eq!(end, lent[which]);
+        }
+        prop_assert!(world.ranks.iter().all(is_empty));
+    }
+
+    /// Lanes that are closed on either side at any time: whoever has lent gets it back, and nothing is remembered.
+    #[test]
+    fn whoever_closes_gets_back_what_was_lent(steps in prop::collection::vec(0..9_u8, 1..30), by_reader: bool) {
+        let mut world = World::new(2);
+        let (near, far) = world.open(0, 1);
+        world.rank(0).lend(near, 4096).unwrap();
+        for step in steps {
+            match step {
+                0 => _ = world.send(0),
+                1 => _ = world.send(1),
+                2 => _ = world.deliver(0, 1),
+                3 => _ = world.deliver(1, 0),
+                4 => world.tell_sent(),
+                5 => world.end_writing(),
+                _ => {
+                    if matches!(world.rank(1).next(far), Next::Offered) {
+                        world.rank(1).ask(far, 1000);
+                    }
+                }
+            }
+        }
+        let (first, other) = if by_reader { ((1, far), (0, near)) } else { ((0, near), (1, far)) };
+        world.rank(first.0).close(first.1);
+        world.settle();
+        prop_assert!(world.rank(0).loan(near) != Loan::UnderWay && world.rank(1).filled(far).is_some());
+        world.rank(other.0).close(other.1);
+        world.settle();
+        prop_assert!(world.ranks.iter().all(|rank| is_empty(rank) && rank.lanes.is_empty()));
+    }
+}
+
+#[test]
+fn the_end_of_the_world_gives_back_all_but_what_mpi_is_at() {
+    let mut world = World::new(2);
+    let (near, far) = world.open(0, 1);
+    world.rank(0).lend(near, 100).unwrap();
+    world.settle();
+    let (tag, len) = world.rank(1).ask(far, 100).unwrap();
+    world.send(1);
+    world.deliver(1, 0);
+    world.send(0);
+    world.rank(1).comes(0, tag, len).unwrap();
+    // MPI reads here and writes there: neither goes back until it is known to do so no more.
+    for rank in [0, 1] {
+        world.rank(rank).end();
+    }
+    assert_eq!((world.rank(0).loan(near), world.rank(1).filled(far)), (Loan::UnderWay, None));
+    for rank in [0, 1] {
+        world.rank(rank).left();
+        assert!(world.rank(rank).take_woken().iter().next().is_some());
+    }
+    assert_eq!((world.rank(0).loan(near), world.rank(1).filled(far)), (Loan::Over, Some(false)));
+}
+
+#[test]
+fn what_was_not_asked_for_is_refused() {
+    let mut world = World::new(2);
+    let (near, far) = world.open(0, 1);
+    assert!(world.rank(1).comes(0, TAG_FIRST, 8).is_err(), "nobody has asked");
+    world.rank(0).lend(near, 100).unwrap();
+    world.settle();
+    let (tag, len) = world.rank(1).ask(far, 60).unwrap();
+    assert_eq!(len, 60);
+    assert!(world.rank(1).comes(0, tag, 61).is_err() && world.rank(1).comes(1, tag, 60).is_err());
+    world.rank(1).comes(0, tag, 60).unwrap();
+    assert!(world.rank(1).comes(0, tag, 60).is_err(), "it came");
+    let take = |value, tag| {
+        let header = Header { kind: MessageKind::Take, by_opener: false, number: near.number, value, tag };
+        header.encode().to_vec()
+    };
+    assert!(world.rank(0).receive(1, take(101, 9)).is_err(), "more than was lent");
+    world.rank(0).receive(1, take(60, 9)).unwrap();
+    assert!(world.rank(0).receive(1, take(10, 9)).is_err(), "it has room for one at a time");
+    // Bytes of the lane that come before those that are offered are no bytes of the lane.
+    world.rank(1).write(far, &[IoSlice::new(b"x")]).unwrap();
+    let offer = Header { kind: MessageKind::Offer, value: 1, tag: 0, by_opener: true, number: near.number };
+    assert!(world.rank(1).receive(0, offer.encode().to_vec()).is_err(), "one is there");
+    let mut data = Header { kind: MessageKind::Data, ..offer }.encode().to_vec();
+    data.push(7);
+    assert_eq!(data.len(), HEADER_LEN + 1);
+    assert!(world.rank(1).receive(0, data).is_err(), "bytes came within");
+}
+
+/// Copies between all agents at once, in which all pushers lend what their targets read: all ends, and no rank has more messages on
+/// their way to it than there are tags.
+#[test]
+fn all_to_all_between_256_ranks_ends_with_few_messages_on_their_way() {
+    const RANKS: u32 = 256;
+    const LOANS: u32 = 2;
+    let mut world = World::new(RANKS);
+    let mut lanes = Vec::new();
+    for from in 0..RANKS {
+        let near: Vec<_> =
+            (0..RANKS).filter(|to| *to != from).map(|to| (to, world.rank(from).open(to).unwrap())).collect();
+        world.send(from);
+        for (to, near) in near {
+            while world.deliver(from, to) {}
+            let far = world.rank(to).next_opened().unwrap();
+            lanes.push((from, near, to, far, LOANS));
+        }
+    }
+    let mut rounds = 0;
+    while lanes.iter().any(|lane| lane.4 > 0 || world.ranks[lane.0 as usize].loan(lane.1) != Loan::Done) {
+        for (from, near, _, _, left) in &mut lanes {
+            if *left == LOANS || *left > 0 && world.rank(*from).loan(*near) == Loan::Done {
+                world.rank(*from).lend(*near, 1 << 20).unwrap();
+                *left -= 1;
+            }
+        }
+        for from in 0..RANKS {
+            world.send(from);
+        }
+        let ways: Vec<_> = world.under_way.keys().copied().collect();
+        ways.into_iter().for_each(|(from, to)| while world.deliver(from, to) {});
+        world.end_writing();
+        for (_, _, to, far, _) in &lanes {
+            if matches!(world.rank(*to).next(*far), Next::Offered) {
+                world.rank(*to).ask(*far, 1 << 20);
+            }
+        }
+        assert!(world.ranks.iter().all(|rank| rank.loans.rooms.len() <= usize::from(TAKES_MAX)));
+        world.tell_sent();
+        rounds += 1;
+        assert!(rounds < 100, "it does not end");
+    }
+}

@@ -1,0 +1,376 @@
+//! What agents do: whatever their rules say.
+
+use super::agent::{AgentEvent, Executor, Lane};
+use super::key_of;
+use super::program::Program;
+use super::world::{AgentConnection, DELAY_MAX, Event, World};
+use accord_coordinator::cluster::{AgentOrder, Input, LinkId, Registration};
+use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::peer::PeerId;
+use accord_fabric::route::Endpoint;
+use accord_node_agent::node::{CommandLane, Disconnect, Effect, ExecutorId, Node, Way, Word};
+use accord_types::{NodeId, SessionId};
+use std::time::Duration;
+
+/// How long an agent waits for a connection, and for the answer to its registration.
+const CONNECT_TIMEOUT: u64 = 3_000;
+/// How long an executor takes to start, at most.
+const START_MAX: u64 = 700;
+/// How long one that was told to end takes, at most: then it is killed.
+const END_MAX: u64 = 1_100;
+/// One in a hundred takes so long: its driver does not let it go.
+const STUCK_MAX: u64 = 12_000;
+/// Lanes come over one network.
+const HERE: Way = Way { leaves_machine: false, is_of_job: false };
+
+impl World {
+    pub(super) fn start_agent(&mut self, agent: usize) {
+        if !self.agents[agent].is_alive() {
+            // Now and then its machine was booted meanwhile.
+            let boot = if self.random.chance(20) { Some(self.random.within(0..1_000_000)) } else { None };
+            self.agents[agent].start(self.queue.now(), boot);
+            let pause = self.random.within(0..1_000);
+            self.at_agent(agent, pause, AgentEvent::Wake);
+        }
+    }
+
+    /// Something will happen at this process of the agent.
+    pub(super) fn at_agent(&mut self, agent: usize, delay: u64, event: AgentEvent) {
+        let incarnation = self.agents[agent].incarnation;
+        self.queue.add(self.queue.now() + delay, Event::Agent { agent, incarnation, event });
+    }
+
+    /// What comes to one that is stopped waits, in its order.
+    pub(super) fn agent_hears(&mut self, agent: usize, incarnation: u64, event: AgentEvent) -> Result<(), String> {
+        let now = self.queue.now();
+        let state = &mut self.agents[agent];
+        if !state.is_alive() || state.incarnation != incarnation {
+            return Ok(());
+        }
+        if now >= state.silent_until && state.inbox.is_empty() {
+            self.happen_at(agent, event)?;
+            return self.go_on(agent);
+        }
+        if state.inbox.is_empty() {
+            let until = state.silent_until;
+            self.queue.add(until, Event::AgentGoesOn { agent });
+        }
+        self.agents[agent].inbox.push_back(event);
+        Ok(())
+    }
+
+    /// A stopped agent runs again, and finds what has come meanwhile.
+    pub(super) fn catch_up(&mut self, agent: usize) -> Result<(), String> {
+        let until = self.agents[agent].silent_until;
+        if self.queue.now() < until {
+            self.queue.add(until, Event::AgentGoesOn { agent });
+            return Ok(());
+        }
+        while let Some(event) = self.agents[agent].inbox.pop_front() {
+            self.happen_at(agent, event)?;
+            self.go_on(agent)?;
+        }
+        Ok(())
+    }
+
+    fn happen_at(&mut self, agent: usize, event: AgentEvent) -> Result<(), String> {
+        let now = self.queue.now();
+        let state = &mut self.agents[agent];
+        let time = state.now(now);
+        let Some(rules) = &mut state.rules else { return Ok(()) };
+        let mut ends = Vec::new();
+        match event {
+            AgentEvent::Wake => {
+                if state.wakes <= now {
+                    state.wakes = u64::MAX;
+                }
+            }
+            AgentEvent::Order(link, order) if state.link == Some(link) => match order {
+                AgentOrder::Registered(id) => {
+                    rules.registered(time, Endpoint::new(id, "a:1"), Duration::from_millis(500));
+                    if let Some(link) = self.links.get_mut(&link) {
+                        link.registered = true;
+                    }
+                }
+                AgentOrder::SessionOpened(grant) => {
+                    state.opened.insert(grant.session);
+                    rules.opened(time, grant);
+                }
+                AgentOrder::SessionClosed(session) => {
+                    state.closed.insert(session);
+                    if state.executors.values().any(|executor| executor.session == session && !executor.ends) {
+                        let is_told = |program: &Program| program.attached && program.session == Some(session);
+                        let told = self.programs.iter().any(is_told);
+                        state.cut_short.insert(session, (self.life, told));
+                    }
+                    rules.closed(session, &mut ends);
+                }
+                AgentOrder::NodeLost(_, name) => rules.node_lost(&name, false),
+                AgentOrder::Drain(_) => {}
+            },
+            AgentEvent::LinkGone(link, why) if state.link == Some(link) => {
+                state.link = None;
+                rules.disconnected(time, why);
+            }
+            AgentEvent::Unanswered(link) if state.link == Some(link) && !rules.is_in() => {
+                state.link = None;
+                rules.disconnected(time, Disconnect::Unreachable("no answer".to_owned()));
+                self.break_link(link, Some(Disconnect::Unreachable("given up".to_owned())), 100);
+            }
+            AgentEvent::Order(..) | AgentEvent::LinkGone(..) | AgentEvent::Unanswered(_) => {}
+            AgentEvent::Lane(lane) => state.lanes.push(Lane { since: time, ..lane }),
+            AgentEvent::Started(executor, is_there) => {
+                let Some(started) = state.starting.remove(&executor) else { return Ok(()) };
+                let session = started.session;
+                if is_there {
+                    let program = started.program;
+                    state.executors.insert(executor, started);
+                    rules.started(time, session, executor, &mut ends);
+                    if !self.programs[program].alive {
+                        self.executor_notices(agent, session);
+                    }
+                    self.programs[program].connected.insert(agent);
+                } else {
+                    rules.not_started(session, executor);
+                }
+            }
+            AgentEvent::Over(executor) => {
+                if let Some(over) = state.executors.remove(&executor) {
+                    rules.ended(over.session, executor, "it crashed");
+                }
+            }
+            AgentEvent::Stuck(executor) => {
+                if let Some(stuck) = state.executors.get_mut(&executor) {
+                    stuck.stuck = true;
+                    rules.unreachable(stuck.session, executor, &mut ends);
+                }
+            }
+        }
+        self.end_executors(agent, ends)
+    }
+
+    /// All that is due at an agent after something has happened there.
+    fn go_on(&mut self, agent: usize) -> Result<(), String> {
+        let now = self.queue.now();
+        let mut ends = Vec::new();
+        self.ask_for_lanes(agent, &mut ends)?;
+        let state = &mut self.agents[agent];
+        let time = state.now(now);
+        let Some(rules) = &mut state.rules else { return Ok(()) };
+        let effects = rules.poll(time, &mut ends);
+        rules.check_invariants(time)?;
+        self.end_executors(agent, ends)?;
+        for effect in effects {
+            match effect {
+                Effect::Connect { previous, sessions } => {
+                    let registration = self.agents[agent].registration(previous, sessions);
+                    self.connect(agent, registration)?;
+                }
+                Effect::Send(word) => {
+                    let link = self.agents[agent].link.ok_or_else(|| format!("{word:?} is for nobody"))?;
+                    let input = match word {
+                        Word::Heartbeat(sessions) => Input::Heartbeat { link, sessions },
+                        Word::Started(grant) => Input::ExecutorStarted { link, grant },
+                        Word::Ended(session, _) => Input::ExecutorEnded { link, session },
+                    };
+                    self.send(link, input);
+                }
+                // Its name is another one's now.
+                Effect::Leave(_) => {
+                    self.stop_agent(agent, true);
+                    return Ok(());
+                }
+            }
+        }
+        self.agents[agent].check(now)?;
+        let state = &mut self.agents[agent];
+        let waits = state.lanes.iter().map(|lane| match &lane.proven {
+            Some(lane) => Node::begun_within(lane),
+            None => Node::key_within(lane.since),
+        });
+        let next = state.rules.as_ref().and_then(Node::next).into_iter().chain(waits).min();
+        let next = next.map_or(u64::MAX, |next| state.started + u64::try_from(next.as_millis()).unwrap_or(u64::MAX));
+        if next < state.wakes {
+            state.wakes = next;
+            self.at_agent(agent, next.saturating_sub(now), AgentEvent::Wake);
+        }
+        Ok(())
+    }
+
+    /// Lanes wait for the coordinator's word, prove their key, and wait for their executor.
+    fn ask_for_lanes(&mut self, agent: usize, ends: &mut Vec<ExecutorId>) -> Result<(), String> {
+        let now = self.queue.now();
+        let time = self.agents[agent].now(now);
+        for mut lane in std::mem::take(&mut self.agents[agent].lanes) {
+            let Some(rules) = &mut self.agents[agent].rules else { return Ok(()) };
+            let session = lane.session;
+            if lane.proven.is_none() {
+                match rules.key_of(time, session, lane.since) {
+                    Ok(Some(key)) if key == key_of(lane.program) => {
+                        let hello = Hello { to: lane.to, ..Hello::new(Purpose::Command, session, 0, PeerId::PROGRAM) };
+                        if rules.admit(time, &hello, HERE).is_err() {
+                            continue;
+                        }
+                        lane.proven = Some(CommandLane::new(time, session));
+                    }
+                    Ok(None) => {
+                        if time >= Node::key_within(lane.since) {
+                            return Err(format!("{lane:?} waits for ever"));
+                        }
+                        self.agents[agent].lanes.push(lane);
+                        continue;
+                    }
+                    Ok(Some(_)) | Err(_) => continue,
+                }
+            }
+            let Some(proven) = &mut lane.proven else { continue };
+            match rules.begin(time, proven, ends) {
+                Ok(Some(executor)) => self.begin_executor(agent, executor, &lane)?,
+                Ok(None) if time >= Node::begun_within(proven) => return Err(format!("{lane:?} waits for ever")),
+                Ok(None) => self.agents[agent].lanes.push(lane),
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_executor(&mut self, agent: usize, executor: ExecutorId, lane: &Lane) -> Result<(), String> {
+        let state = &mut self.agents[agent];
+        let Lane { session, program, .. } = *lane;
+        let name = &state.name;
+        if !state.opened.contains(&session) || state.closed.contains(&session) {
+            return Err(format!("{name} begins an executor of {session}, which was not granted or has ended"));
+        }
+        if self.programs[program].session != Some(session) {
+            return Err(format!("{name} begins an executor of {session} for another program's key"));
+        }
+        if lane.to.is_some() && lane.to != state.node() {
+            return Err(format!("{name} takes a lane for {:?} and is {:?}", lane.to, state.node()));
+        }
+        let before = state.starting.values().chain(state.executors.values());
+        if before.into_iter().any(|other| other.session == session) {
+            return Err(format!("{name} begins a second executor of {session} beside the first"));
+        }
+        state.starting.insert(executor, Executor { session, program, ends: false, stuck: false });
+        let (pause, is_there) = (self.random.within(0..START_MAX), self.is_calm || self.random.chance(97));
+        self.at_agent(agent, pause, AgentEvent::Started(executor, is_there));
+        Ok(())
+    }
+
+    fn end_executors(&mut self, agent: usize, ends: Vec<ExecutorId>) -> Result<(), String> {
+        for executor in ends {
+            let state = &mut self.agents[agent];
+            let ended = state.executors.get_mut(&executor);
+            let ended = ended.ok_or_else(|| format!("{executor:?} is not there and has to end"))?;
+            let (session, stuck) = (ended.session, ended.stuck);
+            if std::mem::replace(&mut ended.ends, true) {
+                return Err(format!("{executor:?} has to end twice"));
+            }
+            let makes_way = state.lanes.iter().any(|lane| lane.session == session && lane.proven.is_some());
+            if !stuck && !makes_way && !state.closed.contains(&session) {
+                return Err(format!("{} ends an executor of {session} that nobody has asked to end", state.name));
+            }
+            let longest = if self.is_calm || self.random.chance(99) { END_MAX } else { STUCK_MAX };
+            let pause = self.random.within(1..longest);
+            self.at_agent(agent, pause, AgentEvent::Over(executor));
+        }
+        Ok(())
+    }
+
+    /// The executor of a session sees that its program is gone: it ends by itself.
+    pub(super) fn executor_notices(&mut self, agent: usize, session: SessionId) {
+        let executors = &self.agents[agent].executors;
+        let own = executors.iter().find(|(_, executor)| executor.session == session && !executor.ends);
+        if let Some(executor) = own.map(|(executor, _)| *executor) {
+            let delay = self.random.within(0..50);
+            self.at_agent(agent, delay, AgentEvent::Over(executor));
+        }
+    }
+
+    fn connect(&mut self, agent: usize, registration: Registration) -> Result<(), String> {
+        let state = &mut self.agents[agent];
+        if let Some(link) = state.link {
+            return Err(format!("{} connects and has {link:?}", state.name));
+        }
+        self.connections += 1;
+        let link = LinkId(self.connections);
+        state.link = Some(link);
+        if state.cut || self.cluster.is_none() {
+            // A cut shows by a time-out only.
+            let longest = if self.agents[agent].cut { CONNECT_TIMEOUT } else { 20 };
+            let delay = self.random.within(0..longest);
+            let why = Disconnect::Unreachable("nobody listens".to_owned());
+            self.at_agent(agent, delay, AgentEvent::LinkGone(link, why));
+            return Ok(());
+        }
+        let incarnation = state.incarnation;
+        let connection = AgentConnection { agent, incarnation, open: true, registered: false, last: [0; 2] };
+        self.links.insert(link, connection);
+        self.send(link, Input::Register { link, registration });
+        self.at_agent(agent, CONNECT_TIMEOUT, AgentEvent::Unanswered(link));
+        Ok(())
+    }
+
+    /// From an agent to the coordinator.
+    pub(super) fn send(&mut self, link: LinkId, input: Input) {
+        let delay = self.delay();
+        let (now, life) = (self.queue.now(), self.life);
+        if let Some(state) = self.links.get_mut(&link).filter(|link| link.open) {
+            state.last[0] = state.last[0].max(now + delay);
+            self.queue.add(state.last[0], Event::FromAgent { life, link, input });
+        }
+    }
+
+    /// From the coordinator to an agent.
+    pub(super) fn order(&mut self, link: LinkId, order: AgentOrder) {
+        let delay = self.delay();
+        let now = self.queue.now();
+        if let Some(state) = self.links.get_mut(&link).filter(|link| link.open) {
+            state.last[1] = state.last[1].max(now + delay);
+            let (agent, incarnation) = (state.agent, state.incarnation);
+            self.queue.add(state.last[1], Event::ToAgent { agent, incarnation, link, order });
+        }
+    }
+
+    /// Nothing gets through any more; both ends notice, at most `notice` milliseconds later. The coordinator does not where it is it that
+    /// has gone, and `why` is what it has said to the agent last.
+    pub(super) fn break_link(&mut self, link: LinkId, tell_coordinator: Option<Disconnect>, notice: u64) {
+        let Some(state) = self.links.remove(&link) else { return };
+        let now = self.queue.now();
+        let delay = self.random.within(0..notice);
+        let gone = || Disconnect::Unreachable("the connection is gone".to_owned());
+        let event = AgentEvent::LinkGone(link, tell_coordinator.clone().unwrap_or_else(gone));
+        let (agent, incarnation) = (state.agent, state.incarnation);
+        self.queue.add(now + delay, Event::Agent { agent, incarnation, event });
+        if tell_coordinator.is_some() {
+            let delay = self.random.within(0..notice);
+            self.queue.add(now + delay, Event::Input { life: self.life, input: Input::LinkLost { link } });
+        }
+    }
+
+    pub(super) fn stop_agent(&mut self, agent: usize, politely: bool) {
+        let state = &mut self.agents[agent];
+        let Some(link) = state.link.filter(|_| state.is_alive()) else {
+            state.die();
+            return;
+        };
+        if politely {
+            self.send(link, Input::Goodbye { link });
+        }
+        self.agents[agent].die();
+        // What was sent before still arrives, then the end does.
+        let last = self.links.get(&link).map_or(0, |link| link.last[0]);
+        let input = Input::LinkLost { link };
+        self.queue.add(last.max(self.queue.now()) + 1, Event::Input { life: self.life, input });
+    }
+
+    /// A program's command lane. Unless it `is_right` it may be for another node.
+    pub(super) fn command_lane(&mut self, agent: usize, program: usize, session: SessionId, is_right: bool) {
+        let own = self.agents[agent].node();
+        let other = NodeId(u32::try_from(self.random.index(self.agents.len() + 1)).unwrap_or(0));
+        let to = if is_right || self.random.chance(95) { own } else { Some(other) };
+        let lane = Lane { program, session, to, since: Duration::ZERO, proven: None };
+        let delay = self.random.within(0..DELAY_MAX);
+        self.at_agent(agent, delay, AgentEvent::Lane(lane));
+    }
+}

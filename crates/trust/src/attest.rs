@@ -1,0 +1,213 @@
+//! Who somebody is that shows no certificate: a user, by the word of the operating system or of MUNGE, never by their own. What they may do
+//! then, and what is said about it on the wire.
+//!
+//! ```text
+//! by the system, on a UNIX socket      by MUNGE, in TLS where only the coordinator has shown a certificate
+//!   -> which protocol is spoken          <- NONCE_LEN bytes
+//!   <- the answer                        -> a credential that says [`payload`] of these
+//!                                        <- the answer
+//! ```
+//!
+//! A credential is of use once, for the connection whose bytes it names, and only at a coordinator: nobody else is sent one.
+
+use crate::name::{ANY_NODE, Role, word};
+use crate::users::UserRules;
+use accord_types::{Error, ErrorCode, Result};
+use std::fmt;
+
+/// Bytes that the coordinator has a credential say.
+pub const NONCE_LEN: usize = 32;
+/// Longest name of a protocol.
+pub const PROTOCOL_MAX: usize = 64;
+/// Longest refusal.
+pub const REFUSAL_MAX: usize = 1 << 10;
+/// The answer to who is taken.
+pub const TAKEN: u8 = 0;
+/// The user whom the system names where it can't say whose a process is, unless it was told another one.
+pub const NOBODY: u32 = 65_534;
+
+/// Whose word it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Witness {
+    /// The operating system of this machine.
+    System,
+    /// MUNGE.
+    Munge,
+}
+
+impl fmt::Display for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::System => "the system",
+            Self::Munge => "MUNGE",
+        })
+    }
+}
+
+/// A user whom somebody else has named.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attested {
+    /// By the witness.
+    pub uid: u32,
+    /// What this machine's database calls them; none: nothing.
+    pub name: Option<String>,
+    /// Who says so.
+    pub witness: Witness,
+}
+
+/// Who decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// The user that the coordinator runs as.
+    pub uid: u32,
+    /// Whom its system names where it does not know the user, as in a namespace of users.
+    pub unknown: u32,
+}
+
+/// The roles that an attested user has; the first is what they are called. Root and the coordinator's own user could take its keys and its
+/// place anyway, on its own machine: they are whatever somebody there has to be. A machine elsewhere is not its user's word for that.
+///
+/// # Errors
+/// `acc_error_device_unavailable` if nobody says who it is, or the rules refuse them.
+pub fn roles(attested: &Attested, rules: &UserRules, host: Host) -> Result<Vec<Role>> {
+    if attested.witness == Witness::System && attested.uid == host.unknown && attested.uid != host.uid {
+        return Err(refused(
+            "the system can't say whose process this is: the coordinator is in a namespace of users, or the program is user nobody's",
+        )
+        .remedy("run the coordinator outside of such a namespace (systemd: PrivateUsers=no), or use certificates"));
+    }
+    let number = attested.uid.to_string();
+    // What a certificate could not name is no name here either.
+    let name = attested.name.as_deref().filter(|name| word(name).is_ok()).unwrap_or(&number);
+    let (called, _) = rules.account_of(name).ok_or_else(|| {
+        refused(format!("this coordinator does not take user {name}")).remedy("ask who runs it, or change its --users")
+    })?;
+    let called = word(called).map_err(|why| refused(format!("user {name}: {why}")).remedy("correct --users"))?;
+    let mut roles = vec![Role::Tenant(called.clone())];
+    if attested.witness == Witness::System && (attested.uid == 0 || attested.uid == host.uid) {
+        roles.extend([Role::Agent(ANY_NODE.to_owned()), Role::Admin(called)]);
+    }
+    Ok(roles)
+}
+
+/// What a credential has to say, of a connection's bytes.
+pub fn payload(nonce: &[u8; NONCE_LEN]) -> Vec<u8> {
+    let digits: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("accord coordinator {digits}").into_bytes()
+}
+
+/// A credential as it is sent: its length in two bytes, and it.
+pub fn shown(credential: &[u8]) -> Vec<u8> {
+    // One that is too long is none, and refused as such.
+    let len = u16::try_from(credential.len()).unwrap_or(0);
+    [&len.to_le_bytes()[..], credential].concat()
+}
+
+/// The answer to who is not taken: a byte that is not [`TAKEN`], the length of the words, and the words.
+pub fn refusal(error: &Error) -> Vec<u8> {
+    let mut words = match error.remedy_text() {
+        Some(remedy) => format!("{}; {remedy}", error.cause()),
+        None => error.cause().to_owned(),
+    };
+    while words.len() > REFUSAL_MAX {
+        words.pop();
+    }
+    let len = u16::try_from(words.len()).unwrap_or(0).to_le_bytes();
+    [&[1], &len[..], words.as_bytes()].concat()
+}
+
+/// How many words follow after the first byte of a refusal and these two.
+pub fn words_len(len: [u8; 2]) -> usize {
+    usize::from(u16::from_le_bytes(len)).min(REFUSAL_MAX)
+}
+
+/// The words of a refusal, without what a terminal would obey.
+pub fn words(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control()).collect()
+}
+
+fn refused(cause: impl Into<String>) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{Act, may};
+
+    const HOST: Host = Host { uid: 900, unknown: NOBODY };
+
+    fn of(uid: u32, name: Option<&str>, witness: Witness, rules: &str) -> Result<Vec<Role>> {
+        let attested = Attested { uid, name: name.map(str::to_owned), witness };
+        roles(&attested, &rules.parse().unwrap(), HOST)
+    }
+
+    fn may_any(roles: &[Role], act: Act) -> bool {
+        roles.iter().any(|role| may(role, act))
+    }
+
+    #[test]
+    fn a_user_is_a_tenant_and_no_more() {
+        for witness in [Witness::System, Witness::Munge] {
+            let alice = of(1000, Some("alice"), witness, "*").unwrap();
+            assert_eq!(alice, [Role::Tenant("alice".into())]);
+            assert!(may_any(&alice, Act::OpenSession) && may_any(&alice, Act::Describe));
+            for act in [Act::Coordinate, Act::Register, Act::DrainNode, Act::CloseSession, Act::Shutdown] {
+                assert!(!may_any(&alice, act), "{act}");
+            }
+            assert_eq!(of(1000, None, witness, "*").unwrap(), [Role::Tenant("1000".into())]);
+            assert_eq!(of(1000, Some("DOMAIN\\alice"), witness, "*").unwrap(), [Role::Tenant("1000".into())]);
+        }
+    }
+
+    #[test]
+    fn only_the_own_machines_root_and_own_user_are_more() {
+        for uid in [0, HOST.uid] {
+            let here = of(uid, Some("x"), Witness::System, "*").unwrap();
+            for act in [Act::OpenSession, Act::Register, Act::Shutdown] {
+                assert!(may_any(&here, act), "{uid} {act}");
+            }
+            assert!(!may_any(&here, Act::Coordinate));
+            // Root of a node is not root of all.
+            assert_eq!(of(uid, Some("x"), Witness::Munge, "*").unwrap(), [Role::Tenant("x".into())]);
+        }
+    }
+
+    #[test]
+    fn rules_map_and_refuse() {
+        let rules = "!bob, alice=grid, eva";
+        assert_eq!(of(1, Some("alice"), Witness::Munge, rules).unwrap(), [Role::Tenant("grid".into())]);
+        assert_eq!(of(2, Some("eva"), Witness::Munge, rules).unwrap(), [Role::Tenant("eva".into())]);
+        for name in ["bob", "mallory"] {
+            let error = of(3, Some(name), Witness::System, rules).unwrap_err();
+            assert!(error.cause().contains(&format!("does not take user {name}")), "{error}");
+        }
+        assert!(of(1, Some("a"), Witness::Munge, "a=1:2").is_err());
+    }
+
+    #[test]
+    fn who_the_system_does_not_know_is_nobody() {
+        assert!(of(NOBODY, Some("nobody"), Witness::System, "*").unwrap_err().cause().contains("namespace of users"));
+        // MUNGE's numbers go through no namespace of this machine's.
+        assert!(of(NOBODY, Some("nobody"), Witness::Munge, "*").is_ok());
+    }
+
+    #[test]
+    fn a_refusal_comes_back_in_words() {
+        let long = "x".repeat(5 * REFUSAL_MAX);
+        for cause in ["no", &long, "line\nbreak"] {
+            let said = refusal(&refused(cause).remedy("do"));
+            assert_ne!(said[0], TAKEN);
+            let len = words_len([said[1], said[2]]);
+            assert_eq!(len, said.len() - 3);
+            let told = words(&said[3..]);
+            assert!(told.starts_with(&cause.replace('\n', "")[..2]) && !told.contains('\n'), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_payload_names_the_connection() {
+        assert_ne!(payload(&[1; NONCE_LEN]), payload(&[2; NONCE_LEN]));
+        assert!(payload(&[0xab; NONCE_LEN]).ends_with(b"abab"));
+    }
+}

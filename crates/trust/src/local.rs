@@ -1,0 +1,103 @@
+//! The coordinator's UNIX socket, as both sides look at it. The system says who is at the other end; what it can't say is whether that is who
+//! should be there. That follows from the socket's folder: only its owner may put a socket into it.
+
+use accord_types::{Error, ErrorCode, Result};
+use rustix::process::geteuid;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How the address of a coordinator on this machine begins.
+pub const SCHEME: &str = "unix:";
+/// Write access of a group or of all.
+const OTHERS_WRITE: u32 = 0o022;
+/// Only owners take files out of such a folder.
+const STICKY: u32 = 0o1000;
+
+/// The socket in an address `unix:/path`; none: the address is `host:port`.
+pub fn path_of(address: &str) -> Option<&Path> {
+    address.strip_prefix(SCHEME).map(Path::new)
+}
+
+/// Whose the socket's folder is. Nobody else but root can have put the socket there.
+///
+/// # Errors
+/// `acc_error_invalid_argument` if others can.
+pub fn check_folder(socket: &Path) -> Result<u32> {
+    let folder = match socket.parent() {
+        Some(folder) if socket.is_absolute() => folder,
+        _ => return Err(bad(format!("{} is no whole path", socket.display())).remedy("begin it with a slash")),
+    };
+    let unreadable = |at: &Path, error: std::io::Error| bad(format!("can't look at {}: {error}", at.display()));
+    let folder: PathBuf = folder.canonicalize().map_err(|error| unreadable(folder, error))?;
+    let owner = std::fs::metadata(&folder).map_err(|error| unreadable(&folder, error))?.uid();
+    for at in folder.ancestors() {
+        let metadata = std::fs::metadata(at).map_err(|error| unreadable(at, error))?;
+        let kept = at != folder && metadata.mode() & STICKY != 0;
+        let others = metadata.mode() & OTHERS_WRITE != 0 && !kept;
+        if others || ![0, owner, geteuid().as_raw()].contains(&metadata.uid()) {
+            let cause = format!(
+                "others than user {owner} can change {}, and so take the place of {}",
+                at.display(),
+                socket.display()
+            );
+            return Err(
+                bad(cause).remedy("use a folder that only its owner can change, such as one in /run (chmod go-w)")
+            );
+        }
+    }
+    Ok(owner)
+}
+
+/// Whether it is to be believed who listens in a folder of `owner`'s.
+///
+/// # Errors
+/// `acc_error_device_unavailable` if it is somebody else.
+pub fn check_server(socket: &Path, owner: u32, server: u32) -> Result<()> {
+    if [0, owner, geteuid().as_raw()].contains(&server) {
+        return Ok(());
+    }
+    let cause = format!("user {server} listens at {}, in a folder of user {owner}'s", socket.display());
+    Err(Error::new(ErrorCode::DeviceUnavailable, cause).remedy("ask who runs the coordinator"))
+}
+
+fn bad(cause: String) -> Error {
+    Error::new(ErrorCode::InvalidArgument, cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_folder_that_others_can_change_is_refused() {
+        let own = geteuid().as_raw();
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("in/socket");
+        std::fs::create_dir(folder.path().join("in")).unwrap();
+        let allow = |at: &str, mode| set_permissions(folder.path().join(at), Permissions::from_mode(mode)).unwrap();
+        allow("in", 0o755);
+        assert_eq!(check_folder(&socket).unwrap(), own);
+        for mode in [0o775, 0o757, 0o1777] {
+            allow("in", mode);
+            let error = check_folder(&socket).unwrap_err().to_string();
+            assert!(error.contains("others than user") && error.contains("chmod go-w"), "{mode:o}: {error}");
+        }
+        allow("in", 0o755);
+        // Who can change the folder above can put another one in its place.
+        allow("", 0o777);
+        assert!(check_folder(&socket).is_err());
+        allow("", 0o1777);
+        assert!(check_folder(&socket).is_ok());
+        assert!(check_folder(Path::new("socket")).is_err() && check_folder(&folder.path().join("none/x")).is_err());
+    }
+
+    #[test]
+    fn who_listens_is_the_folders_owner_or_root() {
+        let own = geteuid().as_raw();
+        let at = Path::new("/run/x/s");
+        assert!(check_server(at, 7, 7).is_ok() && check_server(at, 7, 0).is_ok() && check_server(at, 7, own).is_ok());
+        assert!(check_server(at, 7, 60_000).is_err());
+    }
+}

@@ -1,0 +1,248 @@
+//! MUNGE, as sites run it: its daemon says by a credential whose process has asked for it, and another machine's daemon with the same key
+//! believes that. Both are asked over the daemon's UNIX socket, without MUNGE's library: a program that is a guest elsewhere loads nothing.
+
+use accord_types::{Error, ErrorCode, Result};
+use rustix::io::retry_on_intr;
+use rustix::net::{SendFlags, send};
+use std::io::{ErrorKind, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the daemon listens, unless a site has it elsewhere.
+pub const USUAL_SOCKET: &str = "/run/munge/munge.socket.2";
+/// Longest credential: what is in it is short.
+pub const CREDENTIAL_MAX: usize = 4 << 10;
+/// How long the daemon may take, for each byte that is waited for.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest answer: a credential or what is in it, and a message.
+const ANSWER_MAX: usize = 16 << 10;
+
+/// How every message begins, and which version of messages this is.
+const MAGIC: u32 = 0x0060_6d4b;
+const VERSION: u8 = 4;
+const HEADER_LEN: usize = 11;
+/// Kinds of messages.
+const ENCODE: u8 = 2;
+const ENCODED: u8 = 3;
+const DECODE: u8 = 4;
+const DECODED: u8 = 5;
+/// The daemon's choice of cipher, authentication code and compression; no realm; its usual lifetime.
+const USUAL: [u8; 8] = [1, 1, 1, 0, 0, 0, 0, 0];
+/// Any user and any group may read it.
+const ANYBODY: [u8; 8] = [0xff; 8];
+
+/// A daemon.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Munge {
+    socket: PathBuf,
+}
+
+/// What a credential says that is believed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Believed {
+    /// Whose process has asked for it.
+    pub uid: u32,
+    /// What that process had it say.
+    pub payload: Vec<u8>,
+}
+
+impl Munge {
+    /// The daemon at this socket.
+    pub fn at(socket: &Path) -> Self {
+        Self { socket: socket.to_owned() }
+    }
+
+    /// A credential for this process's user that says `payload`.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` if there is no daemon or it refuses.
+    pub fn encode(&self, payload: &[u8]) -> Result<Vec<u8>> {
+        let len = u32::try_from(payload.len()).map_err(|_| unavailable("there is too much to say"))?;
+        let body = [&USUAL[..], &ANYBODY, &len.to_be_bytes(), payload].concat();
+        encoded(&self.ask(ENCODE, ENCODED, &body)?)
+    }
+
+    /// Whose credential it is, and what it says. The daemon takes each once, as long as it is valid, and only from machines with its key.
+    ///
+    /// # Errors
+    /// `acc_error_device_unavailable` with the daemon's words if it does not believe it; if there is no daemon.
+    pub fn decode(&self, credential: &[u8]) -> Result<Believed> {
+        if credential.len() > CREDENTIAL_MAX {
+            return Err(unavailable("the credential is too long"));
+        }
+        let len = u32::try_from(credential.len()).map_err(|_| unavailable("the credential is too long"))?;
+        decoded(&self.ask(DECODE, DECODED, &[&len.to_be_bytes(), credential].concat())?)
+    }
+
+    fn ask(&self, kind: u8, answer: u8, body: &[u8]) -> Result<Vec<u8>> {
+        let failed = |error: std::io::Error| {
+            let timed_out = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+            let why = if timed_out { "it does not answer".to_owned() } else { error.to_string() };
+            unavailable(format!("munged at {} can't be asked: {why}", self.socket.display()))
+                .remedy("start munged there (systemctl start munge), or name its socket in ACCORD_MUNGE")
+        };
+        let mut stream = UnixStream::connect(&self.socket).map_err(failed)?;
+        stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
+        stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
+        let len = u32::try_from(body.len()).map_err(|_| unavailable("there is too much to say"))?;
+        let mut message = Vec::with_capacity(HEADER_LEN + body.len());
+        message.extend(MAGIC.to_be_bytes());
+        // No repetition of an earlier question.
+        message.extend([VERSION, kind, 0]);
+        message.extend(len.to_be_bytes());
+        message.extend(body);
+        say(&stream, &message).map_err(failed)?;
+        let mut header = [0; HEADER_LEN];
+        stream.read_exact(&mut header).map_err(failed)?;
+        let mut body = vec![0; body_len(&header, answer)?];
+        stream.read_exact(&mut body).map_err(failed)?;
+        Ok(body)
+    }
+}
+
+/// Nobody may die of a daemon that is gone: this may be a guest in a program that takes SIGPIPE as it comes.
+fn say(stream: &UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        let sent = retry_on_intr(|| send(stream, bytes, SendFlags::NOSIGNAL))?;
+        bytes = &bytes[sent..];
+    }
+    Ok(())
+}
+
+/// How long the rest of an answer of this kind is.
+///
+/// # Errors
+/// If it is none.
+pub fn body_len(header: &[u8; HEADER_LEN], kind: u8) -> Result<usize> {
+    let mut rest = &header[..];
+    let (magic, version, found) = (number(&mut rest)?, byte(&mut rest)?, byte(&mut rest)?);
+    if magic != MAGIC || version != VERSION || found != kind {
+        return Err(unavailable("munged speaks another version of its protocol"));
+    }
+    byte(&mut rest)?;
+    let len = usize::try_from(number(&mut rest)?).unwrap_or(usize::MAX);
+    if len > ANSWER_MAX { Err(unavailable("munged says too much")) } else { Ok(len) }
+}
+
+/// The credential in an answer.
+///
+/// # Errors
+/// The daemon's refusal, in its words; an answer that is none.
+pub fn encoded(mut body: &[u8]) -> Result<Vec<u8>> {
+    let body = &mut body;
+    verdict(body)?;
+    let mut credential = data(body)?.to_vec();
+    // It ends as texts of C do.
+    credential.retain(|byte| *byte != 0);
+    Ok(credential)
+}
+
+/// What a credential has said, in an answer.
+///
+/// # Errors
+/// As for [`encoded`].
+pub fn decoded(mut body: &[u8]) -> Result<Believed> {
+    let body = &mut body;
+    verdict(body)?;
+    // Cipher, authentication code, compression.
+    take(body, 3)?;
+    // Realm, which nobody sets.
+    short(body)?;
+    // Lifetime; the address that it was made at; when it was made, and read.
+    number(body)?;
+    short(body)?;
+    number(body)?;
+    number(body)?;
+    let uid = number(body)?;
+    // The group; the user and the group that may read it.
+    take(body, 12)?;
+    Ok(Believed { uid, payload: data(body)?.to_vec() })
+}
+
+/// Whether the daemon agrees: a number and a text.
+fn verdict(body: &mut &[u8]) -> Result<()> {
+    let (code, text) = (byte(body)?, short(body)?);
+    if code == 0 {
+        return Ok(());
+    }
+    let words: String = String::from_utf8_lossy(text).chars().filter(|c| !c.is_control()).collect();
+    Err(unavailable(format!("munged says: {words} ({code})")).remedy(
+        "look at munged on both machines: one key, clocks that agree, and credentials that nobody else has used",
+    ))
+}
+
+fn take<'a>(from: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
+    let (taken, rest) =
+        from.split_at_checked(len).ok_or_else(|| unavailable("munged answers with less than an answer"))?;
+    *from = rest;
+    Ok(taken)
+}
+
+fn byte(from: &mut &[u8]) -> Result<u8> {
+    Ok(take(from, 1)?[0])
+}
+
+fn number(from: &mut &[u8]) -> Result<u32> {
+    Ok(take(from, 4)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
+}
+
+/// What has its length before it, in a byte.
+fn short<'a>(from: &mut &'a [u8]) -> Result<&'a [u8]> {
+    let len = byte(from)?.into();
+    take(from, len)
+}
+
+/// The same, in four bytes.
+fn data<'a>(from: &mut &'a [u8]) -> Result<&'a [u8]> {
+    let len = usize::try_from(number(from)?).unwrap_or(usize::MAX);
+    take(from, len)
+}
+
+fn unavailable(cause: impl Into<String>) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a munged 0.5.15 has answered: root's credential that says `hello`, and the same once more.
+    const FIRST: &[u8] =
+        b"\x00\x00\x04\x05\x00\x00\x00\x00\x01\x2c\x04\x7f\x00\x00\x01\x6b\x03\xde\x6f\x6b\x03\xde\x6f\
+        \x00\x00\x03\xe9\x00\x00\x03\xea\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x05hello";
+    const AGAIN: &[u8] =
+        b"\x11\x14Replayed credential\x00\x04\x05\x00\x00\x00\x00\x01\x2c\x04\x7f\x00\x00\x01\x6b\x03\xde\x6f\x6b\
+        \x03\xde\x6f\x00\x00\x03\xe9\x00\x00\x03\xea\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x05hello";
+
+    #[test]
+    fn what_is_believed_is_the_daemons_word() {
+        assert_eq!(decoded(FIRST).unwrap(), Believed { uid: 1001, payload: b"hello".to_vec() });
+        let error = decoded(AGAIN).unwrap_err();
+        assert!(error.cause().contains("Replayed credential (17)"), "{error}");
+        assert_eq!(encoded(b"\0\0\0\0\0\x06MUNGE\0").unwrap(), b"MUNGE");
+        assert!(encoded(b"\x08\x03bad\0\0\0\0").unwrap_err().cause().contains("bad"));
+    }
+
+    #[test]
+    fn half_an_answer_is_none() {
+        for len in 0..FIRST.len() {
+            assert!(decoded(&FIRST[..len]).is_err(), "{len}");
+        }
+        let header = |kind, len: u32| {
+            let [a, b, c, d] = len.to_be_bytes();
+            [0, 0x60, 0x6d, 0x4b, VERSION, kind, 0, a, b, c, d]
+        };
+        assert_eq!(body_len(&header(DECODED, 48), DECODED).unwrap(), 48);
+        assert!(body_len(&header(ENCODED, 48), DECODED).is_err());
+        assert!(body_len(&header(DECODED, u32::MAX), DECODED).is_err());
+        assert!(body_len(&[0; HEADER_LEN], DECODED).is_err());
+    }
+
+    #[test]
+    fn without_a_daemon_the_socket_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Munge::at(&folder.path().join("none")).encode(b"x").unwrap_err().to_string();
+        assert!(error.contains("none can't be asked") && error.contains("ACCORD_MUNGE"), "{error}");
+    }
+}

@@ -1,0 +1,92 @@
+//! What is secret in a private key's file: the bytes that must have been drawn by chance.
+
+use rustls::pki_types::PrivateKeyDer;
+
+const INTEGER: u8 = 0x02;
+const OCTET_STRING: u8 = 0x04;
+const SEQUENCE: u8 = 0x30;
+
+/// The secret number of a key of an elliptic curve. None of RSA's, whose primes are not looked at: what makes such a key weak, its length and its
+/// exponent, is checked by whoever signs with it.
+pub(crate) fn of<'a>(key: &'a PrivateKeyDer<'_>) -> Option<&'a [u8]> {
+    match key {
+        PrivateKeyDer::Pkcs8(key) => of_pkcs8(key.secret_pkcs8_der()),
+        PrivateKeyDer::Sec1(key) => of_sec1(key.secret_sec1_der()),
+        _ => None,
+    }
+}
+
+/// RFC 5958: version, algorithm, and the key within an OCTET STRING. It is an Ed25519 key's OCTET STRING (RFC 8410), or as in [`of_sec1`].
+fn of_pkcs8(der: &[u8]) -> Option<&[u8]> {
+    let (_version, rest) = element(INTEGER, element(SEQUENCE, der)?.0)?;
+    let (_algorithm, rest) = element(SEQUENCE, rest)?;
+    let (key, _) = element(OCTET_STRING, rest)?;
+    element(OCTET_STRING, key).map(|(secret, _)| secret).or_else(|| of_sec1(key))
+}
+
+/// RFC 5915: version, and the secret number.
+fn of_sec1(der: &[u8]) -> Option<&[u8]> {
+    let (_version, rest) = element(INTEGER, element(SEQUENCE, der)?.0)?;
+    element(OCTET_STRING, rest).map(|(secret, _)| secret)
+}
+
+/// The contents of an element of this kind, and what follows it.
+fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&[own, length], rest) = der.split_first_chunk()?;
+    let (length, rest) = match length {
+        0..=0x7f => (usize::from(length), rest),
+        0x81 => rest.split_first().map(|(length, rest)| (usize::from(*length), rest))?,
+        0x82 => rest.split_first_chunk().map(|(length, rest)| (usize::from(u16::from_be_bytes(*length)), rest))?,
+        _ => return None,
+    };
+    (own == tag).then(|| rest.split_at_checked(length)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::pem::PemObject;
+
+    #[test]
+    fn the_secret_number_is_found_in_keys_of_every_form() {
+        for (pem, secret) in [
+            // openssl genpkey -algorithm ed25519; -algorithm EC -pkeyopt ec_paramgen_curve:P-256; ecparam -genkey; genrsa
+            (
+                include_str!("../tests/data/ed25519.key"),
+                Some("a7892e9ec89a1ef0cc943d168b5fce7157b8a526e5d96a8595d71e475f68f6ef"),
+            ),
+            (
+                include_str!("../tests/data/p256-pkcs8.key"),
+                Some("5d3791d03a23673d3012e33ef153904419e639a94660bbe6665a9bbd7afb1cf7"),
+            ),
+            (
+                include_str!("../tests/data/p256-sec1.key"),
+                Some("63f664da88870120ad5bb3f275a3470b10f91e4d28aad39080e49f2f018f2dbd"),
+            ),
+            (include_str!("../tests/data/rsa-1024.key"), None),
+        ] {
+            let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap();
+            let hexadecimal = of(&key).map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+            assert_eq!(hexadecimal.as_deref(), secret);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_none() {
+        let pem = include_str!("../tests/data/p256-pkcs8.key");
+        let PrivateKeyDer::Pkcs8(whole) = PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap() else {
+            unreachable!()
+        };
+        let der = whole.secret_pkcs8_der();
+        for len in 0..der.len() {
+            assert_eq!(of_pkcs8(&der[..len]), None, "{len}");
+        }
+        for at in 0..der.len() {
+            for value in [0, 0x7f, 0x81, 0x82, 0xff] {
+                let mut changed = der.to_vec();
+                changed[at] = value;
+                let _ = of_pkcs8(&changed);
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! One connection to the coordinator, from its beginning to its end.
+
+use crate::metrics::Registered;
+use crate::node::{Disconnect, Ending, Word};
+use crate::supervise::Supervisor;
+use accord_fabric::route;
+use accord_fabric::transport::mpi::MpiFabric;
+use accord_proto::channel::Coordinator;
+use accord_proto::convert::check_version;
+use accord_proto::{VERSION, v1};
+use accord_types::{DeviceInfo, Hardware, NodeId, SessionGrant, SessionId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Endpoint;
+use tonic::{Code, Status, Streaming};
+use v1::registry_client::RegistryClient;
+use v1::{agent_message, coordinator_message};
+
+/// How long connecting, and then the answer to the registration, may take.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Silence after which the connection is probed, and how long the answer may take.
+const PROBE: Duration = Duration::from_secs(1);
+/// Messages on their way to the coordinator. It has gone if more pile up.
+const OUTBOX_MAX: usize = 256;
+/// How long the goodbye may take to get out.
+const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Who registers.
+pub(crate) struct Identity {
+    /// How to reach it.
+    pub(crate) coordinator: Coordinator,
+    pub(crate) node_name: String,
+    /// Higher for every start of this agent.
+    pub(crate) incarnation: u64,
+    /// `host:port` for programs and executors.
+    pub(crate) address: String,
+    pub(crate) devices: Vec<DeviceInfo>,
+    pub(crate) hardware: Hardware,
+    /// The MPI job that this agent is a rank of; empty: none.
+    pub(crate) job: String,
+    /// The world of that job.
+    pub(crate) world: Option<Arc<MpiFabric>>,
+    /// It takes lanes of other machines in clear.
+    pub(crate) plain_tcp: bool,
+    /// Kept up to date for whoever watches the agent.
+    pub(crate) registered: Registered,
+    /// The coordinator has taken the node out of new sessions: the next one is told.
+    pub(crate) draining: AtomicBool,
+}
+
+/// The coordinator has taken the node in.
+pub(super) struct Registration {
+    outbox: mpsc::Sender<v1::AgentMessage>,
+    inbound: Streaming<v1::CoordinatorMessage>,
+}
+
+impl Registration {
+    /// Whether there is room for it.
+    pub(super) fn send(&self, body: agent_message::Body) -> bool {
+        self.outbox.try_send(v1::AgentMessage { body: Some(body) }).is_ok()
+    }
+
+    /// What the coordinator says next. Nothing is lost if it is given up.
+    pub(super) async fn message(&mut self) -> Result<v1::CoordinatorMessage, Disconnect> {
+        let closed = || Disconnect::Unreachable("it closed the connection".to_owned());
+        self.inbound.message().await.map_err(disconnect)?.ok_or_else(closed)
+    }
+
+    /// Returns when the coordinator has heard it, or after a while.
+    pub(super) async fn say_goodbye(mut self) {
+        let body = Some(agent_message::Body::Goodbye(v1::Goodbye {}));
+        let heard = async {
+            if self.outbox.send(v1::AgentMessage { body }).await.is_ok() {
+                drop(self.outbox);
+                // The coordinator answers by closing the stream.
+                while let Ok(Some(_)) = self.inbound.message().await {}
+            }
+        };
+        let _ = tokio::time::timeout(GOODBYE_TIMEOUT, heard).await;
+    }
+}
+
+/// Connects and registers; what comes back is open.
+pub(super) async fn register(
+    identity: &Identity,
+    supervisor: &Supervisor,
+    registration: v1::Register,
+) -> Result<Registration, Disconnect> {
+    let (connection, registered) = attend(identity, registration).await.map_err(disconnect)?;
+    identity.report(&registered);
+    let endpoint = route::Endpoint::new(NodeId(registered.node), registered.address);
+    let heartbeat = Duration::from_millis(registered.heartbeat_ms.into());
+    supervisor.tell(|node, now, _| node.registered(now, endpoint, heartbeat));
+    Ok(connection)
+}
+
+async fn attend(identity: &Identity, registration: v1::Register) -> Result<(Registration, v1::Registered), Status> {
+    let tune = |endpoint: Endpoint| {
+        endpoint.http2_keep_alive_interval(PROBE).keep_alive_timeout(PROBE).keep_alive_while_idle(true)
+    };
+    let mut client = RegistryClient::new(identity.coordinator.connect(tune).await?);
+
+    let (outbox, messages) = mpsc::channel(OUTBOX_MAX);
+    let body = agent_message::Body::Register(registration);
+    let first = v1::AgentMessage { body: Some(body) };
+    outbox.try_send(first).map_err(|_| Status::internal("an empty outbox is full"))?;
+    let answer = async {
+        let mut inbound = client.attend(ReceiverStream::new(messages)).await?.into_inner();
+        let first = inbound.message().await?;
+        Ok::<_, Status>((inbound, first))
+    };
+    let (inbound, first) = tokio::time::timeout(CONNECT_TIMEOUT, answer)
+        .await
+        .map_err(|_| Status::unavailable("it did not answer the registration in time"))??;
+    let Some(coordinator_message::Body::Registered(registered)) = first.and_then(|first| first.body) else {
+        return Err(Status::unavailable("it did not answer the registration"));
+    };
+    check_version(registered.version)?;
+    Ok((Registration { outbox, inbound }, registered))
+}
+
+/// Tells the rules what the coordinator says.
+pub(super) fn obey(identity: &Identity, supervisor: &Supervisor, message: v1::CoordinatorMessage) {
+    use coordinator_message::Body;
+    match message.body {
+        Some(Body::SessionOpened(v1::SessionOpened { grant: Some(grant) })) => match grant.try_into() {
+            Ok(grant) => supervisor.tell(|node, now, _| node.opened(now, grant)),
+            Err(error) => tracing::warn!("the coordinator announces a session that can't be served: {error}"),
+        },
+        Some(Body::SessionClosed(closed)) => {
+            supervisor.tell(|node, _, ends| node.closed(SessionId(closed.session), ends));
+        }
+        Some(Body::NodeLost(lost)) => {
+            tracing::info!("node {} is lost", lost.node_name);
+            let is_rank = |world: &Arc<MpiFabric>| world.rank_of(NodeId(lost.node), Duration::ZERO).is_some();
+            let is_of_job = identity.world.as_ref().is_some_and(is_rank);
+            supervisor.tell(|node, _, _| node.node_lost(&lost.node_name, is_of_job));
+        }
+        Some(Body::Drain(drain)) => {
+            tracing::info!("draining: {}", drain.draining);
+            identity.draining.store(drain.draining, Ordering::Relaxed);
+        }
+        Some(Body::Stop(_)) => supervisor.tell(|node, _, _| node.leave(Ending::StoppedByCoordinator)),
+        Some(Body::Registered(_) | Body::SessionOpened(_)) | None => {}
+    }
+}
+
+/// As the coordinator reads it.
+pub(super) fn words(word: Word) -> agent_message::Body {
+    match word {
+        Word::Heartbeat(sessions) => {
+            let sessions = sessions.into_iter().map(|session| session.0).collect();
+            agent_message::Body::Heartbeat(v1::Heartbeat { sessions })
+        }
+        Word::Started(grant) => agent_message::Body::SessionStarted(v1::SessionStarted { grant: Some(grant.into()) }),
+        Word::Ended(session, reason) => {
+            agent_message::Body::SessionEnded(v1::SessionEnded { session: session.0, reason })
+        }
+    }
+}
+
+/// What a refusal means for the agent.
+fn disconnect(status: Status) -> Disconnect {
+    let why = status.message().to_owned();
+    match status.code() {
+        Code::AlreadyExists => Disconnect::Replaced(why),
+        Code::Unauthenticated | Code::PermissionDenied | Code::FailedPrecondition | Code::InvalidArgument => {
+            Disconnect::Refused(why)
+        }
+        _ => Disconnect::Unreachable(why),
+    }
+}
+
+impl Identity {
+    /// What it registers with.
+    pub(super) fn registration(&self, previous: Option<NodeId>, sessions: Vec<SessionGrant>) -> v1::Register {
+        v1::Register {
+            version: VERSION,
+            node_name: self.node_name.clone(),
+            incarnation: self.incarnation,
+            address: self.address.clone(),
+            devices: self.devices.iter().cloned().map(Into::into).collect(),
+            hardware: Some(self.hardware.clone().into()),
+            previous_node: previous.map(|node| node.0),
+            sessions: sessions.into_iter().map(Into::into).collect(),
+            job: self.job.clone(),
+            draining: self.draining.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Says for people that the node is in.
+    fn report(&self, registered: &v1::Registered) {
+        tracing::info!("registered at {} as node {}", self.coordinator.address(), registered.node);
+        if registered.plain_tcp && !self.plain_tcp {
+            tracing::warn!(
+                "the coordinator has lanes leave machines in clear, which this agent does not take: programs elsewhere can't use this \
+                 node; start both with --insecure-plain-tcp, or neither"
+            );
+        }
+    }
+}

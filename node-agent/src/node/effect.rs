@@ -1,0 +1,54 @@
+//! What the rules want said to the coordinator, and what they hear of the connection.
+
+use accord_types::{NodeId, SessionGrant, SessionId};
+
+/// Something to do, in this order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Connect to the coordinator, and register as the node that it called `previous`, with executors of these sessions.
+    Connect {
+        /// The number that an earlier registration got.
+        previous: Option<NodeId>,
+        /// What has an executor here.
+        sessions: Vec<SessionGrant>,
+    },
+    /// Send to the coordinator.
+    Send(Word),
+    /// Say goodbye to the coordinator if it is there, and end the agent.
+    Leave(Ending),
+}
+
+/// What the coordinator is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Word {
+    /// The agent lives, and these sessions have an executor.
+    Heartbeat(Vec<SessionId>),
+    /// A session has one now.
+    Started(SessionGrant),
+    /// A session has none any more. The reason is empty if that was to be expected.
+    Ended(SessionId, String),
+}
+
+/// Why an agent ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// It was told to.
+    Stopped,
+    /// The coordinator told it to.
+    StoppedByCoordinator,
+    /// A node of its MPI job is gone.
+    JobLost(String),
+    /// The coordinator does not take it.
+    Refused(String),
+}
+
+/// Why there is no connection to the coordinator, or no more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Disconnect {
+    /// Another agent that was started later has this node's name.
+    Replaced(String),
+    /// Another authority, another version, senseless registration.
+    Refused(String),
+    /// Anything else.
+    Unreachable(String),
+}

@@ -1,0 +1,34 @@
+//! What holds whenever [`Node::poll`] has been called.
+
+use super::executors::{EXECUTORS_MAX, Stage};
+use super::state::Node;
+use std::time::Duration;
+
+impl Node {
+    /// Looks for what must never be.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check_invariants(&self, now: Duration) -> Result<(), String> {
+        if self.executors.count() > EXECUTORS_MAX || self.told.len() > EXECUTORS_MAX {
+            return Err(format!("{} executors, {} told of", self.executors.count(), self.told.len()));
+        }
+        self.grants.check_bounds()?;
+        if let Some(session) = self.reasons.keys().find(|session| !self.told.contains(session)) {
+            return Err(format!("why {session} has ended is nobody to be told"));
+        }
+        for (session, place) in self.executors.all() {
+            if place.stage == Stage::Over && place.successors == 0 {
+                return Err(format!("{session} has a place that nobody wants"));
+            }
+            let ended = self.stopping || self.grants.has_ended(*session);
+            if place.stage == Stage::Runs && ended {
+                return Err(format!("{session} has ended, and its executor was not told to"));
+            }
+        }
+        if self.next().is_some_and(|next| next <= now) {
+            return Err("something was due and was not done".to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! Which lanes are let in, and to which executor.
+
+use super::executors::{EXECUTORS_MAX, ExecutorId, Stage};
+use super::state::Node;
+use accord_fabric::handshake::{Hello, check_secure};
+use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId, SessionKey};
+use std::time::Duration;
+
+/// How long a connection waits for the node's registration, and for the announcement of its session.
+const ANNOUNCEMENT_WAIT: Duration = Duration::from_secs(3);
+/// How long a new executor waits for the end of the one before: the driver may take seconds to take a GPU's context down. Less
+/// than a program waits for such a lane.
+const REPLACE_MAX: Duration = Duration::from_secs(8);
+
+/// On which way a lane came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Way {
+    /// From another machine.
+    pub leaves_machine: bool,
+    /// Over the MPI of the agent's own job.
+    pub is_of_job: bool,
+}
+
+/// A command lane on its way to an executor of its own.
+#[derive(Debug)]
+pub struct CommandLane {
+    session: SessionId,
+    since: Duration,
+    /// Whose end it waits for.
+    behind: Option<ExecutorId>,
+}
+
+impl CommandLane {
+    /// One that has just come.
+    pub fn new(now: Duration, session: SessionId) -> Self {
+        Self { session, since: now, behind: None }
+    }
+}
+
+impl Node {
+    /// What a connection of `session` has to prove, which has come at `since`. It may be earlier than the coordinator's word: none as long as
+    /// it has to wait for that, [`Node::key_within`] at most.
+    ///
+    /// # Errors
+    /// If the session was not announced to this agent, or has ended. Anybody may ask, so that the text tells nothing of others.
+    pub fn key_of(&self, now: Duration, session: SessionId, since: Duration) -> Result<Option<SessionKey>> {
+        let is_known = self.grants.find(now, session).is_some() || self.grants.has_ended(session);
+        let waits = !self.stopping && (self.endpoint.is_none() || !is_known) && now < Self::key_within(since);
+        if waits {
+            return Ok(None);
+        }
+        self.check(session)?;
+        Ok(Some(self.grant(now, session)?.key))
+    }
+
+    /// When there is an answer in any case.
+    pub fn key_within(since: Duration) -> Duration {
+        since + ANNOUNCEMENT_WAIT
+    }
+
+    /// Looks at a lane whose key is proven: whether it is for this node, and nothing of it goes in clear where that may not be. What its
+    /// session may use here.
+    ///
+    /// # Errors
+    /// With the reason for the client.
+    pub fn admit(&self, now: Duration, hello: &Hello, way: Way) -> Result<SessionGrant> {
+        self.check(hello.session)?;
+        let grant = self.grant(now, hello.session)?;
+        let own = self.endpoint.as_ref().map(|endpoint| endpoint.node);
+        if hello.to.is_some() && hello.to != own {
+            return Err(refused(format!("this is node {}, and another one is meant", self.name)));
+        }
+        // The agent was told to be of an MPI job, whose messages are MPI's.
+        let may_be_plain = way.is_of_job || self.plain_tcp && grant.plain_tcp;
+        check_secure(hello, way.leaves_machine, may_be_plain)
+            .inspect_err(|error| tracing::warn!("session {} is refused: {}", hello.session, error.cause()))?;
+        Ok(grant)
+    }
+
+    /// The executor for a lane that is no command lane.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn executor_of(&self, now: Duration, session: SessionId) -> Result<ExecutorId> {
+        self.check(session)?;
+        self.grant(now, session)?;
+        let none = || refused(format!("session {session} has no executor on node {} any more", self.name));
+        self.executors.of(session).ok_or_else(none)
+    }
+
+    /// Has a command lane's executor started, when the one before has ended. None: ask again when something has happened, and by
+    /// [`Node::begun_within`]; who does not leaves the place of its executor taken.
+    ///
+    /// # Errors
+    /// With the reason for the client.
+    pub fn begin(
+        &mut self,
+        now: Duration,
+        lane: &mut CommandLane,
+        ends: &mut Vec<ExecutorId>,
+    ) -> Result<Option<ExecutorId>> {
+        let answer = self.next_executor(now, lane, ends);
+        let waits = matches!(answer, Ok(None));
+        if let Some(place) = self.executors.place(lane.session)
+            && waits != lane.behind.is_some()
+        {
+            lane.behind = waits.then_some(place.executor);
+            place.successors = if waits { place.successors + 1 } else { place.successors - 1 };
+            self.executors.tidy(lane.session);
+        }
+        answer
+    }
+
+    /// When there is an answer in any case.
+    pub fn begun_within(lane: &CommandLane) -> Duration {
+        lane.since + REPLACE_MAX
+    }
+
+    fn next_executor(
+        &mut self,
+        now: Duration,
+        lane: &CommandLane,
+        ends: &mut Vec<ExecutorId>,
+    ) -> Result<Option<ExecutorId>> {
+        let session = lane.session;
+        self.check(session)?;
+        self.grant(now, session)?;
+        let Some(place) = self.executors.place(session) else { return Ok(Some(self.executors.make(session))) };
+        let is_anothers = lane.behind.is_some_and(|before| before != place.executor);
+        match place.stage {
+            Stage::Over if !is_anothers => Ok(Some(self.executors.make(session))),
+            Stage::Runs | Stage::Ending if !is_anothers && now < Self::begun_within(lane) => {
+                place.end(ends);
+                Ok(None)
+            }
+            Stage::Runs | Stage::Ending if !is_anothers => {
+                Err(refused(format!("the executor of session {session} does not end")).remedy("try again"))
+            }
+            _ => Err(refused(format!("session {session} has a command lane that is just being opened"))),
+        }
+    }
+
+    fn check(&self, session: SessionId) -> Result<()> {
+        let name = &self.name;
+        if self.stopping {
+            return Err(refused(format!("node {name} is stopping")));
+        }
+        if self.endpoint.is_none() {
+            return Err(refused(format!("node {name} has not registered yet")).transient());
+        }
+        if self.grants.has_ended(session) {
+            return Err(refused(format!("session {session} has ended")));
+        }
+        if self.executors.count() >= EXECUTORS_MAX && !self.executors.has(session) {
+            let why =
+                format!("node {name} can't take session {session}: it has {EXECUTORS_MAX} sessions, its agent's limit");
+            let remedy =
+                "wait until programs that use the node have ended (accord info lists them), or use other nodes";
+            return Err(refused(why).node(name).remedy(remedy));
+        }
+        Ok(())
+    }
+
+    /// What the session's lease lets it have here.
+    fn grant(&self, now: Duration, session: SessionId) -> Result<SessionGrant> {
+        self.grants.find(now, session).ok_or_else(|| {
+            refused(format!("the coordinator has not told node {} of session {session}", self.name))
+                .remedy("check that the coordinator runs, and start the program again")
+                .transient()
+        })
+    }
+}
+
+fn refused(why: String) -> Error {
+    Error::new(ErrorCode::DeviceUnavailable, why)
+}

@@ -1,0 +1,60 @@
+//! Executors begin and end.
+
+use super::executors::{ExecutorId, Stage};
+use super::state::Node;
+use accord_types::SessionId;
+use std::time::Duration;
+
+impl Node {
+    /// An executor is there that [`Node::begin`] has asked for. It ends at once if its session has ended meanwhile, or the agent does.
+    pub fn started(&mut self, now: Duration, session: SessionId, executor: ExecutorId, ends: &mut Vec<ExecutorId>) {
+        let is_wanted = !self.stopping && self.grants.find(now, session).is_some();
+        let Some(place) = self.executors.of_executor(session, executor) else { return };
+        place.stage = Stage::Runs;
+        if !is_wanted {
+            place.end(ends);
+        }
+    }
+
+    /// It could not be started.
+    pub fn not_started(&mut self, session: SessionId, executor: ExecutorId) {
+        self.executors.over(session, executor);
+    }
+
+    /// It has ended; why, if that was no orderly end. Whether that was to be expected.
+    pub fn ended(&mut self, session: SessionId, executor: ExecutorId, why: &str) -> bool {
+        let is_expected = self.executors.over(session, executor) == Some(Stage::Ending);
+        if !is_expected && !why.is_empty() && self.told.contains(&session) {
+            self.reasons.insert(session, why.to_owned());
+        }
+        is_expected
+    }
+
+    /// It takes no lanes: it is given up.
+    pub fn unreachable(&mut self, session: SessionId, executor: ExecutorId, ends: &mut Vec<ExecutorId>) {
+        if let Some(place) = self.executors.of_executor(session, executor) {
+            place.end(ends);
+        }
+    }
+
+    /// How many there are.
+    pub fn executors(&self) -> usize {
+        self.executors.count()
+    }
+
+    /// Nothing of it runs any more.
+    pub fn is_idle(&self) -> bool {
+        self.executors.count() == 0
+    }
+
+    /// Ends all executors, and begins no other one.
+    pub fn stop(&mut self, ends: &mut Vec<ExecutorId>) {
+        self.stopping = true;
+        self.executors.end_all(ends);
+    }
+
+    /// It is about to end: it takes nothing any more.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+}

@@ -1,0 +1,117 @@
+//! The node's place in the cluster: it registers, says that it lives, and comes back when the connection is gone.
+
+use super::effect::{Disconnect, Effect, Ending, Word};
+use super::executors::ExecutorId;
+use super::state::{Membership, Node, PAUSE_MIN};
+use accord_fabric::route::Endpoint;
+use accord_types::{SessionGrant, SessionId};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// The longest one.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Shortest period of heartbeats that a coordinator may ask for.
+const PERIOD_MIN: Duration = Duration::from_millis(10);
+
+impl Node {
+    /// Whether the coordinator has the node in.
+    pub fn is_in(&self) -> bool {
+        matches!(self.link, Membership::In { .. })
+    }
+
+    /// The coordinator has taken the node in. What it has to say about sessions follows; what an earlier one granted stays, as its sessions
+    /// outlive it.
+    pub fn registered(&mut self, now: Duration, endpoint: Endpoint, period: Duration) {
+        if self.link == Membership::Connecting {
+            self.endpoint = Some(endpoint);
+            self.period = period.max(PERIOD_MIN);
+            self.pause = PAUSE_MIN;
+            self.link = Membership::In { beat: now };
+        }
+    }
+
+    /// The connection is gone, or could not be made.
+    pub fn disconnected(&mut self, now: Duration, why: Disconnect) {
+        if self.link == Membership::Left {
+            return;
+        }
+        match why {
+            Disconnect::Replaced(why) => return self.leave(Ending::Refused(why)),
+            // Another coordinator may be back under the old address any time, and programs go on here without one.
+            Disconnect::Refused(_) if self.endpoint.is_some() => self.pause = PAUSE_MAX,
+            Disconnect::Refused(why) => return self.leave(Ending::Refused(why)),
+            Disconnect::Unreachable(_) => {}
+        }
+        self.link = Membership::Away { again: now + self.pause };
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    /// The agent ends: it was told to, or can't go on.
+    pub fn leave(&mut self, why: Ending) {
+        if self.link != Membership::Left {
+            self.link = Membership::Left;
+            self.ending = Some(why);
+        }
+    }
+
+    /// A node of the cluster is gone. An MPI job ends with any of its nodes.
+    pub fn node_lost(&mut self, name: &str, is_of_job: bool) {
+        if is_of_job {
+            self.leave(Ending::JobLost(name.to_owned()));
+        }
+    }
+
+    /// A lease names this node's devices.
+    pub fn opened(&mut self, now: Duration, grant: SessionGrant) {
+        let Self { grants, executors, .. } = self;
+        grants.announce(now, grant, |session| executors.has(session));
+    }
+
+    /// A session has ended: so does its executor, by itself or not.
+    pub fn closed(&mut self, session: SessionId, ends: &mut Vec<ExecutorId>) {
+        self.grants.withdraw(session);
+        self.executors.end(session, ends);
+    }
+
+    /// Sessions that have an executor, or are about to. Of one that was closed the end is on its way.
+    pub fn running(&self, now: Duration) -> BTreeSet<SessionId> {
+        self.executors.running().filter(|session| self.grants.find(now, *session).is_some()).collect()
+    }
+
+    pub(super) fn attend(&mut self, now: Duration) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match self.link {
+            Membership::Away { again } if again <= now => {
+                self.told = self.running(now);
+                self.reasons.clear();
+                self.link = Membership::Connecting;
+                let sessions = self.told.iter().filter_map(|session| self.grants.find(now, *session)).collect();
+                let previous = self.endpoint.as_ref().map(|endpoint| endpoint.node);
+                effects.push(Effect::Connect { previous, sessions });
+            }
+            Membership::In { beat } => {
+                self.tell_of_sessions(now, &mut effects);
+                if beat <= now {
+                    self.link = Membership::In { beat: now + self.period };
+                    effects.push(Effect::Send(Word::Heartbeat(self.told.iter().copied().collect())));
+                }
+            }
+            Membership::Away { .. } | Membership::Connecting | Membership::Left => {}
+        }
+        effects.extend(self.ending.take().map(Effect::Leave));
+        effects
+    }
+
+    /// What has changed since the coordinator was told last: a heartbeat names nothing that it does not know yet.
+    fn tell_of_sessions(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+        let running = self.running(now);
+        for session in self.told.difference(&running) {
+            effects.push(Effect::Send(Word::Ended(*session, self.reasons.remove(session).unwrap_or_default())));
+        }
+        for grant in running.difference(&self.told).filter_map(|session| self.grants.find(now, *session)) {
+            effects.push(Effect::Send(Word::Started(grant)));
+        }
+        self.told = running;
+        self.reasons.clear();
+    }
+}

@@ -1,0 +1,24 @@
+//! The rules of a node's agent: whether it is in, which sessions are served, which of them have an executor, which lanes find one.
+//!
+//! Pure: what happens in, effects out, time as an argument, counted from the agent's start. No socket, no clock, no thread. The agent and
+//! the simulation drive it the same way:
+//!
+//! ```text
+//! node.closed(session, &mut ends);          // tell it what happens; have these executors end
+//! node.begin(now, &mut lane, &mut ends);    // ask again after whatever has happened until there is an answer
+//! let effects = node.poll(now, &mut ends);  // after whatever has happened, and by node.next()
+//! ```
+
+mod effect;
+mod executors;
+mod grants;
+mod invariants;
+mod lanes;
+mod lifecycle;
+mod membership;
+mod state;
+
+pub use effect::{Disconnect, Effect, Ending, Word};
+pub use executors::{EXECUTORS_MAX, ExecutorId};
+pub use lanes::{CommandLane, Way};
+pub use state::Node;

@@ -1,0 +1,95 @@
+//! What an agent knows.
+
+use super::effect::{Effect, Ending};
+use super::executors::{ExecutorId, Executors};
+use super::grants::Grants;
+use accord_fabric::route::Endpoint;
+use accord_types::SessionId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// First pause before connecting again.
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(50);
+
+/// The connection to the coordinator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Membership {
+    /// There is none; another one is tried then.
+    Away { again: Duration },
+    /// One is tried.
+    Connecting,
+    /// The coordinator has the node in; the next heartbeat is due then.
+    In { beat: Duration },
+    /// The agent ends.
+    Left,
+}
+
+/// See the module above.
+#[derive(Debug)]
+pub struct Node {
+    pub(super) name: String,
+    /// Lanes from other machines may be in clear, where their session's grant says so too.
+    pub(super) plain_tcp: bool,
+    /// What the coordinator called it last.
+    pub(super) endpoint: Option<Endpoint>,
+    pub(super) grants: Grants,
+    pub(super) executors: Executors,
+    pub(super) stopping: bool,
+    pub(super) link: Membership,
+    /// Why the agent has to end.
+    pub(super) ending: Option<Ending>,
+    /// Before the next try to connect.
+    pub(super) pause: Duration,
+    /// Between heartbeats.
+    pub(super) period: Duration,
+    /// Sessions that the coordinator was told to have an executor here.
+    pub(super) told: BTreeSet<SessionId>,
+    /// Why executors of such sessions have ended, as far as it was not to be expected.
+    pub(super) reasons: BTreeMap<SessionId, String>,
+}
+
+impl Node {
+    /// Of an agent that has just been started.
+    pub fn new(name: String, plain_tcp: bool) -> Self {
+        Self {
+            name,
+            plain_tcp,
+            endpoint: None,
+            grants: Grants::default(),
+            executors: Executors::default(),
+            stopping: false,
+            link: Membership::Away { again: Duration::ZERO },
+            ending: None,
+            pause: PAUSE_MIN,
+            period: Duration::ZERO,
+            told: BTreeSet::new(),
+            reasons: BTreeMap::new(),
+        }
+    }
+
+    /// Its number and address, once a coordinator has given them.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        self.endpoint.as_ref()
+    }
+
+    /// When it has to be polled at the latest.
+    pub fn next(&self) -> Option<Duration> {
+        let link = match self.link {
+            Membership::Away { again } => Some(again),
+            Membership::In { beat } => Some(beat),
+            Membership::Connecting | Membership::Left => None,
+        };
+        [link, self.grants.next_end().map(|(end, _)| end)].into_iter().flatten().min()
+    }
+
+    /// Ends what is over. What is to do now.
+    pub fn poll(&mut self, now: Duration, ends: &mut Vec<ExecutorId>) -> Vec<Effect> {
+        while let Some((end, session)) = self.grants.next_end()
+            && end <= now
+        {
+            tracing::warn!("session {session} has lasted as long as it was allowed to");
+            self.closed(session, ends);
+        }
+        self.attend(now)
+    }
+}

@@ -1,0 +1,101 @@
+//! What executors are told.
+
+use accord_proto::v1;
+use accord_trust::users::UserRules;
+use accord_types::{DeviceInfo, NodeId, SessionGrant};
+use std::path::PathBuf;
+
+/// What the agent was started with, as far as it concerns sessions.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) node_name: String,
+    pub(crate) devices: Vec<DeviceInfo>,
+    pub(crate) libacc: Option<PathBuf>,
+    /// Folder for compiled GPU code; none: the executor's user's own.
+    pub(crate) cache: Option<PathBuf>,
+    /// GPUs of other processes of the machine are copied to directly.
+    pub(crate) ipc: bool,
+    /// Who is served, and as whom.
+    pub(crate) users: UserRules,
+    /// Lanes from other machines may be in clear, where their session's grant says so too.
+    pub(crate) plain_tcp: bool,
+}
+
+impl Settings {
+    /// What the executor is told: it knows no more of the node than its lease names.
+    pub(crate) fn start(&self, grant: &SessionGrant, node: NodeId) -> v1::ExecutorStart {
+        let leased = self.devices.iter().filter(|device| grant.ordinals.contains(&device.id.ordinal));
+        let text = |path: &PathBuf| path.display().to_string();
+        v1::ExecutorStart {
+            node: node.0,
+            node_name: self.node_name.clone(),
+            session: grant.session.0,
+            stream_quota: grant.stream_quota,
+            memory_quota: grant.memory_quota,
+            devices: leased.cloned().map(Into::into).collect(),
+            key: grant.key.0.to_vec(),
+            libacc: self.libacc.as_ref().map(text).unwrap_or_default(),
+            agent_pid: std::process::id(),
+            cache: self.cache.as_ref().map(text).unwrap_or_default(),
+            ipc: self.ipc,
+            plain_tcp: grant.plain_tcp,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::{DeviceId, DeviceKind, SessionId, SessionKey};
+
+    fn device(ordinal: u32) -> DeviceInfo {
+        DeviceInfo {
+            id: DeviceId { node: NodeId(0), ordinal },
+            node_name: "h1".to_owned(),
+            kind: DeviceKind::CPU,
+            name: "cpu".to_owned(),
+            vendor: "GNU".to_owned(),
+            driver: "0".to_owned(),
+            uuid: String::new(),
+            memory: 1 << 30,
+            units: 1,
+            numa: None,
+            cpus: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_executor_is_told_what_its_lease_names_and_no_more() {
+        let settings = Settings {
+            node_name: "h1".to_owned(),
+            devices: (0..4).map(device).collect(),
+            libacc: None,
+            cache: None,
+            ipc: false,
+            users: UserRules::default(),
+            plain_tcp: false,
+        };
+        let grant = SessionGrant {
+            session: SessionId(7),
+            key: SessionKey([3; SessionKey::LEN]),
+            user: "alice".to_owned(),
+            ends_in_ms: None,
+            program: "app".to_owned(),
+            node_name: "h0".to_owned(),
+            pid: 1,
+            rank: None,
+            ordinals: vec![1, 3, 9],
+            memory_quota: 1 << 20,
+            stream_quota: 4,
+            plain_tcp: true,
+            opened_unix_ms: 0,
+        };
+        let start = settings.start(&grant, NodeId(5));
+        let ordinals: Vec<u32> =
+            start.devices.into_iter().map(|device| DeviceInfo::try_from(device).unwrap().id.ordinal).collect();
+        assert_eq!(ordinals, [1, 3]);
+        assert_eq!((start.memory_quota, start.stream_quota), (1 << 20, 4));
+        assert!(start.plain_tcp);
+        assert_eq!(start.key, [3; SessionKey::LEN]);
+    }
+}

@@ -1,0 +1,452 @@
+//! The rules of an agent, one by one and under whatever order of events: a clock of the test's own.
+
+use accord_fabric::handshake::{Hello, Purpose};
+use accord_fabric::peer::PeerId;
+use accord_fabric::route::Endpoint;
+use accord_node_agent::node::{CommandLane, Disconnect, Effect, Ending, ExecutorId, Node, Way, Word};
+use accord_types::{NodeId, SessionGrant, SessionId, SessionKey};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const A: SessionId = SessionId(1);
+const B: SessionId = SessionId(2);
+const HERE: Way = Way { leaves_machine: false, is_of_job: false };
+
+fn grant(session: SessionId, ends_in_ms: Option<u64>) -> SessionGrant {
+    SessionGrant {
+        session,
+        key: SessionKey([7; SessionKey::LEN]),
+        user: "alice".to_owned(),
+        ends_in_ms,
+        program: "app".to_owned(),
+        node_name: "h0".to_owned(),
+        pid: 1,
+        rank: None,
+        ordinals: vec![0],
+        memory_quota: 0,
+        stream_quota: 4,
+        plain_tcp: false,
+        opened_unix_ms: 0,
+    }
+}
+
+/// An agent whose surroundings are the test's.
+struct Bench {
+    node: Node,
+    now: Duration,
+    ends: Vec<ExecutorId>,
+}
+
+impl Bench {
+    /// One that has registered.
+    fn new() -> Self {
+        let mut bench = Self { node: Node::new("h1".into(), false), now: Duration::ZERO, ends: Vec::new() };
+        bench.poll();
+        bench.register();
+        bench
+    }
+
+    fn register(&mut self) {
+        let endpoint = Endpoint::new(NodeId(3), "10.0.0.1:7");
+        self.node.registered(self.now, endpoint, Duration::from_millis(500));
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now += Duration::from_millis(ms);
+    }
+
+    fn poll(&mut self) -> Vec<Effect> {
+        let effects = self.node.poll(self.now, &mut self.ends);
+        self.node.check_invariants(self.now).unwrap();
+        effects
+    }
+
+    fn begin(&mut self, lane: &mut CommandLane) -> Result<Option<ExecutorId>, String> {
+        self.node.begin(self.now, lane, &mut self.ends).map_err(|error| error.cause().to_owned())
+    }
+
+    /// An executor of the session runs.
+    fn run(&mut self, session: SessionId) -> ExecutorId {
+        let mut lane = CommandLane::new(self.now, session);
+        let executor = self.begin(&mut lane).unwrap().expect("there is none yet");
+        self.node.started(self.now, session, executor, &mut self.ends);
+        executor
+    }
+
+    fn close(&mut self, session: SessionId) {
+        self.node.closed(session, &mut self.ends);
+    }
+
+    fn lose(&mut self, why: Disconnect) -> Duration {
+        self.node.disconnected(self.now, why);
+        self.node.next().map_or(Duration::MAX, |next| next - self.now)
+    }
+}
+
+fn unreachable() -> Disconnect {
+    Disconnect::Unreachable("nobody listens".to_owned())
+}
+
+fn connects(effects: &[Effect]) -> Option<Vec<SessionId>> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Connect { sessions, .. } => Some(sessions.iter().map(|grant| grant.session).collect()),
+        _ => None,
+    })
+}
+
+#[test]
+fn pauses_grow_for_as_long_as_nobody_takes_the_node_in() {
+    let mut bench = Bench::new();
+    let mut pauses = Vec::new();
+    for _ in 0..7 {
+        let pause = bench.lose(unreachable());
+        pauses.push(pause.as_millis());
+        bench.now += pause;
+        assert!(connects(&bench.poll()).is_some());
+    }
+    assert_eq!(pauses, [50, 100, 200, 400, 800, 1_000, 1_000]);
+    bench.register();
+    assert_eq!(bench.lose(unreachable()), Duration::from_millis(50));
+}
+
+#[test]
+fn a_refusal_ends_an_agent_that_was_never_in_and_no_other_one() {
+    let refused = || Disconnect::Refused("another authority".to_owned());
+    let mut node = Node::new("h1".into(), false);
+    node.poll(Duration::ZERO, &mut Vec::new());
+    node.disconnected(Duration::ZERO, refused());
+    let ending = Effect::Leave(Ending::Refused("another authority".to_owned()));
+    assert_eq!(node.poll(Duration::ZERO, &mut Vec::new()), [ending]);
+    // Said once, and nothing happens any more.
+    node.disconnected(Duration::ZERO, unreachable());
+    assert!(node.poll(Duration::from_secs(9), &mut Vec::new()).is_empty());
+
+    let mut bench = Bench::new();
+    assert_eq!(bench.lose(refused()), Duration::from_secs(1));
+    assert!(bench.poll().is_empty());
+    bench.pass(1_000);
+    assert!(connects(&bench.poll()).is_some());
+    bench.node.disconnected(bench.now, Disconnect::Replaced("a later one".to_owned()));
+    assert_eq!(bench.poll(), [Effect::Leave(Ending::Refused("a later one".to_owned()))]);
+}
+
+#[test]
+fn a_job_ends_with_any_of_its_nodes() {
+    let mut bench = Bench::new();
+    bench.poll();
+    bench.node.node_lost("h2", false);
+    assert!(bench.poll().is_empty());
+    bench.node.node_lost("h2", true);
+    assert_eq!(bench.poll(), [Effect::Leave(Ending::JobLost("h2".to_owned()))]);
+}
+
+#[test]
+fn the_coordinator_is_told_of_executors_before_a_heartbeat_names_them() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.poll(), [Effect::Send(Word::Heartbeat(vec![]))]);
+    bench.node.opened(bench.now, grant(A, None));
+    let executor = bench.run(A);
+    bench.pass(500);
+    let words = bench.poll();
+    assert_eq!(words, [Effect::Send(Word::Started(grant(A, None))), Effect::Send(Word::Heartbeat(vec![A]))]);
+    assert!(!bench.node.ended(A, executor, "signal: 6 (SIGABRT)"));
+    assert_eq!(bench.poll(), [Effect::Send(Word::Ended(A, "signal: 6 (SIGABRT)".to_owned()))]);
+    assert!(bench.poll().is_empty());
+}
+
+/// What happens while it registers is told after that, as the registration could not say it.
+#[test]
+fn what_happens_while_it_registers_is_told() {
+    let mut bench = Bench::new();
+    bench.poll();
+    bench.node.opened(bench.now, grant(A, None));
+    bench.node.opened(bench.now, grant(B, None));
+    let executor = bench.run(A);
+    let pause = bench.lose(unreachable());
+    bench.now += pause;
+    assert_eq!(connects(&bench.poll()), Some(vec![A]));
+    bench.run(B);
+    bench.node.ended(A, executor, "");
+    assert!(bench.poll().is_empty());
+    bench.register();
+    let words = bench.poll();
+    assert_eq!(words[0], Effect::Send(Word::Ended(A, String::new())));
+    assert_eq!(words[1], Effect::Send(Word::Started(grant(B, None))));
+}
+
+#[test]
+fn a_second_command_lane_waits_for_the_end_of_the_first_ones_executor() {
+    let mut bench = Bench::new();
+    bench.node.opened(bench.now, grant(A, None));
+    let first = bench.run(A);
+    bench.poll();
+    let (mut second, mut third) = (CommandLane::new(bench.now, A), CommandLane::new(bench.now, A));
+    assert_eq!(bench.begin(&mut second), Ok(None));
+    assert_eq!(bench.begin(&mut third), Ok(None));
+    assert_eq!(std::mem::take(&mut bench.ends), [first]);
+    // Of a session that goes on here nothing has ended.
+    bench.node.ended(A, first, "signal: 9 (SIGKILL)");
+    assert!(bench.poll().is_empty());
+    assert!(bench.node.executor_of(bench.now, A).is_err());
+    let next = bench.begin(&mut second).unwrap().unwrap();
+    assert_ne!(next, first);
+    assert!(bench.begin(&mut third).unwrap_err().contains("just being opened"));
+    bench.node.started(bench.now, A, next, &mut bench.ends);
+    assert_eq!(bench.node.executor_of(bench.now, A).unwrap(), next);
+    assert!(bench.ends.is_empty() && bench.poll().is_empty());
+    // Late word of the first one is nothing to the second.
+    bench.node.unreachable(A, first, &mut bench.ends);
+    bench.node.ended(A, first, "");
+    assert_eq!(bench.node.executor_of(bench.now, A).unwrap(), next);
+}
+
+#[test]
+fn an_executor_that_does_not_end_is_in_nobodys_way_for_ever() {
+    let mut bench = Bench::new();
+    bench.node.opened(bench.now, grant(A, None));
+    bench.run(A);
+    let mut lane = CommandLane::new(bench.now, A);
+    assert_eq!(bench.begin(&mut lane), Ok(None));
+    bench.now = Node::begun_within(&lane);
+    assert!(bench.begin(&mut lane).unwrap_err().contains("does not end"));
+    bench.poll();
+    assert!(bench.node.running(bench.now).is_empty(), "it counts as one that goes on");
+}
+
+#[test]
+fn a_session_that_ends_while_its_executor_starts_has_none() {
+    let mut bench = Bench::new();
+    bench.node.opened(bench.now, grant(A, None));
+    let mut lane = CommandLane::new(bench.now, A);
+    let executor = bench.begin(&mut lane).unwrap().unwrap();
+    bench.close(A);
+    assert!(bench.ends.is_empty(), "there is nothing yet that could end");
+    bench.node.started(bench.now, A, executor, &mut bench.ends);
+    assert_eq!(bench.ends, [executor]);
+    assert!(!bench.node.is_idle());
+    assert!(bench.node.ended(A, executor, "signal: 9 (SIGKILL)"), "that was to be expected");
+    assert!(bench.node.is_idle());
+}
+
+#[test]
+fn a_session_ends_with_its_time_whether_a_coordinator_is_there_or_not() {
+    let mut bench = Bench::new();
+    bench.node.opened(bench.now, grant(A, Some(300)));
+    let executor = bench.run(A);
+    bench.poll();
+    bench.lose(unreachable());
+    bench.pass(299);
+    bench.poll();
+    assert!(bench.ends.is_empty());
+    bench.pass(1);
+    bench.poll();
+    assert_eq!(bench.ends, [executor]);
+    let mut lane = CommandLane::new(bench.now, A);
+    assert!(bench.begin(&mut lane).unwrap_err().contains("has ended"));
+}
+
+#[test]
+fn a_lane_waits_for_the_word_of_its_session() {
+    let mut bench = Bench { node: Node::new("h1".into(), false), now: Duration::ZERO, ends: Vec::new() };
+    bench.poll();
+    let since = bench.now;
+    let key_of = |bench: &Bench| bench.node.key_of(bench.now, A, since).map_err(|error| error.cause().to_owned());
+    assert_eq!(key_of(&bench), Ok(None));
+    bench.register();
+    assert_eq!(key_of(&bench), Ok(None));
+    bench.now = Node::key_within(since);
+    assert!(key_of(&bench).unwrap_err().contains("has not told node h1"));
+    bench.node.opened(bench.now, grant(A, None));
+    assert_eq!(key_of(&bench), Ok(Some(grant(A, None).key)));
+    bench.close(A);
+    assert!(key_of(&bench).unwrap_err().contains("has ended"));
+}
+
+#[test]
+fn lanes_for_another_node_or_in_clear_are_refused() {
+    let mut bench = Bench::new();
+    bench.node.opened(bench.now, grant(A, None));
+    let hello = Hello::new(Purpose::Bulk, A, 0, PeerId::PROGRAM);
+    let admit = |hello: &Hello, way| bench.node.admit(bench.now, hello, way).is_ok();
+    assert!(admit(&hello, HERE) && admit(&hello, Way { is_of_job: true, leaves_machine: true }));
+    assert!(!admit(&hello, Way { leaves_machine: true, ..HERE }), "in clear");
+    assert!(admit(&Hello { secure: true, ..hello }, Way { leaves_machine: true, ..HERE }));
+    assert!(admit(&Hello { to: Some(NodeId(3)), ..hello }, HERE));
+    assert!(!admit(&Hello { to: Some(NodeId(2)), ..hello }, HERE), "another node is meant");
+    assert!(!admit(&Hello { session: B, ..hello }, HERE), "nobody has told of it");
+}
+
+/// Something that happens. The number chooses a session, a lane or an executor.
+#[derive(Clone, Copy, Debug)]
+enum Happens {
+    Opened(usize),
+    Closed(usize),
+    Lane(usize),
+    Started(usize),
+    NotStarted(usize),
+    Ended(usize),
+    Unreachable(usize),
+    Lost,
+    Registered,
+    Passes(u64),
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let any = 0..8usize;
+    prop_oneof![
+        2 => any.clone().prop_map(Happens::Opened),
+        1 => any.clone().prop_map(Happens::Closed),
+        6 => any.clone().prop_map(Happens::Lane),
+        6 => any.clone().prop_map(Happens::Started),
+        1 => any.clone().prop_map(Happens::NotStarted),
+        4 => any.clone().prop_map(Happens::Ended),
+        1 => any.prop_map(Happens::Unreachable),
+        1 => Just(Happens::Lost),
+        2 => Just(Happens::Registered),
+        3 => (0..5_000u64).prop_map(Happens::Passes),
+    ]
+}
+
+/// What an agent does around its rules, and what it sees.
+struct Around {
+    bench: Bench,
+    granted: BTreeSet<SessionId>,
+    closed: BTreeSet<SessionId>,
+    waiting: Vec<(SessionId, CommandLane)>,
+    starting: BTreeMap<ExecutorId, SessionId>,
+    hosts: BTreeMap<ExecutorId, SessionId>,
+    connecting: bool,
+    /// What the coordinator takes for running here.
+    told: BTreeSet<SessionId>,
+}
+
+impl Around {
+    fn happen(&mut self, what: Happens) {
+        let session = |index: usize| SessionId(index as u64 % 3);
+        let nth = |of: &BTreeMap<ExecutorId, SessionId>, index: usize| {
+            of.iter().nth(index % of.len().max(1)).map(|(executor, session)| (*executor, *session))
+        };
+        let bench = &mut self.bench;
+        match what {
+            Happens::Opened(index) => {
+                bench.node.opened(bench.now, grant(session(index), None));
+                self.granted.insert(session(index));
+            }
+            Happens::Closed(index) => {
+                bench.close(session(index));
+                self.closed.insert(session(index));
+            }
+            Happens::Lane(index) => {
+                self.waiting.push((session(index), CommandLane::new(bench.now, session(index))));
+            }
+            Happens::Started(index) => {
+                if let Some((executor, session)) = nth(&self.starting, index) {
+                    self.starting.remove(&executor);
+                    self.hosts.insert(executor, session);
+                    bench.node.started(bench.now, session, executor, &mut bench.ends);
+                }
+            }
+            Happens::NotStarted(index) => {
+                if let Some((executor, session)) = nth(&self.starting, index) {
+                    self.starting.remove(&executor);
+                    bench.node.not_started(session, executor);
+                }
+            }
+            Happens::Ended(index) => {
+                if let Some((executor, session)) = nth(&self.hosts, index) {
+                    self.hosts.remove(&executor);
+                    bench.node.ended(session, executor, "");
+                }
+            }
+            Happens::Unreachable(index) => {
+                if let Some((executor, session)) = nth(&self.hosts, index) {
+                    bench.node.unreachable(session, executor, &mut bench.ends);
+                }
+            }
+            Happens::Lost if bench.node.is_in() || self.connecting => {
+                self.connecting = false;
+                bench.node.disconnected(bench.now, unreachable());
+            }
+            Happens::Registered if self.connecting => {
+                self.connecting = false;
+                bench.register();
+            }
+            Happens::Lost | Happens::Registered => {}
+            Happens::Passes(ms) => bench.pass(ms),
+        }
+    }
+
+    /// All who wait ask again; then it is polled.
+    fn settle(&mut self) {
+        for (session, mut lane) in std::mem::take(&mut self.waiting) {
+            match self.bench.begin(&mut lane) {
+                Ok(Some(executor)) => {
+                    assert!(self.granted.contains(&session) && !self.closed.contains(&session), "{session}");
+                    let of = |of: &BTreeMap<_, SessionId>| of.values().any(|other| *other == session);
+                    assert!(!of(&self.starting) && !of(&self.hosts), "{session} has two executors");
+                    self.starting.insert(executor, session);
+                }
+                Ok(None) => {
+                    assert!(self.bench.now < Node::begun_within(&lane), "it waits for ever");
+                    self.waiting.push((session, lane));
+                }
+                Err(_) => {}
+            }
+        }
+        for effect in self.bench.poll() {
+            match effect {
+                Effect::Connect { sessions, .. } => {
+                    self.connecting = true;
+                    self.told = sessions.iter().map(|grant| grant.session).collect();
+                }
+                Effect::Send(Word::Started(grant)) => assert!(self.told.insert(grant.session)),
+                Effect::Send(Word::Ended(session, _)) => assert!(self.told.remove(&session)),
+                Effect::Send(Word::Heartbeat(sessions)) => {
+                    assert_eq!(sessions.iter().copied().collect::<BTreeSet<_>>(), self.told);
+                }
+                Effect::Leave(why) => panic!("{why:?}"),
+            }
+        }
+        for executor in std::mem::take(&mut self.bench.ends) {
+            assert!(self.hosts.contains_key(&executor), "{executor:?} is not there");
+        }
+        if self.bench.node.is_in() {
+            assert_eq!(self.told, self.bench.node.running(self.bench.now));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_a_session_has_one_executor_and_the_coordinator_knows(
+        events in prop::collection::vec(happens(), 0..80)
+    ) {
+        let mut around = Around {
+            bench: Bench::new(),
+            granted: BTreeSet::new(),
+            closed: BTreeSet::new(),
+            waiting: Vec::new(),
+            starting: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            connecting: false,
+            told: BTreeSet::new(),
+        };
+        for event in events {
+            around.happen(event);
+            around.settle();
+        }
+        // All that was begun comes to its end, once nobody wants it any more.
+        (0..3).for_each(|index| around.happen(Happens::Closed(index)));
+        while !around.starting.is_empty() {
+            around.happen(Happens::Started(0));
+        }
+        around.settle();
+        prop_assert!(around.waiting.is_empty());
+        while !around.hosts.is_empty() {
+            around.happen(Happens::Ended(0));
+        }
+        around.settle();
+        prop_assert!(around.bench.node.is_idle());
+    }
+}
