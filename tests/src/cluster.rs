@@ -39,6 +39,18 @@ pub struct ClusterBuilder {
     advertised: Option<(usize, String)>,
     listen: Option<String>,
     insecure: [bool; 2],
+    known_by: KnownBy,
+    taken: Option<String>,
+}
+
+/// By whose word programs are known to the coordinator.
+#[derive(Clone, Debug)]
+enum KnownBy {
+    Certificates,
+    /// Nobody has a certificate, and all goes by a UNIX socket.
+    System,
+    /// MUNGE's, whose daemon listens there.
+    Munge(PathBuf),
 }
 
 impl ClusterBuilder {
@@ -126,6 +138,27 @@ impl ClusterBuilder {
         self
     }
 
+    /// Nobody has a certificate: coordinator and agents meet at a UNIX socket, and the system says whose processes programs are.
+    #[must_use]
+    pub fn known_by_system(mut self) -> Self {
+        self.known_by = KnownBy::System;
+        self
+    }
+
+    /// Programs have no certificate: MUNGE's daemon at this socket says whose processes they are.
+    #[must_use]
+    pub fn known_by_munge(mut self, socket: &Path) -> Self {
+        self.known_by = KnownBy::Munge(socket.to_owned());
+        self
+    }
+
+    /// Whom the coordinator takes without a certificate, see its `--users`.
+    #[must_use]
+    pub fn taken(mut self, rules: &str) -> Self {
+        self.taken = Some(rules.to_owned());
+        self
+    }
+
     /// What processes on a host have in their environment besides this process's own.
     fn environment(&self, host: usize) -> Vec<(String, OsString)> {
         let mut environment = Vec::new();
@@ -183,6 +216,8 @@ impl Cluster {
             advertised: None,
             listen: None,
             insecure: [false; 2],
+            known_by: KnownBy::Certificates,
+            taken: None,
         }
     }
 
@@ -195,17 +230,33 @@ impl Cluster {
             user.map_or(Ok(()), |user| give(&to, user))
         };
         issue("coordinator", Role::Coordinator, None)?;
+        issue("admin", Role::Admin("tests".to_owned()), None)?;
         issue("program", Role::Tenant(user_name(size.tenant)), size.tenant)?;
         for host in 0..size.hosts {
             issue(&format!("h{host}"), Role::Agent(format!("h{host}")), size.agents_of)?;
         }
-        if size.tenant.or(size.agents_of).is_some() {
+        let everybody = folder.path().join("tls/everybody");
+        std::fs::create_dir(&everybody).map_err(|error| error.to_string())?;
+        std::fs::copy(folder.path().join("tls/program/ca.crt"), everybody.join("ca.crt"))
+            .map_err(|error| error.to_string())?;
+        // Programs of any user come.
+        let open = !matches!(size.known_by, KnownBy::Certificates);
+        if open {
+            enter(&everybody)?;
+            std::fs::set_permissions(everybody.join("ca.crt"), Permissions::from_mode(0o644))
+                .map_err(|error| error.to_string())?;
+        }
+        if size.tenant.or(size.agents_of).is_some() || open {
             enter(folder.path())?;
             enter(&folder.path().join("tls"))?;
         }
         let mark = format!("cluster.{}.{}", std::process::id(), folder.path().display());
         let agents = (0..size.hosts).map(|_| None).collect();
-        let mut cluster = Self { size, folder, address: "127.0.0.1:0".to_owned(), coordinator: None, agents, mark };
+        let address = match size.known_by {
+            KnownBy::System => format!("unix:{}", folder.path().join("coordinator").display()),
+            KnownBy::Certificates | KnownBy::Munge(_) => "127.0.0.1:0".to_owned(),
+        };
+        let mut cluster = Self { size, folder, address, coordinator: None, agents, mark };
         cluster.start_coordinator()?;
         for host in 0..cluster.agents.len() {
             cluster.start_agent(host)?;
@@ -225,9 +276,19 @@ impl Cluster {
         self.tls_of("program")
     }
 
-    /// Folder with the certificates of the coordinator or a host's agent.
+    /// Folder with the certificates of the coordinator, a host's agent or an administrator (`admin`).
     pub fn tls_of(&self, part: &str) -> PathBuf {
         self.folder.path().join("tls").join(part)
+    }
+
+    /// What a program shows to the coordinator, as its environment says.
+    fn shown(&self) -> Vec<(String, OsString)> {
+        let folder = |name: &str| ("ACCORD_TLS".to_owned(), self.tls_of(name).into_os_string());
+        match &self.size.known_by {
+            KnownBy::Certificates => vec![folder("program")],
+            KnownBy::System => Vec::new(),
+            KnownBy::Munge(socket) => vec![folder("everybody"), ("ACCORD_MUNGE".to_owned(), socket.into())],
+        }
     }
 
     /// Name of a host.
@@ -262,7 +323,13 @@ impl Cluster {
     /// When it doesn't come up.
     pub fn start_coordinator(&mut self) -> Result<()> {
         let mut command = Command::new(tool(Tool::Coordinator)?);
-        command.args(["--listen", &self.address]).args(self.size.insecure[0].then_some("--insecure-plain-tcp"));
+        command.args(self.size.insecure[0].then_some("--insecure-plain-tcp"));
+        match (self.address.strip_prefix("unix:"), &self.size.known_by) {
+            (Some(path), _) => command.args(["--socket", path]),
+            (None, KnownBy::Munge(socket)) => command.args(["--listen", &self.address]).arg("--munge").arg(socket),
+            (None, _) => command.args(["--listen", &self.address]),
+        };
+        command.args(self.size.taken.iter().flat_map(|rules| ["--users", rules]));
         command.envs(self.size.environment.iter().cloned());
         let (part, line) = self.part(command, "coordinator")?;
         self.address = last_word(&line)?;
@@ -354,11 +421,28 @@ impl Cluster {
             .env("LD_PRELOAD", libacc()?)
             .env("ACCORD_LIBACC", libacc()?)
             .env("ACCORD_COORDINATOR", &self.address)
-            .env("ACCORD_TLS", self.tls())
+            .envs(self.shown())
             .env("ACCORD_NODE", self.host(host))
             .env("ACCORD_CPU_DEVICES", self.size.devices.to_string())
             .env("ACCORD_CPU_MEMORY", &self.size.memory)
             .env("ACCORD_TEST_SEPARATE", "1"))
+    }
+
+    /// Waits until coordinator and agents have ended by themselves.
+    ///
+    /// # Errors
+    /// When they don't within 20 s.
+    pub fn await_ended(&mut self) -> Result<()> {
+        let deadline = Instant::now() + UP_TIMEOUT;
+        for part in self.agents.iter_mut().chain([&mut self.coordinator]).flatten() {
+            while part.child.try_wait().map_err(|error| error.to_string())?.is_none() {
+                if Instant::now() > deadline {
+                    return Err("coordinator or agents did not end".to_owned());
+                }
+                std::thread::sleep(LOOK);
+            }
+        }
+        Ok(())
     }
 
     /// `accord info --json`.
@@ -371,7 +455,7 @@ impl Cluster {
         let finished: Finished = job
             .args(["info", "--json"])
             .env("ACCORD_COORDINATOR", &self.address)
-            .env("ACCORD_TLS", self.tls())
+            .envs(self.shown())
             .env("ACCORD_NODE", self.host(0))
             .run()?
             .success()?;
@@ -441,9 +525,10 @@ impl Cluster {
             .append(true)
             .open(&stderr)
             .map_err(|error| format!("{}: {error}", stderr.display()))?;
+        if !self.address.starts_with("unix:") {
+            command.arg("--tls").arg(self.tls_of(name));
+        }
         command
-            .arg("--tls")
-            .arg(self.tls_of(name))
             .arg("--stop-on-stdin-eof")
             .args(self.size.monitored.then_some("--metrics-listen=127.0.0.1:0"))
             .env_remove("LD_PRELOAD")

@@ -8,6 +8,7 @@ mod conformance;
 pub mod coverage;
 mod example;
 mod hosts;
+mod munge;
 mod outcome;
 mod process;
 mod program;
@@ -18,6 +19,7 @@ pub use compile::{Compiled, Optimize, Variant, compile, compile_mpi, compile_sup
 pub use conformance::{Mode, no_mpi, trials};
 pub use example::{example, repository_file, test_plugin, test_program};
 pub use hosts::Hosts;
+pub use munge::Munged;
 pub use outcome::Outcome;
 pub use process::{Finished, Job, Running, leftovers};
 pub use program::{Expect, Language, Program, programs};

@@ -102,6 +102,12 @@ impl Job {
         self
     }
 
+    /// Sets environment variables.
+    #[must_use]
+    pub fn envs(self, all: impl IntoIterator<Item = (String, OsString)>) -> Self {
+        all.into_iter().fold(self, |job, (name, value)| job.env(&name, value))
+    }
+
     /// Runs it as this user, and as the group of that number.
     #[must_use]
     pub fn user(mut self, user: u32) -> Self {

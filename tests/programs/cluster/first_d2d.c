@@ -12,12 +12,13 @@ int main(int argc, char **argv)
     int from = atoi(argv[1]), to = atoi(argv[2]);
     acc_set_device_num(to, type);
 #pragma acc enter data copyin(a)
-    // All that it was told to do is done then.
+    // All that it was told to do is done then; so it is below.
 #pragma acc update self(a)
     acc_set_device_num(from, type);
     for (int i = 0; i < N; i++)
         a[i] = i;
 #pragma acc enter data copyin(a)
+#pragma acc update self(a)
     printf("ready\n");
     fflush(stdout);
     char byte;

@@ -18,6 +18,8 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "leave") == 0) {
         memset(bytes, SECRET, LEN);
         acc_memcpy_to_device(device, bytes, LEN);
+        // They have been taken from here, but need not be there yet.
+        acc_memcpy_from_device(bytes, device, LEN);
         printf("left\n");
         fflush(stdout);
         getchar();

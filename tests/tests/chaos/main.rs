@@ -1,5 +1,6 @@
 //! Every role, hit by every fault in every phase: the program goes on or ends with an error, as is due, in time, with right results, and nothing is
-//! left. `ACCORD_TEST_CHAOS` says how many tries a role; `make chaos` takes more of them and writes docs/reference/faults.md.
+//! left. `ACCORD_TEST_CHAOS` says how many tries a role, `ACCORD_TEST_CHAOS_AT_ONCE` how many of them at once; `make chaos` takes more of them and writes
+//! docs/reference/faults.md. `ACCORD_TEST_CHAOS_ONLY="no descriptors, launch"` takes only what is called so.
 
 mod judge;
 mod page;
@@ -10,8 +11,10 @@ use judge::{Ending, judge};
 use page::Row;
 use site::Site;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use table::{Phase, Role, cases};
+use table::{Due, Fault, Phase, Role, cases};
 
 /// A fixed share, for every run of the tests.
 const TRIES: usize = 6;
@@ -20,37 +23,39 @@ const JITTER_MAX_MS: u64 = 120;
 /// The same where the phase is over in a moment.
 const CLOSING_JITTER_MAX_MS: u64 = 6;
 
+/// What all threads of a role have seen.
+#[derive(Default)]
+struct Seen {
+    rows: BTreeMap<Fault, Row>,
+    wrong: Vec<String>,
+    left_out: BTreeSet<&'static str>,
+}
+
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
 fn hit(role: Role) {
-    let tries = std::env::var("ACCORD_TEST_CHAOS").map_or(TRIES, |text| text.parse().expect("a number"));
-    let cases = cases(role);
-    let (mut site, mut rows, mut wrong) = (Site::new(), BTreeMap::<_, Row>::new(), Vec::new());
-    let (mut left_out, mut random) = (BTreeSet::new(), 11u64);
-    for &(fault, phase, due) in cases.iter().cycle().take(tries) {
-        if let Some(why) = site::lacks(role, fault) {
-            left_out.insert(why);
-            continue;
-        }
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let longest = if phase == Phase::Close { CLOSING_JITTER_MAX_MS } else { JITTER_MAX_MS };
-        let jitter = Duration::from_millis((random >> 33) % longest);
-        let outcome = site.attempt(role, fault, phase, jitter);
-        let row = rows.entry(fault).or_default();
-        if !outcome.hit {
-            row.missed += 1;
-            continue;
-        }
-        match judge(due, role, fault, phase, &outcome) {
-            Ok(ending) => row.count(ending, phase, outcome.took),
-            Err(why) => {
-                row.wrong += 1;
-                println!("WRONG {role}, {fault}, {phase}, after {jitter:?}: {why}");
-                wrong.push(format!("{role}, {fault}, {phase}, after {jitter:?}: {why}"));
-                site.give_up();
-            }
-        }
+    let (tries, at_once) = (number("ACCORD_TEST_CHAOS", TRIES), number("ACCORD_TEST_CHAOS_AT_ONCE", 1));
+    let mut cases = cases(role);
+    if let Ok(only) = std::env::var("ACCORD_TEST_CHAOS_ONLY") {
+        cases.retain(|(fault, phase, _)| format!("{fault}, {phase}").contains(&only));
     }
-    drop(site);
+    let (next, seen) = (AtomicUsize::new(0), Mutex::new(Seen::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                let mut site = Site::new();
+                let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+                for number in numbers.take_while(|number| *number < tries) {
+                    let (fault, phase, due) = cases[number % cases.len()];
+                    attempt(&mut site, role, (fault, phase, due), number as u64, &seen);
+                }
+            });
+        }
+    });
     site::remove_groups();
+    let Seen { rows, wrong, left_out } = seen.into_inner().unwrap();
     for why in &left_out {
         println!("skipped: {why}");
     }
@@ -62,6 +67,38 @@ fn hit(role: Role) {
     let done: u32 =
         rows.values().map(|row| row.of(Ending::WentOn) + row.of(Ending::Error) + row.of(Ending::Gone)).sum();
     assert!(done > 0 || !left_out.is_empty(), "nobody was hit");
+}
+
+fn attempt(site: &mut Site, role: Role, case: (Fault, Phase, Due), number: u64, seen: &Mutex<Seen>) {
+    let (fault, phase, due) = case;
+    if let Some(why) = site::lacks(role, fault) {
+        seen.lock().unwrap().left_out.insert(why);
+        return;
+    }
+    let longest = if phase == Phase::Close { CLOSING_JITTER_MAX_MS } else { JITTER_MAX_MS };
+    let jitter = Duration::from_millis(jitter_of(number) % longest);
+    let outcome = site.attempt(role, fault, phase, jitter);
+    let judged = outcome.hit.then(|| judge(due, role, fault, phase, &outcome));
+    let mut seen = seen.lock().unwrap();
+    let row = seen.rows.entry(fault).or_default();
+    match judged {
+        None => row.missed += 1,
+        Some(Ok(ending)) => row.count(ending, phase, outcome.took),
+        Some(Err(why)) => {
+            row.wrong += 1;
+            let why = format!("{role}, {fault}, {phase}, after {jitter:?}: {why}\n{}", outcome.said);
+            println!("WRONG {why}");
+            seen.wrong.push(why);
+            drop(seen);
+            site.give_up();
+        }
+    }
+}
+
+/// The same for the same try each time.
+fn jitter_of(number: u64) -> u64 {
+    let mixed = (number + 11).wrapping_mul(6_364_136_223_846_793_005);
+    (mixed ^ (mixed >> 29)).wrapping_mul(1_442_695_040_888_963_407) >> 33
 }
 
 #[test]

@@ -50,7 +50,8 @@ const HEAD: &str = "# Faults\n\n\
     * *went on*: the program came to its end with right results. *error*: it ended with an error of OpenACC. *gone*: it was hit itself, or by who ends it.\n\
     * *wrong*: anything that was not due: a hang, a wrong result, a process that stayed, an error where the program need not end.\n\
     * *worst*: the longest time from the fault (from its end, where the program outlives it) to the program's end.\n\
-    * For the tries' speed a silent peer counts as hung after 4 s (`ACCORD_TIMEOUT`, by default 30 s) and an agent as lost after 3 s (`--lost-after`, 10 s).\n\
+    * For the tries' speed a silent peer counts as hung after 4 s (`ACCORD_TIMEOUT`, by default 30 s), an agent as lost after 3 s (`--lost-after`, 10 s), and a\n\
+    \x20 program asks for its session for 12 s (`ACCORD_OPEN_TIMEOUT`, 30 s). Tries of a role go at once, twelve unless `AT_ONCE` says otherwise.\n\
     * Clocks that are set back, cut-off and paused coordinators and mass silence are in the simulation (`crates/sim`); full disks are limits on files here.\n\n";
 const COLUMNS: &str = "| role | fault | tries | went on | error | gone | wrong | worst | phases |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 

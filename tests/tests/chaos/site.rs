@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How long a silent peer is waited for, instead of 30 s.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
+/// How long a program asks for its session, instead of 30 s: longer than the coordinator is stopped.
+const OPEN_TIMEOUT: &str = "12s";
 /// How long an agent may be silent, instead of 10 s.
 const LOST_AFTER: &str = "3s";
 const SHORT: Duration = Duration::from_secs(2);
@@ -32,6 +34,8 @@ pub(crate) struct Outcome {
     pub(crate) hit: bool,
     /// Processes that should be gone.
     pub(crate) left: Vec<String>,
+    /// What the cluster's parts have said.
+    pub(crate) said: String,
 }
 
 /// The parts of one cluster, used for many tries.
@@ -68,6 +72,7 @@ impl Site {
         let (input, output) = std::io::pipe().unwrap();
         let job = cluster.job(0, &test_program("cluster/phases.c").unwrap()).unwrap();
         let job = job.arg(phase.argument()).stdin(input).timeout(LIMIT);
+        let job = job.env("ACCORD_OPEN_TIMEOUT", OPEN_TIMEOUT);
         let running = job.env("ACCORD_TIMEOUT", format!("{}s", TIMEOUT.as_secs())).start().unwrap();
         let mut output = Some(output);
         reach(&running, phase, jitter, &mut output);
@@ -83,9 +88,11 @@ impl Site {
         std::thread::sleep(Duration::from_millis(150));
         drop(output);
         let held = matches!(fault, Fault::StoppedForEver);
+        // One that is about to end anyway may be over before it is stopped.
+        let mut over = false;
         if held && role == Role::Program {
             std::thread::sleep(SHORT);
-            running.signal(Signal::SIGKILL).unwrap();
+            over = running.signal(Signal::SIGKILL).is_err();
         }
         let finished = running.finish().unwrap();
         let took = begun.elapsed().saturating_sub(lasted);
@@ -93,8 +100,9 @@ impl Site {
             targets.iter().for_each(|target| signal(*target, Signal::SIGCONT));
         }
         let left = cluster.processes_besides_parts(Duration::from_secs(15));
+        let said = cluster.messages();
         self.mend(role, fault);
-        Outcome { finished, took, hit: !targets.is_empty(), left }
+        Outcome { finished, took, hit: !targets.is_empty() && !over, left, said }
     }
 
     /// What was hit and is no program's comes back, or is new.
@@ -258,6 +266,7 @@ fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Ou
     let running = Job::new(tool(Tool::Accord).unwrap())
         .env("ACCORD_LIBACC", libacc().unwrap())
         .env("ACCORD_CPU_MEMORY", "64M")
+        .env("ACCORD_OPEN_TIMEOUT", OPEN_TIMEOUT)
         .env("ACCORD_TIMEOUT", format!("{}s", TIMEOUT.as_secs()))
         .env("ACCORD_TEST_SEPARATE", "1")
         .args(["run", "--local-cluster", "3x1"])
@@ -284,7 +293,7 @@ fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Ou
     std::thread::sleep(Duration::from_millis(150));
     drop(output);
     let finished = running.finish().unwrap();
-    Outcome { finished, took: begun.elapsed().saturating_sub(lasted), hit, left: Vec::new() }
+    Outcome { finished, took: begun.elapsed().saturating_sub(lasted), hit, left: Vec::new(), said: String::new() }
 }
 
 fn strike_run(fault: Fault, target: Pid, running: &Running) -> Duration {

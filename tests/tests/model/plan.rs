@@ -26,12 +26,20 @@ impl Numbers {
 
 /// One choice: everything about it follows from the number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Choice(u64);
+pub(crate) struct Choice {
+    number: u64,
+    /// The pair of arrays that this is about, for a sequence that hands a few variables from queue to queue.
+    pair: Option<usize>,
+}
+
+/// Such sequences: what goes wrong between queues takes several of them at the same variable in a row.
+const CLOSE_ONE_IN: u64 = 2;
 
 /// The choices of a sequence.
 pub(crate) fn choices(seed: u64, count: usize) -> Vec<Choice> {
     let mut numbers = Numbers(seed);
-    (0..count).map(|_| Choice(numbers.next())).collect()
+    let pair = seed.is_multiple_of(CLOSE_ONE_IN).then(|| CLOSE_PAIRS[numbers.below(CLOSE_PAIRS.len())]);
+    (0..count).map(|_| Choice { number: numbers.next(), pair }).collect()
 }
 
 /// What the devices that a sequence is for can do.
@@ -47,13 +55,15 @@ struct Planner {
     spec: Spec,
     ops: Vec<Op>,
     abilities: Abilities,
+    /// The sequence is about one pair of arrays. It forgets to wait wherever the runtime does that for it.
+    close: bool,
 }
 
 /// The program.
 pub(crate) fn plan(choices: &[Choice], abilities: Abilities) -> Vec<Op> {
-    let mut planner = Planner { spec: Spec::new(), ops: Vec::new(), abilities };
+    let mut planner = Planner { spec: Spec::new(), ops: Vec::new(), abilities, close: false };
     for choice in choices {
-        planner.choose(&mut Numbers(choice.0));
+        planner.choose(&mut Numbers(choice.number), choice.pair);
     }
     planner.end();
     planner.ops
@@ -63,18 +73,29 @@ pub(crate) fn plan(choices: &[Choice], abilities: Abilities) -> Vec<Op> {
 const SHAPES_BY_WEIGHT: [usize; 12] = [0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5];
 /// Few enough that operations meet.
 const PAIRS_IN_USE: usize = 3;
+/// Those that one sequence may be about, mostly of 32 bytes.
+const CLOSE_PAIRS: [usize; 6] = [0, 0, 0, 0, 1, 3];
+/// What such a sequence does, as [`Planner::choose`] counts: mostly regions that copy, behind one that takes its time.
+const CLOSE_ACTS: [usize; 24] =
+    [0, 4, 4, 4, 9, 19, 21, 21, 21, 21, 21, 21, 21, 21, 24, 24, 24, 24, 24, 25, 27, 27, 29, 36];
 
 impl Planner {
-    fn choose(&mut self, n: &mut Numbers) {
-        let device = n.below(self.abilities.devices);
+    fn choose(&mut self, n: &mut Numbers, pair: Option<usize>) {
+        self.close = pair.is_some();
+        let device = if self.close { 0 } else { n.below(self.abilities.devices) };
         let queue = if n.one_in(5) { SYNC } else { n.below(QUEUES) as i32 };
         let array = 2 * SHAPES_BY_WEIGHT[n.below(SHAPES_BY_WEIGHT.len())] + n.below(2);
-        let s = Self::section(n, array);
+        let s = match pair {
+            Some(pair) if n.one_in(6) => Section { array: 2 * pair + n.below(2), lo: n.below(3), n: 1 + n.below(5) },
+            Some(pair) => Section { array: 2 * pair + n.below(2), lo: 0, n: BLOCKS },
+            None => Self::section(n, array),
+        };
         let by = Affine { m: n.below(5) as i32 + 1, c: n.below(1000) as i32 };
         let (x, c, routine, flag) = (n.below(SCALARS), n.below(100_000) as i32, n.one_in(3), n.one_in(2));
         let here = self.inside(device, s);
         let partner = self.inside(device, s.partner());
-        let act = match n.below(40) {
+        let what = if self.close { CLOSE_ACTS[n.below(CLOSE_ACTS.len())] } else { n.below(40) };
+        let act = match what {
             0..4 => Act::Enter { s: here.unwrap_or(s), copy_in: !n.one_in(4), routine },
             4..7 => match here.filter(|s| self.dynamic(device, *s) > 0) {
                 Some(s) => Act::Exit { s, out: !n.one_in(4), finalize: n.one_in(4), routine },
@@ -171,7 +192,7 @@ impl Planner {
     /// Puts an operation in, after what it has to come after.
     fn put(&mut self, n: &mut Numbers, op: Op) {
         self.detach_from(n, &op);
-        let forgetful = n.one_in(3);
+        let forgetful = n.one_in(3) || self.close;
         for _ in 0..=DEVICES * QUEUES {
             let Some(first) = self.spec.conflicts(&op, forgetful).first().copied() else { break };
             let own = thread(op.device, op.queue);

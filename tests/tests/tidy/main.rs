@@ -1,11 +1,13 @@
 //! The house rules that a program can check.
 
 mod addresses;
+mod bounds;
 mod circles;
 mod cores;
 mod dependencies;
 mod documents;
 mod kinds;
+mod locks;
 mod modules;
 mod names;
 mod panics;
@@ -39,8 +41,10 @@ const UNSAFE: &[&str] = &[
     "crates/device/src/cpu/",
     "crates/device/src/cuda/",
     "crates/device/tests/",
+    "crates/fabric/src/transport/retransmit.rs",
     "crates/fabric/src/transport/shared_memory.rs",
     "crates/fabric/src/transport/mpi/object.rs",
+    "crates/fabric/src/transport/mpi/lent.rs",
     "mpi/src/",
     "node-agent/src/topology/ffi.rs",
     "tests/fake-cuda/src/",

@@ -1,0 +1,96 @@
+//! What an administrator does to a cluster by `accord drain`, `accord close` and `accord shutdown`, and that nobody else may.
+#![forbid(unsafe_code)]
+
+use accord_tests::{Cluster, Finished, Job, Tool, test_program, tool};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+fn cluster() -> Cluster {
+    Cluster::builder().hosts(2).devices(1).memory("64M").start().unwrap()
+}
+
+/// `accord` with the certificates of somebody.
+fn accord(cluster: &Cluster, who: &str, arguments: &[&str]) -> Finished {
+    let job = Job::new(tool(Tool::Accord).unwrap()).args(arguments.iter().copied());
+    job.env("ACCORD_COORDINATOR", cluster.address()).env("ACCORD_TLS", cluster.tls_of(who)).run().unwrap()
+}
+
+fn states(info: &Value) -> Vec<&str> {
+    let nodes = info["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    nodes.iter().filter_map(|node| node["state"].as_str()).collect()
+}
+
+#[test]
+fn a_drained_node_takes_part_in_no_new_session_until_that_is_taken_back() {
+    let mut cluster = cluster();
+    let drained = accord(&cluster, "admin", &["drain", "h1"]);
+    assert_eq!(drained.stdout, "h1 takes part in no new session; nobody uses it\n", "{}", drained.report());
+    cluster.await_devices(1).unwrap();
+    assert_eq!(states(&cluster.info().unwrap()), ["up", "draining"]);
+    // Nor does another coordinator in its place forget that.
+    cluster.kill_coordinator();
+    cluster.start_coordinator().unwrap();
+    let begin = Instant::now();
+    while states(&cluster.info().unwrap()).len() < 2 && begin.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(states(&cluster.info().unwrap()), ["up", "draining"]);
+    let unknown = accord(&cluster, "admin", &["drain", "h9", "h0", "--undo"]);
+    assert_eq!(unknown.code(), 125, "{}", unknown.report());
+    assert!(unknown.stderr.contains("there is no node h9"), "{}", unknown.report());
+    assert!(
+        unknown.stdout.contains("h0 takes part in new sessions again"),
+        "the others are tried: {}",
+        unknown.report()
+    );
+    assert_eq!(accord(&cluster, "admin", &["drain", "--undo", "h1"]).code(), 0);
+    cluster.await_devices(2).unwrap();
+}
+
+#[test]
+fn a_closed_sessions_program_is_told() {
+    let cluster = cluster();
+    let program = test_program("cluster/endless.c").unwrap();
+    let running = cluster.job(0, &program).unwrap().args(["launch", "1"]).start().unwrap();
+    running.await_output("ready").unwrap();
+    let session = cluster.info().unwrap()["sessions"][0]["id"].to_string();
+    let drained = accord(&cluster, "admin", &["drain", "h1"]);
+    let used = format!("h1 takes part in no new session; session {session} still uses it\n");
+    assert_eq!(drained.stdout, used, "{}", drained.report());
+    let closed = accord(&cluster, "admin", &["close", &session]);
+    assert_eq!(closed.stdout, format!("session {session} is ended\n"), "{}", closed.report());
+    let finished = running.finish().unwrap();
+    assert_eq!(finished.code(), 1, "{}", finished.report());
+    assert!(finished.stderr.contains("an administrator has closed session"), "{}", finished.report());
+    let again = accord(&cluster, "admin", &["close", &session]);
+    assert!(again.stderr.contains("there is no session"), "{}", again.report());
+}
+
+#[test]
+fn a_tenant_is_refused() {
+    let cluster = cluster();
+    for arguments in [&["drain", "h1"][..], &["close", "1"], &["shutdown", "--agents"]] {
+        let refused = accord(&cluster, "program", arguments);
+        assert_eq!(refused.code(), 125, "{}", refused.report());
+        assert!(refused.stderr.contains("refuses: "), "{}", refused.report());
+    }
+    assert_eq!(states(&cluster.info().unwrap()), ["up", "up"]);
+}
+
+#[test]
+fn a_shutdown_ends_the_coordinator_and_its_agents() {
+    let mut cluster = cluster();
+    let stopped = accord(&cluster, "admin", &["shutdown", "--agents"]);
+    assert_eq!(stopped.stdout, "the coordinator and its agents stop\n", "{}", stopped.report());
+    cluster.await_ended().unwrap();
+    let nobody = accord(&cluster, "admin", &["drain", "h0"]);
+    assert!(nobody.stderr.contains("no coordinator answers"), "{}", nobody.report());
+}
+
+#[test]
+fn without_a_coordinator_the_setting_is_named() {
+    let job = Job::new(tool(Tool::Accord).unwrap()).args(["shutdown"]);
+    let finished = job.run().unwrap();
+    assert_eq!(finished.code(), 125, "{}", finished.report());
+    assert!(finished.stderr.contains("ACCORD_COORDINATOR is not set"), "{}", finished.report());
+}
