@@ -39,9 +39,12 @@ impl Report {
         self.samples.insert(name.to_owned(), (unit.to_owned(), samples));
     }
 
+    pub(crate) fn samples(&self, name: &str) -> Result<&[f64], String> {
+        self.samples.get(name).map(|(_, samples)| samples.as_slice()).ok_or_else(|| format!("no samples of {name}"))
+    }
+
     pub(crate) fn median(&self, name: &str) -> Result<f64, String> {
-        let (_, samples) = self.samples.get(name).ok_or_else(|| format!("no samples of {name}"))?;
-        let mut sorted = samples.clone();
+        let mut sorted = self.samples(name)?.to_vec();
         sorted.sort_by(f64::total_cmp);
         sorted.get(sorted.len() / 2).copied().ok_or_else(|| format!("no samples of {name}"))
     }

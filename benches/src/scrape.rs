@@ -1,91 +1,147 @@
-//! What it costs programs that coordinator and agents are asked for their metrics every second.
+//! What it costs programs that coordinator and agents are asked for their metrics every second: in every second period of one program's time they
+//! are, in the others not.
 
 use crate::report::{Report, accord, build_folder, compile};
 use serde_json::json;
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The argument that makes `accord-bench` run a program and ask meanwhile.
 pub(crate) const WITH_SCRAPES: &str = "__scraped";
-/// Follows it if somebody is to ask.
-const ASKS: &str = "yes";
-/// Even, so that each way is first as often.
-const ROUNDS_OF_EACH: usize = 4;
-const PORT: &str = "7795";
-const ROUNDS: &str = "400";
+/// Of each way.
+const PERIODS: &str = "30";
+const PERIOD_MS: u64 = 2_000;
+/// When they are asked in an even period, in ms from its begin: every second.
+const ASKED_AT: [u64; 2] = [400, 1_400];
 /// Where all of a local cluster answer: its hosts have addresses of their own.
 const METRICS: &str = "0.0.0.0:9464";
 const PARTS: [&str; 4] = ["10.77.0.254:9464", "10.77.0.1:9464", "10.77.0.2:9464", "10.77.0.3:9464"];
-const PERIOD: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(2);
+/// Where the machine alone adds more, the figures beside it say nothing.
+const NOISE_MAX: f64 = 1.25;
+/// What a page may cost whoever answers: a thousandth of a core, if it is asked every second.
+const ANSWER_MAX_US: f64 = 1_000.0;
 
 pub(crate) fn run() -> Result<Report, String> {
-    let program = build_folder()?.join("remote");
-    compile(&crate::root().join("benches/programs/remote.c"), &program)?;
+    let program = build_folder()?.join("alternating");
+    compile(&crate::root().join("benches/programs/alternating.c"), &program)?;
     let program = program.to_string_lossy().into_owned();
     let own = std::env::current_exe().map_err(|error| error.to_string())?.to_string_lossy().into_owned();
     let mut report = Report::of("accord-bench scrape".to_owned());
-    // By turns, each way first as often as second: a machine whose speed changes slowly favours none, and being first doesn't either.
-    for round in 1..=ROUNDS_OF_EACH {
-        let mut ways = [("scraped", ASKS), ("left alone", "no")];
-        ways.rotate_left(round % 2);
-        for (way, asks) in ways {
-            let cluster = ["run", "--local-cluster", "3x2", "-np", "2", "--", &own, WITH_SCRAPES, asks];
-            let line = [&cluster[..], &[&program, PORT, ROUNDS, "1"]].concat();
-            let text = accord(&line, &[("ACCORD_METRICS_LISTEN", METRICS)])?;
-            report.take_lines(&format!("{way}/{round}/"), &text)?;
-        }
-    }
+    let line = ["run", "--local-cluster", "3x2", "--", &own, WITH_SCRAPES, &program, PERIODS, &PERIOD_MS.to_string()];
+    report.take_lines("", &accord(&line, &[("ACCORD_METRICS_LISTEN", METRICS)])?)?;
     for (name, what) in [("launch_wait", "launch and wait"), ("enqueue", "enqueue of an async launch")] {
-        let median = |way: &str| {
-            let mut rounds: Vec<f64> = (1..=ROUNDS_OF_EACH)
-                .map(|round| report.median(&format!("{way}/{round}/{name}")))
-                .collect::<Result<_, _>>()?;
-            rounds.sort_by(f64::total_cmp);
-            Ok::<_, String>((rounds[rounds.len() / 2 - 1] + rounds[rounds.len() / 2]) / 2.0)
-        };
-        let ratio = median("scraped")? / median("left alone")?;
+        let ratio = report.median(&format!("even/{name}"))? / report.median(&format!("odd/{name}"))?;
         report.at_most(&format!("{what}: metrics asked for every second / not"), ratio, "x", 1.05);
+        // What the machine itself adds.
+        let alone = report.samples(&format!("odd/{name}"))?;
+        let half = |first: usize| middle(alone.iter().copied().skip(first).step_by(2).collect());
+        let noise = half(0) / half(1);
+        report.at_most(
+            &format!("{what}: half of the periods left alone / the others"),
+            noise.max(1.0 / noise),
+            "x",
+            NOISE_MAX,
+        );
     }
+    let asked = middle(report.samples("even/parts")?.to_vec()) - middle(report.samples("odd/parts")?.to_vec());
+    let answers = (ASKED_AT.len() * PARTS.len()) as f64;
+    report.at_most("processor time of a part for one page", asked / answers, "us", ANSWER_MAX_US);
     Ok(report)
 }
 
-/// Runs the program and, if it is to and this is the program's first process, asks all parts of the cluster meanwhile; says how often they answered.
+fn middle(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Runs the program and asks all parts of the cluster in even periods; says what the parts took of the processors in each period.
 pub(crate) fn with_scrapes(line: &[String]) -> Result<(), String> {
-    let [asks, program, arguments @ ..] = line else { return Err("a program is needed".to_owned()) };
-    let (over, answers) = (AtomicBool::new(false), AtomicU64::new(0));
-    let first = asks == ASKS && std::env::var("OMPI_COMM_WORLD_RANK").is_ok_and(|rank| rank == "0");
-    let status = std::thread::scope(|scope| {
-        if first {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    let answered = PARTS.iter().filter(|part| metrics(part).is_some()).count();
-                    answers.fetch_add(answered as u64, Ordering::Relaxed);
-                    std::thread::sleep(PERIOD);
-                }
-            });
-        }
+    let [program, arguments @ ..] = line else { return Err("a program is needed".to_owned()) };
+    let (over, parts) = (AtomicBool::new(false), parts());
+    if parts.len() != PARTS.len() {
+        return Err(format!("{} of {} parts of the cluster are to be seen", parts.len(), PARTS.len()));
+    }
+    let (status, asked) = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask(&parts, &over));
         let status = Command::new(program).args(arguments).status();
         over.store(true, Ordering::Relaxed);
-        status
+        (status, asking.join())
     });
     let status = status.map_err(|error| format!("{program}: {error}"))?;
     if !status.success() {
         return Err(format!("{program} ended with {status}"));
     }
-    let answers = answers.into_inner();
-    if first && answers < PARTS.len() as u64 {
-        return Err(format!(
-            "{answers} answers with metrics came; hosts have to be network namespaces, which takes root"
-        ));
+    let Ok((missing, taken)) = asked else { return Err("nobody has asked".to_owned()) };
+    if missing > 0 {
+        return Err(format!("{missing} pages did not come; hosts have to be network namespaces, which takes root"));
     }
-    if first {
-        println!("{}", json!({ "name": "answers with metrics", "unit": "", "samples": [answers] }));
+    for (way, samples) in ["even", "odd"].iter().zip(taken) {
+        println!("{}", json!({ "name": format!("{way}/parts"), "unit": "us of processors", "samples": samples }));
     }
     Ok(())
+}
+
+/// Returns how many pages did not come, and what the parts took in even and in odd periods.
+fn ask(parts: &[u32], over: &AtomicBool) -> (usize, [Vec<f64>; 2]) {
+    let (mut missing, mut taken) = (0, [Vec::new(), Vec::new()]);
+    let mut period = day_ms() / PERIOD_MS + 1;
+    until(period * PERIOD_MS);
+    while !over.load(Ordering::Relaxed) {
+        let before = processor_time(parts);
+        for at in ASKED_AT {
+            until(period * PERIOD_MS + at);
+            if period.is_multiple_of(2) {
+                missing += PARTS.iter().filter(|part| metrics(part).is_none()).count();
+            }
+        }
+        period += 1;
+        until(period * PERIOD_MS);
+        // The last one is not whole.
+        if !over.load(Ordering::Relaxed) {
+            taken[usize::from(period.is_multiple_of(2))].push(processor_time(parts) - before);
+        }
+    }
+    (missing, taken)
+}
+
+fn day_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn until(day: u64) {
+    std::thread::sleep(Duration::from_millis(day.saturating_sub(day_ms())));
+}
+
+/// The processes of this cluster's coordinator and agents, without executors.
+fn parts() -> Vec<u32> {
+    let programs =
+        ["accord-coordinator", "accord-node-agent"].map(|name| crate::root().join("target/release").join(name));
+    let is_part = |process: &u32| {
+        let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0).map(OsStr::from_bytes);
+        let program = words.next().unwrap_or_default();
+        programs.iter().any(|part| part == program)
+            && words.next().is_some_and(|word| word.as_bytes().starts_with(b"--"))
+    };
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_part).collect()
+}
+
+/// Microseconds that the threads of these processes have had a processor.
+fn processor_time(processes: &[u32]) -> f64 {
+    let of_thread = |thread: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let threads = processes.iter().filter_map(|process| std::fs::read_dir(format!("/proc/{process}/task")).ok());
+    threads.flatten().flatten().filter_map(of_thread).sum::<f64>() / 1e3
 }
 
 /// One page of metrics.
