@@ -9,7 +9,7 @@ use accord_types::short_lock::assert_none_held;
 use accord_types::{DeviceId, Result, Span, TransferId};
 use std::io::ErrorKind;
 use std::sync::{Arc, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Only after so long a wait somebody looks whether the executor lives.
 const LONG: Duration = Duration::from_millis(20);
@@ -20,18 +20,21 @@ impl Connection {
     /// # Errors
     /// The reply's, or the connection's.
     pub(super) fn wait(self: &Arc<Self>, id: WaitId) -> Result<Reply> {
-        let mut slept = false;
+        let mut sleeps_since = None;
         assert_none_held();
         loop {
             let turn = self.machine().turn(id);
             match turn {
                 Turn::Done(outcome) => return outcome,
                 Turn::Read => self.read_until(id),
-                Turn::Sleep if !slept => {
-                    std::thread::park_timeout(LONG);
-                    slept = true;
+                Turn::Sleep => {
+                    let slept = sleeps_since.get_or_insert_with(Instant::now).elapsed();
+                    // It may have been woken for nothing.
+                    match LONG.checked_sub(slept) {
+                        Some(rest) => std::thread::park_timeout(rest),
+                        None => self.long_wait(std::thread::park),
+                    }
                 }
-                Turn::Sleep => self.long_wait(std::thread::park),
             }
         }
     }
