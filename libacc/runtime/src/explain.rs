@@ -1,40 +1,84 @@
 //! What the session knows of an error that a device has reported.
 
 use crate::Runtime;
+use crate::bare_pointers::BarePointer;
 use crate::given::GivenRegion;
 use accord_types::{Error, ErrorCode, HostRange};
 
 impl Runtime {
-    /// Adds to the error of a region that crashed what it was given without a clause, and the ways out.
+    /// Adds to the error of a region that crashed what it was given that leads to the program's memory, and the ways out.
     pub fn explain(&self, error: Error) -> Error {
         if error.code() != ErrorCode::Execution {
             return error;
         }
+        self.explain_given(&error).or_else(|| self.explain_copied(&error)).unwrap_or(error)
+    }
+
+    /// By pointers that were copied to the device, without what they point to.
+    fn explain_copied(&self, error: &Error) -> Option<Error> {
+        let accessed = accessed_address(error.cause());
+        let devices = self.devices.iter().filter(|device| error.place().device.is_none_or(|num| num == device.num()));
+        let all = devices.flat_map(|device| device.bare_pointers(&*self.host, accessed));
+        let named = |pointer: BarePointer| Some((self.name(pointer)?, pointer.is_variable));
+        let (names, variables): (Vec<String>, Vec<bool>) = all.filter_map(named).unzip();
+        let error = match names.as_slice() {
+            [] => return None,
+            [one] => error.clone().more(format!("{one} was copied as an address, without what is there")),
+            several => {
+                error.clone().more(format!("{} were copied as addresses, without what is there", several.join(", ")))
+            }
+        };
+        Some(error.instead(if variables.iter().all(|is_variable| *is_variable) {
+            "name what a pointer points to, with its length, as copy(p[0:n]) instead of copy(p)"
+        } else {
+            "map what a pointer within other data points to as well, as enter data copyin(s.p[0:n]) after s: that sets the device's pointer"
+        }))
+    }
+
+    /// By the variable that it is or, where an optimized program keeps that in a register, by the one that leads to the same place.
+    fn name(&self, pointer: BarePointer) -> Option<String> {
+        let name = |address, len| self.host.describe(HostRange { start: address, len });
+        let is_named = |name: &String| !name.starts_with("0x");
+        let own = name(pointer.address, size_of::<usize>())?;
+        if is_named(&own) { Some(own) } else { Some(name(pointer.value, 1).filter(is_named).unwrap_or(own)) }
+    }
+
+    /// By pointers that it got without a clause.
+    fn explain_given(&self, error: &Error) -> Option<Error> {
         let all = self.devices.iter().flat_map(|device| device.given.regions());
         let named = |region: &GivenRegion| {
             self.host.function(region.function).is_ok_and(|spec| is_named(error.cause(), &spec.name))
         };
-        let Some(region) = all.into_iter().find(named) else { return error };
+        let region = all.into_iter().find(named)?;
         let pointers: Vec<String> = region
             .pointers
             .iter()
             .filter_map(|pointer| self.host.describe(HostRange { start: *pointer, len: 1 }))
             .collect();
         if pointers.is_empty() {
-            return error;
+            return None;
         }
-        let pointers = pointers.join(", ");
+        let (error, pointers) = (error.clone(), pointers.join(", "));
         if region.lent {
-            return error.more(format!("it got copies of the blocks that these point to: {pointers}")).instead(
+            let error = error.more(format!("it got copies of the blocks that these point to: {pointers}")).instead(
                 "pointers inside of such blocks are not followed; map what they point to by enter data and attach",
             );
+            return Some(error);
         }
-        error.more(format!("it was given pointers that nothing maps: {pointers}")).instead(
+        let error = error.more(format!("it was given pointers that nothing maps: {pointers}")).instead(
             "write a data clause with their length, as copy(a[0:n]), or set ACCORD_UNMAPPED=map for programs that rely on unified memory; \
              for a Fortran pointer x to a derived type write enter data copyin(x) ahead of the clauses that name x%a, in C for a pointer p to a structure copyin(p[0:1]) ahead of those that name p->a[0:n]; \
              for a reference s of C++ in a reduction copy(s) beside it",
-        )
+        );
+        Some(error)
     }
+}
+
+/// The address that a region was stopped at, where its error has that.
+fn accessed_address(cause: &str) -> Option<usize> {
+    let (_, after) = cause.split_once("at address 0x")?;
+    let end = after.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(after.len());
+    usize::from_str_radix(&after[..end], 16).ok()
 }
 
 /// Whether a text has a name that is not the beginning of a longer one.
@@ -48,6 +92,13 @@ fn is_named(text: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_address_is_read_from_the_cause() {
+        assert_eq!(accessed_address("ended with SIGSEGV at address 0x7f10; look"), Some(0x7f10));
+        assert_eq!(accessed_address("at address 0xff"), Some(0xff));
+        assert_eq!(accessed_address("an illegal address"), None);
+    }
 
     #[test]
     fn a_name_is_not_the_beginning_of_another() {

@@ -7,6 +7,7 @@
 
 mod address_space;
 mod arrivals;
+mod bare_pointers;
 pub mod bench;
 mod construct;
 mod device;

@@ -1,5 +1,6 @@
 //! The runtime against devices and host memory made of ordinary vectors, with real bytes in them.
 
+mod bare_pointers;
 mod by_pointer;
 mod by_value;
 mod constants;
