@@ -25,9 +25,16 @@ struct OfDevice {
 struct OfQueue {
     queue: QueueId,
     /// In the order in which they were put in.
-    list: Vec<(HostRange, Moment)>,
+    list: Vec<Copy>,
     /// More than are remembered were put in, the last one then.
     more: Option<Moment>,
+}
+
+struct Copy {
+    range: HostRange,
+    moment: Moment,
+    /// Brings back a small variable that a region has changed.
+    is_variable: bool,
 }
 
 /// A queue that will still write some memory.
@@ -38,6 +45,8 @@ pub(crate) struct Arriving {
     pub(crate) moment: Moment,
     /// Or it may: there are too many copies to know.
     pub(crate) unknown: bool,
+    /// It writes nothing there but small variables that regions have changed.
+    pub(crate) only_variables: bool,
 }
 
 impl Arrivals {
@@ -48,15 +57,18 @@ impl Arrivals {
     /// What was put into `queue` at `moment` copies to `range`.
     pub(crate) fn add(&self, device: usize, queue: QueueId, range: HostRange, moment: Moment) {
         let mut queues = self.lock(device);
-        let at = queues.iter().position(|of| of.queue == queue).unwrap_or_else(|| {
-            queues.push(OfQueue { queue, list: Vec::new(), more: None });
-            queues.len() - 1
-        });
-        let of = &mut queues[at];
-        if of.list.len() < ARRIVALS_MAX {
-            of.list.push((range, moment));
-        } else {
-            of.more = Some(moment);
+        let of = OfQueue::of(&mut queues, queue);
+        of.add(Copy { range, moment, is_variable: false });
+        self.set_busy(device, true);
+    }
+
+    /// The same for a small variable that a region may change. The last copy of each counts.
+    pub(crate) fn add_variable(&self, device: usize, queue: QueueId, range: HostRange, moment: Moment) {
+        let mut queues = self.lock(device);
+        let of = OfQueue::of(&mut queues, queue);
+        match of.list.iter_mut().find(|copy| copy.is_variable && copy.range == range) {
+            Some(known) => known.moment = moment,
+            None => of.add(Copy { range, moment, is_variable: true }),
         }
         self.set_busy(device, true);
     }
@@ -65,7 +77,7 @@ impl Arrivals {
     pub(crate) fn done(&self, device: usize, queue: QueueId, moment: Moment) {
         let mut queues = self.lock(device);
         if let Some(of) = queues.iter_mut().find(|of| of.queue == queue) {
-            of.list.retain(|(_, at)| *at > moment);
+            of.list.retain(|copy| copy.moment > moment);
             of.more = of.more.filter(|at| *at > moment);
         }
         let left = queues.iter().any(OfQueue::is_busy);
@@ -92,10 +104,16 @@ impl Arrivals {
 
     /// The queues of the device that will still write into a range.
     pub(crate) fn here(&self, device: usize, range: HostRange) -> Vec<Arriving> {
-        if !self.any(device) {
-            return Vec::new();
+        let mut all = Vec::new();
+        self.each_here(device, range, |one| all.push(one));
+        all
+    }
+
+    /// Calls `act` with each of them. It takes no lock.
+    pub(crate) fn each_here(&self, device: usize, range: HostRange, act: impl FnMut(Arriving)) {
+        if self.any(device) {
+            self.lock(device).iter().filter_map(|of| of.arriving(range)).for_each(act);
         }
-        self.lock(device).iter().filter_map(|of| of.arriving(range)).collect()
     }
 
     /// The same for devices other than this.
@@ -123,6 +141,22 @@ impl Arrivals {
 }
 
 impl OfQueue {
+    fn of(queues: &mut Vec<Self>, queue: QueueId) -> &mut Self {
+        let at = queues.iter().position(|of| of.queue == queue).unwrap_or_else(|| {
+            queues.push(Self { queue, list: Vec::new(), more: None });
+            queues.len() - 1
+        });
+        &mut queues[at]
+    }
+
+    fn add(&mut self, copy: Copy) {
+        if self.list.len() < ARRIVALS_MAX {
+            self.list.push(copy);
+        } else {
+            self.more = Some(copy.moment);
+        }
+    }
+
     fn is_busy(&self) -> bool {
         !self.list.is_empty() || self.more.is_some()
     }
@@ -130,9 +164,13 @@ impl OfQueue {
     fn arriving(&self, range: HostRange) -> Option<Arriving> {
         let end = range.start.saturating_add(range.len);
         let writes = |r: &HostRange| r.start < end && range.start < r.start.saturating_add(r.len);
-        let last = self.list.iter().rev().find(|(r, _)| writes(r)).map(|(_, moment)| *moment);
+        let (mut last, mut only_variables) = (None, self.more.is_none());
+        for copy in self.list.iter().filter(|copy| writes(&copy.range)) {
+            last = last.max(Some(copy.moment));
+            only_variables &= copy.is_variable;
+        }
         let moment = self.more.or(last)?;
-        Some(Arriving { queue: self.queue, moment, unknown: self.more.is_some() })
+        Some(Arriving { queue: self.queue, moment, unknown: self.more.is_some(), only_variables })
     }
 }
 
@@ -151,7 +189,10 @@ mod tests {
         arrivals.add(0, ONE, RANGE, Moment(3));
         arrivals.add(1, TWO, RANGE, Moment(1));
         let last = HostRange { start: 149, len: 1 };
-        assert_eq!(arrivals.here(0, last), [Arriving { queue: ONE, moment: Moment(3), unknown: false }]);
+        assert_eq!(
+            arrivals.here(0, last),
+            [Arriving { queue: ONE, moment: Moment(3), unknown: false, only_variables: false }]
+        );
         assert_eq!(arrivals.here(0, HostRange { start: 150, len: 1 }), []);
         assert_eq!(arrivals.elsewhere(Some(0), last), [(1, TWO)]);
         assert_eq!(arrivals.elsewhere(None, last), [(0, ONE), (1, TWO)]);
@@ -165,13 +206,28 @@ mod tests {
     }
 
     #[test]
+    fn of_a_variable_the_last_copy_counts() {
+        let arrivals = Arrivals::new(1);
+        for i in 0..2 * ARRIVALS_MAX {
+            arrivals.add_variable(0, ONE, RANGE, Moment(i as u64));
+        }
+        let moment = Moment(2 * ARRIVALS_MAX as u64 - 1);
+        let arriving = Arriving { queue: ONE, moment, unknown: false, only_variables: true };
+        assert_eq!(arrivals.here(0, RANGE), [arriving]);
+        arrivals.add(0, ONE, RANGE, moment);
+        assert_eq!(arrivals.here(0, RANGE), [Arriving { only_variables: false, ..arriving }]);
+        arrivals.done(0, ONE, moment);
+        assert!(!arrivals.any(0));
+    }
+
+    #[test]
     fn too_many_of_them_may_be_anywhere() {
         let arrivals = Arrivals::new(1);
         for i in 0..=ARRIVALS_MAX {
             arrivals.add(0, ONE, HostRange { start: 1000 + i, len: 1 }, Moment(i as u64));
         }
         let moment = Moment(ARRIVALS_MAX as u64);
-        assert_eq!(arrivals.here(0, RANGE), [Arriving { queue: ONE, moment, unknown: true }]);
+        assert_eq!(arrivals.here(0, RANGE), [Arriving { queue: ONE, moment, unknown: true, only_variables: false }]);
         arrivals.done(0, ONE, moment);
         assert_eq!(arrivals.here(0, RANGE), []);
     }

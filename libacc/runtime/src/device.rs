@@ -2,7 +2,7 @@
 
 use crate::address_space::AddressSpace;
 use crate::arrivals::Arrivals;
-use crate::echo::Echoes;
+use crate::echo::{Echoes, Habits};
 use crate::given::Given;
 use crate::memory::Allocator;
 use crate::plan::Plan;
@@ -78,6 +78,8 @@ pub(crate) struct DeviceData {
     pub(crate) pointers: Vec<usize>,
     /// Small variables of queued constructs.
     pub(crate) echoes: Echoes,
+    /// What regions do to such.
+    pub(crate) habits: Habits,
     tickets: u64,
     /// Threads in [`Device::wait_for_arrival`].
     waiting: usize,

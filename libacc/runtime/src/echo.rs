@@ -2,9 +2,10 @@
 
 use crate::memory::Allocator;
 use crate::plan::Step;
-use crate::ports::{CHAIN_BYTES_MAX, Chain, Changes};
+use crate::ports::{CHAIN_BYTES_MAX, Chain, Changes, Habit};
 use crate::queues::{After, Moment, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Largest value that is treated so: scalars, complex and extended ones included.
@@ -42,24 +43,51 @@ pub(crate) struct Echo {
     pub(crate) followers: Vec<QueueId>,
     /// Of the regions that go on from what the last one left.
     pub(crate) chain: Arc<Chain>,
+    /// Of the last one.
+    pub(crate) habit: Arc<Habit>,
+}
+
+/// Regions and entries of which it is remembered what they do.
+pub(crate) const HABITS_MAX: usize = 4_096;
+
+/// What regions do to their small variables, by the region's address and the entry's number.
+#[derive(Default)]
+pub(crate) struct Habits(HashMap<(usize, usize), Arc<Habit>>);
+
+impl Habits {
+    /// Beyond the bound nothing is known of any.
+    pub(crate) fn of(&mut self, function: usize, entry: usize) -> Arc<Habit> {
+        if self.0.len() >= HABITS_MAX && !self.0.contains_key(&(function, entry)) {
+            return Arc::default();
+        }
+        self.0.entry((function, entry)).or_default().clone()
+    }
 }
 
 impl Echo {
     /// A place in which nothing is yet.
     pub(crate) fn new(queue: QueueId, range: HostRange, device: DevicePtr) -> Self {
         let (sent, changes, followers) = (Value::default(), Changes::default(), Vec::new());
-        let (counts, chain) = (Counts::Elsewhere, Arc::default());
-        Self { queue, range, device, sent, changes, moment: None, counts, followers, chain }
+        let (counts, chain, habit) = (Counts::Elsewhere, Arc::default(), Arc::default());
+        Self { queue, range, device, sent, changes, moment: None, counts, followers, chain, habit }
     }
 
     /// A region that uses it is put in, with this value of the program; with `new` it does not go on from what the last one left.
     /// Returns the region's chain.
-    pub(crate) fn send(&mut self, value: Value, changes: Changes, new: Option<Arc<Chain>>) -> Arc<Chain> {
+    pub(crate) fn send(
+        &mut self,
+        value: Value,
+        changes: Changes,
+        new: Option<Arc<Chain>>,
+        habit: Arc<Habit>,
+    ) -> Arc<Chain> {
         (self.sent, self.changes, self.moment, self.counts) = (value, changes, None, Counts::Here);
         self.followers.clear();
         if let Some(chain) = new {
             self.chain = chain;
         }
+        self.chain.expect(habit.clone());
+        self.habit = habit;
         self.chain.clone()
     }
 
@@ -94,13 +122,13 @@ impl Echoes {
         Some(self.0.swap_remove(at))
     }
 
-    /// A command went into its queue at `now`.
-    pub(crate) fn put_in(&mut self, step: &Step, now: Moment) {
+    /// A command went into its queue at `now`. The variable that it may change, if it is a region's that brings one back.
+    pub(crate) fn put_in(&mut self, step: &Step, now: Moment) -> Option<HostRange> {
         match *step {
             Step::OutChanged { src, chain: Some(_), .. } => {
-                for echo in self.0.iter_mut().filter(|echo| echo.device == src) {
-                    (echo.moment, echo.counts) = (Some(now), Counts::Here);
-                }
+                let echo = self.0.iter_mut().find(|echo| echo.device == src)?;
+                (echo.moment, echo.counts) = (Some(now), Counts::Here);
+                return Some(echo.range).filter(|_| echo.habit.may_change());
             }
             Step::Out { dst, .. } | Step::OutSpaced { dst, .. } => {
                 let gaps = matches!(step, Step::OutSpaced { .. });
@@ -114,6 +142,13 @@ impl Echoes {
             }
             _ => {}
         }
+        None
+    }
+
+    /// Whether what `queue` brings to a range is of a variable that a region in `by` finds on the device.
+    pub(crate) fn passes(&self, queue: QueueId, range: HostRange, by: QueueId) -> bool {
+        let passes = |echo: &Echo| echo.queue == queue && (queue == by || echo.followers.contains(&by));
+        self.0.iter().any(|echo| passes(echo) && echo.range.overlaps(range))
     }
 
     /// Gives the places of queues without work left back. What was waited for in the others is the program's again.

@@ -95,7 +95,11 @@ impl Issue<'_> {
         let mut queues = self.device.queues();
         queues.filled(self.queue, left_behind);
         if let Some(state) = &mut state {
-            steps.iter().for_each(|step| state.echoes.put_in(step, queues.now()));
+            for step in steps {
+                if let Some(changed) = state.echoes.put_in(step, queues.now()) {
+                    self.device.arrivals.add_variable(self.device.index, self.queue, changed, queues.now());
+                }
+            }
         }
         // Those of the synchronous queue are waited for at once.
         if self.queue != QueueId::SYNC {

@@ -5,7 +5,9 @@ use accord_types::{
     AddressRange, ArgBlock, DeviceInfo, DeviceNum, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
     HostRange, LaunchDims, NodeId, QueueId, Result,
 };
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 pub use accord_types::ReadWhen;
 
@@ -314,7 +316,34 @@ pub struct Part {
 /// A variable that regions change one after the other, each going on from what the last one left. Its copies back land in that
 /// order.
 #[derive(Debug, Default)]
-pub struct Chain(ShortLock<Option<[u8; CHAIN_BYTES_MAX]>>);
+pub struct Chain(ShortLock<ChainState>);
+
+#[derive(Debug, Default)]
+struct ChainState {
+    /// What came last.
+    last: Option<[u8; CHAIN_BYTES_MAX]>,
+    /// Of the regions whose values have not come.
+    habits: VecDeque<Arc<Habit>>,
+}
+
+/// Whether a region changes one of its small variables, as its launches so far have shown.
+#[derive(Debug, Default)]
+pub struct Habit(AtomicU8);
+
+impl Habit {
+    const KEEPS: u8 = 1;
+    const CHANGES: u8 = 2;
+
+    /// It has done so, or nobody knows yet.
+    pub(crate) fn may_change(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != Self::KEEPS
+    }
+
+    /// What it has done once it may do again.
+    fn note(&self, changed: bool) {
+        self.0.fetch_max(if changed { Self::CHANGES } else { Self::KEEPS }, Ordering::Relaxed);
+    }
+}
 
 /// Longest variable of a chain.
 pub const CHAIN_BYTES_MAX: usize = 32;
@@ -322,12 +351,20 @@ pub const CHAIN_BYTES_MAX: usize = 32;
 impl Chain {
     /// The next value is here: whether the region that brings it has changed what it found. The chain's first region found `sent`.
     pub fn is_changed(&self, sent: &[u8], value: &[u8]) -> bool {
-        let mut last = self.0.lock();
-        let changed = last.as_ref().map_or(sent, |last| &last[..sent.len()]) != value;
+        let mut state = self.0.lock();
+        let changed = state.last.as_ref().map_or(sent, |last| &last[..sent.len()]) != value;
         let mut kept = [0; CHAIN_BYTES_MAX];
         kept[..value.len()].copy_from_slice(value);
-        *last = Some(kept);
+        state.last = Some(kept);
+        if let Some(habit) = state.habits.pop_front() {
+            habit.note(changed);
+        }
         changed
+    }
+
+    /// The value of one more region will come.
+    pub(crate) fn expect(&self, habit: Arc<Habit>) {
+        self.0.lock().habits.push_back(habit);
     }
 }
 

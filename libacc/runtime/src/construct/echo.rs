@@ -37,7 +37,7 @@ impl Mapping<'_, '_> {
             // It is the queue's until that has no work left: no construct gives it back.
             None => self.allocate_untold(range.len, Purpose::Arguments)?,
         };
-        self.region.echoes.push(Use { range, device, value, changes, fresh: known.is_none() });
+        self.region.echoes.push(Use { entry: i, range, device, value, changes, fresh: known.is_none() });
         self.slot(i, device.0);
         Ok(())
     }
@@ -93,7 +93,8 @@ impl Mapping<'_, '_> {
     /// The construct is certain: sends the values and keeps the places.
     pub(super) fn send_echoes(&mut self) {
         for k in 0..self.region.echoes.len() {
-            let Use { range, device, value, changes, fresh } = self.region.echoes[k];
+            let Use { entry, range, device, value, changes, fresh } = self.region.echoes[k];
+            let habit = self.state.habits.of(self.region.function, entry);
             let echoes = &mut self.state.echoes;
             let stays = |echo: &Echo| echo.device == device && echo.holds(&value);
             // What the queue's last region left there is what this one has to find, unless the program has set it since, or
@@ -107,7 +108,7 @@ impl Mapping<'_, '_> {
                 echoes.0.push(Echo::new(self.queue, range, device));
             }
             let echo = echoes.0.iter_mut().find(|echo| echo.device == device);
-            let chain = echo.map(|echo| echo.send(value, changes, new));
+            let chain = echo.map(|echo| echo.send(value, changes, new, habit));
             if let Some(Echo { device: src, .. }) = passed_on {
                 self.plan.before.push(Step::Copy { dst: device, src, len: range.len as u64 });
                 self.plan.frees.push(src);

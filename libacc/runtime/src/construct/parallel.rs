@@ -72,6 +72,7 @@ impl Runtime {
             self.look_ahead(entries);
         }
         let scratch = &mut t.scratch;
+        scratch.region.function = function;
         self.entering(device, queue, Mode::Launch).decide(entries, scratch)?;
         let [gangs, workers, _] = self.settings.default_dims;
         let choose = |clause: u32, setting: u32| if clause == 0 { setting } else { clause };

@@ -4,6 +4,7 @@
 //! 2.16); under GCC's own library it works, whose asynchronous copies of ordinary memory block, so it does here.
 
 use super::map::{Mapping, Stop};
+use crate::arrivals::Arriving;
 use crate::plan::{Step, read_when};
 use crate::ports::ReadWhen;
 use accord_types::{DevicePtr, HostRange, QueueId};
@@ -35,13 +36,19 @@ impl Mapping<'_, '_> {
 
     fn nothing_arrives(&self, range: HostRange) -> Result<(), Stop> {
         self.nothing_elsewhere(range)?;
-        let mut arriving = self.device.arrivals.here(self.device.index, range);
-        // What other threads queued since is theirs to order.
-        arriving.retain(|arriving| !self.tried.waited.contains(&arriving.queue));
-        if arriving.is_empty() {
-            return Ok(());
-        }
-        Err(Stop::Wait(arriving.into_iter().map(|arriving| arriving.queue).collect()))
+        let mut queues = Vec::new();
+        self.device.arrivals.each_here(self.device.index, range, |one| {
+            // What other threads queued since is theirs to order.
+            if !self.tried.waited.contains(&one.queue) && !self.passes(&one, range) {
+                queues.push(one.queue);
+            }
+        });
+        if queues.is_empty() { Ok(()) } else { Err(Stop::Wait(queues)) }
+    }
+
+    /// Whether all that arrives are small variables of regions that come first: what counts of those is found on the device.
+    fn passes(&self, one: &Arriving, range: HostRange) -> bool {
+        one.only_variables && self.queue != QueueId::SYNC && self.state.echoes.passes(one.queue, range, self.queue)
     }
 
     /// Makes the queue come after what queues of this device still bring into a range. Whether there is any such thing: then it
@@ -51,21 +58,21 @@ impl Mapping<'_, '_> {
             return Ok(false);
         }
         self.nothing_elsewhere(range)?;
-        let arriving = self.device.arrivals.here(self.device.index, range);
-        let mut certain = false;
-        let mut unknown = Vec::new();
-        for one in arriving {
-            if one.unknown {
-                if !self.tried.waited.contains(&one.queue) {
+        let (mut certain, mut unknown, mut waits) = (false, Vec::new(), Vec::new());
+        self.device.arrivals.each_here(self.device.index, range, |one| {
+            // The program may set a small variable while the queue goes on, so it is read at the call.
+            if one.unknown || one.only_variables {
+                if !self.passes(&one, range) && !self.tried.waited.contains(&one.queue) {
                     unknown.push(one.queue);
                 }
-                continue;
+                return;
             }
             certain = true;
             if !self.queues.comes_after(self.queue, one.queue, one.moment) && !self.plan.waits.contains(&one.queue) {
-                self.plan.waits.push(one.queue);
+                waits.push(one.queue);
             }
-        }
+        });
+        self.plan.waits.extend(waits);
         if unknown.is_empty() { Ok(certain) } else { Err(Stop::Wait(unknown)) }
     }
 

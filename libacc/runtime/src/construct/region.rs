@@ -16,6 +16,8 @@ pub(crate) struct Region {
     pub(crate) device: usize,
     /// The device's epoch then.
     pub(crate) epoch: u32,
+    /// What it launches.
+    pub(crate) function: usize,
     pub(crate) mapped: Vec<Mapped>,
     /// Pointers that it attached: entry and offset.
     pub(crate) attached: Vec<(EntryId, usize)>,
@@ -126,6 +128,8 @@ pub(crate) enum Form {
 /// A construct's use of one; nothing is kept of it until the construct is certain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Use {
+    /// Its number in the construct.
+    pub(super) entry: usize,
     pub(super) range: HostRange,
     pub(super) device: DevicePtr,
     pub(super) value: Value,

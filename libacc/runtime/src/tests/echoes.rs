@@ -68,6 +68,44 @@ fn a_changed_variable_comes_back_and_passes_from_region_to_region() {
 }
 
 #[test]
+fn what_one_queue_changes_another_goes_on_from_though_nothing_joins_them() {
+    let (mut w, seen) = world();
+    w.put_u64(K, 5);
+    for queue in [ASYNC_1, ASYNC_2, ASYNC_1, ASYNC_2] {
+        w.parallel(ADD_ONE, &[(TOFROM, 8, K)], queue).unwrap();
+    }
+    // By value, and in a queue of its own.
+    w.parallel(KEEP, &[(TO, 8, K)], ASYNC_1).unwrap();
+    w.parallel(KEEP, &[(FIRSTPRIVATE, 8, K)], ASYNC_1).unwrap();
+    w.runtime.wait_all(&mut w.t).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [5, 6, 7, 8, 9, 9]);
+    assert_eq!(value(&w), 9);
+    w.assert_empty();
+}
+
+#[test]
+fn queues_do_not_wait_for_regions_that_leave_a_variable_alone() {
+    let (mut w, seen) = world();
+    w.put_u64(K, 5);
+    let both = |w: &mut World| {
+        w.parallel(KEEP, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+        w.parallel(KEEP, &[(TOFROM, 8, K)], ASYNC_2).unwrap();
+    };
+    both(&mut w);
+    assert_eq!(*seen.lock().unwrap(), [5], "nobody knew what the first would do");
+    (0..10).for_each(|_| both(&mut w));
+    assert_eq!(*seen.lock().unwrap(), [5], "nothing else has run yet");
+    w.runtime.wait_all(&mut w.t).unwrap();
+    assert_eq!(*seen.lock().unwrap(), [5; 22]);
+    // Another region is another matter, and so is one that has changed it before.
+    w.parallel(ADD_ONE, &[(TOFROM, 8, K)], ASYNC_1).unwrap();
+    both(&mut w);
+    w.runtime.wait_all(&mut w.t).unwrap();
+    assert_eq!(seen.lock().unwrap()[22..], [5, 6, 6]);
+    w.assert_empty();
+}
+
+#[test]
 fn whoever_copies_a_changed_variable_in_gets_what_the_queue_made_of_it() {
     let (mut w, seen) = world();
     w.put_u64(K, 5);
