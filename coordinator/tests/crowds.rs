@@ -7,10 +7,9 @@ use accord_fabric::transport::PeerAddress;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role};
 use accord_types::{OrderPolicy, SessionRequest};
-use crowd::{CROWD, gather, has_room, status};
+use crowd::{CROWD, Waited, gather, has_room, status};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -20,17 +19,6 @@ const MEMORY_MAX_KIB: u64 = 64 << 10;
 const DESCRIPTORS_MAX: usize = 1_100;
 /// What an honest program may wait for its answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
-
-/// All threads of a process together.
-fn waited_in(threads: &str) -> Duration {
-    std::fs::read_dir(threads).unwrap().flatten().map(|thread| waiting_time(&thread.path().join("schedstat"))).sum()
-}
-
-/// The second number of a schedstat: nanoseconds on the system's list of those who could run.
-fn waiting_time(schedstat: &Path) -> Duration {
-    let text = std::fs::read_to_string(schedstat).unwrap_or_default();
-    Duration::from_nanos(text.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0))
-}
 
 struct Coordinator {
     child: Child,
@@ -76,9 +64,8 @@ impl Coordinator {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// How long the coordinator and this thread were ready to run while the system ran others.
-    fn waited(&self) -> Duration {
-        waited_in(&format!("/proc/{}/task", self.child.id())) + waiting_time("/proc/thread-self/schedstat".as_ref())
+    fn waited(&self) -> Waited {
+        Waited::until_now(self.child.id())
     }
 
     fn memory_kib(&self) -> u64 {
@@ -102,9 +89,9 @@ fn honest_programs_are_answered_under(coordinator: &Coordinator, many: u64, addr
     let crowd = gather(coordinator.address, many, addresses, words);
     let (mut longest, mut longest_waits) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..20 {
-        let (begin, waited) = (Instant::now(), coordinator.waited());
+        let (waited, begin) = (coordinator.waited(), Instant::now());
         coordinator.ask();
-        let (took, waited) = (begin.elapsed(), coordinator.waited() - waited);
+        let (took, waited) = (begin.elapsed(), coordinator.waited().since(&waited));
         longest_waits = longest_waits.max(took);
         longest = longest.max(took.saturating_sub(waited));
     }

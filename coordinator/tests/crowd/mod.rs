@@ -2,8 +2,11 @@
 
 use rustix::net::{AddressFamily, SendFlags, SocketType, bind, connect, send, socket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
 
 /// Connections of a crowd that says nothing.
 pub(crate) const CROWD: u64 = 10_000;
@@ -45,4 +48,41 @@ pub(crate) fn status(process: u32, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// How long each thread of this process, of another one and of that one's children was ready to run while the system ran others. A
+/// machine that has much to do besides is no fault of whom a crowd is to cost nothing.
+pub(crate) struct Waited(HashMap<String, Duration>);
+
+impl Waited {
+    pub(crate) fn until_now(process: u32) -> Self {
+        let mut all = HashMap::new();
+        add(&mut all, Path::new("/proc/self/task"));
+        let own = format!("/proc/{process}/task");
+        add(&mut all, own.as_ref());
+        for thread in std::fs::read_dir(own).unwrap().flatten() {
+            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            children.split_whitespace().for_each(|child| add(&mut all, format!("/proc/{child}/task").as_ref()));
+        }
+        Self(all)
+    }
+
+    /// By all of them together, but those that are gone.
+    pub(crate) fn since(&self, before: &Self) -> Duration {
+        let grown = |(thread, time): (&String, &Duration)| match before.0.get(thread) {
+            Some(before) => time.saturating_sub(*before),
+            None => *time,
+        };
+        self.0.iter().map(grown).sum()
+    }
+}
+
+fn add(all: &mut HashMap<String, Duration>, threads: &Path) {
+    // Processes and threads may end meanwhile.
+    for thread in std::fs::read_dir(threads).into_iter().flatten().flatten() {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        // The second number: nanoseconds on the system's list of those who could run.
+        let waited = text.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0);
+        all.insert(thread.file_name().to_string_lossy().into_owned(), Duration::from_nanos(waited));
+    }
 }
