@@ -3,7 +3,7 @@
 CARGO ?= cargo
 PACKAGES = -p libacc -p accord -p accord-coordinator -p accord-node-agent
 
-.PHONY: build debug mpi demo test storm chaos conformance fuzz sanitize bench lint deny clean setup gpu-bundle deb install uninstall
+.PHONY: build debug mpi demo test storm chaos conformance fuzz fuzz-corpus sanitize bench lint deny clean setup gpu-bundle deb install uninstall
 
 build: setup
 	$(CARGO) build --release --locked $(PACKAGES)
@@ -37,6 +37,10 @@ conformance: setup
 FUZZ_SECONDS ?= 60
 fuzz: setup
 	$(CARGO) run --locked --profile fuzz -p accord-fuzz -- --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+# Looks for inputs that reach what those of make test don't, and writes them to fuzz/corpus.
+fuzz-corpus: setup
+	scripts/fuzz-corpus $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 # Tests under ThreadSanitizer, and under Miri: takes the nightly toolchain with miri and rust-src, and half an hour.
 sanitize: setup

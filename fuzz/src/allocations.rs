@@ -19,7 +19,7 @@ pub(crate) struct Counting;
 
 /// What one piece of work took: most bytes at one time, and allocations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// Bytes.
     pub most: usize,
     /// Allocations.

@@ -1,24 +1,24 @@
 //! Feeds targets, and looks at what they do with it.
 
-use crate::Target;
-use crate::allocations::counted;
+use crate::allocations::{Taken, counted};
 use crate::mutate::{Chance, mutate};
+use crate::{Target, corpus, coverage};
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::path::PathBuf;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
 /// Longest that one input may keep a processor busy.
 const TIME_MAX: Duration = Duration::from_secs(2);
-/// Inputs that are kept because they allocated otherwise than all before.
+/// Inputs that a run goes on from because they reached what none before them had.
 const KEPT_MAX: usize = 512;
-/// Inputs of a target that the repository keeps, and their bytes.
-const CORPUS_MAX: usize = 24;
-const CORPUS_BYTES_MAX: usize = 8 << 10;
+/// Inputs of a target that the repository keeps as rare ones.
+pub const CORPUS_MAX: usize = 24;
+/// Their bytes.
+pub const CORPUS_BYTES_MAX: usize = 4 << 10;
 /// Longer inputs are not made shorter: that would take too long.
 const SHORTENED_MAX: usize = 4 << 10;
 /// Inputs between two looks at the clock.
@@ -53,63 +53,69 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Inputs of a target that once went wrong or are good to begin with, from `fuzz/corpus`.
-pub fn corpus(target: &Target) -> Vec<Vec<u8>> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
-}
-
 /// Feeds a target with its corpus, its seeds and changed ones of them. Returns how many inputs it took.
 ///
 /// # Errors
-/// The first input with which it went wrong.
+/// The first input with which it went wrong, or what is wrong with its corpus.
 pub fn drive(target: &Target, budget: Budget, seed: u64) -> Result<u32, Failure> {
-    let mut tell = |_: crate::Taken, _: &[u8]| {};
-    feed(target, corpus(target), budget, seed, &mut tell)
+    let no_corpus = |what| Failure { target: target.name, what, input: Vec::new() };
+    let kept = corpus::read(target).map_err(no_corpus)?;
+    feed(target, kept.into_iter().map(|kept| kept.input).collect(), budget, seed, &mut |_, _| {})
 }
 
-/// Inputs that are worth being kept: for each sign of how far a decoder gets (what it allocates) the shortest that was found, from the
-/// shortest on, as long as there is room.
+/// Inputs that are worth being kept: those that reach what the inputs of a test run (of `test_seed`) do not, each as short as is easy.
 ///
 /// # Errors
 /// The first input with which the target went wrong.
-pub fn collect(target: &Target, budget: Budget, seed: u64) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut best: BTreeMap<Sign, Vec<u8>> = BTreeMap::new();
-    let mut keep = |taken: crate::Taken, input: &[u8]| {
-        let known = best.entry(sign(taken)).or_insert_with(|| input.to_vec());
-        if input.len() < known.len() {
-            *known = input.to_vec();
-        }
-    };
+pub fn collect(target: &Target, budget: Budget, seed: u64, test_seed: u64) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut known = BTreeSet::new();
     // Not from the corpus: what has become useless in there goes.
-    feed(target, Vec::new(), budget, seed, &mut keep)?;
-    let mut found: Vec<_> = best.into_iter().map(|(sign, input)| shortened(target, sign, input)).collect();
-    found.sort_by_key(Vec::len);
-    found.dedup();
+    feed(target, Vec::new(), Budget::Inputs(target.inputs), test_seed, &mut |reached, _| known.extend(reached))?;
+    let mut rare: Vec<(BTreeSet<u64>, Vec<u8>)> = Vec::new();
+    feed(target, Vec::new(), budget, seed, &mut |reached, input| {
+        let news: BTreeSet<u64> = reached.iter().copied().filter(|place| known.insert(*place)).collect();
+        if !news.is_empty() {
+            rare.push((news, input.to_vec()));
+        }
+    })?;
+    let mut found: Vec<_> = rare.into_iter().map(|(news, input)| (shortened(target, &news, input), news)).collect();
+    found.sort_by_key(|(input, _)| input.len());
+    // What a longer one reaches as well needs no input of its own.
+    let reached: Vec<BTreeSet<u64>> = found.iter().map(|(input, _)| reached(target, input)).collect();
+    let (mut met, mut wanted) = (BTreeSet::new(), Vec::new());
+    for (at, (input, news)) in found.into_iter().enumerate().rev() {
+        if !news.is_subset(&met) {
+            met.extend(&reached[at]);
+            wanted.push(input);
+        }
+    }
+    wanted.sort_by_key(Vec::len);
     let mut room = CORPUS_BYTES_MAX;
-    found.retain(|input| {
-        let fits = (1..=room).contains(&input.len());
+    wanted.retain(|input| {
+        let fits = input.len() <= room;
         room -= if fits { input.len() } else { 0 };
         fits
     });
-    found.truncate(CORPUS_MAX);
-    Ok(found)
+    wanted.truncate(CORPUS_MAX);
+    Ok(wanted)
 }
 
-/// Leaves out of an input what its decoder gets as far without.
-fn shortened(target: &Target, wanted: Sign, mut input: Vec<u8>) -> Vec<u8> {
+fn reached(target: &Target, input: &[u8]) -> BTreeSet<u64> {
+    check(target, input).map_or_else(|_| BTreeSet::new(), |reached| reached.into_iter().collect())
+}
+
+/// Leaves out of an input what its decoder gets to these places without.
+fn shortened(target: &Target, wanted: &BTreeSet<u64>, mut input: Vec<u8>) -> Vec<u8> {
     let mut len = input.len() / 2;
     while len > 0 && input.len() <= SHORTENED_MAX {
         let mut at = 0;
         while at < input.len() {
             let mut shorter = input.clone();
             shorter.drain(at..(at + len).min(shorter.len()));
-            match check(target, &shorter) {
-                Ok(taken) if sign(taken) == wanted => input = shorter,
-                _ => at += len,
+            if wanted.is_subset(&reached(target, &shorter)) {
+                input = shorter;
+            } else {
+                at += len;
             }
         }
         len /= 2;
@@ -117,11 +123,12 @@ fn shortened(target: &Target, wanted: Sign, mut input: Vec<u8>) -> Vec<u8> {
     input
 }
 
-/// Calls for memory, and the most of it by its magnitude.
-type Sign = (u32, Option<u32>);
-
-fn sign(taken: crate::Taken) -> Sign {
-    (taken.calls, taken.most.checked_ilog2())
+/// What an input has reached: places of the code in builds that count them; else how often it asked for memory, and the most of it
+/// by its magnitude, as one number: each new one is worth a place.
+fn reach(taken: Taken) -> Vec<u64> {
+    let places = coverage::reached();
+    let memory = u64::from(taken.calls) << 8 | u64::from(taken.most.checked_ilog2().map_or(0, |log| log + 1));
+    if places.is_empty() { vec![memory] } else { places }
 }
 
 fn feed(
@@ -129,17 +136,19 @@ fn feed(
     mut pool: Vec<Vec<u8>>,
     budget: Budget,
     seed: u64,
-    tell: &mut dyn FnMut(crate::Taken, &[u8]),
+    tell: &mut dyn FnMut(&[u64], &[u8]),
 ) -> Result<u32, Failure> {
+    let mut seen = HashSet::new();
     pool.extend((target.seeds)());
     for input in &pool {
-        let taken = check(target, input).map_err(|what| small(target, what, input.clone()))?;
-        tell(taken, input);
+        let reached = check(target, input).map_err(|what| small(target, what, input.clone()))?;
+        tell(&reached, input);
+        seen.extend(reached);
     }
     if pool.is_empty() {
         pool.push(Vec::new());
     }
-    let (first, mut seen) = (pool.len(), HashSet::new());
+    let first = pool.len();
     let (mut chance, start) = (Chance::new(seed), Instant::now());
     let mut done = 0;
     loop {
@@ -151,11 +160,12 @@ fn feed(
         let mut input = pool[chance.below(pool.len())].clone();
         let other = &pool[chance.below(pool.len())];
         mutate(&mut input, other, target.words, target.input_max, &mut chance);
-        let taken = check(target, &input).map_err(|what| small(target, what, input.clone()))?;
+        let reached = check(target, &input).map_err(|what| small(target, what, input.clone()))?;
         done += 1;
-        tell(taken, &input);
-        // Sizes by their magnitude: each new one is worth a place.
-        if seen.insert(sign(taken)) {
+        tell(&reached, &input);
+        let before = seen.len();
+        seen.extend(reached);
+        if seen.len() > before {
             if pool.len() < first + KEPT_MAX {
                 pool.push(input);
             } else {
@@ -184,15 +194,17 @@ fn remember_panics() {
     }));
 }
 
-/// Gives one input to a target.
+/// Gives one input to a target. Returns what it reached.
 ///
 /// # Errors
 /// What it did wrong.
-pub fn check(target: &Target, input: &[u8]) -> Result<crate::Taken, String> {
+pub fn check(target: &Target, input: &[u8]) -> Result<Vec<u64>, String> {
     let before = cpu_time();
     HOOK.call_once(remember_panics);
     PANIC.set(Some(String::new()));
+    coverage::reset();
     let (outcome, taken) = counted(|| catch_unwind(AssertUnwindSafe(|| (target.run)(input))));
+    let reached = reach(taken);
     let panic = PANIC.take().unwrap_or_default();
     let time = cpu_time().saturating_sub(before);
     if outcome.is_err() {
@@ -205,7 +217,7 @@ pub fn check(target: &Target, input: &[u8]) -> Result<crate::Taken, String> {
     if time > TIME_MAX {
         return Err(format!("it took {time:?}"));
     }
-    Ok(taken)
+    Ok(reached)
 }
 
 /// Leaves out of an input what it goes wrong without.

@@ -4,24 +4,28 @@
 //! again. The driver changes valid inputs by chance, from a seed. Whatever comes, a decoder must not panic, must not take memory
 //! for lengths that are only announced, and must come to an end.
 //!
-//! There is no coverage to go by: that takes a nightly compiler. What an input makes its decoder allocate is a weak sign of
-//! how far it got, and serves instead ([`drive`]).
+//! What an input makes its decoder allocate is a weak sign of how far it got, and serves a test run ([`drive`]). Builds that count which places
+//! of the code run go by those ([`coverage`]); what they find that a test run does not is kept in [`corpus`].
 
 mod allocations;
+pub mod corpus;
+mod coverage;
 mod drive;
 mod mutate;
 mod targets;
 
-pub use allocations::Taken;
-pub use drive::{Budget, Failure, check, collect, corpus, drive};
+pub use drive::{Budget, CORPUS_BYTES_MAX, CORPUS_MAX, Failure, check, collect, drive};
 pub use targets::ALL;
 
 #[global_allocator]
 static ALLOCATOR: allocations::Counting = allocations::Counting;
 
+/// The seed of a test run's inputs.
+pub const TEST_SEED: u64 = 1;
+
 /// One decoder, or several that belong together.
 pub struct Target {
-    /// Its name, and that of its folder in `fuzz/corpus`.
+    /// Its name, and that of its file in `fuzz/corpus`.
     pub name: &'static str,
     /// Takes any bytes. A panic is a find.
     pub run: fn(&[u8]),

@@ -1,8 +1,8 @@
 //! `accord-fuzz [--seconds N] [--seed N] [--input FILE] [--keep] [TARGET...]`: feeds targets at length, or gives them one input. `--keep` writes
-//! the shortest inputs that get a decoder that far into the corpus, in place of those that an earlier `--keep` wrote.
+//! short inputs that reach what a test run's do not into the corpus, in place of those that an earlier `--keep` wrote.
 
-use accord_fuzz::{ALL, Budget, Target, check, collect, drive};
-use std::path::Path;
+use accord_fuzz::corpus::{self, Kept, Why};
+use accord_fuzz::{ALL, Budget, Failure, TEST_SEED, Target, check, collect, drive};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -56,17 +56,7 @@ fn run() -> Result<(), String> {
         match drive(target, Budget::Time(Duration::from_secs(arguments.seconds)), arguments.seed) {
             Ok(inputs) => println!("{}: {inputs} inputs, seed {}", target.name, arguments.seed),
             Err(failure) => {
-                let path = format!("fuzz/corpus/{}/found-{}", target.name, arguments.seed);
-                let kept = std::fs::create_dir_all(format!("fuzz/corpus/{}", target.name))
-                    .and_then(|()| std::fs::write(&path, &failure.input));
-                println!(
-                    "{failure}\n  seed {}, {}",
-                    arguments.seed,
-                    match kept {
-                        Ok(()) => format!("kept as {path}"),
-                        Err(error) => format!("not kept: {error}"),
-                    }
-                );
+                println!("{failure}\n  seed {}, {}", arguments.seed, remember(target, &failure));
                 wrong.push(target.name);
             }
         }
@@ -74,21 +64,26 @@ fn run() -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("wrong: {}", wrong.join(", "))) }
 }
 
+/// Puts an input that was found into the corpus. Returns words about that.
+fn remember(target: &Target, failure: &Failure) -> String {
+    let found = Kept { why: Why::Found(failure.what.clone()), input: failure.input.clone() };
+    let written = corpus::read(target).and_then(|mut kept| {
+        kept.push(found);
+        corpus::write(target, &kept).map_err(|error| error.to_string())
+    });
+    match written {
+        Ok(()) => format!("kept in {}", corpus::path(target).display()),
+        Err(error) => format!("not kept: {error}"),
+    }
+}
+
 fn keep(target: &Target, budget: Budget, seed: u64) -> Result<(), String> {
-    let found = collect(target, budget, seed).map_err(|failure| failure.to_string())?;
-    let folder = Path::new("fuzz/corpus").join(target.name);
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(failed)?;
-    for entry in std::fs::read_dir(&folder).map_err(failed)?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with("kept-") {
-            std::fs::remove_file(entry.path()).map_err(failed)?;
-        }
-    }
-    for (number, input) in found.iter().enumerate() {
-        std::fs::write(folder.join(format!("kept-{number:02}")), input).map_err(failed)?;
-    }
+    let found = collect(target, budget, seed, TEST_SEED).map_err(|failure| failure.to_string())?;
     println!("{}: {} inputs, {} bytes", target.name, found.len(), found.iter().map(Vec::len).sum::<usize>());
-    Ok(())
+    let mut kept = corpus::read(target)?;
+    kept.retain(|kept| kept.why != Why::Rare);
+    kept.splice(..0, found.into_iter().map(|input| Kept { why: Why::Rare, input }));
+    corpus::write(target, &kept).map_err(|error| format!("{}: {error}", corpus::path(target).display()))
 }
 
 fn main() -> ExitCode {

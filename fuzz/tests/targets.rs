@@ -1,13 +1,10 @@
 //! Every target takes a fixed number of inputs, of a fixed seed. `make fuzz` goes on from there.
 
-use accord_fuzz::{ALL, Budget, drive};
-
-/// Inputs that were found by `make fuzz` are in the corpus and come first.
-const SEED: u64 = 1;
+use accord_fuzz::{ALL, Budget, TEST_SEED, drive};
 
 fn fuzz(name: &str) {
     let target = ALL.iter().find(|target| target.name == name).unwrap();
-    let taken = drive(target, Budget::Inputs(target.inputs), SEED).unwrap_or_else(|failure| panic!("{failure}"));
+    let taken = drive(target, Budget::Inputs(target.inputs), TEST_SEED).unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(taken, target.inputs);
 }
 

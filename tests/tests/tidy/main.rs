@@ -50,6 +50,7 @@ const UNSAFE: &[&str] = &[
     "tests/fake-cuda/src/",
     "tests/tests/counting/",
     "fuzz/src/allocations.rs",
+    "fuzz/src/coverage.rs",
 ];
 
 /// Who may use whom: imports go down only. Programs, agents and the coordinator meet in the fabric's frames and in

@@ -1,0 +1,158 @@
+//! Inputs that the repository keeps, as texts: a file for each target, `fuzz/corpus/TARGET.txt`. Bytes are written as in Rust's byte strings,
+//! quotes as they are.
+//!
+//! ```text
+//! # Inputs of `gateways`: see tests/README.md, Fuzzing.
+//!
+//! kept
+//! \x00AGW1\x03
+//!
+//! found: a panic: index out of bounds
+//! \x01
+//! ```
+//!
+//! A line's end is none of the input's. What says `kept` is replaced by the next `--keep`; what says `found` stays.
+
+use crate::Target;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Longest line, before its last byte.
+const WIDTH: usize = 110;
+
+/// Why an input is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// It gets its decoder to places that are rarely reached.
+    Rare,
+    /// Its decoder went wrong with it once: how.
+    Found(String),
+}
+
+/// An input that is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Why.
+    pub why: Why,
+    /// Its bytes.
+    pub input: Vec<u8>,
+}
+
+/// Where the inputs of a target are.
+pub fn path(target: &Target) -> PathBuf {
+    folder().join(format!("{}.txt", target.name))
+}
+
+/// Where the inputs of all are.
+pub fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus")
+}
+
+/// What is kept of a target; nothing where there is no file.
+///
+/// # Errors
+/// In words: the file can't be read, or is none.
+pub fn read(target: &Target) -> Result<Vec<Kept>, String> {
+    let path = path(target);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+    text.and_then(|text| parse(&text)).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Writes what is kept of a target, in place of what was.
+///
+/// # Errors
+/// Those of the file.
+pub fn write(target: &Target, kept: &[Kept]) -> std::io::Result<()> {
+    let path = path(target);
+    if kept.is_empty() {
+        return if path.exists() { std::fs::remove_file(path) } else { Ok(()) };
+    }
+    std::fs::create_dir_all(folder())?;
+    std::fs::write(path, text(target.name, kept))
+}
+
+/// A file's text.
+pub fn text(name: &str, kept: &[Kept]) -> String {
+    let mut text = format!("# Inputs of `{name}`: see tests/README.md, Fuzzing.\n");
+    for Kept { why, input } in kept {
+        text.push('\n');
+        match why {
+            Why::Rare => text.push_str("kept"),
+            // One line.
+            Why::Found(what) => {
+                let _ = write!(text, "found: {}", what.split_whitespace().collect::<Vec<_>>().join(" "));
+            }
+        }
+        text.push('\n');
+        let mut width = 0;
+        for (at, byte) in input.iter().enumerate() {
+            let last = at + 1 == input.len() || *byte == b'\n' || width >= WIDTH;
+            let written = match *byte {
+                // A line does not end in a space.
+                b' ' if last => "\\x20".to_owned(),
+                b'\'' | b'"' => char::from(*byte).to_string(),
+                _ => byte.escape_ascii().to_string(),
+            };
+            text.push_str(&written);
+            width += written.len();
+            if last {
+                text.push('\n');
+                width = 0;
+            }
+        }
+    }
+    text
+}
+
+/// What a file says.
+///
+/// # Errors
+/// In words: what is no input.
+pub fn parse(text: &str) -> Result<Vec<Kept>, String> {
+    let blocks = text.split("\n\n").filter(|block| !block.starts_with('#'));
+    blocks.map(|block| block_of(block.trim_end_matches('\n'))).collect()
+}
+
+fn block_of(block: &str) -> Result<Kept, String> {
+    let (head, body) = block.split_once('\n').unwrap_or((block, ""));
+    let why = match (head, head.strip_prefix("found: ")) {
+        ("kept", _) => Why::Rare,
+        (_, Some(what)) => Why::Found(what.to_owned()),
+        _ => return Err(format!("{head:?} says neither \"kept\" nor \"found: \" and what")),
+    };
+    let mut input = Vec::new();
+    for line in body.lines() {
+        let mut rest = line;
+        while let Some(letter) = rest.chars().next() {
+            let (byte, len) = if letter == '\\' { escaped(rest)? } else { (plain(letter)?, 1) };
+            input.push(byte);
+            rest = &rest[len..];
+        }
+    }
+    Ok(Kept { why, input })
+}
+
+fn plain(letter: char) -> Result<u8, String> {
+    let byte = u8::try_from(letter).ok().filter(|byte| (b' '..=b'~').contains(byte));
+    byte.ok_or_else(|| format!("{letter:?} has to be written as \\x and two digits"))
+}
+
+/// The byte that an escape says, and the escape's length.
+fn escaped(text: &str) -> Result<(u8, usize), String> {
+    let wrong = || format!("no byte: {:?}", text.chars().take(4).collect::<String>());
+    let byte = match text.as_bytes().get(1).ok_or_else(wrong)? {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'\\' => b'\\',
+        b'x' => {
+            let digits = text.get(2..4).ok_or_else(wrong)?;
+            return Ok((u8::from_str_radix(digits, 16).map_err(|_| wrong())?, 4));
+        }
+        _ => return Err(wrong()),
+    };
+    Ok((byte, 2))
+}

@@ -1,0 +1,79 @@
+//! The inputs that the repository keeps: what they are written like, and that every test run takes them.
+
+use accord_fuzz::corpus::{self, Kept, Why};
+use accord_fuzz::{ALL, Budget, CORPUS_BYTES_MAX, CORPUS_MAX, Memory, Target, drive};
+use std::cell::RefCell;
+
+#[test]
+fn a_text_says_every_byte() {
+    let all: Vec<u8> = (0..=255).chain(0..=255).collect();
+    let rare = |input: &[u8]| Kept { why: Why::Rare, input: input.to_vec() };
+    let kept = [
+        rare(&all),
+        rare(b""),
+        rare(b"kept\n\nfound: # \\x20 "),
+        Kept { why: Why::Found("a panic at x.rs:3".to_owned()), input: vec![b' '; 1000] },
+        rare(b"# no comment\n"),
+    ];
+    let text = corpus::text("ptx", &kept);
+    assert_eq!(corpus::parse(&text).unwrap(), kept);
+    assert!(text.is_ascii() && text.lines().all(|line| line.len() < 120 && !line.ends_with(' ')), "{text}");
+}
+
+#[test]
+fn what_is_no_input_is_refused() {
+    for wrong in ["sometimes\nabc", "kept\n\\x4", "kept\n\\q", "kept\n\\xgg", "kept\n\u{e9}", "kept\n\u{7}", "kept\n\\"]
+    {
+        assert!(corpus::parse(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn what_is_kept_is_small_and_of_targets_that_there_are() {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(corpus::folder()).expect("there is a corpus").flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        let target = ALL.iter().find(|target| format!("{}.txt", target.name) == name);
+        let target = target.unwrap_or_else(|| panic!("fuzz/corpus/{name} is of no target"));
+        let kept = corpus::read(target).unwrap();
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        assert!(text == corpus::text(target.name, &kept), "{name} is not as accord-fuzz writes it");
+        assert!(kept.iter().all(|kept| kept.input.len() <= target.input_max), "{name}");
+        let rare: Vec<_> = kept.iter().filter(|kept| kept.why == Why::Rare).collect();
+        let bytes: usize = rare.iter().map(|kept| kept.input.len()).sum();
+        assert!(rare.len() <= CORPUS_MAX && bytes <= CORPUS_BYTES_MAX, "{name}: {} inputs, {bytes} bytes", rare.len());
+        files.push(name);
+    }
+    assert!(!files.is_empty());
+}
+
+thread_local! {
+    static TAKEN: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A target of another name's corpus that notes what it gets.
+fn noting(name: &'static str) -> Target {
+    Target {
+        name,
+        run: |bytes| TAKEN.with_borrow_mut(|taken| taken.push(bytes.to_vec())),
+        seeds: || vec![b"seed".to_vec()],
+        words: &[],
+        input_max: 1 << 20,
+        memory: Memory { fixed: 1 << 30, per_byte: 0 },
+        inputs: 0,
+    }
+}
+
+#[test]
+fn a_run_begins_with_what_is_kept() {
+    let mut some = 0;
+    for target in ALL {
+        TAKEN.take();
+        drive(&noting(target.name), Budget::Inputs(0), 1).unwrap();
+        let mut expected: Vec<_> = corpus::read(target).unwrap().into_iter().map(|kept| kept.input).collect();
+        some += expected.len();
+        expected.push(b"seed".to_vec());
+        assert!(TAKEN.take() == expected, "{}", target.name);
+    }
+    assert!(some > 0);
+}
