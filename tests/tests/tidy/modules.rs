@@ -3,7 +3,7 @@
 //! A name that a module only passes on (`pub use`) belongs to the module that has it, so that a facade is in no circle with
 //! what is behind it. Tests are left out.
 
-use crate::sources::{files_below, is_tests, text, without_text};
+use crate::sources::{files_below, is_tests, skip_item, text, without_text};
 use accord_tests::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -224,20 +224,6 @@ pub(crate) fn code_of(text: &str) -> String {
         inline -= line.matches('}').count().min(inline);
     }
     kept
-}
-
-/// Passes over the item below an attribute.
-fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>) {
-    let (mut depth, mut begun) = (0, false);
-    for line in lines {
-        let line = without_text(line);
-        depth += line.matches('{').count();
-        depth -= line.matches('}').count().min(depth);
-        begun |= line.contains('{');
-        if if begun { depth == 0 } else { line.trim_end().ends_with([';', ',']) } {
-            return;
-        }
-    }
 }
 
 #[test]

@@ -46,12 +46,40 @@ pub(crate) fn is_tests(path: &Path) -> bool {
 
 /// A file's lines that are neither empty nor comment, without its tests.
 pub(crate) fn code(path: &Path) -> String {
-    let text = text(path);
-    text.lines()
-        .take_while(|line| !line.trim_start().starts_with("#[cfg(test)]"))
-        .filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//"))
-        .collect::<Vec<_>>()
-        .join("\n")
+    without_tests(&text(path))
+}
+
+fn without_tests(text: &str) -> String {
+    let (mut kept, mut lines) = (Vec::new(), text.lines().filter(|line| !is_empty_or_comment(line)).peekable());
+    while let Some(line) = lines.next() {
+        if !line.trim_start().starts_with("#[cfg(test)]") {
+            kept.push(line);
+        } else if lines.peek().is_some_and(|next| next.starts_with("mod ") && next.ends_with('{')) {
+            // A module inside of its file is the last of it.
+            break;
+        } else {
+            skip_item(&mut lines);
+        }
+    }
+    kept.join("\n")
+}
+
+fn is_empty_or_comment(line: &str) -> bool {
+    line.trim().is_empty() || line.trim_start().starts_with("//")
+}
+
+/// Passes over the item below an attribute.
+pub(crate) fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>) {
+    let (mut depth, mut begun) = (0, false);
+    for line in lines {
+        let line = without_text(line);
+        depth += line.matches('{').count();
+        depth -= line.matches('}').count().min(depth);
+        begun |= line.contains('{');
+        if if begun { depth == 0 } else { line.trim_end().ends_with([';', ',']) } {
+            return;
+        }
+    }
 }
 
 /// A line without its comment and what is in quotes.
@@ -66,4 +94,11 @@ pub(crate) fn without_text(line: &str) -> String {
         escaped = quoted && letter == '\\' && !escaped;
     }
     kept.split("//").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn what_stands_below_a_test_item_is_looked_at() {
+    let text = "use a;\n#[cfg(test)]\nmod tests;\nfn b() {}\n    #[cfg(test)]\n    fn c() {\n        if d {}\n    }\n\n\
+                fn e() {}\n// f\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\n";
+    assert_eq!(without_tests(text), "use a;\nfn b() {}\nfn e() {}");
 }
