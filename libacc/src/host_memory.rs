@@ -4,7 +4,7 @@ use crate::kernels::Kernels;
 use crate::{blocks, components, elf, loader, output, pointer_updates, source, unmapped};
 use accord_client::pages::{self, Writable};
 use accord_debuginfo::{Memory, ProcessMemory};
-use accord_runtime::ports::{HostMemory, Landing};
+use accord_runtime::ports::{HostMemory, TargetAccess};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{Error, ErrorCode, FunctionSpec, HostRange, Result};
 use std::collections::HashMap;
@@ -38,19 +38,19 @@ impl HostMemory for ProgramMemory {
         pages::check_readable(range)
     }
 
-    fn check_target(&self, range: HostRange) -> Result<Landing> {
+    fn check_target(&self, range: HostRange) -> Result<TargetAccess> {
         Ok(match pages::check_writable(range)? {
-            Writable::Yes => Landing::Writable,
-            Writable::No if loader::is_constant(range) => Landing::Constant,
-            Writable::No => Landing::ReadOnly,
-            Writable::Partly => Landing::Mixed,
+            Writable::Yes => TargetAccess::Writable,
+            Writable::No if loader::is_constant(range) => TargetAccess::Constant,
+            Writable::No => TargetAccess::ReadOnly,
+            Writable::Partly => TargetAccess::Mixed,
         })
     }
 
-    fn target_parts(&self, range: HostRange) -> Result<Vec<(HostRange, Landing)>> {
-        let landing = |writable| if writable { Landing::Writable } else { Landing::ReadOnly };
+    fn target_parts(&self, range: HostRange) -> Result<Vec<(HostRange, TargetAccess)>> {
+        let access = |writable| if writable { TargetAccess::Writable } else { TargetAccess::ReadOnly };
         let stretches = pages::stretches(range)?.into_iter();
-        Ok(stretches.map(|stretch| (stretch.range, landing(stretch.writable))).collect())
+        Ok(stretches.map(|stretch| (stretch.range, access(stretch.writable))).collect())
     }
 
     fn function(&self, address: usize) -> Result<FunctionSpec> {

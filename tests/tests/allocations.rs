@@ -7,7 +7,7 @@ use accord_device::FunctionHandle;
 use accord_executor::Limits;
 use accord_executor::executor::{Effect, ExecutorCore, Facts, Operation, Request};
 use accord_fabric::frame::{self, Command, STREAM_STEP, operation_cost};
-use accord_runtime::ports::{Chain, Cluster, DeviceClient, HostMemory, Landing, Part, ReadWhen};
+use accord_runtime::ports::{Chain, Cluster, DeviceClient, HostMemory, Part, ReadWhen, TargetAccess};
 use accord_runtime::prof::{Notice, Observer};
 use accord_runtime::{Entries, LocalThread, Placement, Runtime, Settings, Tags};
 use accord_types::{
@@ -122,10 +122,10 @@ impl HostMemory for Zeros {
     fn check_source(&self, _: HostRange) -> Result<()> {
         Ok(())
     }
-    fn check_target(&self, _: HostRange) -> Result<Landing> {
-        Ok(Landing::Writable)
+    fn check_target(&self, _: HostRange) -> Result<TargetAccess> {
+        Ok(TargetAccess::Writable)
     }
-    fn target_parts(&self, _: HostRange) -> Result<Vec<(HostRange, Landing)>> {
+    fn target_parts(&self, _: HostRange) -> Result<Vec<(HostRange, TargetAccess)>> {
         Ok(Vec::new())
     }
     fn function(&self, _: usize) -> Result<FunctionSpec> {

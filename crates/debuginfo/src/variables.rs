@@ -4,7 +4,7 @@ use crate::entry::{Entry, Unit, declared, name, type_of};
 use crate::globals::{Global, Globals};
 use crate::location::{Found, Frame, Scope};
 use crate::pointee::{Fit, READS_MAX, Search, may_point};
-use crate::{Memory, ObjectInfo, base_name, place, types};
+use crate::{Memory, ObjectInfo, base_name, source_location, types};
 use gimli::UnitOffset;
 use std::cell::Cell;
 use std::fmt;
@@ -100,7 +100,7 @@ impl ObjectInfo {
     ) -> Option<()> {
         let code = frame.code.wrapping_sub(base);
         self.with_unit(code, |unit| {
-            let function = unit.entry(place::function_at(unit, code)?).ok()?;
+            let function = unit.entry(source_location::function_at(unit, code)?).ok()?;
             let scope = Scope::of_unit(unit, base, memory).of_frame(&function, frame);
             let mut owners: Vec<(isize, UnitOffset)> = Vec::new();
             let mut entries = unit.entries_at_offset(function.offset()).ok()?;
@@ -117,7 +117,7 @@ impl ObjectInfo {
                     }
                     gimli::DW_TAG_inlined_subroutine | gimli::DW_TAG_subprogram => true,
                     _ => false,
-                } && !place::covers(unit, entry, code);
+                } && !source_location::covers(unit, entry, code);
                 while owners.last().is_some_and(|(depth, _)| *depth >= entry.depth()) {
                     owners.pop();
                 }

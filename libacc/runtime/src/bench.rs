@@ -1,6 +1,6 @@
 //! The present table by itself, for the bench that asks what a lookup costs.
 
-use crate::present::{Backing, Counter, Entry, Lifetime, Place, Table};
+use crate::present::{Backing, Counter, DataLocation, Entry, Lifetime, Table};
 use accord_types::{DevicePtr, HostRange};
 
 /// Length of an entry in bytes, and its distance from the next one's start.
@@ -19,7 +19,7 @@ impl PresentLookups {
     pub fn new(entries: usize) -> Self {
         let mut table = Table::default();
         for n in 0..entries {
-            let device = Place::At(DevicePtr(0x1000_0000_0000 + (n * LEN) as u64));
+            let device = DataLocation::At(DevicePtr(0x1000_0000_0000 + (n * LEN) as u64));
             let range = HostRange { start: start(n), len: LEN };
             let mut entry = Entry::new(range, device, Backing::Foreign, Lifetime::Counted);
             entry.hold(Counter::Dynamic);

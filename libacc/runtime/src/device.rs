@@ -1,16 +1,16 @@
 //! One device with what the program's side knows of it.
 
 use crate::address_space::AddressSpace;
-use crate::arrivals::Arrivals;
-use crate::echo::{Echoes, Habits};
 use crate::given::Given;
 use crate::memory::Allocator;
+use crate::pending_copies_out::PendingCopiesOut;
 use crate::plan::Plan;
 use crate::ports::{Changes, CudaObjects, DeviceClient};
-use crate::present::{Attachment, Backing, Entry, Found, Lifetime, Place, Table};
-use crate::prof::{Handles, Happening, Notice, Watch};
+use crate::present::{Attachment, Backing, DataLocation, Entry, Found, Lifetime, Table};
+use crate::prof::{Handles, Notice, ProfilingEvent, Watch};
 use crate::program::{Global, Settings};
 use crate::queues::{After, Moment, QueueList, Queues};
+use crate::write_back::{KnownEffects, WriteBacks};
 use accord_types::short_lock::{self, ShortGuard, ShortLock};
 use accord_types::turn_lock::TurnLock;
 use accord_types::{
@@ -35,7 +35,7 @@ pub(crate) struct Device {
     /// The type under which the program sees it.
     pub(crate) device_type: DeviceType,
     /// What queues of all devices still bring to the program.
-    pub(crate) arrivals: Arc<Arrivals>,
+    pub(crate) copies_out: Arc<PendingCopiesOut>,
     /// Whose an address is.
     pub(crate) space: Arc<AddressSpace>,
     /// Who wants to know what happens here.
@@ -52,15 +52,15 @@ pub(crate) struct Device {
     starting: TurnLock<()>,
     epoch: AtomicU32,
     state: ShortLock<DeviceData>,
-    /// There may be [`DeviceData::echoes`]. Changes under the lock.
-    pub(crate) has_echoes: AtomicBool,
+    /// There may be [`DeviceData::write_backs`]. Changes under the lock.
+    pub(crate) has_write_backs: AtomicBool,
     arrived: Condvar,
     queues: ShortLock<Queues>,
 }
 
 /// What all devices of a session have together.
 pub(crate) struct Shared {
-    pub(crate) arrivals: Arc<Arrivals>,
+    pub(crate) copies_out: Arc<PendingCopiesOut>,
     pub(crate) space: Arc<AddressSpace>,
     pub(crate) watch: Arc<Watch>,
 }
@@ -77,9 +77,9 @@ pub(crate) struct DeviceData {
     /// Where `declare` variables are that may be pointers, by their size.
     pub(crate) pointers: Vec<usize>,
     /// Small variables of queued constructs.
-    pub(crate) echoes: Echoes,
+    pub(crate) write_backs: WriteBacks,
     /// What regions do to such.
-    pub(crate) habits: Habits,
+    pub(crate) effects: KnownEffects,
     tickets: u64,
     /// Threads in [`Device::wait_for_arrival`].
     waiting: usize,
@@ -103,7 +103,7 @@ impl Device {
         client: Arc<dyn DeviceClient>,
         index: usize,
         num: DeviceNum,
-        Shared { arrivals, space, watch }: Shared,
+        Shared { copies_out, space, watch }: Shared,
         settings: &Settings,
     ) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Device {
             client,
             index,
             num: AtomicU32::new(num.0),
-            arrivals,
+            copies_out,
             space,
             watch,
             locks_pages: !settings.pageable,
@@ -122,7 +122,7 @@ impl Device {
             starting: TurnLock::new(()),
             epoch: AtomicU32::new(0),
             state: ShortLock::default(),
-            has_echoes: AtomicBool::new(false),
+            has_write_backs: AtomicBool::new(false),
             arrived: Condvar::new(),
             queues: ShortLock::default(),
         }
@@ -166,9 +166,9 @@ impl Device {
         if self.is_started() {
             return Ok(());
         }
-        self.tell(Happening::DeviceInitStart, |_| {});
+        self.tell(ProfilingEvent::DeviceInitStart, |_| {});
         let started = self.start_once(publish);
-        self.tell(Happening::DeviceInitEnd, |_| {});
+        self.tell(ProfilingEvent::DeviceInitEnd, |_| {});
         started
     }
 
@@ -218,9 +218,9 @@ impl Device {
         if !self.is_started() {
             return Ok(());
         }
-        self.tell(Happening::DeviceShutdownStart, |_| {});
+        self.tell(ProfilingEvent::DeviceShutdownStart, |_| {});
         let ended = self.shut_down_once();
-        self.tell(Happening::DeviceShutdownEnd, |_| {});
+        self.tell(ProfilingEvent::DeviceShutdownEnd, |_| {});
         ended
     }
 
@@ -237,7 +237,7 @@ impl Device {
         }
         *self.queues() = Queues::default();
         self.space.forget_slabs(self.index);
-        self.arrivals.forget(self.index);
+        self.copies_out.forget(self.index);
         self.arrived.notify_all();
         self.client().shutdown().map_err(|error| self.place(error))
     }
@@ -321,19 +321,19 @@ impl Device {
     /// Everything put into `queues` up to `moment` is done.
     fn forget_done(&self, queues: &[QueueId], moment: Moment) {
         // Looked at without the lock: what comes in now is not done yet.
-        let mut state = self.has_echoes.load(Ordering::Acquire).then(|| self.lock());
+        let mut state = self.has_write_backs.load(Ordering::Acquire).then(|| self.lock());
         let mut known = self.queues();
         known.done(queues, moment);
-        if self.arrivals.any(self.index) {
+        if self.copies_out.any(self.index) {
             for queue in queues {
-                self.arrivals.done(self.index, *queue, moment);
-                known.passed_with(*queue, moment, |queue, moment| self.arrivals.done(self.index, queue, moment));
+                self.copies_out.done(self.index, *queue, moment);
+                known.passed_with(*queue, moment, |queue, moment| self.copies_out.done(self.index, queue, moment));
             }
         }
         if let Some(state) = &mut state {
-            let DeviceData { echoes, memory, .. } = &mut **state;
-            echoes.forget(memory, &known);
-            self.has_echoes.store(!echoes.0.is_empty(), Ordering::Release);
+            let DeviceData { write_backs, memory, .. } = &mut **state;
+            write_backs.forget(memory, &known);
+            self.has_write_backs.store(!write_backs.0.is_empty(), Ordering::Release);
         }
     }
 
@@ -357,9 +357,9 @@ impl Device {
         let told = |notice: &mut Notice| {
             (notice.queue, notice.implicit) = (queue, true);
         };
-        self.tell(Happening::WaitStart, told);
+        self.tell(ProfilingEvent::WaitStart, told);
         let waited = self.wait_since(&[queue], moment);
-        self.tell(Happening::WaitEnd, told);
+        self.tell(ProfilingEvent::WaitEnd, told);
         waited.map_err(|error| error.queue(queue))
     }
 
@@ -383,9 +383,9 @@ impl Device {
         }
         let mut first = Ok(());
         for queue in queues {
-            self.tell(Happening::WaitStart, |notice| notice.queue = *queue);
+            self.tell(ProfilingEvent::WaitStart, |notice| notice.queue = *queue);
             let waited = self.wait(&[*queue]);
-            self.tell(Happening::WaitEnd, |notice| notice.queue = *queue);
+            self.tell(ProfilingEvent::WaitEnd, |notice| notice.queue = *queue);
             first = first.and(waited);
         }
         first
@@ -433,7 +433,7 @@ impl Device {
         let spec = {
             let state = self.lock();
             match state.table.find_byte(host).map(|id| &state.table[id].place) {
-                Some(Place::Global(spec)) => spec.clone(),
+                Some(DataLocation::Global(spec)) => spec.clone(),
                 _ => match state.link(HostRange { start: host, len: 1 }) {
                     Some(link) if link.device.is_none() => link.spec.clone(),
                     _ => return Ok(()),
@@ -443,7 +443,7 @@ impl Device {
         let device = self.client().global(&spec).map_err(|error| self.place(error))?;
         let mut state = self.lock();
         if let Some(id) = state.table.find_byte(host)
-            && matches!(&state.table[id].place, Place::Global(s) if Arc::ptr_eq(s, &spec))
+            && matches!(&state.table[id].place, DataLocation::Global(s) if Arc::ptr_eq(s, &spec))
         {
             state.table.place(id, device);
         }
@@ -455,14 +455,14 @@ impl Device {
 
     /// Tells the observer, if there is one that wants to know. Not to be called with a lock held.
     #[inline]
-    pub(crate) fn tell(&self, what: Happening, fill: impl FnOnce(&mut Notice)) {
+    pub(crate) fn tell(&self, what: ProfilingEvent, fill: impl FnOnce(&mut Notice)) {
         if self.watch.is_active() {
             self.tell_observer(what, fill);
         }
     }
 
     #[cold]
-    fn tell_observer(&self, what: Happening, fill: impl FnOnce(&mut Notice)) {
+    fn tell_observer(&self, what: ProfilingEvent, fill: impl FnOnce(&mut Notice)) {
         short_lock::assert_none_held();
         let mut notice = Notice {
             what,
@@ -553,7 +553,7 @@ impl DeviceData {
             if global.link {
                 self.links.push(LinkVariable { range, spec, device: None });
             } else {
-                let entry = Entry::new(range, Place::Global(spec), Backing::Foreign, Lifetime::Global);
+                let entry = Entry::new(range, DataLocation::Global(spec), Backing::Foreign, Lifetime::Global);
                 self.table.insert(entry);
                 if range.len == Attachment::BYTES && !self.pointers.contains(&range.start) {
                     self.pointers.push(range.start);

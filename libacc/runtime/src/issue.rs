@@ -2,8 +2,8 @@
 
 use crate::device::{Device, DeviceData};
 use crate::plan::{Happened, Plan, STORE_MAX, Step};
-use crate::ports::{HostMemory, Landing, ReadWhen};
-use crate::prof::Happening;
+use crate::ports::{HostMemory, ReadWhen, TargetAccess};
+use crate::prof::ProfilingEvent;
 use crate::queues::{After, Due, Moment, Queues};
 use accord_types::{DevicePtr, Error, HostRange, QueueId, Result};
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ impl Issue<'_> {
             let follow = |other: &QueueId| self.device.queue_follows(self.queue, *other, true);
             plan.waits.iter().try_for_each(follow).map_err(|error| error.queue(self.queue))?;
         }
-        if self.device.arrivals.any(self.device.index) { self.after_arrivals(plan) } else { Ok(()) }
+        if self.device.copies_out.any(self.device.index) { self.after_pending_copies(plan) } else { Ok(()) }
     }
 
     /// Makes the queue come after the synchronous one, as far as it has to.
@@ -50,11 +50,11 @@ impl Issue<'_> {
     }
 
     /// Makes what the plan copies out come after what other queues bring into the same memory: the later copy stays.
-    fn after_arrivals(&self, plan: &Plan) -> Result<()> {
-        let Device { arrivals, index, .. } = self.device;
+    fn after_pending_copies(&self, plan: &Plan) -> Result<()> {
+        let Device { copies_out, index, .. } = self.device;
         for step in plan.before.iter().chain(&plan.after) {
             let (Step::Out { dst, .. } | Step::OutSpaced { dst, .. }) = step else { continue };
-            for one in arrivals.here(*index, *dst).iter().filter(|one| !one.unknown) {
+            for one in copies_out.here(*index, *dst).iter().filter(|one| !one.unknown) {
                 if self.device.queues().comes_after(self.queue, one.queue, one.moment) {
                     continue;
                 }
@@ -91,13 +91,13 @@ impl Issue<'_> {
 
     /// Notes that commands went in, at the moment that is returned. `left_behind`: the caller does not wait for them.
     pub(crate) fn filled(&self, steps: &[Step], left_behind: bool) -> Moment {
-        let mut state = self.device.has_echoes.load(Ordering::Acquire).then(|| self.device.lock());
+        let mut state = self.device.has_write_backs.load(Ordering::Acquire).then(|| self.device.lock());
         let mut queues = self.device.queues();
         queues.filled(self.queue, left_behind);
         if let Some(state) = &mut state {
             for step in steps {
-                if let Some(changed) = state.echoes.put_in(step, queues.now()) {
-                    self.device.arrivals.add_variable(self.device.index, self.queue, changed, queues.now());
+                if let Some(changed) = state.write_backs.put_in(step, queues.now()) {
+                    self.device.copies_out.add_variable(self.device.index, self.queue, changed, queues.now());
                 }
             }
         }
@@ -105,7 +105,7 @@ impl Issue<'_> {
         if self.queue != QueueId::SYNC {
             for step in steps {
                 if let Step::Out { dst, .. } | Step::OutSpaced { dst, .. } = step {
-                    self.device.arrivals.add(self.device.index, self.queue, *dst, queues.now());
+                    self.device.copies_out.add(self.device.index, self.queue, *dst, queues.now());
                 }
             }
         }
@@ -152,7 +152,7 @@ impl Issue<'_> {
 
     /// The same for an observer.
     fn step_told(&self, step: Step, plan: &Plan) -> Result<()> {
-        use Happening::{DownloadEnd, DownloadStart, UploadEnd, UploadStart};
+        use ProfilingEvent::{DownloadEnd, DownloadStart, UploadEnd, UploadStart};
         let (start, end, host, address, len) = match step {
             Step::Bytes { dst, len, .. } => (UploadStart, UploadEnd, 0, dst, len),
             Step::In { dst, src, .. } => (UploadStart, UploadEnd, src.start, dst, src.len),
@@ -201,20 +201,22 @@ impl Issue<'_> {
                 }
             }
             Step::Out { src, dst } => match self.host.check_target(dst)? {
-                Landing::Writable => client.copy_out(self.queue, src, dst),
-                Landing::Constant if dst.len > COMPARED_MAX => Ok(()),
-                Landing::Constant | Landing::ReadOnly => client.compare(self.queue, src, dst, dst),
-                Landing::Mixed => self.out_by_parts(src, dst, dst),
+                TargetAccess::Writable => client.copy_out(self.queue, src, dst),
+                TargetAccess::Constant if dst.len > COMPARED_MAX => Ok(()),
+                TargetAccess::Constant | TargetAccess::ReadOnly => client.compare(self.queue, src, dst, dst),
+                TargetAccess::Mixed => self.out_by_parts(src, dst, dst),
             },
             Step::OutSpaced { src, dst, spaced } => {
-                let landing = self.host.check_target(dst)?;
+                let access = self.host.check_target(dst)?;
                 for offset in (0..dst.len).step_by(spaced.every) {
                     let element = HostRange { start: dst.start + offset, len: spaced.len };
                     let src = src.offset(offset as u64);
-                    match landing {
-                        Landing::Writable => client.copy_out(self.queue, src, element)?,
-                        Landing::Constant | Landing::ReadOnly => client.compare(self.queue, src, element, dst)?,
-                        Landing::Mixed => self.out_by_parts(src, element, dst)?,
+                    match access {
+                        TargetAccess::Writable => client.copy_out(self.queue, src, element)?,
+                        TargetAccess::Constant | TargetAccess::ReadOnly => {
+                            client.compare(self.queue, src, element, dst)?;
+                        }
+                        TargetAccess::Mixed => self.out_by_parts(src, element, dst)?,
                     }
                 }
                 Ok(())
@@ -231,9 +233,9 @@ impl Issue<'_> {
     #[cold]
     fn out_by_parts(&self, src: DevicePtr, dst: HostRange, whole: HostRange) -> Result<()> {
         let client = self.device.client();
-        for (part, landing) in self.host.target_parts(dst)? {
+        for (part, access) in self.host.target_parts(dst)? {
             let src = src.offset((part.start - dst.start) as u64);
-            if landing == Landing::Writable {
+            if access == TargetAccess::Writable {
                 client.copy_out(self.queue, src, part)?;
             } else {
                 client.compare(self.queue, src, part, whole)?;

@@ -6,12 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod address_space;
-mod arrivals;
 mod bare_pointers;
 pub mod bench;
 mod construct;
 mod device;
-mod echo;
 mod explain;
 mod given;
 mod growth;
@@ -21,6 +19,7 @@ mod loan;
 mod local_thread;
 mod memory;
 mod numbering;
+mod pending_copies_out;
 mod plan;
 pub mod ports;
 mod present;
@@ -31,6 +30,7 @@ mod routine;
 mod runtime;
 #[cfg(test)]
 mod tests;
+mod write_back;
 
 pub use construct::{Entries, Placement, Tags, on_host};
 pub use local_thread::LocalThread;

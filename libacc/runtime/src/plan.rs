@@ -3,7 +3,7 @@
 use crate::construct::Spaced;
 use crate::ports::{Chain, Part, ReadWhen};
 use crate::present::EntryId;
-use crate::prof::Happening;
+use crate::prof::ProfilingEvent;
 use crate::queues::{Due, QueueSet};
 use accord_types::{DevicePtr, HostRange, QueueId};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Step {
 /// A part of [`crate::prof::Notice`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Happened {
-    pub(crate) what: Happening,
+    pub(crate) what: ProfilingEvent,
     pub(crate) host: usize,
     pub(crate) address: DevicePtr,
     pub(crate) bytes: u64,

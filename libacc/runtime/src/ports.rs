@@ -323,14 +323,14 @@ struct ChainState {
     /// What came last.
     last: Option<[u8; CHAIN_BYTES_MAX]>,
     /// Of the regions whose values have not come.
-    habits: VecDeque<Arc<Habit>>,
+    effects: VecDeque<Arc<RegionEffect>>,
 }
 
 /// Whether a region changes one of its small variables, as its launches so far have shown.
 #[derive(Debug, Default)]
-pub struct Habit(AtomicU8);
+pub struct RegionEffect(AtomicU8);
 
-impl Habit {
+impl RegionEffect {
     const KEEPS: u8 = 1;
     const CHANGES: u8 = 2;
 
@@ -356,15 +356,15 @@ impl Chain {
         let mut kept = [0; CHAIN_BYTES_MAX];
         kept[..value.len()].copy_from_slice(value);
         state.last = Some(kept);
-        if let Some(habit) = state.habits.pop_front() {
-            habit.note(changed);
+        if let Some(effect) = state.effects.pop_front() {
+            effect.note(changed);
         }
         changed
     }
 
     /// The value of one more region will come.
-    pub(crate) fn expect(&self, habit: Arc<Habit>) {
-        self.0.lock().habits.push_back(habit);
+    pub(crate) fn expect(&self, effect: Arc<RegionEffect>) {
+        self.0.lock().effects.push_back(effect);
     }
 }
 
@@ -388,7 +388,7 @@ impl Changes {
 
 /// What a copy to the program's memory may do there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Landing {
+pub enum TargetAccess {
     /// Write.
     Writable,
     /// Only compare: all of it is read-only.
@@ -414,13 +414,13 @@ pub trait HostMemory: Send + Sync {
     ///
     /// # Errors
     /// As [`HostMemory::check_source`].
-    fn check_target(&self, range: HostRange) -> Result<Landing>;
+    fn check_target(&self, range: HostRange) -> Result<TargetAccess>;
 
-    /// Takes memory apart of which not all is writable. None of the parts is [`Landing::Mixed`].
+    /// Takes memory apart of which not all is writable. None of the parts is [`TargetAccess::Mixed`].
     ///
     /// # Errors
     /// As [`HostMemory::check_source`].
-    fn target_parts(&self, range: HostRange) -> Result<Vec<(HostRange, Landing)>>;
+    fn target_parts(&self, range: HostRange) -> Result<Vec<(HostRange, TargetAccess)>>;
 
     /// Finds the region at a code address.
     ///

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What happened. The names are those of the specification's events.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Happening {
+pub enum ProfilingEvent {
     /// `acc_ev_device_init_start`
     DeviceInitStart,
     /// `acc_ev_device_init_end`
@@ -57,7 +57,7 @@ pub enum Happening {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notice {
     /// What.
-    pub what: Happening,
+    pub what: ProfilingEvent,
     /// The device's type.
     pub device_type: DeviceType,
     /// Its number among those of the type.

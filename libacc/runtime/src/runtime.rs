@@ -1,11 +1,11 @@
 //! The object behind every call of the program.
 
 use crate::address_space::AddressSpace;
-use crate::arrivals::Arrivals;
 use crate::construct::{Entering, Mode};
 use crate::device::{Device, Shared};
 use crate::loan::SpareBuffers;
 use crate::local_thread::{Current, LocalThread};
+use crate::pending_copies_out::PendingCopiesOut;
 use crate::ports::{Cluster, DeviceClient, HostMemory};
 use crate::prof::{Observer, Watch};
 use crate::program::{Global, Settings};
@@ -40,12 +40,12 @@ impl Runtime {
     pub fn new(cluster: Box<dyn Cluster>, host: Box<dyn HostMemory>, settings: Settings) -> Self {
         let watch = Arc::new(Watch::default());
         let mut nums: HashMap<DeviceType, u32> = HashMap::new();
-        let arrivals = Arc::new(Arrivals::new(cluster.clients().len()));
+        let copies_out = Arc::new(PendingCopiesOut::new(cluster.clients().len()));
         let space = Arc::new(AddressSpace::new(cluster.clients().len(), settings.rank));
         let number = |(index, client): (usize, &Arc<dyn DeviceClient>)| {
             let next = nums.entry(client.device_type()).or_default();
             *next += 1;
-            let shared = Shared { arrivals: arrivals.clone(), space: space.clone(), watch: watch.clone() };
+            let shared = Shared { copies_out: copies_out.clone(), space: space.clone(), watch: watch.clone() };
             Device::new(client.clone(), index, DeviceNum(*next - 1), shared, &settings)
         };
         let devices = cluster.clients().iter().enumerate().map(number).collect();
@@ -75,7 +75,7 @@ impl Runtime {
 
     /// Tells the observer that the devices which are in use begin to end, because the program does; or that they have ended.
     pub fn tell_end(&self, begins: bool) {
-        use crate::prof::Happening::{DeviceShutdownEnd, DeviceShutdownStart};
+        use crate::prof::ProfilingEvent::{DeviceShutdownEnd, DeviceShutdownStart};
         let started = || self.devices.iter().filter(|device| device.is_started());
         // The last one that began is the first to end.
         if begins {

@@ -6,7 +6,7 @@ use super::open::Open;
 use super::site::{self, Extent, Spot};
 use super::{callbacks, region_names};
 use crate::thread;
-use accord_runtime::prof::{Happening, Notice, Observer, Subject};
+use accord_runtime::prof::{Notice, Observer, ProfilingEvent, Subject};
 use std::sync::atomic::AtomicBool;
 
 /// Turns notices into calls of the tools' routines.
@@ -59,49 +59,49 @@ impl Observer for Tools {
 fn event_info(event: Event, notice: &Notice, spot: Option<Spot>) -> EventInfo {
     let info = EventInfo::new(event, parent());
     match notice.what {
-        Happening::LaunchStart => {
+        ProfilingEvent::LaunchStart => {
             let dims = [notice.dims.gangs, notice.dims.workers, notice.dims.vector].map(u64::from);
             info.launch(region_names::name(notice.function), dims)
         }
-        Happening::Create
-        | Happening::Delete
-        | Happening::Alloc
-        | Happening::Free
-        | Happening::UploadStart
-        | Happening::DownloadStart => {
+        ProfilingEvent::Create
+        | ProfilingEvent::Delete
+        | ProfilingEvent::Alloc
+        | ProfilingEvent::Free
+        | ProfilingEvent::UploadStart
+        | ProfilingEvent::DownloadStart => {
             let named = spot.filter(|_| callbacks::wants_variables());
             let name = named.and_then(|spot| spot.site.variable(notice.host, notice.bytes));
             info.data(name, notice.bytes, notice.host, notice.address)
         }
-        Happening::DeviceInitStart | Happening::DeviceShutdownStart if asked_for() => info,
-        Happening::DeviceInitStart | Happening::DeviceShutdownStart => info.implicit(),
+        ProfilingEvent::DeviceInitStart | ProfilingEvent::DeviceShutdownStart if asked_for() => info,
+        ProfilingEvent::DeviceInitStart | ProfilingEvent::DeviceShutdownStart => info.implicit(),
         _ if notice.implicit => info.implicit(),
         _ => info,
     }
 }
 
 /// The event of a notice, and the one that ends what it starts.
-fn events(what: Happening) -> (Event, Option<Event>) {
+fn events(what: ProfilingEvent) -> (Event, Option<Event>) {
     match what {
-        Happening::DeviceInitStart => (Event::DeviceInitStart, Some(Event::DeviceInitEnd)),
-        Happening::DeviceInitEnd => (Event::DeviceInitEnd, None),
-        Happening::DeviceShutdownStart => (Event::DeviceShutdownStart, Some(Event::DeviceShutdownEnd)),
-        Happening::DeviceShutdownEnd => (Event::DeviceShutdownEnd, None),
-        Happening::Create => (Event::Create, None),
-        Happening::Delete => (Event::Delete, None),
-        Happening::Alloc => (Event::Alloc, None),
-        Happening::Free => (Event::Free, None),
-        Happening::EnterDataStart => (Event::EnterDataStart, Some(Event::EnterDataEnd)),
-        Happening::EnterDataEnd => (Event::EnterDataEnd, None),
-        Happening::ExitDataStart => (Event::ExitDataStart, Some(Event::ExitDataEnd)),
-        Happening::ExitDataEnd => (Event::ExitDataEnd, None),
-        Happening::LaunchStart => (Event::LaunchStart, Some(Event::LaunchEnd)),
-        Happening::LaunchEnd => (Event::LaunchEnd, None),
-        Happening::UploadStart => (Event::UploadStart, Some(Event::UploadEnd)),
-        Happening::UploadEnd => (Event::UploadEnd, None),
-        Happening::DownloadStart => (Event::DownloadStart, Some(Event::DownloadEnd)),
-        Happening::DownloadEnd => (Event::DownloadEnd, None),
-        Happening::WaitStart => (Event::WaitStart, Some(Event::WaitEnd)),
-        Happening::WaitEnd => (Event::WaitEnd, None),
+        ProfilingEvent::DeviceInitStart => (Event::DeviceInitStart, Some(Event::DeviceInitEnd)),
+        ProfilingEvent::DeviceInitEnd => (Event::DeviceInitEnd, None),
+        ProfilingEvent::DeviceShutdownStart => (Event::DeviceShutdownStart, Some(Event::DeviceShutdownEnd)),
+        ProfilingEvent::DeviceShutdownEnd => (Event::DeviceShutdownEnd, None),
+        ProfilingEvent::Create => (Event::Create, None),
+        ProfilingEvent::Delete => (Event::Delete, None),
+        ProfilingEvent::Alloc => (Event::Alloc, None),
+        ProfilingEvent::Free => (Event::Free, None),
+        ProfilingEvent::EnterDataStart => (Event::EnterDataStart, Some(Event::EnterDataEnd)),
+        ProfilingEvent::EnterDataEnd => (Event::EnterDataEnd, None),
+        ProfilingEvent::ExitDataStart => (Event::ExitDataStart, Some(Event::ExitDataEnd)),
+        ProfilingEvent::ExitDataEnd => (Event::ExitDataEnd, None),
+        ProfilingEvent::LaunchStart => (Event::LaunchStart, Some(Event::LaunchEnd)),
+        ProfilingEvent::LaunchEnd => (Event::LaunchEnd, None),
+        ProfilingEvent::UploadStart => (Event::UploadStart, Some(Event::UploadEnd)),
+        ProfilingEvent::UploadEnd => (Event::UploadEnd, None),
+        ProfilingEvent::DownloadStart => (Event::DownloadStart, Some(Event::DownloadEnd)),
+        ProfilingEvent::DownloadEnd => (Event::DownloadEnd, None),
+        ProfilingEvent::WaitStart => (Event::WaitStart, Some(Event::WaitEnd)),
+        ProfilingEvent::WaitEnd => (Event::WaitEnd, None),
     }
 }

@@ -147,7 +147,7 @@ fn next(last: u64) -> Option<Listener> {
 }
 
 /// The records of `error`, whose whole message is `message`.
-pub(crate) fn records(error: &Error, place: Option<&crate::source::Place>, message: &str) -> *mut Records {
+pub(crate) fn records(error: &Error, place: Option<&crate::source::SourceLocation>, message: &str) -> *mut Records {
     let text = |text: &str| CString::new(text.replace('\0', " ")).unwrap_or_default().into_raw().cast_const();
     let line = |line: Option<u32>| line.and_then(|line| i32::try_from(line).ok()).unwrap_or(UNKNOWN);
     let lines = place.and_then(|place| place.function_lines);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// does not count against it.
 const LOOK_MAX: Duration = Duration::from_secs(3);
 /// So much longer is waited for a search that gets no processor, or whose file does not come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STARVED_MAX: Duration = Duration::from_secs(30);
 /// How often it is looked what it has used.
 const PERIOD: Duration = Duration::from_millis(100);
 /// Room for the search: the calling thread may have little left.
@@ -40,7 +40,7 @@ pub(crate) fn apart_for<R: Send + 'static>(max: Duration, look: impl FnOnce() ->
 }
 
 fn is_too_long(max: Duration, used: Option<Duration>, waited: Duration) -> bool {
-    used.unwrap_or(waited) >= max || waited >= max + PATIENCE
+    used.unwrap_or(waited) >= max || waited >= max + STARVED_MAX
 }
 
 /// The processor time of a thread; None if the system doesn't say.

@@ -1,12 +1,12 @@
 //! Errors with the names that the program's source has for things.
 
-use super::{Place, Variable, apart, frames, place, variable};
+use super::{SourceLocation, Variable, apart, frames, place, variable};
 use accord_debuginfo::Frame;
 use accord_types::{Error, HostRange};
 use std::sync::Arc;
 
 /// Adds where the program's call is, which is the second result too, and which variable the error is about.
-pub(crate) fn explain(error: &Error) -> (Error, Option<Arc<Place>>) {
+pub(crate) fn explain(error: &Error) -> (Error, Option<Arc<SourceLocation>>) {
     let (plain, frames) = (error.clone(), frames());
     apart(move || named(plain, &frames)).unwrap_or_else(|| (error.clone(), None))
 }
@@ -17,7 +17,7 @@ pub(crate) fn variable_at(address: usize) -> Option<Variable> {
     apart(move || variable(HostRange { start: address, len: 1 }, &frames))?
 }
 
-fn named(mut error: Error, frames: &[Frame]) -> (Error, Option<Arc<Place>>) {
+fn named(mut error: Error, frames: &[Frame]) -> (Error, Option<Arc<SourceLocation>>) {
     let call = frames.first().and_then(|frame| usize::try_from(frame.code).ok());
     let place = call.and_then(place);
     if let Some(place) = &place {

@@ -19,7 +19,7 @@ mod message;
 mod stack;
 mod trail;
 
-pub(crate) use accord_debuginfo::{Place, Variable};
+pub(crate) use accord_debuginfo::{SourceLocation, Variable};
 pub(crate) use apart::{apart, apart_for};
 pub(crate) use elements::elements;
 pub(crate) use message::{explain, variable_at};
@@ -48,7 +48,7 @@ type Objects = HashMap<(PathBuf, usize), Option<Arc<ObjectInfo>>>;
 struct Known {
     objects: Option<Objects>,
     /// By code address, for as long as no object was unloaded.
-    places: Option<HashMap<usize, Option<Arc<Place>>>>,
+    places: Option<HashMap<usize, Option<Arc<SourceLocation>>>>,
     /// By the call and the entry of its construct, which stand for a variable of the source; as long.
     elements: Option<HashMap<(usize, usize), Option<Elements>>>,
     /// Static variables that were asked for, by first address; as long.
@@ -61,7 +61,7 @@ static KNOWN: Locked<Known> =
 
 /// File, line and function of the instruction at `address`. For a call pass what [`caller`] gives, which lies inside of
 /// the call; for a region its host function's address. None if neither debug information nor symbols know anything.
-pub(crate) fn place(address: usize) -> Option<Arc<Place>> {
+pub(crate) fn place(address: usize) -> Option<Arc<SourceLocation>> {
     let kept = with_known(|known| known.places.get_or_insert_default().get(&address).cloned());
     if let Some(place) = kept {
         return place;

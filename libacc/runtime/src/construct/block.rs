@@ -13,11 +13,11 @@ pub(super) struct Private {
     /// Where the program has it.
     pub(super) host: usize,
     pub(super) len: usize,
-    pub(super) place: Place,
+    pub(super) place: ArgLocation,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum ArgLocation {
     /// Offset in the block.
     Block(usize),
     /// It did not fit.

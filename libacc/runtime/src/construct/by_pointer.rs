@@ -23,7 +23,7 @@ pub(super) struct Pointed {
     pub(super) entry: usize,
     pub(super) array: EntryId,
     /// Where the pointer lies, if it is attached there.
-    pub(super) cell: Option<EntryId>,
+    pub(super) member: Option<EntryId>,
 }
 
 impl Word {
@@ -44,23 +44,23 @@ impl Word {
         if others.contains(&self.value) {
             return None;
         }
-        let cell = match table.find(self.start, Attachment::BYTES) {
+        let member = match table.find(self.start, Attachment::BYTES) {
             Found::Absent => None,
             Found::Whole(holder) if is_attached_member(&table[holder], self.start) => Some(holder),
             Found::Whole(_) | Found::Partly(_) => return None,
         };
-        Some(Pointed { entry: self.entry, array, cell })
+        Some(Pointed { entry: self.entry, array, member })
     }
 }
 
 /// Whether the pointer at `start` is attached, and the entry is more than that, or was made for the pointer.
 fn is_attached_member(entry: &Entry, start: usize) -> bool {
-    (entry.len() > Attachment::BYTES || entry.cell)
+    (entry.len() > Attachment::BYTES || entry.pointer_member)
         && entry.attachment(start - entry.start).is_ok_and(|at| entry.attachments[at].count > 0)
 }
 
 /// Whether the entry that holds a pointer has one reference more for it. GCC counts the object for each of its members in `enter data` if
 /// it names them by a variable (`s.p[0:n]`), not if by a pointer (`v->p[0:n]`), and ends all alike. So the object's last reference is its own.
 pub(super) fn has_one_more(entry: &Entry) -> bool {
-    entry.cell || entry.lifetime != Lifetime::Counted || entry.structured > 0 || entry.dynamic > 1
+    entry.pointer_member || entry.lifetime != Lifetime::Counted || entry.structured > 0 || entry.dynamic > 1
 }

@@ -113,7 +113,7 @@ impl Mapping<'_, '_> {
 
     /// What the pointer in a variable of the program names, unless a queued region is about to write the variable.
     fn pointee_of(&mut self, range: HostRange) -> Result<Pointee, Stop> {
-        if range.len != size_of::<usize>() || self.echoed(range)?.is_some() {
+        if range.len != size_of::<usize>() || self.value_on_device(range)?.is_some() {
             return Ok(Pointee::None);
         }
         Ok(self.pointee(self.read_pointer(range.start)))

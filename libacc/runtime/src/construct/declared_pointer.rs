@@ -31,7 +31,7 @@ impl Mapping<'_, '_> {
             if value == 0 || !wanted(at, value) {
                 continue;
             }
-            if let (Some(target), Some(id)) = (self.state.table.find_pointer(value), self.cell(at)?) {
+            if let (Some(target), Some(id)) = (self.state.table.find_pointer(value), self.holder_of(at)?) {
                 let target = self.ready(target)?;
                 self.set_pointer(id, at, self.translate(target, value).0, false, true);
             }

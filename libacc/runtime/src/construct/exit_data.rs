@@ -131,7 +131,7 @@ impl Runtime {
                     }
                 }
                 Action::Release { finalize, .. } => {
-                    if let Some(holder) = pointed(i).and_then(|one| one.cell) {
+                    if let Some(holder) = pointed(i).and_then(|one| one.member) {
                         leaving.detach(holder, *host, finalize, &*self.host);
                     }
                 }
@@ -141,8 +141,8 @@ impl Runtime {
         for (i, ((host, size), word)) in parts().enumerate() {
             let range = HostRange { start: *host, len: *size };
             let Action::Release { out, finalize } = exit_action(Kind::decode(*word)?, *word, range)? else { continue };
-            let (id, out) = if let Some(Pointed { array, cell, .. }) = pointed(i) {
-                if let Some(holder) = *cell
+            let (id, out) = if let Some(Pointed { array, member, .. }) = pointed(i) {
+                if let Some(holder) = *member
                     && leaving.state.table.get(holder).is_some_and(has_one_more)
                 {
                     leaving.give_up(holder, None, false, false);

@@ -7,7 +7,7 @@ use crate::issue::give_back;
 use crate::plan::{Happened, Plan, Step};
 use crate::ports::HostMemory;
 use crate::present::{Attachment, Backing, Counter, EntryId};
-use crate::prof::Happening;
+use crate::prof::ProfilingEvent;
 use crate::queues::{After, Queues};
 use accord_types::{DevicePtr, HostRange};
 
@@ -123,7 +123,7 @@ impl Leaving<'_> {
         if self.plan.watched {
             let (host, address) = (entry.start, entry.device().unwrap_or_default());
             let bytes = entry.len() as u64;
-            self.plan.ends.push(Happened { what: Happening::Delete, host, address, bytes });
+            self.plan.ends.push(Happened { what: ProfilingEvent::Delete, host, address, bytes });
         }
         match entry.backing {
             Backing::Block(block) => self.free(block),
@@ -144,7 +144,7 @@ impl Leaving<'_> {
             if left == holders as usize {
                 let deleted = self.plan.ends.last().filter(|last| last.address == block);
                 let host = deleted.map_or(0, |last| last.host);
-                self.plan.ends.push(Happened { what: Happening::Free, host, address: block, bytes });
+                self.plan.ends.push(Happened { what: ProfilingEvent::Free, host, address: block, bytes });
             }
         }
     }
@@ -215,13 +215,13 @@ impl Leaving<'_> {
             }
         }
         self.plan.clear();
-        self.disinherit_cells(&region.cells);
+        self.disinherit_pointer_members(&region.pointer_members);
         for mapped in &region.mapped {
             self.give_up(mapped.id, None, false, false);
         }
-        self.restore_cells(&region.cells);
+        self.restore_pointer_members(&region.pointer_members);
         self.plan.frees.extend_from_slice(&region.temporaries);
-        self.plan.frees.extend(region.echoes.iter().filter_map(Use::fresh_block));
+        self.plan.frees.extend(region.write_backs.iter().filter_map(Use::fresh_block));
         // The blocks may have been handed out on condition of waits that were never sent.
         let after = After { queue: None, moment: queues.now() };
         give_back(self.state, &self.plan.frees, after, queues);

@@ -12,8 +12,8 @@ use crate::device::{Device, DeviceData};
 use crate::memory::{Blocked, Purpose, Range};
 use crate::plan::{Happened, Plan, Step};
 use crate::ports::{HostMemory, ReadWhen};
-use crate::present::{Backing, Counter, Entry, EntryId, Found, Lifetime, Place};
-use crate::prof::Happening;
+use crate::present::{Backing, Counter, DataLocation, Entry, EntryId, Found, Lifetime};
+use crate::prof::ProfilingEvent;
 use crate::queues::Queues;
 use accord_types::{DevicePtr, Error, ErrorCode, HostRange, QueueId};
 
@@ -106,7 +106,7 @@ impl Mapping<'_, '_> {
         }
         self.use_device()?;
         self.send_together();
-        self.send_echoes();
+        self.send_write_backs();
         self.settle_if_silent();
         Ok(())
     }
@@ -163,7 +163,7 @@ impl Mapping<'_, '_> {
     }
 
     pub(crate) fn data(&mut self, i: usize, range: HostRange, data: Data) -> Result<(), Stop> {
-        self.take_cells(range, data)?;
+        self.take_pointer_members(range, data)?;
         if let Some(pointer) = self.followed(range)
             && data.absent != Absent::Skip
             && self.follow(i, range, pointer)?
@@ -200,8 +200,8 @@ impl Mapping<'_, '_> {
                     if self.goes_along(i, range.len) {
                         return self.take_along(i, range);
                     }
-                    if self.echoes(range.len) {
-                        return self.echo(i, range);
+                    if self.is_written_back(range.len) {
+                        return self.write_back(i, range);
                     }
                 }
                 self.make_present(range, data)?
@@ -303,7 +303,7 @@ impl Mapping<'_, '_> {
         if self.queue == QueueId::SYNC {
             return Ok(true);
         }
-        Ok(!self.after_arrivals(range)?)
+        Ok(!self.after_pending_copies(range)?)
     }
 
     /// Counts a holder of an entry and notes what to do at the end.
@@ -323,7 +323,7 @@ impl Mapping<'_, '_> {
         range: HostRange,
         data: Data,
     ) -> Result<DevicePtr, Stop> {
-        let mut entry = Entry::new(range, Place::At(device), backing, Lifetime::Counted);
+        let mut entry = Entry::new(range, DataLocation::At(device), backing, Lifetime::Counted);
         if self.mode != Mode::Launch {
             entry.arriving = Some(self.plan.ticket);
         }
@@ -333,7 +333,7 @@ impl Mapping<'_, '_> {
             if let Some(alloc) = self.plan.begins.last_mut().filter(|last| last.address == device) {
                 alloc.host = host;
             }
-            self.plan.begins.push(Happened { what: Happening::Create, host, address: device, bytes });
+            self.plan.begins.push(Happened { what: ProfilingEvent::Create, host, address: device, bytes });
         }
         self.hold(id, range, data);
         if self.mode != Mode::Launch {
@@ -343,8 +343,8 @@ impl Mapping<'_, '_> {
             self.copy_in(device, range)?;
             self.count(id, range.len);
         }
-        if !self.region.cells.is_empty() {
-            self.inherit_cells(id);
+        if !self.region.pointer_members.is_empty() {
+            self.inherit_pointer_members(id);
         }
         Ok(device)
     }
@@ -377,7 +377,7 @@ impl Mapping<'_, '_> {
     pub(crate) fn allocate(&mut self, bytes: usize, purpose: Purpose) -> Result<DevicePtr, Stop> {
         let address = self.allocate_untold(bytes, purpose)?;
         if self.plan.watched {
-            let happened = Happened { what: Happening::Alloc, host: 0, address, bytes: bytes as u64 };
+            let happened = Happened { what: ProfilingEvent::Alloc, host: 0, address, bytes: bytes as u64 };
             self.plan.begins.push(happened);
         }
         Ok(address)
@@ -399,11 +399,11 @@ impl Mapping<'_, '_> {
 
     /// A private copy of the program's bytes, for this launch only.
     pub(super) fn private(&mut self, i: usize, range: HostRange) -> Result<(), Stop> {
-        let echo = self.echoed(range)?;
-        if echo.is_none() {
+        let value = self.value_on_device(range)?;
+        if value.is_none() {
             self.before_reading(range)?;
         }
-        if echo.is_none()
+        if value.is_none()
             && let Some(at) = self.block.reserve(range.len)
         {
             self.host.read(range.start, self.block.private(at, range.len));
@@ -412,7 +412,7 @@ impl Mapping<'_, '_> {
         }
         let device = self.allocate(range.len, Purpose::Arguments)?;
         self.region.temporaries.push(device);
-        self.plan.before.push(match echo {
+        self.plan.before.push(match value {
             Some(src) => Step::Copy { dst: device, src, len: range.len as u64 },
             // Too much for the launch, or a compiler temporary of any size: read now either way.
             None => Step::In { dst: device, src: range, when: ReadWhen::BeforeReturn },

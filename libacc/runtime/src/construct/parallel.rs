@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::issue::Issue;
 use crate::loan::Buffers;
 use crate::plan::{Plan, Step};
-use crate::prof::{Happening, Notice};
+use crate::prof::{Notice, ProfilingEvent};
 use crate::{LocalThread, Runtime};
 use accord_types::{LaunchDims, QueueId, Result};
 
@@ -137,9 +137,9 @@ impl Runtime {
         let sent = if plan.watched {
             let dims = device.client().grid(key, &spec, dims);
             let launched = |notice: &mut Notice| *notice = Notice { queue, function, dims, ..*notice };
-            device.tell(Happening::LaunchStart, launched);
+            device.tell(ProfilingEvent::LaunchStart, launched);
             let sent = launch();
-            device.tell(Happening::LaunchEnd, launched);
+            device.tell(ProfilingEvent::LaunchEnd, launched);
             sent
         } else {
             launch()
@@ -184,9 +184,9 @@ impl Runtime {
             return if steps.is_empty() { Ok(()) } else { issue.steps(steps, plan) };
         }
         let (start, end) = if enter {
-            (Happening::EnterDataStart, Happening::EnterDataEnd)
+            (ProfilingEvent::EnterDataStart, ProfilingEvent::EnterDataEnd)
         } else {
-            (Happening::ExitDataStart, Happening::ExitDataEnd)
+            (ProfilingEvent::ExitDataStart, ProfilingEvent::ExitDataEnd)
         };
         let told = |notice: &mut Notice| (notice.queue, notice.implicit) = (issue.queue, true);
         issue.device.tell(start, told);

@@ -23,16 +23,16 @@ impl Mapping<'_, '_> {
                 } else {
                     Target::Device(self.target(raw, bias)?.unwrap_or(0))
                 };
-                self.pointer_cell(i, host, value)?;
+                self.pointer_variable(i, host, value)?;
             }
             Kind::AlwaysPointer => {
                 let before = i.checked_sub(1).map_or(0, |before| self.entries.hosts[before]);
                 let value = self.target(before as u64, 0)?.map_or(0, |device| device.wrapping_sub(bias as u64));
-                self.pointer_cell(i, host, Target::Device(value))?;
+                self.pointer_variable(i, host, Target::Device(value))?;
             }
             Kind::Descriptor => return self.descriptor(i),
             Kind::Attach => {
-                if let Some(id) = self.cell(host)? {
+                if let Some(id) = self.holder_of(host)? {
                     self.slot(i, self.translate(id, host).0);
                     let before = self.region.attached.len();
                     self.attach(id, host, bias)?;
@@ -174,10 +174,10 @@ impl Mapping<'_, '_> {
                     }
                     shared = true;
                     self.create(device, Backing::Block(block), range, data)?;
-                    if self.is_cell(j)?
+                    if self.is_pointer_member(j)?
                         && let Some(created) = self.region.mapped.last()
                     {
-                        self.state.table[created.id].cell = true;
+                        self.state.table[created.id].pointer_member = true;
                     }
                     self.slot(j, device.0);
                 }
@@ -281,8 +281,8 @@ impl Mapping<'_, '_> {
     }
 
     /// The device's copy of a pointer variable: where it is present, in place; else for this launch only.
-    fn pointer_cell(&mut self, i: usize, host: usize, target: Target) -> Result<(), Stop> {
-        if let Some(id) = self.cell(host)? {
+    fn pointer_variable(&mut self, i: usize, host: usize, target: Target) -> Result<(), Stop> {
+        if let Some(id) = self.holder_of(host)? {
             let value = self.absolute(target)?;
             self.set_pointer(id, host, value, false, true);
             self.slot(i, self.translate(id, host).0);
@@ -293,7 +293,7 @@ impl Mapping<'_, '_> {
     }
 
     /// The entry that holds the pointer variable at `host`.
-    pub(crate) fn cell(&self, host: usize) -> Result<Option<EntryId>, Stop> {
+    pub(crate) fn holder_of(&self, host: usize) -> Result<Option<EntryId>, Stop> {
         match self.state.table.find(host, Attachment::BYTES) {
             Found::Whole(id) => self.ready(id).map(Some),
             Found::Absent | Found::Partly(_) => Ok(None),

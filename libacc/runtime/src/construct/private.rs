@@ -4,7 +4,7 @@
 //! scalar). GCC maps the array, the descriptor, and the dummy's own pointer at the descriptor. The latter two live for one
 //! launch only, in its argument block, where the pointer is relative.
 
-use super::block::{Place, Private};
+use super::block::{ArgLocation, Private};
 use super::map::{Mapping, Mode, Stop};
 use crate::memory::Purpose;
 use crate::plan::Step;
@@ -29,7 +29,7 @@ impl Mapping<'_, '_> {
                 Target::Block(inside) => self.block.point(at, inside),
             }
             self.block.set_private(i, at);
-            self.block.privates.push(Private { host, len, place: Place::Block(at) });
+            self.block.privates.push(Private { host, len, place: ArgLocation::Block(at) });
             return Ok(());
         }
         let value = self.absolute(target)?;
@@ -37,7 +37,7 @@ impl Mapping<'_, '_> {
         self.region.temporaries.push(device);
         self.plan.pointer(device, value);
         self.slot(i, device.0);
-        self.block.privates.push(Private { host, len, place: Place::Device(device) });
+        self.block.privates.push(Private { host, len, place: ArgLocation::Device(device) });
         Ok(())
     }
 
@@ -55,7 +55,7 @@ impl Mapping<'_, '_> {
             for j in entries {
                 self.block.set_private(j, inside + (self.entries.hosts[j] - host));
             }
-            Place::Block(inside)
+            ArgLocation::Block(inside)
         } else {
             let dst = self.allocate(len, Purpose::Arguments)?;
             self.region.temporaries.push(dst);
@@ -63,7 +63,7 @@ impl Mapping<'_, '_> {
             for j in entries {
                 self.slot(j, dst.offset((self.entries.hosts[j] - host) as u64).0);
             }
-            Place::Device(dst)
+            ArgLocation::Device(dst)
         };
         self.block.privates.push(Private { host, len, place });
         Ok(())
@@ -79,8 +79,8 @@ impl Mapping<'_, '_> {
         let private = self.block.privates.iter().find(within)?;
         let offset = address - private.host;
         Some(match private.place {
-            Place::Block(at) => Target::Block(at + offset),
-            Place::Device(device) => Target::Device(device.offset(offset as u64).0),
+            ArgLocation::Block(at) => Target::Block(at + offset),
+            ArgLocation::Device(device) => Target::Device(device.offset(offset as u64).0),
         })
     }
 
@@ -91,8 +91,8 @@ impl Mapping<'_, '_> {
             Target::Block(inside) => inside,
         };
         let holds = |p: &Private| match p.place {
-            Place::Block(at) => (at..at + p.len).contains(&inside).then_some((at, p.len)),
-            Place::Device(_) => None,
+            ArgLocation::Block(at) => (at..at + p.len).contains(&inside).then_some((at, p.len)),
+            ArgLocation::Device(_) => None,
         };
         let Some((at, len)) = self.block.privates.iter().find_map(holds) else { return Ok(0) };
         let mut bytes = self.block.private(at, len).to_vec();

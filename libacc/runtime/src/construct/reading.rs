@@ -4,7 +4,7 @@
 //! 2.16); under GCC's own library it works, whose asynchronous copies of ordinary memory block, so it does here.
 
 use super::map::{Mapping, Stop};
-use crate::arrivals::Arriving;
+use crate::pending_copies_out::PendingCopyOut;
 use crate::plan::{Step, read_when};
 use crate::ports::ReadWhen;
 use accord_types::{DevicePtr, HostRange, QueueId};
@@ -12,8 +12,8 @@ use accord_types::{DevicePtr, HostRange, QueueId};
 impl Mapping<'_, '_> {
     /// Copies the program's bytes to the device.
     pub(crate) fn copy_in(&mut self, dst: DevicePtr, src: HostRange) -> Result<(), Stop> {
-        if let Some(echo) = self.echoed(src)? {
-            self.plan.before.push(Step::Copy { dst, src: echo, len: src.len as u64 });
+        if let Some(value) = self.value_on_device(src)? {
+            self.plan.before.push(Step::Copy { dst, src: value, len: src.len as u64 });
             return Ok(());
         }
         let when = if self.queue == QueueId::SYNC {
@@ -22,7 +22,7 @@ impl Mapping<'_, '_> {
         } else {
             // The caller's arrays of entries are in its frame.
             let near = self.entries.hosts.as_ptr().addr();
-            read_when(src, near, self.after_arrivals(src)?)
+            read_when(src, near, self.after_pending_copies(src)?)
         };
         self.plan.before.push(Step::In { dst, src, when });
         Ok(())
@@ -31,13 +31,13 @@ impl Mapping<'_, '_> {
     /// Before the program's bytes are read by the call itself: nothing is on its way there.
     #[inline]
     pub(super) fn before_reading(&self, range: HostRange) -> Result<(), Stop> {
-        if self.device.arrivals.is_empty() { Ok(()) } else { self.nothing_arrives(range) }
+        if self.device.copies_out.is_empty() { Ok(()) } else { self.nothing_arrives(range) }
     }
 
     fn nothing_arrives(&self, range: HostRange) -> Result<(), Stop> {
         self.nothing_elsewhere(range)?;
         let mut queues = Vec::new();
-        self.device.arrivals.each_here(self.device.index, range, |one| {
+        self.device.copies_out.each_here(self.device.index, range, |one| {
             // What other threads queued since is theirs to order.
             if !self.tried.waited.contains(&one.queue) && !self.passes(&one, range) {
                 queues.push(one.queue);
@@ -47,19 +47,19 @@ impl Mapping<'_, '_> {
     }
 
     /// Whether all that arrives are small variables of regions that come first: what counts of those is found on the device.
-    fn passes(&self, one: &Arriving, range: HostRange) -> bool {
-        one.only_variables && self.queue != QueueId::SYNC && self.state.echoes.passes(one.queue, range, self.queue)
+    fn passes(&self, one: &PendingCopyOut, range: HostRange) -> bool {
+        one.only_variables && self.queue != QueueId::SYNC && self.state.write_backs.passes(one.queue, range, self.queue)
     }
 
     /// Makes the queue come after what queues of this device still bring into a range. Whether there is any such thing: then it
     /// can be read in the queue's order only.
-    pub(super) fn after_arrivals(&mut self, range: HostRange) -> Result<bool, Stop> {
-        if self.device.arrivals.is_empty() {
+    pub(super) fn after_pending_copies(&mut self, range: HostRange) -> Result<bool, Stop> {
+        if self.device.copies_out.is_empty() {
             return Ok(false);
         }
         self.nothing_elsewhere(range)?;
         let (mut certain, mut unknown, mut waits) = (false, Vec::new(), Vec::new());
-        self.device.arrivals.each_here(self.device.index, range, |one| {
+        self.device.copies_out.each_here(self.device.index, range, |one| {
             // The program may set a small variable while the queue goes on, so it is read at the call.
             if one.unknown || one.only_variables {
                 if !self.passes(&one, range) && !self.tried.waited.contains(&one.queue) {
@@ -81,7 +81,7 @@ impl Mapping<'_, '_> {
         if self.tried.waited_elsewhere {
             return Ok(());
         }
-        let elsewhere = self.device.arrivals.elsewhere(Some(self.device.index), range);
+        let elsewhere = self.device.copies_out.elsewhere(Some(self.device.index), range);
         if elsewhere.is_empty() { Ok(()) } else { Err(Stop::WaitElsewhere(elsewhere)) }
     }
 }

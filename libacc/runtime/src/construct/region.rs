@@ -3,10 +3,10 @@
 use super::block::Block;
 use super::descriptor::Spaced;
 use super::names::Names;
-use crate::echo::Value;
 use crate::plan::Plan;
 use crate::ports::{Changes, Part};
 use crate::present::{Entry, EntryId};
+use crate::write_back::Value;
 use accord_types::{DevicePtr, HostRange};
 
 /// What a construct holds while it lasts.
@@ -30,9 +30,9 @@ pub(crate) struct Region {
     /// Blocks for one launch.
     pub(crate) temporaries: Vec<DevicePtr>,
     /// Entries that an object of the construct has taken the place of.
-    pub(crate) cells: Vec<Entry>,
+    pub(crate) pointer_members: Vec<Entry>,
     /// Small variables that are copied both ways.
-    pub(crate) echoes: Vec<Use>,
+    pub(crate) write_backs: Vec<Use>,
     /// Those that travel together.
     pub(crate) together: Together,
     /// Blocks of members of absent objects.
@@ -72,8 +72,8 @@ impl Region {
         self.stored.clear();
         self.joined.clear();
         self.temporaries.clear();
-        self.cells.clear();
-        self.echoes.clear();
+        self.pointer_members.clear();
+        self.write_backs.clear();
         self.together.clear();
         self.objects.clear();
         self.strays.clear();

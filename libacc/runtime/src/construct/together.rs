@@ -51,7 +51,7 @@ impl Mapping<'_, '_> {
         let scalars = self.names.scalars();
         if scalars.len == 0
             || !self.names.are_plain()
-            || !self.device.arrivals.is_empty()
+            || !self.device.copies_out.is_empty()
             || !self.state.links.is_empty()
         {
             return Ok(false);

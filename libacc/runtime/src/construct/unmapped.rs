@@ -69,14 +69,14 @@ impl Mapping<'_, '_> {
                 }
                 (Form::Scalar(_), Some(id)) => self.point(entry, (pointer, id))?,
                 (Form::Scalar(variable), None) => self.private(entry, variable)?,
-                (Form::Present(cell, host), Some(id)) => {
+                (Form::Present(holder, host), Some(id)) => {
                     self.hold(id, HostRange { start: pointer, len: 1 }, NOTHING);
                     let value = self.translate(id, pointer).0;
-                    self.set_pointer(cell, host, value, false, true);
+                    self.set_pointer(holder, host, value, false, true);
                 }
                 (Form::Slot, None) if self.device.uses_as_is() => self.slot(entry, pointer as u64),
-                (Form::Present(cell, host), None) if self.device.uses_as_is() => {
-                    self.set_pointer(cell, host, pointer as u64, false, true);
+                (Form::Present(holder, host), None) if self.device.uses_as_is() => {
+                    self.set_pointer(holder, host, pointer as u64, false, true);
                 }
                 (Form::Slot | Form::Present(..), None) | (Form::Other, _) => {}
             }

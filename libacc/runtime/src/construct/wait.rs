@@ -79,7 +79,7 @@ impl Device {
         for other in &others {
             self.queue_follows(queue, *other, false).map_err(|error| error.queue(queue))?;
         }
-        self.lock().echoes.follow(queue, &others);
+        self.lock().write_backs.follow(queue, &others);
         Ok(())
     }
 }

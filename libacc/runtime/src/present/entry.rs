@@ -22,7 +22,7 @@ pub(crate) enum Counter {
 
 /// Where the data is on the device.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum DataLocation {
     /// At this address.
     At(DevicePtr),
     /// Where the device's loader put this variable; asked for at first use.
@@ -76,7 +76,7 @@ pub(crate) struct Entry {
     /// One past the last host byte.
     pub(crate) end: usize,
     /// Where the data is.
-    pub(crate) place: Place,
+    pub(crate) place: DataLocation,
     /// What kind of memory that is.
     pub(crate) backing: Backing,
     /// Who ends the entry.
@@ -87,8 +87,8 @@ pub(crate) struct Entry {
     pub(crate) dynamic: u32,
     /// Its attached pointers, in order of their offsets.
     pub(crate) attachments: Vec<Attachment>,
-    /// A pointer variable that is only there for what it points to (`construct/cell.rs`).
-    pub(crate) cell: bool,
+    /// A pointer variable that is only there for what it points to (`construct/pointer_member.rs`).
+    pub(crate) pointer_member: bool,
     /// Queues that have used it.
     pub(crate) used_by: QueueSet,
     /// Bytes that updates and the like have copied, as far as page-locking would have helped.
@@ -101,7 +101,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// An entry that nobody holds yet.
-    pub(crate) fn new(host: HostRange, place: Place, backing: Backing, lifetime: Lifetime) -> Self {
+    pub(crate) fn new(host: HostRange, place: DataLocation, backing: Backing, lifetime: Lifetime) -> Self {
         Self {
             start: host.start,
             end: host.start.saturating_add(host.len),
@@ -115,7 +115,7 @@ impl Entry {
             locked: false,
             arriving: None,
             used_by: QueueSet::default(),
-            cell: false,
+            pointer_member: false,
         }
     }
 
@@ -127,8 +127,8 @@ impl Entry {
     /// The device address, once known.
     pub(crate) fn device(&self) -> Option<DevicePtr> {
         match self.place {
-            Place::At(device) => Some(device),
-            Place::Global(_) => None,
+            DataLocation::At(device) => Some(device),
+            DataLocation::Global(_) => None,
         }
     }
 

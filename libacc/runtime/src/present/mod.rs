@@ -5,7 +5,7 @@ mod entry;
 mod index;
 mod table;
 
-pub(crate) use entry::{Attachment, Backing, Counter, Entry, EntryId, Lifetime, Place};
+pub(crate) use entry::{Attachment, Backing, Counter, DataLocation, Entry, EntryId, Lifetime};
 pub(crate) use table::{Found, Table};
 
 #[cfg(test)]

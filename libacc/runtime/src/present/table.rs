@@ -1,6 +1,6 @@
 //! Entries that don't overlap, found by any address inside them.
 
-use super::entry::{Backing, Entry, EntryId, Lifetime, Place};
+use super::entry::{Backing, DataLocation, Entry, EntryId, Lifetime};
 use super::index::{Index, Leaf};
 use accord_types::{DevicePtr, HostRange};
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ impl Table {
     /// Notes where the device has a global variable.
     pub(crate) fn place(&mut self, id: EntryId, device: DevicePtr) {
         if let Some(entry) = self.get_mut(id) {
-            entry.place = Place::At(device);
+            entry.place = DataLocation::At(device);
             let start = entry.start;
             self.index.place(start, device);
         }
@@ -195,7 +195,7 @@ impl Table {
             }
             assert!(entry.attachments.is_sorted_by_key(|a| a.offset));
             assert!(entry.attachments.iter().all(|a| a.offset + super::Attachment::BYTES <= entry.len()));
-            if let (Place::Global(_), backing) = (&entry.place, entry.backing) {
+            if let (DataLocation::Global(_), backing) = (&entry.place, entry.backing) {
                 assert_eq!(backing, Backing::Foreign);
             }
         }

@@ -1,13 +1,13 @@
 //! The table against a list that is searched from end to end.
 
-use super::{Backing, Counter, Entry, Found, Lifetime, Place, Table};
+use super::{Backing, Counter, DataLocation, Entry, Found, Lifetime, Table};
 use accord_types::{DevicePtr, HostRange};
 use proptest::prelude::*;
 
 fn held(start: usize, len: usize) -> Entry {
     let device = DevicePtr(start as u64 + 0x1000_0000);
     let range = HostRange { start, len };
-    let mut entry = Entry::new(range, Place::At(device), Backing::Foreign, Lifetime::Counted);
+    let mut entry = Entry::new(range, DataLocation::At(device), Backing::Foreign, Lifetime::Counted);
     entry.hold(Counter::Structured);
     entry
 }
@@ -117,7 +117,7 @@ fn counters_neither_underflow_nor_end_what_others_hold() {
 #[test]
 fn mapped_data_keeps_its_last_dynamic_reference() {
     let range = HostRange { start: 0, len: 8 };
-    let mut entry = Entry::new(range, Place::At(DevicePtr(64)), Backing::Foreign, Lifetime::Mapped);
+    let mut entry = Entry::new(range, DataLocation::At(DevicePtr(64)), Backing::Foreign, Lifetime::Mapped);
     entry.dynamic = 1;
     entry.hold(Counter::Dynamic);
     assert!(!entry.release(Counter::Dynamic, true));

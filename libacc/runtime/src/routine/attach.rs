@@ -30,7 +30,7 @@ impl Runtime {
         not_null(device, pointer)?;
         let entering = self.entering(device, queue, Mode::Enter);
         entering.plan(&mut no_entries(), &mut t.scratch, |mapping| {
-            if let Some(id) = mapping.cell(pointer)? {
+            if let Some(id) = mapping.holder_of(pointer)? {
                 mapping.attach(id, pointer, 0)?;
             }
             Ok(())

@@ -3,8 +3,8 @@
 use super::data::{no_entries, null};
 use crate::construct::{Mode, not_present};
 use crate::device::DeviceData;
-use crate::present::{Backing, Entry, Found, Lifetime, Place};
-use crate::prof::Happening;
+use crate::present::{Backing, DataLocation, Entry, Found, Lifetime};
+use crate::prof::ProfilingEvent;
 use crate::{LocalThread, Runtime};
 use accord_types::{Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
 
@@ -96,12 +96,12 @@ impl Runtime {
             );
             return Err(on.place(Error::new(ErrorCode::Present, cause).remedy("unmap it before, or map other memory")));
         }
-        let place = Place::At(to);
+        let place = DataLocation::At(to);
         let mut entry = Entry::new(range, place, Backing::Foreign, Lifetime::Mapped);
         entry.dynamic = 1;
         state.table.insert(entry);
         drop(state);
-        on.tell(Happening::Create, |notice| {
+        on.tell(ProfilingEvent::Create, |notice| {
             (notice.host, notice.address, notice.bytes) = (host, to.0, bytes as u64);
         });
         Ok(())
@@ -133,7 +133,7 @@ impl Runtime {
         let removed = state.table.remove(id);
         drop(state);
         if let Some(entry) = &removed {
-            on.tell(Happening::Delete, |notice| {
+            on.tell(ProfilingEvent::Delete, |notice| {
                 (notice.host, notice.bytes) = (entry.start, entry.len() as u64);
                 notice.address = entry.device().unwrap_or_default().0;
             });

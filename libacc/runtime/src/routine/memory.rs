@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::local_thread::Current;
 use crate::memory::Purpose;
 use crate::plan::{Happened, Step};
-use crate::prof::Happening;
+use crate::prof::ProfilingEvent;
 use crate::{LocalThread, Runtime};
 use accord_types::short_lock;
 use accord_types::{AsyncArg, Count, DevicePtr, Error, ErrorCode, HostRange, QueueId, Result};
@@ -187,7 +187,7 @@ impl Runtime {
     fn copy_here(&self, dst: usize, src: usize, bytes: usize) -> Result<()> {
         for start in [src, dst] {
             let arriving =
-                self.devices.first().map(|any| any.arrivals.elsewhere(None, HostRange { start, len: bytes }));
+                self.devices.first().map(|any| any.copies_out.elsewhere(None, HostRange { start, len: bytes }));
             let arriving = arriving.unwrap_or_default();
             arriving.iter().try_for_each(|(device, queue)| self.devices[*device].wait_told(*queue))?;
         }
@@ -280,7 +280,7 @@ impl Runtime {
             plan.frees.push(block);
             if plan.watched {
                 let bytes = state.memory.holders(block).0;
-                plan.ends.push(Happened { what: Happening::Free, host: 0, address: block, bytes });
+                plan.ends.push(Happened { what: ProfilingEvent::Free, host: 0, address: block, bytes });
             }
             plan.frees_shared = true;
         }

@@ -3,7 +3,7 @@
 use super::fake::NO_MEMORY;
 use super::world::World;
 use super::world::kind::*;
-use crate::ports::Landing;
+use crate::ports::TargetAccess;
 use accord_types::{ErrorCode, HostRange};
 
 const A: usize = 0x10_0000;
@@ -11,18 +11,18 @@ const REGION: usize = 0x40_1000;
 const SYNC_TAGS: &[u32] = &[0];
 const ASYNC_1: &[u32] = &[0x2000_0001, 0];
 
-fn constant(w: &World, len: usize, landing: Landing) {
+fn constant(w: &World, len: usize, access: TargetAccess) {
     w.put(A, &vec![5; len]);
-    w.ram.constants.lock().unwrap().push((HostRange { start: A, len }, landing));
+    w.ram.constants.lock().unwrap().push((HostRange { start: A, len }, access));
 }
 
 #[test]
 fn a_constant_is_compared_and_a_large_one_not_even_that() {
-    for (len, landing, compares) in
-        [(40, Landing::Constant, 2), (1 << 20, Landing::Constant, 0), (1 << 20, Landing::ReadOnly, 2)]
+    for (len, access, compares) in
+        [(40, TargetAccess::Constant, 2), (1 << 20, TargetAccess::Constant, 0), (1 << 20, TargetAccess::ReadOnly, 2)]
     {
         let mut w = World::new();
-        constant(&w, len, landing);
+        constant(&w, len, access);
         w.data_start(&[(TOFROM, len, A)]).unwrap();
         w.update(&[(FORCE_FROM, len, A)]).unwrap();
         w.data_end();
@@ -36,7 +36,7 @@ fn a_constant_is_compared_and_a_large_one_not_even_that() {
 fn a_constant_that_a_region_changes_is_an_error() {
     for tags in [SYNC_TAGS, ASYNC_1] {
         let mut w = World::new();
-        constant(&w, 400, Landing::Constant);
+        constant(&w, 400, TargetAccess::Constant);
         w.kernel(REGION, |k| k.write(k.slots[0] + 399, &[6]));
         let launched = w.parallel(REGION, &[(TOFROM, 400, A)], tags).map(drop);
         let error = launched.and_then(|()| w.runtime.wait_all(&mut w.t)).unwrap_err();
@@ -50,7 +50,7 @@ fn only_what_can_be_written_is_written_where_the_rest_is_as_it_was() {
     for tags in [SYNC_TAGS, ASYNC_1] {
         for (changed, wanted) in [(8, Ok(())), (9, Err(ErrorCode::InvalidArgument))] {
             let mut w = World::new();
-            constant(&w, 8, Landing::ReadOnly);
+            constant(&w, 8, TargetAccess::ReadOnly);
             w.put(A - 8, &[5; 300]);
             w.kernel(REGION, move |k| {
                 k.write(k.slots[0], &vec![6; changed]);

@@ -1,7 +1,7 @@
 //! A device that runs as late as it may: nothing in a queue happens before somebody waits for
 //! it, so an order that was only hoped for shows as wrong bytes.
 
-use crate::ports::{Chain, Cluster, DeviceClient, HostMemory, Landing, Part, ReadWhen};
+use crate::ports::{Chain, Cluster, DeviceClient, HostMemory, Part, ReadWhen, TargetAccess};
 use accord_types::{
     ArgBlock, DeviceId, DeviceInfo, DeviceKind, DevicePtr, DeviceType, Error, ErrorCode, FunctionSpec, GlobalSpec,
     HostRange, LaunchDims, NodeId, ObjectSpec, QueueId, Result,
@@ -64,7 +64,7 @@ pub(super) struct Ram {
     /// The program's heap blocks, as far as they are known.
     pub(super) known: Mutex<Vec<HostRange>>,
     /// What is not writable.
-    pub(super) constants: Mutex<Vec<(HostRange, Landing)>>,
+    pub(super) constants: Mutex<Vec<(HostRange, TargetAccess)>>,
     /// Devices that start from now on reach it themselves.
     pub(super) reached: AtomicBool,
     /// The program is known to be in C.
@@ -102,18 +102,18 @@ impl HostMemory for FakeHost {
         Ok(())
     }
 
-    fn check_target(&self, range: HostRange) -> Result<Landing> {
+    fn check_target(&self, range: HostRange) -> Result<TargetAccess> {
         self.check_source(range)?;
         let constants = self.0.constants.lock().unwrap();
         let end = range.start + range.len;
-        let landing = constants.iter().find(|(part, _)| part.start < end && range.start < part.start + part.len);
-        Ok(landing.map_or(Landing::Writable, |(part, landing)| {
+        let access = constants.iter().find(|(part, _)| part.start < end && range.start < part.start + part.len);
+        Ok(access.map_or(TargetAccess::Writable, |(part, access)| {
             let all = part.start <= range.start && end <= part.start + part.len;
-            if all { *landing } else { Landing::Mixed }
+            if all { *access } else { TargetAccess::Mixed }
         }))
     }
 
-    fn target_parts(&self, range: HostRange) -> Result<Vec<(HostRange, Landing)>> {
+    fn target_parts(&self, range: HostRange) -> Result<Vec<(HostRange, TargetAccess)>> {
         let byte = |start| HostRange { start, len: 1 };
         let bytes = (range.start..range.start + range.len).map(byte);
         bytes.map(|byte| Ok((byte, self.check_target(byte)?))).collect()

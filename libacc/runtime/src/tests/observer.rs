@@ -2,7 +2,7 @@
 
 use super::world::kind::*;
 use super::world::{NO_TAGS, SYNC, World};
-use crate::prof::Happening::{self, *};
+use crate::prof::ProfilingEvent::{self, *};
 use crate::prof::{Notice, Observer};
 use accord_types::DeviceType;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,7 @@ impl Record {
         std::mem::take(&mut self.notices.lock().unwrap())
     }
 
-    fn what(&self) -> Vec<Happening> {
+    fn what(&self) -> Vec<ProfilingEvent> {
         self.take().iter().map(|notice| notice.what).collect()
     }
 }

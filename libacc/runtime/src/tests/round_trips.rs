@@ -320,7 +320,7 @@ fn only_what_a_region_has_changed_is_written() {
     let mut w = world();
     w.put(A, &[1; 64]);
     let constant = accord_types::HostRange { start: A, len: 8 };
-    w.ram.constants.lock().unwrap().push((constant, crate::ports::Landing::Constant));
+    w.ram.constants.lock().unwrap().push((constant, crate::ports::TargetAccess::Constant));
     w.kernel(REGION, |k| k.write(k.slots[1], &[2; 8]));
     launch(&mut w, &[(FORCE_TOFROM, 8, A), (FORCE_TOFROM, 8, A + 16), (FORCE_TOFROM, 8, A + 32)], NO_TAGS);
     assert_eq!(w.get(A + 16, 8), [2; 8]);

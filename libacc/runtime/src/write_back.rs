@@ -1,18 +1,18 @@
-//! Small variables of queued constructs on one device: `construct/echo.rs` says why they have places there.
+//! Small variables of queued constructs on one device: `construct/write_back.rs` says why they have places there.
 
 use crate::memory::Allocator;
 use crate::plan::Step;
-use crate::ports::{CHAIN_BYTES_MAX, Chain, Changes, Habit};
+use crate::ports::{CHAIN_BYTES_MAX, Chain, Changes, RegionEffect};
 use crate::queues::{After, Moment, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Largest value that is treated so: scalars, complex and extended ones included.
-pub(crate) const ECHO_BYTES_MAX: usize = CHAIN_BYTES_MAX;
+pub(crate) const WRITE_BACK_BYTES_MAX: usize = CHAIN_BYTES_MAX;
 
 /// A value as the program had it.
-pub(crate) type Value = [u8; ECHO_BYTES_MAX];
+pub(crate) type Value = [u8; WRITE_BACK_BYTES_MAX];
 
 /// Where the value is that counts for what comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ pub(crate) enum Counts {
 
 /// A variable's place on the device for one queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Echo {
+pub(crate) struct WriteBack {
     pub(crate) queue: QueueId,
     pub(crate) range: HostRange,
     pub(crate) device: DevicePtr,
@@ -44,32 +44,32 @@ pub(crate) struct Echo {
     /// Of the regions that go on from what the last one left.
     pub(crate) chain: Arc<Chain>,
     /// Of the last one.
-    pub(crate) habit: Arc<Habit>,
+    pub(crate) effect: Arc<RegionEffect>,
 }
 
 /// Regions and entries of which it is remembered what they do.
-pub(crate) const HABITS_MAX: usize = 4_096;
+pub(crate) const EFFECTS_MAX: usize = 4_096;
 
 /// What regions do to their small variables, by the region's address and the entry's number.
 #[derive(Default)]
-pub(crate) struct Habits(HashMap<(usize, usize), Arc<Habit>>);
+pub(crate) struct KnownEffects(HashMap<(usize, usize), Arc<RegionEffect>>);
 
-impl Habits {
+impl KnownEffects {
     /// Beyond the bound nothing is known of any.
-    pub(crate) fn of(&mut self, function: usize, entry: usize) -> Arc<Habit> {
-        if self.0.len() >= HABITS_MAX && !self.0.contains_key(&(function, entry)) {
+    pub(crate) fn of(&mut self, function: usize, entry: usize) -> Arc<RegionEffect> {
+        if self.0.len() >= EFFECTS_MAX && !self.0.contains_key(&(function, entry)) {
             return Arc::default();
         }
         self.0.entry((function, entry)).or_default().clone()
     }
 }
 
-impl Echo {
+impl WriteBack {
     /// A place in which nothing is yet.
     pub(crate) fn new(queue: QueueId, range: HostRange, device: DevicePtr) -> Self {
         let (sent, changes, followers) = (Value::default(), Changes::default(), Vec::new());
-        let (counts, chain, habit) = (Counts::Elsewhere, Arc::default(), Arc::default());
-        Self { queue, range, device, sent, changes, moment: None, counts, followers, chain, habit }
+        let (counts, chain, effect) = (Counts::Elsewhere, Arc::default(), Arc::default());
+        Self { queue, range, device, sent, changes, moment: None, counts, followers, chain, effect }
     }
 
     /// A region that uses it is put in, with this value of the program; with `new` it does not go on from what the last one left.
@@ -79,15 +79,15 @@ impl Echo {
         value: Value,
         changes: Changes,
         new: Option<Arc<Chain>>,
-        habit: Arc<Habit>,
+        effect: Arc<RegionEffect>,
     ) -> Arc<Chain> {
         (self.sent, self.changes, self.moment, self.counts) = (value, changes, None, Counts::Here);
         self.followers.clear();
         if let Some(chain) = new {
             self.chain = chain;
         }
-        self.chain.expect(habit.clone());
-        self.habit = habit;
+        self.chain.expect(effect.clone());
+        self.effect = effect;
         self.chain.clone()
     }
 
@@ -99,25 +99,27 @@ impl Echo {
 
 /// All of one device.
 #[derive(Default)]
-pub(crate) struct Echoes(pub(crate) Vec<Echo>);
+pub(crate) struct WriteBacks(pub(crate) Vec<WriteBack>);
 
-impl Echoes {
+impl WriteBacks {
     /// `queue` waits for what is in `others` now, and so for what those were made to wait for.
     pub(crate) fn follow(&mut self, queue: QueueId, others: &[QueueId]) {
-        let comes_before = |echo: &&mut Echo| {
-            others.contains(&echo.queue) || echo.followers.iter().any(|follower| others.contains(follower))
+        let comes_before = |write_back: &&mut WriteBack| {
+            others.contains(&write_back.queue) || write_back.followers.iter().any(|follower| others.contains(follower))
         };
-        for echo in self.0.iter_mut().filter(comes_before) {
-            if !echo.followers.contains(&queue) {
-                echo.followers.push(queue);
+        for write_back in self.0.iter_mut().filter(comes_before) {
+            if !write_back.followers.contains(&queue) {
+                write_back.followers.push(queue);
             }
         }
     }
 
     /// The place in which a queue that `queue` waits for leaves this unchanged variable. That queue gets a
     /// new one when it comes to the variable again: nothing may write there any more.
-    pub(crate) fn pass_on(&mut self, queue: QueueId, range: HostRange, value: &Value) -> Option<Echo> {
-        let passed = |echo: &Echo| echo.range == range && echo.holds(value) && echo.followers.contains(&queue);
+    pub(crate) fn pass_on(&mut self, queue: QueueId, range: HostRange, value: &Value) -> Option<WriteBack> {
+        let passed = |write_back: &WriteBack| {
+            write_back.range == range && write_back.holds(value) && write_back.followers.contains(&queue)
+        };
         let at = self.0.iter().position(passed)?;
         Some(self.0.swap_remove(at))
     }
@@ -126,13 +128,15 @@ impl Echoes {
     pub(crate) fn put_in(&mut self, step: &Step, now: Moment) -> Option<HostRange> {
         match *step {
             Step::OutChanged { src, chain: Some(_), .. } => {
-                let echo = self.0.iter_mut().find(|echo| echo.device == src)?;
-                (echo.moment, echo.counts) = (Some(now), Counts::Here);
-                return Some(echo.range).filter(|_| echo.habit.may_change());
+                let write_back = self.0.iter_mut().find(|write_back| write_back.device == src)?;
+                (write_back.moment, write_back.counts) = (Some(now), Counts::Here);
+                return Some(write_back.range).filter(|_| write_back.effect.may_change());
             }
             Step::Out { dst, .. } | Step::OutSpaced { dst, .. } => {
                 let gaps = matches!(step, Step::OutSpaced { .. });
-                for Echo { range, counts, .. } in self.0.iter_mut().filter(|echo| echo.range.overlaps(dst)) {
+                for WriteBack { range, counts, .. } in
+                    self.0.iter_mut().filter(|write_back| write_back.range.overlaps(dst))
+                {
                     let all = !gaps && dst.start <= range.start && range.start + range.len <= dst.start + dst.len;
                     *counts = match counts {
                         Counts::Here | Counts::PartlyHere if !all => Counts::PartlyHere,
@@ -147,19 +151,20 @@ impl Echoes {
 
     /// Whether what `queue` brings to a range is of a variable that a region in `by` finds on the device.
     pub(crate) fn passes(&self, queue: QueueId, range: HostRange, by: QueueId) -> bool {
-        let passes = |echo: &Echo| echo.queue == queue && (queue == by || echo.followers.contains(&by));
-        self.0.iter().any(|echo| passes(echo) && echo.range.overlaps(range))
+        let passes =
+            |write_back: &WriteBack| write_back.queue == queue && (queue == by || write_back.followers.contains(&by));
+        self.0.iter().any(|write_back| passes(write_back) && write_back.range.overlaps(range))
     }
 
     /// Gives the places of queues without work left back. What was waited for in the others is the program's again.
     pub(crate) fn forget(&mut self, memory: &mut Allocator, queues: &Queues) {
-        self.0.retain_mut(|echo| {
-            if echo.moment.is_some_and(|moment| queues.has_passed(echo.queue, moment)) {
-                echo.counts = Counts::Elsewhere;
+        self.0.retain_mut(|write_back| {
+            if write_back.moment.is_some_and(|moment| queues.has_passed(write_back.queue, moment)) {
+                write_back.counts = Counts::Elsewhere;
             }
-            let drained = queues.drained(echo.queue);
+            let drained = queues.drained(write_back.queue);
             if drained {
-                memory.give_back(echo.device, After::NOTHING, queues);
+                memory.give_back(write_back.device, After::NOTHING, queues);
             }
             !drained
         });
@@ -174,14 +179,14 @@ mod tests {
     fn a_queue_that_waits_again_and_again_is_noted_once() {
         let (queue, device) = (QueueId(1), DevicePtr(64));
         let range = HostRange { start: 8, len: 4 };
-        let echo = Echo::new(queue, range, device);
-        let mut echoes = Echoes::default();
-        echoes.0.push(echo);
-        (0..100).for_each(|_| echoes.follow(QueueId(2), &[queue]));
-        echoes.follow(QueueId(3), &[QueueId(4)]);
-        assert_eq!(echoes.0[0].followers, [QueueId(2)]);
+        let write_back = WriteBack::new(queue, range, device);
+        let mut write_backs = WriteBacks::default();
+        write_backs.0.push(write_back);
+        (0..100).for_each(|_| write_backs.follow(QueueId(2), &[queue]));
+        write_backs.follow(QueueId(3), &[QueueId(4)]);
+        assert_eq!(write_backs.0[0].followers, [QueueId(2)]);
         // By way of queue 2.
-        echoes.follow(QueueId(5), &[QueueId(2)]);
-        assert_eq!(echoes.0[0].followers, [QueueId(2), QueueId(5)]);
+        write_backs.follow(QueueId(5), &[QueueId(2)]);
+        assert_eq!(write_backs.0[0].followers, [QueueId(2), QueueId(5)]);
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Where code comes from. Fields are None where nobody knows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Place {
+pub struct SourceLocation {
     /// The source file with its folder, as the compiler was given it.
     pub file: Option<String>,
     /// The line, from 1.
@@ -24,7 +24,7 @@ pub fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     /// `laplace.c:52, main`, or as much of it as is known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.as_deref().map(base_name);
@@ -44,12 +44,12 @@ impl fmt::Display for Place {
 impl ObjectInfo {
     /// Where the instruction at `offset` comes from. For a return address pass one less: what it returns to may be the next line.
     /// None if neither debug information nor symbols know anything.
-    pub fn place(&self, offset: u64) -> Option<Place> {
+    pub fn place(&self, offset: u64) -> Option<SourceLocation> {
         let mut place = self.with_unit(offset, |unit| Some(place_in(unit, offset))).unwrap_or_default();
         if place.function.is_none() {
             place.function = self.symbols().function(offset).map(|symbol| of_region(&symbol.name).to_owned());
         }
-        (place != Place::default()).then_some(place)
+        (place != SourceLocation::default()).then_some(place)
     }
 
     pub(crate) fn with_unit<T>(&self, offset: u64, look: impl FnOnce(Unit<'_>) -> Option<T>) -> Option<T> {
@@ -64,8 +64,8 @@ impl ObjectInfo {
     }
 }
 
-fn place_in(unit: Unit<'_>, offset: u64) -> Place {
-    let mut place = Place::default();
+fn place_in(unit: Unit<'_>, offset: u64) -> SourceLocation {
+    let mut place = SourceLocation::default();
     if let Some((file, line)) = line_at(unit, offset) {
         (place.file, place.line) = (file_name(unit, file), Some(line));
     }
@@ -177,15 +177,15 @@ mod tests {
 
     #[test]
     fn as_much_is_said_as_is_known() {
-        let place = Place {
+        let place = SourceLocation {
             file: Some("/home/me/laplace.c".into()),
             line: Some(52),
             function: Some("main".into()),
             function_lines: None,
         };
         assert_eq!(place.to_string(), "laplace.c:52, main");
-        assert_eq!(Place { line: None, ..place.clone() }.to_string(), "laplace.c, main");
-        assert_eq!(Place { file: None, ..place }.to_string(), "main");
+        assert_eq!(SourceLocation { line: None, ..place.clone() }.to_string(), "laplace.c, main");
+        assert_eq!(SourceLocation { file: None, ..place }.to_string(), "main");
         assert_eq!(of_region("main._omp_fn.0"), "main");
     }
 }

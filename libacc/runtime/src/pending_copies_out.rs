@@ -7,10 +7,10 @@ use accord_types::{HostRange, QueueId};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Most copies that are remembered one by one per queue.
-pub(crate) const ARRIVALS_MAX: usize = 256;
+pub(crate) const PENDING_COPIES_MAX: usize = 256;
 
 /// The copies of all devices. The innermost of locks: none is taken with it held.
-pub(crate) struct Arrivals {
+pub(crate) struct PendingCopiesOut {
     devices: Box<[OfDevice]>,
     /// Devices that have some: what costs a look when there are none.
     busy: AtomicUsize,
@@ -39,7 +39,7 @@ struct Copy {
 
 /// A queue that will still write some memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Arriving {
+pub(crate) struct PendingCopyOut {
     pub(crate) queue: QueueId,
     /// The last copy that does was put in then.
     pub(crate) moment: Moment,
@@ -49,7 +49,7 @@ pub(crate) struct Arriving {
     pub(crate) only_variables: bool,
 }
 
-impl Arrivals {
+impl PendingCopiesOut {
     pub(crate) fn new(devices: usize) -> Self {
         Self { devices: (0..devices).map(|_| OfDevice::default()).collect(), busy: AtomicUsize::new(0) }
     }
@@ -103,16 +103,16 @@ impl Arrivals {
     }
 
     /// The queues of the device that will still write into a range.
-    pub(crate) fn here(&self, device: usize, range: HostRange) -> Vec<Arriving> {
+    pub(crate) fn here(&self, device: usize, range: HostRange) -> Vec<PendingCopyOut> {
         let mut all = Vec::new();
         self.each_here(device, range, |one| all.push(one));
         all
     }
 
     /// Calls `act` with each of them. It takes no lock.
-    pub(crate) fn each_here(&self, device: usize, range: HostRange, act: impl FnMut(Arriving)) {
+    pub(crate) fn each_here(&self, device: usize, range: HostRange, act: impl FnMut(PendingCopyOut)) {
         if self.any(device) {
-            self.lock(device).iter().filter_map(|of| of.arriving(range)).for_each(act);
+            self.lock(device).iter().filter_map(|of| of.pending(range)).for_each(act);
         }
     }
 
@@ -150,7 +150,7 @@ impl OfQueue {
     }
 
     fn add(&mut self, copy: Copy) {
-        if self.list.len() < ARRIVALS_MAX {
+        if self.list.len() < PENDING_COPIES_MAX {
             self.list.push(copy);
         } else {
             self.more = Some(copy.moment);
@@ -161,7 +161,7 @@ impl OfQueue {
         !self.list.is_empty() || self.more.is_some()
     }
 
-    fn arriving(&self, range: HostRange) -> Option<Arriving> {
+    fn pending(&self, range: HostRange) -> Option<PendingCopyOut> {
         let end = range.start.saturating_add(range.len);
         let writes = |r: &HostRange| r.start < end && range.start < r.start.saturating_add(r.len);
         let (mut last, mut only_variables) = (None, self.more.is_none());
@@ -170,7 +170,7 @@ impl OfQueue {
             only_variables &= copy.is_variable;
         }
         let moment = self.more.or(last)?;
-        Some(Arriving { queue: self.queue, moment, unknown: self.more.is_some(), only_variables })
+        Some(PendingCopyOut { queue: self.queue, moment, unknown: self.more.is_some(), only_variables })
     }
 }
 
@@ -184,51 +184,54 @@ mod tests {
 
     #[test]
     fn they_are_known_until_their_queue_has_come_that_far() {
-        let arrivals = Arrivals::new(2);
-        arrivals.add(0, ONE, RANGE, Moment(1));
-        arrivals.add(0, ONE, RANGE, Moment(3));
-        arrivals.add(1, TWO, RANGE, Moment(1));
+        let copies = PendingCopiesOut::new(2);
+        copies.add(0, ONE, RANGE, Moment(1));
+        copies.add(0, ONE, RANGE, Moment(3));
+        copies.add(1, TWO, RANGE, Moment(1));
         let last = HostRange { start: 149, len: 1 };
         assert_eq!(
-            arrivals.here(0, last),
-            [Arriving { queue: ONE, moment: Moment(3), unknown: false, only_variables: false }]
+            copies.here(0, last),
+            [PendingCopyOut { queue: ONE, moment: Moment(3), unknown: false, only_variables: false }]
         );
-        assert_eq!(arrivals.here(0, HostRange { start: 150, len: 1 }), []);
-        assert_eq!(arrivals.elsewhere(Some(0), last), [(1, TWO)]);
-        assert_eq!(arrivals.elsewhere(None, last), [(0, ONE), (1, TWO)]);
-        arrivals.done(0, ONE, Moment(2));
-        assert!(arrivals.any(0));
-        arrivals.done(0, ONE, Moment(3));
-        assert!(!arrivals.any(0) && arrivals.any(1));
-        assert_eq!(arrivals.elsewhere(Some(1), last), []);
-        arrivals.forget(1);
-        assert!(!arrivals.any(1));
+        assert_eq!(copies.here(0, HostRange { start: 150, len: 1 }), []);
+        assert_eq!(copies.elsewhere(Some(0), last), [(1, TWO)]);
+        assert_eq!(copies.elsewhere(None, last), [(0, ONE), (1, TWO)]);
+        copies.done(0, ONE, Moment(2));
+        assert!(copies.any(0));
+        copies.done(0, ONE, Moment(3));
+        assert!(!copies.any(0) && copies.any(1));
+        assert_eq!(copies.elsewhere(Some(1), last), []);
+        copies.forget(1);
+        assert!(!copies.any(1));
     }
 
     #[test]
     fn of_a_variable_the_last_copy_counts() {
-        let arrivals = Arrivals::new(1);
-        for i in 0..2 * ARRIVALS_MAX {
-            arrivals.add_variable(0, ONE, RANGE, Moment(i as u64));
+        let copies = PendingCopiesOut::new(1);
+        for i in 0..2 * PENDING_COPIES_MAX {
+            copies.add_variable(0, ONE, RANGE, Moment(i as u64));
         }
-        let moment = Moment(2 * ARRIVALS_MAX as u64 - 1);
-        let arriving = Arriving { queue: ONE, moment, unknown: false, only_variables: true };
-        assert_eq!(arrivals.here(0, RANGE), [arriving]);
-        arrivals.add(0, ONE, RANGE, moment);
-        assert_eq!(arrivals.here(0, RANGE), [Arriving { only_variables: false, ..arriving }]);
-        arrivals.done(0, ONE, moment);
-        assert!(!arrivals.any(0));
+        let moment = Moment(2 * PENDING_COPIES_MAX as u64 - 1);
+        let arriving = PendingCopyOut { queue: ONE, moment, unknown: false, only_variables: true };
+        assert_eq!(copies.here(0, RANGE), [arriving]);
+        copies.add(0, ONE, RANGE, moment);
+        assert_eq!(copies.here(0, RANGE), [PendingCopyOut { only_variables: false, ..arriving }]);
+        copies.done(0, ONE, moment);
+        assert!(!copies.any(0));
     }
 
     #[test]
     fn too_many_of_them_may_be_anywhere() {
-        let arrivals = Arrivals::new(1);
-        for i in 0..=ARRIVALS_MAX {
-            arrivals.add(0, ONE, HostRange { start: 1000 + i, len: 1 }, Moment(i as u64));
+        let copies = PendingCopiesOut::new(1);
+        for i in 0..=PENDING_COPIES_MAX {
+            copies.add(0, ONE, HostRange { start: 1000 + i, len: 1 }, Moment(i as u64));
         }
-        let moment = Moment(ARRIVALS_MAX as u64);
-        assert_eq!(arrivals.here(0, RANGE), [Arriving { queue: ONE, moment, unknown: true, only_variables: false }]);
-        arrivals.done(0, ONE, moment);
-        assert_eq!(arrivals.here(0, RANGE), []);
+        let moment = Moment(PENDING_COPIES_MAX as u64);
+        assert_eq!(
+            copies.here(0, RANGE),
+            [PendingCopyOut { queue: ONE, moment, unknown: true, only_variables: false }]
+        );
+        copies.done(0, ONE, moment);
+        assert_eq!(copies.here(0, RANGE), []);
     }
 }

@@ -1,7 +1,7 @@
-//! Cells: pointer variables that GCC maps along with what they point to.
+//! Pointer members: pointer variables that GCC maps along with what they point to.
 //!
 //! `enter data copyin(s.p[0:n])` of a variable `s` makes the array present (OpenACC 3.3, 2.7.7), and an entry for `s.p` too:
-//! a cell. The specification knows none, so cells give way when the object that they are in becomes present after them. What
+//! a pointer member. The specification knows none, so members give way when the object that they are in becomes present after them. What
 //! held them holds the object from then on, as it does where the object came first.
 
 use super::Leaving;
@@ -11,8 +11,8 @@ use crate::present::{Attachment, Entry, EntryId, Found, Lifetime};
 use accord_types::HostRange;
 
 impl Mapping<'_, '_> {
-    /// Whether entry `i` of the construct maps a cell: a place without a copy, for a pointer that the same construct attaches.
-    pub(super) fn is_cell(&self, i: usize) -> Result<bool, Stop> {
+    /// Whether entry `i` of the construct maps a member: a place without a copy, for a pointer that the same construct attaches.
+    pub(super) fn is_pointer_member(&self, i: usize) -> Result<bool, Stop> {
         let reserves = match self.kind(i)? {
             Kind::Data(data) => !data.copy_in && !data.copy_out && data.absent == Absent::Create,
             Kind::Descriptor => true,
@@ -29,25 +29,25 @@ impl Mapping<'_, '_> {
         Ok(false)
     }
 
-    /// Takes the cells in `range` out of the table if it holds nothing else there and all of them lie inside, so that the
+    /// Takes the members in `range` out of the table if it holds nothing else there and all of them lie inside, so that the
     /// whole range can become present. The region notes what they were.
-    pub(super) fn take_cells(&mut self, range: HostRange, data: Data) -> Result<(), Stop> {
+    pub(super) fn take_pointer_members(&mut self, range: HostRange, data: Data) -> Result<(), Stop> {
         if self.mode != Mode::Enter
             || data.absent != Absent::Create
             || !matches!(self.state.table.find(range.start, range.len), Found::Partly(_))
         {
             return Ok(());
         }
-        let cells = self.state.table.overlapping(range);
+        let members = self.state.table.overlapping(range);
         let end = range.start.saturating_add(range.len);
         let gives_way = |entry: &Entry| {
             let inside = range.start <= entry.start && entry.end <= end;
-            inside && entry.cell && entry.structured == 0 && entry.lifetime == Lifetime::Counted
+            inside && entry.pointer_member && entry.structured == 0 && entry.lifetime == Lifetime::Counted
         };
-        if !cells.iter().all(|id| gives_way(&self.state.table[*id])) {
+        if !members.iter().all(|id| gives_way(&self.state.table[*id])) {
             return Ok(());
         }
-        for id in &cells {
+        for id in &members {
             match self.state.table[*id].arriving {
                 // The same construct names an object and its member.
                 Some(ticket) if ticket == self.plan.ticket => return Ok(()),
@@ -56,23 +56,23 @@ impl Mapping<'_, '_> {
             }
         }
         let counter = self.counter();
-        for id in cells {
-            self.region.cells.push(self.state.table[id].clone());
+        for id in members {
+            self.region.pointer_members.push(self.state.table[id].clone());
             Leaving { state: self.state, plan: self.plan, counter }.remove(id, false);
         }
         Ok(())
     }
 
-    /// Gives a new object what its cells had: holders, and attached pointers.
-    pub(super) fn inherit_cells(&mut self, id: EntryId) {
+    /// Gives a new object what its members had: holders, and attached pointers.
+    pub(super) fn inherit_pointer_members(&mut self, id: EntryId) {
         let entry = &mut self.state.table[id];
         let device = entry.device().unwrap_or_default();
         let (start, end) = (entry.start, entry.end);
-        for cell in self.region.cells.iter().filter(|cell| start <= cell.start && cell.end <= end) {
-            entry.dynamic = entry.dynamic.saturating_add(cell.dynamic);
-            for held in &cell.attachments {
-                let attached = Attachment { offset: cell.start - start + held.offset, ..*held };
-                // In order, as the cells are.
+        for member in self.region.pointer_members.iter().filter(|member| start <= member.start && member.end <= end) {
+            entry.dynamic = entry.dynamic.saturating_add(member.dynamic);
+            for held in &member.attachments {
+                let attached = Attachment { offset: member.start - start + held.offset, ..*held };
+                // In order, as the members are.
                 entry.attachments.push(attached);
                 self.plan.pointer(device.offset(attached.offset as u64), attached.value);
             }
@@ -81,22 +81,22 @@ impl Mapping<'_, '_> {
 }
 
 impl Leaving<'_> {
-    /// Takes back [`Mapping::inherit_cells`]; `region` still holds the objects.
-    pub(super) fn disinherit_cells(&mut self, cells: &[Entry]) {
-        for cell in cells {
-            if let Found::Whole(id) = self.state.table.find(cell.start, cell.len()) {
+    /// Takes back [`Mapping::inherit_pointer_members`]; `region` still holds the objects.
+    pub(super) fn disinherit_pointer_members(&mut self, members: &[Entry]) {
+        for member in members {
+            if let Found::Whole(id) = self.state.table.find(member.start, member.len()) {
                 let entry = &mut self.state.table[id];
-                entry.dynamic = entry.dynamic.saturating_sub(cell.dynamic);
+                entry.dynamic = entry.dynamic.saturating_sub(member.dynamic);
             }
         }
     }
 
-    /// Takes back [`Mapping::take_cells`], after the objects are gone.
-    pub(super) fn restore_cells(&mut self, cells: &[Entry]) {
-        for cell in cells {
+    /// Takes back [`Mapping::take_pointer_members`], after the objects are gone.
+    pub(super) fn restore_pointer_members(&mut self, members: &[Entry]) {
+        for member in members {
             // Not absent only if the device was shut down and used again meanwhile.
-            if self.state.table.find(cell.start, cell.len()) == Found::Absent {
-                self.state.table.insert(cell.clone());
+            if self.state.table.find(member.start, member.len()) == Found::Absent {
+                self.state.table.insert(member.clone());
             }
         }
     }
