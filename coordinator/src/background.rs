@@ -1,7 +1,7 @@
 //! A coordinator on a thread of its own, inside another program.
 
 use crate::cluster::Limits;
-use crate::service::{Attestation, Driver, DriverSettings, Ports, serve};
+use crate::service::{Attestation, Driver, DriverSettings, Listeners, serve};
 use accord_trust::Identity;
 use accord_trust::Trust;
 use std::net::SocketAddr;
@@ -45,13 +45,13 @@ impl Background {
         let listener = runtime.block_on(TcpListener::bind(listen))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
-        let ports = Ports { tcp: Some((listener, Arc::new(Trust::fixed(identity)))), local: None };
+        let listeners = Listeners { tcp: Some((listener, Arc::new(Trust::fixed(identity)))), local: None };
         let work = move || {
             let driver = Arc::new(Driver::new(DriverSettings { limits }));
             let stop = async {
                 let _ = stopped.await;
             };
-            if let Err(error) = runtime.block_on(serve(ports, attestation, driver, stop)) {
+            if let Err(error) = runtime.block_on(serve(listeners, attestation, driver, stop)) {
                 tracing::warn!("the coordinator has ended: {error}");
             }
             runtime.shutdown_timeout(STOP_TIMEOUT);

@@ -4,7 +4,7 @@
 use accord_coordinator::cluster::Limits;
 use accord_coordinator::config::Config;
 use accord_coordinator::metrics::TABLE;
-use accord_coordinator::service::{Attestation, Driver, DriverSettings, Ports, listen_here, serve};
+use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, listen_here, serve};
 use accord_monitoring::Monitor;
 use accord_trust::Trust;
 use accord_trust::access::{Act, check};
@@ -83,7 +83,7 @@ fn run(config: &Config) -> Result<(), String> {
         };
         let driver = Arc::new(Driver::new(DriverSettings { limits }));
         let attestation = Attestation { munge: config.munge.clone(), users: config.users.clone() };
-        serve(Ports { tcp, local }, attestation, driver, stop).await.map_err(|error| error.to_string())
+        serve(Listeners { tcp, local }, attestation, driver, stop).await.map_err(|error| error.to_string())
     });
     runtime.shutdown_timeout(STOP_TIMEOUT);
     outcome

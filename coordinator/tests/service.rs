@@ -3,7 +3,7 @@
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message};
-use accord_fabric::session_endpoint::{self, Attachment, Patience, SessionConnection};
+use accord_fabric::session_endpoint::{self, Attachment, OpenRetries, SessionConnection};
 use accord_fabric::transport::{PeerAddress, SharedLane, adopt, connect_tls};
 use accord_proto::v1::admin_client::AdminClient;
 use accord_proto::v1::cluster_client::ClusterClient;
@@ -443,7 +443,7 @@ fn a_program_comes_back_to_its_session_at_another_coordinator() {
     assert!(matches!(attach(&fixture, "eva", &claim), Ok(Attachment::Open(_))));
 }
 
-/// A coordinator that is stopped takes connections and says nothing: no try may take longer than what is left of the program's patience.
+/// A coordinator that is stopped takes connections and says nothing: no try may take longer than what is left of the program's retries.
 #[test]
 fn a_silent_coordinator_is_asked_no_longer_than_the_program_has_time() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -451,8 +451,8 @@ fn a_silent_coordinator_is_asked_no_longer_than_the_program_has_time() {
     let own = Authority::new("c1", HOUR).unwrap().identity(tenant(), HOUR).unwrap();
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let patience = Patience { time: Duration::from_secs(1), tell: &|_: &str| () };
-        let outcome = session_endpoint::open_patiently(&address, &own, HOUR, &patience, &request("h1"));
+        let retries = OpenRetries { time: Duration::from_secs(1), tell: &|_: &str| () };
+        let outcome = session_endpoint::open_patiently(&address, &own, HOUR, &retries, &request("h1"));
         let _ = tell.send(outcome.map(drop));
     });
     let error = told.recv_timeout(3 * SOON).expect("it goes on asking").unwrap_err();

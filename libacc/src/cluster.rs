@@ -3,7 +3,7 @@
 use crate::kernels::Kernels;
 use crate::{company, device_address, gpus, loader, settings, worker_environment};
 use accord_client::{Coordinator, InProcess, LocalDeviceClient, LocalFactory, Order, SessionSettings};
-use accord_device::{Patience, StartConfig, cache_folder, cpu, registry};
+use accord_device::{SilenceLimit, StartConfig, cache_folder, cpu, registry};
 use accord_fabric::ProgramSpec;
 use accord_fabric::route::Wanted;
 use accord_fabric::transport::PeerAddress;
@@ -135,7 +135,7 @@ fn worker_program() -> accord_device::ProgramSpec {
         libacc: own.map(|object| object.file),
         env: Some(worker_environment::here()),
         // A value without a meaning is an error where the session begins.
-        patience: settings::timeout().ok().map(|timeout| Patience { timeout, tell: Arc::new(tell) }),
+        silence_limit: settings::timeout().ok().map(|timeout| SilenceLimit { timeout, tell: Arc::new(tell) }),
         ..accord_device::ProgramSpec::of_this_process()
     }
 }

@@ -4,7 +4,7 @@ use crate::metrics;
 use crate::supervise::Supervisor;
 use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::transport::mpi::MpiFabric;
-use accord_fabric::transport::{Doorway, SharedLane, Visitor};
+use accord_fabric::transport::{DeferredAccept, SharedLane, Visitor};
 use accord_fabric::waiting_room::{Ticket, WaitingRoom};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result};
@@ -30,10 +30,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes connections for as long as the process lives.
-pub(crate) fn accept(mut doorway: Doorway, supervisor: &Arc<Supervisor>) -> ! {
+pub(crate) fn accept(mut visitors: DeferredAccept, supervisor: &Arc<Supervisor>) -> ! {
     let (handshakes, spare) = (Arc::new(Handshakes::default()), Spare::start());
     loop {
-        let visitor = match doorway.await_visitor() {
+        let visitor = match visitors.await_visitor() {
             Ok(visitor) => visitor,
             Err(error) => {
                 tracing::warn!("cannot take a connection: {error}");

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::supervise::Supervisor;
 use crate::topology::topology;
 use crate::{accept, gpus};
-use accord_fabric::transport::{Doorway, Listener};
+use accord_fabric::transport::{DeferredAccept, Listener};
 use accord_monitoring::Monitor;
 use accord_proto::channel::Coordinator;
 use accord_trust::access::check_node;
@@ -57,7 +57,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     let listener = Listener::bind(config.listen)
         .map_err(|error| format!("cannot listen on {}: {error}; choose another --listen", config.listen))?;
     let address = listener.address().map_err(|error| error.to_string())?;
-    let doorway = Doorway::new(listener).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+    let visitors = DeferredAccept::new(listener).map_err(|error| format!("cannot listen on {address}: {error}"))?;
     let settings = Settings {
         node_name: node_name.clone(),
         devices: devices.clone(),
@@ -99,7 +99,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     std::thread::Builder::new()
         .name("accord-accept".into())
-        .spawn(move || accept::accept(doorway, &port))
+        .spawn(move || accept::accept(visitors, &port))
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     if let Some(job) = &job {
         job.serve(&supervisor)?;
@@ -157,8 +157,8 @@ fn trust(config: &Config, node: &str) -> Result<Trust> {
 /// Takes connections of processes of this machine that share memory, once the node has its number.
 fn accept_near(supervisor: &Arc<Supervisor>) {
     let Some(endpoint) = supervisor.await_node() else { return };
-    match Listener::bind_local(&endpoint).and_then(Doorway::new) {
-        Ok(doorway) => accept::accept(doorway, supervisor),
+    match Listener::bind_local(&endpoint).and_then(DeferredAccept::new) {
+        Ok(visitors) => accept::accept(visitors, supervisor),
         Err(error) => tracing::warn!("programs of this machine connect by TCP: cannot listen for them: {error}"),
     }
 }

@@ -95,7 +95,7 @@ impl NodeDevices {
             cwd: Some(PathBuf::from(&program.cwd)),
             libacc: self.libacc.clone(),
             output: Some(output),
-            patience: None,
+            silence_limit: None,
             start: start.clone(),
         }
     }

@@ -5,16 +5,16 @@ mod caller;
 mod describe;
 mod driver;
 mod entrance;
-mod local_port;
+mod listener;
+mod local_listener;
 mod outbound;
-mod port;
 mod registry;
 mod session_endpoint;
 mod witness;
 
 pub use driver::{Driver, DriverSettings};
-pub use local_port::listen_here;
-pub use port::Ports;
+pub use listener::Listeners;
+pub use local_listener::listen_here;
 pub use witness::Attestation;
 
 use session_endpoint::SessionEndpoint;
@@ -36,7 +36,7 @@ const GRPC_WAITING_MAX: usize = 64;
 /// # Errors
 /// When a port fails.
 pub async fn serve(
-    ports: Ports,
+    listeners: Listeners,
     attestation: Attestation,
     driver: Arc<Driver>,
     stop: impl Future<Output = ()>,
@@ -51,7 +51,7 @@ pub async fn serve(
         .serve_with_incoming(ReceiverStream::new(waiting));
     tokio::select! {
         result = server => result,
-        () = port::accept(ports, witness::Witnesses::new(attestation), SessionEndpoint::new(driver.clone()), grpc) => Ok(()),
+        () = listener::accept(listeners, witness::Witnesses::new(attestation), SessionEndpoint::new(driver.clone()), grpc) => Ok(()),
         () = driver.keep_time() => Ok(()),
         () = driver.stopped() => Ok(()),
         () = stop => Ok(()),

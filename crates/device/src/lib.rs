@@ -33,6 +33,6 @@ pub use device::{Device, FunctionHandle, NativeHandles};
 pub use host_memory::{HostMemory, program_bytes};
 pub use ipc::MappedRange;
 pub use memory_handle::{IpcHandle, MemoryHandle};
-pub use program::{OutputSink, Patience, ProgramSpec, WorkerStart};
+pub use program::{OutputSink, ProgramSpec, SilenceLimit, WorkerStart};
 pub use replaced_pages::replaced as replaced_pages;
 pub use same_host::SameHostPeers;

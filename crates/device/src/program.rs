@@ -11,7 +11,7 @@ pub type OutputSink = Arc<dyn Fn(u8, &[u8]) + Send + Sync>;
 
 /// How long the program waits for a worker that gives no sign of life.
 #[derive(Clone)]
-pub struct Patience {
+pub struct SilenceLimit {
     /// Then the device is given up; none: never.
     pub timeout: Option<Duration>,
     /// Before that, a line for people is given here.
@@ -61,7 +61,7 @@ pub struct ProgramSpec {
     /// Where the worker's output goes; `None` inherits the owner's.
     pub output: Option<OutputSink>,
     /// None where somebody else watches the worker, by [`crate::Device::beats`].
-    pub patience: Option<Patience>,
+    pub silence_limit: Option<SilenceLimit>,
     /// The start of its worker.
     pub start: Arc<WorkerStart>,
 }
@@ -76,7 +76,7 @@ impl ProgramSpec {
             cwd: None,
             libacc: None,
             output: None,
-            patience: None,
+            silence_limit: None,
             start: Arc::default(),
         }
     }

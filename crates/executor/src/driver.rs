@@ -1,11 +1,11 @@
 //! The command lane: reads commands, and does what the core asks for on the session's devices and lanes.
 
-use crate::arrivals::{Destination, due_after};
 use crate::config::Work;
 use crate::copies::{FromLane, ToEvent, ToLane};
 use crate::copy::{End, copy_here};
-use crate::executor::{ALL, Effect, ExecutorCore, Facts, Landing, Operation, Push, Request, Words};
+use crate::executor::{ALL, CopyTarget, Effect, ExecutorCore, Facts, Operation, Push, Request, Words};
 use crate::hosted::Hosted;
+use crate::incoming_transfers::{Destination, due_after};
 use crate::push::ToPeer;
 use crate::session::{Session, over};
 use crate::waits::Wait;
@@ -233,7 +233,7 @@ impl Driver<'_> {
     }
 
     fn test(&self, payload: &[u8]) -> Result<Result<bool>> {
-        let reached = |place: Result<Option<crate::executor::Place>>| match place? {
+        let reached = |place: Result<Option<crate::executor::StreamPosition>>| match place? {
             Some(place) => self.world.device(place.device)?.reached(place.stream, place.seq),
             None => Ok(true),
         };
@@ -305,11 +305,11 @@ impl World<'_> {
         }
     }
 
-    fn expect(&self, transfer: TransferId, from: PeerId, len: u64, place: Result<Landing>) -> Result<()> {
+    fn expect(&self, transfer: TransferId, from: PeerId, len: u64, place: Result<CopyTarget>) -> Result<()> {
         let exchange = &self.session.exchange;
         let place = place.and_then(|place| Ok((self.hosted(place.device)?, place)));
         match place {
-            Ok((hosted, Landing { dst, after, .. })) => {
+            Ok((hosted, CopyTarget { dst, after, .. })) => {
                 let destination = Destination { hosted: hosted.clone(), dst, len };
                 let export =
                     self.session.local.as_ref().map(|local| local.peer(from).export(hosted.device(), dst, len));

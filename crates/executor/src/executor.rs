@@ -6,7 +6,7 @@
 mod request;
 mod slot;
 
-pub use request::{Effect, Facts, Landing, Operation, Place, Push, Request, There};
+pub use request::{CopyTarget, Effect, Facts, Operation, Push, Request, StreamPosition, There};
 
 use crate::images::Arriving;
 use crate::limits::Limits;
@@ -134,7 +134,7 @@ impl ExecutorCore {
             Command::Clock { ticket } => Ok(Request::Clock { ticket }),
             Command::Stats { ticket } => Ok(Request::Stats { ticket }),
             Command::Expect { device, dst, len, transfer, from, seq } => {
-                let place = self.landing(device, dst, len, seq);
+                let place = self.copy_target(device, dst, len, seq);
                 Ok(Request::Expect { transfer: TransferId(transfer), from, len, place })
             }
             _ => Err(broken("a command that is none")),
@@ -158,11 +158,14 @@ impl ExecutorCore {
     ///
     /// # Errors
     /// When the payload is no list of positions.
-    pub fn places<'a>(&'a self, payload: &'a [u8]) -> Result<impl Iterator<Item = Result<Option<Place>>> + 'a> {
+    pub fn places<'a>(
+        &'a self,
+        payload: &'a [u8],
+    ) -> Result<impl Iterator<Item = Result<Option<StreamPosition>>> + 'a> {
         let of = |position: frame::Position| {
             let found = self.slot(position.device)?.position(position.queue, position.seq);
             let found = found.map_err(|error| error.queue(position.queue))?;
-            Ok(found.map(|(stream, seq)| Place { device: position.device, stream, seq }))
+            Ok(found.map(|(stream, seq)| StreamPosition { device: position.device, stream, seq }))
         };
         Ok(frame::positions(payload)?.map(of))
     }
@@ -288,10 +291,10 @@ impl ExecutorCore {
     }
 
     /// Where bytes go that come from another device, after what stands in the synchronous queue up to `seq`.
-    fn landing(&self, device: u32, dst: u64, len: u64, seq: u64) -> Result<Landing> {
+    fn copy_target(&self, device: u32, dst: u64, len: u64, seq: u64) -> Result<CopyTarget> {
         let slot = self.slot(device)?;
         let dst = slot.check(dst, len)?;
-        Ok(Landing { device, dst, after: slot.position(QueueId::SYNC, Seq(seq))? })
+        Ok(CopyTarget { device, dst, after: slot.position(QueueId::SYNC, Seq(seq))? })
     }
 
     /// A command that is an operation of a queue.
@@ -306,7 +309,7 @@ impl ExecutorCore {
         // Bytes come, or another executor waits, whatever becomes of the operation.
         let otherwise = Self::otherwise(&command, payload, facts)?;
         let relayed = match command {
-            Command::Relay { target, dst, len, seq, .. } => Some(self.landing(target, dst, len, seq)),
+            Command::Relay { target, dst, len, seq, .. } => Some(self.copy_target(target, dst, len, seq)),
             _ => None,
         };
         let Some(slot) = self.slots.get_mut(&device) else {
@@ -368,7 +371,7 @@ fn build<'a>(
     slot: &mut Slot,
     command: Command,
     (payload, words): (&'a [u8], &'a mut Words),
-    relayed: Option<Result<Landing>>,
+    relayed: Option<Result<CopyTarget>>,
     facts: &impl Facts,
 ) -> Result<Operation<'a>> {
     match command {

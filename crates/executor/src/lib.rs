@@ -9,17 +9,17 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-pub mod arrivals;
+pub mod incoming_transfers;
 
 mod config;
 mod copies;
 pub mod copy;
-mod door;
 mod driver;
 mod events;
 pub mod executor;
 pub mod hosted;
 mod images;
+mod lane_source;
 mod limits;
 pub mod peer_table;
 mod peers;
@@ -33,8 +33,8 @@ pub mod window;
 
 use accord_fabric::transport::Handover;
 pub use config::{DeviceFactory, ExecutorConfig, OutputSink, Work};
-use door::Door;
-pub use door::LaneQueue;
+pub use lane_source::LaneQueue;
+use lane_source::LaneSource;
 pub use limits::Limits;
 use session::Session;
 use std::process::ExitCode;
@@ -47,19 +47,19 @@ const PROGRAM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Serves one session until its program's command lane or the agent (`control`) goes, or no
 /// command lane comes for 10 s. The session's connections come in over `control`, see [`Handover`].
 pub fn run(control: Handover, config: ExecutorConfig) -> ExitCode {
-    serve(&Door::Agent(control), config)
+    serve(&LaneSource::Agent(control), config)
 }
 
 /// As [`run`], in the agent's own process: the session's connections come in by `lanes`, which ends the session when it is closed.
 pub fn run_here(lanes: &Arc<LaneQueue>, config: ExecutorConfig) -> ExitCode {
-    serve(&Door::Here(lanes.clone()), config)
+    serve(&LaneSource::Here(lanes.clone()), config)
 }
 
-fn serve(door: &Door, config: ExecutorConfig) -> ExitCode {
-    let Ok(waker) = door.try_clone() else { return ExitCode::FAILURE };
+fn serve(lanes: &LaneSource, config: ExecutorConfig) -> ExitCode {
+    let Ok(waker) = lanes.try_clone() else { return ExitCode::FAILURE };
     let session = Session::new(config, waker);
     let mut limit = Some(PROGRAM_TIMEOUT);
-    while let Some((lane, client)) = door.receive(limit) {
+    while let Some((lane, client)) = lanes.receive(limit) {
         let commands = session.clone();
         if session.take(lane, client, move || driver::serve(&commands)) {
             limit = None;

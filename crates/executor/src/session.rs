@@ -2,9 +2,9 @@
 
 use crate::admission::{Admission, Admitted};
 use crate::config::ExecutorConfig;
-use crate::door::Door;
 use crate::events::Events;
 use crate::executor::ALL;
+use crate::lane_source::LaneSource;
 use crate::peers::Peers;
 use crate::same_host::Local;
 use crate::threads::spawn;
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     /// Positions of streams for which the program waits.
     pub(crate) positions_waited: AtomicUsize,
     /// Wakes the thread that receives lanes.
-    control: Door,
+    control: LaneSource,
     state: ShortLock<Running>,
 }
 
@@ -50,7 +50,7 @@ struct Running {
 }
 
 impl Session {
-    pub(crate) fn new(config: ExecutorConfig, control: Door) -> Arc<Self> {
+    pub(crate) fn new(config: ExecutorConfig, control: LaneSource) -> Arc<Self> {
         let link = Link::new(&config.node_name, PeerId::PROGRAM, Arc::default(), Unposted::Wait);
         let events = Events::new(config.node_name.clone(), link.clone());
         let told = events.clone();

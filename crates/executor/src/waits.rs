@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 
 /// How long the thread that reads commands looks for the end of a wait itself: most regions are shorter, and waking
 /// another thread, which then looks from time to time, would cost more than they take.
-const PATIENCE: Duration = Duration::from_micros(100);
+const LOOK_MAX: Duration = Duration::from_micros(100);
 
 /// Positions for which a program may wait at the same time: far more than threads that each wait for all their queues. Their devices remember
 /// them.
 const POSITIONS_MAX: usize = 1 << 18;
 
 /// A position in a stream of a device.
-type Place = (Arc<dyn Device>, StreamId, Seq);
+type Awaited = (Arc<dyn Device>, StreamId, Seq);
 
 /// What a program waits for.
 pub(crate) struct Wait {
     ticket: u64,
-    places: Vec<Place>,
+    places: Vec<Awaited>,
     /// A queue of it has failed.
     failure: Option<Error>,
 }
@@ -43,7 +43,7 @@ impl Wait {
     }
 
     /// Adds one of its queues, as far as it has something in it.
-    pub(crate) fn add(&mut self, place: Result<Option<Place>>) {
+    pub(crate) fn add(&mut self, place: Result<Option<Awaited>>) {
         match place {
             Ok(place) => self.places.extend(place),
             Err(error) => drop(self.failure.get_or_insert(error)),
@@ -64,7 +64,7 @@ impl Wait {
             if self.places.is_empty() {
                 return answer(session, self.ticket, self.failure);
             }
-            if start.elapsed() > PATIENCE || lane.is_readable() {
+            if start.elapsed() > LOOK_MAX || lane.is_readable() {
                 return self.be_told(session);
             }
         }

@@ -1,7 +1,7 @@
 //! What an executor decides, without a device or a lane.
 
 use accord_executor::Limits;
-use accord_executor::executor::{Effect, ExecutorCore, Facts, Landing, Operation, Request};
+use accord_executor::executor::{CopyTarget, Effect, ExecutorCore, Facts, Operation, Request};
 use accord_fabric::ProgramSpec;
 use accord_fabric::frame::{self, Command};
 use accord_fabric::peer::PeerId;
@@ -140,7 +140,7 @@ fn copies_between_devices_come_after_the_targets_synchronous_queue() {
     assert!(matches!(with_stream(&mut core, before), Request::Put { .. }));
     core.put(Ok(Seq(4))).unwrap();
     let relay = Command::Relay { device: 0, queue: 1, src: BASE, target: 1, dst: BASE + 8, len: 8, seq: 1 };
-    let place = Landing { device: 1, dst: DevicePtr(BASE + 8), after: Some((StreamId(QueueId::SYNC.0), Seq(4))) };
+    let place = CopyTarget { device: 1, dst: DevicePtr(BASE + 8), after: Some((StreamId(QueueId::SYNC.0), Seq(4))) };
     match with_stream(&mut core, relay) {
         Request::Put { operation: Operation::Relay { target, .. }, .. } => assert_eq!(target, place),
         other => panic!("{other:?}"),

@@ -48,7 +48,7 @@ pub enum Attachment {
 }
 
 /// How long a session is asked for, and who hears that it takes long.
-pub struct Patience<'a> {
+pub struct OpenRetries<'a> {
     /// Since the first try. Zero: there is one only.
     pub time: Duration,
     /// Takes a line for people, once.
@@ -78,15 +78,15 @@ pub fn open_patiently(
     address: &PeerAddress,
     identity: &Identity,
     timeout: Duration,
-    patience: &Patience<'_>,
+    retries: &OpenRetries<'_>,
     request: &SessionRequest,
 ) -> Result<(Lease, SessionConnection)> {
     let begun = Instant::now();
-    let mut backoff = Backoff::new(patience.time, u64::from(request.pid));
+    let mut backoff = Backoff::new(retries.time, u64::from(request.pid));
     let mut told = false;
     loop {
-        let left = patience.time.saturating_sub(begun.elapsed()).max(LAST_TRY);
-        let timeout = if patience.time.is_zero() { timeout } else { timeout.min(left) };
+        let left = retries.time.saturating_sub(begun.elapsed()).max(LAST_TRY);
+        let timeout = if retries.time.is_zero() { timeout } else { timeout.min(left) };
         let error = match attempt(address, identity, timeout, request) {
             Ok(opened) => return Ok(opened),
             Err(Failure::Final(error)) => return Err(error),
@@ -94,8 +94,8 @@ pub fn open_patiently(
         };
         let Some(pause) = backoff.pause(begun.elapsed()) else { return Err(error) };
         if begun.elapsed() >= TELL_AFTER && !std::mem::replace(&mut told, true) {
-            let (cause, time) = (error.cause(), patience.time);
-            (patience.tell)(&format!("{cause}; trying on, for {time:?} in all ({})", OPEN_TIMEOUT.name));
+            let (cause, time) = (error.cause(), retries.time);
+            (retries.tell)(&format!("{cause}; trying on, for {time:?} in all ({})", OPEN_TIMEOUT.name));
         }
         std::thread::sleep(pause);
     }

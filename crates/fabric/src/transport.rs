@@ -2,7 +2,7 @@
 
 mod address;
 mod connect;
-mod doorway;
+mod deferred_accept;
 pub mod gateway;
 mod handover;
 mod inproc;
@@ -25,7 +25,7 @@ mod tls;
 
 pub use address::{ListenAddress, PeerAddress, place_of};
 pub use connect::{route, route_now};
-pub use doorway::Doorway;
+pub use deferred_accept::DeferredAccept;
 pub use handover::Handover;
 pub use inproc::inproc_pair;
 pub use lane::{Lane, Piece, SharedLane, Transport};

@@ -4,7 +4,7 @@ use crate::coordinator_link::{CoordinatorLink, SESSION_TIMEOUT};
 use crate::session::Session;
 use crate::settings::{Coordinator, Order, SessionSettings};
 use accord_fabric::frame::session::Claim;
-use accord_fabric::session_endpoint::{self, Patience};
+use accord_fabric::session_endpoint::{self, OpenRetries};
 use accord_runtime::ports::Cluster;
 use accord_types::{Lease, OrderPolicy, Result, SessionRequest};
 
@@ -32,9 +32,9 @@ pub fn connect(mut settings: SessionSettings) -> Result<Box<dyn Cluster>> {
     };
     let (lease, connection) = {
         let Coordinator { address, trust } = &coordinator;
-        let patience = Patience { time: settings.open_timeout, tell: &*settings.tell };
+        let retries = OpenRetries { time: settings.open_timeout, tell: &*settings.tell };
         let identity = trust.current(|_| ());
-        session_endpoint::open_patiently(address, &identity, SESSION_TIMEOUT, &patience, &request)?
+        session_endpoint::open_patiently(address, &identity, SESSION_TIMEOUT, &retries, &request)?
     };
     let claim = Claim { session: lease.session, key: lease.key, request };
     let link = CoordinatorLink::new(coordinator, claim, connection);

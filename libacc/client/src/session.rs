@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicU64;
 /// The devices of a session, in the order of their numbers.
 pub struct Session {
     clients: Vec<Arc<dyn DeviceClient>>,
-    places: Vec<Place>,
+    places: Vec<DeviceLocation>,
     own_node: Option<NodeId>,
     exchange: Arc<Exchange>,
     same_host: Option<Arc<SameHostPeers>>,
@@ -35,7 +35,7 @@ pub struct Session {
 }
 
 /// Where a device is.
-enum Place {
+enum DeviceLocation {
     Here(Arc<dyn LocalDeviceClient>),
     There(Arc<RemoteDeviceClient>),
 }
@@ -59,7 +59,7 @@ impl Session {
     pub(crate) fn of_this_machine(locals: Vec<Arc<dyn LocalDeviceClient>>) -> Self {
         Self {
             clients: locals.iter().map(|client| Arc::clone(client) as Arc<dyn DeviceClient>).collect(),
-            places: locals.into_iter().map(Place::Here).collect(),
+            places: locals.into_iter().map(DeviceLocation::Here).collect(),
             own_node: None,
             exchange: Exchange::new(),
             same_host: None,
@@ -98,7 +98,7 @@ impl Session {
                 }
                 *numbers.entry(local.device_type()).or_default() += 1;
                 clients.push(local.clone());
-                places.push(Place::Here(local));
+                places.push(DeviceLocation::Here(local));
                 continue;
             }
             let node = nodes.entry(info.id.node).or_insert_with(|| {
@@ -140,7 +140,7 @@ impl Session {
             *num += 1;
             let client = Arc::new(client);
             clients.push(client.clone());
-            places.push(Place::There(client));
+            places.push(DeviceLocation::There(client));
         }
         let nodes = Arc::new(nodes.into_values().collect::<Vec<_>>());
         if let Some(coordinator) = &coordinator {
@@ -170,7 +170,7 @@ impl Session {
         self.nodes.iter().map(|node| node.counters()).collect()
     }
 
-    fn place(&self, index: usize) -> Result<&Place> {
+    fn place(&self, index: usize) -> Result<&DeviceLocation> {
         self.places
             .get(index)
             .ok_or_else(|| Error::new(ErrorCode::DeviceUnavailable, format!("there is no device {index}")))
@@ -203,28 +203,28 @@ impl Cluster for Session {
             return Ok(());
         }
         match (from, to) {
-            (Place::Here(from), Place::Here(to)) => {
+            (DeviceLocation::Here(from), DeviceLocation::Here(to)) => {
                 let (from, to) = (from.hosted()?, to.hosted()?);
                 let state = from.queue(queue)?;
                 let (source, target) = (copy::End { hosted: &from, start: src }, copy::End { hosted: &to, start: dst });
                 state.advance(copy::copy_here(state.stream(), source, target, len, to.last_synchronous())?);
                 Ok(())
             }
-            (Place::Here(from), Place::There(to)) => remote::local_to_remote(
+            (DeviceLocation::Here(from), DeviceLocation::There(to)) => remote::local_to_remote(
                 &self.exchange,
                 queue,
                 &End { client: &**from, start: src },
                 &End { client: &**to, start: dst },
                 len,
             ),
-            (Place::There(from), Place::Here(to)) => remote::remote_to_local(
+            (DeviceLocation::There(from), DeviceLocation::Here(to)) => remote::remote_to_local(
                 &self.exchange,
                 queue,
                 &End { client: &**from, start: src },
                 &End { client: &**to, start: dst },
                 len,
             ),
-            (Place::There(from), Place::There(to)) => remote::remote_to_remote(
+            (DeviceLocation::There(from), DeviceLocation::There(to)) => remote::remote_to_remote(
                 queue,
                 &End { client: &**from, start: src },
                 &End { client: &**to, start: dst },

@@ -13,13 +13,13 @@ pub struct ExecutorId(pub u64);
 
 #[derive(Debug, Default)]
 pub(super) struct Executors {
-    places: BTreeMap<SessionId, Place>,
+    places: BTreeMap<SessionId, SessionExecutor>,
     made: u64,
 }
 
 /// Of a session.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SessionExecutor {
     pub(super) executor: ExecutorId,
     pub(super) stage: Stage,
     /// Command lanes that wait for its end, to begin another one.
@@ -45,11 +45,11 @@ impl Executors {
         self.places.contains_key(&session)
     }
 
-    pub(super) fn place(&mut self, session: SessionId) -> Option<&mut Place> {
+    pub(super) fn place(&mut self, session: SessionId) -> Option<&mut SessionExecutor> {
         self.places.get_mut(&session)
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = (&SessionId, &Place)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = (&SessionId, &SessionExecutor)> {
         self.places.iter()
     }
 
@@ -60,7 +60,8 @@ impl Executors {
 
     /// Sessions that have one, or are about to: also where another one takes its place.
     pub(super) fn running(&self) -> impl Iterator<Item = SessionId> {
-        let goes_on = |place: &Place| matches!(place.stage, Stage::Starting | Stage::Runs) || place.successors > 0;
+        let goes_on =
+            |place: &SessionExecutor| matches!(place.stage, Stage::Starting | Stage::Runs) || place.successors > 0;
         self.places.iter().filter(move |(_, place)| goes_on(place)).map(|(session, _)| *session)
     }
 
@@ -69,7 +70,7 @@ impl Executors {
         self.made += 1;
         let executor = ExecutorId(self.made);
         let successors = self.places.get(&session).map_or(0, |place| place.successors);
-        self.places.insert(session, Place { executor, stage: Stage::Starting, successors });
+        self.places.insert(session, SessionExecutor { executor, stage: Stage::Starting, successors });
         executor
     }
 
@@ -85,7 +86,7 @@ impl Executors {
     }
 
     /// The place of this executor, unless another one has it.
-    pub(super) fn of_executor(&mut self, session: SessionId, executor: ExecutorId) -> Option<&mut Place> {
+    pub(super) fn of_executor(&mut self, session: SessionId, executor: ExecutorId) -> Option<&mut SessionExecutor> {
         self.places.get_mut(&session).filter(|place| place.executor == executor)
     }
 
@@ -105,7 +106,7 @@ impl Executors {
     }
 }
 
-impl Place {
+impl SessionExecutor {
     pub(super) fn end(&mut self, ends: &mut Vec<ExecutorId>) {
         if self.stage == Stage::Runs {
             self.stage = Stage::Ending;

@@ -15,11 +15,11 @@ const DRIVER: &str = "model/driver.c";
 
 /// Where the two devices are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum DevicePlace {
     InProcess,
     Remote,
     Mixed,
-    /// As [`Place::Remote`], by links on which everything takes its time.
+    /// As [`DevicePlace::Remote`], by links on which everything takes its time.
     Slow,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn gpus() -> Option<usize> {
 }
 
 pub(crate) struct Harness {
-    pub(crate) place: Place,
+    pub(crate) place: DevicePlace,
     kind: Kind,
     program: PathBuf,
     folder: tempfile::TempDir,
@@ -50,7 +50,7 @@ pub(crate) struct Harness {
 impl Harness {
     /// # Errors
     /// What the compiler says.
-    pub(crate) fn new(place: Place, kind: Kind) -> Result<Self> {
+    pub(crate) fn new(place: DevicePlace, kind: Kind) -> Result<Self> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let driver = (kind == Kind::Gpu && gpus().is_none()).then(driver);
         if let Some(driver) = &driver {
@@ -94,18 +94,18 @@ impl Harness {
         };
         let local = || -> Result<Job> { Ok(Job::new(&self.program).env("LD_PRELOAD", libacc()?)) };
         let (first, job) = match (self.kind, self.place) {
-            (Kind::Cpu, Place::InProcess) => ("0", local()?.env("ACCORD_CPU_DEVICES", "2")),
-            (Kind::Cpu, Place::Remote) => ("1", cluster(&["3x1"])?),
-            (Kind::Cpu, Place::Slow) => ("1", cluster(&["3x1"])?.env("LD_PRELOAD", test_plugin(DRIVER)?)),
-            (Kind::Cpu, Place::Mixed) => ("0", cluster(&["2x1"])?),
-            (Kind::Gpu, Place::InProcess) => ("0", local()?),
-            (Kind::Gpu, Place::Mixed) => ("0", cluster(&["2x1gpu"])?),
-            (Kind::Gpu, Place::Remote | Place::Slow) => {
+            (Kind::Cpu, DevicePlace::InProcess) => ("0", local()?.env("ACCORD_CPU_DEVICES", "2")),
+            (Kind::Cpu, DevicePlace::Remote) => ("1", cluster(&["3x1"])?),
+            (Kind::Cpu, DevicePlace::Slow) => ("1", cluster(&["3x1"])?.env("LD_PRELOAD", test_plugin(DRIVER)?)),
+            (Kind::Cpu, DevicePlace::Mixed) => ("0", cluster(&["2x1"])?),
+            (Kind::Gpu, DevicePlace::InProcess) => ("0", local()?),
+            (Kind::Gpu, DevicePlace::Mixed) => ("0", cluster(&["2x1gpu"])?),
+            (Kind::Gpu, DevicePlace::Remote | DevicePlace::Slow) => {
                 ("0", cluster(&[if devices == 1 { "1x1gpu" } else { "2x1gpu" }, "--remote-only"])?)
             }
         };
         // Links that are slowed down are sockets. Mixed devices try shared memory.
-        let transport = if self.place == Place::Mixed { "auto" } else { "tcp" };
+        let transport = if self.place == DevicePlace::Mixed { "auto" } else { "tcp" };
         let job =
             job.env("ACCORD_CPU_MEMORY", "512M").env("ACCORD_LIBACC", libacc()?).env("ACCORD_TRANSPORT", transport);
         let job = match &self.tool {

@@ -14,7 +14,7 @@ mod plan;
 mod shrink;
 mod spec;
 
-use harness::{Harness, Kind, Place};
+use harness::{DevicePlace, Harness, Kind};
 use op::Op;
 use plan::{Abilities, Choice};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 /// Runs so many operations; a failure ends it.
-fn check(kind: Kind, place: Place, operations: u64) {
+fn check(kind: Kind, place: DevicePlace, operations: u64) {
     check_by(&Harness::new(place, kind).expect("the driver"), operations);
 }
 
@@ -99,29 +99,34 @@ fn fail(
 
 #[test]
 fn devices_in_the_process() {
-    check(Kind::Cpu, Place::InProcess, 400_000);
+    check(Kind::Cpu, DevicePlace::InProcess, 400_000);
 }
 
 #[test]
 fn devices_of_other_nodes() {
-    check(Kind::Cpu, Place::Remote, 250_000);
+    check(Kind::Cpu, DevicePlace::Remote, 250_000);
 }
 
 #[test]
 fn a_device_of_each_kind() {
-    check(Kind::Cpu, Place::Mixed, 250_000);
+    check(Kind::Cpu, DevicePlace::Mixed, 250_000);
 }
 
 #[test]
 fn devices_behind_slow_links() {
-    check(Kind::Cpu, Place::Slow, 100_000);
+    check(Kind::Cpu, DevicePlace::Slow, 100_000);
 }
 
 /// A tool looks on, which ends the program at the first event that is not as the specification says.
 #[test]
 fn events_keep_their_grammar() {
     let (cpu, gpu) = (Kind::Cpu, Kind::Gpu);
-    for (kind, place) in [(cpu, Place::InProcess), (cpu, Place::Remote), (cpu, Place::Mixed), (gpu, Place::InProcess)] {
+    for (kind, place) in [
+        (cpu, DevicePlace::InProcess),
+        (cpu, DevicePlace::Remote),
+        (cpu, DevicePlace::Mixed),
+        (gpu, DevicePlace::InProcess),
+    ] {
         let harness = Harness::new(place, kind).expect("the driver");
         check_by(&harness.watched().expect("the tool"), 15_000);
     }
@@ -129,12 +134,12 @@ fn events_keep_their_grammar() {
 
 #[test]
 fn gpus_in_the_process() {
-    check(Kind::Gpu, Place::InProcess, 60_000);
+    check(Kind::Gpu, DevicePlace::InProcess, 60_000);
 }
 
 #[test]
 fn gpus_of_other_nodes() {
-    check(Kind::Gpu, Place::Remote, 30_000);
+    check(Kind::Gpu, DevicePlace::Remote, 30_000);
 }
 
 #[test]
@@ -143,5 +148,5 @@ fn a_gpu_of_each_kind() {
         println!("skipped: it takes two GPUs");
         return;
     }
-    check(Kind::Gpu, Place::Mixed, 30_000);
+    check(Kind::Gpu, DevicePlace::Mixed, 30_000);
 }

@@ -1,5 +1,7 @@
 //! A type is named by what it is. Names that fit anything are not taken, and those of the field mean one thing each.
 
+use crate::modules::code_of;
+use crate::panics::is_shipped;
 use crate::sources::{sources, text};
 use regex_lite::Regex;
 
@@ -7,11 +9,39 @@ use regex_lite::Regex;
 const EMPTY: [&str; 9] = ["State", "Inner", "Impl", "Manager", "Helper", "Handler", "Info", "Utils", "Wrapper"];
 
 /// The one type of each name: `Link` is all that two processes have with each other, `Queue` one of the program's, `Connection` the
-/// program's to an executor.
-const ONE_EACH: [(&str, &str); 3] = [
+/// program's to an executor, `Place` what profiling tools are told.
+const ONE_EACH: [(&str, &str); 4] = [
     ("Link", "crates/fabric/src/link.rs"),
     ("Queue", "crates/executor/src/queue_table.rs"),
     ("Connection", "libacc/client/src/remote/connection.rs"),
+    ("Place", "libacc/src/prof/place.rs"),
+];
+
+/// Words that nobody knows but who wrote them, with the field's own: no type and no module is named by them.
+const INSTEAD: [(&str, &str); 23] = [
+    ("arrivals", "incoming transfers; pending copies out"),
+    ("door", "session endpoint, ABI boundary, acceptor, source"),
+    ("doorway", "deferred accept"),
+    ("echo", "write-back"),
+    ("echoes", "write-backs"),
+    ("giver", "exporter"),
+    ("habits", "flush policy"),
+    ("hall", "session endpoint"),
+    ("happening", "event"),
+    ("landing", "completion"),
+    ("landings", "completion actions"),
+    ("movers", "copy pool"),
+    ("neighbors", "same-host peers"),
+    ("noise", "may stall"),
+    ("onward", "egress"),
+    ("owed", "pending release"),
+    ("party", "peer"),
+    ("patience", "spin policy, limit"),
+    ("port", "device client, listener"),
+    ("speaker", "sender of control messages"),
+    ("suspects", "recent kernels"),
+    ("taker", "importer"),
+    ("voice", "control"),
 ];
 
 #[test]
@@ -29,4 +59,47 @@ fn types_are_named_by_what_they_are() {
         }
     }
     assert!(wrong.is_empty(), "name these by what they are: {wrong:#?}");
+}
+
+/// The words of a name: `DeviceClient` and `device_client` have two.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for letter in name.chars() {
+        if (letter == '_' || letter.is_uppercase()) && !words[words.len() - 1].is_empty() {
+            words.push(String::new());
+        }
+        if letter != '_' {
+            words.last_mut().unwrap().extend(letter.to_lowercase());
+        }
+    }
+    words
+}
+
+/// What is defined by a name that says it in another word than the field's.
+fn in_words_of_our_own(code: &str, file: &str) -> Vec<String> {
+    let definition = Regex::new(r"\b(?:struct|enum|trait|type|mod) (?:r#)?(\w+)").unwrap();
+    let names = definition.captures_iter(code).map(|found| found[1].to_owned()).chain([file.to_owned()]);
+    let known = |word: &String| INSTEAD.iter().find(|(ours, _)| ours == word);
+    names
+        .filter_map(|name| words(&name).iter().find_map(known).map(|(_, field)| format!("{name}: say {field}")))
+        .collect()
+}
+
+#[test]
+fn names_are_the_fields() {
+    let mut wrong = Vec::new();
+    for path in sources().into_iter().filter(|path| is_shipped(path) || path.starts_with("crates/sim")) {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let found = in_words_of_our_own(&code_of(&text(&path)), &stem);
+        wrong.extend(found.into_iter().map(|what| format!("{}: {what}", path.display())));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_word_of_our_own_is_found() {
+    let code = "pub(crate) struct Echoes;\nenum LocalPort {}\nmod patience;\nstruct Report;\ntype Endpoint = u8;\n";
+    let found = in_words_of_our_own(code, "door");
+    assert_eq!(found.len(), 4, "{found:?}");
+    assert!(found[1].starts_with("LocalPort: say device client"), "{found:?}");
 }

@@ -20,7 +20,7 @@ fn found_in(source: &str) -> Vec<&'static str> {
     PANICS.iter().filter(|panics| lines.iter().any(|line| line.contains(**panics))).copied().collect()
 }
 
-fn is_shipped(path: &Path) -> bool {
+pub(crate) fn is_shipped(path: &Path) -> bool {
     let is_build = path.file_name().is_some_and(|name| name == "build.rs");
     let below = |folders: &[&str]| folders.iter().any(|folder| path.starts_with(folder));
     below(SHIPPED) && !below(NOT_SHIPPED) && !is_build && !is_tests(path)

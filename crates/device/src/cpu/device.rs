@@ -102,7 +102,7 @@ impl CpuDevice {
             perform: stream_worker::perform,
             output: worker.output,
             watched: Watched::new(
-                program.patience.clone(),
+                program.silence_limit.clone(),
                 Arc::clone(&pidfd),
                 format!("the worker of {} (node {}, process {})", info.id, info.node_name, worker.pid),
             ),

@@ -1,7 +1,7 @@
 //! A worker that may be stopped or frozen, seen from its owner; from its first moment on.
 
 use super::process;
-use crate::program::{Patience, ProgramSpec};
+use crate::program::{ProgramSpec, SilenceLimit};
 use accord_types::liveness::{Liveness, Verdict};
 use accord_types::short_lock::ShortLock;
 use accord_types::{DeviceInfo, Error, ErrorCode, Result};
@@ -15,7 +15,7 @@ const START_TIME_MAX: Duration = Duration::from_secs(60);
 /// What the owner knows of its worker's life.
 pub(crate) struct Watched {
     /// None where somebody else looks.
-    patience: Option<Patience>,
+    silence_limit: Option<SilenceLimit>,
     /// Readable once the worker has ended.
     worker: Arc<OwnedFd>,
     /// For messages.
@@ -25,18 +25,18 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    pub(crate) fn new(patience: Option<Patience>, worker: Arc<OwnedFd>, name: String) -> Self {
-        Self { patience, worker, name, begun: Instant::now(), liveness: ShortLock::default() }
+    pub(crate) fn new(silence_limit: Option<SilenceLimit>, worker: Arc<OwnedFd>, name: String) -> Self {
+        Self { silence_limit, worker, name, begun: Instant::now(), liveness: ShortLock::default() }
     }
 
     /// Whoever waits for the worker looks, every now and then. True if it is hung.
     pub(crate) fn look(&self, beats: u64) -> bool {
-        let Some(patience) = &self.patience else { return false };
+        let Some(silence_limit) = &self.silence_limit else { return false };
         let mut liveness = self.liveness.lock();
-        let verdict = liveness.look(self.begun.elapsed(), beats, true, patience.timeout);
+        let verdict = liveness.look(self.begun.elapsed(), beats, true, silence_limit.timeout);
         drop(liveness);
         if let Verdict::Silent(silence) = verdict {
-            (patience.tell)(&format!("waiting for {}: no answer for {} s", self.name, silence.as_secs()));
+            (silence_limit.tell)(&format!("waiting for {}: no answer for {} s", self.name, silence.as_secs()));
         }
         matches!(verdict, Verdict::Hung(_))
     }
@@ -81,12 +81,12 @@ impl<'a> StartWatch<'a> {
     /// # Errors
     /// When it is not to be waited for any more.
     pub(crate) fn look(&mut self) -> Result<()> {
-        let patience = self.program.patience.as_ref();
-        let timeout = patience.and_then(|patience| patience.timeout);
+        let silence_limit = self.program.silence_limit.as_ref();
+        let timeout = silence_limit.and_then(|silence_limit| silence_limit.timeout);
         let timeout = timeout.map_or(START_TIME_MAX, |timeout| timeout.min(START_TIME_MAX));
         let verdict = self.liveness.look(self.begun.elapsed(), 0, true, Some(timeout));
-        if let (Verdict::Silent(silence), Some(patience)) = (verdict, patience) {
-            (patience.tell)(&format!("waiting for {}: no answer for {} s", self.name, silence.as_secs()));
+        if let (Verdict::Silent(silence), Some(silence_limit)) = (verdict, silence_limit) {
+            (silence_limit.tell)(&format!("waiting for {}: no answer for {} s", self.name, silence.as_secs()));
         }
         if matches!(verdict, Verdict::Hung(_)) || self.program.start.is_given_up() {
             return Err(self.hung.insert(hung(&self.name)).clone());

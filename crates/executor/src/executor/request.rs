@@ -57,7 +57,7 @@ pub enum Request<'a> {
     /// Replies with what was counted.
     Stats { ticket: u64 },
     /// Takes a pushed transfer, if there is a place for it.
-    Expect { transfer: TransferId, from: PeerId, len: u64, place: Result<Landing> },
+    Expect { transfer: TransferId, from: PeerId, len: u64, place: Result<CopyTarget> },
 }
 
 /// An operation of a stream. Its ranges are the device's.
@@ -80,7 +80,7 @@ pub enum Operation<'a> {
     /// Sends bytes to another device of the session.
     Push { src: DevicePtr, push: Push<'a> },
     /// Copies to another device of this executor.
-    Relay { src: DevicePtr, len: u64, target: Landing },
+    Relay { src: DevicePtr, len: u64, target: CopyTarget },
 }
 
 /// A transfer to another device of the session.
@@ -107,7 +107,7 @@ pub struct There<'a> {
 
 /// Where bytes of another device go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Landing {
+pub struct CopyTarget {
     /// The device.
     pub device: u32,
     /// First byte.
@@ -118,7 +118,7 @@ pub struct Landing {
 
 /// A position in a stream that a wait is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct StreamPosition {
     /// The device.
     pub device: u32,
     /// The stream.

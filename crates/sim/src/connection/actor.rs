@@ -68,7 +68,7 @@ pub(super) enum Block {
 
 /// What happens at some time, at one connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Happening {
+pub(super) enum WorldEvent {
     Step(Actor),
     Timer(Actor, u64),
     Arrive(Block),

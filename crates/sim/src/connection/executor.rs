@@ -6,7 +6,7 @@ use super::script::{CELL, DEVICE_BASE, HOST_CELLS};
 use super::streams::{Device, Notice, Wait, Work, crashed};
 use super::world::World;
 use accord_device::FunctionHandle;
-use accord_executor::executor::{Effect, Operation, Place, Request};
+use accord_executor::executor::{Effect, Operation, Request, StreamPosition};
 use accord_fabric::frame::{self, Command, Event, FRAME_MAX, STREAM_WINDOW, operation_cost};
 use accord_types::{ArgBlock, DevicePtr, Error, Result, Seq, StreamId, TransferId};
 
@@ -184,7 +184,8 @@ impl World {
             }
             Request::Test { ticket } => {
                 let devices = &executor.devices;
-                let reached = |place: Result<Option<Place>>| place?.map_or(Ok(true), |place| devices.reached(place));
+                let reached =
+                    |place: Result<Option<StreamPosition>>| place?.map_or(Ok(true), |place| devices.reached(place));
                 let all = executor.core.places(payload)?.try_fold(true, |all, place| Ok(all & reached(place)?));
                 self.reply(ticket, all.map(u64::from));
             }

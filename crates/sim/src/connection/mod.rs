@@ -8,11 +8,11 @@
 //! checked.
 
 mod actor;
-mod arrivals;
+mod completion;
 mod driver;
 mod executor;
 mod frames;
-mod landing;
+mod incoming_transfers;
 mod lane;
 mod lies;
 mod op;

@@ -2,7 +2,7 @@
 //! `PeerTable`, as in a real executor. Here are the lanes, and who reads and writes them, which `crates/executor/src/peers.rs` and the
 //! exchange's threads do there.
 
-use super::actor::{Actor, Block, Happening, PeerLane};
+use super::actor::{Actor, Block, PeerLane, WorldEvent};
 use super::frames::Frame;
 use super::lane::{PIECE, Weather};
 use super::peer_link::{Outgoing, PeerChunk, PeerLink};
@@ -102,7 +102,7 @@ impl World {
                 self.violation(format!("{lane:?} is made twice"));
             }
             let takes = self.random.within(1..3_000);
-            self.add(takes, Happening::PeerConnected(lane));
+            self.add(takes, WorldEvent::PeerConnected(lane));
             if let Some(before) = self.executor.peers.push_over(to, lane) {
                 self.cut_peer(before);
             }
@@ -126,7 +126,7 @@ impl World {
         link.pool.add();
         if silent {
             link.silence();
-            return self.add(PEER_TIMEOUT, Happening::LaneCut(lane));
+            return self.add(PEER_TIMEOUT, WorldEvent::LaneCut(lane));
         }
         self.begin(Actor::PeerControl(lane), Frame::Peer);
         self.begin(Actor::PeerAborts(lane), Frame::Peer);
@@ -156,7 +156,7 @@ impl World {
             if let Some(link) = self.links.get_mut(&(from, to)) {
                 link.silence();
             }
-            self.on(from, |world| world.add(PEER_TIMEOUT, Happening::LaneCut(to)));
+            self.on(from, |world| world.add(PEER_TIMEOUT, WorldEvent::LaneCut(to)));
         }
     }
 
@@ -173,7 +173,7 @@ impl World {
         last.into_iter().for_each(|(_, lane)| self.cut_peer(lane));
         if self.random.chance(70) {
             let later = self.random.within(1..10_000);
-            self.add(later, Happening::PeerCut(other));
+            self.add(later, WorldEvent::PeerCut(other));
         }
     }
 
@@ -186,9 +186,9 @@ impl World {
         }
         link.silence();
         let (early, late) = (self.random.within(1..2_000), self.random.within(1..2_000));
-        self.add(early, Happening::PushLost(lane));
+        self.add(early, WorldEvent::PushLost(lane));
         let (other, here) = self.other_end(lane);
-        self.on(other, |world| world.add(late, Happening::PeerLost(here)));
+        self.on(other, |world| world.add(late, WorldEvent::PeerLost(here)));
     }
 
     /// This executor sees that its lane to another one has ended.
@@ -214,7 +214,7 @@ impl World {
         for other in (0..self.connections.len()).filter(|&other| other != gone) {
             if self.connections[other].program == program {
                 let takes = self.random.within(30..2_000);
-                self.on(other, |world| world.add(takes, Happening::ExecutorLost(gone)));
+                self.on(other, |world| world.add(takes, WorldEvent::ExecutorLost(gone)));
             }
         }
     }
@@ -285,7 +285,7 @@ impl World {
         let len = chunk.bytes.len().max(1);
         let arrives = link.bytes.put(&mut self.random, now, chunk, len);
         let (other, here) = self.other_end(to);
-        self.queue.add(arrives, (other, Happening::Arrive(Block::PeerBytes(here))));
+        self.queue.add(arrives, (other, WorldEvent::Arrive(Block::PeerBytes(here))));
     }
 
     fn give_lane_back(&mut self, to: PeerLane, lane: usize) {

@@ -6,7 +6,7 @@ use super::op::Op;
 use super::script::{CELL, DEVICE_BASE, READ_ONLY, SMALL};
 use super::world::{Task, World};
 use accord_client::connection::{
-    Bytes, Changed, CopyIn, CopyOut, Flush, Landing, MayStall, Need, Room, Unchanged, Want, Way,
+    Bytes, Changed, Completion, CopyIn, CopyOut, Flush, MayStall, Need, Room, Unchanged, Want, Way,
 };
 use accord_device::image::Image;
 use accord_fabric::frame::{Command, Position};
@@ -190,7 +190,7 @@ impl World {
             }
             Op::CopyOut { queue, device: from, host, cells: count } => {
                 let dst = cells(index, host, count);
-                self.copy_out((device, queue), device_cells(from), dst.len, dst, Landing::Write)?
+                self.copy_out((device, queue), device_cells(from), dst.len, dst, Completion::Write)?
             }
             Op::CopyChanged { queue, device: from, places } => {
                 let parts = places.iter().enumerate();
@@ -198,12 +198,12 @@ impl World {
                 let sent: Vec<_> = places.iter().flat_map(|&(_, value)| [value; CELL]).collect();
                 let changed = Changed::new(&sent, &parts.collect::<Vec<_>>(), None);
                 let dst = changed.range();
-                self.copy_out((device, queue), device_cells(from), sent.len(), dst, Landing::Changed(changed))?
+                self.copy_out((device, queue), device_cells(from), sent.len(), dst, Completion::Changed(changed))?
             }
             Op::Compare { queue, device: from, host, cells: count, differs } => {
                 self.threads[index].differs |= differs;
                 let dst = cells(index, host, count);
-                let compare = Landing::Compare(Unchanged::new(dst, dst));
+                let compare = Completion::Compare(Unchanged::new(dst, dst));
                 self.copy_out((device, queue), device_cells(from), dst.len, dst, compare)?
             }
             Op::Expect { source, queue, device: from, to, at, cells, transfer } => {
@@ -256,11 +256,11 @@ impl World {
         src: DevicePtr,
         len: usize,
         dst: HostRange,
-        landing: Landing,
+        completion: Completion,
     ) -> Result<Flush> {
         self.transfers += 1;
         let transfer = TransferId(self.transfers);
-        let (copy, now) = (CopyOut { device, queue, src, len: len as u64, dst, transfer, landing }, self.now());
+        let (copy, now) = (CopyOut { device, queue, src, len: len as u64, dst, transfer, completion }, self.now());
         self.machine.copy_out(copy, now)?;
         Ok(self.machine.flush_after(queue))
     }

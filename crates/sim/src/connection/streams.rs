@@ -3,7 +3,7 @@
 use super::actor::PeerLane;
 use super::peer_link::{Destination, Incoming, Outgoing};
 use super::script::{CELL, HOST_CELLS};
-use accord_executor::executor::{ExecutorCore, Facts, Place};
+use accord_executor::executor::{ExecutorCore, Facts, StreamPosition};
 use accord_executor::peer_table::PeerTable;
 use accord_executor::window::Step;
 use accord_fabric::frame::{Command, FrameReader};
@@ -49,7 +49,7 @@ pub(super) struct Devices(pub(super) BTreeMap<u32, Device>);
 #[derive(Debug)]
 pub(super) struct Wait {
     pub(super) ticket: u64,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<StreamPosition>,
     pub(super) failure: Option<Error>,
 }
 
@@ -146,7 +146,7 @@ impl Devices {
     }
 
     /// Whether a stream has got to a position.
-    pub(super) fn reached(&self, place: Place) -> Result<bool> {
+    pub(super) fn reached(&self, place: StreamPosition) -> Result<bool> {
         let stream = self.stream(place.device, place.stream)?;
         if stream.failed { Err(crashed()) } else { Ok(stream.done >= place.seq.0) }
     }
@@ -154,7 +154,7 @@ impl Devices {
 
 impl Facts for Devices {
     fn reached(&self, device: u32, stream: StreamId, seq: Seq) -> bool {
-        Self::reached(self, Place { device, stream, seq }).unwrap_or(false)
+        Self::reached(self, StreamPosition { device, stream, seq }).unwrap_or(false)
     }
 
     fn incoming(&self) -> usize {

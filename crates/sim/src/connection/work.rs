@@ -5,7 +5,7 @@ use super::lane::PIECE;
 use super::script::{CELL, mix};
 use super::streams::Work;
 use super::world::World;
-use accord_executor::executor::Place;
+use accord_executor::executor::StreamPosition;
 use accord_fabric::frame::Event;
 
 impl World {
@@ -151,7 +151,7 @@ impl World {
             Work::Push(push) => self.push_step(device, push),
             Work::Incoming(incoming) => Ok(self.incoming_step(device, incoming)),
             Work::WaitStream { other, seq } => {
-                let place = Place { device, stream: *other, seq: *seq };
+                let place = StreamPosition { device, stream: *other, seq: *seq };
                 // The real one fails too, if the other does.
                 self.executor.devices.reached(place).map_err(drop)
             }

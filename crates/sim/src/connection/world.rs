@@ -1,6 +1,6 @@
 //! Everything in one thread: who runs when, and what must be true.
 
-use super::actor::{Actor, Block, Happening, LANES, PeerLane};
+use super::actor::{Actor, Block, LANES, PeerLane, WorldEvent};
 use super::frames::Frame;
 use super::peer_link::PeerLink;
 use super::script::{self, DEVICES_MAX, Manners};
@@ -28,7 +28,7 @@ const STEPS_MAX: u64 = 2_000_000;
 pub(super) struct World {
     pub(super) random: Random,
     /// What happens, at which connection.
-    pub(super) queue: EventQueue<(usize, Happening)>,
+    pub(super) queue: EventQueue<(usize, WorldEvent)>,
     /// The connection at which something happens now: the one that all else here is about.
     pub(super) at: usize,
     pub(super) connections: Vec<SimulatedConnection>,
@@ -135,10 +135,10 @@ impl World {
         }
         let (at, connection) = (self.random.within(0..30_000), self.random.index(self.connections.len()));
         let happens = match self.random.within(0..100) {
-            0..8 => Some(Happening::Cut),
-            8..12 => Some(Happening::HalfOpen),
-            12..15 => Some(Happening::NodeDown),
-            15..18 if self.connections.len() > 1 => Some(Happening::Die),
+            0..8 => Some(WorldEvent::Cut),
+            8..12 => Some(WorldEvent::HalfOpen),
+            12..15 => Some(WorldEvent::NodeDown),
+            15..18 if self.connections.len() > 1 => Some(WorldEvent::Die),
             _ => None,
         };
         if let Some(happens) = happens {
@@ -148,7 +148,7 @@ impl World {
         if self.connections.len() > 1 && self.random.chance(30) {
             let (at, connection) = (self.random.within(0..10_000), self.random.index(self.connections.len()));
             let other = self.random.index(self.connections.len());
-            self.queue.add(at, (connection, Happening::PeerCut(other)));
+            self.queue.add(at, (connection, WorldEvent::PeerCut(other)));
         }
     }
 
@@ -174,13 +174,13 @@ impl World {
     }
 
     /// Has something happen here after so many microseconds.
-    pub(super) fn add(&mut self, after: u64, happening: Happening) {
-        self.queue.add(self.queue.now() + after, (self.at, happening));
+    pub(super) fn add(&mut self, after: u64, event: WorldEvent) {
+        self.queue.add(self.queue.now() + after, (self.at, event));
     }
 
     /// Has something arrive here.
     pub(super) fn arrive(&mut self, at: u64, block: Block) {
-        self.queue.add(at, (self.at, Happening::Arrive(block)));
+        self.queue.add(at, (self.at, WorldEvent::Arrive(block)));
     }
 
     /// The device that a thread uses now, by its number here.
@@ -192,46 +192,46 @@ impl World {
     fn go_on(&mut self) {
         let mut steps = 0;
         while self.failure.is_none() {
-            let Some((at, happening)) = self.queue.next(LIMIT) else { return };
+            let Some((at, event)) = self.queue.next(LIMIT) else { return };
             self.at = at;
             steps += 1;
             if steps > STEPS_MAX {
                 return self.violation("somebody is busy for ever".to_owned());
             }
-            self.happen(happening);
+            self.happen(event);
             self.at = at;
             self.check();
         }
     }
 
-    fn happen(&mut self, happening: Happening) {
-        match happening {
-            Happening::Step(actor) => {
+    fn happen(&mut self, event: WorldEvent) {
+        match event {
+            WorldEvent::Step(actor) => {
                 self.scheduled.remove(&actor);
                 self.step(actor);
             }
-            Happening::Timer(actor, park) => {
+            WorldEvent::Timer(actor, park) => {
                 if self.parked.get(&actor) == Some(&park) {
                     self.parked.remove(&actor);
                     self.schedule(actor);
                 }
             }
-            Happening::Arrive(block) => self.unblock(block),
-            Happening::Cut => self.cut_now(),
-            Happening::HalfOpen => self.silence(),
-            Happening::Notice => self.lose("the coordinator has lost its node"),
-            Happening::PeerConnected(lane) => self.peer_connected(lane),
-            Happening::PeerCut(other) => self.cut_last_peer(other),
-            Happening::LaneCut(lane) => self.cut_peer(lane),
-            Happening::PushLost(lane) => self.push_lost(lane),
-            Happening::PeerLost(from) => self.peer_lost(from),
-            Happening::ExecutorLost(gone) => self.executor_lost(gone),
-            Happening::NodeDown => {
+            WorldEvent::Arrive(block) => self.unblock(block),
+            WorldEvent::Cut => self.cut_now(),
+            WorldEvent::HalfOpen => self.silence(),
+            WorldEvent::Notice => self.lose("the coordinator has lost its node"),
+            WorldEvent::PeerConnected(lane) => self.peer_connected(lane),
+            WorldEvent::PeerCut(other) => self.cut_last_peer(other),
+            WorldEvent::LaneCut(lane) => self.cut_peer(lane),
+            WorldEvent::PushLost(lane) => self.push_lost(lane),
+            WorldEvent::PeerLost(from) => self.peer_lost(from),
+            WorldEvent::ExecutorLost(gone) => self.executor_lost(gone),
+            WorldEvent::NodeDown => {
                 let node = self.node;
                 let there = (0..self.connections.len()).filter(|&index| self.connections[index].node == node);
                 there.collect::<Vec<_>>().into_iter().for_each(|index| self.on(index, Self::cut_now));
             }
-            Happening::Die => self.die(),
+            WorldEvent::Die => self.die(),
         }
     }
 
@@ -242,7 +242,7 @@ impl World {
         self.control.dead = true;
         let here = &mut **self;
         here.to.iter_mut().chain(&mut here.from).for_each(|lane| lane.dead = true);
-        self.add(NOTICE, Happening::Notice);
+        self.add(NOTICE, WorldEvent::Notice);
         self.silence_peers();
     }
 
@@ -428,7 +428,7 @@ impl World {
 
     pub(super) fn schedule_at(&mut self, actor: Actor, at: u64) {
         if self.scheduled.insert(actor) {
-            self.queue.add(at, (self.at, Happening::Step(actor)));
+            self.queue.add(at, (self.at, WorldEvent::Step(actor)));
         }
     }
 
@@ -441,7 +441,7 @@ impl World {
         let park = self.parks;
         self.parked.insert(actor, park);
         if let Some(until) = until {
-            self.queue.add(until, (self.at, Happening::Timer(actor, park)));
+            self.queue.add(until, (self.at, WorldEvent::Timer(actor, park)));
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) struct CompletionActions {
 }
 
 /// What becomes of a copy's bytes.
-pub enum Landing {
+pub enum Completion {
     /// They are written.
     Write,
     /// They come inside an event, and may be what the program has already.
@@ -40,7 +40,7 @@ pub struct Begun {
     /// Where to.
     pub dst: HostRange,
     /// How.
-    pub landing: Landing,
+    pub completion: Completion,
     /// Parts of it that a later copy writes, so that this one leaves them as they are.
     pub leave: Vec<HostRange>,
 }
@@ -59,7 +59,7 @@ pub enum Begin {
 struct CopyOut {
     dst: HostRange,
     /// None: its bytes are being written.
-    landing: Option<Landing>,
+    completion: Option<Completion>,
     /// Parts of it that a later copy writes anyway.
     leave: Vec<HostRange>,
     /// Copies to the same memory that this one has to come after.
@@ -81,14 +81,14 @@ impl CompletionActions {
         &mut self,
         transfer: TransferId,
         dst: HostRange,
-        landing: Landing,
+        completion: Completion,
         before: &[TransferId],
     ) -> Vec<TransferId> {
         let (mut after, mut over) = (Vec::new(), Vec::new());
         for earlier in before {
-            match (self.copies.get_mut(earlier), &landing) {
+            match (self.copies.get_mut(earlier), &completion) {
                 // It may write nothing: what comes first is written all the same.
-                (Some(copy), Landing::Changed(changed)) => {
+                (Some(copy), Completion::Changed(changed)) => {
                     after.extend(changed.may_write(copy.dst).then_some(*earlier));
                 }
                 (Some(copy), _) if copy.has_begun() => after.push(*earlier),
@@ -101,7 +101,7 @@ impl CompletionActions {
                 (None, _) => over.push(*earlier),
             }
         }
-        self.copies.insert(transfer, CopyOut { dst, landing: Some(landing), leave: Vec::new(), after });
+        self.copies.insert(transfer, CopyOut { dst, completion: Some(completion), leave: Vec::new(), after });
         over
     }
 
@@ -112,8 +112,8 @@ impl CompletionActions {
             return Begin::After(*before);
         }
         let Some(copy) = self.copies.get_mut(&transfer) else { return Begin::Cancelled };
-        match copy.landing.take() {
-            Some(landing) => Begin::Now(Begun { dst: copy.dst, landing, leave: std::mem::take(&mut copy.leave) }),
+        match copy.completion.take() {
+            Some(completion) => Begin::Now(Begun { dst: copy.dst, completion, leave: std::mem::take(&mut copy.leave) }),
             None => Begin::Cancelled,
         }
     }
@@ -219,7 +219,7 @@ impl CompletionActions {
 
 impl CopyOut {
     fn has_begun(&self) -> bool {
-        self.landing.is_none()
+        self.completion.is_none()
     }
 
     fn leave_to(&mut self, later: HostRange) {

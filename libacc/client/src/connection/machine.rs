@@ -1,6 +1,6 @@
 //! The connection as a whole: what its parts decide together.
 
-use super::completion_actions::{Begin, CompletionActions, Landing};
+use super::completion_actions::{Begin, Completion, CompletionActions};
 use super::credit::{Credit, ExchangeCredit, Need};
 use super::effects::{Effect, Effects, Way};
 use super::flush_policy::{Flush, FlushPolicy, FlusherStep};
@@ -84,7 +84,7 @@ pub struct CopyOut {
     /// Its number.
     pub transfer: TransferId,
     /// What becomes of the bytes.
-    pub landing: Landing,
+    pub completion: Completion,
 }
 
 /// What was asked for by a [`accord_fabric::ControlMessage::Ready`].
@@ -510,14 +510,14 @@ impl<W: Clone> Machine<W> {
     /// When the connection, the device or the queue has failed.
     pub fn copy_out(&mut self, copy: CopyOut, now: Duration) -> Result<()> {
         self.check()?;
-        let CopyOut { device, queue, src, len, dst, transfer, landing } = copy;
+        let CopyOut { device, queue, src, len, dst, transfer, completion } = copy;
         let state = self.devices.get(device)?.queue(queue)?;
         // What writes nothing leaves it to those before it.
-        let before: Vec<_> = match landing {
-            Landing::Compare(_) => Vec::new(),
-            Landing::Write | Landing::Changed(_) => state.copies.writing(dst).collect(),
+        let before: Vec<_> = match completion {
+            Completion::Compare(_) => Vec::new(),
+            Completion::Write | Completion::Changed(_) => state.copies.writing(dst).collect(),
         };
-        let over = self.copies_out.expect(transfer, dst, landing, &before);
+        let over = self.copies_out.expect(transfer, dst, completion, &before);
         state.copies.settle(&over);
         let at = state.count(MayStall::Yes);
         state.copies.push(at, transfer, dst, |transfer| self.copies_out.is_open(transfer));

@@ -15,7 +15,7 @@ mod waits;
 mod watch;
 
 pub use crate::host_copy::{Changed, Unchanged};
-pub use completion_actions::{Begin, Begun, Landing, Piece, pieces};
+pub use completion_actions::{Begin, Begun, Completion, Piece, pieces};
 pub use credit::Need;
 pub use effects::{Effect, Effects, Way};
 pub use flush_policy::{Flush, FlusherStep};

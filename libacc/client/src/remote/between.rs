@@ -6,7 +6,7 @@ use super::device_client::RemoteDeviceClient;
 use crate::cluster::LocalDeviceClient;
 use crate::connection::{MayStall, Need};
 use accord_device::CopySink;
-use accord_executor::arrivals::{Destination, due_after};
+use accord_executor::incoming_transfers::{Destination, due_after};
 use accord_executor::push::ToPeer;
 use accord_fabric::frame::Command;
 use accord_fabric::peer::PeerId;

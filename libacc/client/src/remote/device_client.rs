@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::fixed_dims::FixedDims;
 use super::remote_node::RemoteNode;
-use crate::connection::{CopyOut, Landing, MayStall, Need, Positions, Reply};
+use crate::connection::{Completion, CopyOut, MayStall, Need, Positions, Reply};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::Backend;
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX, Position};
@@ -156,7 +156,13 @@ impl RemoteDeviceClient {
     }
 
     /// Asks for `len` bytes, which go to places in `dst`.
-    fn bring(&self, queue: QueueId, src: DevicePtr, (len, dst): (usize, HostRange), landing: Landing) -> Result<()> {
+    fn bring(
+        &self,
+        queue: QueueId,
+        src: DevicePtr,
+        (len, dst): (usize, HostRange),
+        completion: Completion,
+    ) -> Result<()> {
         if len == 0 {
             return Ok(());
         }
@@ -166,7 +172,7 @@ impl RemoteDeviceClient {
         if large {
             connection.serve_bulk_lanes();
         }
-        let copy = CopyOut { device: self.device(), queue, src, len: len as u64, dst, transfer, landing };
+        let copy = CopyOut { device: self.device(), queue, src, len: len as u64, dst, transfer, completion };
         let mut machine = connection.machine_with_room(Need::Operation(self.device(), queue))?;
         machine.copy_out(copy, connection.now())?;
         if large {
@@ -293,7 +299,7 @@ impl DeviceClient for RemoteDeviceClient {
     }
 
     fn copy_out(&self, queue: QueueId, src: DevicePtr, dst: HostRange) -> Result<()> {
-        self.bring(queue, src, (dst.len, dst), Landing::Write)
+        self.bring(queue, src, (dst.len, dst), Completion::Write)
     }
 
     fn copy_out_changed(
@@ -306,11 +312,11 @@ impl DeviceClient for RemoteDeviceClient {
     ) -> Result<()> {
         let changed = Changed::new(sent, parts, chain);
         let range = changed.range();
-        self.bring(queue, src, (sent.len(), range), Landing::Changed(changed))
+        self.bring(queue, src, (sent.len(), range), Completion::Changed(changed))
     }
 
     fn compare(&self, queue: QueueId, src: DevicePtr, with: HostRange, whole: HostRange) -> Result<()> {
-        self.bring(queue, src, (with.len, with), Landing::Compare(Unchanged::new(with, whole)))
+        self.bring(queue, src, (with.len, with), Completion::Compare(Unchanged::new(with, whole)))
     }
 
     fn changes(&self) -> Changes {

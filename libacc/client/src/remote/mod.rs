@@ -4,11 +4,12 @@
 //! calls ──> connection: a machine decides, frames are gathered ──> sending ──> command lane ──> executor
 //!           copy_threads ────────────────────────────────────────────────────> bulk lanes ───> executor
 //! waits <── reading: whoever waits reads, and handles what comes for all <──── command lane
-//!           landing <───────────────────────────────────────────────────────── bulk lanes
+//!           completion <───────────────────────────────────────────────────────── bulk lanes
 //! ```
 
 mod alive;
 mod between;
+mod completion;
 mod connection;
 mod copy_threads;
 mod copy_wakeups;
@@ -16,7 +17,6 @@ mod device_client;
 mod event_reader;
 mod fixed_dims;
 mod images;
-mod landing;
 mod node_spec;
 mod opening;
 mod reading;

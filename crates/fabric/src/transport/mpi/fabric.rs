@@ -149,21 +149,21 @@ impl MpiFabric {
         self.shared.has_changed(state);
     }
 
-    /// The rank of a node, which may say so within `patience` only.
-    pub fn rank_of(&self, node: NodeId, patience: Duration) -> Option<u32> {
+    /// The rank of a node, which may say so within `limit` only.
+    pub fn rank_of(&self, node: NodeId, limit: Duration) -> Option<u32> {
         let known = |state: &LaneTable| state.ranks.contains_key(&node) || state.ended.is_some();
-        self.await_news(patience, known).ranks.get(&node).copied()
+        self.await_news(limit, known).ranks.get(&node).copied()
     }
 
     /// Waits until a rank has said which node it is; whether it has.
-    pub fn await_rank(&self, rank: u32, patience: Duration) -> bool {
+    pub fn await_rank(&self, rank: u32, limit: Duration) -> bool {
         let known = |state: &LaneTable| state.ranks.values().any(|known| *known == rank);
-        known(&self.await_news(patience, |state| known(state) || state.ended.is_some()))
+        known(&self.await_news(limit, |state| known(state) || state.ended.is_some()))
     }
 
-    /// The table once it is as `wanted`, or after `patience`.
-    fn await_news(&self, patience: Duration, wanted: impl Fn(&LaneTable) -> bool) -> ShortGuard<'_, LaneTable> {
-        let end = Some(Instant::now() + patience);
+    /// The table once it is as `wanted`, or after `limit`.
+    fn await_news(&self, limit: Duration, wanted: impl Fn(&LaneTable) -> bool) -> ShortGuard<'_, LaneTable> {
+        let end = Some(Instant::now() + limit);
         loop {
             let state = self.shared.lock();
             if wanted(&state) {

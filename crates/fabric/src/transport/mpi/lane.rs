@@ -4,7 +4,7 @@ use super::lent::{LentBytes, LentRoom};
 use super::loan::Loan;
 use super::message::{DATA_MAX, HEADER_LEN, LaneKey};
 use super::shared::{Counters, LaneTable, Shared};
-use super::signal::{Patience, Signal};
+use super::signal::{SharedSpinPolicy, Signal};
 use super::spare;
 use super::streams::{Next, Streams};
 use crate::transport::lane::{Lane, Piece, Transport};
@@ -35,8 +35,8 @@ pub(super) struct MpiLane {
     /// Whether that has something left.
     has_left: AtomicBool,
     /// How long reads wait, and loans.
-    reads: Patience,
-    loans: Patience,
+    reads: SharedSpinPolicy,
+    loans: SharedSpinPolicy,
 }
 
 /// The message that the reader is at.
@@ -66,7 +66,7 @@ impl Reading {
 impl MpiLane {
     pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Signal>, lends: bool) -> Self {
         let (limit, reading, has_left) = (TimeLimit::default(), ShortLock::default(), AtomicBool::new(false));
-        let (reads, loans) = (Patience::default(), Patience::default());
+        let (reads, loans) = (SharedSpinPolicy::default(), SharedSpinPolicy::default());
         Self { shared, key, changed, limit, lends, reading, has_left, reads, loans }
     }
 
@@ -78,7 +78,7 @@ impl MpiLane {
     fn wait<T>(
         &self,
         end: Option<Instant>,
-        patience: Option<&Patience>,
+        spin: Option<&SharedSpinPolicy>,
         mut work: impl FnMut(&mut LaneTable, LaneKey) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
         let mut state = self.shared.lock();
@@ -87,17 +87,17 @@ impl MpiLane {
             return Ok(done);
         }
         let start = Instant::now();
-        if let Some(patience) = patience.filter(|patience| patience.has_any() && end.is_none_or(|end| end > start)) {
+        if let Some(spin) = spin.filter(|spin| spin.has_any() && end.is_none_or(|end| end > start)) {
             let seen = self.changed.raised();
             drop(state);
-            self.changed.look(seen, patience);
+            self.changed.look(seen, spin);
             state = self.shared.lock();
         }
         loop {
             if let Some(done) = work(&mut state, self.key)? {
                 self.shared.has_changed(state);
-                if let Some(patience) = patience {
-                    patience.waited(start);
+                if let Some(spin) = spin {
+                    spin.waited(start);
                 }
                 return Ok(done);
             }

@@ -45,16 +45,16 @@ impl Signal {
     }
 
     /// Looks for as long as recent waits were, without the table's lock, whether it was raised since `seen`.
-    pub(super) fn look(&self, seen: u32, patience: &Patience) {
-        patience.look(|| self.raised() != seen);
+    pub(super) fn look(&self, seen: u32, spin: &SharedSpinPolicy) {
+        spin.look(|| self.raised() != seen);
     }
 }
 
 /// How long a kind of wait was lately.
 #[derive(Debug)]
-pub(super) struct Patience(ShortLock<SpinPolicy>);
+pub(super) struct SharedSpinPolicy(ShortLock<SpinPolicy>);
 
-impl Default for Patience {
+impl Default for SharedSpinPolicy {
     fn default() -> Self {
         static CORES: OnceLock<usize> = OnceLock::new();
         let cores = *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from));
@@ -62,7 +62,7 @@ impl Default for Patience {
     }
 }
 
-impl Patience {
+impl SharedSpinPolicy {
     /// Whether looking is worth it.
     pub(super) fn has_any(&self) -> bool {
         self.policy().limit() > Duration::ZERO
@@ -110,10 +110,10 @@ mod tests {
         other.join().unwrap();
         assert_eq!((signal.raised(), signal.sleepers.load(Ordering::Relaxed)), (1000, 0));
         // Short waits make it look; then it sees what was raised before it sleeps.
-        let patience = Patience::default();
-        assert!(!patience.has_any());
-        (0..40).for_each(|_| patience.waited(Instant::now()));
-        signal.look(999, &patience);
+        let spin = SharedSpinPolicy::default();
+        assert!(!spin.has_any());
+        (0..40).for_each(|_| spin.waited(Instant::now()));
+        signal.look(999, &spin);
         let late = signal.wait(table.lock(), Some(Instant::now())).map(drop).unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::WouldBlock);
     }

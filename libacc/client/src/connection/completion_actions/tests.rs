@@ -27,7 +27,7 @@ impl World {
     }
 
     fn expect(&mut self, id: u64, dst: HostRange, before: &[TransferId]) -> Vec<TransferId> {
-        self.copies.expect(t(id), dst, Landing::Write, before)
+        self.copies.expect(t(id), dst, Completion::Write, before)
     }
 
     /// The copy's bytes, all of them its number, are here.
@@ -150,9 +150,9 @@ fn variables_that_come_together_are_left_to_later_copies_each_for_itself() {
     let changed = Changed::new(&[0; 20], &parts, None);
     let mut world = World::new();
     let all = changed.range();
-    world.copies.expect(t(1), all, Landing::Changed(changed), &[]);
+    world.copies.expect(t(1), all, Completion::Changed(changed), &[]);
     assert!(world.expect(2, between, &[t(1)]).is_empty());
-    let Begin::Now(Begun { dst, landing: Landing::Changed(changed), leave }) = world.copies.begin(t(1)) else {
+    let Begin::Now(Begun { dst, completion: Completion::Changed(changed), leave }) = world.copies.begin(t(1)) else {
         panic!("nothing is in its way")
     };
     assert_eq!((dst, &leave[..]), (all, &[between][..]));
@@ -168,7 +168,7 @@ fn variables_that_come_together_are_left_to_later_copies_each_for_itself() {
 #[test]
 fn what_is_written_if_it_has_changed_comes_after_all_before_it() {
     let place = |start| Part { at: 0, dst: range(start, 8) };
-    let changed = |start| Landing::Changed(Changed::new(&[0; 8], &[place(start)], None));
+    let changed = |start| Completion::Changed(Changed::new(&[0; 8], &[place(start)], None));
     let mut world = World::new();
     world.expect(1, range(1000, 64), &[]);
     assert!(world.copies.expect(t(2), range(1008, 8), changed(1008), &[t(1)]).is_empty());

@@ -1,12 +1,12 @@
 //! What an executor takes from another one: which of it may come, and what its pusher is told, the core of an `Exchange` decides.
-//! The rest is as in `crates/executor/src/arrivals.rs`.
+//! The rest is as in `crates/executor/src/incoming_transfers.rs`.
 
-use super::actor::{Actor, Block, Happening, PeerLane};
+use super::actor::{Actor, Block, PeerLane, WorldEvent};
 use super::frames::Frame;
 use super::peer_link::{Destination, Incoming, Taken};
 use super::streams::{Notice, Work};
 use super::world::World;
-use accord_executor::executor::Landing;
+use accord_executor::executor::CopyTarget;
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::ControlMessage;
 use accord_types::{Error, ErrorCode, Result, TransferId};
@@ -18,9 +18,9 @@ impl World {
         transfer: TransferId,
         from: PeerId,
         len: u64,
-        place: Result<Landing>,
+        place: Result<CopyTarget>,
     ) -> Result<()> {
-        let expected = place.map(|Landing { device, dst, after }| (Destination { device, dst, len }, after));
+        let expected = place.map(|CopyTarget { device, dst, after }| (Destination { device, dst, len }, after));
         let after = expected.as_ref().ok().map(|(Destination { device, .. }, after)| (*device, *after));
         self.executor.exchange.expect(transfer, from, expected.map(|(destination, _)| destination))?;
         self.act_for_exchange();
@@ -43,7 +43,7 @@ impl World {
         let Some(link) = self.links.get_mut(&key).filter(|link| !link.cut) else { return };
         let arrives = link.control.put(&mut self.random, now, message, 1);
         let (pusher, lane) = key;
-        self.queue.add(arrives, (pusher, Happening::Arrive(Block::PeerControl(lane))));
+        self.queue.add(arrives, (pusher, WorldEvent::Arrive(Block::PeerControl(lane))));
     }
 
     /// This executor sees that another one can't push any more.

@@ -19,7 +19,7 @@ const BATCH_MAX: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Doorway {
+pub struct DeferredAccept {
     listener: Listener,
     room: WaitingRoom,
     silent: BTreeMap<Ticket, Silent>,
@@ -33,7 +33,7 @@ struct Silent {
     since: Instant,
 }
 
-impl Doorway {
+impl DeferredAccept {
     /// In front of `listener`.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Doorway {
     /// Waits for the next connection that has said something.
     ///
     /// # Errors
-    /// If the system can't give connections; the doorway remains of use.
+    /// If the system can't give connections; this remains of use.
     pub fn await_visitor(&mut self) -> io::Result<Visitor> {
         loop {
             if let Some(visitor) = self.ready.pop_front() {
@@ -131,7 +131,7 @@ mod tests {
     fn who_speaks_comes_through_a_crowd_that_does_not() {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.address().unwrap().to_string();
-        let mut doorway = Doorway::new(listener).unwrap();
+        let mut visitors = DeferredAccept::new(listener).unwrap();
         let comes = std::thread::spawn(move || {
             let silent: Vec<TcpStream> =
                 (0..2 * SILENT_OF_ONE_ADDRESS_MAX).map(|_| TcpStream::connect(&address).unwrap()).collect();
@@ -140,13 +140,13 @@ mod tests {
             (silent, speaks)
         });
         // Those that had to go were closed here, and do not count as speaking.
-        let visitor = doorway.await_visitor().unwrap();
+        let visitor = visitors.await_visitor().unwrap();
         let (silent, speaks) = comes.join().unwrap();
         assert_eq!(visitor.name, speaks.local_addr().unwrap().to_string());
         let mut word = [0; 5];
         visitor.lane.read_exact(&mut word).unwrap();
         assert_eq!(&word, b"hello");
-        assert!(doorway.silent.len() <= SILENT_OF_ONE_ADDRESS_MAX && doorway.silent.len() == doorway.room.len());
+        assert!(visitors.silent.len() <= SILENT_OF_ONE_ADDRESS_MAX && visitors.silent.len() == visitors.room.len());
         drop(silent);
     }
 }

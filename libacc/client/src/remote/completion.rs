@@ -1,7 +1,7 @@
 //! Bytes of copies out, put where they belong when the machine says so.
 
 use super::connection::Connection;
-use crate::connection::{Begin, Begun, Landing, Want, pieces};
+use crate::connection::{Begin, Begun, Completion, Want, pieces};
 use crate::host_copy;
 use accord_fabric::frame::PAYLOAD_MAX;
 use accord_fabric::transfer::Incoming;
@@ -76,7 +76,7 @@ impl Connection {
     /// When they are not what was asked for.
     pub(super) fn land_small(self: &Arc<Self>, transfer: TransferId, bytes: &[u8]) -> Result<()> {
         // None was cancelled.
-        let Some(Begun { dst, landing, leave }) = self.begin(transfer) else { return Ok(()) };
+        let Some(Begun { dst, completion, leave }) = self.begin(transfer) else { return Ok(()) };
         let write = |dst: HostRange, bytes: &[u8]| {
             for piece in pieces(dst, &leave).iter().filter(|piece| piece.write) {
                 let from = &bytes[piece.range.start - dst.start..][..piece.range.len];
@@ -84,13 +84,13 @@ impl Connection {
             }
         };
         let fits = |len: usize| len == bytes.len();
-        let landed = match landing {
-            Landing::Write if fits(dst.len) => {
+        let landed = match completion {
+            Completion::Write if fits(dst.len) => {
                 write(dst, bytes);
                 Ok(())
             }
-            Landing::Changed(changed) if fits(changed.size()) => changed.land(bytes, write),
-            Landing::Compare(mut unchanged) if fits(dst.len) => unchanged.compare(bytes),
+            Completion::Changed(changed) if fits(changed.size()) => changed.land(bytes, write),
+            Completion::Compare(mut unchanged) if fits(dst.len) => unchanged.compare(bytes),
             _ => {
                 let error = unfit();
                 self.landed(transfer, Err(error.clone()));
@@ -120,9 +120,9 @@ impl Connection {
 
 /// Reads a large copy's bytes. The outer error is the lane's, the inner one the memory's.
 fn read(begun: Begun, incoming: &mut Incoming) -> Result<Result<()>> {
-    let Begun { dst, landing, leave } = begun;
-    match landing {
-        Landing::Write => {
+    let Begun { dst, completion, leave } = begun;
+    match completion {
+        Completion::Write => {
             let mut waste = Vec::new();
             for piece in pieces(dst, &leave) {
                 if piece.write {
@@ -136,7 +136,7 @@ fn read(begun: Begun, incoming: &mut Incoming) -> Result<Result<()>> {
             }
             Ok(Ok(()))
         }
-        Landing::Compare(mut unchanged) => {
+        Completion::Compare(mut unchanged) => {
             let mut buffer = vec![0; PIECE_MAX.min(dst.len)];
             let mut compared = Ok(());
             for at in (0..dst.len).step_by(PIECE_MAX) {
@@ -149,7 +149,7 @@ fn read(begun: Begun, incoming: &mut Incoming) -> Result<Result<()>> {
             Ok(compared)
         }
         // At most 4 KiB: they come inside an event.
-        Landing::Changed(_) => Err(unfit()),
+        Completion::Changed(_) => Err(unfit()),
     }
 }
 

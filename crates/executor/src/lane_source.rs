@@ -72,14 +72,14 @@ impl LaneQueue {
 }
 
 /// See the module.
-pub(crate) enum Door {
+pub(crate) enum LaneSource {
     /// The agent is another process.
     Agent(Handover),
     /// It is this one.
     Here(Arc<LaneQueue>),
 }
 
-impl Door {
+impl LaneSource {
     /// Another handle of the same way.
     pub(crate) fn try_clone(&self) -> std::io::Result<Self> {
         match self {

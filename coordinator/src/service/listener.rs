@@ -30,7 +30,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where it listens.
-pub struct Ports {
+pub struct Listeners {
     /// For everybody, with the certificates that are shown and believed.
     pub tcp: Option<(TcpListener, Arc<Trust>)>,
     /// For processes of this machine.
@@ -39,25 +39,25 @@ pub struct Ports {
 
 /// Takes connections. Returns when gRPC has stopped.
 pub(super) async fn accept(
-    ports: Ports,
+    listeners: Listeners,
     witnesses: Arc<Witnesses>,
     endpoint: SessionEndpoint,
     grpc: mpsc::Sender<std::io::Result<Secured>>,
 ) {
-    let door = Arc::new(Door {
+    let acceptor = Arc::new(Acceptor {
         entrance: Entrance::new(getrlimit(Resource::Nofile).current),
         endpoint,
         grpc,
         witnesses: witnesses.clone(),
     });
     let by_tcp = async {
-        let Some((listener, trust)) = ports.tcp else { return std::future::pending().await };
+        let Some((listener, trust)) = listeners.tcp else { return std::future::pending().await };
         let greeter = Arc::new(Greeter { trust, witnesses, made: ShortLock::default() });
-        accept_tcp(&door, &listener, greeter).await;
+        accept_tcp(&acceptor, &listener, greeter).await;
     };
     let here = async {
-        let Some(listener) = ports.local else { return std::future::pending().await };
-        accept_local(&door, &listener).await;
+        let Some(listener) = listeners.local else { return std::future::pending().await };
+        accept_local(&acceptor, &listener).await;
     };
     tokio::select! {
         () = by_tcp => {}
@@ -65,47 +65,47 @@ pub(super) async fn accept(
     }
 }
 
-async fn accept_tcp(door: &Arc<Door>, listener: &TcpListener, greeter: Arc<Greeter>) {
+async fn accept_tcp(acceptor: &Arc<Acceptor>, listener: &TcpListener, greeter: Arc<Greeter>) {
     lengthen(listener);
-    while !door.grpc.is_closed() {
+    while !acceptor.grpc.is_closed() {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                door.scarce(&error).await;
+                acceptor.scarce(&error).await;
                 continue;
             }
         };
-        let turn = door.entrance.enter(&place_of(peer.ip()));
+        let turn = acceptor.entrance.enter(&place_of(peer.ip()));
         let greeter = greeter.clone();
         let shake = async move {
             let (protocol, stream, caller) = greeter.shake_hands(stream).await?;
             Ok((protocol, stream, Caller { address: Some(peer), ..caller }))
         };
-        door.clone().welcome(turn, peer.to_string(), shake);
+        acceptor.clone().admit(turn, peer.to_string(), shake);
     }
 }
 
-async fn accept_local(door: &Arc<Door>, listener: &UnixListener) {
+async fn accept_local(acceptor: &Arc<Acceptor>, listener: &UnixListener) {
     lengthen(listener);
-    while !door.grpc.is_closed() {
+    while !acceptor.grpc.is_closed() {
         let accepted = listener.accept().await;
         let (stream, uid) = match accepted.and_then(|(stream, _)| stream.peer_cred().map(|cred| (stream, cred.uid()))) {
             Ok(accepted) => accepted,
             Err(error) => {
-                door.scarce(&error).await;
+                acceptor.scarce(&error).await;
                 continue;
             }
         };
         let place = format!("user {uid}");
-        let turn = door.entrance.enter(&place);
-        let witnesses = door.witnesses.clone();
+        let turn = acceptor.entrance.enter(&place);
+        let witnesses = acceptor.witnesses.clone();
         let shake = async move {
             let mut stream = Stream::Local(stream);
             let protocol = said_protocol(&mut stream).await?;
             let caller = witnesses.by_system(&mut stream, uid).await?;
             Ok((protocol, stream, caller))
         };
-        door.clone().welcome(turn, place, shake);
+        acceptor.clone().admit(turn, place, shake);
     }
 }
 
@@ -133,16 +133,16 @@ impl Protocol {
 }
 
 /// Where those go who are known.
-struct Door {
+struct Acceptor {
     entrance: Arc<Entrance>,
     endpoint: SessionEndpoint,
     grpc: mpsc::Sender<std::io::Result<Secured>>,
     witnesses: Arc<Witnesses>,
 }
 
-impl Door {
+impl Acceptor {
     /// Lets a connection in once `shake` knows who it is, unless that takes too long or others need its place.
-    fn welcome(
+    fn admit(
         self: Arc<Self>,
         mut turn: Turn,
         from: String,

@@ -3,12 +3,12 @@
 use super::actor::{Actor, Block};
 use super::frames::Frame;
 use super::world::{Task, World};
-use accord_client::connection::{Begin, Begun, Landing, Piece, Want, pieces};
+use accord_client::connection::{Begin, Begun, Completion, Piece, Want, pieces};
 use accord_client::pages::Writable;
 use accord_types::{HostRange, TransferId};
 
 impl World {
-    /// One step of landing: asks whether it may, writes one half, writes the other.
+    /// One step of completion: asks whether it may, writes one half, writes the other.
     pub(super) fn land(
         &mut self,
         actor: Actor,
@@ -34,11 +34,11 @@ impl World {
             }
             return;
         };
-        let Begun { dst, landing, leave } = begun;
-        let outcome = match landing {
-            Landing::Write => return self.land_written(actor, task, transfer, bytes, (dst, leave), half),
+        let Begun { dst, completion, leave } = begun;
+        let outcome = match completion {
+            Completion::Write => return self.land_written(actor, task, transfer, bytes, (dst, leave), half),
             _ if bytes.is_empty() => Ok(()),
-            Landing::Changed(changed) if bytes.len() == changed.size() => {
+            Completion::Changed(changed) if bytes.len() == changed.size() => {
                 let mut written = Vec::new();
                 let write = |dst: HostRange, bytes: &[u8]| {
                     let pieces = pieces(dst, &leave).into_iter().filter(|piece| piece.write);
@@ -51,7 +51,9 @@ impl World {
                 written.into_iter().for_each(|(range, bytes)| self.write_host(range, &bytes));
                 landed
             }
-            Landing::Compare(mut unchanged) if bytes.len() == dst.len => unchanged.compare_with(self.host(dst), &bytes),
+            Completion::Compare(mut unchanged) if bytes.len() == dst.len => {
+                unchanged.compare_with(self.host(dst), &bytes)
+            }
             _ => return self.violation(format!("{transfer} has {} bytes", bytes.len())),
         };
         self.machine.landed(transfer, outcome);
@@ -69,7 +71,7 @@ impl World {
         (dst, leave): (HostRange, Vec<HostRange>),
         half: bool,
     ) {
-        let begun = Begun { dst, landing: Landing::Write, leave };
+        let begun = Begun { dst, completion: Completion::Write, leave };
         // An empty one was given up by its sender.
         if !bytes.is_empty() {
             if bytes.len() != begun.dst.len {
