@@ -3,8 +3,20 @@
 use crate::sources::{code, is_tests, sources, without_text};
 
 /// What names a socket or an address of one.
-const WORDS: &[&str] =
-    &["TcpStream", "TcpListener", "UnixStream", "UnixListener", "UnixDatagram", "UdpSocket", "SocketAddr"];
+const WORDS: &[&str] = &[
+    "TcpStream",
+    "TcpListener",
+    "UnixStream",
+    "UnixListener",
+    "UnixDatagram",
+    "UdpSocket",
+    "SocketAddr",
+    "IpAddr",
+    "Ipv4Addr",
+    "Ipv6Addr",
+    "rustix::net",
+    "sys::socket",
+];
 
 /// Where they may be named, and why.
 const MAY: &[(&str, &str)] = &[
@@ -15,6 +27,7 @@ const MAY: &[(&str, &str)] = &[
     ("coordinator/src/service/caller.rs", "says who is at the other end of a connection, and where"),
     ("coordinator/src/service/local_listener.rs", "the coordinator's socket on its own machine"),
     ("coordinator/src/service/listener.rs", "has connections show who they are, and tells gRPC's from programs'"),
+    ("fuzz/src/targets/same_host.rs", "is at the other end of such sockets"),
     ("benches/src/tls.rs", "has a plain program of rustls's beside lanes"),
     ("benches/src/secure.rs", "is a plain program of rustls's beside programs"),
     ("benches/src/scrape.rs", "asks for metrics as a monitor does"),
@@ -24,7 +37,14 @@ const MAY: &[(&str, &str)] = &[
     ("coordinator/src/service/registry.rs", "completes an agent's address by where it calls from"),
     ("crates/monitoring/src/", "answers scrapers and probes by HTTP"),
     ("crates/device/src/cpu/", "an owner and its worker process pass memory over a pair of sockets"),
-    ("cli/src/launch/cluster.rs", "gives addresses to the hosts of a local cluster"),
+    (
+        "crates/device/src/ipc/socket.rs",
+        "the driver's descriptors of memory go to another process over a socket that a transport made",
+    ),
+    ("cli/src/args.rs", "a user may say which of a host's addresses others use"),
+    ("cli/src/launch/site.rs", "finds the address of a host that others can reach"),
+    ("cli/src/launch/hosts.rs", "gives addresses to the hosts of a local cluster"),
+    ("cli/src/launch/cluster.rs", "likewise"),
 ];
 
 #[test]
