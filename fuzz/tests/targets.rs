@@ -47,4 +47,5 @@ targets!(
     directives,
     messages,
     answers,
+    worker_answers,
 );

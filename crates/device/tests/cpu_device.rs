@@ -39,6 +39,7 @@ fn main() {
         ("variables_are_shared_with_their_initial_value", variables),
         ("a_crash_names_the_region", a_crash_names_the_region),
         ("exit_in_a_region_is_a_device_error", exit_is_an_error),
+        ("a_worker_that_answers_what_is_no_answer_is_ended", a_babbling_worker),
         ("a_killed_worker_fails_waiters_and_leaves_others_alone", a_killed_worker),
         ("whoever_waits_for_a_killed_worker_is_told_also_in_the_middle_of_a_copy", told_in_a_copy),
         ("shutdown_ends_the_worker_and_what_waits", shutdown_ends),
@@ -109,6 +110,18 @@ extern "C" fn crash(_block: *mut u8) {
 
 extern "C" fn leave(_block: *mut u8) {
     std::process::exit(3);
+}
+
+/// Answers a request of the owner that it has not made yet, in place of the worker: writes to each of the process's sockets.
+extern "C" fn babble(_block: *mut u8) {
+    let entries = std::fs::read_dir("/proc/self/fd").expect("descriptors");
+    let is_socket =
+        |path: &std::path::Path| std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_socket(path)) {
+        let number = path.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number");
+        // SAFETY: one byte of a constant; the descriptor is somebody else's, as it is in a program that does so.
+        unsafe { libc::write(number, [7_u8].as_ptr().cast(), 1) };
+    }
 }
 
 extern "C" fn forever(_block: *mut u8) {
@@ -512,6 +525,21 @@ fn exit_is_an_error() -> Test {
     let seq = launch(&device, stream, &spec("leave", leave), &[])?;
     let text = device.synchronize(stream, seq).expect_err("the region exited").to_string();
     assert!(text.contains("region leave") && text.contains("called exit(3)"), "{text}");
+    Ok(())
+}
+
+fn a_babbling_worker() -> Test {
+    let device = device()?;
+    let stream = device.create_stream(QueueId(1))?;
+    let seq = launch(&device, stream, &spec("babble", babble), &[])?;
+    device.synchronize(stream, seq)?;
+    let (tell, told) = mpsc::channel();
+    let asking = device.clone();
+    std::thread::spawn(move || tell.send(asking.function(&spec("forever", forever)).map(drop)));
+    let answer = told.recv_timeout(MEETS).map_err(|_| "nobody is told")?;
+    let text = answer.expect_err("it was no answer").to_string();
+    assert!(text.contains("the device's worker was killed"), "{text}");
+    assert!(device.create_stream(QueueId(2)).is_err());
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod proto;
 mod same_host;
 mod tls;
 mod trace;
+mod worker;
 
 use crate::Target;
 
@@ -39,6 +40,7 @@ pub static ALL: &[Target] = &[
     directives::DIRECTIVES,
     proto::MESSAGES,
     attest::ANSWERS,
+    worker::ANSWERS,
 ];
 
 /// Takes a number off the front; 0 where there is none.

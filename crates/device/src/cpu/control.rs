@@ -2,7 +2,7 @@
 
 use super::process;
 use accord_types::{Error, ErrorCode, Result};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -85,28 +85,55 @@ pub(crate) fn send_answer(socket: &mut UnixStream, answer: &Answer) -> io::Resul
     socket.write_all(&out)
 }
 
-/// Sends a request and waits for its answer; calls `look` every now and then meanwhile.
-///
-/// # Errors
-/// `acc_error_device_init` with the worker's reason, or if the worker is gone; those of `look`.
-pub(crate) fn ask(socket: &mut UnixStream, request: &Request, look: &dyn Fn() -> Result<()>) -> Result<(u64, u64)> {
-    let gone = |e: io::Error| Error::new(ErrorCode::DeviceUnavailable, format!("the device's worker is gone: {e}"));
-    send_request(socket, request).map_err(gone)?;
-    while !process::readable(socket, Some(LOOK_AROUND)) {
-        look()?;
-    }
-    match receive_answer(socket).map_err(gone)? {
-        Answer::Done(a, b) => Ok((a, b)),
-        Answer::Failed(why) => Err(Error::new(ErrorCode::DeviceInit, why)),
+/// An answer on its way. The worker's regions are the program's: half of one may come, or something else.
+struct WhileLooking<'a> {
+    socket: &'a mut UnixStream,
+    look: &'a dyn Fn() -> Result<()>,
+    /// Why it is not waited for any more.
+    given_up: Option<Error>,
+}
+
+impl io::Read for WhileLooking<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        while !process::readable(self.socket, Some(LOOK_AROUND)) {
+            if let Err(error) = (self.look)() {
+                self.given_up = Some(error);
+                return Err(io::Error::other("nobody waits for it any more"));
+            }
+        }
+        io::Read::read(self.socket, bytes)
     }
 }
 
-fn receive_answer(socket: &mut UnixStream) -> io::Result<Answer> {
+/// Sends a request and waits for its answer; calls `look` every now and then meanwhile.
+///
+/// # Errors
+/// `acc_error_device_init` with the worker's reason, `acc_error_device_unavailable` if the worker is gone or answers what is no answer;
+/// those of `look`.
+pub(crate) fn ask(socket: &mut UnixStream, request: &Request, look: &dyn Fn() -> Result<()>) -> Result<(u64, u64)> {
+    let gone = |e: io::Error| Error::new(ErrorCode::DeviceUnavailable, format!("the device's worker is gone: {e}"));
+    send_request(socket, request).map_err(gone)?;
+    let mut coming = WhileLooking { socket, look, given_up: None };
+    match receive_answer(&mut coming) {
+        Ok(Answer::Done(a, b)) => Ok((a, b)),
+        Ok(Answer::Failed(why)) => Err(Error::new(ErrorCode::DeviceInit, why)),
+        Err(error) => Err(coming.given_up.unwrap_or_else(|| gone(error))),
+    }
+}
+
+fn receive_answer(socket: &mut impl io::Read) -> io::Result<Answer> {
     Ok(match get_kind(socket)? {
         1 => Answer::Done(get(socket)?, get(socket)?),
         2 => Answer::Failed(get_text(socket)?),
         other => return Err(bad(format!("answer kind {other}"))),
     })
+}
+
+/// Bytes of the answer that some begin with, if they do: what is read of a worker, for those who try the decoder.
+pub fn answer_len(mut bytes: &[u8]) -> Option<usize> {
+    let all = bytes.len();
+    receive_answer(&mut bytes).ok()?;
+    Some(all - bytes.len())
 }
 
 fn put(out: &mut Vec<u8>, value: u64) {
@@ -118,19 +145,19 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn get_kind(socket: &mut UnixStream) -> io::Result<u8> {
+fn get_kind(socket: &mut impl io::Read) -> io::Result<u8> {
     let mut kind = [0];
     socket.read_exact(&mut kind)?;
     Ok(kind[0])
 }
 
-fn get(socket: &mut UnixStream) -> io::Result<u64> {
+fn get(socket: &mut impl io::Read) -> io::Result<u64> {
     let mut bytes = [0; 8];
     socket.read_exact(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn get_text(socket: &mut UnixStream) -> io::Result<String> {
+fn get_text(socket: &mut impl io::Read) -> io::Result<String> {
     let len = get(socket)? as usize;
     if len > TEXT_BYTES_MAX {
         return Err(bad(format!("text of {len} bytes")));
@@ -163,5 +190,25 @@ mod tests {
         assert_eq!(receive_answer(&mut a).expect("receive"), Answer::Failed("no such object".into()));
         drop(b);
         assert!(ask(&mut a, &Request::Stream { index: 0 }, &|| Ok(())).is_err());
+    }
+
+    #[test]
+    fn half_an_answer_is_not_waited_for_longer_than_none() {
+        for half in [&[][..], &[1, 0, 0], &[2, 8, 0, 0, 0, 0, 0, 0, 0, b'n']] {
+            let (mut near, mut far) = UnixStream::pair().expect("socket pair");
+            far.write_all(half).expect("send");
+            let given_up = || Err(Error::new(ErrorCode::Execution, "no sign of life"));
+            let error = ask(&mut near, &Request::Stream { index: 0 }, &given_up).expect_err("no answer");
+            assert_eq!(error.cause(), "no sign of life");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        for wrong in [&[7][..], &[2, 255, 255, 255, 255, 255, 255, 255, 255], &[2, 1, 0, 0, 0, 0, 0, 0, 0, 0xff]] {
+            let (mut near, mut far) = UnixStream::pair().expect("socket pair");
+            far.write_all(wrong).expect("send");
+            assert!(ask(&mut near, &Request::Stream { index: 0 }, &|| Ok(())).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -231,7 +231,7 @@ impl CpuDevice {
         self.ask(&request)
     }
 
-    /// Asks the worker. One that is gone leaves its reason behind, and that is the error.
+    /// Asks the worker. One that is gone, or does not keep to what is agreed, is ended; it leaves its reason behind, and that is the error.
     fn ask(&self, request: &Request) -> Result<(u64, u64)> {
         let answer = {
             let mut socket = self.socket.take();
@@ -241,7 +241,8 @@ impl CpuDevice {
             })
         };
         if answer.as_ref().is_err_and(|e| e.code() == ErrorCode::DeviceUnavailable) {
-            process::wait(&self.pidfd);
+            // It may live, if the program's own code has answered in its place; whoever is ending anyway ends as before.
+            process::kill(&self.pidfd);
             self.fail(self.post_mortem());
             self.shared.failure.check()?;
         }
