@@ -1,0 +1,178 @@
+//! Agents hear of a session before its program does: a coordinator that is killed when the program has its answer has told them.
+//!
+//! The coordinator runs in this test's own thread, one task after the other. When the answer is in the program's socket the thread does nothing more
+//! for it, as if it were killed there.
+
+use accord_coordinator::cluster::Limits;
+use accord_coordinator::service::{Attestation, Driver, DriverSettings, Ports, listen_here, serve};
+use accord_fabric::frame::session::Message;
+use accord_fabric::session_endpoint;
+use accord_proto::v1::registry_client::RegistryClient;
+use accord_proto::{VERSION, channel, v1};
+use accord_trust::attest::TAKEN;
+use accord_trust::issue::Authority;
+use accord_trust::{Identity, Role, Trust, local};
+use accord_types::{OrderPolicy, SessionRequest};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+use tokio_stream::wrappers::ReceiverStream;
+use v1::{agent_message, coordinator_message};
+
+const SOON: Duration = Duration::from_secs(10);
+const HOUR: Duration = Duration::from_secs(3600);
+/// Some come by TCP, the others by the UNIX socket.
+const AGENTS: usize = 12;
+
+/// What an agent has heard.
+#[derive(PartialEq, Eq, Debug)]
+enum Heard {
+    Registered,
+    Session,
+}
+
+/// An agent on a thread of its own, to its coordinator's end.
+fn attend(address: String, own: Identity, name: String, heard: &SyncSender<Heard>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let reach = channel::Coordinator::new(&address, Arc::new(Trust::fixed(own)), SOON);
+        let mut client = RegistryClient::new(reach.connect(|endpoint| endpoint).await.unwrap());
+        let (outbox, messages) = tokio::sync::mpsc::channel(1);
+        let device = v1::Device {
+            id: Some(v1::DeviceRef { node: 0, ordinal: 0 }),
+            kind: v1::DeviceKind::Cpu.into(),
+            name: "cpu".into(),
+            memory: 1 << 20,
+            units: 1,
+            ..Default::default()
+        };
+        let register = v1::Register {
+            version: VERSION,
+            node_name: name,
+            incarnation: 1,
+            address: "127.0.0.1:77".into(),
+            devices: vec![device],
+            ..Default::default()
+        };
+        let first = v1::AgentMessage { body: Some(agent_message::Body::Register(register)) };
+        outbox.send(first).await.unwrap();
+        let mut inbound = client.attend(ReceiverStream::new(messages)).await.unwrap().into_inner();
+        while let Ok(Some(message)) = inbound.message().await {
+            let told = match message.body.unwrap() {
+                coordinator_message::Body::Registered(_) => Heard::Registered,
+                coordinator_message::Body::SessionOpened(_) => Heard::Session,
+                other => panic!("{other:?}"),
+            };
+            if heard.send(told).is_err() {
+                break;
+            }
+        }
+    });
+}
+
+/// A program's connection, read without waiting.
+struct Program(UnixStream);
+
+impl Program {
+    fn connect(path: &std::path::Path) -> Self {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Self(stream)
+    }
+
+    fn say(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    /// Lets the coordinator work, a task at a time, until it has written something here. What it was is `to`'s beginning.
+    async fn await_bytes(&mut self, to: &mut [u8]) -> usize {
+        let begin = Instant::now();
+        loop {
+            match self.0.read(to) {
+                Ok(read) => return read,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            assert!(begin.elapsed() < SOON, "no answer");
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Lets the coordinator work until all agents have registered.
+async fn await_registered(heard: &Receiver<Heard>) {
+    let (mut registered, begin) = (0, Instant::now());
+    while registered < AGENTS {
+        match heard.try_recv() {
+            Ok(what) => {
+                assert_eq!(what, Heard::Registered);
+                registered += 1;
+            }
+            Err(_) => tokio::task::yield_now().await,
+        }
+        assert!(begin.elapsed() < SOON, "only {registered} agents have registered");
+    }
+}
+
+#[test]
+fn agents_hear_of_a_session_before_its_program_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("coordinator");
+    let authority = Authority::new("tests", HOUR).unwrap();
+    let own = authority.identity(Role::Coordinator, HOUR).unwrap();
+    let (hear, heard) = mpsc::sync_channel(2 * AGENTS);
+    // After each task the test looks at the program's socket.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1).build().unwrap();
+    let agents = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let tcp = Some((listener, Arc::new(Trust::fixed(own))));
+        let ports = Ports { tcp, local: Some(listen_here(&path).unwrap()) };
+        let driver = Arc::new(Driver::new(DriverSettings { limits: Limits::default() }));
+        tokio::spawn(serve(ports, Attestation::default(), driver, std::future::pending()));
+
+        let agents: Vec<_> = (0..AGENTS)
+            .map(|number| {
+                let name = format!("h{number}");
+                let own = authority.identity(Role::Agent(name.clone()), HOUR).unwrap();
+                let here = format!("{}{}", local::SCHEME, path.display());
+                let (address, hear) = (if number % 3 == 0 { here } else { address.clone() }, hear.clone());
+                std::thread::spawn(move || attend(address, own, name, &hear))
+            })
+            .collect();
+        await_registered(&heard).await;
+
+        let mut program = Program::connect(&path);
+        let name = session_endpoint::PROTOCOL.as_bytes();
+        program.say(&[&[u8::try_from(name.len()).unwrap()], name].concat());
+        let mut answer = [0; 64];
+        assert_eq!((program.await_bytes(&mut answer).await, answer[0]), (1, TAKEN));
+        let request = SessionRequest {
+            node_name: "h1".into(),
+            pid: 1,
+            program: "app".into(),
+            rank: None,
+            kind: None,
+            order: OrderPolicy::Local,
+        };
+        program.say(&Message::Open(request).encode());
+        assert!(program.await_bytes(&mut answer).await > 0, "it is not served");
+
+        // From here on the coordinator does nothing.
+        for told in 0..AGENTS {
+            match heard.recv_timeout(SOON) {
+                Ok(what) => assert_eq!(what, Heard::Session),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("the program has its answer, and only {told} agents know of it")
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        agents
+    });
+    drop(runtime);
+    for agent in agents {
+        agent.join().unwrap();
+    }
+}
