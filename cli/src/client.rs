@@ -27,10 +27,7 @@ pub(crate) struct Coordinator {
 impl Coordinator {
     /// The coordinator at `address` (`host:port`), to whom this process is known by its certificates.
     pub(crate) fn new(address: &str, trust: Trust) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::system("can't start", error))?;
+        let runtime = accord_proto::runtime::one_threaded().map_err(|error| Failure::system("can't start", error))?;
         let coordinator = channel::Coordinator::new(address, Arc::new(trust), PATIENCE);
         let channel = {
             let _inside = runtime.enter();

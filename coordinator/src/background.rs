@@ -41,7 +41,7 @@ impl Background {
         limits: Limits,
         attestation: Attestation,
     ) -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = accord_proto::runtime::one_threaded()?;
         let listener = runtime.block_on(TcpListener::bind(listen))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();

@@ -43,10 +43,7 @@ fn read_trust(folder: &Path) -> accord_types::Result<Trust> {
 
 fn run(config: &Config) -> Result<(), String> {
     let trust = config.tls.as_deref().map(read_trust).transpose().map_err(|error| error.to_string())?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start: {error}"))?;
+    let runtime = accord_proto::runtime::one_threaded().map_err(|error| format!("cannot start: {error}"))?;
     let outcome = runtime.block_on(async {
         let local = config.socket.as_deref().map(listen_here).transpose()?;
         let mut addresses = Vec::new();

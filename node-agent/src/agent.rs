@@ -105,10 +105,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         job.serve(&supervisor)?;
         job.await_turn()?;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start: {error}"))?;
+    let runtime = accord_proto::runtime::one_threaded().map_err(|error| format!("cannot start: {error}"))?;
     let ending = runtime.block_on(async {
         let monitored = match &config.metrics_listen {
             Some(address) => Some(monitor(identity.registered.clone())?.listen(address).await?),

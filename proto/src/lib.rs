@@ -6,6 +6,7 @@
 
 pub mod channel;
 pub mod convert;
+pub mod runtime;
 pub mod stop;
 mod stream;
 
