@@ -102,6 +102,30 @@ fn coordinator_and_agents_end_with_the_run() {
     }
 }
 
+/// Moments of its start, when certificates are written, and of its work.
+#[test]
+fn a_run_that_is_killed_at_any_moment_leaves_no_certificates_and_no_process() {
+    const MOMENTS: u64 = 18;
+    if !built() {
+        return;
+    }
+    for way in ways() {
+        let program = Run::cluster(way, "2x1");
+        if !compiled(&program) {
+            return;
+        }
+        for moment in 0..MOMENTS {
+            let run = Run::cluster(way, "2x1");
+            std::fs::copy(program.file("program"), run.file("program")).unwrap();
+            let mut child = run.spawn("exec $DIR/program");
+            std::thread::sleep(Duration::from_millis(moment * 50 + moment % 7));
+            signal(&child, "-KILL");
+            assert_eq!(child.wait().unwrap().signal(), Some(9), "{way:?} {moment}");
+            run.assert_nothing_left(None);
+        }
+    }
+}
+
 #[test]
 fn executors_and_workers_end_with_the_run() {
     if !built() {

@@ -4,13 +4,13 @@ use crate::args::{Launcher, RunArgs, Separation};
 use crate::failure::{Failure, Result};
 use crate::launch::{
     Event, Mpirun, RunFolder, Signals, Site, ask_descendants, can_have_namespaces, exit_code, find_libacc,
-    kill_descendants, obstacle, preload_with,
+    kill_descendants, lift, obstacle, preload_with,
 };
 use crate::output::tell;
 use accord_types::settings;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_child_subreaper;
-use nix::sys::signal::kill;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use std::ffi::OsString;
@@ -75,7 +75,7 @@ fn supervised(args: &RunArgs, over_nodes: bool) -> Result<u8> {
     let separation = separation(args);
     // The supervisor makes it: whatever ends this process before, there is none.
     let dir = RunFolder::name(if over_nodes { Some(shared_folder(args)?) } else { None })?;
-    let (lifeline, _held) = std::io::pipe().map_err(|error| Failure::system("can't make a pipe", error))?;
+    let (lifeline, held) = std::io::pipe().map_err(|error| Failure::system("can't make a pipe", error))?;
     let mut signals = Signals::block(None)?;
     match separation {
         Separation::Namespaces => {
@@ -114,12 +114,19 @@ fn supervised(args: &RunArgs, over_nodes: bool) -> Result<u8> {
                 }
                 break exit_code(status);
             }
-            Event::Signal { signal, by_terminal: false } => {
-                let _ = kill(supervisor, signal);
+            Event::Signal { signal, by_terminal } => {
+                if !by_terminal {
+                    let _ = kill(supervisor, signal);
+                }
+                // A supervisor that somebody has stopped would not see it.
+                let _ = kill(supervisor, Signal::SIGCONT);
             }
-            Event::Ended(..) | Event::Signal { .. } | Event::Orphaned | Event::Timeout => {}
+            Event::Ended(..) | Event::Orphaned | Event::Timeout => {}
         }
     };
+    // Looking for processes and removing the folder take a few descriptors.
+    drop((lifeline, held, signals));
+    lift();
     if separation == Separation::Loopback {
         if over_nodes {
             // Launchers have processes on other nodes to end.

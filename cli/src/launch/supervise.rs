@@ -8,13 +8,13 @@ use super::processes::{AGENTS, Processes, ending, pid_of};
 use super::run_folder::RunFolder;
 use super::signals::{Event, Signals, exit_code};
 use super::site::Site;
-use super::{cluster, kill_descendants, site_cluster};
+use super::{cluster, kill_descendants, lift, site_cluster};
 use crate::args::{Separation, SuperviseArgs};
 use crate::command::trace::{read_all, write_timeline, write_trace};
 use crate::failure::{Failure, Result};
 use crate::output::tell;
 use accord_types::settings;
-use nix::sys::prctl::set_child_subreaper;
+use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsString;
@@ -37,10 +37,15 @@ pub(crate) fn supervise(args: &SuperviseArgs) -> Result<u8> {
     if args.separation == Separation::Loopback {
         set_child_subreaper(true).map_err(|error| Failure::system("can't adopt orphans", error))?;
     }
+    // Whoever has stopped this process before the launcher was killed keeps it from taking the run down.
+    set_pdeathsig(Signal::SIGCONT).map_err(|error| Failure::system("can't follow the launcher", error))?;
     let folder = RunFolder::make(&args.dir)?;
     let mut supervisor = Supervisor { args, processes: Processes::new(args), is_over_nodes: false };
     let result = supervisor.run(&mut signals);
+    lift();
     supervisor.take_down(&mut signals);
+    // Removing the folder takes a few descriptors.
+    drop(signals);
     drop(folder);
     result
 }

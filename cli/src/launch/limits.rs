@@ -1,0 +1,29 @@
+//! What taking a run down needs, whatever limits it ran under.
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Raises this process's limits on descriptors and memory as far as the system lets it: looking for processes and removing a folder take a few
+/// of both, and nobody else would do it.
+pub(crate) fn lift() {
+    for resource in [Resource::RLIMIT_NOFILE, Resource::RLIMIT_AS, Resource::RLIMIT_DATA] {
+        if let Ok((soft, hard)) = getrlimit(resource)
+            && soft < hard
+        {
+            // What can't be raised has to do as it is.
+            let _ = setrlimit(resource, hard, hard);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lowered_is_as_high_as_it_may_be() {
+        let (before, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, before.min(hard - 1), hard).unwrap();
+        lift();
+        assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap(), (hard, hard));
+    }
+}
