@@ -593,6 +593,9 @@ fn told_in_a_copy() -> Test {
     assert!(std::process::Command::new("sh").args(["-c", "kill -9 $0", &pid.to_string()]).status()?.success());
     let error = told.recv_timeout(Duration::from_secs(5))?.expect_err("the worker is dead");
     assert!(error.cause().contains("was killed"), "{error}");
+    // Nobody's data clauses have to do with that.
+    let remedy = error.remedy_text().ok_or("no remedy")?;
+    assert!(remedy.contains("the system's log") && !remedy.contains("data clauses"), "{error}");
     tell(());
     assert!(told.recv_timeout(Duration::from_secs(5))?.is_err(), "who asks later is told as well");
     Ok(())

@@ -14,6 +14,8 @@ pub(crate) enum Ending {
 
 /// What asking, restarting and a busy machine add.
 const SLACK: Duration = Duration::from_secs(8);
+/// How long `accord run` waits for its agents.
+const START_MAX: Duration = Duration::from_secs(20);
 /// A link that is cut is found out by the system's own probes.
 const CUT_IS_FOUND: Duration = Duration::from_secs(6);
 
@@ -22,6 +24,8 @@ fn limit(fault: Fault, phase: Phase) -> Duration {
     match fault {
         // It is tried twice to reach an agent that does not answer.
         _ if phase == Phase::Open => 2 * SLACK + TIMEOUT,
+        // So long `accord run` waits for agents that are there and do not come.
+        _ if phase == Phase::Start && fault.is_limit() => START_MAX + SLACK,
         Fault::StoppedLong | Fault::StoppedForEver => TIMEOUT + SLACK,
         Fault::LinkDownForLong => CUT_IS_FOUND + SLACK,
         _ => SLACK,
@@ -48,15 +52,20 @@ pub(crate) fn judge(due: Due, role: Role, fault: Fault, phase: Phase, outcome: &
         return wrong(&format!("left behind: {:?}", outcome.left));
     }
     let killed = finished.code() > 128;
+    // The program is under the limit.
+    let bounded = matches!(role, Role::Program | Role::Rank) || phase == Phase::Start;
     let ending = match finished.code() {
         0 if finished.stdout.contains("PASS") => Ending::WentOn,
+        // The command says itself what it lacks, or whoever should have become it does.
+        2 | 125..=127 if phase == Phase::Start && !finished.stderr.is_empty() => Ending::Error,
         // mpirun has statuses of its own.
+        1.. if role == Role::Rank && due == Due::Gone => Ending::Gone,
         1.. if role == Role::Rank => Ending::Error,
         1 if finished.stderr.contains("acc_error_") => Ending::Error,
         // Whoever writes beyond the limit on files gets a signal, unless they have said otherwise.
-        153 if role == Role::Program && fault == Fault::NoFileSpace => Ending::Gone,
+        153 if bounded && fault == Fault::NoFileSpace => Ending::Gone,
         // The language's runtime, or the C library, needs a few bytes and says that there are none.
-        134 if role == Role::Program && fault == Fault::NoMemory && finished.stderr.contains("memory") => Ending::Error,
+        134 if bounded && fault == Fault::NoMemory && finished.stderr.contains("memory") => Ending::Error,
         _ if killed && due == Due::Gone => Ending::Gone,
         _ => return wrong("it neither went on nor ended with an error"),
     };

@@ -3,6 +3,7 @@
 //! docs/reference/faults.md. `ACCORD_TEST_CHAOS_ONLY="no descriptors, launch"` takes only what is called so.
 
 mod judge;
+mod launcher;
 mod page;
 mod site;
 mod table;
@@ -20,6 +21,8 @@ use table::{Due, Fault, Phase, Role, cases};
 const TRIES: usize = 6;
 /// How far into its phase a fault may come.
 const JITTER_MAX_MS: u64 = 120;
+/// How far into a start: a second that is mostly waiting for agents.
+const STARTING_JITTER_MAX_MS: u64 = 900;
 /// The same where the phase is over in a moment.
 const CLOSING_JITTER_MAX_MS: u64 = 6;
 
@@ -75,7 +78,11 @@ fn attempt(site: &mut Site, role: Role, case: (Fault, Phase, Due), number: u64, 
         seen.lock().unwrap().left_out.insert(why);
         return;
     }
-    let longest = if phase == Phase::Close { CLOSING_JITTER_MAX_MS } else { JITTER_MAX_MS };
+    let longest = match phase {
+        Phase::Start => STARTING_JITTER_MAX_MS,
+        Phase::Close => CLOSING_JITTER_MAX_MS,
+        _ => JITTER_MAX_MS,
+    };
     let jitter = Duration::from_millis(jitter_of(number) % longest);
     let outcome = site.attempt(role, fault, phase, jitter);
     let judged = outcome.hit.then(|| judge(due, role, fault, phase, &outcome));

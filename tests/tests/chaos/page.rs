@@ -52,6 +52,9 @@ const HEAD: &str = "# Faults\n\n\
     * *worst*: the longest time from the fault (from its end, where the program outlives it) to the program's end.\n\
     * For the tries' speed a silent peer counts as hung after 4 s (`ACCORD_TIMEOUT`, by default 30 s), an agent as lost after 3 s (`--lost-after`, 10 s), and a\n\
     \x20 program asks for its session for 12 s (`ACCORD_OPEN_TIMEOUT`, 30 s). Tries of a role go at once, twelve unless `AT_ONCE` says otherwise.\n\
+    * *start* is before the program: `accord run` has its limits from its beginning, tighter and looser ones, and so has all that it starts. Later they come to its\n\
+    \x20 launcher or its supervisor alone; these are killed and stopped, too, in turn. A rank of MPI's is a program of two.\n\
+    * A run of some roles (`ROLES`) or faults (`ONLY`) writes their lines and leaves the others as they were.\n\
     * Clocks that are set back, cut-off and paused coordinators and mass silence are in the simulation (`crates/sim`); full disks are limits on files here.\n\n";
 const COLUMNS: &str = "| role | fault | tries | went on | error | gone | wrong | worst | phases |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 
@@ -79,9 +82,20 @@ fn write_what_a_run_has_shown() {
         return;
     }
     let folder = folder().expect("ACCORD_TEST_RECORD names the run's folder");
+    // A run of some roles, or of some faults, leaves the others' lines as they are.
+    let before = if std::env::var_os("ACCORD_TEST_CHAOS_PART").is_some() {
+        std::fs::read_to_string(page_file()).unwrap_or_default()
+    } else {
+        String::new()
+    };
     let mut text = format!("{HEAD}{COLUMNS}");
     for role in Role::ALL {
-        text += &std::fs::read_to_string(folder.join(format!("{role:?}"))).unwrap_or_default();
+        let new = std::fs::read_to_string(folder.join(format!("{role:?}"))).unwrap_or_default();
+        for fault in Fault::ALL {
+            let begin = format!("| {role} | {fault} | ");
+            let line = new.lines().chain(before.lines()).find(|line| line.starts_with(&begin));
+            text.extend(line.map(|line| format!("{line}\n")));
+        }
     }
     std::fs::write(page_file(), text).unwrap();
 }

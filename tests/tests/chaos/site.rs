@@ -1,24 +1,26 @@
 //! A cluster, a program in it, and what is done to whom.
 
+use crate::launcher::on_accord_run;
 use crate::table::{Fault, Phase, Role};
-use accord_tests::{Cluster, Finished, Job, Running, Tool, libacc, test_program, tool};
+use accord_tests::{Cluster, Finished, Running, test_program};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::PipeWriter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a silent peer is waited for, instead of 30 s.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
 /// How long a program asks for its session, instead of 30 s: longer than the coordinator is stopped.
-const OPEN_TIMEOUT: &str = "12s";
+pub(crate) const OPEN_TIMEOUT: &str = "12s";
 /// How long an agent may be silent, instead of 10 s.
 const LOST_AFTER: &str = "3s";
-const SHORT: Duration = Duration::from_secs(2);
-const LONG: Duration = Duration::from_secs(9);
+pub(crate) const SHORT: Duration = Duration::from_secs(2);
+pub(crate) const LONG: Duration = Duration::from_secs(9);
 /// Longest that a try may take: beyond it, it hangs.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// How long whoever is to be hit may take to come.
 const COMES: Duration = Duration::from_millis(1_500);
 
@@ -129,7 +131,7 @@ impl Site {
 }
 
 /// Waits until the program is in the phase.
-fn reach(running: &Running, phase: Phase, jitter: Duration, input: &mut Option<PipeWriter>) {
+pub(crate) fn reach(running: &Running, phase: Phase, jitter: Duration, input: &mut Option<PipeWriter>) {
     running.await_output(if phase == Phase::Open { "opening" } else { "working" }).unwrap();
     if phase == Phase::Close {
         drop(input.take());
@@ -185,17 +187,24 @@ fn strike(cluster: &mut Cluster, role: Role, fault: Fault, targets: &[Pid]) -> D
         Fault::StoppedShort => return stop_for(SHORT),
         Fault::StoppedLong => return stop_for(LONG),
         Fault::StoppedForEver => targets.iter().for_each(|target| signal(*target, Signal::SIGSTOP)),
-        Fault::NoDescriptors => targets.iter().for_each(|target| limit(*target, "nofile", 3)),
-        Fault::NoMemory => targets.iter().for_each(|target| limit(*target, "as", 1 << 20)),
-        Fault::NoFileSpace => targets.iter().for_each(|target| limit(*target, "fsize", 4096)),
-        Fault::NoThreads => targets.iter().for_each(|target| no_threads(*target)),
-        Fault::LinkDown | Fault::LinkDownLonger | Fault::LinkDownForLong | Fault::LinkSlow => {}
+        _ => targets.iter().for_each(|target| bound(*target, fault)),
     }
     Duration::ZERO
 }
 
+/// Gives it a limit, if that is what the fault is.
+pub(crate) fn bound(target: Pid, fault: Fault) {
+    match fault {
+        Fault::NoDescriptors => limit(target, "nofile", 3),
+        Fault::NoMemory => limit(target, "as", 1 << 20),
+        Fault::NoFileSpace => limit(target, "fsize", 4096),
+        Fault::NoThreads => no_threads(target),
+        _ => {}
+    }
+}
+
 /// It may be gone.
-fn signal(target: Pid, signal: Signal) {
+pub(crate) fn signal(target: Pid, signal: Signal) {
     let _ = kill(target, signal);
 }
 
@@ -209,16 +218,18 @@ fn no_threads(target: Pid) {
     if !nix::unistd::geteuid().is_root() {
         return limit(target, "nproc", 0);
     }
-    if let Some(group) = group_of_pids(target) {
-        let _ = std::fs::write(group.join("pids.max"), "1");
+    if let Some(group) = group_of_pids(1) {
         let _ = std::fs::write(group.join("cgroup.procs"), target.to_string());
     }
 }
 
-/// A group of its own; removed when its processes have ended, by [`remove_groups`].
-fn group_of_pids(target: Pid) -> Option<PathBuf> {
-    let group = pids_root()?.join(format!("{GROUP}{}-{target}", std::process::id()));
-    std::fs::create_dir(&group).ok().map(|()| group)
+/// A group of its own for so many threads; removed when its processes have ended, by [`remove_groups`].
+pub(crate) fn group_of_pids(most: u64) -> Option<PathBuf> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let group = pids_root()?.join(format!("{GROUP}{}-{number}", std::process::id()));
+    std::fs::create_dir(&group).ok()?;
+    std::fs::write(group.join("pids.max"), most.to_string()).ok().map(|()| group)
 }
 
 const GROUP: &str = "accord-chaos-";
@@ -242,11 +253,10 @@ pub(crate) fn remove_groups() {
 
 /// What this machine can't do: said, and left out.
 pub(crate) fn lacks(role: Role, fault: Fault) -> Option<&'static str> {
-    let is_link = matches!(fault, Fault::LinkDown | Fault::LinkDownLonger | Fault::LinkDownForLong | Fault::LinkSlow);
     let has = |program: &str| {
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).exists())
     };
-    if is_link && (!nix::unistd::geteuid().is_root() || !has("ip") || !has("tc")) {
+    if fault.is_link() && (!nix::unistd::geteuid().is_root() || !has("ip") || !has("tc")) {
         return Some("links: only root with ip and tc may change them");
     }
     if role == Role::Rank && !has("mpirun") {
@@ -256,121 +266,4 @@ pub(crate) fn lacks(role: Role, fault: Fault) -> Option<&'static str> {
         return Some("threads: there is no control group for processes");
     }
     None
-}
-
-fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
-    let (input, output) = std::io::pipe().unwrap();
-    let ranks: &[&str] = if role == Role::Rank { &["-np", "2"] } else { &[] };
-    let is_link = matches!(fault, Fault::LinkDown | Fault::LinkDownLonger | Fault::LinkDownForLong | Fault::LinkSlow);
-    let loopback: &[&str] = if is_link { &[] } else { &["--loopback"] };
-    let running = Job::new(tool(Tool::Accord).unwrap())
-        .env("ACCORD_LIBACC", libacc().unwrap())
-        .env("ACCORD_CPU_MEMORY", "64M")
-        .env("ACCORD_OPEN_TIMEOUT", OPEN_TIMEOUT)
-        .env("ACCORD_TIMEOUT", format!("{}s", TIMEOUT.as_secs()))
-        .env("ACCORD_TEST_SEPARATE", "1")
-        .args(["run", "--local-cluster", "3x1"])
-        .args(loopback.iter().copied())
-        .args(ranks.iter().copied())
-        .arg("--")
-        .arg(test_program("cluster/phases.c").unwrap())
-        .arg(phase.argument())
-        .stdin(input)
-        .timeout(LIMIT)
-        .start()
-        .unwrap();
-    let mut output = Some(output);
-    reach(&running, phase, jitter, &mut output);
-    let begun = Instant::now();
-    let (hit, lasted) = match fault {
-        _ if is_link => cut(&running, fault),
-        _ => {
-            let target = if role == Role::Rank { rank_of(&running) } else { Some(Pid::from_raw(running.id() as i32)) };
-            let lasted = target.map_or(Duration::ZERO, |target| strike_run(fault, target, &running));
-            (target.is_some(), lasted)
-        }
-    };
-    std::thread::sleep(Duration::from_millis(150));
-    drop(output);
-    let finished = running.finish().unwrap();
-    Outcome { finished, took: begun.elapsed().saturating_sub(lasted), hit, left: Vec::new(), said: String::new() }
-}
-
-fn strike_run(fault: Fault, target: Pid, running: &Running) -> Duration {
-    let begun = Instant::now();
-    match fault {
-        Fault::Killed => signal(target, Signal::SIGKILL),
-        Fault::StoppedShort => {
-            signal(target, Signal::SIGSTOP);
-            std::thread::sleep(SHORT);
-            signal(target, Signal::SIGCONT);
-            return begun.elapsed();
-        }
-        _ => {
-            signal(target, Signal::SIGSTOP);
-            std::thread::sleep(SHORT);
-            let _ = running.signal(Signal::SIGKILL);
-        }
-    }
-    Duration::ZERO
-}
-
-/// A program that mpirun has started: unlike its workers it has an argument.
-fn rank_of(running: &Running) -> Option<Pid> {
-    let found = accord_tests::leftovers(running.mark());
-    let is_rank = |line: &&String| {
-        let mut words = line.split(' ').skip(1);
-        words.next().is_some_and(|program| program.contains("/phases-")) && words.next().is_some()
-    };
-    let rank = found.iter().find(is_rank)?;
-    Some(Pid::from_raw(rank.split(' ').next()?.parse().ok()?))
-}
-
-/// Does something to the link of the host whose device is used, in whose network its agent is.
-fn cut(running: &Running, fault: Fault) -> (bool, Duration) {
-    let found = accord_tests::leftovers(running.mark());
-    let agents: Vec<&String> =
-        found.iter().filter(|line| line.contains("accord-node-agent") && !line.ends_with(" executor")).collect();
-    let Some(agent) = agents.iter().find(|line| line.contains("--node h3 ")).and_then(|line| line.split(' ').next())
-    else {
-        return (false, Duration::ZERO);
-    };
-    let inside = |arguments: &[&str]| {
-        let done = Command::new("nsenter").arg(format!("--net=/proc/{agent}/ns/net")).args(arguments).output();
-        done.is_ok_and(|done| done.status.success())
-    };
-    let Some(device) = device_of(agent) else { return (false, Duration::ZERO) };
-    if fault == Fault::LinkSlow {
-        return (
-            inside(&[
-                "tc", "qdisc", "add", "dev", &device, "root", "tbf", "rate", "50mbit", "burst", "64kb", "latency",
-                "50ms",
-            ]),
-            Duration::ZERO,
-        );
-    }
-    let time = match fault {
-        Fault::LinkDown => Duration::from_millis(500),
-        Fault::LinkDownLonger => SHORT,
-        _ => Duration::from_secs(30),
-    };
-    // Whoever hears nothing hears nothing: the link is there, and loses everything.
-    let begun = Instant::now();
-    let cut = inside(&["tc", "qdisc", "add", "dev", &device, "root", "blackhole"]);
-    let is_over = || accord_tests::leftovers(running.mark()).is_empty();
-    while begun.elapsed() < time && !is_over() {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    inside(&["tc", "qdisc", "del", "dev", &device, "root"]);
-    // The program may end before the cut does.
-    (cut, if time > LONG { Duration::ZERO } else { begun.elapsed() })
-}
-
-/// The device of a process's network that is not the loopback.
-fn device_of(process: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/net/dev")).ok()?;
-    text.lines()
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, _)| name.trim().to_owned())
-        .find(|name| name != "lo")
 }

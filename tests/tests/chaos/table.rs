@@ -42,12 +42,22 @@ names!(Fault {
     LinkSlow = "link slow",
 });
 
-names!(Phase { Open = "open", Launch = "launch", Copies = "copies", D2d = "d2d", Wait = "wait", Close = "close" });
+names!(Phase { Start = "start", Open = "open", Launch = "launch", Copies = "copies", D2d = "d2d", Wait = "wait", Close = "close" });
+
+impl Fault {
+    pub(crate) fn is_link(self) -> bool {
+        matches!(self, Self::LinkDown | Self::LinkDownLonger | Self::LinkDownForLong | Self::LinkSlow)
+    }
+
+    pub(crate) fn is_limit(self) -> bool {
+        matches!(self, Self::NoDescriptors | Self::NoThreads | Self::NoMemory | Self::NoFileSpace)
+    }
+}
 
 impl Phase {
-    /// As the program is told.
+    /// As the program is told. It knows nothing of what was before it.
     pub(crate) fn argument(self) -> String {
-        self.to_string()
+        if self == Self::Start { Self::Open } else { self }.to_string()
     }
 }
 
@@ -66,14 +76,18 @@ pub(crate) enum Due {
 
 /// What is due; none if that can't happen to this role, or is looked at elsewhere.
 pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
-    use Fault::{
-        Killed, LinkDown, LinkDownForLong, LinkDownLonger, LinkSlow, NoDescriptors, NoFileSpace, NoMemory, NoThreads,
-        StoppedForEver, StoppedLong, StoppedShort,
-    };
+    use Fault::{Killed, LinkDownForLong, LinkSlow, StoppedForEver, StoppedLong, StoppedShort};
     let edge = matches!(phase, Phase::Open | Phase::Close);
-    let is_link = matches!(fault, LinkDown | LinkDownLonger | LinkDownForLong | LinkSlow);
-    let is_limit = matches!(fault, NoDescriptors | NoThreads | NoMemory | NoFileSpace);
+    let is_link = fault.is_link();
+    let is_limit = fault.is_limit();
     Some(match (role, fault) {
+        // Before the program is there, only `accord run` is. With limits from its beginning it is under them with all that it starts.
+        (Role::Run, _) if phase == Phase::Start && is_limit => Due::Either,
+        (Role::Run, Killed | StoppedShort | StoppedForEver) if phase == Phase::Start => match fault {
+            StoppedShort => Due::GoesOn,
+            _ => Due::Gone,
+        },
+        (_, _) if phase == Phase::Start => return None,
         // Links are between hosts, and those are `accord run`'s.
         (Role::Run, LinkDownForLong) => {
             if edge {
@@ -91,7 +105,8 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
         }
         (_, _) if is_link => return None,
         (Role::Run, Killed | StoppedForEver) => Due::Gone,
-        (Role::Run, StoppedShort) => Due::GoesOn,
+        // What it needs until the end it has, or takes.
+        (Role::Run, _) => Due::GoesOn,
         // A rank may be over before it is hit.
         (Role::Rank, Killed) => {
             if edge {
@@ -100,9 +115,8 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
                 Due::Error
             }
         }
-        (Role::Run | Role::Rank, _) => return None,
-        (Role::Program, Killed | StoppedForEver) => Due::Gone,
-        (Role::Program, StoppedShort | StoppedLong) => Due::GoesOn,
+        (Role::Program, Killed) | (Role::Program | Role::Rank, StoppedForEver) => Due::Gone,
+        (Role::Program | Role::Rank, StoppedShort | StoppedLong) => Due::GoesOn,
         // Nobody else waits for the coordinator once a session is open; who opens one waits until it is back.
         (Role::Coordinator, Killed | StoppedShort | StoppedLong) => Due::GoesOn,
         (Role::Coordinator, StoppedForEver) if phase == Phase::Open => return None,
@@ -141,8 +155,8 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
             }
         }
         (Role::Worker | Role::Executor, StoppedShort) => Due::GoesOn,
-        (Role::Program | Role::Worker | Role::Executor, _) if is_limit => Due::Either,
-        (Role::Program | Role::Worker | Role::Executor, _) => return None,
+        (Role::Program | Role::Rank | Role::Worker | Role::Executor, _) if is_limit => Due::Either,
+        (Role::Program | Role::Rank | Role::Worker | Role::Executor, _) => return None,
     })
 }
 

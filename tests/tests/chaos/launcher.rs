@@ -1,0 +1,197 @@
+//! `accord run` with a cluster of its own, and what is done to it, to its hosts' links and to ranks.
+
+use crate::site::{LIMIT, LONG, OPEN_TIMEOUT, Outcome, SHORT, TIMEOUT, bound, group_of_pids, reach, signal};
+use crate::table::{Fault, Phase, Role};
+use accord_tests::{Job, Running, Tool, libacc, test_program, tool};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long the folder of a run may stay after its launcher was killed.
+const FOLDER_GOES: Duration = Duration::from_secs(5);
+
+/// One try. Odd jitters hit the supervisor instead of the launcher.
+pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
+    let (input, output) = std::io::pipe().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let ranks: &[&str] = if role == Role::Rank { &["-np", "2"] } else { &[] };
+    let loopback: &[&str] = if fault.is_link() { &[] } else { &["--loopback"] };
+    let from_beginning = phase == Phase::Start && fault.is_limit();
+    let job = if from_beginning {
+        let line = format!("{}; exec \"$0\" \"$@\"", limit_of_a_shell(fault, jitter.as_millis() as u64));
+        Job::new("sh").args(["-c", &line]).arg(tool(Tool::Accord).unwrap())
+    } else {
+        Job::new(tool(Tool::Accord).unwrap())
+    };
+    let running = job
+        .env("ACCORD_LIBACC", libacc().unwrap())
+        .env("ACCORD_CPU_MEMORY", "64M")
+        .env("ACCORD_OPEN_TIMEOUT", OPEN_TIMEOUT)
+        .env("ACCORD_TIMEOUT", format!("{}s", TIMEOUT.as_secs()))
+        .env("ACCORD_TEST_SEPARATE", "1")
+        .env("TMPDIR", folder.path())
+        .args(["run", "--local-cluster", "3x1"])
+        .args(loopback.iter().copied())
+        .args(ranks.iter().copied())
+        .arg("--")
+        .arg(test_program("cluster/phases.c").unwrap())
+        .arg(phase.argument())
+        .stdin(input)
+        .timeout(LIMIT)
+        .start()
+        .unwrap();
+    let mut output = Some(output);
+    match phase {
+        Phase::Start if from_beginning => {}
+        Phase::Start => std::thread::sleep(jitter),
+        _ => reach(&running, phase, jitter, &mut output),
+    }
+    let begun = Instant::now();
+    let (hit, lasted) = if from_beginning {
+        (true, Duration::ZERO)
+    } else if fault.is_link() {
+        cut(&running, fault)
+    } else {
+        let odd = jitter.as_millis() % 2 == 1;
+        let launcher = pid(running.id());
+        let target = match role {
+            Role::Rank => rank_of(&running),
+            _ if odd => Some(supervisor_of(&running).unwrap_or(launcher)),
+            _ => Some(launcher),
+        };
+        let end = if jitter.as_millis() % 4 < 2 { Signal::SIGTERM } else { Signal::SIGKILL };
+        let lasted = target.map_or(Duration::ZERO, |target| {
+            // Whoever is stopped itself takes no other signal.
+            strike(fault, target, &running, if target == launcher { Signal::SIGKILL } else { end })
+        });
+        (target.is_some(), lasted)
+    };
+    std::thread::sleep(Duration::from_millis(150));
+    drop(output);
+    let finished = running.finish().unwrap();
+    let took = begun.elapsed().saturating_sub(lasted);
+    Outcome { finished, took, hit, left: folders_left(folder.path()), said: String::new() }
+}
+
+fn pid(id: u32) -> Pid {
+    Pid::from_raw(i32::try_from(id).unwrap())
+}
+
+/// A shell's word for a limit: `amount` says how tight, from what does not suffice to begin to what everybody has enough of.
+fn limit_of_a_shell(fault: Fault, amount: u64) -> String {
+    match fault {
+        Fault::NoDescriptors => format!("ulimit -n {}", 3 + amount % 45),
+        Fault::NoMemory => format!("ulimit -v {}", (32 + 4 * amount) << 10),
+        Fault::NoFileSpace => format!("ulimit -f {}", (1 << (amount % 20)) - 1),
+        _ if !nix::unistd::geteuid().is_root() => format!("ulimit -u {}", amount % 60),
+        _ => match group_of_pids(1 + amount % 60) {
+            Some(group) => format!("echo $$ > {}/cgroup.procs", group.display()),
+            None => ":".to_owned(),
+        },
+    }
+}
+
+/// What is left in a run's folder for such, after a while.
+fn folders_left(folder: &Path) -> Vec<String> {
+    let deadline = Instant::now() + FOLDER_GOES;
+    loop {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let left: Vec<String> = names.filter(|name| name.starts_with("accord-")).collect();
+        if left.is_empty() || Instant::now() >= deadline {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Does it. Returns how long it took itself.
+fn strike(fault: Fault, target: Pid, running: &Running, end: Signal) -> Duration {
+    let begun = Instant::now();
+    let stop_for = |time: Duration| {
+        signal(target, Signal::SIGSTOP);
+        std::thread::sleep(time);
+        signal(target, Signal::SIGCONT);
+        begun.elapsed()
+    };
+    match fault {
+        Fault::Killed => signal(target, Signal::SIGKILL),
+        Fault::StoppedShort => return stop_for(SHORT),
+        Fault::StoppedLong => return stop_for(LONG),
+        Fault::StoppedForEver => {
+            signal(target, Signal::SIGSTOP);
+            std::thread::sleep(SHORT);
+            let _ = running.signal(end);
+        }
+        _ => bound(target, fault),
+    }
+    Duration::ZERO
+}
+
+fn supervisor_of(running: &Running) -> Option<Pid> {
+    let found = accord_tests::leftovers(running.mark());
+    let line = found.iter().find(|line| line.contains(" __supervise "))?;
+    Some(Pid::from_raw(line.split(' ').next()?.parse().ok()?))
+}
+
+/// A program that mpirun has started: unlike its workers it has an argument.
+fn rank_of(running: &Running) -> Option<Pid> {
+    let found = accord_tests::leftovers(running.mark());
+    let is_rank = |line: &&String| {
+        let mut words = line.split(' ').skip(1);
+        words.next().is_some_and(|program| program.contains("/phases-")) && words.next().is_some()
+    };
+    let rank = found.iter().find(is_rank)?;
+    Some(Pid::from_raw(rank.split(' ').next()?.parse().ok()?))
+}
+
+/// Does something to the link of the host whose device is used, in whose network its agent is.
+fn cut(running: &Running, fault: Fault) -> (bool, Duration) {
+    let found = accord_tests::leftovers(running.mark());
+    let agents: Vec<&String> =
+        found.iter().filter(|line| line.contains("accord-node-agent") && !line.ends_with(" executor")).collect();
+    let Some(agent) = agents.iter().find(|line| line.contains("--node h3 ")).and_then(|line| line.split(' ').next())
+    else {
+        return (false, Duration::ZERO);
+    };
+    let inside = |arguments: &[&str]| {
+        let done = Command::new("nsenter").arg(format!("--net=/proc/{agent}/ns/net")).args(arguments).output();
+        done.is_ok_and(|done| done.status.success())
+    };
+    let Some(device) = device_of(agent) else { return (false, Duration::ZERO) };
+    if fault == Fault::LinkSlow {
+        return (
+            inside(&[
+                "tc", "qdisc", "add", "dev", &device, "root", "tbf", "rate", "50mbit", "burst", "64kb", "latency",
+                "50ms",
+            ]),
+            Duration::ZERO,
+        );
+    }
+    let time = match fault {
+        Fault::LinkDown => Duration::from_millis(500),
+        Fault::LinkDownLonger => SHORT,
+        _ => Duration::from_secs(30),
+    };
+    // Whoever hears nothing hears nothing: the link is there, and loses everything.
+    let begun = Instant::now();
+    let cut = inside(&["tc", "qdisc", "add", "dev", &device, "root", "blackhole"]);
+    let is_over = || accord_tests::leftovers(running.mark()).is_empty();
+    while begun.elapsed() < time && !is_over() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    inside(&["tc", "qdisc", "del", "dev", &device, "root"]);
+    // The program may end before the cut does.
+    (cut, if time > LONG { Duration::ZERO } else { begun.elapsed() })
+}
+
+/// The device of a process's network that is not the loopback.
+fn device_of(process: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/net/dev")).ok()?;
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.trim().to_owned())
+        .find(|name| name != "lo")
+}
