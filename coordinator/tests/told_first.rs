@@ -4,7 +4,7 @@
 //! for it, as if it were killed there.
 
 use accord_coordinator::cluster::Limits;
-use accord_coordinator::service::{Attestation, Driver, DriverSettings, Ports, listen_here, serve};
+use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, listen_here, serve};
 use accord_fabric::frame::session::Message;
 use accord_fabric::session_endpoint;
 use accord_proto::v1::registry_client::RegistryClient;
@@ -128,9 +128,9 @@ fn agents_hear_of_a_session_before_its_program_does() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let tcp = Some((listener, Arc::new(Trust::fixed(own))));
-        let ports = Ports { tcp, local: Some(listen_here(&path).unwrap()) };
+        let listeners = Listeners { tcp, local: Some(listen_here(&path).unwrap()) };
         let driver = Arc::new(Driver::new(DriverSettings { limits: Limits::default() }));
-        tokio::spawn(serve(ports, Attestation::default(), driver, std::future::pending()));
+        tokio::spawn(serve(listeners, Attestation::default(), driver, std::future::pending()));
 
         let agents: Vec<_> = (0..AGENTS)
             .map(|number| {
