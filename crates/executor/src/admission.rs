@@ -4,7 +4,7 @@ use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_types::{NodeId, SessionId};
 
-/// Bulk lanes that one program may open: so many numbers.
+/// Bulk lanes that one program may open: so many numbers, each once. Each lane is read by a thread of its own.
 const BULK_LANES_MAX: u16 = 16;
 
 /// See the module.
@@ -14,6 +14,9 @@ pub struct Admission {
     node: NodeId,
     /// This executor among all of the session's: its command lane has said so.
     own: Option<PeerId>,
+    /// The numbers of its bulk lanes, a bit each.
+    bulk: u16,
+    has_control: bool,
     ended: bool,
 }
 
@@ -33,7 +36,7 @@ pub enum Admitted {
 impl Admission {
     /// Of a session on a node. The command lane comes first but for those of the program's other lanes.
     pub fn new(session: SessionId, node: NodeId) -> Self {
-        Self { session, node, own: None, ended: false }
+        Self { session, node, own: None, bulk: 0, has_control: false, ended: false }
     }
 
     /// What a connection that introduces itself so becomes; none if it is not taken.
@@ -47,8 +50,14 @@ impl Admission {
                 self.own = Some(own);
                 Some(Admitted::Commands(own))
             }
-            Purpose::Bulk if hello.index < BULK_LANES_MAX => Some(Admitted::Bulk),
-            Purpose::Control => Some(Admitted::Control),
+            Purpose::Bulk if hello.index < BULK_LANES_MAX => {
+                let number = 1 << hello.index;
+                let is_new = self.bulk & number == 0;
+                self.bulk |= number;
+                is_new.then_some(Admitted::Bulk)
+            }
+            // One lane's end is the session's: no other one takes its place.
+            Purpose::Control => (!std::mem::replace(&mut self.has_control, true)).then_some(Admitted::Control),
             // For this executor, and not for one that had its place; from another one.
             Purpose::Peer => {
                 let (own, from) = (self.own?, hello.from.process());
@@ -97,12 +106,12 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whichever order: one command lane, which says who this is; peers for this executor only, from others only;
+        /// Whatever comes in whichever order: one command lane, which says who this is; each lane of the program's once; peers for this executor only, from others only;
         /// nothing of another session, nothing after the end.
         #[test]
         fn a_session_takes_what_is_its_own(comes in prop::collection::vec(hello(), 1..40), end in 0..60usize) {
             let mut admission = Admission::new(SESSION, NODE);
-            let mut own = None;
+            let (mut own, mut bulk, mut has_control) = (None, std::collections::BTreeSet::new(), false);
             for (at, hello) in comes.into_iter().enumerate() {
                 if at == end {
                     prop_assert!(admission.end() && !admission.end());
@@ -116,8 +125,14 @@ mod tests {
                         prop_assert_eq!(admitted, first.map(Admitted::Commands));
                         own = own.or(first);
                     }
-                    Purpose::Bulk => prop_assert_eq!(admitted.is_some(), may && hello.index < BULK_LANES_MAX),
-                    Purpose::Control => prop_assert_eq!(admitted.is_some(), may),
+                    Purpose::Bulk => {
+                        let first = may && hello.index < BULK_LANES_MAX && bulk.insert(hello.index);
+                        prop_assert_eq!(admitted.is_some(), first);
+                    }
+                    Purpose::Control => {
+                        prop_assert_eq!(admitted.is_some(), may && !has_control);
+                        has_control |= may;
+                    }
                     Purpose::Session => prop_assert_eq!(admitted, None),
                     Purpose::Peer => {
                         let is_other = |own: PeerId| ![PeerId::PROGRAM, own].contains(&hello.from.process());
