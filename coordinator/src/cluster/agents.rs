@@ -2,6 +2,7 @@
 
 use super::effect::{AgentOrder, ClientPush, Effect, Refusal};
 use super::input::{LinkId, Registration};
+use super::jobs::has_left_job;
 use super::node::{Node, NodeState};
 use super::session::Origin;
 use super::state::{Cluster, DOUBT};
@@ -19,13 +20,6 @@ const TICK_LATE_MS: u64 = 1_000;
 
 /// So long after a coordinator's start programs of earlier sessions may still be about to come back.
 const BACK_WITHIN_MS: u64 = 60_000;
-
-/// An agent that is a rank of an MPI job and does not connect again within this is gone, and the job with it.
-const JOB_BACK_MAX_MS: u64 = 1_500;
-
-fn has_left_job(node: &Node, now: Millis) -> bool {
-    !node.job.is_empty() && node.link().is_none() && node.unlinked.is_some_and(|at| now.since(at) >= JOB_BACK_MAX_MS)
-}
 
 impl Cluster {
     pub(super) fn register(&mut self, now: Millis, link: LinkId, registration: Registration, out: &mut Vec<Effect>) {
@@ -120,7 +114,7 @@ impl Cluster {
         if same && !was_up {
             self.revive(id);
         } else if !same && was_up {
-            self.lose(id, NodeState::Gone, out);
+            self.lose(now, id, NodeState::Gone, out);
         }
         if let Some(node) = self.nodes.get_mut(&id) {
             node.renew(link, now, registration);
@@ -258,22 +252,9 @@ impl Cluster {
         out.push(Effect::Changed);
     }
 
-    /// The agent of a node has gone without a word. If it was a rank of an MPI job, that ends with it: programs that use the job's nodes are
-    /// told which one it was, before the others' ends reach them.
-    fn blame(&self, id: NodeId, out: &mut Vec<Effect>) {
-        let Some(node) = self.nodes.get(&id).filter(|node| !node.job.is_empty()) else { return };
-        tracing::warn!("the agent of node {} ({id}) has gone without a word: it ends MPI job {}", node.name, node.job);
-        let is_of_job = |other: &NodeId| self.nodes.get(other).is_some_and(|other| other.job == node.job);
-        for session in self.sessions.values().filter(|session| session.nodes.keys().any(is_of_job)) {
-            if let Some(client) = session.client {
-                out.push(Effect::ToClient(client, ClientPush::NodeLost(id, node.name.clone())));
-            }
-        }
-    }
-
-    pub(super) fn goodbye(&mut self, link: LinkId, out: &mut Vec<Effect>) {
+    pub(super) fn goodbye(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) {
         if let Some(&id) = self.links.get(&link) {
-            self.lose(id, NodeState::Gone, out);
+            self.lose(now, id, NodeState::Gone, out);
             self.changed(out);
         }
     }
@@ -288,7 +269,7 @@ impl Cluster {
             .map(|node| node.id)
             .collect();
         for id in &lost {
-            self.lose(*id, NodeState::Lost, out);
+            self.lose(now, *id, NodeState::Lost, out);
         }
         if !lost.is_empty() {
             self.changed(out);
@@ -302,6 +283,7 @@ impl Cluster {
         if late >= TICK_LATE_MS {
             for node in self.nodes.values_mut() {
                 node.heard = node.heard.plus(late).min(now);
+                node.linked = node.linked.plus(late).min(now);
             }
         }
     }
@@ -326,13 +308,14 @@ impl Cluster {
     }
 
     /// A node's agent is gone: those who have used it are told, everything else goes on.
-    fn lose(&mut self, id: NodeId, state: NodeState, out: &mut Vec<Effect>) {
+    fn lose(&mut self, now: Millis, id: NodeId, state: NodeState, out: &mut Vec<Effect>) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if let Some(link) = node.link() {
             self.links.remove(&link);
             out.push(Effect::DropLink(link));
         }
         node.state = state;
+        node.left = now;
         let name = node.name.clone();
         let job = node.job.clone();
         match state {
@@ -358,9 +341,9 @@ impl Cluster {
                 None => {}
             }
         }
-        if state == NodeState::Lost && !job.is_empty() {
+        if state == NodeState::Lost {
             // They end: whatever has started them may not see that one is missing.
-            peers.extend(self.nodes.values().filter(|other| other.job == job).map(|other| other.id));
+            peers.extend(self.fellows(id));
         }
         for peer in peers {
             if let Some(link) = self.nodes.get(&peer).and_then(Node::link) {

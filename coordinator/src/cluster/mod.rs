@@ -13,6 +13,7 @@ mod effect;
 mod held;
 mod input;
 mod invariants;
+mod jobs;
 mod node;
 mod order;
 mod returns;

@@ -40,6 +40,14 @@ pub struct Node {
     pub job: String,
     /// When its agent's connection broke last.
     pub unlinked: Option<Millis>,
+    /// When this start of its agent came first.
+    pub(super) began: Millis,
+    /// When it came last.
+    pub(super) linked: Millis,
+    /// When it was lost or left last.
+    pub(super) left: Millis,
+    /// Which loss in its job it was told of on this connection.
+    pub(super) told: Option<(Millis, NodeId)>,
 }
 
 impl Node {
@@ -56,6 +64,10 @@ impl Node {
             draining: registration.draining,
             job: String::new(),
             unlinked: None,
+            began: now,
+            linked: now,
+            left: Millis(0),
+            told: None,
         };
         node.renew(link, now, registration);
         node
@@ -64,6 +76,11 @@ impl Node {
     /// Takes over what a registration says.
     pub(super) fn renew(&mut self, link: LinkId, now: Millis, registration: Registration) {
         self.state = NodeState::Up { link: Some(link) };
+        if self.incarnation != registration.incarnation {
+            self.began = now;
+        }
+        self.linked = now;
+        self.told = None;
         self.incarnation = registration.incarnation;
         self.address = registration.address;
         self.hardware = registration.hardware;

@@ -121,7 +121,7 @@ impl Cluster {
             Input::Heartbeat { link, sessions } => self.heartbeat(now, link, &sessions, out),
             Input::ExecutorStarted { link, grant } => self.executor_started(now, link, &grant, out),
             Input::ExecutorEnded { link, session } => self.executor_ended(now, link, session, out),
-            Input::Goodbye { link } => self.goodbye(link, out),
+            Input::Goodbye { link } => self.goodbye(now, link, out),
             Input::LinkLost { link } => self.link_lost(now, link, out),
             Input::Open { client, request, key, user } => self.open(now, client, request, Owner { key, user }, out),
             Input::Attach { client, session, request, key, user } => {
@@ -133,6 +133,7 @@ impl Cluster {
             Input::Close { session } => self.close(session, out),
             Input::Tick => {
                 self.declare_lost(now, out);
+                self.tell_ranks(now, out);
                 self.end_overdue(now, out);
                 self.let_in(now, out);
             }

@@ -24,8 +24,8 @@ struct Known {
 }
 
 impl Grants {
-    /// The coordinator announces a session. What was announced before counts, but for its end: a coordinator that has come back
-    /// knows of its predecessor's sessions only what agents told it. For one too many another one goes that is not `in_use`.
+    /// The coordinator announces a session. What was announced before counts, and the earliest end: a coordinator that has come back
+    /// knows of its predecessor's sessions only what agents told it, and its word of what is left was on its way for a while. For one too many another one goes that is not `in_use`.
     pub(super) fn announce(&mut self, now: Duration, grant: SessionGrant, in_use: impl Fn(SessionId) -> bool) {
         let end = grant.ends_in_ms.and_then(|left| now.checked_add(Duration::from_millis(left)));
         if let Some(known) = self.known.get_mut(&grant.session) {
@@ -33,7 +33,7 @@ impl Grants {
                 tracing::warn!("session {} was announced again with another key; the first one counts", grant.session);
                 return;
             }
-            known.end = end;
+            known.end = [known.end, end].into_iter().flatten().min();
             return;
         }
         if self.ended.contains(&grant.session) {
@@ -145,6 +145,9 @@ mod tests {
         assert!(grants.find(now + Duration::from_millis(500), A).is_none());
         // A coordinator that comes back tells of the same end.
         grants.announce(later, grant(A, 1, Some(300)), none);
+        assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
+        // Words are on their way for a while, at each return of a coordinator: that adds nothing.
+        grants.announce(later + Duration::from_millis(250), grant(A, 1, Some(300)), none);
         assert_eq!(grants.next_end(), Some((now + Duration::from_millis(500), A)));
     }
 

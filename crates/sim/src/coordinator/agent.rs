@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(super) struct Agent {
     pub(super) name: String,
     pub(super) devices: u32,
+    /// The MPI job that it is a rank of.
+    pub(super) job: Option<usize>,
     /// Its process, while it runs.
     pub(super) rules: Option<Node>,
     /// When that was started.
@@ -87,10 +89,11 @@ pub(super) enum AgentEvent {
 }
 
 impl Agent {
-    pub(super) fn new(index: usize, devices: u32) -> Self {
+    pub(super) fn new(index: usize, devices: u32, job: Option<usize>) -> Self {
         Self {
             name: format!("h{index}"),
             devices,
+            job,
             rules: None,
             started: 0,
             incarnation: 0,
@@ -174,7 +177,8 @@ impl Agent {
             hardware: Hardware::default(),
             previous,
             sessions,
-            job: String::new(),
+            // The next run of a job may have the name of the one before.
+            job: self.job.map(|job| format!("job-{job}")).unwrap_or_default(),
             draining: false,
         }
     }

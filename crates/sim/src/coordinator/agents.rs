@@ -8,7 +8,7 @@ use accord_coordinator::cluster::{AgentOrder, Input, LinkId, Registration};
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Endpoint;
-use accord_node_agent::node::{CommandLane, Disconnect, Effect, ExecutorId, Node, Way, Word};
+use accord_node_agent::node::{CommandLane, Disconnect, Effect, Ending, ExecutorId, Node, Way, Word};
 use accord_types::{NodeId, SessionId};
 use std::time::Duration;
 
@@ -25,6 +25,13 @@ const HERE: Way = Way { leaves_machine: false, is_of_job: false };
 
 impl World {
     pub(super) fn start_agent(&mut self, agent: usize) {
+        match self.agents[agent].job {
+            Some(job) => self.start_job(job),
+            None => self.start_process(agent),
+        }
+    }
+
+    pub(super) fn start_process(&mut self, agent: usize) {
         if !self.agents[agent].is_alive() {
             // Now and then its machine was booted meanwhile.
             let boot = if self.random.chance(20) { Some(self.random.within(0..1_000_000)) } else { None };
@@ -91,6 +98,9 @@ impl World {
                     if let Some(link) = self.links.get_mut(&link) {
                         link.registered = true;
                     }
+                    if let Some(job) = state.job {
+                        self.jobs[job].nodes.insert(id);
+                    }
                 }
                 AgentOrder::SessionOpened(grant) => {
                     state.opened.insert(grant.session);
@@ -105,7 +115,10 @@ impl World {
                     }
                     rules.closed(session, &mut ends);
                 }
-                AgentOrder::NodeLost(_, name) => rules.node_lost(&name, false),
+                AgentOrder::NodeLost(id, name) => {
+                    let is_of_job = state.job.is_some_and(|job| self.jobs[job].nodes.contains(&id));
+                    rules.node_lost(&name, is_of_job);
+                }
                 AgentOrder::Drain(_) => {}
             },
             AgentEvent::LinkGone(link, why) if state.link == Some(link) => {
@@ -175,14 +188,18 @@ impl World {
                     };
                     self.send(link, input);
                 }
-                // Its name is another one's now.
-                Effect::Leave(_) => {
+                // Its job or its name is lost.
+                Effect::Leave(why) => {
+                    if matches!(why, Ending::JobLost(_)) {
+                        self.check_leaves(agent)?;
+                    }
                     self.stop_agent(agent, true);
                     return Ok(());
                 }
             }
         }
         self.agents[agent].check(now)?;
+        self.check_times_at(agent)?;
         let state = &mut self.agents[agent];
         let waits = state.lanes.iter().map(|lane| match &lane.proven {
             Some(lane) => Node::begun_within(lane),
@@ -258,6 +275,7 @@ impl World {
     }
 
     fn end_executors(&mut self, agent: usize, ends: Vec<ExecutorId>) -> Result<(), String> {
+        let now = self.queue.now();
         for executor in ends {
             let state = &mut self.agents[agent];
             let ended = state.executors.get_mut(&executor);
@@ -267,8 +285,12 @@ impl World {
                 return Err(format!("{executor:?} has to end twice"));
             }
             let makes_way = state.lanes.iter().any(|lane| lane.session == session && lane.proven.is_some());
-            if !stuck && !makes_way && !state.closed.contains(&session) {
-                return Err(format!("{} ends an executor of {session} that nobody has asked to end", state.name));
+            let is_closed = state.closed.contains(&session);
+            if !stuck && !makes_way && !is_closed && now < self.end_of(session) {
+                return Err(format!(
+                    "{} ends an executor of {session} that nobody has asked to end",
+                    self.agents[agent].name
+                ));
             }
             let longest = if self.is_calm || self.random.chance(99) { END_MAX } else { STUCK_MAX };
             let pause = self.random.within(1..longest);
@@ -349,11 +371,12 @@ impl World {
     }
 
     pub(super) fn stop_agent(&mut self, agent: usize, politely: bool) {
-        let state = &mut self.agents[agent];
-        let Some(link) = state.link.filter(|_| state.is_alive()) else {
-            state.die();
+        if !self.agents[agent].is_alive() {
             return;
-        };
+        }
+        self.rank_ended(agent);
+        let state = &mut self.agents[agent];
+        let Some(link) = state.link else { return state.die() };
         if politely {
             self.send(link, Input::Goodbye { link });
         }

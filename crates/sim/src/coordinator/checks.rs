@@ -2,25 +2,31 @@
 
 use super::agent::{Agent, Executor};
 use super::program::Program;
-use super::world::World;
+use super::world::{SERVED, World};
 use accord_coordinator::cluster::{Millis, Node, NodeState};
 
 /// As the core's.
 const DOUBT: u64 = 6;
 
 impl World {
-    /// Nobody who is silent counts as alive for long, unless most are silent: then it may be the coordinator itself, for a while.
-    pub(super) fn check_silence(&mut self) -> Result<(), String> {
+    /// Whether most are silent, as the coordinator's next tick finds it.
+    pub(super) fn most_are_silent(&self) -> bool {
+        let Some(cluster) = &self.cluster else { return false };
+        let now = Millis(self.queue.now() - self.started);
+        let lost_after = cluster.limits().lost_after_ms;
+        let up = cluster.nodes().filter(|node| node.is_up());
+        let (silent, up): (Vec<&Node>, Vec<&Node>) = up.partition(|node| now.since(node.heard) >= lost_after);
+        silent.len() >= 2 && silent.len() > up.len()
+    }
+
+    /// After a tick nobody who is silent counts as alive for long, unless most were silent before it: then it may be the coordinator itself, for a while.
+    pub(super) fn check_silence(&self, most: bool) -> Result<(), String> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let now = Millis(self.queue.now() - self.started);
         let lost_after = cluster.limits().lost_after_ms;
-        let up: Vec<&Node> = cluster.nodes().filter(|node| node.is_up()).collect();
-        let silent = up.iter().filter(|node| now.since(node.heard) >= lost_after).count();
-        let most = silent >= 2 && 2 * silent > up.len();
-        // Those that were given up now may have been the majority.
-        let before = std::mem::replace(&mut self.most_silent, most);
-        let limit = if most || before { lost_after * DOUBT } else { lost_after };
-        match up.iter().find(|node| now.since(node.heard) > limit) {
+        let limit = if most { lost_after * DOUBT } else { lost_after };
+        let mut up = cluster.nodes().filter(|node| node.is_up());
+        match up.find(|node| now.since(node.heard) > limit) {
             Some(node) => Err(format!("{} was silent for {} ms and is up", node.name, now.since(node.heard))),
             None => Ok(()),
         }
@@ -49,6 +55,8 @@ impl World {
         for program in 0..self.programs.len() {
             let Some(cluster) = &self.cluster else { continue };
             let id = self.programs[program].session.filter(|_| self.programs[program].alive);
+            // Some have no time left.
+            let id = id.filter(|id| self.end_of(*id) > self.queue.now() + SERVED);
             let Some(session) = id.and_then(|id| cluster.session(id)) else { continue };
             let serves = |agent: &&Agent| {
                 agent.node().is_some_and(|node| session.nodes.contains_key(&node) && !session.lost.contains(&node))
@@ -83,6 +91,8 @@ impl World {
     pub(super) fn check_settled(&self) -> Result<(), String> {
         let cluster = self.cluster.as_ref().ok_or("the coordinator is not back")?;
         cluster.check_invariants()?;
+        self.check_jobs()?;
+        self.check_times()?;
         for agent in &self.agents {
             let name = &agent.name;
             let node = cluster.node_named(name);
@@ -136,7 +146,10 @@ impl World {
             program.alive && program.session.is_some() && program.client.is_none() && !program.told_of_end
         };
         let is_cut_short = |program: &&Program| {
-            // Who was away hears of it from the same coordinator. The next one does not know.
+            // Who was away hears of it from the same coordinator. The next one does not know: in seed 9207 of the time before jobs an
+            // administrator closes a session 6 ms after the agent that serves it has come to a new coordinator, and before its program has; all agents are
+            // told, the executor ends, and 68 ms later the coordinator dies. No agent names the session to the third one, to
+            // which the program comes back: it has a session without devices, and learns from its executor's end that those are gone.
             let ended = |agent: &Agent| {
                 let ended = program.session.and_then(|session| agent.cut_short.get(&session));
                 ended.is_some_and(|(life, told)| *told || *life == self.life)

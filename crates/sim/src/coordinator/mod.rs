@@ -12,8 +12,10 @@
 mod agent;
 mod agents;
 mod checks;
+mod jobs;
 mod program;
 mod programs;
+mod times;
 mod trouble;
 mod world;
 

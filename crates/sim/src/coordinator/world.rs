@@ -1,6 +1,7 @@
 //! The world: virtual time, links, and everybody's behaviour.
 
 use super::agent::{Agent, AgentEvent};
+use super::jobs::Job;
 use super::program::Program;
 use super::trouble::{Plan, Trouble};
 use crate::queue::EventQueue;
@@ -21,7 +22,7 @@ pub(super) const NOTICE_MAX: u64 = 4_000;
 /// Time without trouble at the end, after the last outage, in which everything has to come right.
 const SETTLE: u64 = 40_000;
 /// After that, the time within which whoever asks for an executor has one.
-const SERVED: u64 = 10_000;
+pub(super) const SERVED: u64 = 10_000;
 /// Silence after which a node is lost: shorter than a coordinator's own, for the simulation's speed.
 const LOST_AFTER: u64 = 2_500;
 
@@ -74,6 +75,12 @@ pub(super) enum Event {
     Return {
         program: usize,
     },
+    /// A launcher ends what is left of a run of a job.
+    JobEnds {
+        job: usize,
+        run: u64,
+        politely: bool,
+    },
     StartCoordinator,
     Tick {
         life: u64,
@@ -100,17 +107,18 @@ pub(super) struct World {
     pub(super) life: u64,
     /// The coordinator is stopped until then: what comes waits to be read.
     pub(super) paused_until: u64,
-    /// Most of the cluster was silent at the last tick.
-    pub(super) most_silent: bool,
     /// Troubles are over.
     pub(super) is_calm: bool,
     pub(super) started: u64,
     pub(super) agents: Vec<Agent>,
+    pub(super) jobs: Vec<Job>,
     pub(super) programs: Vec<Program>,
     pub(super) links: BTreeMap<LinkId, AgentConnection>,
     pub(super) clients: BTreeMap<ClientId, usize>,
     pub(super) connections: u64,
     pub(super) sessions_seen: BTreeSet<SessionId>,
+    /// When each was opened.
+    pub(super) opened: BTreeMap<SessionId, u64>,
     pub(super) version: u64,
     pub(super) steps: u64,
 }
@@ -132,9 +140,18 @@ impl World {
             true => 0,
             false => u32::try_from(random.within(1..u64::from(plan.devices) + 1)).unwrap_or(1),
         };
-        let agents = (0..plan.agents)
-            .map(|index| Agent::new(index, if plan.agents >= 1_000 { plan.devices } else { devices(&mut random) }))
-            .collect();
+        // Every other cluster has agents that are ranks of MPI jobs.
+        let count = if random.chance(50) { random.index(2) + 1 } else { 0 };
+        let mut jobs: Vec<Job> = (0..count).map(|_| Job::default()).collect();
+        let mut agents = Vec::new();
+        for index in 0..plan.agents {
+            let devices = if plan.agents >= 1_000 { plan.devices } else { devices(&mut random) };
+            let job = (count > 0 && random.chance(60)).then(|| random.index(count));
+            if let Some(job) = job {
+                jobs[job].ranks.push(index);
+            }
+            agents.push(Agent::new(index, devices, job));
+        }
         Self {
             random,
             queue: EventQueue::default(),
@@ -142,15 +159,16 @@ impl World {
             cluster: None,
             life: 0,
             paused_until: 0,
-            most_silent: false,
             is_calm: false,
             started: 0,
             agents,
+            jobs,
             programs: Vec::new(),
             links: BTreeMap::new(),
             clients: BTreeMap::new(),
             connections: 0,
             sessions_seen: BTreeSet::new(),
+            opened: BTreeMap::new(),
             version: 0,
             steps: 0,
         }
@@ -183,7 +201,7 @@ impl World {
         self.is_calm = true;
         for agent in 0..self.agents.len() {
             self.agents[agent].cut = false;
-            self.agents[agent].silent_until = 0;
+            self.agents[agent].silent_until = self.agents[agent].silent_until.min(self.queue.now());
             self.catch_up(agent)?;
         }
         let settled = self.plan.duration + self.plan.outage + SETTLE;
@@ -238,12 +256,15 @@ impl World {
                 }
             }
             Event::Return { program } => self.come_back(program),
+            Event::JobEnds { job, run, politely } => self.job_ends(job, run, politely),
             Event::StartCoordinator => self.start_coordinator(),
             Event::Tick { life } => {
                 if life == self.life && self.cluster.is_some() {
                     self.queue.add(self.queue.now() + TICK, Event::Tick { life });
+                    let most = self.most_are_silent();
                     self.input(life, Input::Tick)?;
-                    self.check_silence()?;
+                    self.check_silence(most)?;
+                    self.check_times()?;
                     return self.check_lost();
                 }
             }
@@ -264,8 +285,9 @@ impl World {
         self.life += 1;
         self.started = self.queue.now();
         self.version = 0;
-        self.cluster =
-            Some(Cluster::new(Limits { lost_after_ms: LOST_AFTER, ..Limits::default() }, 1_000_000 + self.started));
+        let session_ms = self.plan.session_time;
+        let limits = Limits { lost_after_ms: LOST_AFTER, session_ms, ..Limits::default() };
+        self.cluster = Some(Cluster::new(limits, 1_000_000 + self.started));
         self.queue.add(self.started + TICK, Event::Tick { life: self.life });
     }
 
@@ -315,6 +337,9 @@ impl World {
             Effect::RefuseAgent(link, refusal) => self.break_link(link, Some(refused(&refusal)), 50),
             Effect::DropLink(link) => self.break_link(link, Some(gone()), 50),
             Effect::ToClient(client, push) => {
+                if let ClientPush::Granted(session) = push {
+                    self.opened.entry(session).or_insert(self.queue.now());
+                }
                 if let Some(&program) = self.clients.get(&client) {
                     // Clients are short of messages: a fixed delay keeps their order.
                     self.queue.add(self.queue.now() + 5, Event::ToProgram { program, client, push });
@@ -335,9 +360,15 @@ impl World {
         let agent = self.random.index(self.agents.len());
         match Trouble::any(&mut self.random) {
             Trouble::KillAgent => self.stop_agent(agent, false),
-            Trouble::StopAgent => self.stop_agent(agent, true),
+            Trouble::StopAgent => {
+                if let Some(job) = self.agents[agent].job {
+                    self.stop_job(job);
+                }
+                self.stop_agent(agent, true);
+            }
             Trouble::StartAgent => self.start_agent(agent),
             Trouble::CutAgent => {
+                self.disturb(agent);
                 self.agents[agent].cut = true;
                 if let Some(link) = self.agents[agent].link {
                     self.break_link(link, Some(gone()), NOTICE_MAX);
@@ -349,6 +380,7 @@ impl World {
                 }
             }
             Trouble::BreakLink => {
+                self.disturb(agent);
                 if let Some(link) = self.agents[agent].link {
                     self.break_link(link, Some(gone()), 100);
                 }
@@ -381,6 +413,7 @@ impl World {
             }
             Trouble::CutCoordinator => {
                 for agent in 0..self.agents.len() {
+                    self.disturb(agent);
                     self.agents[agent].cut = true;
                     if let Some(link) = self.agents[agent].link {
                         self.break_link(link, Some(gone()), NOTICE_MAX);
@@ -391,7 +424,10 @@ impl World {
                 let until = self.queue.now() + self.random.within(500..self.plan.outage);
                 for agent in 0..self.agents.len() {
                     if self.random.chance(80) {
-                        self.agents[agent].silent_until = until;
+                        self.disturb(agent);
+                        // It may stand still already, for longer.
+                        let state = &mut self.agents[agent];
+                        state.silent_until = state.silent_until.max(until);
                     }
                 }
             }

@@ -1,0 +1,67 @@
+//! MPI jobs: nodes whose agents are ranks of one world, which ends with any of them.
+
+use super::effect::{AgentOrder, ClientPush, Effect};
+use super::node::Node;
+use super::state::Cluster;
+use super::time::Millis;
+use accord_types::NodeId;
+use std::collections::BTreeMap;
+
+/// An agent that is a rank and does not connect again within this is gone, and the job with it.
+const BACK_MAX_MS: u64 = 1_500;
+/// Once a rank has been connected for so long without one that has gone, that one won't come back either: it was no coordinator that nobody
+/// reached.
+const OVER_MS: u64 = 10_000;
+
+pub(super) fn has_left_job(node: &Node, now: Millis) -> bool {
+    !node.job.is_empty() && node.link().is_none() && node.unlinked.is_some_and(|at| now.since(at) >= BACK_MAX_MS)
+}
+
+impl Cluster {
+    /// The agent of a node has gone without a word. If it was a rank of an MPI job, that ends with it: programs that use the job's nodes are
+    /// told which one it was, before the others' ends reach them.
+    pub(super) fn blame(&self, id: NodeId, out: &mut Vec<Effect>) {
+        let Some(node) = self.nodes.get(&id).filter(|node| !node.job.is_empty()) else { return };
+        tracing::warn!("the agent of node {} ({id}) has gone without a word: it ends MPI job {}", node.name, node.job);
+        let is_of_job = |other: &NodeId| self.nodes.get(other).is_some_and(|other| other.job == node.job);
+        for session in self.sessions.values().filter(|session| session.nodes.keys().any(is_of_job)) {
+            if let Some(client) = session.client {
+                out.push(Effect::ToClient(client, ClientPush::NodeLost(id, node.name.clone())));
+            }
+        }
+    }
+
+    /// The other ranks of a node's job. An agent that began after this one was there last is of another run of the job, with the same name.
+    pub(super) fn fellows(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+        let lost = self.nodes.get(&id).filter(|node| !node.job.is_empty());
+        let last = lost.map(|node| node.unlinked.unwrap_or(node.heard).max(node.heard));
+        let is_fellow = move |other: &&Node| {
+            lost.is_some_and(|lost| other.job == lost.job) && last.is_some_and(|last| other.began <= last)
+        };
+        self.nodes.values().filter(is_fellow).map(|other| other.id)
+    }
+
+    /// Tells ranks that were away themselves when one of their job was lost, or have come back after they were taken for dead: whatever has started them may
+    /// not see that one is missing. They know whether it was of their run.
+    pub(super) fn tell_ranks(&mut self, now: Millis, out: &mut Vec<Effect>) {
+        let mut gone = BTreeMap::<&str, (Millis, NodeId)>::new();
+        for node in self.nodes.values().filter(|node| !node.job.is_empty() && !node.is_up()) {
+            let last = (node.left, node.id);
+            gone.entry(&node.job).and_modify(|known| *known = last.max(*known)).or_insert(last);
+        }
+        let mut told = Vec::new();
+        for node in self.nodes.values() {
+            let (Some(link), Some(&lost)) = (node.link(), gone.get(node.job.as_str())) else { continue };
+            if node.told != Some(lost) && now.since(node.linked.max(lost.0)) >= OVER_MS {
+                told.push((node.id, link, lost));
+            }
+        }
+        for (id, link, lost) in told {
+            let name = self.nodes.get(&lost.1).map(|node| node.name.clone()).unwrap_or_default();
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.told = Some(lost);
+            }
+            out.push(Effect::ToAgent(link, AgentOrder::NodeLost(lost.1, name)));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! MPI jobs: ranks that were away when another one died hear of it, and runs of a job with the same name are told apart.
+
+#[allow(dead_code)]
+mod bench;
+
+use accord_coordinator::cluster::{AgentOrder, Effect, Input, LinkId, Registration};
+use accord_types::NodeId;
+use bench::{Bench, registration};
+
+/// One tick after a rank counts as gone, and one before those who were away are told.
+const GONE: u64 = 1_750;
+const NOT_YET: u64 = 9_500;
+
+fn rank(bench: &mut Bench, link: u64, name: &str, incarnation: u64) {
+    let registration = Registration { job: "job".into(), incarnation, ..registration(name) };
+    bench.give(Input::Register { link: LinkId(link), registration });
+}
+
+fn lose(bench: &mut Bench, link: u64) {
+    bench.give(Input::LinkLost { link: LinkId(link) });
+}
+
+/// Time passes in which the agents of these links live; which of them are told of lost ranks.
+fn pass(bench: &mut Bench, time: u64, links: &[u64]) -> Vec<(u64, NodeId)> {
+    let until = bench.now + time;
+    let mut told = Vec::new();
+    while bench.now < until {
+        bench.now += 250;
+        for link in links {
+            bench.give(Input::Heartbeat { link: LinkId(*link), sessions: Vec::new() });
+        }
+        for effect in bench.give(Input::Tick) {
+            if let Effect::ToAgent(link, AgentOrder::NodeLost(node, _)) = effect {
+                told.push((link.0, node));
+            }
+        }
+    }
+    told
+}
+
+#[test]
+fn a_rank_that_was_away_when_another_one_died_is_told_later() {
+    let mut bench = Bench::new();
+    for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
+        rank(&mut bench, link, name, 10);
+    }
+    lose(&mut bench, 3);
+    bench.now += 1_000;
+    lose(&mut bench, 2);
+    bench.now += 400;
+    rank(&mut bench, 4, "h3", 10);
+    assert_eq!(pass(&mut bench, GONE, &[1, 4]), [(1, NodeId(1)), (4, NodeId(1))]);
+    // h3 is away when h2 is lost.
+    let mut bench = Bench::new();
+    for (link, name) in [(1, "h1"), (2, "h2"), (3, "h3")] {
+        rank(&mut bench, link, name, 10);
+    }
+    lose(&mut bench, 2);
+    bench.now += 1_000;
+    lose(&mut bench, 3);
+    assert_eq!(pass(&mut bench, 1_000, &[1]), [(1, NodeId(1))]);
+    rank(&mut bench, 4, "h3", 10);
+    assert_eq!(pass(&mut bench, NOT_YET, &[1, 4]), [(1, NodeId(1))], "h1 has not gone yet, and is told again");
+    assert_eq!(pass(&mut bench, 1_000, &[1, 4]), [(4, NodeId(1))]);
+    assert_eq!(pass(&mut bench, 60_000, &[1, 4]), [], "each is told once");
+}
+
+#[test]
+fn a_rank_that_was_taken_for_dead_and_comes_back_alone_is_told() {
+    let mut bench = Bench::new();
+    rank(&mut bench, 1, "h1", 10);
+    rank(&mut bench, 2, "h2", 10);
+    lose(&mut bench, 2);
+    assert_eq!(pass(&mut bench, GONE, &[1]), [(1, NodeId(1))]);
+    bench.give(Input::Goodbye { link: LinkId(1) });
+    rank(&mut bench, 3, "h2", 10);
+    assert_eq!(pass(&mut bench, NOT_YET, &[3]), []);
+    assert_eq!(pass(&mut bench, 1_000, &[3]), [(3, NodeId(0))]);
+}
+
+#[test]
+fn whom_a_coordinator_does_not_reach_for_a_while_is_told_of_nobody() {
+    let mut bench = Bench::new();
+    for link in 1..4 {
+        rank(&mut bench, link, &format!("h{link}"), 10);
+    }
+    (1..4).for_each(|link| lose(&mut bench, link));
+    assert_eq!(pass(&mut bench, 30_000, &[]), []);
+    // They come back one after the other.
+    rank(&mut bench, 11, "h1", 10);
+    assert_eq!(pass(&mut bench, 4_000, &[11]), []);
+    rank(&mut bench, 12, "h2", 10);
+    rank(&mut bench, 13, "h3", 10);
+    assert_eq!(pass(&mut bench, 60_000, &[11, 12, 13]), []);
+}
+
+#[test]
+fn the_next_run_of_a_job_is_not_told_of_the_last_ones_losses() {
+    let mut bench = Bench::new();
+    rank(&mut bench, 1, "h1", 10);
+    rank(&mut bench, 2, "h2", 10);
+    lose(&mut bench, 1);
+    lose(&mut bench, 2);
+    bench.now += 500;
+    rank(&mut bench, 3, "h1", 11);
+    assert_eq!(pass(&mut bench, GONE, &[3]), []);
+    rank(&mut bench, 4, "h2", 11);
+    assert_eq!(pass(&mut bench, 60_000, &[3, 4]), []);
+}
