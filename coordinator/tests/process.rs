@@ -112,3 +112,30 @@ fn it_says_what_it_lacks() {
     assert_eq!(code, Some(2));
     assert!(message.contains("--tls"), "{message}");
 }
+
+#[test]
+fn it_says_that_descriptors_are_too_few_for_it() {
+    let (dir, _) = with_certificates();
+    let mut listening = 0;
+    for descriptors in 4..=32 {
+        let mut limited = Command::new("sh");
+        limited.args(["-c", &format!("ulimit -n {descriptors}; exec \"$0\" \"$@\"")]);
+        limited.arg(env!("CARGO_BIN_EXE_accord-coordinator")).args([
+            "--listen",
+            "127.0.0.1:0",
+            "--stop-on-stdin-eof",
+            "--tls",
+        ]);
+        limited.arg(dir.path().join("tls")).stdin(Stdio::null());
+        // What listens ends with its input.
+        let Output { status, stdout, stderr } = limited.output().unwrap();
+        let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+        if stdout.contains("listening on") {
+            listening += 1;
+        } else {
+            assert!(stderr.contains("Too many open files"), "with {descriptors}: {status:?}, {stderr}");
+        }
+        assert!(!stderr.contains("panicked"), "with {descriptors}: {stderr}");
+    }
+    assert!(listening > 0);
+}
