@@ -1,29 +1,12 @@
-//! MPI jobs: agents that are ranks of one world, which ends with any of them.
+//! What launchers of MPI jobs do, and what must hold of jobs.
 
 use super::agent::Agent;
+use super::job::Job;
 use super::world::{Event, World};
 use accord_coordinator::cluster::Node;
-use accord_types::NodeId;
-use std::collections::BTreeSet;
 
 /// How long a launcher takes to end the other ranks, at most.
 const LAUNCHER_MAX: u64 = 1_000;
-
-/// One job. All its agents start together, and none joins later.
-#[derive(Debug, Default)]
-pub(super) struct Job {
-    pub(super) ranks: Vec<usize>,
-    /// How often it was started.
-    pub(super) run: u64,
-    /// Its launcher ends all when one has ended. Not every launcher does.
-    launcher_sees: bool,
-    /// Nodes of this run, as its ranks have told each other.
-    pub(super) nodes: BTreeSet<NodeId>,
-    /// A rank of this run has ended.
-    pub(super) is_broken: bool,
-    /// One was cut off or stood still, so that it may count as dead.
-    is_disturbed: bool,
-}
 
 impl World {
     pub(super) fn job_of(&mut self, agent: usize) -> Option<&mut Job> {

@@ -12,6 +12,7 @@
 mod agent;
 mod agents;
 mod checks;
+mod job;
 mod jobs;
 mod program;
 mod programs;

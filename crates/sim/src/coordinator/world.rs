@@ -1,7 +1,7 @@
 //! The world: virtual time, links, and everybody's behaviour.
 
 use super::agent::{Agent, AgentEvent};
-use super::jobs::Job;
+use super::job::Job;
 use super::program::Program;
 use super::trouble::{Plan, Trouble};
 use crate::queue::EventQueue;
