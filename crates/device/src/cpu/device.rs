@@ -195,7 +195,7 @@ impl CpuDevice {
             });
         let Some(function) = function else {
             return Error::new(ErrorCode::Execution, format!("the device's worker {end}"))
-                .remedy("see what it wrote; acc_shutdown and acc_init start the device anew");
+                .remedy(format!("{remedy}; acc_shutdown and acc_init start the device anew"));
         };
         let ip = header.crash_ip.load(Ordering::Relaxed);
         let path = &function.spec.object.path;
