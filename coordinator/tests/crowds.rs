@@ -7,7 +7,7 @@ use accord_fabric::transport::PeerAddress;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role};
 use accord_types::{OrderPolicy, SessionRequest};
-use crowd::{CROWD, Waited, gather, has_room, status};
+use crowd::{CROWD, Cost, Waited, assert_idle, gather, has_room};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -17,6 +17,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 const MEMORY_MAX_KIB: u64 = 64 << 10;
 /// What the coordinator may have open: its 1,024 unknown ones and a few of its own.
 const DESCRIPTORS_MAX: usize = 1_100;
+/// What it has more than without a crowd: those of its runtime come as they are needed, none for a connection.
+const THREADS_MORE_MAX: u64 = 16;
 /// What an honest program may wait for its answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -60,16 +62,12 @@ impl Coordinator {
         assert!(error.remedy_text().unwrap().contains("accord-node-agent"), "{error}");
     }
 
-    fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
-    }
-
     fn waited(&self) -> Waited {
         Waited::until_now(self.child.id())
     }
 
-    fn memory_kib(&self) -> u64 {
-        status(self.child.id(), "VmRSS")
+    fn cost(&self) -> Cost {
+        Cost::of(self.child.id())
     }
 }
 
@@ -85,24 +83,29 @@ fn honest_programs_are_answered_under(coordinator: &Coordinator, many: u64, addr
         return;
     }
     coordinator.ask();
-    let before = coordinator.memory_kib();
+    let before = coordinator.cost();
     let crowd = gather(coordinator.address, many, addresses, words);
-    let (mut longest, mut longest_waits) = (Duration::ZERO, Duration::ZERO);
+    let (mut longest, mut longest_waits, mut threads) = (Duration::ZERO, Duration::ZERO, 0);
     for _ in 0..20 {
         let (waited, begin) = (coordinator.waited(), Instant::now());
         coordinator.ask();
         let (took, waited) = (begin.elapsed(), coordinator.waited().since(&waited));
+        threads = threads.max(coordinator.cost().threads);
         longest_waits = longest_waits.max(took);
         longest = longest.max(took.saturating_sub(waited));
     }
-    let grown = coordinator.memory_kib().saturating_sub(before);
+    let after = coordinator.cost();
+    let grown = after.memory_kib.saturating_sub(before.memory_kib);
+    let each = (after.processor() - before.processor()) / u32::try_from(crowd.len()).unwrap();
     println!(
-        "under {} connections: answered within {longest_waits:?}, {longest:?} without what others had the processors, {grown} KiB more",
-        crowd.len()
+        "under {} connections: answered within {longest_waits:?}, {longest:?} without what others had the processors, {grown} KiB more, at most {threads} threads of {}, {each:?} of a processor for each",
+        crowd.len(),
+        before.threads,
     );
     assert!(longest < ANSWERED_WITHIN, "an honest program waited {longest:?}");
     assert!(grown < MEMORY_MAX_KIB, "{grown} KiB more");
-    assert!(coordinator.descriptors() < DESCRIPTORS_MAX, "{} descriptors", coordinator.descriptors());
+    assert!(after.descriptors < DESCRIPTORS_MAX, "{} descriptors", after.descriptors);
+    assert!(threads <= before.threads + THREADS_MORE_MAX, "{threads} threads, {} before", before.threads);
 }
 
 #[test]
@@ -119,4 +122,13 @@ fn honest_programs_are_answered_while_thousands_stop_in_the_middle_of_a_handshak
 #[test]
 fn honest_programs_are_answered_though_there_are_few_descriptors() {
     honest_programs_are_answered_under(&Coordinator::start(Some(256)), 2_000, 50, b"");
+}
+
+#[test]
+fn whoever_says_nothing_does_not_wake_the_coordinator() {
+    const SILENT: u64 = 400;
+    let coordinator = Coordinator::start(None);
+    coordinator.ask();
+    let _crowd = gather(coordinator.address, SILENT, 50, b"");
+    assert_idle(coordinator.child.id(), SILENT);
 }

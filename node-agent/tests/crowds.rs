@@ -1,13 +1,14 @@
 //! Thousands of connections that prove nothing: they cost the agent little, and honest sessions do not wait for them.
 
 #[path = "../../coordinator/tests/crowd/mod.rs"]
+#[allow(dead_code)]
 mod crowd;
 mod support;
 
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_types::SessionId;
-use crowd::{CROWD, Waited, gather, has_room, status};
+use crowd::{CROWD, Waited, assert_idle, gather, has_room, status};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use support::{Cluster, command_lane};
@@ -50,6 +51,15 @@ fn honest_sessions_open_under(many: u64, words: &[u8]) {
     assert!(longest < OPENS_WITHIN, "an honest session took {longest:?} to open");
     assert!(threads < THREADS_MAX, "{threads} threads");
     assert!(grown < MEMORY_MAX_KIB, "{grown} KiB more");
+}
+
+#[test]
+fn whoever_says_nothing_does_not_wake_an_agent() {
+    const SILENT: u64 = 400;
+    let cluster = Cluster::new();
+    let agent = cluster.agent("h1");
+    let _crowd = gather(agent.address.as_str().parse().unwrap(), SILENT, ADDRESSES, b"");
+    assert_idle(agent.child.id(), SILENT);
 }
 
 #[test]

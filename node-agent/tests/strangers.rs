@@ -14,7 +14,7 @@ use accord_fabric::transport::PeerAddress;
 use accord_trust::Role;
 use accord_trust::issue::Authority;
 use accord_types::{Lease, SessionId};
-use crowd::{Waited, status};
+use crowd::{Cost, Waited, status};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -234,45 +234,23 @@ fn who_takes_the_coordinators_place_ends_no_agent_and_no_session() {
     }
 }
 
-/// What a process has cost until now.
-#[derive(Debug)]
-struct Cost {
-    /// By the agent itself, in all of its threads.
-    processor: Duration,
-    memory_kib: u64,
-    threads: u64,
-    descriptors: usize,
-}
-
-impl Cost {
-    fn of(agent: &Agent) -> Self {
-        let process = agent.child.id();
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-        // utime and stime, in hundredths of a second.
-        let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
-        Self {
-            processor: Duration::from_millis(10 * ticks),
-            memory_kib: status(process, "VmRSS"),
-            threads: status(process, "Threads"),
-            descriptors: std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count(),
-        }
-    }
-}
-
 /// What hostile peers do, each again and again while honest sessions open: how many tries, and that each was refused.
 #[test]
-fn hostile_peers_cost_an_agent_little_while_honest_sessions_go_on() {
+fn hostile_peers_cost_an_agent_little_and_an_executor_nothing_while_honest_sessions_go_on() {
     const ROUNDS: u32 = 40;
     const OPENS_WITHIN: Duration = Duration::from_secs(1);
     const PROCESSOR_OF_ONE_MAX: Duration = Duration::from_millis(10);
     const MEMORY_MAX_KIB: u64 = 16 << 10;
     const THREADS_MAX: u64 = 200;
+    /// Of the executor that all of them want: nothing of theirs reaches it.
+    const EXECUTORS_TICKS_MAX: u64 = 20;
+    /// Its own session's lanes may come to it a moment later.
+    const EXECUTORS_MORE_MAX: usize = 4;
     let cluster = Cluster::new();
     let agent = cluster.agent("h1");
     let (victim, _door) = cluster.open("elsewhere");
     let _command = command_lane(&victim).unwrap();
-    let (_, executor) = agent.executor();
+    let (wanted, executor) = agent.executor();
     let (stranger, _other_door) = cluster.open("elsewhere");
     let (ended, door) = cluster.open("elsewhere");
     drop(command_lane(&ended).unwrap());
@@ -286,7 +264,9 @@ fn hostile_peers_cost_an_agent_little_while_honest_sessions_go_on() {
         assert!(begin.elapsed() < SOON, "the session does not end");
     }
 
-    let (before, mut tried, mut most_threads, mut longest) = (Cost::of(&agent), 0, 0, Duration::ZERO);
+    let of_agent = || Cost::of(agent.child.id());
+    let (before, mut tried, mut most_threads, mut longest) = (of_agent(), 0, 0, Duration::ZERO);
+    let executors_before = Cost::of(wanted);
     for round in 0..ROUNDS {
         for purpose in LANES {
             let own_key = lane_with(&agent.address, purpose, victim.session, &Key::random().unwrap());
@@ -319,15 +299,18 @@ fn hostile_peers_cost_an_agent_little_while_honest_sessions_go_on() {
     }
     assert!(!ends_within(&executor, Duration::ZERO), "the victim's executor has gone");
     let begin = Instant::now();
-    while Cost::of(&agent).threads > before.threads + 2 || Cost::of(&agent).descriptors > before.descriptors + 8 {
-        assert!(begin.elapsed() < SOON, "{before:?}, then {:?}", Cost::of(&agent));
+    while of_agent().threads > before.threads + 2 || of_agent().descriptors > before.descriptors + 8 {
+        assert!(begin.elapsed() < SOON, "{before:?}, then {:?}", of_agent());
         std::thread::sleep(Duration::from_millis(50));
     }
-    let after = Cost::of(&agent);
-    let each = (after.processor - before.processor) / u32::try_from(tried).unwrap();
+    let (after, executors_after) = (of_agent(), Cost::of(wanted));
+    let each = (after.processor() - before.processor()) / u32::try_from(tried).unwrap();
     println!(
-        "{tried} hostile connections: {each:?} of processors each, at most {most_threads} threads, {before:?}, then {after:?}; honest sessions opened within {longest:?}"
+        "{tried} hostile connections: {each:?} of processors each, at most {most_threads} threads, {before:?}, then {after:?}; honest sessions opened within {longest:?}; the executor: {executors_before:?}, then {executors_after:?}"
     );
+    assert!(executors_after.threads <= executors_before.threads + EXECUTORS_MORE_MAX as u64, "{executors_after:?}");
+    assert!(executors_after.descriptors <= executors_before.descriptors + EXECUTORS_MORE_MAX, "{executors_after:?}");
+    assert!(executors_after.ticks < executors_before.ticks + EXECUTORS_TICKS_MAX, "{executors_after:?}");
     assert!(each < PROCESSOR_OF_ONE_MAX, "{each:?} of processors for each of {tried}");
     assert!(after.memory_kib < before.memory_kib + MEMORY_MAX_KIB, "{before:?}, then {after:?}");
     assert!(most_threads < THREADS_MAX, "{most_threads} threads");

@@ -86,3 +86,57 @@ fn add(all: &mut HashMap<String, Duration>, threads: &Path) {
         all.insert(thread.file_name().to_string_lossy().into_owned(), Duration::from_nanos(waited));
     }
 }
+
+/// What a process has cost until now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// In all of its threads, in hundredths of a second.
+    pub(crate) ticks: u64,
+    /// How often a thread of it has waited for something, of those that are still there.
+    pub(crate) waits: u64,
+    pub(crate) memory_kib: u64,
+    pub(crate) threads: u64,
+    pub(crate) descriptors: usize,
+}
+
+impl Cost {
+    pub(crate) fn of(process: u32) -> Self {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        let waits = |thread: std::fs::DirEntry| {
+            let text = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0)
+        };
+        Self {
+            // utime and stime.
+            ticks: fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum(),
+            waits: std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten().map(waits).sum(),
+            memory_kib: status(process, "VmRSS"),
+            threads: status(process, "Threads"),
+            descriptors: std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count(),
+        }
+    }
+
+    pub(crate) fn processor(&self) -> Duration {
+        Duration::from_millis(10 * self.ticks)
+    }
+}
+
+/// Whoever is silent for 3 s, as `silent` many are, costs the process neither processor time nor a look at each of them.
+pub(crate) fn assert_idle(process: u32, silent: u64) {
+    const WATCHED: Duration = Duration::from_secs(3);
+    /// A fifth of one processor.
+    const TICKS_MAX: u64 = 60;
+    std::thread::sleep(Duration::from_millis(500));
+    let before = Cost::of(process);
+    std::thread::sleep(WATCHED);
+    let after = Cost::of(process);
+    let (ticks, waits) = (after.ticks - before.ticks, after.waits.saturating_sub(before.waits));
+    println!(
+        "under {silent} silent connections, in {WATCHED:?}: {} ms of a processor, {waits} waits, {after:?}",
+        10 * ticks
+    );
+    assert!(ticks < TICKS_MAX, "{ticks} ticks in {WATCHED:?}: {before:?}, then {after:?}");
+    assert!(waits < silent, "{waits} waits in {WATCHED:?}: {before:?}, then {after:?}");
+}
