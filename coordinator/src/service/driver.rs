@@ -22,6 +22,9 @@ const TICK_MAX: Duration = Duration::from_millis(250);
 /// stopped itself, and the agents' heartbeats still wait to be read.
 const TICK_LATE_MAX: Duration = Duration::from_millis(500);
 
+/// A program that is told why its session ends hears so before its executors go: agents are told so much later.
+const TOLD_BEFORE: Duration = Duration::from_millis(200);
+
 /// To one agent.
 pub(super) type AgentSender = mpsc::Sender<Result<v1::CoordinatorMessage, Status>>;
 
@@ -200,9 +203,11 @@ impl ClusterAndPeers {
     fn carry_out(&mut self) -> Vec<LinkId> {
         let effects = std::mem::take(&mut self.effects);
         let mut stuck = Vec::new();
+        let ends = effects.iter().any(|effect| matches!(effect, Effect::ToClient(_, ClientPush::Ended(_))));
         for effect in effects {
             Metrics::effect(&effect);
             match effect {
+                Effect::ToAgent(link, order @ AgentOrder::SessionClosed(_)) if ends => self.send_later(link, order),
                 Effect::ToAgent(link, order) => {
                     if !self.send_to_agent(link, order) && self.agents.remove(&link).is_some() {
                         tracing::warn!("{link:?} does not keep up with its messages; it has to register again");
@@ -231,6 +236,20 @@ impl ClusterAndPeers {
     fn send_to_agent(&self, link: LinkId, order: AgentOrder) -> bool {
         let message = outbound::to_agent(order, &self.cluster);
         self.agents.get(&link).is_some_and(|outbox| outbox.try_send(Ok(message)).is_ok())
+    }
+
+    /// Nothing is lost by an order that does not go out any more: an agent that has come back names its sessions.
+    fn send_later(&self, link: LinkId, order: AgentOrder) {
+        let (Some(outbox), Ok(runtime)) = (self.agents.get(&link).cloned(), tokio::runtime::Handle::try_current())
+        else {
+            self.send_to_agent(link, order);
+            return;
+        };
+        let message = outbound::to_agent(order, &self.cluster);
+        runtime.spawn(async move {
+            tokio::time::sleep(TOLD_BEFORE).await;
+            let _ = outbox.try_send(Ok(message));
+        });
     }
 
     fn send_to_client(&self, client: ClientId, push: ClientPush) {
