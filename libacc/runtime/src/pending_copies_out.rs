@@ -109,14 +109,14 @@ impl PendingCopiesOut {
         all
     }
 
-    /// Calls `act` with each of them. It takes no lock.
+    /// Calls `act` with each of them, which takes no lock.
     pub(crate) fn each_here(&self, device: usize, range: HostRange, act: impl FnMut(PendingCopyOut)) {
         if self.any(device) {
             self.lock(device).iter().filter_map(|of| of.pending(range)).for_each(act);
         }
     }
 
-    /// The same for devices other than this.
+    /// The queues of other devices that will.
     pub(crate) fn elsewhere(&self, device: Option<usize>, range: HostRange) -> Vec<(usize, QueueId)> {
         let own = device.is_some_and(|device| self.devices[device].busy.load(Ordering::Acquire));
         if self.busy.load(Ordering::Acquire) <= usize::from(own) {
@@ -162,10 +162,8 @@ impl OfQueue {
     }
 
     fn pending(&self, range: HostRange) -> Option<PendingCopyOut> {
-        let end = range.start.saturating_add(range.len);
-        let writes = |r: &HostRange| r.start < end && range.start < r.start.saturating_add(r.len);
         let (mut last, mut only_variables) = (None, self.more.is_none());
-        for copy in self.list.iter().filter(|copy| writes(&copy.range)) {
+        for copy in self.list.iter().filter(|copy| copy.range.overlaps(range)) {
             last = last.max(Some(copy.moment));
             only_variables &= copy.is_variable;
         }

@@ -126,8 +126,11 @@ impl Runtime {
         drop(all);
         left.iter().for_each(|(device, locked)| device.unlock(locked));
         if !functions.is_empty() {
-            for device in self.devices.iter().filter(|device| device.is_started()) {
-                device.client().forget_functions(functions.clone());
+            for device in &self.devices {
+                device.lock().effects.forget(&functions);
+                if device.is_started() {
+                    device.client().forget_functions(functions.clone());
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::ports::{CHAIN_BYTES_MAX, Chain, Changes, RegionEffect};
 use crate::queues::{After, Moment, Queues};
 use accord_types::{DevicePtr, HostRange, QueueId};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Largest value that is treated so: scalars, complex and extended ones included.
@@ -61,6 +62,11 @@ impl KnownEffects {
             return Arc::default();
         }
         self.0.entry((function, entry)).or_default().clone()
+    }
+
+    /// An object with regions in this range of addresses is gone: another one's may be there next.
+    pub(crate) fn forget(&mut self, functions: &Range<u64>) {
+        self.0.retain(|(function, _), _| !functions.contains(&(*function as u64)));
     }
 }
 
@@ -174,6 +180,21 @@ impl WriteBacks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn regions_of_an_object_that_is_gone_say_nothing_of_those_that_come_there() {
+        let mut effects = KnownEffects::default();
+        let keeps = |effects: &mut KnownEffects, function| {
+            let chain = Chain::default();
+            chain.expect(effects.of(function, 0));
+            assert!(!chain.is_changed(&[1], &[1]));
+            assert!(!effects.of(function, 0).may_change());
+        };
+        keeps(&mut effects, 0x1000);
+        keeps(&mut effects, 0x2000);
+        effects.forget(&(0x1000..0x2000));
+        assert!(effects.of(0x1000, 0).may_change() && !effects.of(0x2000, 0).may_change());
+    }
 
     #[test]
     fn a_queue_that_waits_again_and_again_is_noted_once() {
