@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Look at what this machine has for Accord, and say for each thing that is wrong the one to do.
     Doctor(DoctorArgs),
+    /// Measure copies, launches and copies between devices, as a program gets them here.
+    Bench(BenchArgs),
     /// Compile and link C with Accord's headers and library: the program runs without accord run.
     Cc(CompilerArgs),
     /// Compile and link C++.
@@ -306,6 +308,49 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
+/// `accord bench`.
+///
+/// Measures over the devices that a program gets here: this machine's; with ACCORD_COORDINATOR set, or as the program of accord run, those of
+/// that cluster. It calls libacc.so as any OpenACC program does. Numbers are the program's.
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    /// copy: between the program's memory and each device. launch: a region that does nothing, and the wait for it, on each device. p2p: from
+    /// each device to each other.
+    #[arg(value_name = "copy|launch|p2p", value_enum, hide_possible_values = true)]
+    pub(crate) what: BenchSubject,
+    /// Sizes of copies, largest at most 1G.
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "8,1M,64M", value_parser = copy_size)]
+    pub(crate) sizes: Vec<u64>,
+    /// About how long it may take altogether. What it does not suffice for is left out, and said.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: u32,
+    /// For programs: times in microseconds.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What `accord bench` measures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum BenchSubject {
+    /// Between the program's memory and devices.
+    Copy,
+    /// Launches.
+    Launch,
+    /// Between devices.
+    P2p,
+}
+
+impl BenchSubject {
+    /// As it is written.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Launch => "launch",
+            Self::P2p => "p2p",
+        }
+    }
+}
+
 /// `accord trace`.
 #[derive(Args, Debug)]
 pub(crate) struct TraceArgs {
@@ -390,6 +435,15 @@ impl CopyMemory {
 
 fn size(text: &str) -> Result<u64, String> {
     accord_types::settings::parse_bytes(text).ok_or_else(|| "use a size such as 64K or 1G".to_owned())
+}
+
+/// A size that `accord bench` copies: it needs so much memory on the host and on each device.
+fn copy_size(text: &str) -> Result<u64, String> {
+    const MAX: u64 = 1 << 30;
+    match size(text)? {
+        bytes @ 1..=MAX => Ok(bytes),
+        _ => Err("use a size from 1 to 1G".to_owned()),
+    }
 }
 
 /// `accord pki`.

@@ -10,6 +10,8 @@ mod failure;
 mod launch;
 mod machine;
 mod output;
+mod viewpoint;
+mod ways;
 
 use args::{Cli, Command};
 use command::compile::Tool;
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
         return ended(command::compile::compile(tool, &arguments));
     }
     ended(match Cli::from_command_line().command {
+        Command::Bench(args) => command::bench::bench(&args),
         Command::Cc(args) => command::compile::compile(Tool::Cc, &args.arguments),
         Command::Cxx(args) => command::compile::compile(Tool::Cxx, &args.arguments),
         Command::Fc(args) => command::compile::compile(Tool::Fc, &args.arguments),

@@ -1,15 +1,14 @@
 //! `accord info`: the cluster, its devices, and the settings in force.
 
 use crate::args::InfoArgs;
-use crate::client::{Coordinator, variable};
+use crate::client::variable;
 use crate::cluster::Cluster;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::launch::MpiPart;
 use crate::output::{Table, age, bytes, print};
-use accord_fabric::route::Wanted;
-use accord_proto::v1::Viewer;
+use crate::viewpoint;
+use accord_types::DeviceKind;
 use accord_types::settings::{self, SettingSource};
-use accord_types::{DeviceKind, OrderPolicy, Rank};
 use serde_json::{Value, json};
 
 /// Runs `accord info`.
@@ -18,15 +17,7 @@ pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
         print(&settings_text(args.json));
         return Ok(0);
     }
-    let cluster = match Coordinator::of_environment()? {
-        Some(mut coordinator) => {
-            let view = coordinator.describe(Some(viewer()?))?;
-            let mut cluster = Cluster::of_view(coordinator.address(), view)?;
-            cluster.find_routes(&node_name(), wanted()?);
-            cluster
-        }
-        None => Cluster::of_this_machine(&node_name())?,
-    };
+    let cluster = viewpoint::cluster()?;
     let mpi = MpiPart::find();
     if args.json {
         let mut all = cluster.json();
@@ -176,39 +167,6 @@ fn numbers(in_cluster: bool) -> String {
         _ => "the rank's own share first",
     };
     format!("\nnumbers ({}={value}): {what}\n", settings::DEVICE_ORDER.name)
-}
-
-/// This process as a program that might open a session.
-fn viewer() -> Result<Viewer> {
-    let order = match settings::DEVICE_ORDER.find(variable) {
-        None => OrderPolicy::default(),
-        Some((_, value)) if value == "auto" => OrderPolicy::Local,
-        Some((name, value)) => OrderPolicy::from_name(&value)
-            .ok_or_else(|| Failure::new(format!("{name}={value}: not auto, local, global or rank")))?,
-    };
-    Ok(Viewer {
-        node_name: node_name(),
-        order: accord_proto::v1::OrderPolicy::from(order).into(),
-        kind: accord_proto::v1::DeviceKind::Unspecified.into(),
-        rank: rank().map(Into::into),
-    })
-}
-
-/// What is to carry the lanes of a program that starts here.
-fn wanted() -> Result<Wanted> {
-    let (value, _) = settings::TRANSPORT.in_force(variable);
-    value.parse().map_err(|remedy| Failure::new(format!("{}={value}: {remedy}", settings::TRANSPORT.name)))
-}
-
-/// This process's place in an MPI job, as launchers tell it.
-fn rank() -> Option<Rank> {
-    Rank::of_environment(variable)
-}
-
-fn node_name() -> String {
-    variable(settings::NODE.name)
-        .or_else(|| nix::unistd::gethostname().ok()?.into_string().ok())
-        .unwrap_or_else(|| "localhost".to_owned())
 }
 
 /// Processor numbers, runs shortened: `0-3,8`.

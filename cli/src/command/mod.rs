@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod admin;
+pub(crate) mod bench;
 pub(crate) mod compile;
 pub(crate) mod doctor;
 pub(crate) mod explain;

@@ -3,7 +3,7 @@
 mod size;
 mod table;
 
-pub(crate) use size::{age, bytes, count};
+pub(crate) use size::{age, bytes, count, rate, time};
 pub(crate) use table::Table;
 
 use std::fmt;

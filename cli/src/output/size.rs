@@ -24,6 +24,23 @@ pub(crate) fn age(ms: u64) -> String {
     }
 }
 
+/// A short time in microseconds: `8.2 us`, `1.25 ms`.
+pub(crate) fn time(us: f64) -> String {
+    match us {
+        ..1e3 => format!("{us:.1} us"),
+        ..1e6 => format!("{:.2} ms", us / 1e3),
+        _ => format!("{:.2} s", us / 1e6),
+    }
+}
+
+/// A rate in gigabytes a second: `11.4 GB/s`, `3.1 MB/s`.
+pub(crate) fn rate(gigabytes: f64) -> String {
+    match gigabytes {
+        ..0.1 => format!("{:.1} MB/s", gigabytes * 1e3),
+        _ => format!("{gigabytes:.1} GB/s"),
+    }
+}
+
 /// `1 region`, `2 regions`.
 pub(crate) fn count(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
@@ -40,6 +57,12 @@ mod tests {
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes(200 << 30), "200 GiB");
         assert_eq!(bytes(u64::MAX), "16777216 TiB");
+    }
+
+    #[test]
+    fn times_and_rates_are_short() {
+        assert_eq!([8.23, 999.0, 1_250.0, 2.5e6].map(time), ["8.2 us", "999.0 us", "1.25 ms", "2.50 s"]);
+        assert_eq!([0.0031, 0.1, 174.04].map(rate), ["3.1 MB/s", "0.1 GB/s", "174.0 GB/s"]);
     }
 
     #[test]

@@ -4,14 +4,19 @@ use std::fmt;
 
 /// Rows under a heading.
 pub(crate) struct Table {
-    heading: Vec<&'static str>,
+    heading: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table. A column whose name begins with `>` is aligned to the right.
-    pub(crate) fn new(heading: &[&'static str]) -> Self {
-        Self { heading: heading.to_vec(), rows: Vec::new() }
+    pub(crate) fn new(heading: &[&str]) -> Self {
+        Self::with_heading(heading.iter().map(|&name| name.to_owned()).collect())
+    }
+
+    /// The same, where the number of columns is not known before.
+    pub(crate) fn with_heading(heading: Vec<String>) -> Self {
+        Self { heading, rows: Vec::new() }
     }
 
     /// Adds a row with one entry a column.

@@ -46,6 +46,7 @@ const UNSAFE: &[&str] = &[
     "crates/fabric/src/transport/mpi/object.rs",
     "crates/fabric/src/transport/mpi/lent.rs",
     "mpi/src/",
+    "cli/openacc/src/",
     "node-agent/src/topology/ffi.rs",
     "tests/fake-cuda/src/",
     "tests/tests/counting/",
@@ -100,7 +101,19 @@ const LAYERS: &[(&str, &[&str])] = &[
         "accord-coordinator",
         &["accord-types", "accord-fabric", "accord-monitoring", "accord-proto", "accord-telemetry", "accord-trust"],
     ),
-    ("accord", &["accord-types", "accord-device", "accord-fabric", "accord-proto", "accord-telemetry", "accord-trust"]),
+    ("accord-openacc", &[]),
+    (
+        "accord",
+        &[
+            "accord-types",
+            "accord-device",
+            "accord-fabric",
+            "accord-openacc",
+            "accord-proto",
+            "accord-telemetry",
+            "accord-trust",
+        ],
+    ),
 ];
 
 /// Crates that serve the control plane; the program's side and the data plane have none of them.

@@ -1,0 +1,150 @@
+//! OpenACC as a program has it that GCC has compiled: libacc.so's functions by their names, and a region of its own.
+//!
+//! Nothing of Accord's is linked: what is measured through this is what such a program gets. libacc ends the process with a
+//! message where a call fails, as it does with any program.
+
+mod region;
+
+use libloading::os::unix::Library;
+use region::Region;
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::OnceLock;
+
+type NumDevices = unsafe extern "C" fn(c_int) -> c_int;
+type DeviceType = unsafe extern "C" fn() -> c_int;
+type SetDeviceNum = unsafe extern "C" fn(c_int, c_int);
+type ByHostAddress = unsafe extern "C" fn(*mut c_void, usize);
+type Create = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+type Between = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, c_int, c_int);
+
+/// The functions of the libacc.so that is in this process.
+#[derive(Debug)]
+pub struct OpenAcc {
+    num_devices: NumDevices,
+    device_type: DeviceType,
+    set_device_num: SetDeviceNum,
+    create: Create,
+    delete: ByHostAddress,
+    update_device: ByHostAddress,
+    update_self: ByHostAddress,
+    memcpy_d2d: Between,
+    region: Region,
+    kind: OnceLock<c_int>,
+}
+
+impl OpenAcc {
+    /// What this process has loaded; none if libacc.so is not among it. Nothing is started yet.
+    pub fn here() -> Option<Self> {
+        let process = Library::this();
+        // Only Accord's own has it: libgomp has functions of the other names too.
+        symbol::<unsafe extern "C" fn(c_int)>(&process, c"acc_init_device")?;
+        Some(Self {
+            num_devices: symbol(&process, c"acc_get_num_devices")?,
+            device_type: symbol(&process, c"acc_get_device_type")?,
+            set_device_num: symbol(&process, c"acc_set_device_num")?,
+            create: symbol(&process, c"acc_create")?,
+            delete: symbol(&process, c"acc_delete")?,
+            update_device: symbol(&process, c"acc_update_device")?,
+            update_self: symbol(&process, c"acc_update_self")?,
+            memcpy_d2d: symbol(&process, c"acc_memcpy_d2d")?,
+            region: Region::register(
+                symbol(&process, c"GOMP_offload_register_ver")?,
+                symbol(&process, c"GOACC_parallel_keyed")?,
+            ),
+            kind: OnceLock::new(),
+        })
+    }
+
+    /// The number of OpenACC's for the type of devices that this process uses.
+    pub fn kind(&self) -> i32 {
+        // SAFETY: it takes nothing.
+        *self.kind.get_or_init(|| unsafe { (self.device_type)() })
+    }
+
+    /// How many devices of that type there are.
+    pub fn devices(&self) -> u32 {
+        // SAFETY: any number may be asked about.
+        u32::try_from(unsafe { (self.num_devices)(self.kind()) }).unwrap_or(0)
+    }
+
+    /// Makes memory present on all devices. It goes from them when the value is dropped.
+    pub fn present(&self, bytes: usize) -> Present<'_> {
+        let mut host: Box<[u64]> = vec![0; bytes.div_ceil(8).max(1)].into();
+        for device in 0..self.devices() {
+            self.take(device);
+            // SAFETY: the memory is the program's, as long as it says, and lives until it is deleted.
+            unsafe { (self.create)(host.as_mut_ptr().cast(), host.len() * 8) };
+        }
+        Present { openacc: self, host }
+    }
+
+    /// Runs a region that does nothing, and waits for it.
+    pub fn launch(&self, device: u32) {
+        self.take(device);
+        self.region.launch();
+    }
+
+    fn take(&self, device: u32) {
+        // SAFETY: libacc checks the number.
+        unsafe { (self.set_device_num)(c_int::try_from(device).unwrap_or(c_int::MAX), self.kind()) };
+    }
+}
+
+/// Memory that the program and all devices have.
+#[derive(Debug)]
+pub struct Present<'a> {
+    openacc: &'a OpenAcc,
+    host: Box<[u64]>,
+}
+
+impl Present<'_> {
+    /// The program's copy.
+    pub fn host(&mut self) -> &mut [u64] {
+        &mut self.host
+    }
+
+    /// Copies the first bytes to a device.
+    pub fn to_device(&mut self, device: u32, bytes: usize) {
+        let bytes = self.within(bytes);
+        self.openacc.take(device);
+        // SAFETY: the memory is present there for at least so many bytes.
+        unsafe { (self.openacc.update_device)(self.host.as_mut_ptr().cast(), bytes) };
+    }
+
+    /// Copies the first bytes from a device.
+    pub fn from_device(&mut self, device: u32, bytes: usize) {
+        let bytes = self.within(bytes);
+        self.openacc.take(device);
+        // SAFETY: the memory is present there for at least so many bytes, and nobody else has it.
+        unsafe { (self.openacc.update_self)(self.host.as_mut_ptr().cast(), bytes) };
+    }
+
+    /// Copies the first bytes from one device to another.
+    pub fn between(&mut self, from: u32, to: u32, bytes: usize) {
+        let bytes = self.within(bytes);
+        let number = |device| c_int::try_from(device).unwrap_or(c_int::MAX);
+        let host = self.host.as_mut_ptr().cast();
+        // SAFETY: the memory is present on both for at least so many bytes.
+        unsafe { (self.openacc.memcpy_d2d)(host, host, bytes, number(to), number(from)) };
+    }
+
+    fn within(&self, bytes: usize) -> usize {
+        bytes.min(self.host.len() * 8)
+    }
+}
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        for device in 0..self.openacc.devices() {
+            self.openacc.take(device);
+            // SAFETY: it was created with this address and length.
+            unsafe { (self.openacc.delete)(self.host.as_mut_ptr().cast(), self.host.len() * 8) };
+        }
+    }
+}
+
+/// A function of this process. The type is what its header says; only this crate calls it, with such types.
+fn symbol<T: Copy>(process: &Library, name: &CStr) -> Option<T> {
+    // SAFETY: all callers name functions with the types of openacc.h and of GCC's calls.
+    unsafe { process.get::<T>(name.to_bytes_with_nul()) }.ok().map(|symbol| *symbol)
+}

@@ -1,0 +1,55 @@
+//! The cluster as a program sees it that starts where this process is.
+
+use crate::client::{Coordinator, variable};
+use crate::cluster::Cluster;
+use crate::failure::{Failure, Result};
+use accord_fabric::route::Wanted;
+use accord_proto::v1::Viewer;
+use accord_types::{OrderPolicy, Rank, settings};
+
+/// What the coordinator of the settings says, or without one this machine alone.
+pub(crate) fn cluster() -> Result<Cluster> {
+    match Coordinator::of_environment()? {
+        Some(mut coordinator) => {
+            let view = coordinator.describe(Some(viewer()?))?;
+            let mut cluster = Cluster::of_view(coordinator.address(), view)?;
+            cluster.find_routes(&node_name(), wanted()?);
+            Ok(cluster)
+        }
+        None => Cluster::of_this_machine(&node_name()),
+    }
+}
+
+/// This process as a program that might open a session.
+fn viewer() -> Result<Viewer> {
+    let order = match settings::DEVICE_ORDER.find(variable) {
+        None => OrderPolicy::default(),
+        Some((_, value)) if value == "auto" => OrderPolicy::Local,
+        Some((name, value)) => OrderPolicy::from_name(&value)
+            .ok_or_else(|| Failure::new(format!("{name}={value}: not auto, local, global or rank")))?,
+    };
+    Ok(Viewer {
+        node_name: node_name(),
+        order: accord_proto::v1::OrderPolicy::from(order).into(),
+        kind: accord_proto::v1::DeviceKind::Unspecified.into(),
+        rank: rank().map(Into::into),
+    })
+}
+
+/// What is to carry the lanes of a program that starts here.
+fn wanted() -> Result<Wanted> {
+    let (value, _) = settings::TRANSPORT.in_force(variable);
+    value.parse().map_err(|remedy| Failure::new(format!("{}={value}: {remedy}", settings::TRANSPORT.name)))
+}
+
+/// This process's place in an MPI job, as launchers tell it.
+fn rank() -> Option<Rank> {
+    Rank::of_environment(variable)
+}
+
+/// The name of the node that a program here is on.
+pub(crate) fn node_name() -> String {
+    variable(settings::NODE.name)
+        .or_else(|| nix::unistd::gethostname().ok()?.into_string().ok())
+        .unwrap_or_else(|| "localhost".to_owned())
+}
