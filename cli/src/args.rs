@@ -389,6 +389,30 @@ pub(crate) enum ExplainCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show the ways that a copy between two devices could go, what each costs, which is taken, and why.
+    D2d {
+        /// The device with the bytes: its number, as for a program that starts here.
+        #[arg(value_name = "FROM")]
+        from: u32,
+        /// The device that gets them.
+        #[arg(value_name = "TO")]
+        to: u32,
+        /// How many: a size such as 64K or 1G.
+        #[arg(value_name = "SIZE", value_parser = size)]
+        size: u64,
+        /// For programs: times in microseconds.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show which processes a launch passes on its way to a device, and what that costs.
+    Launch {
+        /// The device: its number, as for a program that starts here.
+        #[arg(value_name = "DEVICE")]
+        device: u32,
+        /// For programs: times in microseconds.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show which way the bytes of a copy go between two memories, one of them a GPU of the program's process, and why.
     Copy {
         /// Where the bytes are.

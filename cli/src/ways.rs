@@ -1,7 +1,9 @@
 //! Which processes and lanes an operation passes, for a program that starts where this process is.
 
 use crate::cluster::{Cluster, DeviceRow, NodeRow};
-use accord_types::{DeviceNum, DeviceType, NodeId};
+use accord_device::registry;
+use accord_fabric::copy_way::CopyWay;
+use accord_types::{DeviceNum, DeviceType, NodeId, settings};
 
 /// Between the program and a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,6 +73,18 @@ impl Cluster {
         self.devices.iter().find(|row| row.device_type == device_type && row.num == Some(DeviceNum(number)))
     }
 
+    /// The type of devices that a program uses if it does not say: that of the settings, else GPUs if there are some.
+    pub(crate) fn default_type(&self) -> DeviceType {
+        let set = settings::ACC_DEVICE_TYPE.find(crate::client::variable).map(|(_, name)| name.to_ascii_lowercase());
+        let has = |wanted| self.devices.iter().any(|row| row.num.is_some() && row.device_type == wanted);
+        match set.as_deref().map(|name| name.trim_start_matches("acc_device_")) {
+            Some("nvidia") => DeviceType::Nvidia,
+            Some("cpu") => DeviceType::Cpu,
+            _ if has(DeviceType::Nvidia) => DeviceType::Nvidia,
+            _ => DeviceType::Cpu,
+        }
+    }
+
     /// How the program reaches a device.
     pub(crate) fn way_to(&self, own: &str, device: &DeviceRow) -> ToDevice {
         if self.is_own(own, device) {
@@ -90,6 +104,46 @@ impl Cluster {
             (false, false) if from_node == to_node => BetweenDevices::OneExecutor { node: node(from) },
             (false, false) => BetweenDevices::Executors { nodes: [node(from), node(to)], lane: self.lane_to(to_node) },
         }
+    }
+
+    /// Whether a way between two devices is possible, as far as it can be told from here; else why not.
+    pub(crate) fn may_go(
+        &self,
+        way: CopyWay,
+        between: &BetweenDevices,
+        from: &DeviceRow,
+        to: &DeviceRow,
+    ) -> Result<(), &'static str> {
+        let one_process = matches!(between, BetweenDevices::InProcess | BetweenDevices::OneExecutor { .. });
+        let shares = |row: &DeviceRow| registry::capabilities(row.info.kind).is_some_and(|able| able.shares_memory);
+        match way {
+            CopyWay::Peer if one_process => Ok(()),
+            CopyWay::Peer => Err("two processes drive the devices"),
+            _ if one_process => Err("one process drives both devices"),
+            CopyWay::Mapped if !(shares(from) && shares(to)) => Err("only GPUs share their memory"),
+            CopyWay::Mapped if crate::client::variable(settings::IPC.name).as_deref() == Some("off") => {
+                Err("ACCORD_IPC=off")
+            }
+            CopyWay::Mapped if !self.is_one_machine(from, to) => Err("the nodes are different machines"),
+            CopyWay::DeviceMpi => Err("Accord does not hand device memory to MPI yet"),
+            CopyWay::Mapped | CopyWay::Lane => Ok(()),
+        }
+    }
+
+    /// Whether the agents of two devices' nodes are reached at one address, or both by this machine's memory.
+    fn is_one_machine(&self, from: &DeviceRow, to: &DeviceRow) -> bool {
+        let node = |row: &DeviceRow| self.nodes.iter().find(|node| node.id == row.info.id.node);
+        let is_here = |node: &NodeRow| {
+            let near = |route: &str| route == "in-process" || route.starts_with("shm ");
+            node.route.as_deref().is_some_and(near)
+        };
+        let host = |node: &NodeRow| {
+            let address = node.endpoint.as_ref()?.as_str().to_owned();
+            address.rsplit_once(':').map(|(host, _)| host.to_owned())
+        };
+        node(from).zip(node(to)).is_some_and(|(from, to)| {
+            is_here(from) && is_here(to) || host(from).is_some_and(|place| host(to) == Some(place))
+        })
     }
 
     fn is_own(&self, own: &str, device: &DeviceRow) -> bool {

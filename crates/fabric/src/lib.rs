@@ -5,11 +5,13 @@
 //! * [`frame`]: what is on the wire, and its bounds.
 //! * [`link`]: all that two processes of a session have with each other, over whatever carries it.
 //! * [`transfer`]: bytes of copies, and who waits for whom.
-//! * [`transport`]: what carries lanes, and where peers are. [`route`]: which of them to take.
+//! * [`transport`]: what carries lanes, and where peers are. [`route`]: which of them to take. [`copy_way`]: which way the bytes of a
+//!   copy between two devices go.
 // One file shares memory with other processes.
 #![deny(unsafe_code)]
 
 pub mod clock;
+pub mod copy_way;
 pub mod frame;
 pub mod handshake;
 mod key;

@@ -25,6 +25,8 @@ const CORES: &[&str] = &[
     "crates/executor/src/peer_table.rs",
     "crates/device/src/image",
     "crates/device/src/cuda/staging/copy_route.rs",
+    "crates/fabric/src/copy_way.rs",
+    "crates/types/src/path_times.rs",
     "cli/src/directives",
 ];
 

@@ -1,8 +1,11 @@
-//! `accord explain`: what Accord makes of a program, and of a copy.
+//! `accord explain`: what Accord makes of a program, of a copy, and of a launch.
 
 mod ask;
 mod copy;
+mod d2d;
 mod file;
+mod hops;
+mod launch;
 mod region;
 mod show;
 
@@ -20,6 +23,8 @@ const NO_CODE: u8 = 1;
 pub(crate) fn explain(args: &ExplainArgs) -> Result<u8> {
     match &args.command {
         ExplainCommand::Image { file, json } => image(file, *json),
+        ExplainCommand::D2d { from, to, size, json } => d2d::explain(*from, *to, *size, *json),
+        ExplainCommand::Launch { device, json } => launch::explain(*device, *json),
         ExplainCommand::Copy { from, to, size, in_queue, json } => copy::explain(*from, *to, *size, *in_queue, *json),
     }
 }

@@ -1,0 +1,213 @@
+//! Which way the bytes of a copy between two devices go: of those that are possible the one that takes least, see docs/design/routes.md.
+//!
+//! A function without state or clock, which allocates nothing: it is asked for each copy.
+
+use accord_types::{Cost, Source};
+use std::fmt;
+
+/// A way for the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum CopyWay {
+    /// One process drives both devices: their own copy.
+    Peer = 0,
+    /// The target's memory is mapped in the source's process, which has its device write there.
+    Mapped = 1,
+    /// MPI takes the bytes from device memory and puts them there.
+    DeviceMpi = 2,
+    /// Out of the device, over a lane, into the other one.
+    Lane = 3,
+}
+
+/// How many there are.
+pub const WAYS: usize = 4;
+/// All of them. Of two that take the same the earlier is taken.
+pub const ALL: [CopyWay; WAYS] = [CopyWay::Peer, CopyWay::Mapped, CopyWay::DeviceMpi, CopyWay::Lane];
+
+impl CopyWay {
+    /// For programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Peer => "peer",
+            Self::Mapped => "mapped",
+            Self::DeviceMpi => "device-mpi",
+            Self::Lane => "lane",
+        }
+    }
+
+    /// What it takes where nobody has measured. The order is the same for all lengths: peer copies, mapped memory, MPI, lanes.
+    pub const fn usual(self) -> Cost {
+        match self {
+            Self::Peer => Cost::default_of(10_000, 15_000, 50_000_000_000),
+            Self::Mapped => Cost::default_of(60_000, 70_000, 40_000_000_000),
+            Self::DeviceMpi => Cost::default_of(80_000, 90_000, 20_000_000_000),
+            Self::Lane => Cost::default_of(150_000, 250_000, 2_000_000_000),
+        }
+    }
+}
+
+impl fmt::Display for CopyWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Peer => "copy within one process",
+            Self::Mapped => "memory of the other process, mapped (IPC)",
+            Self::DeviceMpi => "MPI from device memory",
+            Self::Lane => "lane",
+        })
+    }
+}
+
+/// The ways that are possible for a copy, with what they cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CopyWays([Option<Cost>; WAYS]);
+
+impl CopyWays {
+    /// These, where nobody has measured anything.
+    pub fn usual(possible: impl IntoIterator<Item = CopyWay>) -> Self {
+        possible.into_iter().fold(Self::default(), |ways, way| ways.with(way, way.usual()))
+    }
+
+    /// With this one, at this cost.
+    #[must_use]
+    pub fn with(mut self, way: CopyWay, cost: Cost) -> Self {
+        self.0[way as usize] = Some(cost);
+        self
+    }
+
+    /// What a way costs, if it is possible.
+    pub fn cost(&self, way: CopyWay) -> Option<Cost> {
+        self.0[way as usize]
+    }
+
+    /// The way that so many bytes take; none if none is possible. What nobody has measured neither overrules the usual order, nor is
+    /// overruled by it.
+    pub fn choose(&self, bytes: u64) -> Option<Choice> {
+        let possible = || ALL.iter().filter_map(|&way| Some((way, self.cost(way)?)));
+        let known = |cost: Cost| cost.source != Source::Default;
+        let (mut way, mut cost) = possible().next()?;
+        for (other, other_cost) in possible().skip(1) {
+            if known(cost) && known(other_cost) && other_cost.times.ns(bytes) < cost.times.ns(bytes) {
+                (way, cost) = (other, other_cost);
+            }
+        }
+        let reason = match possible().count() {
+            1 => Reason::OnlyOne,
+            _ if possible().all(|(_, cost)| known(cost)) => Reason::Least,
+            _ => Reason::Usual,
+        };
+        Some(Choice { way, ns: cost.times.ns(bytes), source: cost.source, reason })
+    }
+}
+
+/// What was chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choice {
+    /// The way.
+    pub way: CopyWay,
+    /// What it is expected to take.
+    pub ns: u64,
+    /// How that is known.
+    pub source: Source,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a way was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// There is no other.
+    OnlyOne,
+    /// It takes least.
+    Least,
+    /// Not all were measured, and it is the usual one.
+    Usual,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OnlyOne => "there is no other way",
+            Self::Least => "it takes least",
+            Self::Usual => "not all ways were measured, and it is the usual one",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::PathTimes;
+
+    const LENGTHS: [u64; 9] = [0, 1, 8, 4_096, 64 << 10, (64 << 10) + 1, 1 << 20, 1 << 30, u64::MAX];
+
+    fn measured(small_ns: u64, medium_ns: u64, rate: u64) -> Cost {
+        Cost { times: PathTimes::new(small_ns, medium_ns, rate), source: Source::Measured }
+    }
+
+    #[test]
+    fn without_measurements_copies_go_as_they_always_did() {
+        let first = |possible: &[CopyWay]| {
+            let ways = CopyWays::usual(possible.iter().copied());
+            let all = LENGTHS.map(|bytes| ways.choose(bytes).map(|choice| choice.way));
+            assert!(all.iter().all(|way| *way == all[0]), "the same for all lengths: {all:?}");
+            all[0]
+        };
+        // Every set of possible ways.
+        for set in 0..1u32 << WAYS {
+            let possible: Vec<CopyWay> = ALL.into_iter().filter(|way| set >> *way as u32 & 1 == 1).collect();
+            assert_eq!(first(&possible), possible.first().copied());
+        }
+    }
+
+    #[test]
+    fn of_measured_ways_the_one_that_takes_least_is_taken() {
+        let ways = CopyWays::default()
+            .with(CopyWay::Mapped, measured(65_000, 66_000, 11_000_000_000))
+            .with(CopyWay::Lane, measured(40_000, 70_000, 2_000_000_000));
+        let way = |bytes| ways.choose(bytes).map(|choice| (choice.way, choice.reason));
+        assert_eq!(way(8), Some((CopyWay::Lane, Reason::Least)));
+        assert_eq!(way(1 << 20), Some((CopyWay::Mapped, Reason::Least)));
+        let choice = ways.choose(8).unwrap();
+        assert_eq!((choice.ns, choice.source), (40_000, Source::Measured));
+    }
+
+    #[test]
+    fn what_was_not_measured_overrules_nothing() {
+        let slow = measured(1_000_000, 2_000_000, 1_000);
+        let ways = CopyWays::usual([CopyWay::Lane]).with(CopyWay::Mapped, slow);
+        assert_eq!(ways.choose(8).unwrap().way, CopyWay::Mapped);
+        let ways = CopyWays::usual([CopyWay::Mapped]).with(CopyWay::Lane, measured(1, 2, u64::MAX));
+        assert_eq!(ways.choose(8).unwrap().way, CopyWay::Mapped);
+        assert_eq!(ways.choose(8).unwrap().reason, Reason::Usual);
+    }
+
+    #[test]
+    fn whatever_is_measured_a_possible_way_is_taken_and_none_takes_less() {
+        let mut seed = 1u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for _ in 0..20_000 {
+            let mut ways = CopyWays::default();
+            for way in ALL {
+                if random(3) > 0 {
+                    ways = ways.with(way, measured(random(1 << 20), random(1 << 20), random(1 << 34)));
+                }
+            }
+            let bytes = LENGTHS[random(9) as usize];
+            let costs = ALL.iter().filter_map(|&way| ways.cost(way)).map(|cost| cost.times.ns(bytes));
+            let choice = ways.choose(bytes);
+            assert_eq!(choice.map(|choice| choice.ns), costs.min(), "{ways:?} {bytes}");
+            assert!(choice.is_none_or(|choice| ways.cost(choice.way).is_some()));
+            assert_eq!(ways.choose(bytes), choice);
+        }
+    }
+
+    #[test]
+    fn the_only_way_is_taken_and_called_so() {
+        let choice = CopyWays::usual([CopyWay::Lane]).choose(8).unwrap();
+        assert_eq!((choice.way, choice.reason), (CopyWay::Lane, Reason::OnlyOne));
+        assert_eq!(CopyWays::default().choose(8), None);
+    }
+}

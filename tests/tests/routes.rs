@@ -1,0 +1,83 @@
+//! What a cluster says of its routes: `accord explain d2d` and `launch`.
+
+use accord_tests::{Finished, Job, Tool, libacc, no_mpi, tool};
+use serde_json::Value;
+
+fn accord() -> Job {
+    Job::new(tool(Tool::Accord).unwrap())
+        .env("ACCORD_LIBACC", libacc().unwrap())
+        .env("ACCORD_CPU_DEVICES", "2")
+        .env("ACCORD_CPU_MEMORY", "64M")
+}
+
+/// `accord run OPTIONS -- accord explain ARGUMENTS`
+fn explain(options: &[&str], arguments: &[&str]) -> Job {
+    accord()
+        .arg("run")
+        .args(options.iter().copied())
+        .arg("--")
+        .arg(tool(Tool::Accord).unwrap())
+        .arg("explain")
+        .args(arguments.iter().copied())
+}
+
+fn succeeded(job: Job) -> Finished {
+    let finished = job.run().unwrap();
+    assert!(finished.code() == 0 && finished.left_behind.is_empty(), "{}", finished.report());
+    finished
+}
+
+fn json(job: Job) -> Value {
+    serde_json::from_str(&succeeded(job.arg("--json")).stdout).unwrap()
+}
+
+fn hops(told: &Value) -> Vec<&str> {
+    told["hops"].as_array().unwrap().iter().map(|hop| hop["hop"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_copy_is_explained_for_devices_of_one_process_one_executor_and_two_nodes() {
+    let here = json(accord().args(["explain", "d2d", "0", "1", "64M"]));
+    assert_eq!((&here["route"], &here["taken"]["way"]), (&"in this process".into(), &"peer".into()), "{here:#}");
+    assert_eq!(hops(&here).len(), 3);
+
+    let local = ["--local-cluster", "2x2", "--remote-only"];
+    let remote = json(explain(&local, &["d2d", "0", "1", "8"]));
+    assert_eq!((&remote["route"], &remote["taken"]["way"]), (&"in one executor".into(), &"peer".into()), "{remote:#}");
+    let apart = json(explain(&local, &["d2d", "1", "2", "1M"]));
+    assert_eq!(apart["taken"]["way"], "lane", "{apart:#}");
+    assert!(apart["taken"]["us"].as_f64().unwrap() > 0.0 && apart["bytes"] == 1 << 20, "{apart:#}");
+    let possible: Vec<_> = apart["ways"].as_array().unwrap().iter().map(|way| way["possible"] == true).collect();
+    assert_eq!(possible, [false, false, false, true], "{apart:#}");
+    let nodes = hops(&apart);
+    assert!(nodes[0].contains("of h2") && nodes[1] == "executor on h2" && nodes[3] == "executor on h3", "{nodes:?}");
+}
+
+#[test]
+fn a_launch_is_explained_with_the_processes_that_it_passes() {
+    let far = json(explain(&["--local-cluster", "2x1"], &["launch", "1"]));
+    let names = hops(&far);
+    assert!(names[0] == "program on h1" && names[2] == "executor on h2" && names[3].contains("of h2"), "{far:#}");
+    let table = succeeded(accord().args(["explain", "launch", "1"])).stdout;
+    assert!(table.starts_with("a launch on device 1 (") && table.contains("in this process"), "{table}");
+}
+
+#[test]
+fn in_an_mpi_job_agents_are_on_the_way() {
+    if let Some(why) = no_mpi() {
+        println!("skipped: {why}");
+        return;
+    }
+    let job = ["--local-cluster", "2x1", "--loopback", "--fabric", "mpi"];
+    let told = json(explain(&job, &["d2d", "1", "0", "8"]));
+    let names = hops(&told);
+    let expected = ["executor on h2", "agent of h2", "mpi (ACCORD_TRANSPORT=mpi)", "agent of h1", "program on h1"];
+    assert_eq!(names[1..6], expected, "{told:#}");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    let finished = accord().args(["explain", "d2d", "0", "7", "8"]).run().unwrap();
+    assert!(finished.code() == 125 && finished.stderr.contains("no device 7"), "{}", finished.report());
+    assert!(finished.stderr.contains("has 2 of acc_device_cpu"), "{}", finished.report());
+}
