@@ -13,8 +13,6 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use support::{Cluster, command_lane};
 
-/// A smaller one, of which each costs a thread for a moment.
-const SPEAKING_CROWD: u64 = 2_000;
 /// Addresses that the crowd comes from.
 const ADDRESSES: u64 = 50;
 /// A few that the agent has without a crowd, and its 512 of handshakes.
@@ -69,11 +67,11 @@ fn honest_sessions_open_while_thousands_say_nothing() {
 
 #[test]
 fn honest_sessions_open_while_thousands_stop_in_the_middle_of_their_introduction() {
-    honest_sessions_open_under(SPEAKING_CROWD, b"ACCORD\r\n");
+    honest_sessions_open_under(CROWD, b"ACCORD\r\n");
 }
 
 #[test]
 fn honest_sessions_open_while_thousands_name_sessions_that_are_not_there() {
     let hello = Hello::new(Purpose::Bulk, SessionId(0xdead), 0, PeerId::PROGRAM);
-    honest_sessions_open_under(SPEAKING_CROWD, &hello.encode(&[9; 32]));
+    honest_sessions_open_under(CROWD, &hello.encode(&[9; 32]));
 }

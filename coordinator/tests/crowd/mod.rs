@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// Connections of a crowd that says nothing.
+/// Connections of a crowd.
 pub(crate) const CROWD: u64 = 10_000;
 
 /// Room for [`CROWD`], if the system gives it; says so if not.

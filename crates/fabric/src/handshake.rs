@@ -21,6 +21,7 @@ use crate::key::{self, Key, MAC_LEN};
 use crate::route::Route;
 use crate::transport::{self, Lane, PeerAddress, SharedLane, Transport};
 use accord_types::{Error, ErrorCode, Result};
+pub(crate) use hello::HELLO_BEGINNING_LEN;
 pub use hello::{HELLO_LEN, Hello, MAGIC, Purpose, VERSION};
 use hello::{NONCE_LEN, malformed, unavailable, version_differs};
 pub use io::Deadline;
@@ -178,7 +179,7 @@ fn examine(
     let broken = |error: std::io::Error| malformed(&error.to_string());
     let mut bytes = [0; HELLO_LEN];
     // Magic and version first: another version's hello may be shorter than ours.
-    io::read(lane, &mut bytes[..12], deadline).map_err(|error| match error.kind() {
+    io::read(lane, &mut bytes[..HELLO_BEGINNING_LEN], deadline).map_err(|error| match error.kind() {
         // Somebody has only looked whether anybody is here.
         std::io::ErrorKind::UnexpectedEof => Error::new(ErrorCode::DeviceShutdown, error.to_string()),
         _ => broken(error),
@@ -190,7 +191,7 @@ fn examine(
     if version != VERSION {
         return Err(version_differs(version));
     }
-    io::read(lane, &mut bytes[12..], deadline).map_err(broken)?;
+    io::read(lane, &mut bytes[HELLO_BEGINNING_LEN..], deadline).map_err(broken)?;
     let hello = Hello::decode(&bytes)?;
     let key = key_of(&hello)?;
     let mut nonce = [0; NONCE_LEN];

@@ -10,16 +10,18 @@ mod lane;
 mod listener;
 mod local_server;
 mod local_socket;
+mod low_water;
 pub mod mpi;
 #[cfg(accord_tsan)]
 mod one_mapping;
-#[allow(unsafe_code)]
 mod retransmit;
 pub mod same_host;
 #[allow(unsafe_code)]
 mod shared_memory;
 mod shm;
 mod socket;
+#[allow(unsafe_code)]
+mod socket_option;
 mod time_limit;
 mod tls;
 

@@ -1,7 +1,7 @@
 //! Where a process takes connections.
 
 use super::address::{ListenAddress, PeerAddress, place_of};
-use super::lane::{Lane as _, SharedLane};
+use super::lane::{Lane as _, SharedLane, Transport};
 use super::local_socket::{self, LocalName};
 use super::socket::adopt;
 use crate::route::Endpoint;
@@ -22,6 +22,13 @@ pub struct Visitor {
     pub name: String,
     /// What all of them have in common that come from one place: an address, or a user of this machine.
     pub address: String,
+}
+
+impl Visitor {
+    /// Of the machine's network, not by a socket of this machine.
+    pub(super) fn is_tcp(&self) -> bool {
+        self.lane.transport() == Transport::Tcp
+    }
 }
 
 /// Takes connections. Dropping it refuses further ones.

@@ -1,7 +1,8 @@
 //! How long TCP waits before it sends lost bytes once more.
 
+use super::socket_option;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Longest wait. Without it each is twice as long as the one before, so that a program may stand still as long again as its link was cut, and far
@@ -17,22 +18,10 @@ const TCP_RTO_MAX_MS: libc::c_int = 44;
 /// If the socket is none of TCP.
 pub(super) fn at_least_once_a_second(socket: impl AsFd) -> io::Result<bool> {
     let longest = LONGEST.as_millis() as libc::c_int;
-    // SAFETY: the descriptor is open while it is borrowed, and the option is read from an integer of the length that is said.
-    let status = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            TCP_RTO_MAX_MS,
-            (&raw const longest).cast(),
-            size_of_val(&longest) as libc::socklen_t,
-        )
-    };
-    if status == 0 {
-        return Ok(true);
-    }
-    match io::Error::last_os_error() {
-        unknown if unknown.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(false),
-        error => Err(error),
+    match socket_option::set(socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, longest) {
+        Ok(()) => Ok(true),
+        Err(unknown) if unknown.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -49,18 +38,7 @@ mod tests {
         if !at_least_once_a_second(&socket).unwrap() {
             return println!("skipped: this Linux is older than 6.15");
         }
-        let (mut value, mut len) = (0 as libc::c_int, size_of::<libc::c_int>() as libc::socklen_t);
-        // SAFETY: the descriptor is open, and the option is written to an integer of the length that is said.
-        let status = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                TCP_RTO_MAX_MS,
-                (&raw mut value).cast(),
-                &raw mut len,
-            )
-        };
-        assert_eq!((status, value), (0, 1_000));
+        assert_eq!(socket_option::get(&socket, libc::IPPROTO_TCP, TCP_RTO_MAX_MS).unwrap(), 1_000);
     }
 
     #[test]

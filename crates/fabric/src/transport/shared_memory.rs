@@ -1,4 +1,4 @@
-//! Memory that two processes share: two rings of bytes, one for each direction. The only unsafe file of the fabric.
+//! Memory that two processes share: two rings of bytes, one for each direction.
 //!
 //! ```text
 //! ring 0: client to server     ring 1: server to client
