@@ -1,7 +1,7 @@
 /* What the site's GPU-aware MPI makes of GPU memory, by how it is backed; without Accord.
    scripts/gpu-mpi runs it; by hand:
    mpicc -O2 memory_for_mpi.c -I/usr/local/cuda/include -lcuda -o mem
-   mpirun -np 2 --mca pml ucx ./mem alloc pieces:64 rdma:64 pool     one GPU a rank: half a ping-pong
+   mpirun -np 2 --mca pml ucx ./mem alloc pieces:64 rdma:64 pool host     one GPU a rank, or all ranks on one: half a ping-pong
    mpirun -np 1 ./mem hints                                              which addresses cuMemAddressReserve gives */
 #include <cuda.h>
 #include <mpi.h>
@@ -55,6 +55,8 @@ static CUdeviceptr take(const char *kind)
 {
     CUdeviceptr at = 0;
     size_t len = BYTES_MIB * MIB;
+    if (strcmp(kind, "host") == 0)
+        CU(cuMemAllocHost((void **)&at, len));
     if (strcmp(kind, "alloc") == 0)
         CU(cuMemAlloc(&at, len));
     if (strcmp(kind, "pool") == 0) {
@@ -105,8 +107,10 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     CUcontext context;
+    int devices;
     CU(cuInit(0));
-    CU(cuDeviceGet(&device, rank));
+    CU(cuDeviceGetCount(&devices));
+    CU(cuDeviceGet(&device, rank % devices));
     CU(cuDevicePrimaryCtxRetain(&context, device));
     CU(cuCtxSetCurrent(context));
     for (int k = 1; k < argc; k++) {

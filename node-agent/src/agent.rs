@@ -42,6 +42,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         Gpus::Auto => gpus::look(&program, &node_name),
         Gpus::Off => Vec::new(),
     };
+    let has_gpus = !gpus.is_empty();
     let devices = inventory(
         &node_name,
         gpus,
@@ -69,7 +70,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     };
     let job = match config.fabric {
         Fabric::Tcp => None,
-        Fabric::Mpi => Some(MpiJob::join(config, &program)?),
+        Fabric::Mpi => Some(MpiJob::join(config, &program, has_gpus)?),
     };
     let hosting = match &job {
         Some(job) => Hosting::Here(ExecutorsHere::new(job.way_of_executors())),

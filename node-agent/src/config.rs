@@ -89,6 +89,17 @@ pub struct Config {
     #[arg(long, env = "ACCORD_MPI", value_name = "PATH")]
     pub mpi: Option<PathBuf>,
 
+    /// Whether MPI copies from and to GPUs' own memory, with --fabric mpi: auto tries it first, in a process of its own.
+    #[arg(
+        long,
+        env = "ACCORD_MPI_GPUS",
+        value_name = "auto|on|off",
+        value_enum,
+        hide_possible_values = true,
+        default_value = "auto"
+    )]
+    pub mpi_gpus: MpiGpus,
+
     /// CPU devices to divide the machine into; each runs a region on one core [default: one per NUMA node, none beside GPUs].
     #[arg(long, env = "ACCORD_CPU_DEVICES", value_name = "COUNT")]
     pub cpu_devices: Option<u32>,
@@ -127,6 +138,18 @@ pub enum Fabric {
     Tcp,
     /// MPI, between the agents of one job.
     Mpi,
+}
+
+/// Whether MPI copies from and to GPUs' own memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum MpiGpus {
+    /// If it does so when it is tried.
+    #[default]
+    Auto,
+    /// It does: it is not tried.
+    On,
+    /// It does not.
+    Off,
 }
 
 /// Which of this machine's GPUs an agent offers.

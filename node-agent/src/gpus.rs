@@ -1,15 +1,15 @@
 //! This machine's GPUs, looked for in a process of its own: a driver that hangs or crashes takes nobody along, and the agent
 //! holds no device open, so that a driver can be replaced while it runs.
 
+use crate::ask::{self, NoAnswer};
 use accord_device::registry;
 use accord_proto::v1::Gpus;
 use accord_types::{DeviceInfo, NodeId};
 use prost::Message;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_parent_process_death_signal};
-use std::io::{Read, Write};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
-use std::sync::mpsc;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 /// The first argument that makes this program look for GPUs, print what it found and end.
@@ -67,39 +67,19 @@ pub(crate) fn look(program: &Path, node_name: &str) -> Vec<DeviceInfo> {
 
 /// Has another process look. The error says what to do.
 fn ask(program: &Path, limit: Duration) -> Result<Gpus, String> {
-    let failed =
-        |error: std::io::Error| format!("the process that looks for GPUs can't be started: {error}; raise ulimit -u");
-    let mut child =
-        Command::new(program).arg(ARGUMENT).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-    let process = Pid::from_raw(i32::try_from(child.id()).unwrap_or(0))
-        .ok_or(std::io::ErrorKind::NotFound.into())
-        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).map_err(Into::into));
-    let process = process.map_err(|error| {
-        // Nobody waits for its answer.
-        let _ = child.kill();
-        let _ = child.wait();
-        failed(error)
+    let bytes = ask::ask(Command::new(program).arg(ARGUMENT), limit, ANSWER_MAX).map_err(|why| match why {
+        NoAnswer::Refused(error) => {
+            format!("the process that looks for GPUs can't be started: {error}; raise ulimit -u")
+        }
+        NoAnswer::Late => {
+            let limit = limit.as_secs();
+            format!("the NVIDIA driver did not answer within {limit} s; look at the kernel's messages")
+        }
+        NoAnswer::Failed(status) => {
+            format!("the NVIDIA driver ended the process that looked for GPUs ({status}); reinstall it")
+        }
+        NoAnswer::Unread(error) => error.to_string(),
     })?;
-    let (send, answer) = mpsc::channel();
-    let wait = move || {
-        let mut bytes = Vec::new();
-        let read = child.stdout.take().map(|output| output.take(ANSWER_MAX).read_to_end(&mut bytes));
-        let status = child.wait();
-        // Too late, if nobody takes it.
-        let _ = send.send((read.unwrap_or(Ok(0)).map(|_| bytes), status));
-    };
-    std::thread::Builder::new().name("accord-gpus".into()).spawn(wait).map_err(failed)?;
-    let Ok((bytes, status)) = answer.recv_timeout(limit) else {
-        // One that hangs inside the kernel doesn't even hear this; the thread waits for it, and nobody else.
-        let _ = pidfd_send_signal(&process, Signal::KILL);
-        let limit = limit.as_secs();
-        return Err(format!("the NVIDIA driver did not answer within {limit} s; look at the kernel's messages"));
-    };
-    let status = status.map_err(|error| error.to_string())?;
-    if !status.success() {
-        return Err(format!("the NVIDIA driver ended the process that looked for GPUs ({status}); reinstall it"));
-    }
-    let bytes = bytes.map_err(|error| error.to_string())?;
     Gpus::decode(&bytes[..]).map_err(|error| {
         format!("{} did not say which GPUs there are ({error}); install one version of Accord", program.display())
     })

@@ -7,6 +7,7 @@
 
 mod accept;
 mod agent;
+mod ask;
 pub mod config;
 mod control;
 mod devices;
@@ -17,6 +18,7 @@ mod hosting;
 pub mod inventory;
 pub mod metrics;
 pub mod mpi_job;
+pub mod mpi_native;
 pub mod node;
 mod process;
 mod settings;

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use accord_node_agent::config::Config;
-use accord_node_agent::{executor_process, gpus, mpi_job, run};
+use accord_node_agent::{executor_process, gpus, mpi_job, mpi_native, run};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -12,6 +12,7 @@ fn main() -> ExitCode {
         Some(argument) if argument == executor_process::ARGUMENT_AS => return executor_process::become_user(),
         Some(argument) if argument == gpus::ARGUMENT => return gpus::main(),
         Some(argument) if argument == mpi_job::ARGUMENT => return mpi_job::main(),
+        Some(argument) if argument == mpi_native::ARGUMENT => return mpi_native::main(),
         _ => {}
     }
     let config = Config::parse();

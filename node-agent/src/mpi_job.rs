@@ -2,6 +2,7 @@
 
 use crate::accept;
 use crate::config::Config;
+use crate::mpi_native;
 use crate::supervise::Supervisor;
 use accord_fabric::route::{GatewayName, Wanted};
 use accord_fabric::transport::gateway::Gateway;
@@ -50,9 +51,14 @@ pub(crate) struct MpiJob {
 }
 
 impl MpiJob {
-    /// Joins the job that this process was started in; `program` is this one.
-    pub(crate) fn join(config: &Config, program: &Path) -> Result<Self, String> {
+    /// Joins the job that this process was started in; `program` is this one. With `gpus` it is seen whether MPI reaches these.
+    pub(crate) fn join(config: &Config, program: &Path, gpus: bool) -> Result<Self, String> {
         let path = config.mpi.clone().map_or_else(|| find(program), Ok)?;
+        // MPI starts meanwhile.
+        let reaches_gpus = gpus.then(|| {
+            let (setting, program, path) = (config.mpi_gpus, program.to_owned(), path.clone());
+            std::thread::Builder::new().spawn(move || mpi_native::look(setting, &program, &path))
+        });
         let remedy = "use --fabric tcp, or build the MPI part for the MPI that is here (make mpi)";
         let object = MpiObject::load(&path)
             .map_err(|error| format!("cannot use MPI ({}): {error}; {remedy}", path.display()))?;
@@ -65,6 +71,18 @@ impl MpiJob {
             );
         }
         let fabric = MpiFabric::start(move || object.join()).map_err(|error| format!("{error}; {remedy}"))?;
+        if let Some(looks) = reaches_gpus {
+            let looked = looks.map_err(|error| error.to_string()).and_then(|looks| {
+                looks.join().unwrap_or_else(|_| Err("the thread that asked has panicked".to_owned()))
+            });
+            match looked {
+                Ok(()) => {
+                    tracing::info!("MPI copies from and to GPUs' own memory");
+                    fabric.take_native();
+                }
+                Err(why) => tracing::info!("MPI does not get GPUs' memory, whose bytes go through the host's: {why}"),
+            }
+        }
         let name = config.job.parse().map_err(|why| format!("--job {}: {why}", config.job))?;
         let fabric = Arc::new(fabric);
         mpi::belong_to(&fabric);

@@ -2,7 +2,7 @@
 
 use crate::ipc::MappedRange;
 use crate::memory_handle::MemoryHandle;
-use accord_types::{HostRange, Result};
+use accord_types::{HostRange, NativeRange, Result};
 
 /// Gives the bytes of a copy to a device, piece by piece and in order.
 ///
@@ -17,6 +17,21 @@ pub trait Source: Send {
     /// `fill` never blocks and may run on the thread that asks for the copy.
     fn immediate(&self) -> bool {
         false
+    }
+
+    /// Whether [`Source::fill_native`] may put something there.
+    fn fills_native(&self) -> bool {
+        false
+    }
+
+    /// Has the next bytes put into the device's own memory, by somebody who reaches that, as many as come as one: how many. 0 if the next ones come
+    /// by [`Source::fill`]. Called when nobody else uses that memory; may block.
+    ///
+    /// # Errors
+    /// As for [`Source::fill`].
+    fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
+        let _ = room;
+        Ok(0)
     }
 
     /// Where the bytes are, if the device may reach them itself: by several threads, from the moment when [`Source::fill`] would
@@ -64,6 +79,24 @@ pub trait Sink: Send {
     /// gone on already.
     fn detached(&self) -> bool {
         false
+    }
+
+    /// Whether somebody takes the bytes out of the device's own memory. Asked once, before [`Sink::drain`], by a device that has such, when its
+    /// stream has got there; may block. If so [`Sink::drain_native`] is called with all of them, and not [`Sink::drain`]; then [`Sink::finish`].
+    ///
+    /// # Errors
+    /// As for [`Sink::drain`].
+    fn drains_native(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Has all bytes taken out of the device's own memory, where they stay as they are until this returns.
+    ///
+    /// # Errors
+    /// As for [`Sink::drain`].
+    fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
+        let _ = bytes;
+        Ok(())
     }
 
     /// The bytes go to memory of another process that the device reaches. Asked once, by a device that shares memory, when its stream

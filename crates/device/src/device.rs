@@ -4,8 +4,8 @@ use crate::any_end::{CopySink, CopySource};
 use crate::capabilities::Capabilities;
 use crate::ipc::{ExportMemory, ImportMemory};
 use accord_types::{
-    ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims, QueueId,
-    ReadWhen, Result, Seq, SpanSink, StreamId,
+    ArgBlock, DeviceInfo, DevicePtr, Error, ErrorCode, FunctionSpec, GlobalSpec, HostRange, LaunchDims, NativeRange,
+    QueueId, ReadWhen, Result, Seq, SpanSink, StreamId,
 };
 use std::any::Any;
 use std::sync::Arc;
@@ -35,6 +35,9 @@ pub trait NativeHandles {
     /// # Errors
     /// If there is no such stream.
     fn stream(&self, stream: StreamId) -> Result<usize>;
+
+    /// Part of its memory, for libraries that reach it.
+    fn range(&self, start: DevicePtr, len: usize) -> NativeRange;
 
     /// A stream of the program's as one of this device's (`acc_set_cuda_stream`). It stays the program's to destroy.
     ///

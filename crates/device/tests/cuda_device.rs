@@ -9,6 +9,8 @@ mod egress;
 mod ends;
 #[path = "support/gangs.rs"]
 mod gangs;
+#[path = "support/native.rs"]
+mod native;
 #[path = "support/page_registration.rs"]
 mod page_registration;
 #[path = "support/refusals.rs"]
@@ -65,6 +67,9 @@ fn main() {
         ("many_small_copies_out_need_no_wait", many_small_copies),
         ("copies_out_land_though_nobody_waits", copies_land_alone),
         ("a_stream_goes_on_while_a_network_takes_its_bytes", egress::goes_on),
+        ("bytes_that_a_library_takes_are_taken_in_their_turn", native::taken_in_order),
+        ("bytes_that_a_library_gives_come_in_their_turn", native::given_in_order),
+        ("a_library_is_told_where_bytes_are", native::ranges),
         ("whoever_puts_too_much_behind_the_host_is_held", bounds::held),
         ("a_launch_that_must_not_wait_does_not", bounds::launches_that_must_not_wait),
         ("whoever_puts_too_much_behind_a_network_is_held", bounds::held_by_network),

@@ -3,7 +3,7 @@
 use crate::hosted::Hosted;
 use accord_device::{CopySource, Source};
 use accord_fabric::transfer::{Arrival, ArrivalBytes, Exchange};
-use accord_types::{DevicePtr, Result, Seq, StreamId, TransferId};
+use accord_types::{DevicePtr, NativeRange, Result, Seq, StreamId, TransferId};
 use std::sync::Arc;
 
 /// Transfers up to this length are taken by the thread that reads their lane.
@@ -64,6 +64,14 @@ impl Source for FromDevice {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
         self.bytes.fill(piece);
         Ok(())
+    }
+
+    fn fills_native(&self) -> bool {
+        !self.immediate() && self.bytes.fills_native()
+    }
+
+    fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
+        Ok(self.bytes.fill_native(room))
     }
 
     /// A short transfer comes with its header, in one write. The thread that has read that would only wait for whoever reads the

@@ -3,7 +3,7 @@
 use crate::same_host::SameHostPeer;
 use accord_device::{Device, MappedRange, Sink};
 use accord_fabric::transfer::Pushing;
-use accord_types::Result;
+use accord_types::{NativeRange, Result};
 use std::sync::Arc;
 
 /// Sends a device's bytes to a device of another process, or puts them there itself.
@@ -21,7 +21,7 @@ pub struct ToPeer {
 }
 
 impl ToPeer {
-    fn place(&self, outcome: Result<()>) -> Result<()> {
+    fn place<T>(&self, outcome: Result<T>) -> Result<T> {
         outcome.map_err(|error| match &self.node_name {
             Some(name) => error.node(name),
             None => error,
@@ -38,6 +38,16 @@ impl Sink for ToPeer {
     fn finish(&mut self) -> Result<()> {
         let landed = self.pushing.finish();
         self.place(landed)
+    }
+
+    fn drains_native(&mut self) -> Result<bool> {
+        let drains = self.pushing.drains_native();
+        self.place(drains)
+    }
+
+    fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
+        let sent = self.pushing.drain_native(bytes);
+        self.place(sent)
     }
 
     fn mapped_range(&mut self) -> Result<Option<MappedRange>> {

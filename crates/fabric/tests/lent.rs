@@ -7,9 +7,10 @@ use accord_fabric::stats::LinkStats;
 use accord_fabric::transfer::{Inbox, Outbox};
 use accord_fabric::transport::mpi::{Counts, MpiFabric};
 use accord_fabric::transport::{Lane, SharedLane};
-use accord_types::TransferId;
+use accord_types::{NativeContext, NativeRange, TransferId};
 use common::worlds::two_ranks;
 use common::{SHORT, SOON, pattern};
+use std::io::ErrorKind;
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
@@ -102,6 +103,91 @@ fn a_small_transfer_waits_for_nobody_and_is_copied_once_on_each_side() {
     assert_eq!((sender.lent_messages, target.lent_messages), (0, 0));
     assert!(sender.messages <= 3 && target.messages <= 2, "{sender:?}, {target:?}");
     assert!(sender.copied_bytes <= bytes.len() as u64 + 64 && target.copied_bytes <= bytes.len() as u64 + 64);
+}
+
+/// Memory that stands for a device's: a thread has to be in the right context to name it.
+fn native(memory: &mut [u8], entered: fn(usize) -> bool) -> NativeRange {
+    let context = NativeContext::new(77, entered);
+    NativeRange { address: memory.as_mut_ptr().expose_provenance() as u64, len: memory.len(), context }
+}
+
+#[test]
+fn bytes_of_a_devices_own_memory_are_lent_where_mpi_reaches_it_and_nowhere_else() {
+    let (ranks, near, far) = lane();
+    let (mut from, mut to) = (pattern(3 * MIB, 4), vec![0; 3 * MIB]);
+    let (bytes, room) = (native(&mut from, |raw| raw == 77), native(&mut to, |raw| raw == 77));
+    assert!(!near.lends_native() && !far.reads_native());
+    assert_eq!(near.lend_native(bytes).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(far.read_native(room).unwrap(), None);
+    ranks.iter().for_each(MpiFabric::take_native);
+    assert!(near.lends_native() && far.reads_native() && !far.lends_native());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            near.send(b"few").unwrap();
+            near.lend_native(bytes).unwrap();
+            // What the host has lent may go into the device's memory, too, and the other way round.
+            near.lend(&[9; MIB]).unwrap();
+            near.lend_native(bytes.part(0, MIB).unwrap()).unwrap();
+            near.finish().unwrap();
+        });
+        // What was written is read by the host, all of it before what was lent.
+        assert_eq!(far.read_native(room).unwrap(), None);
+        let mut few = [0; 2];
+        far.read_exact(&mut few).unwrap();
+        assert_eq!(far.read_native(room).unwrap(), None);
+        far.read_exact(&mut few[..1]).unwrap();
+        let half = room.part(0, 2 * MIB).unwrap();
+        assert_eq!(far.read_native(half).unwrap(), Some(2 * MIB));
+        assert_eq!(far.read_native(room.part(2 * MIB, MIB).unwrap()).unwrap(), Some(MIB));
+        assert!(to == from);
+        assert_eq!(far.read_native(room).unwrap(), Some(MIB));
+        assert!(to[..MIB] == [9; MIB] && to[MIB..] == from[MIB..]);
+        let mut read = vec![0; MIB];
+        far.read_exact(&mut read).unwrap();
+        assert!(read == from[..MIB]);
+        assert_eq!(far.read_native(room).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    });
+    let counts = ranks.each_ref().map(MpiFabric::counts);
+    assert_eq!((counts[0].lent_messages, counts[0].lent_bytes), (4, 5 * MIB as u64));
+    assert!(counts[0].copied_bytes + counts[1].copied_bytes < 64, "{counts:?}");
+}
+
+#[test]
+fn a_transfer_out_of_a_devices_memory_into_another_is_one_message_of_its_bytes() {
+    let (ranks, near, far) = lane();
+    ranks.iter().for_each(MpiFabric::take_native);
+    let mut bytes = pattern(5 * MIB + 3, 6);
+    let whole = native(&mut bytes, |_| true);
+    let inbox = Inbox::new(Arc::default(), false);
+    let (taken, takes) = mpsc::channel();
+    let take = move |mut incoming: accord_fabric::transfer::Incoming| {
+        let mut all = vec![0; 5 * MIB + 3];
+        let room = native(&mut all, |_| true);
+        assert!(incoming.fills_native());
+        assert_eq!(incoming.fill_native(room).unwrap(), room.len);
+        // There is no more.
+        assert!(incoming.fill_native(room).is_err());
+        taken.send(all).unwrap();
+    };
+    inbox.post(TransferId(7), whole.len as u64, Box::new(take));
+    let outbox = Outbox::new(Arc::default());
+    outbox.add(near);
+    let reader = std::thread::spawn(move || inbox.serve(&far));
+    let mut outgoing = outbox.begin(TransferId(7), whole.len as u64).unwrap();
+    assert!(outgoing.sends_native());
+    outgoing.send_native(whole).unwrap();
+    drop(outgoing);
+    assert!(takes.recv_timeout(SOON).unwrap() == bytes);
+    let [sender, target] = ranks.each_ref().map(MpiFabric::counts);
+    assert_eq!((sender.lent_messages, sender.lent_bytes), (1, bytes.len() as u64));
+    assert!(sender.messages <= 4 && target.messages <= 3, "{sender:?}, {target:?}");
+    assert!(sender.copied_bytes + target.copied_bytes < 256, "{sender:?}, {target:?}");
+    // Few bytes are not worth asking for.
+    let few = outbox.begin(TransferId(8), 1000).unwrap();
+    assert!(!few.sends_native());
+    drop(few);
+    outbox.close(&accord_types::Error::new(accord_types::ErrorCode::DeviceShutdown, "over"));
+    reader.join().unwrap().unwrap_err();
 }
 
 #[test]

@@ -180,6 +180,9 @@ settings! {
     /// Where the MPI part is.
     MPI = "ACCORD_MPI", "(beside the agent's program or in ../lib/accord)", "path", [],
         "The MPI part, libaccord_mpi.so, as make mpi has built it; read by agents.";
+    /// Whether MPI reaches GPUs' memory.
+    MPI_GPUS = "ACCORD_MPI_GPUS", "auto", "auto|on|off", [],
+        "Whether MPI copies from and to GPUs' own memory: auto has a process of its own try that before the agent begins; read by agents.";
     /// How long a silent peer is waited for.
     TIMEOUT = "ACCORD_TIMEOUT", "30s", "time, with s, m, h or d; or off", [],
         "How long the program waits for an executor or a worker that gives no sign of life; work itself may take as long as it likes.";

@@ -140,6 +140,13 @@ calls! {
         *context = CURRENT.with_borrow_mut(Vec::pop).ok_or(INVALID_CONTEXT)?;
         Ok(())
     }
+    fn cuCtxSetCurrent(context: usize) {
+        CURRENT.with_borrow_mut(|stack| {
+            stack.pop();
+            stack.push(context);
+        });
+        Ok(())
+    }
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         (*free, *total) = (memory::free(current()?) as usize, memory::total() as usize);
         Ok(())

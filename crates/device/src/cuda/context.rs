@@ -3,6 +3,7 @@
 use super::driver::{Driver, DriverError};
 use super::repeated;
 use accord_types::settings::GRAPHS;
+use accord_types::{DevicePtr, NativeContext, NativeRange};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
 use std::ptr::null_mut;
 
@@ -43,6 +44,17 @@ impl Context {
         // SAFETY: the context is alive as long as `self`.
         unsafe { self.driver.cuCtxPushCurrent_v2(self.raw) }?;
         Ok(Entered { driver: Some(self.driver) })
+    }
+
+    /// Part of the device's memory, for a library that copies it on a thread of its own. The context stays until the device goes, and with it
+    /// whoever lends its memory.
+    pub(crate) fn range(&self, start: DevicePtr, len: usize) -> NativeRange {
+        let context = NativeContext::new(self.raw.expose_provenance(), |raw| {
+            let raw = std::ptr::with_exposed_provenance_mut(raw);
+            // SAFETY: a context that somebody lends memory of is alive; the driver refuses one that is lost.
+            Driver::get().is_ok_and(|driver| unsafe { driver.cuCtxSetCurrent(raw) }.is_ok())
+        });
+        NativeRange { address: start.0, len, context }
     }
 
     pub(crate) fn attribute(&self, attribute: CUdevice_attribute) -> i32 {

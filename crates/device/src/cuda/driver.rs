@@ -140,6 +140,7 @@ driver! {
     cuCtxGetCurrent(context: *mut CUcontext);
     cuCtxPushCurrent_v2(context: CUcontext);
     cuCtxPopCurrent_v2(context: *mut CUcontext);
+    cuCtxSetCurrent(context: CUcontext);
     cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
     cuMemAddressReserve(start: *mut CUdeviceptr, size: usize, alignment: usize, at: CUdeviceptr, flags: c_ulonglong);
     cuMemAddressFree(start: CUdeviceptr, size: usize);

@@ -2,7 +2,7 @@
 
 use super::device::CudaDevice;
 use crate::device::NativeHandles;
-use accord_types::{QueueId, Result, StreamId};
+use accord_types::{DevicePtr, NativeRange, QueueId, Result, StreamId};
 
 impl NativeHandles for CudaDevice {
     fn device(&self) -> i32 {
@@ -23,6 +23,10 @@ impl NativeHandles for CudaDevice {
 
     fn stream(&self, stream: StreamId) -> Result<usize> {
         Ok(Self::stream(self, stream)?.raw.expose_provenance())
+    }
+
+    fn range(&self, start: DevicePtr, len: usize) -> NativeRange {
+        self.shared.context.range(start, len)
     }
 
     fn adopt_stream(&self, queue: QueueId, raw: usize) -> Result<StreamId> {

@@ -42,6 +42,12 @@ pub(crate) fn perform(stream: &Stream, seq: u64, op: Op) -> Result<()> {
                 return sink.finish();
             }
             let span = shared.tracer.begin(stream.raw);
+            if sink.drains_native()? {
+                settle(stream, seq)?;
+                sink.drain_native(shared.context.range(src, len as usize))?;
+                shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::Push, len, String::new);
+                return sink.finish();
+            }
             copy_out(stream, seq, src, len as usize, sink)?;
             shared.tracer.end(span, (stream.raw, stream.queue), SpanKind::CopyOut, len, String::new);
             Ok(())
@@ -173,14 +179,24 @@ fn copy_in(stream: &Stream, seq: u64, dst: DevicePtr, len: usize, mut source: Co
     if stream.is_completing(seq - 1) {
         settle(stream, seq)?;
     }
+    let native = source.fills_native();
+    if native {
+        // Who writes into the device's memory does not wait for its stream.
+        settle(stream, seq)?;
+    }
     let mut done = 0;
     while done < len {
+        let to = dst.offset(done as u64);
+        let filled = if native { source.fill_native(shared.context.range(to, len - done))? } else { 0 };
+        if filled > 0 {
+            done += filled;
+            continue;
+        }
         let piece = RELAY_SLOT.min(len - done);
         let mut slot = shared.relayed.take().map_err(failed)?;
         source.fill(slot.bytes(piece))?;
-        let to = dst.0 + done as u64;
         // SAFETY: the slot is pinned and not touched until the event.
-        unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(to, slot.memory().cast(), piece, stream.raw) }
+        unsafe { shared.context.driver.cuMemcpyHtoDAsync_v2(to.0, slot.memory().cast(), piece, stream.raw) }
             .and_then(|()| slot.record(stream.raw))
             .map_err(failed)?;
         slot.release_after();

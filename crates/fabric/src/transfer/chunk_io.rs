@@ -4,11 +4,17 @@ use crate::frame::transfer::{CHUNK_MAX, Chunk, HEADER_LEN, LENT_MAX};
 use crate::stalls::Stalls;
 use crate::transport::Lane;
 use accord_types::short_lock::assert_none_held;
-use accord_types::{Error, ErrorCode, Result};
+use accord_types::{Error, ErrorCode, NativeRange, Result};
 use std::io::{ErrorKind, IoSlice};
 
 /// Fewer bytes are not lent: the other side has to ask for those, which takes longer than to copy so few.
 const LENT_MIN: usize = 256 << 10;
+
+/// Whether so many bytes are lent by a device's own memory, if the lane does that. Fewer are sooner copied to the host by the device, and sent
+/// from there.
+pub(super) fn is_worth_native(bytes: u64) -> bool {
+    bytes >= LENT_MIN as u64
+}
 
 /// How many of so many bytes go over a lane as one chunk.
 pub(super) fn chunk_len(lane: &dyn Lane, bytes: usize) -> usize {
@@ -60,6 +66,25 @@ pub fn write_chunk(lane: &dyn Lane, chunk: Chunk, bytes: &[u8], stalls: &Stalls)
         return begun.and_then(|()| lane.lend(bytes)).map_err(|error| lost(&error));
     }
     stalls.write_all(lane, &mut [IoSlice::new(&header), IoSlice::new(bytes)]).map_err(|error| lost(&error))
+}
+
+/// The same with bytes in a device's own memory, over a lane that lends such.
+///
+/// # Errors
+/// As for [`write_chunk`].
+pub(super) fn write_native_chunk(lane: &dyn Lane, chunk: Chunk, bytes: NativeRange, stalls: &Stalls) -> Result<()> {
+    let begun = stalls.write_all(lane, &mut [IoSlice::new(&chunk.encode())]);
+    let _stalled = stalls.begin();
+    begun.and_then(|()| lane.lend_native(bytes)).map_err(|error| lost(&error))
+}
+
+/// Reads bytes that follow a header into a device's own memory: how many; none if the next ones have to be read by the host.
+///
+/// # Errors
+/// As for [`read_bytes`].
+pub(super) fn read_native(lane: &dyn Lane, room: NativeRange) -> Result<Option<usize>> {
+    assert_none_held();
+    lane.read_native(room).map_err(|error| lost(&error))
 }
 
 pub(super) fn broken(cause: &str) -> Error {

@@ -5,6 +5,7 @@ mod core;
 
 pub use self::core::{ExchangeCore, ExchangeEffect};
 
+use super::chunk_io::is_worth_native;
 use super::control::{ControlMessage, TransferControl};
 use super::inbox::{Inbox, Incoming};
 use super::outbox::{Outbox, Outgoing};
@@ -12,7 +13,7 @@ use super::rendezvous::PushStep;
 use crate::frame::{EXCHANGE_STEP, EXCHANGE_WINDOW};
 use crate::peer::PeerId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{Error, ErrorCode, Result, TransferId};
+use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
 use std::time::Duration;
@@ -343,13 +344,33 @@ impl Pushing {
     /// # Errors
     /// When the target refuses or is gone.
     pub fn drain(&mut self, piece: &[u8]) -> Result<()> {
+        self.outgoing()?.send(piece)
+    }
+
+    /// Whether [`Pushing::drain_native`] is the way. Asked before anything else was sent; waits until the target is ready if it may be.
+    ///
+    /// # Errors
+    /// When the target refuses or is gone.
+    pub fn drains_native(&mut self) -> Result<bool> {
+        Ok(is_worth_native(self.len) && self.outbox.may_send_native() && self.outgoing()?.sends_native())
+    }
+
+    /// As [`Pushing::drain`], out of a device's own memory.
+    ///
+    /// # Errors
+    /// As for [`Pushing::drain`].
+    pub fn drain_native(&mut self, bytes: NativeRange) -> Result<()> {
+        self.outgoing()?.send_native(bytes)
+    }
+
+    /// The lane that it has, once the target is ready.
+    fn outgoing(&mut self) -> Result<&mut Outgoing> {
         if self.outgoing.is_none() {
             self.wait(&PushStep::Send)?;
-            self.outgoing = Some(self.outbox.begin(self.transfer, self.len)?);
         }
         match &mut self.outgoing {
-            Some(outgoing) => outgoing.send(piece),
-            None => Ok(()),
+            Some(outgoing) => Ok(outgoing),
+            none => Ok(none.insert(self.outbox.begin(self.transfer, self.len)?)),
         }
     }
 
@@ -463,6 +484,24 @@ impl ArrivalBytes {
         if !has_failed && let Err(error) = self.incoming.fill(piece) {
             *self.failure.lock() = Some(error);
         }
+    }
+}
+
+impl ArrivalBytes {
+    /// Whether [`ArrivalBytes::fill_native`] may put something there.
+    pub fn fills_native(&self) -> bool {
+        self.incoming.fills_native()
+    }
+
+    /// As [`ArrivalBytes::fill`], into the device's own memory: how many bytes are there now; 0 if the next ones have to be read by the host.
+    pub fn fill_native(&mut self, room: NativeRange) -> usize {
+        if self.failure.lock().is_some() {
+            return room.len;
+        }
+        self.incoming.fill_native(room).unwrap_or_else(|error| {
+            *self.failure.lock() = Some(error);
+            room.len
+        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! The receiving side of lanes: a thread per lane reads headers; whoever takes a transfer reads
 //! its bytes from the socket straight to where they belong, while the lane's thread waits.
 
-use super::chunk_io::{broken, ended, read_bytes, read_chunk};
+use super::chunk_io::{broken, ended, is_worth_native, read_bytes, read_chunk, read_native};
 use crate::frame::transfer::{CHUNK_MAX, Chunk, ChunkKind, HEADER_LEN};
 use crate::stats::LinkStats;
 use crate::transport::{Lane, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{Error, ErrorCode, Result, TransferId};
+use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
 use std::time::Instant;
@@ -238,35 +238,64 @@ impl Incoming {
     /// When the lane fails, the sender gave up, or more is wanted than the transfer has.
     pub fn fill(&mut self, mut piece: &mut [u8]) -> Result<()> {
         while !piece.is_empty() {
+            let n = self.next_bytes()?.min(piece.len());
+            let (now, later) = std::mem::take(&mut piece).split_at_mut(n);
+            piece = later;
+            self.read(|lane| read_bytes(lane, now).map(|()| n))?;
+        }
+        Ok(())
+    }
+
+    /// Whether [`Incoming::fill_native`] may put something there.
+    pub fn fills_native(&self) -> bool {
+        is_worth_native(self.progress.len) && self.lane.reads_native()
+    }
+
+    /// Reads the next bytes into a device's own memory, as many as come as one: how many. 0 if they have to be read by [`Incoming::fill`].
+    ///
+    /// # Errors
+    /// As for [`Incoming::fill`].
+    pub fn fill_native(&mut self, room: NativeRange) -> Result<usize> {
+        let n = self.next_bytes()?.min(room.len);
+        self.read(|lane| Ok(read_native(lane, NativeRange { len: n, ..room })?.unwrap_or(0)))
+    }
+
+    /// How many bytes the current chunk has left; the next one's if that is all here.
+    fn next_bytes(&mut self) -> Result<usize> {
+        loop {
             if self.progress.aborted {
                 return Err(Error::new(ErrorCode::Execution, "the sender of a copy failed"));
             }
             if self.progress.received == self.progress.len {
                 return Err(Error::new(ErrorCode::ImplementationDefined, "a copy wants more than its transfer has"));
             }
-            if let Err(error) = self.read(&mut piece) {
-                self.failed.get_or_insert_with(|| error.clone());
-                return Err(error);
+            if self.progress.chunk_left > 0 {
+                return Ok(self.progress.chunk_left);
             }
+            let chunk = read_chunk(&*self.lane).and_then(|chunk| chunk.ok_or_else(ended));
+            let begun = chunk.and_then(|chunk| self.begin(chunk));
+            self.failing(begun)?;
         }
-        Ok(())
     }
 
-    fn read(&mut self, piece: &mut &mut [u8]) -> Result<()> {
-        if self.progress.chunk_left == 0 {
-            let chunk = read_chunk(&*self.lane)?.ok_or_else(ended)?;
-            return self.begin(chunk);
-        }
-        let n = piece.len().min(self.progress.chunk_left);
-        let (now, later) = std::mem::take(piece).split_at_mut(n);
-        *piece = later;
+    /// Has `read` read bytes of the current chunk: how many.
+    fn read(&mut self, read: impl FnOnce(&dyn Lane) -> Result<usize>) -> Result<usize> {
         let begin = Instant::now();
-        read_bytes(&*self.lane, now)?;
+        let n = read(&*self.lane);
+        let n = self.failing(n)?;
         LinkStats::add_since(&self.stats.bulk_received_ns, begin);
         self.progress.chunk_left -= n;
         self.progress.received += n as u64;
         LinkStats::add(&self.stats.bulk_received, n as u64);
-        Ok(())
+        Ok(n)
+    }
+
+    /// The lane's thread hears of an error, too.
+    fn failing<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        if let Err(error) = &outcome {
+            self.failed.get_or_insert_with(|| error.clone());
+        }
+        outcome
     }
 
     fn begin(&mut self, chunk: Chunk) -> Result<()> {

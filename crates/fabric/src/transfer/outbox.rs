@@ -1,12 +1,13 @@
 //! The sending side of lanes.
 
-use super::chunk_io::{chunk_len, write_chunk};
+use super::chunk_io::{chunk_len, is_worth_native, write_chunk, write_native_chunk};
 use super::lane_pool::LanePool;
-use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN};
+use crate::frame::transfer::{Chunk, ChunkKind, HEADER_LEN, LENT_MAX};
+use crate::stalls::Stalls;
 use crate::stats::LinkStats;
-use crate::transport::SharedLane;
+use crate::transport::{Lane, SharedLane};
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use accord_types::{Error, ErrorCode, Result, TransferId};
+use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
 use std::sync::{Arc, Condvar, OnceLock};
 use std::time::Instant;
 
@@ -96,6 +97,11 @@ impl Outbox {
         !self.lock().pool.is_empty()
     }
 
+    /// Whether a lane may send out of a device's own memory: as far as it has lanes, none of them does not.
+    pub(super) fn may_send_native(&self) -> bool {
+        self.lock().lanes.first().is_none_or(|lane| lane.lends_native())
+    }
+
     /// Why the outbox is closed, if it is.
     pub fn closed(&self) -> Option<Error> {
         self.lock().pool.closed().cloned()
@@ -155,25 +161,48 @@ impl Outgoing {
     /// # Errors
     /// When the lane fails, or more bytes come than were announced.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let longest = chunk_len(&*self.lane, bytes.len()).max(1);
+        let mut pieces = bytes.chunks(longest);
+        pieces.try_for_each(|piece| {
+            self.send_chunk(piece.len(), |lane, chunk, stalls| write_chunk(lane, chunk, piece, stalls))
+        })
+    }
+
+    /// Whether [`Outgoing::send_native`] sends what is left, and is the best way to do that.
+    pub fn sends_native(&self) -> bool {
+        is_worth_native(self.len - self.sent) && self.lane.lends_native()
+    }
+
+    /// Sends the next bytes out of a device's own memory, over a lane that does this.
+    ///
+    /// # Errors
+    /// As for [`Outgoing::send`].
+    pub fn send_native(&mut self, bytes: NativeRange) -> Result<()> {
+        let pieces = (0..bytes.len).step_by(LENT_MAX);
+        for piece in pieces.filter_map(|offset| bytes.part(offset, LENT_MAX.min(bytes.len - offset))) {
+            self.send_chunk(piece.len, |lane, chunk, stalls| write_native_chunk(lane, chunk, piece, stalls))?;
+        }
+        Ok(())
+    }
+
+    fn send_chunk(&mut self, len: usize, write: impl FnOnce(&dyn Lane, Chunk, &Stalls) -> Result<()>) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        for piece in bytes.chunks(chunk_len(&*self.lane, bytes.len()).max(1)) {
-            if self.sent + piece.len() as u64 > self.len {
-                return Err(Error::new(ErrorCode::ImplementationDefined, "a transfer sent too many bytes"));
-            }
-            let chunk = Chunk { kind: ChunkKind::Data, transfer: self.transfer, offset: self.sent, len: piece.len() };
-            let begin = Instant::now();
-            let written = write_chunk(&*self.lane, chunk, piece, &self.outbox.stats.stalls);
-            LinkStats::add_since(&self.outbox.stats.bulk_sent_ns, begin);
-            if let Err(error) = written {
-                let error = self.outbox.lost(error);
-                self.failed = Some(error.clone());
-                return Err(error);
-            }
-            self.sent += piece.len() as u64;
-            LinkStats::add(&self.outbox.stats.bulk_sent, (piece.len() + HEADER_LEN) as u64);
+        if self.sent + len as u64 > self.len {
+            return Err(Error::new(ErrorCode::ImplementationDefined, "a transfer sent too many bytes"));
         }
+        let chunk = Chunk { kind: ChunkKind::Data, transfer: self.transfer, offset: self.sent, len };
+        let begin = Instant::now();
+        let written = write(&*self.lane, chunk, &self.outbox.stats.stalls);
+        LinkStats::add_since(&self.outbox.stats.bulk_sent_ns, begin);
+        if let Err(error) = written {
+            let error = self.outbox.lost(error);
+            self.failed = Some(error.clone());
+            return Err(error);
+        }
+        self.sent += len as u64;
+        LinkStats::add(&self.outbox.stats.bulk_sent, (len + HEADER_LEN) as u64);
         Ok(())
     }
 }

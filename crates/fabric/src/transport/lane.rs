@@ -1,5 +1,6 @@
 //! What all transports have in common.
 
+use accord_types::NativeRange;
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::Arc;
@@ -112,6 +113,35 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// As for [`Lane::write`].
     fn lend(&self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(&mut [IoSlice::new(bytes)])
+    }
+
+    /// Whether [`Lane::lend_native`] takes bytes.
+    fn lends_native(&self) -> bool {
+        false
+    }
+
+    /// As [`Lane::lend`], for bytes in a device's own memory.
+    ///
+    /// # Errors
+    /// As for [`Lane::write`]; [`ErrorKind::Unsupported`] where [`Lane::lends_native`] says no.
+    fn lend_native(&self, bytes: NativeRange) -> io::Result<()> {
+        let _ = bytes;
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    /// Whether [`Lane::read_native`] may read something.
+    fn reads_native(&self) -> bool {
+        false
+    }
+
+    /// As [`Lane::read`], into a device's own memory, waiting for as long as it takes. None if what comes next has to be read by the host; then
+    /// nothing was read.
+    ///
+    /// # Errors
+    /// As for [`Lane::read`]; [`ErrorKind::UnexpectedEof`] if the lane ends before a byte has come.
+    fn read_native(&self, room: NativeRange) -> io::Result<Option<usize>> {
+        let _ = room;
+        Ok(None)
     }
 
     /// Reads into `piece`, as [`Lane::read`]: as much as it has room for, or what the lane has as one. The number of bytes.

@@ -14,6 +14,7 @@
 //! world.rs     what is asked of a message passing library
 //! object.rs    MPI itself, in an object that is loaded when it is asked for
 //! spare.rs     buffers of messages, used again
+//! trial.rs     whether devices' own memory may be lent
 //! relay.rs     bytes of one lane to another, without a look at them
 //! ```
 
@@ -32,6 +33,7 @@ mod shared;
 mod signal;
 mod spare;
 mod streams;
+mod trial;
 mod world;
 
 pub(super) use fabric::own;
@@ -43,4 +45,5 @@ pub use object::{MpiObject, ObjectNews};
 pub use relay::relay;
 pub use shared::Counts;
 pub use streams::{Next, Outgoing, Streams};
+pub use trial::try_native;
 pub use world::{Came, FindRoom, World};

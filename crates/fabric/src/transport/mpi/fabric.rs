@@ -76,6 +76,16 @@ impl MpiFabric {
         Ok(Self { shared, rank, size })
     }
 
+    /// MPI copies from and to devices' own memory: whoever says so has tried it. It stays so.
+    pub fn take_native(&self) {
+        self.shared.take_native();
+    }
+
+    /// Whether it does.
+    pub fn takes_native(&self) -> bool {
+        self.shared.takes_native()
+    }
+
     /// This process's rank.
     pub fn rank(&self) -> u32 {
         self.rank

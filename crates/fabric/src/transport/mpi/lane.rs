@@ -9,6 +9,7 @@ use super::spare;
 use super::streams::{Next, Streams};
 use crate::transport::lane::{Lane, Piece, Transport};
 use crate::transport::time_limit::TimeLimit;
+use accord_types::NativeRange;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -63,6 +64,13 @@ impl Reading {
     }
 }
 
+/// What the reader goes on with.
+enum Goes {
+    On(Vec<u8>),
+    Into(usize),
+    End,
+}
+
 impl MpiLane {
     pub(super) fn new(shared: Arc<Shared>, key: LaneKey, changed: Arc<Signal>, lends: bool) -> Self {
         let (limit, reading, has_left) = (TimeLimit::default(), ShortLock::default(), AtomicBool::new(false));
@@ -106,12 +114,6 @@ impl MpiLane {
     }
 
     fn take(&self, bytes: &mut [u8], end: Option<Instant>) -> io::Result<usize> {
-        /// What the reader goes on with.
-        enum Goes {
-            On(Vec<u8>),
-            Into(usize),
-            End,
-        }
         if bytes.is_empty() {
             return Ok(0);
         }
@@ -119,18 +121,7 @@ impl MpiLane {
         if read > 0 {
             return Ok(read);
         }
-        let goes = self.wait(end, Some(&self.reads), |state, key| {
-            Ok(match state.streams.next(key) {
-                Next::Message(message) => Some(Goes::On(message)),
-                Next::Offered => state.streams.ask(key, bytes.len()).map(|(_, len)| {
-                    state.rooms.insert(key, LentRoom::of(&mut bytes[..len]));
-                    Goes::Into(len)
-                }),
-                Next::Nothing => None,
-                Next::End => Some(Goes::End),
-            })
-        })?;
-        match goes {
+        match self.await_next(end, bytes.len(), |len| LentRoom::of(&mut bytes[..len]))? {
             Goes::On(message) => {
                 *self.reading() = Reading { message, at: HEADER_LEN };
                 Ok(self.copy_left(bytes))
@@ -138,6 +129,26 @@ impl MpiLane {
             Goes::Into(len) => self.await_room(len),
             Goes::End => Ok(0),
         }
+    }
+
+    /// Waits for what comes next. `room` is asked where lent bytes go, of which `most` are wanted.
+    fn await_next(
+        &self,
+        end: Option<Instant>,
+        most: usize,
+        mut room: impl FnMut(usize) -> LentRoom,
+    ) -> io::Result<Goes> {
+        self.wait(end, Some(&self.reads), |state, key| {
+            Ok(match state.streams.next(key) {
+                Next::Message(message) => Some(Goes::On(message)),
+                Next::Offered => state.streams.ask(key, most).map(|(_, len)| {
+                    state.rooms.insert(key, room(len));
+                    Goes::Into(len)
+                }),
+                Next::Nothing => None,
+                Next::End => Some(Goes::End),
+            })
+        })
     }
 
     /// Copies what is left of a message. The thread that owns MPI goes on meanwhile.
@@ -207,6 +218,26 @@ impl MpiLane {
         })
     }
 
+    fn lend_all(&self, bytes: LentBytes) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.shared.lock();
+        state.streams.lend(self.key, bytes.len() as u64)?;
+        state.lent.insert(self.key, bytes);
+        self.shared.has_changed(state);
+        // However long that takes: MPI may be reading there.
+        let loan = self.wait(None, Some(&self.loans), |state, key| {
+            let loan = state.streams.loan(key);
+            Ok((loan != Loan::UnderWay).then_some(loan))
+        });
+        self.shared.lock().lent.remove(&self.key);
+        match loan? {
+            Loan::Done => Ok(()),
+            Loan::UnderWay | Loan::Over => Err(ErrorKind::BrokenPipe.into()),
+        }
+    }
+
     fn tell(&self, tell: impl FnOnce(&mut Streams, LaneKey)) {
         let mut state = self.shared.lock();
         tell(&mut state.streams, self.key);
@@ -269,22 +300,41 @@ impl Lane for MpiLane {
     }
 
     fn lend(&self, bytes: &[u8]) -> io::Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
+        self.lend_all(LentBytes::of(bytes))
+    }
+
+    fn lends_native(&self) -> bool {
+        self.lends && self.shared.takes_native()
+    }
+
+    fn lend_native(&self, bytes: NativeRange) -> io::Result<()> {
+        if !self.lends_native() {
+            return Err(ErrorKind::Unsupported.into());
         }
-        let mut state = self.shared.lock();
-        state.streams.lend(self.key, bytes.len() as u64)?;
-        state.lent.insert(self.key, LentBytes::of(bytes));
-        self.shared.has_changed(state);
-        // However long that takes: MPI may be reading there.
-        let loan = self.wait(None, Some(&self.loans), |state, key| {
-            let loan = state.streams.loan(key);
-            Ok((loan != Loan::UnderWay).then_some(loan))
-        });
-        self.shared.lock().lent.remove(&self.key);
-        match loan? {
-            Loan::Done => Ok(()),
-            Loan::UnderWay | Loan::Over => Err(ErrorKind::BrokenPipe.into()),
+        self.lend_all(LentBytes::native(bytes))
+    }
+
+    fn reads_native(&self) -> bool {
+        self.shared.takes_native()
+    }
+
+    fn read_native(&self, room: NativeRange) -> io::Result<Option<usize>> {
+        if !self.reads_native() || self.has_left.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        // The lane gives no more than is wanted.
+        let part = |len| LentRoom::native(NativeRange { len: room.len.min(len), ..room });
+        match self.await_next(None, room.len, part)? {
+            Goes::On(message) => {
+                *self.reading() = Reading { message, at: HEADER_LEN };
+                self.has_left.store(true, Ordering::Release);
+                Ok(None)
+            }
+            Goes::Into(len) => match self.await_room(len)? {
+                0 => Err(ErrorKind::UnexpectedEof.into()),
+                len => Ok(Some(len)),
+            },
+            Goes::End => Err(ErrorKind::UnexpectedEof.into()),
         }
     }
 

@@ -211,7 +211,11 @@ impl MpiWorld {
             let mut message = spare::filled(len);
             (message.as_mut_ptr(), Into::Message(message))
         } else {
-            (room(from, tag, len)?.as_mut_ptr(), Into::Room(tag))
+            let room = room(from, tag, len)?;
+            if !room.enter() {
+                return Err(lost_device("receive into"));
+            }
+            (room.as_mut_ptr(), Into::Room(tag))
         };
         // SAFETY: there is room for `len` bytes, which neither moves nor ends before the request is done: a message is kept in `receives`,
         // and whoever lends room waits for it. Closing the world waits for both.
@@ -256,6 +260,11 @@ impl MpiWorld {
     }
 }
 
+/// Its context can't be entered.
+fn lost_device(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::BrokenPipe, format!("MPI can't {what} a device's memory: the device was lost"))
+}
+
 impl World for MpiWorld {
     fn rank(&self) -> u32 {
         self.rank
@@ -270,6 +279,9 @@ impl World for MpiWorld {
     }
 
     fn send_lent(&mut self, to: u32, tag: u16, bytes: LentBytes, id: u64) -> io::Result<()> {
+        if !bytes.enter() {
+            return Err(lost_device("send from"));
+        }
         self.begin_send(to, tag, (bytes.as_ptr(), bytes.len()), SentBytes::Lent(id))
     }
 

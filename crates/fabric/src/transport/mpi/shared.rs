@@ -10,7 +10,7 @@ use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What lanes and the thread share.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(super) struct Shared {
     /// A lane was opened by another rank, a node has said which rank it is, or the world has ended.
     pub(super) news: Signal,
     pub(super) counts: Counters,
+    /// MPI copies from and to devices' own memory.
+    native: AtomicBool,
 }
 
 /// What lanes and their thread have done, for tests and for people who look for bytes.
@@ -95,7 +97,16 @@ impl Shared {
             work: Signal::default(),
             news: Signal::default(),
             counts: Counters::default(),
+            native: AtomicBool::new(false),
         }
+    }
+
+    pub(super) fn take_native(&self) {
+        self.native.store(true, Ordering::Release);
+    }
+
+    pub(super) fn takes_native(&self) -> bool {
+        self.native.load(Ordering::Acquire)
     }
 
     pub(super) fn lock(&self) -> ShortGuard<'_, LaneTable> {

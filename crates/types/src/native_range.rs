@@ -1,0 +1,61 @@
+//! Bytes in a device's own memory, for libraries that copy them without the host: a GPU-aware MPI.
+
+use std::fmt;
+
+/// Such bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct NativeRange {
+    /// The driver's address of the first one.
+    pub address: u64,
+    /// How many.
+    pub len: usize,
+    /// What a thread has to be in.
+    pub context: NativeContext,
+}
+
+impl NativeRange {
+    /// Part of them; none that reaches beyond them.
+    pub fn part(self, offset: usize, len: usize) -> Option<Self> {
+        let fits = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        fits.then(|| Self { address: self.address + offset as u64, len, ..self })
+    }
+}
+
+/// What has to be current on a thread that names addresses of a device to a library: CUDA's context.
+#[derive(Clone, Copy)]
+pub struct NativeContext {
+    raw: usize,
+    enter: fn(usize) -> bool,
+}
+
+impl NativeContext {
+    /// `enter` makes what the driver calls `raw` current on the thread that calls it, for as long as nobody makes another one current; whether that
+    /// could be done.
+    pub fn new(raw: usize, enter: fn(usize) -> bool) -> Self {
+        Self { raw, enter }
+    }
+
+    /// Makes it current on this thread, which is a library's and nobody else's; whether that could be done.
+    pub fn enter(self) -> bool {
+        (self.enter)(self.raw)
+    }
+}
+
+impl fmt::Debug for NativeContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NativeContext({:#x})", self.raw)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_lies_within() {
+        let range = NativeRange { address: 0x1000, len: 100, context: NativeContext::new(7, |raw| raw == 7) };
+        let part = range.part(40, 60).unwrap();
+        assert!(part.address == 0x1000 + 40 && part.len == 60 && part.context.enter());
+        assert!(range.part(40, 61).is_none() && range.part(usize::MAX, 2).is_none());
+    }
+}

@@ -1,0 +1,206 @@
+//! Whether this machine's MPI copies from and to GPUs' own memory: tried in a process of its own, since an MPI that does not ends with a fault, and
+//! what an MPI says of itself is not what becomes of it.
+
+use crate::ask::{self, NoAnswer};
+use crate::config::MpiGpus;
+use accord_device::{CopySink, CopySource, Device, StartConfig, registry};
+use accord_fabric::transport::mpi::{MpiObject, try_native};
+use accord_types::{DeviceInfo, DevicePtr, Error, ErrorCode, HostRange, NativeRange, NodeId, QueueId, Result};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The first argument that makes this program try it, and end; the second one is the object with MPI in it.
+pub const ARGUMENT: &str = "mpi-gpus";
+/// How long that may take: MPI and the driver start, a few messages go.
+const TRY_MAX: Duration = Duration::from_secs(20);
+/// How long a message to the same process may take.
+const MESSAGE_MAX: Duration = Duration::from_secs(5);
+/// Bytes of the messages: MPIs have other ways for few than for many.
+const SIZES: [usize; 2] = [64 << 10, 4 << 20];
+/// Memory of a device for it: what is sent, and where it goes.
+const ROOM: u64 = 8 << 20;
+/// The answer.
+const YES: &[u8] = b"yes\n";
+/// What a launcher tells its processes by: one that finds these would take the agent's place in the job.
+const OF_LAUNCHERS: &[&str] = &[
+    "PMIX_",
+    "PMI_",
+    "PMI2_",
+    "OMPI_COMM_",
+    "OMPI_UNIVERSE_",
+    "OMPI_WORLD_",
+    "OMPI_APP_",
+    "OMPI_MCA_orte_",
+    "OMPI_MCA_ess",
+    "OMPI_MCA_pmix",
+    "OMPI_MCA_prte",
+    "PRTE_",
+    "HYDRA_",
+    "MPI_LOCAL",
+    "SLURM_",
+    "PALS_",
+];
+
+/// Whether it does, as this agent's configuration has it; if not, why. `object` is the one that the agent uses.
+pub(crate) fn look(setting: MpiGpus, program: &Path, object: &Path) -> std::result::Result<(), String> {
+    match setting {
+        MpiGpus::On => Ok(()),
+        MpiGpus::Off => Err("--mpi-gpus off".to_owned()),
+        MpiGpus::Auto => ask(program, object, TRY_MAX),
+    }
+}
+
+fn ask(program: &Path, object: &Path, limit: Duration) -> std::result::Result<(), String> {
+    let mut command = Command::new(program);
+    command.arg(ARGUMENT).arg(object);
+    let names = std::env::vars_os().map(|(name, _)| name);
+    let of_launcher = |name: &str| OF_LAUNCHERS.iter().any(|prefix| name.starts_with(prefix));
+    names.filter(|name| name.to_str().is_some_and(of_launcher)).for_each(|name| {
+        command.env_remove(name);
+    });
+    let answer = ask::ask(&mut command, limit, 4096).map_err(|why| match why {
+        NoAnswer::Refused(error) | NoAnswer::Unread(error) => format!("the process that tries it: {error}"),
+        NoAnswer::Late => format!("it took more than {} s", limit.as_secs()),
+        NoAnswer::Failed(status) => format!("it ended the process that tried it ({status})"),
+    })?;
+    // MPI itself may have had something to say.
+    match answer.ends_with(YES) {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&answer).trim().to_owned()),
+    }
+}
+
+/// See [`ARGUMENT`].
+pub fn main() -> ExitCode {
+    // Nobody reads the answer then.
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        eprintln!("accord-node-agent {ARGUMENT}: {error}");
+        return ExitCode::FAILURE;
+    }
+    let answer = match std::env::args_os().nth(2).map(PathBuf::from).map(|object| try_all(&object)) {
+        Some(Ok(())) => YES.to_vec(),
+        Some(Err(error)) => format!("{}\n", error.cause()).into_bytes(),
+        None => b"no object is named\n".to_vec(),
+    };
+    match std::io::stdout().write_all(&answer) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// MPI first, as in an agent; then the devices, and messages between any two neighbours of them.
+fn try_all(object: &Path) -> Result<()> {
+    let system = |error: std::io::Error| Error::new(ErrorCode::System, error.to_string());
+    let mut world = MpiObject::load(object).and_then(|object| object.join()).map_err(system)?;
+    let found = registry::find(NodeId(0), "");
+    let devices: Result<Vec<_>> = found.devices.into_iter().map(Tried::start).filter_map(Result::transpose).collect();
+    let devices = devices?;
+    if devices.is_empty() {
+        return Err(Error::new(ErrorCode::DeviceUnavailable, "there is no GPU that it could be tried with"));
+    }
+    for (at, from) in devices.iter().enumerate() {
+        // One GPU sends to itself.
+        let to = &devices[(at + 1) % devices.len()];
+        for (round, len) in SIZES.into_iter().enumerate() {
+            let pattern: Vec<u8> = (0..len).map(|at| (at % 251 + round) as u8).collect();
+            from.write(from.start, &pattern)?;
+            let there = to.start.offset(ROOM / 2);
+            let (Some(bytes), Some(room)) = (from.range(from.start, len), to.range(there, len)) else { continue };
+            try_native(&mut *world, bytes, room, MESSAGE_MAX).map_err(system)?;
+            if to.read(there, len)? != pattern {
+                return Err(Error::new(ErrorCode::System, format!("MPI has lost {len} bytes of a GPU's memory")));
+            }
+        }
+    }
+    devices.iter().for_each(|tried| tried.device.shutdown());
+    Ok(())
+}
+
+/// A device with some memory, as an executor has it.
+struct Tried {
+    device: Arc<dyn Device>,
+    start: DevicePtr,
+}
+
+impl Tried {
+    /// None if libraries do not reach memory of such devices.
+    fn start(info: DeviceInfo) -> Result<Option<Self>> {
+        let backend = registry::backend(info.kind)?;
+        if !backend.capabilities.native_handles {
+            return Ok(None);
+        }
+        let device = (backend.start)(info, &StartConfig { ipc: true, scrub: true, ..StartConfig::default() })?;
+        let start = device.addresses().0;
+        device.map(start, ROOM)?;
+        Ok(Some(Self { device, start }))
+    }
+
+    fn range(&self, start: DevicePtr, len: usize) -> Option<NativeRange> {
+        self.device.native().map(|native| native.range(start, len))
+    }
+
+    fn write(&self, to: DevicePtr, bytes: &[u8]) -> Result<()> {
+        let stream = self.device.create_stream(QueueId::SYNC)?;
+        let range = HostRange { start: bytes.as_ptr().expose_provenance(), len: bytes.len() };
+        let seq = self.device.copy_in(stream, to, bytes.len() as u64, CopySource::program(range, true))?;
+        self.device.synchronize(stream, seq)
+    }
+
+    fn read(&self, from: DevicePtr, len: usize) -> Result<Vec<u8>> {
+        let stream = self.device.create_stream(QueueId::SYNC)?;
+        let mut bytes = vec![0_u8; len];
+        let range = HostRange { start: bytes.as_mut_ptr().expose_provenance(), len };
+        let seq = self.device.copy_out(stream, from, len as u64, CopySink::program(range, true))?;
+        self.device.synchronize(stream, seq)?;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// What a program that does `script` instead of trying it leads to.
+    fn ask_script(script: &str, limit: Duration) -> std::result::Result<(), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::write(&program, format!("#!/bin/sh\n[ \"$1 $2\" = \"{ARGUMENT} /object\" ] || exit 9\n{script}\n"))
+            .unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        loop {
+            match ask(&program, Path::new("/object"), limit) {
+                // Another test's child, just forked, has the file open for writing.
+                Err(why) if why.contains("Text file busy") => std::thread::yield_now(),
+                answer => return answer,
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_process_that_has_seen_it_work_says_so() {
+        assert_eq!(ask_script("echo MPI has something to say; echo yes", TRY_MAX), Ok(()));
+        assert_eq!(ask_script("echo there is no GPU", TRY_MAX), Err("there is no GPU".to_owned()));
+        assert!(ask_script("echo yes; kill -SEGV $$", TRY_MAX).unwrap_err().contains("SIGSEGV"));
+        assert!(ask_script("echo yes; exit 3", TRY_MAX).unwrap_err().contains("exit status: 3"));
+        assert!(ask_script("exec sleep 600", Duration::from_millis(50)).unwrap_err().contains("more than"));
+        assert_eq!(ask_script("true", TRY_MAX), Err(String::new()));
+    }
+
+    #[test]
+    fn who_says_it_is_not_asked() {
+        let nowhere = Path::new("/nonexistent");
+        assert_eq!(look(MpiGpus::On, nowhere, nowhere), Ok(()));
+        assert!(look(MpiGpus::Off, nowhere, nowhere).unwrap_err().contains("off"));
+        assert!(look(MpiGpus::Auto, nowhere, nowhere).is_err());
+    }
+
+    #[test]
+    fn an_object_that_is_not_there_is_an_answer() {
+        assert!(try_all(Path::new("/nonexistent")).is_err());
+    }
+}
