@@ -7,12 +7,8 @@ use accord_trust::Trust;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-
-/// How long threads that are in a handshake may hold up the end.
-const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A running coordinator. Dropping it stops it as suddenly as a crash would: agents and programs
 /// see their connections close.
@@ -54,7 +50,6 @@ impl Background {
             if let Err(error) = runtime.block_on(serve(listeners, attestation, driver, stop)) {
                 tracing::warn!("the coordinator has ended: {error}");
             }
-            runtime.shutdown_timeout(STOP_TIMEOUT);
         };
         let thread = std::thread::Builder::new().name("accord-coordinator".into()).spawn(work)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })

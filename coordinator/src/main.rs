@@ -13,11 +13,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpListener;
-
-/// How long threads that are in a handshake may hold up the end.
-const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
     let config = Config::parse();
@@ -44,7 +40,7 @@ fn read_trust(folder: &Path) -> accord_types::Result<Trust> {
 fn run(config: &Config) -> Result<(), String> {
     let trust = config.tls.as_deref().map(read_trust).transpose().map_err(|error| error.to_string())?;
     let runtime = accord_proto::runtime::one_threaded().map_err(|error| format!("cannot start: {error}"))?;
-    let outcome = runtime.block_on(async {
+    runtime.block_on(async {
         let local = config.socket.as_deref().map(listen_here).transpose()?;
         let mut addresses = Vec::new();
         let tcp = match trust {
@@ -81,7 +77,5 @@ fn run(config: &Config) -> Result<(), String> {
         let driver = Arc::new(Driver::new(DriverSettings { limits }));
         let attestation = Attestation { munge: config.munge.clone(), users: config.users.clone() };
         serve(Listeners { tcp, local }, attestation, driver, stop).await.map_err(|error| error.to_string())
-    });
-    runtime.shutdown_timeout(STOP_TIMEOUT);
-    outcome
+    })
 }

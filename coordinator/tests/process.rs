@@ -2,13 +2,15 @@
 
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;
+use accord_proto::channel::Coordinator;
 use accord_trust::issue::Authority;
-use accord_trust::{Identity, Role};
+use accord_trust::{Identity, Role, Trust};
 use accord_types::{OrderPolicy, SessionRequest};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -138,4 +140,32 @@ fn it_says_that_descriptors_are_too_few_for_it() {
         assert!(!stderr.contains("panicked"), "with {descriptors}: {stderr}");
     }
     assert!(listening > 0);
+}
+
+/// It asks the system who somebody is on a thread, which it does not get: they are told, and it goes on.
+#[test]
+fn who_can_not_be_asked_for_for_want_of_a_thread_is_told_so() {
+    /// Less than a thread's stack.
+    const ROOM: u64 = 1 << 20;
+    let (dir, _) = with_certificates();
+    let socket = dir.path().join("socket");
+    let mut command = command(&dir);
+    command.arg("--socket").arg(&socket).stderr(Stdio::null());
+    let process = start(command);
+    let here =
+        Coordinator::new(&format!("unix:{}", socket.display()), Arc::new(Trust::of_system()), Duration::from_secs(10));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let connect = || runtime.block_on(here.connect(|endpoint| endpoint));
+
+    let pid = Pid::from_raw(i32::try_from(process.child.id()).unwrap());
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.child.id())).unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")).unwrap();
+    let limit = Some(1_024 * size.parse::<u64>().unwrap() + ROOM);
+    let before = prlimit(pid, Resource::As, Rlimit { current: limit, maximum: None }).unwrap();
+    for _ in 0..2 {
+        let error = connect().unwrap_err();
+        assert!(error.message().contains("cannot start a thread (accord-witness)"), "{error}");
+    }
+    prlimit(pid, Resource::As, before).unwrap();
+    connect().unwrap();
 }

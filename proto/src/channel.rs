@@ -1,21 +1,31 @@
 //! gRPC through TLS, or on one machine by a UNIX socket: how agents and tools reach the coordinator.
 
 use crate::Stream;
+use crate::threads::on_thread;
 use accord_trust::attest::{self, NONCE_LEN, TAKEN};
 use accord_trust::{Trust, explain, local};
 use accord_types::Error;
 use hyper_util::rt::TokioIo;
 use std::error::Error as StdError;
 use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_rustls::TlsConnector;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
+
+/// Names of coordinators that are looked up at one time, in a process.
+const LOOKUPS_MAX: usize = 4;
+static LOOKUPS: Semaphore = Semaphore::const_new(LOOKUPS_MAX);
+/// Credentials that MUNGE is asked for at one time.
+const QUESTIONS_MAX: usize = 4;
+static QUESTIONS: Semaphore = Semaphore::const_new(QUESTIONS_MAX);
 
 /// What gRPC is called in a handshake.
 pub const PROTOCOL: &[u8] = b"h2";
@@ -86,8 +96,20 @@ impl Coordinator {
         }
     }
 
+    /// What the address stands for.
+    async fn resolve(&self) -> Result<Vec<SocketAddr>, Status> {
+        if let Ok(address) = self.address.parse() {
+            return Ok(vec![address]);
+        }
+        let (place, address) = (place(&LOOKUPS).await?, self.address.clone());
+        let look_up = move || address.to_socket_addrs().map(Vec::from_iter);
+        let found =
+            on_thread("accord-lookup", place, look_up).await.map_err(|error| Status::unavailable(words(&error)))?;
+        found.map_err(unavailable)
+    }
+
     async fn handshake(&self) -> Result<Stream, Status> {
-        let stream = TcpStream::connect(&self.address).await.map_err(unavailable)?;
+        let stream = TcpStream::connect(&*self.resolve().await?).await.map_err(unavailable)?;
         stream.set_nodelay(true).map_err(unavailable)?;
         // What can't be used now may be the next time: it is tried with what was there before.
         let identity = self.trust.current(self.tell);
@@ -102,8 +124,9 @@ impl Coordinator {
         if let Some(munge) = identity.munge().cloned() {
             let mut nonce = [0; NONCE_LEN];
             stream.read_exact(&mut nonce).await.map_err(refused)?;
-            let asked = tokio::task::spawn_blocking(move || munge.encode(&attest::payload(&nonce))).await;
-            let credential = asked.map_err(|error| Status::internal(error.to_string()))?;
+            let place = place(&QUESTIONS).await?;
+            let asked = on_thread("accord-munge", place, move || munge.encode(&attest::payload(&nonce))).await;
+            let credential = asked.map_err(|error| Status::unavailable(words(&error)))?;
             let credential = credential.map_err(|error| Status::unauthenticated(words(&error)))?;
             stream.write_all(&attest::shown(&credential)).await.map_err(refused)?;
             stream.flush().await.map_err(refused)?;
@@ -117,6 +140,10 @@ impl Coordinator {
             _ => Ok(Stream::Tls(Box::new(stream.into()))),
         }
     }
+}
+
+async fn place(of: &'static Semaphore) -> Result<SemaphorePermit<'static>, Status> {
+    of.acquire().await.map_err(|error| Status::internal(error.to_string()))
 }
 
 /// The coordinator of this machine, if nobody can have taken its place.

@@ -9,6 +9,7 @@ pub mod convert;
 pub mod runtime;
 pub mod stop;
 mod stream;
+pub mod threads;
 
 pub use stream::Stream;
 

@@ -4,6 +4,7 @@
 use super::caller::Caller;
 use accord_fabric::new_session_key;
 use accord_proto::Stream;
+use accord_proto::threads::on_thread;
 use accord_trust::Role;
 use accord_trust::attest::{self, Attested, Host, NOBODY, NONCE_LEN, Witness};
 use accord_trust::munge::{CREDENTIAL_MAX, Munge};
@@ -85,15 +86,9 @@ impl Witnesses {
     }
 
     async fn ask(&self, question: impl FnOnce() -> Result<Attested> + Send + 'static) -> Result<Attested> {
-        let busy = || refused("nobody could be asked who it is");
-        let turn = self.questions.clone().acquire_owned().await.map_err(|_| busy())?;
-        let asking = tokio::task::spawn_blocking(move || {
-            let found = question();
-            // Whoever has given up waiting leaves the thread behind, and that counts.
-            drop(turn);
-            found
-        });
-        asking.await.map_err(|_| busy())?
+        let turn = self.questions.clone().acquire_owned().await;
+        let turn = turn.map_err(|_| refused("nobody could be asked who it is"))?;
+        on_thread("accord-witness", turn, question).await?
     }
 
     async fn answer(&self, stream: &mut Stream, found: Result<Attested>) -> Result<Caller> {

@@ -47,7 +47,10 @@ impl Monitor {
         let refused = |error: std::io::Error| {
             format!("cannot show metrics at {address}: {error}; choose another --metrics-listen")
         };
-        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        // Tokio's own would panic where a name takes a thread that it can't have. The service is about to start: it may wait.
+        let listener = std::net::TcpListener::bind(address).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let listener = TcpListener::from_std(listener).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         tokio::spawn(serve(listener, Arc::new(self)));
         Ok(address.to_string())
