@@ -8,8 +8,8 @@ use accord_types::NodeId;
 use bench::{Bench, registration};
 
 /// One tick after a rank counts as gone, and one before those who were away are told.
-const GONE: u64 = 1_750;
-const NOT_YET: u64 = 9_500;
+const GONE: u64 = 1_000;
+const NOT_YET: u64 = 9_750;
 
 fn rank(bench: &mut Bench, link: u64, name: &str, incarnation: u64) {
     let registration = Registration { job: "job".into(), incarnation, ..registration(name) };
@@ -45,9 +45,9 @@ fn a_rank_that_was_away_when_another_one_died_is_told_later() {
         rank(&mut bench, link, name, 10);
     }
     lose(&mut bench, 3);
-    bench.now += 1_000;
+    bench.now += 500;
     lose(&mut bench, 2);
-    bench.now += 400;
+    bench.now += 200;
     rank(&mut bench, 4, "h3", 10);
     assert_eq!(pass(&mut bench, GONE, &[1, 4]), [(1, NodeId(1)), (4, NodeId(1))]);
     // h3 is away when h2 is lost.
@@ -56,9 +56,9 @@ fn a_rank_that_was_away_when_another_one_died_is_told_later() {
         rank(&mut bench, link, name, 10);
     }
     lose(&mut bench, 2);
-    bench.now += 1_000;
+    bench.now += 750;
     lose(&mut bench, 3);
-    assert_eq!(pass(&mut bench, 1_000, &[1]), [(1, NodeId(1))]);
+    assert_eq!(pass(&mut bench, 500, &[1]), [(1, NodeId(1))]);
     rank(&mut bench, 4, "h3", 10);
     assert_eq!(pass(&mut bench, NOT_YET, &[1, 4]), [(1, NodeId(1))], "h1 has not gone yet, and is told again");
     assert_eq!(pass(&mut bench, 1_000, &[1, 4]), [(4, NodeId(1))]);

@@ -30,6 +30,10 @@ static QUESTIONS: Semaphore = Semaphore::const_new(QUESTIONS_MAX);
 /// What gRPC is called in a handshake.
 pub const PROTOCOL: &[u8] = b"h2";
 
+/// How long an answer is waited for before it is asked again, and how often. Whoever is farther away is waited for after that.
+const SOON: Duration = Duration::from_millis(300);
+const SOON_TRIES: u32 = 4;
+
 /// How the coordinator is reached, and as whom.
 #[derive(Clone)]
 pub struct Coordinator {
@@ -109,7 +113,7 @@ impl Coordinator {
     }
 
     async fn handshake(&self) -> Result<Stream, Status> {
-        let stream = TcpStream::connect(&*self.resolve().await?).await.map_err(unavailable)?;
+        let stream = connect(&self.resolve().await?).await.map_err(unavailable)?;
         stream.set_nodelay(true).map_err(unavailable)?;
         // What can't be used now may be the next time: it is tried with what was there before.
         let identity = self.trust.current(self.tell);
@@ -144,6 +148,16 @@ impl Coordinator {
 
 async fn place(of: &'static Semaphore) -> Result<SemaphorePermit<'static>, Status> {
     of.acquire().await.map_err(|error| Status::internal(error.to_string()))
+}
+
+/// Connects, and asks again soon: the system says a first word that was lost again only after a second.
+async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    for _ in 0..SOON_TRIES {
+        if let Ok(connected) = tokio::time::timeout(SOON, TcpStream::connect(addresses)).await {
+            return connected;
+        }
+    }
+    TcpStream::connect(addresses).await
 }
 
 /// The coordinator of this machine, if nobody can have taken its place.

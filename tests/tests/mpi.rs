@@ -5,6 +5,7 @@ use accord_tests::{Finished, Job, Result, Running, Tool, leftovers, libacc, no_m
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Within this a program knows that a node of its job is lost.
@@ -24,11 +25,17 @@ fn is_skipped() -> bool {
 }
 
 fn run(program: &Path) -> Job {
+    run_on(&["--local-cluster", "3x1", "--loopback"], program)
+}
+
+fn run_on(hosts: &[&str], program: &Path) -> Job {
     Job::new(tool(Tool::Accord).unwrap())
         .env("ACCORD_LIBACC", libacc().unwrap())
         .env("ACCORD_CPU_MEMORY", "256M")
         .timeout(Duration::from_secs(60))
-        .args(["run", "--local-cluster", "3x1", "--loopback", "--fabric", "mpi", "--"])
+        .arg("run")
+        .args(hosts.iter().copied())
+        .args(["--fabric", "mpi", "--"])
         .arg(program)
 }
 
@@ -70,6 +77,16 @@ fn devices_of_all_nodes_work_and_copy_to_each_other() {
     }
 }
 
+/// Its host has no devices, but an agent, by which it goes.
+#[test]
+fn a_program_without_devices_of_its_own_goes_by_its_hosts_agent() {
+    if is_skipped() || is_without_links() {
+        return;
+    }
+    let job = run_on(&["--local-cluster", "2x1", "--remote-only"], &test_program("c/devices_each.c").unwrap());
+    succeeded(&job.run().unwrap());
+}
+
 #[test]
 fn routes_say_that_they_go_by_mpi() {
     if is_skipped() {
@@ -109,6 +126,79 @@ fn a_job_whose_node_dies_ends_in_time_and_leaves_nothing() {
         assert!(finished.stderr.contains("acc_error_device_unavailable"), "{arguments:?}: {}", finished.report());
         assert!(finished.left_behind.is_empty(), "{arguments:?}: {}", finished.report());
     }
+}
+
+/// Whether hosts' links can't be cut here; says so.
+fn is_without_links() -> bool {
+    let has = |tool: &str| Command::new(tool).arg("-V").output().is_ok();
+    let can = nix::unistd::geteuid().is_root() && has("ip") && has("nsenter");
+    if !can {
+        println!("skipped: only root with ip and nsenter may cut the links of hosts");
+    }
+    !can
+}
+
+/// Cuts the host of an agent off, or connects it again.
+fn set_link(agent: Pid, up: bool) {
+    let net = format!("--net=/proc/{agent}/ns/net");
+    let word = if up { "up" } else { "down" };
+    let done = Command::new("nsenter").args([&net, "ip", "link", "set", "eth0", word]).status().unwrap();
+    assert!(done.success());
+}
+
+fn run_on_hosts(arguments: &[&str]) -> Running {
+    let job = run_on(&["--local-cluster", "3x1"], &test_program("cluster/endless.c").unwrap());
+    let running = job.args(arguments.iter().copied()).start().unwrap();
+    running.await_output("ready").unwrap();
+    running
+}
+
+/// A machine without power sends nothing, not even that its connections end.
+#[test]
+fn a_job_whose_machine_goes_silent_ends_in_time() {
+    if is_skipped() || is_without_links() {
+        return;
+    }
+    for (arguments, dies) in [(&["launch", "1"][..], "h2"), (&["launch", "1"], "h3"), (&["d2d", "1", "2"], "h3")] {
+        let running = run_on_hosts(arguments);
+        let agent = agent_of(Pid::from_raw(running.id().cast_signed()), dies).expect("the agent of the node");
+        let died = Instant::now();
+        set_link(agent, false);
+        let finished = running.finish().unwrap();
+        println!("{arguments:?}: it took {:?}", died.elapsed());
+        assert!(died.elapsed() < LOST + SLACK, "{arguments:?}: it took {:?}", died.elapsed());
+        assert!(!finished.timed_out && finished.code() == 1, "{arguments:?}: {}", finished.report());
+        let ended = format!("the run has ended early: the agent of node {dies} ");
+        assert!(finished.stderr.contains(&ended), "{arguments:?}: {}", finished.report());
+        let named =
+            |line: &str| line.contains("acc_error_device_unavailable") && line.contains(&format!("node {dies}"));
+        assert!(finished.stderr.lines().any(named), "{arguments:?}: {}", finished.report());
+        assert!(finished.left_behind.is_empty(), "{arguments:?}: {}", finished.report());
+    }
+}
+
+/// A network that is away for as long as a switch needs to find another way.
+#[test]
+fn a_job_goes_on_when_a_link_is_back_after_a_second_and_a_half() {
+    if is_skipped() || is_without_links() {
+        return;
+    }
+    let running = run_on_hosts(&["launch", "1"]);
+    let agent = agent_of(Pid::from_raw(running.id().cast_signed()), "h2").expect("the agent of the node");
+    set_link(agent, false);
+    std::thread::sleep(Duration::from_millis(1_500));
+    set_link(agent, true);
+    // Whoever took it for dead would have said so.
+    std::thread::sleep(LOST);
+    assert!(agent_of(Pid::from_raw(running.id().cast_signed()), "h2") == Some(agent), "the agent has ended");
+    running.signal(Signal::SIGTERM).unwrap();
+    let finished = running.finish().unwrap();
+    assert!(!finished.timed_out && finished.left_behind.is_empty(), "{}", finished.report());
+    assert!(
+        !finished.stderr.contains("acc_error") && !finished.stderr.contains("ended early"),
+        "{}",
+        finished.report()
+    );
 }
 
 /// The job's executors are in its agents: MPI and the devices' memory are in one process.

@@ -34,7 +34,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// End of a part's log that is shown when it fails.
 const LOG_SHOWN: usize = 2000;
 
-/// Starts a coordinator and one agent on each host that has devices, and waits until all have registered.
+/// Starts a coordinator and one agent on each host that has devices, or that needs one, and waits until all have registered.
 /// Returns what the program's environment needs.
 pub(super) fn start(
     processes: &mut Processes<'_>,
@@ -65,7 +65,9 @@ pub(super) fn start(
     processes.say(format_args!("fabric: {fabric}"));
     let job = job_name();
     let mut of_job = Vec::new();
-    for (index, registered) in devices.hosts().zip(1..) {
+    // Over MPI a program goes by an agent of its own host, which may have no devices. Hosts that are addresses share this machine's agents.
+    let with_agents = if fabric.mpi && hosts.separate() { 0..devices.hosts().end } else { devices.hosts() };
+    for (index, registered) in with_agents.zip(1..) {
         let name = Hosts::name(index);
         let mut line: Vec<OsString> = vec![
             agent.clone().into(),
@@ -171,10 +173,10 @@ fn start_job(
     processes.start_part(AGENTS, Some((hosts, first)), &line, &[])?;
     let count = u32::try_from(agents.len()).unwrap_or(u32::MAX);
     let offered = wait_for_nodes(processes, signals, START_MAX, count, client)?;
-    if offered == devices.of(count) {
+    let wanted = devices.all();
+    if offered == wanted {
         return Ok(());
     }
-    let wanted = devices.of(count);
     let log = processes.last_log();
     Err(Failure::new(format!("the agents offer {offered} devices instead of {wanted}\n{}", end(&log))))
 }

@@ -78,6 +78,11 @@ impl HostDevices {
         index(hosts * self.size.devices)
     }
 
+    /// How many devices all of them have.
+    pub(super) fn all(&self) -> usize {
+        self.of(self.size.hosts)
+    }
+
     /// How many CPU devices a host has.
     pub(super) fn cpus(&self, host: u32) -> u32 {
         if self.size.gpus || !self.hosts().contains(&host) { 0 } else { self.size.devices }

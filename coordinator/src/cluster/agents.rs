@@ -2,7 +2,6 @@
 
 use super::effect::{AgentOrder, ClientPush, Effect, Refusal};
 use super::input::{LinkId, Registration};
-use super::jobs::has_left_job;
 use super::node::{Node, NodeState};
 use super::session::Origin;
 use super::state::{Cluster, DOUBT};
@@ -111,6 +110,9 @@ impl Cluster {
         }
         let same = node.incarnation == registration.incarnation && node.devices.len() == registration.devices.len();
         let was_up = node.is_up();
+        if same && node.leaves_job().is_some() {
+            tracing::warn!("the agent of node {} ({id}) is back: MPI job {} goes on", node.name, node.job);
+        }
         if same && !was_up {
             self.revive(id);
         } else if !same && was_up {
@@ -262,10 +264,11 @@ impl Cluster {
     pub(super) fn declare_lost(&mut self, now: Millis, out: &mut Vec<Effect>) {
         self.sleep_is_no_silence(now);
         let patience = self.patience(now);
+        let has_left_job = |node: &Node| node.leaves_job().is_some_and(|at| now >= at);
         let lost: Vec<NodeId> = self
             .nodes
             .values()
-            .filter(|node| node.is_up() && (now.since(node.heard) >= patience || has_left_job(node, now)))
+            .filter(|node| node.is_up() && (now.since(node.heard) >= patience || has_left_job(node)))
             .map(|node| node.id)
             .collect();
         for id in &lost {

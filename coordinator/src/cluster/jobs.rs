@@ -7,17 +7,22 @@ use super::time::Millis;
 use accord_types::NodeId;
 use std::collections::BTreeMap;
 
-/// An agent that is a rank and does not connect again within this is gone, and the job with it.
-const BACK_MAX_MS: u64 = 1_500;
+/// How often agents that are ranks say that they live, at least: of a link that is back after 2 s the next word has to come before that.
+const HEARTBEAT_MAX_MS: u64 = 250;
 /// Once a rank has been connected for so long without one that has gone, that one won't come back either: it was no coordinator that nobody
 /// reached.
 const OVER_MS: u64 = 10_000;
 
-pub(super) fn has_left_job(node: &Node, now: Millis) -> bool {
-    !node.job.is_empty() && node.link().is_none() && node.unlinked.is_some_and(|at| now.since(at) >= BACK_MAX_MS)
-}
-
 impl Cluster {
+    /// How often the agent of a node is to say that it lives.
+    pub fn heartbeat_ms(&self, id: NodeId) -> u64 {
+        let of_all = self.limits.heartbeat_ms;
+        match self.nodes.get(&id) {
+            Some(node) if !node.job.is_empty() => of_all.min(HEARTBEAT_MAX_MS),
+            _ => of_all,
+        }
+    }
+
     /// The agent of a node has gone without a word. If it was a rank of an MPI job, that ends with it: programs that use the job's nodes are
     /// told which one it was, before the others' ends reach them.
     pub(super) fn blame(&self, id: NodeId, out: &mut Vec<Effect>) {

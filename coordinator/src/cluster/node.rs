@@ -4,6 +4,10 @@ use super::input::{LinkId, Registration};
 use super::time::Millis;
 use accord_types::{DeviceInfo, Hardware, NodeId};
 
+/// An agent that is a rank and does not connect again within this is gone, and the job with it. The connection to a machine that is silent ends
+/// after 2 s; programs are to know within 3 s.
+const BACK_MAX_MS: u64 = 800;
+
 /// Whether a node's devices can be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeState {
@@ -71,6 +75,12 @@ impl Node {
         };
         node.renew(link, now, registration);
         node
+    }
+
+    /// When it counts as gone, if it is a rank whose connection has ended.
+    pub(super) fn leaves_job(&self) -> Option<Millis> {
+        let is_away = !self.job.is_empty() && self.link().is_none();
+        self.unlinked.filter(|_| is_away).map(|at| at.plus(BACK_MAX_MS))
     }
 
     /// Takes over what a registration says.

@@ -149,7 +149,8 @@ impl Cluster {
         };
         let lost = self.nodes.values().filter(|node| node.is_up()).map(silent).min();
         let held = (!self.held.is_empty()).then(|| self.back_until());
-        lost.into_iter().chain(self.ends.first().map(|(end, _)| *end)).chain(held).min()
+        let left = self.nodes.values().filter(|node| node.is_up()).filter_map(Node::leaves_job).min();
+        lost.into_iter().chain(left).chain(self.ends.first().map(|(end, _)| *end)).chain(held).min()
     }
 
     /// Goes up with every change of nodes and devices.

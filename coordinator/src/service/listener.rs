@@ -6,7 +6,7 @@ use super::entrance::{Entrance, Turn};
 use super::session_endpoint::SessionEndpoint;
 use super::witness::Witnesses;
 use accord_fabric::session_endpoint;
-use accord_fabric::transport::place_of;
+use accord_fabric::transport::{find_dead_host_soon, place_of};
 use accord_proto::{Stream, channel};
 use accord_trust::attest::PROTOCOL_MAX;
 use accord_trust::{Clients, Identity, Trust, explain};
@@ -206,6 +206,10 @@ impl Greeter {
         let stream = stream.map_err(|error| explain::broken(&error, "the peer"))?;
         let tls = stream.get_ref().1;
         let protocol = Protocol::named(tls.alpn_protocol().unwrap_or_default())?;
+        if protocol == Protocol::Grpc {
+            // Without it the end of an agent's machine shows later.
+            let _ = find_dead_host_soon(stream.get_ref().0);
+        }
         let certified = tls.peer_certificates().is_some().then(|| Caller::certified(tls)).transpose()?;
         let mut stream = Stream::Tls(Box::new(stream.into()));
         let caller = match certified {

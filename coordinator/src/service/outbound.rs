@@ -17,7 +17,7 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
                 .unwrap_or_default(),
             version: VERSION,
             node: node.0,
-            heartbeat_ms: u32::try_from(limits.heartbeat_ms).unwrap_or(u32::MAX),
+            heartbeat_ms: u32::try_from(cluster.heartbeat_ms(node)).unwrap_or(u32::MAX),
             lost_after_ms: u32::try_from(limits.lost_after_ms).unwrap_or(u32::MAX),
             plain_tcp: limits.plain_tcp,
         }),

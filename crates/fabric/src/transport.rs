@@ -33,7 +33,7 @@ pub use inproc::inproc_pair;
 pub use lane::{Lane, Piece, SharedLane, Transport};
 pub use listener::{Listener, Visitor};
 pub use shm::shm_pair;
-pub use socket::{adopt, pair};
+pub use socket::{adopt, find_dead_host_soon, pair};
 pub use tls::{accept_tls, connect_tls};
 
 pub(crate) use connect::connect;
