@@ -230,6 +230,18 @@ impl Piece {
         Ok(self.len)
     }
 
+    /// Has `read` put more bytes there as long as it finds some at once and there is room. An error is left for the next read.
+    pub fn fill_up(&mut self, mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) {
+        while self.len < Self::MAX {
+            let start = Self::BEFORE + self.len;
+            let Some(room) = self.buffer.get_mut(start..Self::BEFORE + Self::MAX) else { return };
+            match read(room) {
+                Ok(0) | Err(_) => return,
+                Ok(n) => self.len += n,
+            }
+        }
+    }
+
     /// Puts another buffer in its place, whose bytes begin after [`Piece::BEFORE`]; returns the one that it had, with its bytes there.
     pub fn replace(&mut self, buffer: Vec<u8>) -> Vec<u8> {
         let len = buffer.len().saturating_sub(Self::BEFORE);

@@ -4,7 +4,7 @@
 //! sleeps, and sleeps on the bell; the other side writes a byte to the bell only then. A side that dies closes its bells, so that nobody
 //! sleeps on. Both sides keep their positions to themselves, and believe nothing that stands in the ring.
 
-use super::lane::{Lane, SharedLane, Transport};
+use super::lane::{Lane, Piece, SharedLane, Transport};
 use super::shared_memory::{ROOM, Ring, SharedMemory, Word};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::turn_lock::TurnLock;
@@ -252,6 +252,15 @@ impl Lane for Shm {
         self.take(&mut reader, bytes)?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
 
+    /// All that is there, up to a whole message: whoever passes it on pays for each.
+    fn read_piece(&self, piece: &mut Piece) -> io::Result<usize> {
+        if piece.fill(|room| self.read(room))? > 0 {
+            let mut reader = self.reader.take();
+            piece.fill_up(|room| Ok(self.take(&mut reader, room)?.unwrap_or(0)));
+        }
+        Ok(piece.bytes().len())
+    }
+
     fn is_readable(&self) -> bool {
         // Somebody who reads has it: then it is as good as not readable.
         self.reader.try_take().is_some_and(|reader| self.has_news(reader.at) || reader.alone)
@@ -346,6 +355,27 @@ mod tests {
             liar.memory.word(Ring::ToClient, Word::Read).store(lie, Ordering::SeqCst);
             assert_eq!(victim.write(&[IoSlice::new(b"x")]).unwrap_err().kind(), ErrorKind::InvalidData, "{lie}");
         }
+    }
+
+    #[test]
+    fn whoever_passes_on_gets_all_that_is_there() {
+        let (near, far) = two();
+        let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
+        near.write_all(&mut [IoSlice::new(&bytes)]).unwrap();
+        near.finish().unwrap();
+        let (mut piece, mut lens, mut all) = (Piece::default(), Vec::new(), Vec::new());
+        while far.read_piece(&mut piece).unwrap() > 0 {
+            lens.push(piece.bytes().len());
+            all.extend_from_slice(piece.bytes());
+        }
+        assert_eq!(lens, [Piece::MAX, Piece::MAX, 300_000 - 2 * Piece::MAX]);
+        assert!(all == bytes);
+        // A liar is found out, and what was true before is passed on.
+        let (liar, victim) = two();
+        liar.write(&[IoSlice::new(b"true")]).unwrap();
+        assert_eq!(victim.read_piece(&mut piece).unwrap(), 4);
+        liar.memory.word(Ring::ToServer, Word::Written).store(3, Ordering::SeqCst);
+        assert_eq!(victim.read_piece(&mut piece).unwrap_err().kind(), ErrorKind::InvalidData);
     }
 
     #[test]
