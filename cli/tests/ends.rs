@@ -48,24 +48,57 @@ fn a_stopped_supervisor_ends_the_run_when_the_launcher_is_asked_to_or_is_killed(
     }
 }
 
+/// Whether processes can be given limits while they run.
+fn can_limit() -> bool {
+    let can = Command::new("prlimit").arg("--version").output().is_ok();
+    if !can {
+        println!("skipped: no prlimit (package util-linux)");
+    }
+    can
+}
+
+/// No descriptor, and no memory, beyond what a process has.
+const LIMITS: [&str; 2] = ["--nofile=3:", "--as=1048576:"];
+
+fn limit(process: &str, limit: &str) {
+    done("prlimit", &["--pid", process, limit]);
+}
+
 #[test]
 fn a_run_that_may_have_no_descriptor_and_no_memory_any_more_still_takes_everything_down() {
-    if Command::new("prlimit").arg("--version").output().is_err() {
-        println!("skipped: no prlimit (package util-linux)");
-        return;
-    }
-    for way in ways() {
-        for limit in ["--nofile=3:", "--as=1048576:"] {
+    for way in ways().into_iter().filter(|_| can_limit()) {
+        for want in LIMITS {
             let run = Run::bare(way, "2x1");
             let mut child =
                 run.spawn("setsid sleep 1000 & touch $DIR/up; until [ -e $DIR/go ]; do sleep 0.01; done; exit 5");
             run.await_file("up");
             for process in [supervisor_of(&child), child.id().to_string()] {
-                done("prlimit", &["--pid", &process, limit]);
+                limit(&process, want);
             }
             std::fs::write(run.file("go"), "").unwrap();
-            assert_eq!(ended(&mut child).code(), Some(5), "{way:?} {limit}");
+            assert_eq!(ended(&mut child).code(), Some(5), "{way:?} {want}");
             run.assert_nothing_left(None);
+        }
+    }
+}
+
+#[test]
+fn of_two_that_may_have_nothing_any_more_each_takes_everything_down_without_the_other() {
+    for way in ways().into_iter().filter(|_| can_limit()) {
+        for want in LIMITS {
+            for launcher_dies in [true, false] {
+                let run = Run::bare(way, "2x1");
+                let mut child = run.spawn("setsid sleep 1000 & touch $DIR/up; while true; do sleep 0.01; done");
+                run.await_file("up");
+                let (launcher, supervisor) = (child.id().to_string(), supervisor_of(&child));
+                let (dies, stays) = if launcher_dies { (launcher, supervisor) } else { (supervisor, launcher) };
+                limit(&stays, want);
+                done("bash", &["-c", "kill -KILL $0", &dies]);
+                let status = ended(&mut child);
+                let expected = if launcher_dies { (None, Some(9)) } else { (Some(128 + 9), None) };
+                assert_eq!((status.code(), status.signal()), expected, "{way:?} {want}");
+                run.assert_nothing_left(None);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The core's decisions, one by one: inputs in, effects out, a clock of the test's own.
 
 mod bench;
+mod requests;
 
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, NodeState, Refusal, Registration,
@@ -11,7 +12,8 @@ use accord_types::{
     DeviceId, DeviceKind, ErrorCode, Lease, NodeId, OrderPolicy, Rank, SessionGrant, SessionId, SessionKey,
     SessionRequest,
 };
-use bench::{ALICE, Bench, KEY, device, registration, request};
+use bench::{ALICE, Bench, KEY, device, registration};
+use requests::request;
 
 const LOST_AFTER: u64 = 10_000;
 

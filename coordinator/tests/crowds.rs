@@ -1,13 +1,14 @@
 //! Thousands of connections that do not say who they are: they cost the coordinator little, and honest programs do not wait for them.
 
 mod crowd;
+mod requests;
 
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role};
-use accord_types::{OrderPolicy, SessionRequest};
-use crowd::{CROWD, Cost, Waited, assert_idle, gather, has_room};
+use crowd::{CROWD, Cost, Waited, assert_idle, gather, has_room, measured};
+use requests::request;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -49,14 +50,7 @@ impl Coordinator {
 
     /// An honest program asks for a session. There is no device, which it is told.
     fn ask(&self) {
-        let request = SessionRequest {
-            node_name: "h1".into(),
-            pid: 1,
-            program: "app".into(),
-            rank: None,
-            kind: None,
-            order: OrderPolicy::Local,
-        };
+        let request = request("h1");
         let address = PeerAddress::new(self.address);
         let error = session_endpoint::open(&address, &self.program, 10 * ANSWERED_WITHIN, &request).unwrap_err();
         assert!(error.remedy_text().unwrap().contains("accord-node-agent"), "{error}");
@@ -78,7 +72,7 @@ impl Drop for Coordinator {
     }
 }
 
-fn honest_programs_are_answered_under(coordinator: &Coordinator, many: u64, addresses: u64, words: &[u8]) {
+fn honest_programs_are_answered_under(coordinator: &Coordinator, whom: &str, many: u64, addresses: u64, words: &[u8]) {
     if !has_room() {
         return;
     }
@@ -102,6 +96,13 @@ fn honest_programs_are_answered_under(coordinator: &Coordinator, many: u64, addr
         crowd.len(),
         before.threads,
     );
+    let figures = [
+        ("us of a processor for each", each.as_secs_f64() * 1e6),
+        ("threads", threads as f64),
+        ("MiB more", grown as f64 / 1024.0),
+        ("ms to an honest answer, at most", longest_waits.as_secs_f64() * 1e3),
+    ];
+    measured("coordinator", whom, &figures);
     assert!(longest < ANSWERED_WITHIN, "an honest program waited {longest:?}");
     assert!(grown < MEMORY_MAX_KIB, "{grown} KiB more");
     assert!(after.descriptors < DESCRIPTORS_MAX, "{} descriptors", after.descriptors);
@@ -110,18 +111,20 @@ fn honest_programs_are_answered_under(coordinator: &Coordinator, many: u64, addr
 
 #[test]
 fn honest_programs_are_answered_while_thousands_say_nothing() {
-    honest_programs_are_answered_under(&Coordinator::start(None), CROWD, 50, b"");
+    honest_programs_are_answered_under(&Coordinator::start(None), "10,000 silent connections", CROWD, 50, b"");
 }
 
 #[test]
 fn honest_programs_are_answered_while_thousands_stop_in_the_middle_of_a_handshake() {
     // A record of 512 bytes is announced.
-    honest_programs_are_answered_under(&Coordinator::start(None), CROWD, 5_000, &[0x16, 3, 1, 2, 0, 1, 0, 1]);
+    let whom = "10,000 that stop in the middle of a handshake";
+    honest_programs_are_answered_under(&Coordinator::start(None), whom, CROWD, 5_000, &[0x16, 3, 1, 2, 0, 1, 0, 1]);
 }
 
 #[test]
 fn honest_programs_are_answered_though_there_are_few_descriptors() {
-    honest_programs_are_answered_under(&Coordinator::start(Some(256)), 2_000, 50, b"");
+    let whom = "2,000 silent ones, with 256 descriptors";
+    honest_programs_are_answered_under(&Coordinator::start(Some(256)), whom, 2_000, 50, b"");
 }
 
 #[test]
@@ -130,5 +133,5 @@ fn whoever_says_nothing_does_not_wake_the_coordinator() {
     let coordinator = Coordinator::start(None);
     coordinator.ask();
     let _crowd = gather(coordinator.address, SILENT, 50, b"");
-    assert_idle(coordinator.child.id(), SILENT);
+    assert_idle(coordinator.child.id(), "coordinator", SILENT);
 }

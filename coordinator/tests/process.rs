@@ -1,11 +1,13 @@
 //! The coordinator as a process: how it starts, says where it is, and ends.
 
+mod requests;
+
 use accord_fabric::session_endpoint;
 use accord_fabric::transport::PeerAddress;
 use accord_proto::channel::Coordinator;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust};
-use accord_types::{OrderPolicy, SessionRequest};
+use requests::request;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
@@ -60,14 +62,7 @@ fn refusal(mut command: Command) -> (Option<i32>, String) {
 fn it_says_where_it_listens_and_ends_on_sigterm() {
     let (dir, own) = with_certificates();
     let mut process = start(command(&dir));
-    let request = SessionRequest {
-        node_name: "h1".into(),
-        pid: 1,
-        program: "app".into(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
-    };
+    let request = request("h1");
     let address = PeerAddress::new(process.address);
     let error = session_endpoint::open(&address, &own, Duration::from_secs(10), &request).unwrap_err();
     assert!(error.remedy_text().unwrap().contains("accord-node-agent"), "{error}");

@@ -1,12 +1,14 @@
 //! Programs and agents come back to a coordinator that knows nothing of them: the core's decisions.
 
 mod bench;
+mod requests;
 
 use accord_coordinator::cluster::{
     AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Origin, Registration,
 };
 use accord_types::{NodeId, SessionGrant, SessionId, SessionKey};
-use bench::{ALICE, Bench, KEY, grant, registration, request};
+use bench::{ALICE, Bench, KEY, grant, registration};
+use requests::request;
 
 const OTHER_KEY: SessionKey = SessionKey([8; SessionKey::LEN]);
 /// Of an earlier coordinator: another epoch than that of [`Bench::new`].

@@ -1,5 +1,7 @@
 //! Everybody at every endpoint: what a role may not do is refused in words, and what was read off the wire is of no use.
 
+mod requests;
+
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::Message;
@@ -12,7 +14,8 @@ use accord_proto::{VERSION, channel, v1};
 use accord_trust::access::{Act, may};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust, explain, provider};
-use accord_types::{ErrorCode, OrderPolicy, SessionRequest};
+use accord_types::ErrorCode;
+use requests::request;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -36,17 +39,6 @@ fn start(authority: &Authority) -> Background {
 
 fn roles() -> [Role; 4] {
     [Role::Coordinator, Role::Agent("h1".into()), Role::Tenant("eva".into()), Role::Admin("root".into())]
-}
-
-fn request() -> SessionRequest {
-    SessionRequest {
-        node_name: "h1".into(),
-        pid: 1,
-        program: "app".into(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
-    }
 }
 
 /// Does that over gRPC, and says what came of it.
@@ -159,7 +151,7 @@ fn nobody(protocol: &[u8]) -> rustls::ClientConfig {
 fn without_a_certificate_nothing_is_answered() {
     let authority = Authority::new("c1", HOUR).unwrap();
     let coordinator = start(&authority);
-    let open = Message::Open(request()).encode();
+    let open = Message::Open(request("h1")).encode();
     for protocol in [session_endpoint::PROTOCOL.as_bytes(), b"h2"] {
         let name = rustls::pki_types::ServerName::try_from("accord").unwrap();
         let client = rustls::ClientConnection::new(Arc::new(nobody(protocol)), name).unwrap();
@@ -175,7 +167,7 @@ fn without_a_certificate_nothing_is_answered() {
         assert!(told.contains("asks for a certificate") && told.contains("ACCORD_TLS"), "{told}");
     }
     let tenant = authority.identity(Role::Tenant("eva".into()), HOUR).unwrap();
-    let error = session_endpoint::open(&PeerAddress::new(coordinator.address()), &tenant, SOON, &request());
+    let error = session_endpoint::open(&PeerAddress::new(coordinator.address()), &tenant, SOON, &request("h1"));
     // There is no node, which a tenant is told.
     assert!(error.unwrap_err().cause().contains("no node"));
 }
@@ -187,7 +179,7 @@ fn only_tenants_open_sessions() {
     for role in roles() {
         let own = authority.identity(role.clone(), HOUR).unwrap();
         let error =
-            session_endpoint::open(&PeerAddress::new(coordinator.address()), &own, SOON, &request()).unwrap_err();
+            session_endpoint::open(&PeerAddress::new(coordinator.address()), &own, SOON, &request("h1")).unwrap_err();
         // Whoever may open one hears that there is no device.
         let refused = error.cause().contains(&format!("{role} may not open sessions"));
         assert_eq!(refused, !may(&role, Act::OpenSession), "{error}");
@@ -204,14 +196,14 @@ fn strangers_are_refused_by_programs_and_agents_endpoints_alike() {
     let tenant = || Role::Tenant("eva".into());
     let ended = authority.identity(tenant(), Duration::ZERO).unwrap();
     std::thread::sleep(Duration::from_millis(1100));
-    let error = session_endpoint::open(&address, &ended, SOON, &request()).unwrap_err();
+    let error = session_endpoint::open(&address, &ended, SOON, &request("h1")).unwrap_err();
     assert!(error.to_string().contains("not valid at this time") && error.to_string().contains("renew"), "{error}");
     let status = call(&runtime, address.as_str(), ended, Act::Describe).unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated);
     assert!(status.message().contains("not valid at this time") && status.message().contains("renew"), "{status}");
 
     let stranger = other.identity(tenant(), HOUR).unwrap();
-    let error = session_endpoint::open(&address, &stranger, SOON, &request()).unwrap_err();
+    let error = session_endpoint::open(&address, &stranger, SOON, &request("h1")).unwrap_err();
     assert!(error.to_string().contains("of another authority") && error.to_string().contains("ca.crt"), "{error}");
     let status = call(&runtime, address.as_str(), stranger, Act::Describe).unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated);
@@ -226,7 +218,7 @@ fn nobody_in_the_coordinators_place_is_believed() {
         let impostor = Background::start("127.0.0.1:0".parse().unwrap(), own, Limits::default()).unwrap();
         let tenant = || authority.identity(Role::Tenant("eva".into()), HOUR).unwrap();
         let address = PeerAddress::new(impostor.address());
-        let error = session_endpoint::open(&address, &tenant(), SOON, &request()).unwrap_err();
+        let error = session_endpoint::open(&address, &tenant(), SOON, &request("h1")).unwrap_err();
         assert!(error.cause().contains(&format!("{role} may not be the coordinator")), "{error}");
         assert_eq!(error.code(), ErrorCode::DeviceUnavailable);
         let status = call(&runtime, address.as_str(), tenant(), Act::Describe).unwrap_err();

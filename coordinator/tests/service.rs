@@ -1,5 +1,7 @@
 //! The service over real sockets: agents, tools, programs, and those who are none of them.
 
+mod requests;
+
 use accord_coordinator::Background;
 use accord_coordinator::cluster::Limits;
 use accord_fabric::frame::session::{Claim, HEADER_LEN, Message};
@@ -11,7 +13,8 @@ use accord_proto::v1::registry_client::RegistryClient;
 use accord_proto::{VERSION, channel, v1};
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust};
-use accord_types::{ErrorCode, Lease, OrderPolicy, Rank, SessionRequest};
+use accord_types::{ErrorCode, Lease, Rank, SessionRequest};
+use requests::{register, request};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -146,36 +149,6 @@ impl FakeAgent<'_> {
     }
 }
 
-fn request(node_name: &str) -> SessionRequest {
-    SessionRequest {
-        node_name: node_name.into(),
-        pid: 1,
-        program: "app".into(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
-    }
-}
-
-fn register(name: &str) -> v1::Register {
-    let device = |ordinal| v1::Device {
-        id: Some(v1::DeviceRef { node: 0, ordinal }),
-        kind: v1::DeviceKind::Cpu.into(),
-        name: "cpu".into(),
-        memory: 1 << 20,
-        units: 1,
-        ..Default::default()
-    };
-    v1::Register {
-        version: VERSION,
-        node_name: name.into(),
-        incarnation: 1,
-        address: "0.0.0.0:77".into(),
-        devices: [0, 1].map(device).to_vec(),
-        ..Default::default()
-    }
-}
-
 #[test]
 fn a_program_gets_a_lease_and_its_end_reaches_the_agent() {
     let fixture = Fixture::new();
@@ -199,12 +172,8 @@ fn ranks_on_one_device_are_warned_through_the_door() {
     let _agent = fixture.agent("h1");
     let open = |rank| {
         let request = SessionRequest {
-            node_name: "h1".into(),
-            pid: 1,
-            program: "app".into(),
             rank: Some(Rank { rank, size: 2, local_rank: rank, local_size: 2, job: 0 }),
-            kind: None,
-            order: OrderPolicy::Local,
+            ..request("h1")
         };
         session_endpoint::open(&fixture.address(), &fixture.authority.identity(tenant(), HOUR).unwrap(), SOON, &request)
             .unwrap()

@@ -3,16 +3,18 @@
 //! The coordinator runs in this test's own thread, one task after the other. When the answer is in the program's socket the thread does nothing more
 //! for it, as if it were killed there.
 
+mod requests;
+
 use accord_coordinator::cluster::Limits;
 use accord_coordinator::service::{Attestation, Driver, DriverSettings, Listeners, listen_here, serve};
 use accord_fabric::frame::session::Message;
 use accord_fabric::session_endpoint;
 use accord_proto::v1::registry_client::RegistryClient;
-use accord_proto::{VERSION, channel, v1};
+use accord_proto::{channel, v1};
 use accord_trust::attest::TAKEN;
 use accord_trust::issue::Authority;
 use accord_trust::{Identity, Role, Trust, local};
-use accord_types::{OrderPolicy, SessionRequest};
+use requests::{register, request};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -40,22 +42,7 @@ fn attend(address: String, own: Identity, name: String, heard: &SyncSender<Heard
         let reach = channel::Coordinator::new(&address, Arc::new(Trust::fixed(own)), SOON);
         let mut client = RegistryClient::new(reach.connect(|endpoint| endpoint).await.unwrap());
         let (outbox, messages) = tokio::sync::mpsc::channel(1);
-        let device = v1::Device {
-            id: Some(v1::DeviceRef { node: 0, ordinal: 0 }),
-            kind: v1::DeviceKind::Cpu.into(),
-            name: "cpu".into(),
-            memory: 1 << 20,
-            units: 1,
-            ..Default::default()
-        };
-        let register = v1::Register {
-            version: VERSION,
-            node_name: name,
-            incarnation: 1,
-            address: "127.0.0.1:77".into(),
-            devices: vec![device],
-            ..Default::default()
-        };
+        let register = v1::Register { address: "127.0.0.1:77".into(), ..register(&name) };
         let first = v1::AgentMessage { body: Some(agent_message::Body::Register(register)) };
         outbox.send(first).await.unwrap();
         let mut inbound = client.attend(ReceiverStream::new(messages)).await.unwrap().into_inner();
@@ -148,14 +135,7 @@ fn agents_hear_of_a_session_before_its_program_does() {
         program.say(&[&[u8::try_from(name.len()).unwrap()], name].concat());
         let mut answer = [0; 64];
         assert_eq!((program.await_bytes(&mut answer).await, answer[0]), (1, TAKEN));
-        let request = SessionRequest {
-            node_name: "h1".into(),
-            pid: 1,
-            program: "app".into(),
-            rank: None,
-            kind: None,
-            order: OrderPolicy::Local,
-        };
+        let request = request("h1");
         program.say(&Message::Open(request).encode());
         assert!(program.await_bytes(&mut answer).await > 0, "it is not served");
 

@@ -11,10 +11,11 @@ use accord_trust::Role;
 use accord_trust::issue::Authority;
 use accord_types::SessionId;
 use rustix::process::Signal;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Stdio;
-use std::time::Duration;
+use std::process::{ChildStderr, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 use support::{Agent, Cluster, HOUR, SOON, command_lane, ends_within, handle, lane, lane_with, up};
 
 /// Within this, nothing of an ended session is left.
@@ -190,11 +191,13 @@ fn a_coordinators_restart_goes_unnoticed_by_sessions() {
 fn certificates_that_can_not_be_used_are_told_and_change_nothing() {
     let cluster = Cluster::new();
     let mut agent = cluster.agent("h1");
+    let said = Said::by(agent.child.stderr.take().unwrap());
     let folder = cluster.tls(&Role::Agent("h1".into()));
     std::fs::write(folder.join("tls.crt"), "half of one").unwrap();
     let is_up = |view: &v1::ClusterView| view.nodes.iter().any(|node| node.name == "h1" && node.state == up());
     let cluster = cluster.restart_coordinator();
     cluster.until(is_up);
+    said.await_line("the certificates stay as they were");
     let other = cluster.dir.path().join("other");
     Authority::new("tests", HOUR).unwrap().issue_into(&other, Role::Agent("h1".into()), HOUR).unwrap();
     for name in ["ca.crt", "tls.crt", "tls.key"] {
@@ -202,17 +205,41 @@ fn certificates_that_can_not_be_used_are_told_and_change_nothing() {
     }
     // These can be used, and nobody believes them.
     let cluster = cluster.restart_coordinator();
-    std::thread::sleep(Duration::from_secs(1));
+    said.await_line("of another authority");
     assert!(!is_up(&cluster.view()));
     std::fs::remove_dir_all(&folder).unwrap();
     let _ = cluster.tls(&Role::Agent("h1".into()));
     cluster.until(is_up);
     agent.signal(Signal::TERM);
     assert!(agent.wait().success());
-    let mut said = String::new();
-    agent.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    for told in ["the certificates stay as they were", "of another authority"] {
-        assert!(said.contains(told), "{told}: {said}");
+}
+
+/// What somebody says, line by line.
+struct Said(Receiver<String>);
+
+impl Said {
+    fn by(stderr: ChildStderr) -> Self {
+        let (say, said) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(std::io::Result::ok) {
+                let _ = say.send(line);
+            }
+        });
+        Self(said)
+    }
+
+    /// Waits for a line with these words; what comes before it is passed over.
+    fn await_line(&self, words: &str) {
+        let begin = Instant::now();
+        let left = || (begin + SOON).saturating_duration_since(Instant::now());
+        let mut passed = Vec::new();
+        loop {
+            match self.0.recv_timeout(left()) {
+                Ok(line) if line.contains(words) => return,
+                Ok(line) => passed.push(line),
+                Err(error) => panic!("nobody said {words:?}: {error}: {passed:#?}"),
+            }
+        }
     }
 }
 

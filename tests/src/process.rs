@@ -172,6 +172,12 @@ impl Running {
         kill(pid(self.child_id), signal).map_err(|error| format!("kill {}: {error}", self.child_id))
     }
 
+    /// Whether it has not ended yet.
+    pub fn goes_on(&self) -> bool {
+        // Whoever waits for its end takes it from the system's list.
+        kill(Pid::from_raw(self.child_id.cast_signed()), None).is_ok()
+    }
+
     /// Waits until its output contains `text`.
     ///
     /// # Errors

@@ -1,10 +1,7 @@
 //! The core with a clock of the test's own, and what agents and programs tell it.
 
 use accord_coordinator::cluster::{Cluster, Effect, Input, Limits, Millis, Registration};
-use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, OrderPolicy, SessionGrant, SessionId, SessionKey,
-    SessionRequest,
-};
+use accord_types::{DeviceId, DeviceInfo, DeviceKind, Hardware, NodeId, SessionGrant, SessionId, SessionKey};
 
 pub(crate) const KEY: SessionKey = SessionKey([7; SessionKey::LEN]);
 pub(crate) const ALICE: &str = "alice";
@@ -55,17 +52,6 @@ pub(crate) fn registration(name: &str) -> Registration {
         sessions: Vec::new(),
         job: String::new(),
         draining: false,
-    }
-}
-
-pub(crate) fn request(node_name: &str) -> SessionRequest {
-    SessionRequest {
-        node_name: node_name.into(),
-        pid: 1,
-        program: "app".into(),
-        rank: None,
-        kind: None,
-        order: OrderPolicy::Local,
     }
 }
 

@@ -123,8 +123,14 @@ impl Cost {
     }
 }
 
+/// Prints figures as scripts/attacks reads them.
+pub(crate) fn measured(attacked: &str, by: &str, figures: &[(&str, f64)]) {
+    let figures: Vec<String> = figures.iter().map(|(what, value)| format!("{what:?}: {value:.6}")).collect();
+    println!("measured {{\"attacked\": {attacked:?}, \"by\": {by:?}, \"figures\": {{{}}}}}", figures.join(", "));
+}
+
 /// Whoever is silent for 3 s, as `silent` many are, costs the process neither processor time nor a look at each of them.
-pub(crate) fn assert_idle(process: u32, silent: u64) {
+pub(crate) fn assert_idle(process: u32, attacked: &str, silent: u64) {
     const WATCHED: Duration = Duration::from_secs(3);
     /// A fifth of one processor.
     const TICKS_MAX: u64 = 60;
@@ -137,6 +143,9 @@ pub(crate) fn assert_idle(process: u32, silent: u64) {
         "under {silent} silent connections, in {WATCHED:?}: {} ms of a processor, {waits} waits, {after:?}",
         10 * ticks
     );
+    let figures =
+        [("ms of a processor", 10.0 * ticks as f64), ("waits", waits as f64), ("threads", after.threads as f64)];
+    measured(attacked, &format!("{silent} silent connections, for 3 s"), &figures);
     assert!(ticks < TICKS_MAX, "{ticks} ticks in {WATCHED:?}: {before:?}, then {after:?}");
     assert!(waits < silent, "{waits} waits in {WATCHED:?}: {before:?}, then {after:?}");
 }

@@ -166,7 +166,8 @@ pub trait Lane: fmt::Debug + Send + Sync {
     /// When the lane has failed.
     fn finish(&self) -> io::Result<()>;
 
-    /// Ends both directions, from any thread: whoever reads or writes returns, here and on the other side.
+    /// Ends both directions, from any thread: whoever reads or writes returns here, and whoever reads on the other side. Who writes there does so
+    /// when the lane is let go of here: TCP does not tell them before, if their bytes have no room.
     fn shutdown(&self);
 
     /// How long a read or a write may wait; none: for ever.

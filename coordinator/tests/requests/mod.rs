@@ -1,0 +1,38 @@
+//! What programs and agents of tests ask of a coordinator.
+// Each test binary uses a part of it.
+#![allow(dead_code)]
+
+use accord_proto::{VERSION, v1};
+use accord_types::{OrderPolicy, SessionRequest};
+
+/// A program on this node asks for a session.
+pub(crate) fn request(node_name: &str) -> SessionRequest {
+    SessionRequest {
+        node_name: node_name.into(),
+        pid: 1,
+        program: "app".into(),
+        rank: None,
+        kind: None,
+        order: OrderPolicy::Local,
+    }
+}
+
+/// An agent with two devices registers.
+pub(crate) fn register(name: &str) -> v1::Register {
+    let device = |ordinal| v1::Device {
+        id: Some(v1::DeviceRef { node: 0, ordinal }),
+        kind: v1::DeviceKind::Cpu.into(),
+        name: "cpu".into(),
+        memory: 1 << 20,
+        units: 1,
+        ..Default::default()
+    };
+    v1::Register {
+        version: VERSION,
+        node_name: name.into(),
+        incarnation: 1,
+        address: "0.0.0.0:77".into(),
+        devices: [0, 1].map(device).to_vec(),
+        ..Default::default()
+    }
+}
