@@ -24,6 +24,10 @@ impl Section {
         self.lo..self.lo + self.n
     }
 
+    pub(crate) fn bytes(self) -> usize {
+        self.n * SIZES[self.array / 2] * size_of::<i32>()
+    }
+
     /// The same blocks of the other array of its shape.
     pub(crate) fn partner(self) -> Self {
         Self { array: self.array ^ 1, ..self }

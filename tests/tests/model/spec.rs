@@ -101,6 +101,11 @@ fn triple_and(value: Value, other: Value) -> Value {
     Some(value?.wrapping_mul(3).wrapping_add(other?))
 }
 
+/// Whether a value is surely another one then.
+fn is_changed(value: Value, by: Affine) -> bool {
+    value.is_some() && affine(value, by) != value
+}
+
 impl Spec {
     pub(crate) fn new() -> Self {
         Self {
@@ -126,11 +131,23 @@ impl Spec {
         self.present[device][array].and_then(|entry| entry.values[block])
     }
 
+    /// Whether a region that copies a section of the host's both ways surely makes something else of it.
+    pub(crate) fn changes(&self, s: Section, by: Affine) -> bool {
+        s.blocks().any(|block| is_changed(self.host[s.array][block], by))
+    }
+
+    /// The same of a variable.
+    pub(crate) fn changes_scalar(&self, x: usize, by: Affine) -> bool {
+        is_changed(self.scalars[x], by)
+    }
+
     /// The threads that `op` has to come after and does not yet. `forgetful`: it relies on what is forgiven.
     pub(crate) fn conflicts(&self, op: &Op, forgetful: bool) -> Vec<usize> {
         let mut found = Vec::new();
         let own = thread(op.device, op.queue);
-        for access in self.accesses(op) {
+        let accesses = self.accesses(op);
+        let reads = |place| accesses.iter().any(|access| access.place == place && !access.write && access.forgiven);
+        for access in &accesses {
             let clock = self.clock(if access.at_call { HOST } else { own });
             let past = &self.past[access.place];
             let mut against = |thread: usize, at: u32| {
@@ -138,8 +155,10 @@ impl Spec {
                     found.push(thread);
                 }
             };
+            // What writes a place that it has read comes after what it has waited for then.
+            let waits = access.forgiven && (!access.write || reads(access.place));
             if let Some((thread, at)) = past.written
-                && !(forgetful && past.copied && access.forgiven && !access.write)
+                && !(forgetful && past.copied && waits)
             {
                 against(thread, at);
             }
@@ -234,10 +253,10 @@ impl Spec {
             Act::Enter { s, copy_in: true, .. } if !self.is_present(device, s) => of_host(s, false, true),
             Act::Region { s, kind } if kind.reads() && !self.is_present(device, s) => of_host(s, false, true),
             Act::Update { s, out, .. } => of_host(s, out, true),
-            Act::Copied { s, .. } if !self.is_present(device, s) => {
+            Act::Copied { s, by } if !self.is_present(device, s) => {
                 of_host(s, false, true);
-                // What is as small as a scalar comes back only if it was changed: nobody waits for it unasked.
-                of_host(s, true, s.n * SIZES[s.array / 2] * size_of::<i32>() > SCALAR_MAX);
+                // What is as small as a scalar comes back only if it was changed, and is waited for unasked only if that is to be expected.
+                of_host(s, true, s.bytes() > SCALAR_MAX || self.changes(s, by));
             }
             Act::CopiedIn { s } if !self.is_present(device, s) => of_host(s, false, true),
             Act::CopiedOut { s, .. } if !self.is_present(device, s) => of_host(s, true, true),
@@ -289,7 +308,11 @@ impl Spec {
             }
             Act::Drop { array } => add(pointer(device, array / 2), true, false, false),
             Act::Through { s, .. } => add(pointer(device, s.array / 2), false, false, false),
-            Act::Scalar { x, .. } => add(scalar(x), true, false, false),
+            Act::Scalar { x, by } => {
+                add(scalar(x), false, false, true);
+                add(scalar(x), true, false, self.changes_scalar(x, by));
+            }
+            // GCC's code reads the value of an integer before the call.
             Act::ByValue { x, .. } | Act::CheckScalar { x, .. } => add(scalar(x), false, true, false),
             Act::HostScalar { x, .. } => add(scalar(x), true, true, false),
             _ => {}
