@@ -9,7 +9,7 @@ use accord_fabric::handshake::{self, Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transport::SharedLane;
 use accord_types::{Lease, Result};
-use crowd::{Cost, assert_idle};
+use crowd::{Cost, assert_idle, measured};
 use std::time::{Duration, Instant};
 use support::{Agent, Cluster, SOON, command_lane, ends_within, handle};
 
@@ -53,7 +53,7 @@ fn lanes_that_say_nothing_cost_their_executor_a_thread_each_and_no_processor() {
     let cost = Cost::of(executor);
     println!("with {} lanes: {cost:?}", lanes.len() + 1);
     assert!(cost.threads <= OWN_THREADS + u64::from(BULK_LANES) + 1, "{cost:?}");
-    assert_idle(executor, u64::from(BULK_LANES));
+    assert_idle(executor, "executor", u64::from(BULK_LANES) + 1);
     assert!(!ends_within(&alive, Duration::ZERO), "the executor has gone");
 }
 
@@ -102,6 +102,14 @@ fn garbage_ends_its_own_executor_and_costs_others_nothing() {
         "{ROUNDS} executors were sent garbage, with {most} threads at most; honest sessions opened within {longest:?}; \
          the agent: {of_agent:?}, then {now:?}; the executor beside: {of_other:?}, then {other:?}"
     );
+    let figures = [
+        ("ms of a processor of the agent, for each", 10.0 * (now.ticks - of_agent.ticks) as f64 / f64::from(ROUNDS)),
+        ("ms of a processor of one beside", 10.0 * (other.ticks - of_other.ticks) as f64),
+        ("threads", most as f64),
+        ("MiB more", now.memory_kib.saturating_sub(of_agent.memory_kib) as f64 / 1024.0),
+        ("ms to an honest session, at most", longest.as_secs_f64() * 1e3),
+    ];
+    measured("executors", "garbage of their own program: 40", &figures);
     assert!(!ends_within(&alive, Duration::ZERO), "another session's executor has gone");
     assert!(most <= THREADS_MAX, "{most} threads");
     // It may just have begun when it was looked at first.

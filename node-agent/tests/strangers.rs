@@ -14,7 +14,7 @@ use accord_fabric::transport::PeerAddress;
 use accord_trust::Role;
 use accord_trust::issue::Authority;
 use accord_types::{Lease, SessionId};
-use crowd::{Cost, Waited, status};
+use crowd::{Cost, Waited, measured, status};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -308,6 +308,14 @@ fn hostile_peers_cost_an_agent_little_and_an_executor_nothing_while_honest_sessi
     println!(
         "{tried} hostile connections: {each:?} of processors each, at most {most_threads} threads, {before:?}, then {after:?}; honest sessions opened within {longest:?}; the executor: {executors_before:?}, then {executors_after:?}"
     );
+    let figures = [
+        ("us of a processor for each", each.as_secs_f64() * 1e6),
+        ("threads", most_threads as f64),
+        ("MiB more", after.memory_kib.saturating_sub(before.memory_kib) as f64 / 1024.0),
+        ("ms to an honest session, at most", longest.as_secs_f64() * 1e3),
+        ("ms of a processor of the executor", 10.0 * (executors_after.ticks - executors_before.ticks) as f64),
+    ];
+    measured("agent", "other keys, other sessions, expired or changed words", &figures);
     assert!(executors_after.threads <= executors_before.threads + EXECUTORS_MORE_MAX as u64, "{executors_after:?}");
     assert!(executors_after.descriptors <= executors_before.descriptors + EXECUTORS_MORE_MAX, "{executors_after:?}");
     assert!(executors_after.ticks < executors_before.ticks + EXECUTORS_TICKS_MAX, "{executors_after:?}");
