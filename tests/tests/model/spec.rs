@@ -4,7 +4,7 @@
 //! is the one that the operations give in the order of their calls. Order is kept by vector clocks: one for the host, and
 //! one for each queue of each device (OpenACC 3.3, 2.16).
 
-use super::op::{ARRAYS, Act, Affine, BLOCKS, Op, QUEUES, RegionKind, SCALARS, SIZES, SYNC, Section};
+use super::op::{ARRAYS, Act, Affine, BLOCKS, Op, QUEUES, RegionKind, SCALARS, SYNC, Section};
 
 pub(crate) const DEVICES: usize = 2;
 /// The host and all queues.
