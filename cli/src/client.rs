@@ -8,13 +8,17 @@ use accord_proto::v1::{CloseSessionRequest, ClusterView, DescribeRequest, DrainN
 use accord_trust::Trust;
 use accord_types::settings;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
 /// How long a connection or an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long measurements are waited for, and how often it is looked.
+const MEASURE_MAX: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A coordinator, as this process reaches it. The connection is made at the first question.
 pub(crate) struct Coordinator {
@@ -54,20 +58,38 @@ impl Coordinator {
 
     /// The cluster as it is, and with `viewer` how that process would number its devices.
     pub(crate) fn describe(&mut self, viewer: Option<Viewer>) -> Result<ClusterView> {
-        self.ask(viewer).map_err(|status| self.explain(&status))
+        self.ask(DescribeRequest { viewer, ..request() }).map_err(|status| self.explain(&status))
+    }
+
+    /// As [`Coordinator::describe`], once all is measured that can be now, or not within a while; with the paths between these nodes, or
+    /// all that were measured.
+    pub(crate) fn describe_measured(&mut self, viewer: &Viewer, paths_of: &[u32]) -> Result<ClusterView> {
+        let end = Instant::now() + MEASURE_MAX;
+        loop {
+            let request = DescribeRequest {
+                viewer: Some(viewer.clone()),
+                measure: true,
+                paths_of: paths_of.to_vec(),
+                ..request()
+            };
+            let view = self.ask(request).map_err(|status| self.explain(&status))?;
+            if view.measuring == 0 || Instant::now() >= end {
+                return Ok(view);
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// As [`Coordinator::describe`], but nobody listening yet is `None`.
     pub(crate) fn describe_if_up(&mut self) -> Result<Option<ClusterView>> {
-        match self.ask(None) {
+        match self.ask(request()) {
             Ok(view) => Ok(Some(view)),
             Err(status) if status.code() == Code::Unavailable => Ok(None),
             Err(status) => Err(self.explain(&status)),
         }
     }
 
-    fn ask(&mut self, viewer: Option<Viewer>) -> Result<ClusterView, Status> {
-        let request = DescribeRequest { version: accord_proto::VERSION, viewer };
+    fn ask(&mut self, request: DescribeRequest) -> Result<ClusterView, Status> {
         answered(&self.runtime, self.cluster.describe(request))
     }
 
@@ -104,6 +126,11 @@ impl Coordinator {
             _ => format!("the coordinator at {address} says: {}", status.message()),
         })
     }
+}
+
+/// What every question begins with.
+fn request() -> DescribeRequest {
+    DescribeRequest { version: accord_proto::VERSION, ..DescribeRequest::default() }
 }
 
 /// An environment variable, unless it is empty.

@@ -6,7 +6,9 @@ use accord_device::{cpu, registry};
 use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
 use accord_fabric::transport;
 use accord_proto::v1;
-use accord_types::{DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeId, settings};
+use accord_types::{
+    Cost, DeviceId, DeviceInfo, DeviceKind, DeviceNum, DeviceType, Hardware, NodeFigures, NodeId, Source, settings,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,6 +19,10 @@ pub(crate) struct Cluster {
     /// By device number; devices that the process would not get come last.
     pub(crate) devices: Vec<DeviceRow>,
     pub(crate) sessions: Vec<SessionRow>,
+    /// What paths between nodes take, as far as it was asked for and is known.
+    pub(crate) paths: Vec<PathRow>,
+    /// Measurements that were asked for and have not come.
+    pub(crate) measuring: u32,
     /// Why GPUs of this machine are not among the devices, if there are some or should be.
     pub(crate) note: Option<String>,
 }
@@ -43,6 +49,8 @@ pub(crate) struct NodeRow {
     pub(crate) route: Option<String>,
     pub(crate) heard_ms_ago: Option<u64>,
     pub(crate) hardware: Option<Hardware>,
+    /// What it has measured within itself.
+    pub(crate) figures: Option<NodeFigures>,
 }
 
 pub(crate) struct DeviceRow {
@@ -51,6 +59,15 @@ pub(crate) struct DeviceRow {
     /// The type under which that program would see it.
     pub(crate) device_type: DeviceType,
     pub(crate) info: DeviceInfo,
+}
+
+/// What is known of the path between two nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct PathRow {
+    pub(crate) ends: (NodeId, NodeId),
+    pub(crate) cost: Cost,
+    /// What carried the bytes.
+    pub(crate) transport: String,
 }
 
 pub(crate) struct SessionRow {
@@ -81,6 +98,7 @@ impl Cluster {
                 route: None,
                 heard_ms_ago: Some(node.heard_ms_ago),
                 hardware: node.hardware.map(Into::into),
+                figures: node.figures.map(Into::into),
                 name: node.name,
             });
             for device in node.devices {
@@ -111,7 +129,9 @@ impl Cluster {
             view: view.version,
             plain_tcp: view.plain_tcp,
         };
-        Ok(Self { coordinator: Some(coordinator), nodes, devices, sessions, note: None })
+        let paths = view.paths.into_iter().filter_map(path).collect();
+        let measuring = view.measuring;
+        Ok(Self { coordinator: Some(coordinator), nodes, devices, sessions, paths, measuring, note: None })
     }
 
     /// Looks how a program that starts on the node called `own` would reach the others.
@@ -163,8 +183,11 @@ impl Cluster {
             route: Some("in-process".to_owned()),
             heard_ms_ago: None,
             hardware: Some(hardware),
+            figures: None,
         };
-        Ok(Self { coordinator: None, nodes: vec![node], devices: number(infos), sessions: Vec::new(), note })
+        let devices = number(infos);
+        let (sessions, paths) = (Vec::new(), Vec::new());
+        Ok(Self { coordinator: None, nodes: vec![node], devices, sessions, paths, measuring: 0, note })
     }
 
     /// Everything, for programs.
@@ -256,6 +279,16 @@ impl DeviceRow {
             "cpus": info.cpus,
         })
     }
+}
+
+fn path(path: v1::Path) -> Option<PathRow> {
+    let source = match path.source() {
+        v1::FigureSource::Measured => Source::Measured,
+        v1::FigureSource::Estimated => Source::Estimated,
+        v1::FigureSource::Unspecified => return None,
+    };
+    let cost = Cost { times: path.times?.into(), source };
+    Some(PathRow { ends: (NodeId(path.from), NodeId(path.to)), cost, transport: path.transport })
 }
 
 /// Numbers devices within their types, in the order given.

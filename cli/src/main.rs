@@ -5,6 +5,7 @@ mod args;
 mod client;
 mod cluster;
 mod command;
+mod costs;
 mod directives;
 mod failure;
 mod launch;

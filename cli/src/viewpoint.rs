@@ -20,6 +20,24 @@ pub(crate) fn cluster() -> Result<Cluster> {
     }
 }
 
+/// As [`cluster`], with what nodes and the paths between those of some devices take: measured now, as far as that does not disturb
+/// anybody.
+pub(crate) fn measured_cluster(devices: &[u32]) -> Result<Cluster> {
+    let Some(mut coordinator) = Coordinator::of_environment()? else { return Cluster::of_this_machine(&node_name()) };
+    let viewer = viewer()?;
+    let address = coordinator.address().to_owned();
+    let before = Cluster::of_view(&address, coordinator.describe(Some(viewer.clone()))?)?;
+    let device_type = before.default_type();
+    let own = before.nodes.iter().filter(|node| node.name == viewer.node_name).map(|node| node.id.0);
+    let theirs = devices.iter().filter_map(|&number| before.device(device_type, number)).map(|row| row.info.id.node.0);
+    let mut nodes: Vec<u32> = own.chain(theirs).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let mut cluster = Cluster::of_view(&address, coordinator.describe_measured(&viewer, &nodes)?)?;
+    cluster.find_routes(&viewer.node_name, wanted()?);
+    Ok(cluster)
+}
+
 /// This process as a program that might open a session.
 fn viewer() -> Result<Viewer> {
     let order = match settings::DEVICE_ORDER.find(variable) {

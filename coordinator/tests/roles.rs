@@ -62,7 +62,7 @@ fn call(runtime: &Runtime, address: &str, own: Identity, act: Act) -> Result<(),
                     .await?;
             }
             Act::Describe => {
-                let request = v1::DescribeRequest { version, viewer: None };
+                let request = v1::DescribeRequest { version, ..v1::DescribeRequest::default() };
                 let mut cluster = ClusterClient::new(channel);
                 cluster.describe(request.clone()).await?;
                 cluster.watch(request).await?;
@@ -274,7 +274,7 @@ fn renewed_certificates_count_without_a_restart_and_sessions_go_on() {
     let describe = || {
         runtime.block_on(async {
             let mut cluster = ClusterClient::new(reach.connect(|endpoint| endpoint).await?);
-            cluster.describe(v1::DescribeRequest { version: VERSION, viewer: None }).await?;
+            cluster.describe(v1::DescribeRequest { version: VERSION, ..v1::DescribeRequest::default() }).await?;
             Ok::<_, Status>(cluster)
         })
     };
@@ -283,6 +283,6 @@ fn renewed_certificates_count_without_a_restart_and_sessions_go_on() {
     let mut before = describe().unwrap();
     authority.renew(&own, HOUR).unwrap();
     describe().unwrap();
-    let again = before.describe(v1::DescribeRequest { version: VERSION, viewer: None });
+    let again = before.describe(v1::DescribeRequest { version: VERSION, ..v1::DescribeRequest::default() });
     runtime.block_on(again).unwrap();
 }

@@ -97,7 +97,7 @@ impl Fixture {
     }
 
     fn describe(&self) -> v1::ClusterView {
-        let request = v1::DescribeRequest { version: VERSION, viewer: None };
+        let request = v1::DescribeRequest { version: VERSION, ..v1::DescribeRequest::default() };
         self.runtime.block_on(self.cluster().describe(request)).unwrap().into_inner()
     }
 
@@ -241,7 +241,7 @@ fn another_version_is_refused_by_name() {
     let status = fixture.attend(agent("h1"), other).err().expect("refused");
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("version 2"), "{status}");
-    let request = v1::DescribeRequest { version: 0, viewer: None };
+    let request = v1::DescribeRequest { version: 0, ..v1::DescribeRequest::default() };
     let status = fixture.runtime.block_on(fixture.cluster().describe(request)).unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
 }
@@ -352,7 +352,7 @@ fn an_administrator_drains_closes_and_stops() {
 fn watchers_see_nodes_come_and_the_viewers_numbers() {
     let fixture = Fixture::new();
     let viewer = v1::Viewer { node_name: "h2".into(), ..Default::default() };
-    let request = v1::DescribeRequest { version: VERSION, viewer: Some(viewer) };
+    let request = v1::DescribeRequest { version: VERSION, viewer: Some(viewer), ..v1::DescribeRequest::default() };
     let mut views = fixture.runtime.block_on(fixture.cluster().watch(request)).unwrap().into_inner();
     let mut next = || fixture.runtime.block_on(views.message()).unwrap().unwrap();
     assert!(next().nodes.is_empty());

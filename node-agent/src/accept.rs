@@ -110,16 +110,25 @@ impl Spare {
 fn receive(lane: &SharedLane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Result<()> {
     let key_of = |hello: &Hello| {
         check_purpose(hello)?;
+        if hello.purpose == Purpose::Measure {
+            let key = supervisor.look(|node, now| node.key_of_measurement(now, hello.session))?;
+            return Ok(key.into());
+        }
         supervisor.key_of(hello.session, &|| turn.has_to_go())
     };
     let admitted = Cell::new(None);
     let admit = |hello: &Hello| {
         turn.prove()?;
+        if hello.purpose == Purpose::Measure {
+            return supervisor.admit_measurement(hello, &**lane);
+        }
         admitted.set(Some(supervisor.admit(hello, &**lane)?));
         Ok(())
     };
     let client = handshake::accept_if(&**lane, HANDSHAKE_TIMEOUT, key_of, admit)?;
-    if let Some(executor) = admitted.get() {
+    if client.hello.purpose == Purpose::Measure {
+        Supervisor::answer_measurement(lane.clone(), client)?;
+    } else if let Some(executor) = admitted.get() {
         supervisor.deliver(executor, lane.clone(), client).inspect_err(|error| tracing::warn!("{error}"))?;
     }
     metrics::connection();
@@ -128,7 +137,7 @@ fn receive(lane: &SharedLane, turn: &Turn, supervisor: &Arc<Supervisor>) -> Resu
 
 fn check_purpose(hello: &Hello) -> Result<()> {
     match hello.purpose {
-        Purpose::Command | Purpose::Bulk | Purpose::Peer | Purpose::Control => Ok(()),
+        Purpose::Command | Purpose::Bulk | Purpose::Peer | Purpose::Control | Purpose::Measure => Ok(()),
         Purpose::Session => Err(Error::new(
             ErrorCode::DeviceUnavailable,
             "this is a node agent, not the coordinator; check the address",

@@ -1,10 +1,12 @@
 //! Wires the parts of an agent together.
 
-use crate::config::{Config, Fabric, Gpus, Ipc};
+use crate::config::{Config, Fabric, Gpus, Ipc, Measure};
 use crate::control::{self, CONNECT_TIMEOUT, Identity};
 use crate::executor_here::ExecutorsHere;
+use crate::executor_process::wanted;
 use crate::hosting::Hosting;
 use crate::inventory::{InventoryConfig, inventory};
+use crate::measure::Measures;
 use crate::metrics::{Registered, TABLE};
 use crate::mpi_job::MpiJob;
 use crate::node::Ending;
@@ -13,6 +15,7 @@ use crate::settings::Settings;
 use crate::supervise::Supervisor;
 use crate::topology::topology;
 use crate::{accept, gpus};
+use accord_device::cache_folder;
 use accord_fabric::transport::{DeferredAccept, Listener};
 use accord_monitoring::Monitor;
 use accord_proto::channel::Coordinator;
@@ -21,6 +24,7 @@ use accord_trust::{Trust, local};
 use accord_types::incarnation::incarnation;
 use accord_types::{Error, ErrorCode, Result};
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -67,10 +71,19 @@ pub fn run(config: &Config) -> Result<(), String> {
         ipc: config.ipc == Ipc::On,
         users: config.users.clone(),
         plain_tcp: config.insecure_plain_tcp,
+        measures: config.measure == Measure::On,
     };
     let job = match config.fabric {
         Fabric::Tcp => None,
         Fabric::Mpi => Some(MpiJob::join(config, &program, has_gpus)?),
+    };
+    let measures = Measures {
+        program: program.clone(),
+        libacc: settings.libacc.clone(),
+        devices: devices.clone(),
+        cache: cache_folder(config.cache.as_deref().map(Path::as_os_str)),
+        wanted: job.as_ref().map_or_else(wanted, |job| Ok(job.way_of_executors()))?,
+        plain_tcp: config.insecure_plain_tcp,
     };
     let hosting = match &job {
         Some(job) => Hosting::Here(ExecutorsHere::new(job.way_of_executors())),
@@ -86,6 +99,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         devices,
         hardware: topology.hardware,
         registered: Registered::default(),
+        measures: Arc::new(measures),
         draining: AtomicBool::new(false),
         job: if job.is_some() { config.job.clone() } else { String::new() },
         world: job.as_ref().map(MpiJob::world),

@@ -69,6 +69,18 @@ pub struct Config {
     )]
     pub ipc: Ipc,
 
+    /// Whether the agent measures its devices and paths to other nodes while no session uses them: for accord explain, and for choosing
+    /// ways.
+    #[arg(
+        long,
+        env = "ACCORD_MEASURE",
+        value_name = "on|off",
+        value_enum,
+        hide_possible_values = true,
+        default_value = "on"
+    )]
+    pub measure: Measure,
+
     /// What carries bytes between nodes: tcp, or mpi, for agents that mpirun or srun has started as one job.
     #[arg(
         long,
@@ -149,6 +161,16 @@ pub enum MpiGpus {
     /// It does: it is not tried.
     On,
     /// It does not.
+    Off,
+}
+
+/// Whether an agent measures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum Measure {
+    /// While nobody is disturbed.
+    #[default]
+    On,
+    /// Never.
     Off,
 }
 

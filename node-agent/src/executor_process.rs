@@ -6,11 +6,12 @@ use crate::users::RunsAs;
 use accord_device::{Printed, cache_folder};
 use accord_executor::{ExecutorConfig, Limits};
 use accord_fabric::Key;
+use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::route::{LaneTerms, Wanted};
 use accord_fabric::transport::Handover;
-use accord_proto::v1::ExecutorStart;
+use accord_proto::v1::{self, ExecutorStart};
 use accord_types::settings::TRANSPORT;
-use accord_types::{DeviceInfo, NodeId, SessionId};
+use accord_types::{Cost, DeviceInfo, NodeId, SessionId, Source};
 use nix::unistd::{Gid, Uid, getuid, setgroups, setresgid, setresuid};
 use prost::Message;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -148,6 +149,7 @@ pub(crate) fn config_of(
         },
         key: Key::new(start.key).map_err(|error| error.to_string())?,
         transport: LaneTerms { wanted, plain_tcp: start.plain_tcp },
+        ways: ways(start.mapped, start.lane),
         devices: Box::new(NodeDevices {
             devices,
             libacc,
@@ -158,8 +160,17 @@ pub(crate) fn config_of(
     })
 }
 
+/// To devices of other processes of this machine.
+fn ways(mapped: Option<v1::PathTimes>, lane: Option<v1::PathTimes>) -> CopyWays {
+    let known =
+        |times: Option<v1::PathTimes>| times.map(|times| Cost { times: times.into(), source: Source::Estimated });
+    CopyWays::usual([CopyWay::Mapped, CopyWay::Lane])
+        .with_known(CopyWay::Mapped, known(mapped))
+        .with_known(CopyWay::Lane, known(lane))
+}
+
 /// The agent's setting, which it hands on.
-fn wanted() -> Result<Wanted, String> {
+pub(crate) fn wanted() -> Result<Wanted, String> {
     let (text, _) = TRANSPORT.in_force(|name| std::env::var(name).ok());
     text.parse().map_err(|remedy: String| format!("{} is {text:?}: {remedy}", TRANSPORT.name))
 }

@@ -16,6 +16,7 @@ pub mod executor_process;
 pub mod gpus;
 mod hosting;
 pub mod inventory;
+pub mod measure;
 pub mod metrics;
 pub mod mpi_job;
 pub mod mpi_native;

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use accord_node_agent::config::Config;
-use accord_node_agent::{executor_process, gpus, mpi_job, mpi_native, run};
+use accord_node_agent::{executor_process, gpus, measure, mpi_job, mpi_native, run};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -11,6 +11,7 @@ fn main() -> ExitCode {
         Some(argument) if argument == executor_process::ARGUMENT => return executor_process::main(),
         Some(argument) if argument == executor_process::ARGUMENT_AS => return executor_process::become_user(),
         Some(argument) if argument == gpus::ARGUMENT => return gpus::main(),
+        Some(argument) if argument == measure::ARGUMENT => return measure::main(),
         Some(argument) if argument == mpi_job::ARGUMENT => return mpi_job::main(),
         Some(argument) if argument == mpi_native::ARGUMENT => return mpi_native::main(),
         _ => {}

@@ -1,8 +1,9 @@
 //! What executors are told.
 
+use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_proto::v1;
 use accord_trust::users::UserRules;
-use accord_types::{DeviceInfo, NodeId, SessionGrant};
+use accord_types::{DeviceInfo, NodeFigures, NodeId, SessionGrant, Source};
 use std::path::PathBuf;
 
 /// What the agent was started with, as far as it concerns sessions.
@@ -19,11 +20,15 @@ pub(crate) struct Settings {
     pub(crate) users: UserRules,
     /// Lanes from other machines may be in clear, where their session's grant says so too.
     pub(crate) plain_tcp: bool,
+    /// It measures the node and paths to others.
+    pub(crate) measures: bool,
 }
 
 impl Settings {
     /// What the executor is told: it knows no more of the node than its lease names.
-    pub(crate) fn start(&self, grant: &SessionGrant, node: NodeId) -> v1::ExecutorStart {
+    pub(crate) fn start(&self, grant: &SessionGrant, node: NodeId, figures: Option<&NodeFigures>) -> v1::ExecutorStart {
+        let ways = figures.map(CopyWays::of_one_machine).unwrap_or_default();
+        let known = |way| ways.cost(way).filter(|cost| cost.source != Source::Default).map(|cost| cost.times.into());
         let leased = self.devices.iter().filter(|device| grant.ordinals.contains(&device.id.ordinal));
         let text = |path: &PathBuf| path.display().to_string();
         v1::ExecutorStart {
@@ -39,6 +44,8 @@ impl Settings {
             cache: self.cache.as_ref().map(text).unwrap_or_default(),
             ipc: self.ipc,
             plain_tcp: grant.plain_tcp,
+            mapped: known(CopyWay::Mapped),
+            lane: known(CopyWay::Lane),
         }
     }
 }
@@ -74,6 +81,7 @@ mod tests {
             ipc: false,
             users: UserRules::default(),
             plain_tcp: false,
+            measures: false,
         };
         let grant = SessionGrant {
             session: SessionId(7),
@@ -90,12 +98,13 @@ mod tests {
             plain_tcp: true,
             opened_unix_ms: 0,
         };
-        let start = settings.start(&grant, NodeId(5));
+        let start = settings.start(&grant, NodeId(5), None);
         let ordinals: Vec<u32> =
             start.devices.into_iter().map(|device| DeviceInfo::try_from(device).unwrap().id.ordinal).collect();
         assert_eq!(ordinals, [1, 3]);
         assert_eq!((start.memory_quota, start.stream_quota), (1 << 20, 4));
         assert!(start.plain_tcp);
+        assert_eq!((start.mapped, start.lane), (None, None));
         assert_eq!(start.key, [3; SessionKey::LEN]);
     }
 }

@@ -8,8 +8,9 @@ use crate::settings::Settings;
 use crate::users::{RunsAs, may_be, runs_as};
 use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Introduced, Purpose};
+use accord_fabric::measurement;
 use accord_fabric::route::Endpoint;
-use accord_fabric::transport::{Lane, SharedLane, Transport};
+use accord_fabric::transport::{Handover, Lane, SharedLane, Transport};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId};
 use std::collections::HashMap;
@@ -44,7 +45,7 @@ struct ExecutorTable {
 impl Supervisor {
     /// A supervisor without executors.
     pub(crate) fn new(settings: Settings, hosting: Hosting) -> Arc<Self> {
-        let node = Node::new(settings.node_name.clone(), settings.plain_tcp);
+        let node = Node::new(settings.node_name.clone(), settings.plain_tcp, settings.measures);
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
         Arc::new(Self { settings, hosting, state, began: Instant::now(), changed: Condvar::new(), news: Notify::new() })
     }
@@ -124,17 +125,35 @@ impl Supervisor {
     /// With the reason for the client.
     pub(crate) fn admit(self: &Arc<Self>, hello: &Hello, lane: &dyn Lane) -> Result<ExecutorId> {
         let session = hello.session;
-        let way = Way { leaves_machine: lane.leaves_machine(), is_of_job: lane.transport() == Transport::Mpi };
+        let way = way_of(lane);
         let grant = self.look(|node, now| node.admit(now, hello, way))?;
         if let Some(user) = lane.peer_user() {
             self.check_user(&grant, user)?;
         }
         match hello.purpose {
             Purpose::Command => self.begin(grant),
-            Purpose::Bulk | Purpose::Peer | Purpose::Session | Purpose::Control => {
+            Purpose::Bulk | Purpose::Peer | Purpose::Session | Purpose::Control | Purpose::Measure => {
                 self.look(|node, now| node.executor_of(now, session))
             }
         }
+    }
+
+    /// Answers the measurement of another agent, whose lane has come with this hello and proven its key.
+    ///
+    /// # Errors
+    /// If it is not expected, or the lane fails.
+    pub(crate) fn answer_measurement(lane: SharedLane, client: Introduced) -> Result<()> {
+        let (lane, client) = Handover::within_process(lane, client)?;
+        measurement::answer(&*client.secure(lane)?)
+    }
+
+    /// Lets a measurement's lane in.
+    ///
+    /// # Errors
+    /// With the reason for the client.
+    pub(crate) fn admit_measurement(&self, hello: &Hello, lane: &dyn Lane) -> Result<()> {
+        let way = way_of(lane);
+        self.tell(|node, now, _| node.admit_measurement(now, hello, way))
     }
 
     /// On this machine the system says whose process it is: it has to be the session's user's.
@@ -221,8 +240,10 @@ impl Supervisor {
             RunsAs::Agent => String::new(),
             RunsAs::Other(account) => format!(", which runs as {}", account.name),
         };
-        let node = self.look(|node, _| node.endpoint().map(|endpoint| endpoint.node)).unwrap_or_default();
-        let (host, end) = self.hosting.start(self.settings.start(grant, node), account)?;
+        let (node, figures) = self.look(|node, _| {
+            (node.endpoint().map(|endpoint| endpoint.node).unwrap_or_default(), node.figures().cloned())
+        });
+        let (host, end) = self.hosting.start(self.settings.start(grant, node, figures.as_ref()), account)?;
         tracing::info!("session {} of user {} has {}{whom}", grant.session, grant.user, host.describe());
         self.change(|state, now, ends| {
             state.hosts.insert(executor, host);
@@ -253,6 +274,11 @@ impl Supervisor {
     fn lock(&self) -> ShortGuard<'_, ExecutorTable> {
         self.state.lock()
     }
+}
+
+/// On which way a lane has come.
+fn way_of(lane: &dyn Lane) -> Way {
+    Way { leaves_machine: lane.leaves_machine(), is_of_job: lane.transport() == Transport::Mpi }
 }
 
 /// Says whom this agent does not serve.

@@ -41,7 +41,7 @@ struct Bench {
 impl Bench {
     /// One that has registered.
     fn new() -> Self {
-        let mut bench = Self { node: Node::new("h1".into(), false), now: Duration::ZERO, ends: Vec::new() };
+        let mut bench = Self { node: Node::new("h1".into(), false, false), now: Duration::ZERO, ends: Vec::new() };
         bench.poll();
         bench.register();
         bench
@@ -113,7 +113,7 @@ fn pauses_grow_for_as_long_as_nobody_takes_the_node_in() {
 #[test]
 fn a_refusal_ends_an_agent_that_was_never_in_and_no_other_one() {
     let refused = || Disconnect::Refused("another authority".to_owned());
-    let mut node = Node::new("h1".into(), false);
+    let mut node = Node::new("h1".into(), false, false);
     node.poll(Duration::ZERO, &mut Vec::new());
     node.disconnected(Duration::ZERO, refused());
     let ending = Effect::Leave(Ending::Refused("another authority".to_owned()));
@@ -248,7 +248,7 @@ fn a_session_ends_with_its_time_whether_a_coordinator_is_there_or_not() {
 
 #[test]
 fn a_lane_waits_for_the_word_of_its_session() {
-    let mut bench = Bench { node: Node::new("h1".into(), false), now: Duration::ZERO, ends: Vec::new() };
+    let mut bench = Bench { node: Node::new("h1".into(), false, false), now: Duration::ZERO, ends: Vec::new() };
     bench.poll();
     let since = bench.now;
     let key_of = |bench: &Bench| bench.node.key_of(bench.now, A, since).map_err(|error| error.cause().to_owned());
@@ -404,6 +404,9 @@ impl Around {
                 Effect::Send(Word::Ended(session, _)) => assert!(self.told.remove(&session)),
                 Effect::Send(Word::Heartbeat(sessions)) => {
                     assert_eq!(sessions.iter().copied().collect::<BTreeSet<_>>(), self.told);
+                }
+                Effect::Send(Word::Measured(_) | Word::PathMeasured { .. }) | Effect::Measure => {
+                    panic!("it was told not to measure: {effect:?}")
                 }
                 Effect::Leave(why) => panic!("{why:?}"),
             }

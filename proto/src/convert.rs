@@ -2,8 +2,8 @@
 
 use crate::{VERSION, v1};
 use accord_types::{
-    DeviceId, DeviceInfo, DeviceKind, Hardware, NearDevice, NearKind, NodeId, NumaNode, OrderPolicy, Rank,
-    SessionGrant, SessionId, SessionKey,
+    DeviceFigures, DeviceId, DeviceInfo, DeviceKind, DevicePair, Hardware, NearDevice, NearKind, NodeFigures, NodeId,
+    NumaNode, OrderPolicy, PathTimes, Rank, SessionGrant, SessionId, SessionKey,
 };
 use std::fmt;
 
@@ -246,6 +246,63 @@ impl From<v1::Hardware> for Hardware {
     }
 }
 
+impl From<PathTimes> for v1::PathTimes {
+    fn from(times: PathTimes) -> Self {
+        Self { small_ns: times.small_ns, medium_ns: times.medium_ns, stream_bytes_per_s: times.stream_bytes_per_s }
+    }
+}
+
+impl From<v1::PathTimes> for PathTimes {
+    fn from(times: v1::PathTimes) -> Self {
+        Self::new(times.small_ns, times.medium_ns, times.stream_bytes_per_s)
+    }
+}
+
+impl From<NodeFigures> for v1::NodeFigures {
+    fn from(figures: NodeFigures) -> Self {
+        let device = |device: DeviceFigures| v1::DeviceFigures {
+            ordinal: device.ordinal,
+            to_device: Some(device.to_device.into()),
+            from_device: Some(device.from_device.into()),
+            launch_ns: device.launch_ns,
+        };
+        let pair = |pair: DevicePair| v1::DevicePair { from: pair.from, to: pair.to, times: Some(pair.times.into()) };
+        Self {
+            host_copy: figures.host_copy.map(Into::into),
+            devices: figures.devices.into_iter().map(device).collect(),
+            pairs: figures.pairs.into_iter().map(pair).collect(),
+            note: figures.note,
+            kept: figures.kept,
+            lane_here: figures.lane_here.map(Into::into),
+            agent_version: figures.agent_version,
+        }
+    }
+}
+
+impl From<v1::NodeFigures> for NodeFigures {
+    /// What lacks a figure is left out.
+    fn from(figures: v1::NodeFigures) -> Self {
+        let device = |device: v1::DeviceFigures| {
+            Some(DeviceFigures {
+                ordinal: device.ordinal,
+                to_device: device.to_device?.into(),
+                from_device: device.from_device?.into(),
+                launch_ns: device.launch_ns,
+            })
+        };
+        let pair = |pair: v1::DevicePair| Some(DevicePair { from: pair.from, to: pair.to, times: pair.times?.into() });
+        Self {
+            host_copy: figures.host_copy.map(Into::into),
+            devices: figures.devices.into_iter().filter_map(device).collect(),
+            pairs: figures.pairs.into_iter().filter_map(pair).collect(),
+            note: figures.note,
+            kept: figures.kept,
+            lane_here: figures.lane_here.map(Into::into),
+            agent_version: figures.agent_version,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,6 +326,24 @@ mod tests {
     #[test]
     fn devices_survive_the_round_trip() {
         assert_eq!(DeviceInfo::try_from(v1::Device::from(info())), Ok(info()));
+    }
+
+    #[test]
+    fn figures_survive_the_round_trip() {
+        let times = PathTimes::new(1, 2, 3);
+        let figures = NodeFigures {
+            host_copy: Some(times),
+            devices: vec![DeviceFigures { ordinal: 2, to_device: times, from_device: times, launch_ns: 4 }],
+            pairs: vec![DevicePair { from: 0, to: 1, times }],
+            note: "no GPU".into(),
+            kept: true,
+            lane_here: Some(times),
+            agent_version: "0.1.0".into(),
+        };
+        let mut sent = v1::NodeFigures::from(figures.clone());
+        assert_eq!(NodeFigures::from(sent.clone()), figures);
+        sent.devices[0].to_device = None;
+        assert!(NodeFigures::from(sent).devices.is_empty());
     }
 
     #[test]

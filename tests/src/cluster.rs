@@ -352,6 +352,8 @@ impl Cluster {
             .args(["--node", &self.host(host)])
             .args(["--users", &self.size.users])
             .args(["--gpus", if self.size.gpus.is_empty() { "off" } else { "auto" }])
+            // Processes and memory are counted. Tests of what is measured say so.
+            .env("ACCORD_MEASURE", "off")
             .envs(self.size.environment(host))
             .args(["--cpu-devices", &self.size.devices.to_string()])
             .args(["--cpu-memory", &self.size.memory])

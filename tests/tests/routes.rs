@@ -53,6 +53,69 @@ fn a_copy_is_explained_for_devices_of_one_process_one_executor_and_two_nodes() {
     assert!(nodes[0].contains("of h2") && nodes[1] == "executor on h2" && nodes[3] == "executor on h3", "{nodes:?}");
 }
 
+/// The hop over the lane between two nodes.
+fn lane(told: &Value) -> &Value {
+    let is_lane = |hop: &&Value| {
+        ["tls (", "tcp (", "shm (", "mpi ("].iter().any(|name| hop["hop"].as_str().unwrap().starts_with(name))
+    };
+    told["hops"].as_array().unwrap().iter().find(is_lane).unwrap_or_else(|| panic!("no lane: {told:#}"))
+}
+
+fn is_measured(hop: &Value) -> bool {
+    hop["source"] == "measured" && hop["us"].as_f64().is_some_and(|us| us > 0.0)
+}
+
+/// Of a copy between two nodes in a cluster that has just been started: all of it was measured. On a busy machine a measurement may take
+/// longer than it may.
+fn measured_parts(options: &[&str]) {
+    let ask = |_| json(explain(options, &["d2d", "1", "2", "64M"]).env("ACCORD_CACHE", "off"));
+    let told = (0..4).map(ask).find(|told| is_measured(lane(told))).expect("a measurement");
+    assert_eq!(told["taken"]["source"], "estimated", "{told:#}");
+    let hops = told["hops"].as_array().unwrap();
+    assert!(is_measured(&hops[0]) && is_measured(hops.last().unwrap()), "{told:#}");
+    let whole = told["taken"]["us"].as_f64().unwrap();
+    assert!(whole >= lane(&told)["us"].as_f64().unwrap(), "it is a part of it: {told:#}");
+}
+
+#[test]
+fn agents_measure_their_devices_and_the_paths_between_them() {
+    measured_parts(&["--local-cluster", "3x1"]);
+    measured_parts(&["--local-cluster", "3x1", "--loopback"]);
+}
+
+#[test]
+fn agents_of_an_mpi_job_measure_their_paths_over_mpi() {
+    match no_mpi() {
+        Some(why) => println!("skipped: {why}"),
+        None => measured_parts(&["--local-cluster", "3x1", "--loopback", "--fabric", "mpi"]),
+    }
+}
+
+#[test]
+fn an_agent_that_may_not_measure_leaves_what_is_usual() {
+    let local = ["--local-cluster", "2x1", "--loopback"];
+    let told = json(explain(&local, &["d2d", "0", "1", "8"]).env("ACCORD_MEASURE", "off"));
+    assert_eq!((&told["taken"]["source"], &lane(&told)["us"]), (&"default".into(), &Value::Null), "{told:#}");
+}
+
+#[test]
+fn what_a_node_has_measured_is_kept_for_its_next_start() {
+    let cache = tempfile::tempdir().unwrap();
+    let told =
+        || json(explain(&["--local-cluster", "1x1", "--loopback"], &["launch", "0"]).env("ACCORD_CACHE", cache.path()));
+    let first = told();
+    assert!(first["us"].as_f64().is_some_and(|us| us > 0.0), "{first:#}");
+    let files = || std::fs::read_dir(cache.path().join("figures")).unwrap().map(|file| file.unwrap().path());
+    assert_eq!(files().count(), 1);
+    // Nobody would measure that.
+    let file = files().next().unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let line = text.lines().find(|line| line.starts_with("device 0 ")).unwrap();
+    let (rest, _) = line.rsplit_once(' ').unwrap();
+    std::fs::write(&file, text.replace(line, &format!("{rest} 123456789"))).unwrap();
+    assert_eq!(told()["us"], 123_456.789);
+}
+
 #[test]
 fn a_launch_is_explained_with_the_processes_that_it_passes() {
     let far = json(explain(&["--local-cluster", "2x1"], &["launch", "1"]));

@@ -55,6 +55,7 @@ impl Cluster {
                 out.push(Effect::ToAgent(link, AgentOrder::SessionOpened(session.grant(now, id))));
             }
         }
+        self.paths_changed();
         self.changed(out);
         self.let_in(now, out);
     }
@@ -189,7 +190,7 @@ impl Cluster {
     }
 
     /// The node of a link, which has just shown that it lives.
-    fn hear(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) -> Option<NodeId> {
+    pub(super) fn hear(&mut self, now: Millis, link: LinkId, out: &mut Vec<Effect>) -> Option<NodeId> {
         let Some(&id) = self.links.get(&link) else {
             out.push(Effect::RefuseAgent(link, Refusal::NotRegistered));
             return None;
@@ -329,6 +330,7 @@ impl Cluster {
             _ => tracing::info!("node {name} ({id}) has left"),
         }
         self.executing.remove(&id);
+        self.forget_paths(id);
 
         let mut peers = BTreeSet::new();
         let mut orphans = Vec::new();

@@ -1,7 +1,7 @@
 //! What the core wants done.
 
 use super::input::{ClientId, LinkId};
-use accord_types::{Error, NodeId, SessionGrant, SessionId};
+use accord_types::{Error, NodeId, SessionGrant, SessionId, SessionKey};
 use std::fmt;
 
 /// Something to do, in this order.
@@ -17,8 +17,25 @@ pub enum Effect {
     ToClient(ClientId, ClientPush),
     /// Close a program's connection.
     CloseClient(ClientId),
+    /// Have a path measured: both agents are told of one key, that of the answering one first.
+    MeasurePath(PathOrder),
     /// The view has changed: tell those who watch.
     Changed,
+}
+
+/// One order to measure a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathOrder {
+    /// Its number.
+    pub measurement: u64,
+    /// Who measures.
+    pub from: LinkId,
+    /// Who answers.
+    pub to: LinkId,
+    /// That one's node.
+    pub to_node: NodeId,
+    /// That one's `host:port`.
+    pub address: String,
 }
 
 /// A message to an agent.
@@ -34,6 +51,12 @@ pub enum AgentOrder {
     NodeLost(NodeId, String),
     /// New sessions leave the node out, or no longer do.
     Drain(bool),
+    /// Measure within the node now.
+    MeasureNode,
+    /// Measure the path to another agent.
+    MeasurePath { measurement: u64, to: NodeId, address: String, key: SessionKey },
+    /// Another agent is about to measure the path to here.
+    ExpectMeasurement { measurement: u64, key: SessionKey },
 }
 
 /// A message to a program.

@@ -1,6 +1,7 @@
 //! What can happen to the cluster.
 
-use accord_types::{DeviceInfo, Hardware, NodeId, SessionGrant, SessionId, SessionKey, SessionRequest};
+use super::measured_path::MeasuredPath;
+use accord_types::{DeviceInfo, Hardware, NodeFigures, NodeId, SessionGrant, SessionId, SessionKey, SessionRequest};
 
 /// One connection of an agent, numbered by the driver and never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -60,6 +61,12 @@ pub enum Input {
     Drain { node_name: String, drain: bool },
     /// An administrator ends a session.
     Close { session: SessionId },
+    /// An agent has measured within its node.
+    NodeMeasured { link: LinkId, figures: NodeFigures },
+    /// An agent has measured a path, or could not, and why.
+    PathMeasured { link: LinkId, measurement: u64, path: Result<MeasuredPath, String> },
+    /// Somebody wants to see figures: what was not measured yet is measured now.
+    MeasureSoon,
     /// Time has passed.
     Tick,
 }

@@ -12,6 +12,7 @@ impl Cluster {
     /// Names the rule that is broken, and by what.
     pub fn check_invariants(&self) -> Result<(), String> {
         self.check_bounds()?;
+        self.check_paths()?;
         for node in self.nodes.values() {
             self.check_node(node)?;
         }

@@ -4,6 +4,7 @@ use super::effect::Effect;
 use super::input::{ClientId, Input, LinkId};
 use super::node::Node;
 use super::order::{Viewer, number_devices};
+use super::path_table::Paths;
 use super::session::{Held, Job, Owner, Session};
 use super::time::Millis;
 use accord_types::{DeviceId, Lease, LeasedDevice, NodeId, SessionId};
@@ -83,6 +84,8 @@ pub struct Cluster {
     pub(super) ended: VecDeque<SessionId>,
     /// Jobs that have been told that their ranks crowd on one device.
     pub(super) warned: BTreeSet<Job>,
+    /// The route table.
+    pub(super) paths: Paths,
 }
 
 impl Cluster {
@@ -111,6 +114,7 @@ impl Cluster {
             ends: BTreeSet::new(),
             ended: VecDeque::new(),
             warned: BTreeSet::new(),
+            paths: Paths::default(),
         }
     }
 
@@ -131,11 +135,15 @@ impl Cluster {
             Input::ClientGone { client } => self.client_gone(client, out),
             Input::Drain { node_name, drain } => self.drain(&node_name, drain, out),
             Input::Close { session } => self.close(session, out),
+            Input::NodeMeasured { link, figures } => self.node_measured(now, link, figures, out),
+            Input::PathMeasured { link, measurement, path } => self.path_measured(now, link, measurement, path, out),
+            Input::MeasureSoon => self.measure_soon(now, out),
             Input::Tick => {
                 self.declare_lost(now, out);
                 self.tell_ranks(now, out);
                 self.end_overdue(now, out);
                 self.let_in(now, out);
+                self.look_at_paths(now, out);
             }
         }
     }

@@ -2,12 +2,13 @@
 
 use super::caller::Caller;
 use super::driver::Driver;
-use crate::cluster::{Cluster, Node, NodeState, Session, Viewer};
+use crate::cluster::{Cluster, Input, MeasuredPath, Node, NodeState, Session, Viewer};
 use accord_proto::convert::{Malformed, check_version, device_kind, order_policy};
 use accord_proto::v1;
 use accord_trust::access::Act;
+use accord_types::{NodeId, Source};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -16,6 +17,9 @@ use tonic::{Request, Response, Status};
 const VIEWS_WAITING_MAX: usize = 1;
 /// Shortest time between two views of one watcher.
 const VIEW_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Nodes that may be named for the paths between all of them.
+const PATHS_OF_MAX: usize = 64;
 
 /// The cluster service.
 pub(super) struct Describer {
@@ -34,7 +38,13 @@ impl v1::cluster_server::Cluster for Describer {
         Caller::check(&request, Act::Describe)?;
         let request = request.into_inner();
         check_version(request.version)?;
-        Ok(Response::new(view(&self.driver, request.viewer.as_ref())?))
+        if request.paths_of.len() > PATHS_OF_MAX {
+            return Err(Malformed("paths of too many nodes").into());
+        }
+        if request.measure {
+            self.driver.input(Input::MeasureSoon);
+        }
+        Ok(Response::new(view(&self.driver, &request)?))
     }
 
     type WatchStream = ReceiverStream<Result<v1::ClusterView, Status>>;
@@ -49,7 +59,7 @@ impl v1::cluster_server::Cluster for Describer {
             let mut changes = driver.watch();
             loop {
                 changes.mark_unchanged();
-                if views.send(view(&driver, request.viewer.as_ref())).await.is_err() {
+                if views.send(view(&driver, &request)).await.is_err() {
                     return;
                 }
                 tokio::select! {
@@ -63,18 +73,47 @@ impl v1::cluster_server::Cluster for Describer {
     }
 }
 
-fn view(driver: &Driver, viewer: Option<&v1::Viewer>) -> Result<v1::ClusterView, Status> {
-    let now = driver.now();
+fn view(driver: &Driver, request: &v1::DescribeRequest) -> Result<v1::ClusterView, Status> {
+    let (now, viewer) = (driver.now(), request.viewer.as_ref());
     driver.with_cluster(|cluster| {
         Ok(v1::ClusterView {
             version: cluster.version(),
-            nodes: cluster.nodes().map(|node| node_view(node, now.since(node.heard))).collect(),
+            nodes: cluster.nodes().map(|node| node_view(cluster, node, now.since(node.heard))).collect(),
             sessions: cluster.sessions().map(|session| session_view(session, now.since(session.since))).collect(),
             numbering: viewer.map(|viewer| numbering(cluster, viewer)).transpose()?.unwrap_or_default(),
             uptime_ms: now.0,
             plain_tcp: cluster.limits().plain_tcp,
+            paths: paths(cluster, &request.paths_of),
+            unix_ms: unix_ms(),
+            measuring: u32::try_from(cluster.measuring()).unwrap_or(u32::MAX),
         })
     })
+}
+
+fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Those between the nodes that are named, or that were measured.
+fn paths(cluster: &Cluster, of: &[u32]) -> Vec<v1::Path> {
+    let path = |from: NodeId, to: NodeId, path: MeasuredPath, source: Source| v1::Path {
+        from: from.0,
+        to: to.0,
+        times: Some(path.times.into()),
+        source: match source {
+            Source::Measured => v1::FigureSource::Measured,
+            Source::Estimated => v1::FigureSource::Estimated,
+            Source::Default => v1::FigureSource::Unspecified,
+        }
+        .into(),
+        transport: path.transport,
+    };
+    if of.is_empty() {
+        return cluster.measured_paths().map(|(a, b, known)| path(a, b, known.clone(), Source::Measured)).collect();
+    }
+    let pairs = of.iter().enumerate().flat_map(|(index, &a)| of[..index].iter().map(move |&b| (NodeId(b), NodeId(a))));
+    pairs.filter_map(|(a, b)| cluster.path(a, b).map(|(known, source)| path(a, b, known, source))).collect()
 }
 
 fn numbering(cluster: &Cluster, viewer: &v1::Viewer) -> Result<Vec<v1::DeviceRef>, Malformed> {
@@ -87,7 +126,7 @@ fn numbering(cluster: &Cluster, viewer: &v1::Viewer) -> Result<Vec<v1::DeviceRef
     Ok(cluster.numbering(&viewer).into_iter().map(Into::into).collect())
 }
 
-fn node_view(node: &Node, heard_ms_ago: u64) -> v1::Node {
+fn node_view(cluster: &Cluster, node: &Node, heard_ms_ago: u64) -> v1::Node {
     let state = match node.state {
         NodeState::Up { .. } if node.draining => v1::NodeState::Draining,
         NodeState::Up { .. } => v1::NodeState::Up,
@@ -103,6 +142,7 @@ fn node_view(node: &Node, heard_ms_ago: u64) -> v1::Node {
         devices: node.devices.iter().cloned().map(Into::into).collect(),
         hardware: Some(node.hardware.clone().into()),
         heard_ms_ago,
+        figures: cluster.figures(node.id).cloned().map(Into::into),
     }
 }
 

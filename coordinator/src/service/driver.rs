@@ -2,9 +2,10 @@
 //! across anything that waits.
 
 use super::outbound;
-use crate::cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis};
+use crate::cluster::{AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder};
 use crate::metrics::Metrics;
 use accord_fabric::frame::session::Message;
+use accord_fabric::new_session_key;
 use accord_proto::v1;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::HashMap;
@@ -227,10 +228,20 @@ impl ClusterAndPeers {
                 Effect::CloseClient(client) => {
                     self.clients.remove(&client);
                 }
+                Effect::MeasurePath(order) => self.measure(order),
                 Effect::Changed => self.changed = true,
             }
         }
         stuck
+    }
+
+    /// A measurement that is not ordered counts as failed after a while.
+    fn measure(&self, order: PathOrder) {
+        let PathOrder { measurement, from, to, to_node, address } = order;
+        let Ok(key) = new_session_key() else { return };
+        if self.send_to_agent(to, AgentOrder::ExpectMeasurement { measurement, key }) {
+            self.send_to_agent(from, AgentOrder::MeasurePath { measurement, to: to_node, address, key });
+        }
     }
 
     fn send_to_agent(&self, link: LinkId, order: AgentOrder) -> bool {

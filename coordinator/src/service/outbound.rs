@@ -25,6 +25,13 @@ pub(super) fn to_agent(order: AgentOrder, cluster: &Cluster) -> v1::CoordinatorM
         AgentOrder::SessionClosed(session) => Body::SessionClosed(v1::SessionClosed { session: session.0 }),
         AgentOrder::NodeLost(node, node_name) => Body::NodeLost(v1::NodeLost { node: node.0, node_name }),
         AgentOrder::Drain(draining) => Body::Drain(v1::Drain { draining }),
+        AgentOrder::MeasureNode => Body::MeasureNode(v1::MeasureNode {}),
+        AgentOrder::MeasurePath { measurement, to, address, key } => {
+            Body::MeasurePath(v1::MeasurePath { measurement, to: to.0, address, key: key.0.to_vec() })
+        }
+        AgentOrder::ExpectMeasurement { measurement, key } => {
+            Body::ExpectMeasurement(v1::ExpectMeasurement { measurement, key: key.0.to_vec() })
+        }
     })
 }
 

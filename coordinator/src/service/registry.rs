@@ -2,7 +2,7 @@
 
 use super::caller::Caller;
 use super::driver::{AGENT_OUTBOX_MAX, Driver};
-use crate::cluster::{Input, LinkId, Registration};
+use crate::cluster::{Input, LinkId, MeasuredPath, Registration};
 use accord_proto::convert::{Malformed, check_version};
 use accord_proto::v1;
 use accord_trust::access::Act;
@@ -84,6 +84,12 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                 Input::ExecutorEnded { link, session }
             }
             Body::Goodbye(_) => Input::Goodbye { link },
+            Body::NodeFigures(figures) => Input::NodeMeasured { link, figures: figures.into() },
+            Body::PathMeasured(measured) => {
+                let v1::PathMeasured { measurement, times, transport, why } = measured;
+                let path = times.map(|times| MeasuredPath { times: times.into(), transport }).ok_or(why);
+                Input::PathMeasured { link, measurement, path }
+            }
         };
         driver.input(input);
     }

@@ -3,6 +3,7 @@
 use crate::limits::Limits;
 use accord_device::image::Images;
 use accord_device::{Device, WorkerStart};
+use accord_fabric::copy_way::CopyWays;
 use accord_fabric::route::LaneTerms;
 use accord_fabric::{Key, ProgramSpec};
 use accord_types::{AddressRange, NodeId, Result, SessionId};
@@ -61,6 +62,8 @@ pub struct ExecutorConfig {
     pub key: Key,
     /// How it is to reach other executors.
     pub transport: LaneTerms,
+    /// How bytes of copies to devices of other processes of the machine may go, and what that takes.
+    pub ways: CopyWays,
     /// This node's devices.
     pub devices: Box<dyn DeviceFactory>,
 }

@@ -5,6 +5,7 @@ use crate::threads::spawn;
 use accord_device::Device;
 use accord_device::{MappedRange, SameHostPeers};
 use accord_fabric::Key;
+use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{Export, Pushing};
 use accord_fabric::transport::same_host::{Caller, Listener, Role, connect};
@@ -23,22 +24,34 @@ pub struct SameHostPeer {
     pub same_host: Arc<SameHostPeers>,
     /// Which one.
     pub peer: PeerId,
+    /// How copies to it may go, and what that takes.
+    pub ways: CopyWays,
 }
 
 impl SameHostPeer {
     /// Says where a transfer from it goes, when it may come.
     pub fn export(&self, device: &Arc<dyn Device>, dst: DevicePtr, len: u64) -> Export {
-        let (Self { same_host, peer }, device) = (self.clone(), device.clone());
+        let (Self { same_host, peer, .. }, device) = (self.clone(), device.clone());
         Box::new(move || same_host.handle(peer.raw(), &*device, dst, len))
     }
 
-    /// Where a push to it from `device` goes, if it has said so and the device reaches that.
+    /// Where a push to it from `device` goes, if it has said so, the device reaches that, and it takes no longer than over a lane.
     ///
     /// # Errors
     /// When it refuses or is gone.
     pub fn mapped_range(&self, pushing: &mut Pushing, device: &dyn Device, len: u64) -> Result<Option<MappedRange>> {
-        let Self { same_host, peer } = self;
+        if !self.maps(len) {
+            return Ok(None);
+        }
+        let Self { same_host, peer, .. } = self;
         pushing.reach(|| same_host.imports_from(peer.raw()), |handle| same_host.map(peer.raw(), device, handle, len))
+    }
+}
+
+impl SameHostPeer {
+    /// Whether so many bytes go into mapped memory, where that can be had: it was measured to take no longer than a lane, or not at all.
+    fn maps(&self, len: u64) -> bool {
+        self.ways.choose(len).is_none_or(|choice| choice.way == CopyWay::Mapped)
     }
 }
 
@@ -49,6 +62,7 @@ pub(crate) struct Local {
     same_host: Arc<SameHostPeers>,
     /// None if somebody else has the name: then nobody takes memory from here.
     listener: Option<Arc<Listener>>,
+    ways: CopyWays,
 }
 
 impl Local {
@@ -78,7 +92,7 @@ impl Local {
                 });
             });
         }
-        Some(Arc::new(Self { session, key: config.key.clone(), same_host, listener }))
+        Some(Arc::new(Self { session, key: config.key.clone(), same_host, listener, ways: config.ways }))
     }
 
     /// Looks whether another node's executor is on this machine, before the first copy to it.
@@ -91,7 +105,7 @@ impl Local {
 
     /// One of the peers, if it is on this host.
     pub(crate) fn peer(&self, peer: PeerId) -> SameHostPeer {
-        SameHostPeer { same_host: self.same_host.clone(), peer }
+        SameHostPeer { same_host: self.same_host.clone(), peer, ways: self.ways }
     }
 
     pub(crate) fn close(&self) {
@@ -99,5 +113,27 @@ impl Local {
             listener.close();
         }
         self.same_host.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_fabric::copy_way::measured;
+    use accord_types::PathTimes;
+
+    fn peer(ways: CopyWays) -> SameHostPeer {
+        SameHostPeer { same_host: SameHostPeers::new(|_| ()), peer: PeerId::PROGRAM, ways }
+    }
+
+    #[test]
+    fn memory_is_mapped_unless_a_lane_was_measured_to_take_less() {
+        let usual = CopyWays::usual([CopyWay::Mapped, CopyWay::Lane]);
+        let cost = |small, rate| measured(PathTimes::new(small, small, rate));
+        let both = usual.with(CopyWay::Mapped, cost(60_000, 1 << 34)).with(CopyWay::Lane, cost(20_000, 1 << 30));
+        let maps = |ways, len| peer(ways).maps(len);
+        assert!([8, 1 << 30].into_iter().all(|len| maps(usual, len) && maps(CopyWays::default(), len)));
+        assert!(!maps(both, 8) && maps(both, 1 << 30));
+        assert!(maps(usual.with(CopyWay::Lane, cost(1, 1 << 40)), 8), "only a part was measured");
     }
 }

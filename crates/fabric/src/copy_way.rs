@@ -2,7 +2,7 @@
 //!
 //! A function without state or clock, which allocates nothing: it is asked for each copy.
 
-use accord_types::{Cost, Source};
+use accord_types::{Cost, NodeFigures, PathTimes, Source};
 use std::fmt;
 
 /// A way for the bytes.
@@ -57,6 +57,24 @@ impl fmt::Display for CopyWay {
     }
 }
 
+/// Figures that were measured.
+pub fn measured(times: PathTimes) -> Cost {
+    Cost { times, source: Source::Measured }
+}
+
+/// What it takes to write into memory of another process, by what a copy within one takes: the target says when it is ready, and hears
+/// when it is done, a word each way.
+pub fn into_mapped(pair: Option<Cost>, path: Option<Cost>) -> Option<Cost> {
+    let (pair, path) = (pair?, path?);
+    Some(Cost { source: pair.source.max(path.source), ..pair }.after(2 * path.times.small_ns))
+}
+
+/// What it takes over a lane: the target says when it is ready; then the bytes leave one device, go over the lane, and into the other.
+pub fn over_lane(out: Option<Cost>, path: Option<Cost>, into: Option<Cost>) -> Option<Cost> {
+    let path = path?;
+    Some(out?.then(path).then(into?).after(path.times.small_ns))
+}
+
 /// The ways that are possible for a copy, with what they cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CopyWays([Option<Cost>; WAYS]);
@@ -72,6 +90,25 @@ impl CopyWays {
     pub fn with(mut self, way: CopyWay, cost: Cost) -> Self {
         self.0[way as usize] = Some(cost);
         self
+    }
+
+    /// Between devices of two processes of one machine, as far as its node has measured what they are made of.
+    pub fn of_one_machine(figures: &NodeFigures) -> Self {
+        let middle = |of: fn(&accord_types::DeviceFigures) -> &PathTimes| {
+            PathTimes::median(figures.devices.iter().map(of)).map(measured)
+        };
+        let lane = figures.lane_here.map(measured);
+        let pair = PathTimes::median(figures.pairs.iter().map(|pair| &pair.times)).map(measured);
+        let by_lane = over_lane(middle(|device| &device.from_device), lane, middle(|device| &device.to_device));
+        Self::usual([CopyWay::Mapped, CopyWay::Lane])
+            .with_known(CopyWay::Mapped, into_mapped(pair, lane))
+            .with_known(CopyWay::Lane, by_lane)
+    }
+
+    /// With this one at this cost, if that is known.
+    #[must_use]
+    pub fn with_known(self, way: CopyWay, cost: Option<Cost>) -> Self {
+        cost.map_or(self, |cost| self.with(way, cost))
     }
 
     /// What a way costs, if it is possible.
@@ -136,12 +173,12 @@ impl fmt::Display for Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use accord_types::PathTimes;
+    use accord_types::{DeviceFigures, DevicePair};
 
     const LENGTHS: [u64; 9] = [0, 1, 8, 4_096, 64 << 10, (64 << 10) + 1, 1 << 20, 1 << 30, u64::MAX];
 
     fn measured(small_ns: u64, medium_ns: u64, rate: u64) -> Cost {
-        Cost { times: PathTimes::new(small_ns, medium_ns, rate), source: Source::Measured }
+        super::measured(PathTimes::new(small_ns, medium_ns, rate))
     }
 
     #[test]
@@ -201,6 +238,45 @@ mod tests {
             assert_eq!(choice.map(|choice| choice.ns), costs.min(), "{ways:?} {bytes}");
             assert!(choice.is_none_or(|choice| ways.cost(choice.way).is_some()));
             assert_eq!(ways.choose(bytes), choice);
+        }
+    }
+
+    #[test]
+    fn a_lane_takes_what_its_parts_take_and_a_word_before() {
+        let part = |small, rate| Some(measured(small, 10 * small, rate));
+        let whole = over_lane(part(3, 900), part(20, 500), part(4, 800)).unwrap();
+        assert_eq!((whole.times, whole.source), (PathTimes::new(47, 290, 500), Source::Estimated));
+        assert_eq!(over_lane(part(3, 900), None, part(4, 800)), None);
+        let guess = Some(Cost { source: Source::Default, ..part(20, 500).unwrap() });
+        assert_eq!(over_lane(part(3, 900), guess, part(4, 800)).unwrap().source, Source::Default);
+    }
+
+    #[test]
+    fn mapped_memory_takes_a_copy_and_two_words() {
+        let whole = into_mapped(Some(measured(8, 80, 900)), Some(measured(20, 200, 500))).unwrap();
+        assert_eq!((whole.times, whole.source), (PathTimes::new(48, 120, 900), Source::Estimated));
+    }
+
+    #[test]
+    fn a_node_that_has_measured_only_a_part_leaves_what_is_usual() {
+        let times = |ns| PathTimes::new(ns, ns * 2, 1 << 30);
+        let device = DeviceFigures { ordinal: 0, to_device: times(5_000), from_device: times(6_000), launch_ns: 1 };
+        let slow = DevicePair { from: 0, to: 1, times: PathTimes::new(90_000, 95_000, 1 << 34) };
+        let figures = NodeFigures {
+            devices: vec![device],
+            lane_here: Some(times(10_000)),
+            pairs: vec![slow],
+            ..NodeFigures::default()
+        };
+        let way = |figures: &NodeFigures, bytes| CopyWays::of_one_machine(figures).choose(bytes).unwrap().way;
+        assert_eq!((way(&figures, 8), way(&figures, 1 << 28)), (CopyWay::Lane, CopyWay::Mapped));
+        for part in [
+            NodeFigures { devices: Vec::new(), ..figures.clone() },
+            NodeFigures { pairs: Vec::new(), ..figures.clone() },
+            NodeFigures { lane_here: None, ..figures.clone() },
+            NodeFigures::default(),
+        ] {
+            assert_eq!((way(&part, 8), way(&part, 1 << 28)), (CopyWay::Mapped, CopyWay::Mapped), "{part:?}");
         }
     }
 

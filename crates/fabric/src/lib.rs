@@ -4,6 +4,7 @@
 //! * [`handshake`]: who is there, with the same version and the same key. [`peer`]: what its name is.
 //! * [`frame`]: what is on the wire, and its bounds.
 //! * [`link`]: all that two processes of a session have with each other, over whatever carries it.
+//! * [`measurement`]: what a lane takes.
 //! * [`transfer`]: bytes of copies, and who waits for whom.
 //! * [`transport`]: what carries lanes, and where peers are. [`route`]: which of them to take. [`copy_way`]: which way the bytes of a
 //!   copy between two devices go.
@@ -16,6 +17,7 @@ pub mod frame;
 pub mod handshake;
 mod key;
 pub mod link;
+pub mod measurement;
 pub mod peer;
 mod program;
 pub mod route;

@@ -126,6 +126,9 @@ settings! {
     /// Whether agents offer GPUs.
     GPUS = "ACCORD_GPUS", "auto", "auto|off", [],
         "Whether an agent offers its machine's GPUs; programs do not read it.";
+    /// Whether agents measure.
+    MEASURE = "ACCORD_MEASURE", "on", "on|off", [],
+        "Whether an agent measures its devices and the paths to other nodes while no session uses them; programs do not read it.";
     /// Number of CPU devices.
     CPU_DEVICES = "ACCORD_CPU_DEVICES", "(1; agents: 1 a NUMA node; none beside GPUs)", "count", [],
         "CPU devices that this machine is divided into; each runs a region on one core.";

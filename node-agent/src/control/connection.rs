@@ -1,14 +1,16 @@
 //! One connection to the coordinator, from its beginning to its end.
 
+use crate::measure::Measures;
 use crate::metrics::Registered;
 use crate::node::{Disconnect, Ending, Word};
 use crate::supervise::Supervisor;
-use accord_fabric::route;
+use accord_fabric::new_session_key;
+use accord_fabric::route::{self, Wanted};
 use accord_fabric::transport::mpi::MpiFabric;
 use accord_proto::channel::Coordinator;
 use accord_proto::convert::check_version;
 use accord_proto::{VERSION, v1};
-use accord_types::{DeviceInfo, Hardware, NodeId, SessionGrant, SessionId};
+use accord_types::{DeviceInfo, Hardware, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -45,6 +47,8 @@ pub(crate) struct Identity {
     pub(crate) world: Option<Arc<MpiFabric>>,
     /// It takes lanes of other machines in clear.
     pub(crate) plain_tcp: bool,
+    /// What is measured, and how.
+    pub(crate) measures: Arc<Measures>,
     /// Kept up to date for whoever watches the agent.
     pub(crate) registered: Registered,
     /// The coordinator has taken the node out of new sessions: the next one is told.
@@ -123,7 +127,7 @@ async fn attend(identity: &Identity, registration: v1::Register) -> Result<(Regi
 }
 
 /// Tells the rules what the coordinator says.
-pub(super) fn obey(identity: &Identity, supervisor: &Supervisor, message: v1::CoordinatorMessage) {
+pub(super) fn obey(identity: &Identity, supervisor: &Arc<Supervisor>, message: v1::CoordinatorMessage) {
     use coordinator_message::Body;
     match message.body {
         Some(Body::SessionOpened(v1::SessionOpened { grant: Some(grant) })) => match grant.try_into() {
@@ -143,6 +147,13 @@ pub(super) fn obey(identity: &Identity, supervisor: &Supervisor, message: v1::Co
             tracing::info!("draining: {}", drain.draining);
             identity.draining.store(drain.draining, Ordering::Relaxed);
         }
+        Some(Body::MeasureNode(_)) => supervisor.tell(|node, _, _| node.measure_soon()),
+        Some(Body::ExpectMeasurement(v1::ExpectMeasurement { measurement, key })) => match SessionKey::from_bytes(&key)
+        {
+            Some(key) => supervisor.tell(|node, now, _| node.expect(now, measurement, key)),
+            None => tracing::warn!("the coordinator sends no key for a measurement"),
+        },
+        Some(Body::MeasurePath(order)) => identity.measure_path(supervisor, order),
         Some(Body::Stop(_)) => supervisor.tell(|node, _, _| node.leave(Ending::StoppedByCoordinator)),
         Some(Body::Registered(_) | Body::SessionOpened(_)) | None => {}
     }
@@ -156,9 +167,40 @@ pub(super) fn words(word: Word) -> agent_message::Body {
             agent_message::Body::Heartbeat(v1::Heartbeat { sessions })
         }
         Word::Started(grant) => agent_message::Body::SessionStarted(v1::SessionStarted { grant: Some(grant.into()) }),
+        Word::Measured(figures) => agent_message::Body::NodeFigures(figures.into()),
+        Word::PathMeasured { measurement, path } => {
+            let (times, transport, why) = match path {
+                Ok((times, transport)) => (Some(times.into()), transport, String::new()),
+                Err(why) => (None, String::new(), why),
+            };
+            agent_message::Body::PathMeasured(v1::PathMeasured { measurement, times, transport, why })
+        }
         Word::Ended(session, reason) => {
             agent_message::Body::SessionEnded(v1::SessionEnded { session: session.0, reason })
         }
+    }
+}
+
+/// A lane to this agent itself, as its executor would have one to another of the machine. Ranks of an MPI job have none to themselves.
+fn own_lane(measures: &Measures, supervisor: &Supervisor) -> Option<PathTimes> {
+    /// Its number, which the coordinator gives to none.
+    const MEASUREMENT: u64 = u64::MAX;
+    if matches!(measures.wanted, Wanted::Mpi(_)) {
+        return None;
+    }
+    let (own, key) = (supervisor.look(|node, _| node.endpoint().cloned())?, new_session_key().ok()?);
+    supervisor.tell(|node, now, _| node.expect(now, MEASUREMENT, key));
+    let (to, address, key) = (own.node.0, own.as_str().to_owned(), key.0.to_vec());
+    let path = measures.path(v1::MeasurePath { measurement: MEASUREMENT, to, address, key });
+    path.inspect_err(|error| tracing::info!("a lane of this machine could not be measured: {error}"))
+        .ok()
+        .map(|(times, _)| times)
+}
+
+/// Without a thread it is not done, and the coordinator does not wait for ever.
+fn in_background(work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().name("accord-measure".into()).spawn(work) {
+        tracing::warn!("cannot start a thread to measure: {error}");
     }
 }
 
@@ -189,6 +231,29 @@ impl Identity {
             job: self.job.clone(),
             draining: self.draining.load(Ordering::Relaxed),
         }
+    }
+
+    /// Has the node measured, in the background.
+    pub(super) fn measure(&self, supervisor: &Arc<Supervisor>) {
+        let (measures, supervisor) = (self.measures.clone(), supervisor.clone());
+        in_background(move || {
+            let lane_here = own_lane(&measures, &supervisor);
+            let figures = NodeFigures { lane_here, ..measures.within_node() };
+            supervisor.tell(|node, _, _| node.measured(figures));
+        });
+    }
+
+    /// Has a path measured, in the background.
+    fn measure_path(&self, supervisor: &Arc<Supervisor>, order: v1::MeasurePath) {
+        let measurement = order.measurement;
+        if !supervisor.tell(|node, _, _| node.begin_path(measurement)) {
+            return;
+        }
+        let (measures, supervisor) = (self.measures.clone(), supervisor.clone());
+        in_background(move || {
+            let path = measures.path(order).map_err(|error| error.to_string());
+            supervisor.tell(|node, _, _| node.path_measured(measurement, path));
+        });
     }
 
     /// Says for people that the node is in.

@@ -31,6 +31,7 @@ pub(crate) async fn run(identity: &Identity, supervisor: &Arc<Supervisor>, stop:
                     connecting = Some(Box::pin(connection::register(identity, supervisor, registration)));
                 }
                 Effect::Send(word) => is_heard &= connection.as_ref().is_some_and(|open| open.send(words(word))),
+                Effect::Measure => identity.measure(supervisor),
                 Effect::Leave(ending) => {
                     if let Some(connection) = connection {
                         connection.say_goodbye().await;

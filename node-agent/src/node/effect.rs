@@ -1,6 +1,6 @@
 //! What the rules want said to the coordinator, and what they hear of the connection.
 
-use accord_types::{NodeId, SessionGrant, SessionId};
+use accord_types::{NodeFigures, NodeId, PathTimes, SessionGrant, SessionId};
 
 /// Something to do, in this order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,6 +14,8 @@ pub enum Effect {
     },
     /// Send to the coordinator.
     Send(Word),
+    /// Measure within the node, and tell [`super::Node::measured`].
+    Measure,
     /// Say goodbye to the coordinator if it is there, and end the agent.
     Leave(Ending),
 }
@@ -27,6 +29,15 @@ pub enum Word {
     Started(SessionGrant),
     /// A session has none any more. The reason is empty if that was to be expected.
     Ended(SessionId, String),
+    /// What the node has measured within itself.
+    Measured(NodeFigures),
+    /// What a path takes one way and what carried the bytes, or why it could not be measured.
+    PathMeasured {
+        /// The coordinator's number.
+        measurement: u64,
+        /// See above.
+        path: Result<(PathTimes, String), String>,
+    },
 }
 
 /// Why an agent ends.

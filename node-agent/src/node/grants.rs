@@ -68,6 +68,11 @@ impl Grants {
         Some(SessionGrant { ends_in_ms, ..grant.clone() })
     }
 
+    /// No session is open, as far as it was told.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     /// # Errors
     /// If there are more than there may be.
     pub(super) fn check_bounds(&self) -> Result<(), String> {

@@ -98,6 +98,7 @@ impl Node {
             }
             Membership::Away { .. } | Membership::Connecting | Membership::Left => {}
         }
+        self.attend_measuring(now, &mut effects);
         effects.extend(self.ending.take().map(Effect::Leave));
         effects
     }

@@ -15,6 +15,8 @@ mod grants;
 mod invariants;
 mod lanes;
 mod lifecycle;
+mod measurements;
+mod measuring;
 mod membership;
 mod state;
 

@@ -3,6 +3,7 @@
 use super::effect::{Effect, Ending};
 use super::executors::{ExecutorId, Executors};
 use super::grants::Grants;
+use super::measurements::Measuring;
 use accord_fabric::route::Endpoint;
 use accord_types::SessionId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,11 +47,12 @@ pub struct Node {
     pub(super) told: BTreeSet<SessionId>,
     /// Why executors of such sessions have ended, as far as it was not to be expected.
     pub(super) reasons: BTreeMap<SessionId, String>,
+    pub(super) measuring: Measuring,
 }
 
 impl Node {
-    /// Of an agent that has just been started.
-    pub fn new(name: String, plain_tcp: bool) -> Self {
+    /// Of an agent that has just been started, and `measures` its node and paths or does not.
+    pub fn new(name: String, plain_tcp: bool, measures: bool) -> Self {
         Self {
             name,
             plain_tcp,
@@ -64,6 +66,7 @@ impl Node {
             period: Duration::ZERO,
             told: BTreeSet::new(),
             reasons: BTreeMap::new(),
+            measuring: Measuring::new(measures),
         }
     }
 
@@ -79,7 +82,13 @@ impl Node {
             Membership::In { beat } => Some(beat),
             Membership::Connecting | Membership::Left => None,
         };
-        [link, self.grants.next_end().map(|(end, _)| end)].into_iter().flatten().min()
+        let measuring = self.measuring.next().filter(|_| self.is_in() && self.is_quiet());
+        [link, self.grants.next_end().map(|(end, _)| end), measuring].into_iter().flatten().min()
+    }
+
+    /// Nobody uses the node.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.grants.is_empty() && self.is_idle()
     }
 
     /// Ends what is over. What is to do now.

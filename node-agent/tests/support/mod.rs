@@ -99,7 +99,7 @@ impl Cluster {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut client = ClusterClient::new(self.reach().connect(|endpoint| endpoint).await.unwrap());
-            let request = v1::DescribeRequest { version: VERSION, viewer: None };
+            let request = v1::DescribeRequest { version: VERSION, ..v1::DescribeRequest::default() };
             client.describe(request).await.unwrap().into_inner()
         })
     }
@@ -109,7 +109,7 @@ impl Cluster {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut client = ClusterClient::new(self.reach().connect(|endpoint| endpoint).await.unwrap());
-            let request = v1::DescribeRequest { version: VERSION, viewer: None };
+            let request = v1::DescribeRequest { version: VERSION, ..v1::DescribeRequest::default() };
             let mut views = client.watch(request).await.unwrap().into_inner();
             let mut last = v1::ClusterView::default();
             let found = tokio::time::timeout(SOON, async {

@@ -137,6 +137,69 @@ pub struct SessionGrant {
     #[prost(bool, tag = "13")]
     pub plain_tcp: bool,
 }
+/// What it takes to bring bytes over a path, one way.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PathTimes {
+    /// Of 8 bytes.
+    #[prost(uint64, tag = "1")]
+    pub small_ns: u64,
+    /// Of 64 KiB.
+    #[prost(uint64, tag = "2")]
+    pub medium_ns: u64,
+    /// Of what comes behind those.
+    #[prost(uint64, tag = "3")]
+    pub stream_bytes_per_s: u64,
+}
+/// What a node has measured within itself.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeFigures {
+    /// From host memory to host memory.
+    #[prost(message, optional, tag = "1")]
+    pub host_copy: ::core::option::Option<PathTimes>,
+    #[prost(message, repeated, tag = "2")]
+    pub devices: ::prost::alloc::vec::Vec<DeviceFigures>,
+    /// From one of its devices to another, within one process.
+    #[prost(message, repeated, tag = "3")]
+    pub pairs: ::prost::alloc::vec::Vec<DevicePair>,
+    /// Why something is missing; empty if nothing is.
+    #[prost(string, tag = "4")]
+    pub note: ::prost::alloc::string::String,
+    /// They are from an earlier start of an agent on the same hardware and software.
+    #[prost(bool, tag = "5")]
+    pub kept: bool,
+    /// A lane between two processes of the machine.
+    #[prost(message, optional, tag = "6")]
+    pub lane_here: ::core::option::Option<PathTimes>,
+    /// Accord's version there.
+    #[prost(string, tag = "7")]
+    pub agent_version: ::prost::alloc::string::String,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceFigures {
+    #[prost(uint32, tag = "1")]
+    pub ordinal: u32,
+    /// From and to host memory.
+    #[prost(message, optional, tag = "2")]
+    pub to_device: ::core::option::Option<PathTimes>,
+    #[prost(message, optional, tag = "3")]
+    pub from_device: ::core::option::Option<PathTimes>,
+    /// A region that does nothing, and the wait for it.
+    #[prost(uint64, tag = "4")]
+    pub launch_ns: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DevicePair {
+    #[prost(uint32, tag = "1")]
+    pub from: u32,
+    #[prost(uint32, tag = "2")]
+    pub to: u32,
+    #[prost(message, optional, tag = "3")]
+    pub times: ::core::option::Option<PathTimes>,
+}
 /// What drives a device.
 #[allow(clippy::all)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -210,7 +273,7 @@ impl OrderPolicy {
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentMessage {
-    #[prost(oneof = "agent_message::Body", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "agent_message::Body", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub body: ::core::option::Option<agent_message::Body>,
 }
 /// Nested message and enum types in `AgentMessage`.
@@ -228,6 +291,10 @@ pub mod agent_message {
         SessionEnded(super::SessionEnded),
         #[prost(message, tag = "5")]
         Goodbye(super::Goodbye),
+        #[prost(message, tag = "6")]
+        NodeFigures(super::NodeFigures),
+        #[prost(message, tag = "7")]
+        PathMeasured(super::PathMeasured),
     }
 }
 #[allow(clippy::all)]
@@ -291,10 +358,26 @@ pub struct SessionEnded {
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Goodbye {}
+/// What came of MeasurePath.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PathMeasured {
+    #[prost(uint64, tag = "1")]
+    pub measurement: u64,
+    /// One way; absent if it failed.
+    #[prost(message, optional, tag = "2")]
+    pub times: ::core::option::Option<PathTimes>,
+    /// What carried the bytes: "tls", "mpi".
+    #[prost(string, tag = "3")]
+    pub transport: ::prost::alloc::string::String,
+    /// Why it failed.
+    #[prost(string, tag = "4")]
+    pub why: ::prost::alloc::string::String,
+}
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CoordinatorMessage {
-    #[prost(oneof = "coordinator_message::Body", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "coordinator_message::Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub body: ::core::option::Option<coordinator_message::Body>,
 }
 /// Nested message and enum types in `CoordinatorMessage`.
@@ -314,6 +397,12 @@ pub mod coordinator_message {
         Drain(super::Drain),
         #[prost(message, tag = "6")]
         Stop(super::Stop),
+        #[prost(message, tag = "7")]
+        MeasureNode(super::MeasureNode),
+        #[prost(message, tag = "8")]
+        MeasurePath(super::MeasurePath),
+        #[prost(message, tag = "9")]
+        ExpectMeasurement(super::ExpectMeasurement),
     }
 }
 #[allow(clippy::all)]
@@ -366,6 +455,34 @@ pub struct Drain {
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Stop {}
+/// Somebody asks for the node's figures: they are measured now.
+#[allow(clippy::all)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MeasureNode {}
+/// The agent measures the path to another one, which expects that.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MeasurePath {
+    #[prost(uint64, tag = "1")]
+    pub measurement: u64,
+    #[prost(uint32, tag = "2")]
+    pub to: u32,
+    /// host:port of the other agent.
+    #[prost(string, tag = "3")]
+    pub address: ::prost::alloc::string::String,
+    /// What the two prove to each other: 32 bytes.
+    #[prost(bytes = "vec", tag = "4")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+}
+/// The agent answers the measurement of another one, if it comes soon.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExpectMeasurement {
+    #[prost(uint64, tag = "1")]
+    pub measurement: u64,
+    #[prost(bytes = "vec", tag = "2")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+}
 /// Generated client implementations.
 pub mod registry_client {
     #![allow(
@@ -683,6 +800,12 @@ pub struct DescribeRequest {
     /// If present, the answer says how this process would number the devices.
     #[prost(message, optional, tag = "2")]
     pub viewer: ::core::option::Option<Viewer>,
+    /// Have nodes and paths measured now that were not yet, as far as no session uses them.
+    #[prost(bool, tag = "3")]
+    pub measure: bool,
+    /// The answer has the paths between all of these nodes; if it names none, those that were measured.
+    #[prost(uint32, repeated, tag = "4")]
+    pub paths_of: ::prost::alloc::vec::Vec<u32>,
 }
 /// A process that might open a session.
 #[allow(clippy::all)]
@@ -717,6 +840,31 @@ pub struct ClusterView {
     /// Sessions' lanes may leave a machine in clear (--insecure-plain-tcp).
     #[prost(bool, tag = "6")]
     pub plain_tcp: bool,
+    /// Between nodes.
+    #[prost(message, repeated, tag = "7")]
+    pub paths: ::prost::alloc::vec::Vec<Path>,
+    /// Measurements that are asked for and have not come yet.
+    #[prost(uint32, tag = "8")]
+    pub measuring: u32,
+    /// The coordinator's clock.
+    #[prost(uint64, tag = "9")]
+    pub unix_ms: u64,
+}
+/// From one node's agent to another one's, and the same the other way.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Path {
+    #[prost(uint32, tag = "1")]
+    pub from: u32,
+    #[prost(uint32, tag = "2")]
+    pub to: u32,
+    #[prost(message, optional, tag = "3")]
+    pub times: ::core::option::Option<PathTimes>,
+    #[prost(enumeration = "FigureSource", tag = "4")]
+    pub source: i32,
+    /// What carries the bytes: "tls", "mpi".
+    #[prost(string, tag = "5")]
+    pub transport: ::prost::alloc::string::String,
 }
 /// A way to reach a node's devices.
 #[allow(clippy::all)]
@@ -747,6 +895,9 @@ pub struct Node {
     /// Age of the last heartbeat.
     #[prost(uint64, tag = "8")]
     pub heard_ms_ago: u64,
+    /// Absent until it has measured.
+    #[prost(message, optional, tag = "9")]
+    pub figures: ::core::option::Option<NodeFigures>,
 }
 #[allow(clippy::all)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -777,6 +928,37 @@ pub struct Session {
     pub attached: bool,
     #[prost(uint64, tag = "11")]
     pub age_ms: u64,
+}
+#[allow(clippy::all)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FigureSource {
+    Unspecified = 0,
+    Measured = 1,
+    /// From paths of the same kind.
+    Estimated = 2,
+}
+impl FigureSource {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FIGURE_SOURCE_UNSPECIFIED",
+            Self::Measured => "FIGURE_SOURCE_MEASURED",
+            Self::Estimated => "FIGURE_SOURCE_ESTIMATED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FIGURE_SOURCE_UNSPECIFIED" => Some(Self::Unspecified),
+            "FIGURE_SOURCE_MEASURED" => Some(Self::Measured),
+            "FIGURE_SOURCE_ESTIMATED" => Some(Self::Estimated),
+            _ => None,
+        }
+    }
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -1732,6 +1914,11 @@ pub struct ExecutorStart {
     /// The session's lanes may leave a machine in clear.
     #[prost(bool, tag = "12")]
     pub plain_tcp: bool,
+    /// What copies to devices of other processes of the machine take, as far as it was measured: by mapped memory, and by a lane.
+    #[prost(message, optional, tag = "13")]
+    pub mapped: ::core::option::Option<PathTimes>,
+    #[prost(message, optional, tag = "14")]
+    pub lane: ::core::option::Option<PathTimes>,
 }
 /// What the process prints that an agent starts to look for GPUs.
 #[allow(clippy::all)]

@@ -92,6 +92,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "accord-executor",
             "accord-fabric",
             "accord-monitoring",
+            "accord-openacc",
             "accord-proto",
             "accord-telemetry",
             "accord-trust",

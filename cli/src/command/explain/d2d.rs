@@ -1,10 +1,10 @@
 //! `accord explain d2d`: the ways that are possible between two devices, and which is taken, by the function that decides it.
 
-use super::hops::{self, Viewpoint};
+use super::hops::{self, Viewpoint, us};
 use crate::failure::{Failure, Result};
 use crate::output::{Table, bytes, print, time};
 use accord_fabric::copy_way::{self, Choice, CopyWay, CopyWays};
-use accord_types::Cost;
+use accord_types::{Cost, PathTimes, Source};
 use serde_json::{Value, json};
 
 /// A way, and what it costs, or why it is not possible.
@@ -18,11 +18,14 @@ struct Candidate {
 /// # Errors
 /// There is no such device; the coordinator does not answer.
 pub(super) fn explain(from: u32, to: u32, size: u64, as_json: bool) -> Result<u8> {
-    let place = Viewpoint::of_this_process()?;
+    let place = Viewpoint::of_this_process(&[from, to])?;
     let (source, target) = (place.device(from)?, place.device(to)?);
     let between = place.cluster.way_between(&place.own, source, target);
     let candidates = copy_way::ALL.map(|way| {
-        let cost = place.cluster.may_go(way, &between, source, target).map(|()| way.usual());
+        let cost = place
+            .cluster
+            .may_go(way, &between, source, target)
+            .map(|()| place.cluster.cost(way, &place.own, &between, source, target));
         Candidate { way, cost }
     });
     let ways = candidates.iter().fold(CopyWays::default(), |ways, candidate| match candidate.cost {
@@ -31,13 +34,28 @@ pub(super) fn explain(from: u32, to: u32, size: u64, as_json: bool) -> Result<u8
     });
     let choice =
         ways.choose(size).ok_or_else(|| Failure::new("no way is possible between these devices".to_owned()))?;
-    let hops = hops::between(&place.own, source, target, &between, choice.way);
+    let mut hops = hops::between(&place.own, source, target, &between, choice.way);
+    if choice.way == CopyWay::Lane {
+        let figures = |row| place.cluster.device_figures(row);
+        let measured = |times: PathTimes| (times.ns(size), Source::Measured);
+        if let Some(first) = hops.first_mut() {
+            first.takes = figures(source).map(|figures| measured(figures.from_device));
+        }
+        if let Some(last) = hops.last_mut() {
+            last.takes = figures(target).map(|figures| measured(figures.to_device));
+        }
+        let path = place.cluster.path_between(&place.own, &between, source, target);
+        if let Some(lane) = hops.iter_mut().find(|hop| hop.is_lane) {
+            lane.takes = path.map(|path| (path.cost.times.ns(size), path.cost.source));
+        }
+    }
     if as_json {
         let all = json!({
             "from": from,
             "to": to,
             "bytes": size,
             "route": between.name(),
+            "measured_over": place.cluster.path_between(&place.own, &between, source, target).map(|path| &path.transport),
             "ways": candidates.iter().map(|candidate| candidate.json(size)).collect::<Vec<_>>(),
             "taken": {
                 "way": choice.way.name(),
@@ -55,7 +73,7 @@ pub(super) fn explain(from: u32, to: u32, size: u64, as_json: bool) -> Result<u8
         table.row(candidate.row(size, &choice));
     }
     let ends = format!("{} from {} to {}", bytes(size), hops::named(source), hops::named(target));
-    print(&format!("{ends}, {}\n\n{table}\n{}", between.name(), hops::table(&hops)));
+    print(&format!("{ends}, {}\n\n{table}\n{}{}", between.name(), hops::table(&hops), place.missing()));
     Ok(0)
 }
 
@@ -81,8 +99,4 @@ impl Candidate {
             "source": self.cost.ok().map(|cost| cost.source.name()),
         })
     }
-}
-
-fn us(ns: u64) -> f64 {
-    ns as f64 / 1e3
 }

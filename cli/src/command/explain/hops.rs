@@ -2,10 +2,11 @@
 
 use crate::cluster::{Cluster, DeviceRow};
 use crate::failure::{Failure, Result};
-use crate::output::Table;
+use crate::output::{Table, time};
 use crate::viewpoint;
 use crate::ways::{BetweenDevices, ToDevice};
 use accord_fabric::copy_way::CopyWay;
+use accord_types::Source;
 use serde_json::{Value, json};
 
 /// The cluster, and where a program would be in it.
@@ -15,9 +16,17 @@ pub(super) struct Viewpoint {
 }
 
 impl Viewpoint {
-    /// As a program sees it that starts here.
-    pub(super) fn of_this_process() -> Result<Self> {
-        Ok(Self { cluster: viewpoint::cluster()?, own: viewpoint::node_name() })
+    /// As a program sees it that starts here, with what is known of the paths to and between these devices.
+    pub(super) fn of_this_process(devices: &[u32]) -> Result<Self> {
+        Ok(Self { cluster: viewpoint::measured_cluster(devices)?, own: viewpoint::node_name() })
+    }
+
+    /// What is said if figures are missing that were asked for.
+    pub(super) fn missing(&self) -> String {
+        match self.cluster.measuring {
+            0 => String::new(),
+            measuring => format!("\n{measuring} measurements have not come yet: ask again\n"),
+        }
     }
 
     /// The device with a number.
@@ -40,23 +49,34 @@ pub(super) struct Hop {
     pub(super) what: String,
     /// What is done there.
     pub(super) does: String,
+    /// It is no process: something carries bytes.
+    pub(super) is_lane: bool,
+    /// What that takes, as far as it is known by itself.
+    pub(super) takes: Option<(u64, Source)>,
 }
 
 impl Hop {
     fn new(what: impl Into<String>, does: impl Into<String>) -> Self {
-        Self { what: what.into(), does: does.into() }
+        Self { what: what.into(), does: does.into(), is_lane: false, takes: None }
     }
 
     fn json(&self) -> Value {
-        json!({ "hop": self.what, "does": self.does })
+        json!({
+            "hop": self.what,
+            "does": self.does,
+            "us": self.takes.map(|(ns, _)| us(ns)),
+            "source": self.takes.map(|(_, source)| source.name()),
+        })
     }
 }
 
 /// For people.
 pub(super) fn table(hops: &[Hop]) -> Table {
-    let mut table = Table::new(&[">#", "HOP", "WHAT IT DOES"]);
+    let mut table = Table::new(&[">#", "HOP", ">TAKES", "KNOWN BY", "WHAT IT DOES"]);
     for (number, hop) in (1..).zip(hops) {
-        table.row([number.to_string(), hop.what.clone(), hop.does.clone()]);
+        let takes = hop.takes.map_or_else(|| "-".to_owned(), |(ns, _)| time(us(ns)));
+        let source = hop.takes.map_or_else(|| "-".to_owned(), |(_, source)| source.name().to_owned());
+        table.row([number.to_string(), hop.what.clone(), takes, source, hop.does.clone()]);
     }
     table
 }
@@ -64,6 +84,11 @@ pub(super) fn table(hops: &[Hop]) -> Table {
 /// For programs.
 pub(super) fn json(hops: &[Hop]) -> Vec<Value> {
     hops.iter().map(Hop::json).collect()
+}
+
+/// Nanoseconds as microseconds.
+pub(super) fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
 }
 
 /// A device by its number and node.
@@ -145,7 +170,8 @@ fn pushed(first: End<'_>, lane: &str, last: End<'_>, way: CopyWay) -> Vec<Hop> {
 /// What a lane passes. Agents hand lanes to executors and have nothing to do with them then, except those of MPI jobs.
 fn lane_between(first: End<'_>, last: End<'_>, lane: &str) -> Vec<Hop> {
     if lane.starts_with("mpi ") {
-        return vec![first.agent(), Hop::new(lane, "carries messages between the agents"), last.agent()];
+        let lane = Hop { is_lane: true, ..Hop::new(lane, "carries messages between the agents") };
+        return vec![first.agent(), lane, last.agent()];
     }
-    vec![Hop::new(lane, "carries them; the agent has only handed the lane over")]
+    vec![Hop { is_lane: true, ..Hop::new(lane, "carries them; the agent has only handed the lane over") }]
 }

@@ -2,7 +2,9 @@
 
 use super::hops::{self, Viewpoint};
 use crate::failure::Result;
-use crate::output::print;
+use crate::output::{print, time};
+use crate::ways::ToDevice;
+use accord_types::Source;
 use serde_json::json;
 
 /// Runs `accord explain launch`.
@@ -10,15 +12,41 @@ use serde_json::json;
 /// # Errors
 /// There is no such device; the coordinator does not answer.
 pub(super) fn explain(device: u32, as_json: bool) -> Result<u8> {
-    let place = Viewpoint::of_this_process()?;
+    let place = Viewpoint::of_this_process(&[device])?;
     let row = place.device(device)?;
     let way = place.cluster.way_to(&place.own, row);
-    let hops = hops::to_device(&place.own, row, &way);
+    let mut hops = hops::to_device(&place.own, row, &way);
+    let runs = place.cluster.device_figures(row).map(|figures| (figures.launch_ns, Source::Measured));
+    let path = place.cluster.path_to(&place.own, row, &way).map(|path| path.cost);
+    if let Some(last) = hops.last_mut() {
+        last.takes = runs;
+    }
+    // There and back.
+    let turn = path.map(|cost| (2 * cost.times.small_ns, cost.source));
+    if let Some(lane) = hops.iter_mut().find(|hop| hop.is_lane) {
+        lane.takes = turn;
+    }
+    let whole = match way {
+        ToDevice::InProcess => runs,
+        ToDevice::Executor { .. } => {
+            runs.zip(turn).map(|((runs, _), (turn, source))| (runs + turn, source.max(Source::Estimated)))
+        }
+    };
     if as_json {
-        let all = json!({ "device": device, "route": way.name(), "hops": hops::json(&hops) });
+        let all = json!({ "device": device, "route": way.name(), "us": whole.map(|(ns, _)| hops::us(ns)), "source": whole.map(|(_, source)| source.name()), "hops": hops::json(&hops) });
         print(&format!("{all:#}\n"));
         return Ok(0);
     }
-    print(&format!("a launch on {}, {}\n\n{}", hops::named(row), way.name(), hops::table(&hops)));
+    let takes = match whole {
+        Some((ns, source)) => format!("with the wait for it {} ({source})", time(hops::us(ns))),
+        None => "not measured".to_owned(),
+    };
+    print(&format!(
+        "a launch on {}, {}: {takes}\n\n{}{}",
+        hops::named(row),
+        way.name(),
+        hops::table(&hops),
+        place.missing()
+    ));
     Ok(0)
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{DeviceFactory, Limits, OutputSink, Work};
 use accord_device::{Device, WorkerStart};
+use accord_fabric::copy_way::CopyWays;
 use accord_fabric::handshake;
 use accord_fabric::transport::{Listener, Transport, inproc_pair};
 use accord_types::{AddressRange, NodeId, TransferId};
@@ -32,6 +33,7 @@ fn peers(key: &Key) -> Arc<Peers> {
         limits: Limits { ordinals: Vec::new(), memory: 0, streams: 1 },
         key: key.clone(),
         transport: LaneTerms::default(),
+        ways: CopyWays::default(),
         devices: Box::new(NoDevices),
     };
     let link = Link::new("h1", PeerId::PROGRAM, Arc::default(), Unposted::Wait);

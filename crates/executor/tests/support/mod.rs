@@ -4,6 +4,7 @@
 use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_device::{Device, WorkerStart};
 use accord_executor::{DeviceFactory, ExecutorConfig, LaneQueue, Limits, OutputSink, Work, run, run_here};
+use accord_fabric::copy_way::CopyWays;
 use accord_fabric::frame::{self, Command, Event, FrameReader, Position};
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
@@ -101,6 +102,7 @@ impl Program {
             limits,
             key: Key::random().unwrap(),
             transport: LaneTerms::default(),
+            ways: CopyWays::default(),
             devices: Box::new(Factory { memory: 1 << 40, regions, made: made.clone() }),
         };
         let executor = std::thread::spawn(move || run(config));

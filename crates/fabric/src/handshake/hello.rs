@@ -41,6 +41,8 @@ pub enum Purpose {
     Session = 4,
     /// Control messages about transfers between a program and an executor.
     Control = 5,
+    /// A measurement of the path between two agents, which has the place of a session.
+    Measure = 6,
 }
 
 impl Purpose {
@@ -51,13 +53,14 @@ impl Purpose {
             3 => Self::Peer,
             4 => Self::Session,
             5 => Self::Control,
+            6 => Self::Measure,
             _ => return None,
         })
     }
 
     /// Whether both sides of such a lane always read at once. Programs may sit in a debugger, and executors behind a full stream.
     pub fn reads_at_once(self) -> bool {
-        matches!(self, Self::Peer | Self::Session)
+        matches!(self, Self::Peer | Self::Session | Self::Measure)
     }
 
     /// Who serves such connections, for messages.

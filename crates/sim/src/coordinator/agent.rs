@@ -114,7 +114,7 @@ impl Agent {
     /// A new process knows nothing of the one before.
     pub(super) fn start(&mut self, now: u64, boot: Option<u64>) {
         self.die();
-        self.rules = Some(Node::new(self.name.clone(), false));
+        self.rules = Some(Node::new(self.name.clone(), false, true));
         self.started = now;
         self.incarnation = match boot {
             // A new boot's names are in no order.

@@ -4,12 +4,12 @@ use super::agent::{AgentEvent, Executor, Lane};
 use super::key_of;
 use super::program::Program;
 use super::world::{AgentConnection, DELAY_MAX, Event, World};
-use accord_coordinator::cluster::{AgentOrder, Input, LinkId, Registration};
+use accord_coordinator::cluster::{AgentOrder, Input, LinkId, MeasuredPath, Registration};
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::Endpoint;
 use accord_node_agent::node::{CommandLane, Disconnect, Effect, Ending, ExecutorId, Node, Way, Word};
-use accord_types::{NodeId, SessionId};
+use accord_types::{NodeFigures, NodeId, PathTimes, SessionId};
 use std::time::Duration;
 
 /// How long an agent waits for a connection, and for the answer to its registration.
@@ -120,6 +120,15 @@ impl World {
                     rules.node_lost(&name, is_of_job);
                 }
                 AgentOrder::Drain(_) => {}
+                AgentOrder::MeasureNode => rules.measure_soon(),
+                AgentOrder::ExpectMeasurement { measurement, key } => rules.expect(time, measurement, key),
+                // It takes no time here.
+                AgentOrder::MeasurePath { measurement, .. } => {
+                    if rules.begin_path(measurement) {
+                        let times = PathTimes::new(measurement % 1_000, 1_000, 1_000_000);
+                        rules.path_measured(measurement, Ok((times, "tls".to_owned())));
+                    }
+                }
             },
             AgentEvent::LinkGone(link, why) if state.link == Some(link) => {
                 state.link = None;
@@ -185,8 +194,19 @@ impl World {
                         Word::Heartbeat(sessions) => Input::Heartbeat { link, sessions },
                         Word::Started(grant) => Input::ExecutorStarted { link, grant },
                         Word::Ended(session, _) => Input::ExecutorEnded { link, session },
+                        Word::Measured(figures) => Input::NodeMeasured { link, figures },
+                        Word::PathMeasured { measurement, path } => {
+                            let path = path.map(|(times, transport)| MeasuredPath { times, transport });
+                            Input::PathMeasured { link, measurement, path }
+                        }
                     };
                     self.send(link, input);
+                }
+                Effect::Measure => {
+                    if let Some(rules) = &mut self.agents[agent].rules {
+                        rules.measured(NodeFigures::default());
+                    }
+                    self.at_agent(agent, 0, AgentEvent::Wake);
                 }
                 // Its job or its name is lost.
                 Effect::Leave(why) => {

@@ -7,10 +7,10 @@ use super::trouble::{Plan, Trouble};
 use crate::queue::EventQueue;
 use crate::random::Random;
 use accord_coordinator::cluster::{
-    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, Refusal,
+    AgentOrder, ClientId, ClientPush, Cluster, Effect, Input, Limits, LinkId, Millis, PathOrder, Refusal,
 };
 use accord_node_agent::node::Disconnect;
-use accord_types::SessionId;
+use accord_types::{SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Period of the coordinator's own clock.
@@ -349,6 +349,11 @@ impl World {
                 if let Some(program) = self.clients.remove(&client) {
                     self.queue.add(self.queue.now() + 5, Event::ClientGone { program, client });
                 }
+            }
+            Effect::MeasurePath(PathOrder { measurement, from, to, to_node, address }) => {
+                let key = SessionKey([7; SessionKey::LEN]);
+                self.order(to, AgentOrder::ExpectMeasurement { measurement, key });
+                self.order(from, AgentOrder::MeasurePath { measurement, to: to_node, address, key });
             }
             Effect::Changed => {}
         }

@@ -2,18 +2,21 @@
 
 use super::node_spec::NodeSpec;
 use accord_executor::same_host::SameHostPeer;
+use accord_fabric::copy_way::{CopyWay, CopyWays};
 use accord_fabric::peer::PeerId;
 use accord_fabric::transport::same_host::{Caller, Role, connect};
 
 impl NodeSpec {
     /// The executor at the other end, if GPUs of this process may copy to its GPUs directly.
     pub(super) fn same_host_peer(&self, peer: PeerId) -> Option<SameHostPeer> {
-        Some(SameHostPeer { same_host: self.same_host.clone()?, peer })
+        // A program has measured nothing.
+        let ways = CopyWays::usual([CopyWay::Mapped, CopyWay::Lane]);
+        Some(SameHostPeer { same_host: self.same_host.clone()?, peer, ways })
     }
 
     /// Looks whether the executor is on this machine. It is known to listen.
     pub(super) fn discover(&self, peer: PeerId) {
-        let Some(SameHostPeer { same_host, peer }) = self.same_host_peer(peer) else { return };
+        let Some(SameHostPeer { same_host, peer, .. }) = self.same_host_peer(peer) else { return };
         let discover = |role| connect(self.session, self.node, Caller { from: PeerId::PROGRAM, role }, &self.key);
         if let Some(socket) = discover(Role::Import) {
             same_host.import_from(peer.raw(), socket);

@@ -7,6 +7,7 @@ use accord_device::fake::{FakeDevice, FakeRegion};
 use accord_device::image::Images;
 use accord_device::{Device, WorkerStart};
 use accord_executor::{self as executor, DeviceFactory, ExecutorConfig, Limits, OutputSink, Work};
+use accord_fabric::copy_way::CopyWays;
 use accord_fabric::handshake::{self, Hello, Introduced, Purpose};
 use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, Wanted};
@@ -210,6 +211,7 @@ impl Shared {
                 },
                 key: self.key.clone(),
                 transport: wanted().into(),
+                ways: CopyWays::default(),
                 devices: Box::new(factory),
             };
             let thread = std::thread::spawn(move || {

@@ -1,0 +1,78 @@
+//! What a node has measured within itself.
+
+use crate::PathTimes;
+
+/// See the module. Missing is what could not be measured.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeFigures {
+    /// From host memory to host memory.
+    pub host_copy: Option<PathTimes>,
+    /// By ordinal.
+    pub devices: Vec<DeviceFigures>,
+    /// From one device to another, within one process.
+    pub pairs: Vec<DevicePair>,
+    /// Why something is missing; empty if nothing is.
+    pub note: String,
+    /// They are from an earlier start of an agent on the same hardware and software.
+    pub kept: bool,
+    /// A lane between two processes of the machine.
+    pub lane_here: Option<PathTimes>,
+    /// Accord's version there.
+    pub agent_version: String,
+}
+
+/// What a device takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceFigures {
+    /// Which one of its node.
+    pub ordinal: u32,
+    /// From host memory.
+    pub to_device: PathTimes,
+    /// To host memory.
+    pub from_device: PathTimes,
+    /// A region that does nothing, and the wait for it, in nanoseconds.
+    pub launch_ns: u64,
+}
+
+/// What a copy between two devices of a node takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DevicePair {
+    /// The source's ordinal.
+    pub from: u32,
+    /// The target's.
+    pub to: u32,
+    /// Within one process.
+    pub times: PathTimes,
+}
+
+impl NodeFigures {
+    /// Of the device with an ordinal.
+    pub fn device(&self, ordinal: u32) -> Option<&DeviceFigures> {
+        self.devices.iter().find(|device| device.ordinal == ordinal)
+    }
+
+    /// Of a copy from one device to another; of another pair if that was not measured, and `false` then.
+    pub fn pair(&self, from: u32, to: u32) -> Option<(PathTimes, bool)> {
+        let exact = self.pairs.iter().find(|pair| (pair.from, pair.to) == (from, to));
+        match exact {
+            Some(pair) => Some((pair.times, true)),
+            None => PathTimes::median(self.pairs.iter().map(|pair| &pair.times)).map(|times| (times, false)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_that_was_not_measured_is_like_the_others() {
+        let times = |ns| PathTimes::new(ns, ns, 1);
+        let pair = |from, to, ns| DevicePair { from, to, times: times(ns) };
+        let figures =
+            NodeFigures { pairs: vec![pair(0, 1, 5), pair(1, 2, 7), pair(2, 3, 6)], ..NodeFigures::default() };
+        assert_eq!(figures.pair(1, 2), Some((times(7), true)));
+        assert_eq!(figures.pair(2, 1), Some((times(6), false)));
+        assert_eq!(NodeFigures::default().pair(0, 1), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! What an agent measures: its node, in a process of its own that is a program with libacc.so, and paths to other agents. Rules for
+//! when are in [`crate::node`].
+
+mod child;
+mod kept;
+mod lines;
+mod sampling;
+
+pub use child::{ARGUMENT, main};
+
+use accord_device::registry;
+use accord_fabric::Key;
+use accord_fabric::handshake::{self, Hello, Purpose};
+use accord_fabric::measurement;
+use accord_fabric::peer::PeerId;
+use accord_fabric::route::{Endpoint, LaneTerms, Wanted};
+use accord_fabric::transport::route;
+use accord_proto::v1::MeasurePath;
+use accord_types::{DeviceInfo, NodeFigures, NodeId, PathTimes, Result, SessionId, settings};
+use kept::Kept;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the process that measures may take: drivers of machines with many GPUs take seconds to start.
+const WITHIN_MAX: Duration = Duration::from_secs(30);
+/// How often it is looked whether it has ended.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long connecting to another agent may take.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// Memory of a CPU device while it is measured: what is copied, and a little more.
+const CPU_MEMORY: &str = "64M";
+/// What makes a program of something that is to be measured by itself.
+const NOT_HANDED_ON: [&str; 6] =
+    ["ACCORD_COORDINATOR", "ACCORD_TRACE", "ACCORD_TIME", "ACCORD_DEBUG", "ACC_DEVICE_TYPE", "ACC_PROFLIB"];
+/// The driver's own variable: the GPUs that a process sees.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
+/// What is measured, and with what.
+pub(crate) struct Measures {
+    /// This program.
+    pub(crate) program: PathBuf,
+    pub(crate) libacc: Option<PathBuf>,
+    pub(crate) devices: Vec<DeviceInfo>,
+    /// Where figures are kept; none: nowhere.
+    pub(crate) cache: Option<PathBuf>,
+    /// How lanes go to other agents.
+    pub(crate) wanted: Wanted,
+    /// They may go in clear.
+    pub(crate) plain_tcp: bool,
+}
+
+impl Measures {
+    /// What the node's memory and devices take: as it was kept from an earlier start on the same hardware and software, else measured.
+    pub(crate) fn within_node(&self) -> NodeFigures {
+        let kept =
+            self.cache.as_deref().map(|folder| Kept::of(folder, &self.program, self.libacc.as_deref(), &self.devices));
+        if let Some(figures) = kept.as_ref().and_then(Kept::read) {
+            return NodeFigures { kept: true, ..figures };
+        }
+        match self.ask() {
+            Ok(figures) => {
+                if let Some(kept) = kept
+                    && let Err(error) = kept.write(&figures)
+                {
+                    tracing::info!("figures of this node are not kept: {error}");
+                }
+                figures
+            }
+            Err(why) => {
+                tracing::info!("this node could not be measured: {why}");
+                NodeFigures { note: format!("it could not be measured: {why}"), ..NodeFigures::default() }
+            }
+        }
+    }
+
+    /// Has another process measure.
+    fn ask(&self) -> std::result::Result<NodeFigures, String> {
+        let libacc = self.libacc.as_ref().ok_or("the agent knows no libacc.so; name it with --libacc")?;
+        let is_cpu = |info: &&DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.fallback);
+        let cpus = self.devices.iter().filter(is_cpu).count();
+        let mut command = Command::new(&self.program);
+        NOT_HANDED_ON.iter().for_each(|name| {
+            command.env_remove(name);
+        });
+        if cpus == self.devices.len() {
+            // As the agent was told: no GPUs.
+            command.env(VISIBLE, "");
+        }
+        let mut child = command
+            .arg(ARGUMENT)
+            .env("LD_PRELOAD", libacc)
+            .env(settings::LIBACC.name, libacc)
+            .env(settings::CPU_DEVICES.name, cpus.max(1).to_string())
+            .env(settings::CPU_MEMORY.name, CPU_MEMORY)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("the process that measures can't be started: {error}"))?;
+        let end = Instant::now() + WITHIN_MAX;
+        // What it says fits into a pipe.
+        while matches!(child.try_wait(), Ok(None)) {
+            if Instant::now() > end {
+                let _ = child.kill();
+            }
+            std::thread::sleep(LOOK);
+        }
+        let output = child.wait_with_output().map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            return Err(format!("{}: {}", output.status, said.lines().next().unwrap_or("it says nothing")));
+        }
+        let ordinals: Vec<u32> = self
+            .devices
+            .iter()
+            .filter(|info| is_cpu(info) == (cpus == self.devices.len()))
+            .map(|info| info.id.ordinal)
+            .collect();
+        lines::read(&String::from_utf8_lossy(&output.stdout), &ordinals)
+            .ok_or_else(|| "its answer makes no sense".to_owned())
+    }
+
+    /// What the path to another agent takes, over a lane as sessions have them.
+    ///
+    /// # Errors
+    /// If there is no such lane.
+    pub(crate) fn path(&self, order: MeasurePath) -> Result<(PathTimes, String)> {
+        let to = Endpoint::new(NodeId(order.to), order.address);
+        let route = route(&to, LaneTerms { wanted: self.wanted, plain_tcp: self.plain_tcp });
+        let hello = Hello::new(Purpose::Measure, SessionId(order.measurement), 0, PeerId::PROGRAM);
+        let lane = handshake::connect_by(&route, &hello, &Key::new(order.key)?, CONNECT_MAX)?;
+        Ok((measurement::measure(&*lane)?, route.transport.to_string()))
+    }
+}

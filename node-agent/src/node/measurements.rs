@@ -1,0 +1,72 @@
+//! What an agent knows of its measurements.
+
+use super::effect::Word;
+use accord_types::{NodeFigures, SessionKey};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What the coordinator is told to be here.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// So long after its start, and after its last session, a node measures nothing by itself.
+pub(super) const QUIET: Duration = Duration::from_secs(1);
+/// How long another agent's measurement is expected.
+pub(super) const EXPECTED_FOR: Duration = Duration::from_secs(5);
+/// Measurements that are expected at one time. The coordinator orders one; the others may have failed.
+pub(super) const EXPECTED_MAX: usize = 4;
+/// What was measured and not yet told.
+pub(super) const TOLD_LATER_MAX: usize = 8;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Measuring {
+    pub(super) within: Within,
+    pub(super) figures: Option<NodeFigures>,
+    /// On this connection to the coordinator.
+    pub(super) figures_told: bool,
+    /// When the node was last seen with sessions.
+    pub(super) busy: Duration,
+    /// Somebody waits for the figures.
+    pub(super) hurries: bool,
+    /// The path that is being measured.
+    pub(super) path: Option<u64>,
+    pub(super) outcomes: VecDeque<Word>,
+    pub(super) expected: VecDeque<Expected>,
+}
+
+/// Measuring within the node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Within {
+    /// Switched off.
+    Never,
+    Due,
+    UnderWay,
+    Done,
+}
+
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) measurement: u64,
+    pub(super) key: SessionKey,
+    pub(super) end: Duration,
+}
+
+impl Measuring {
+    /// Of an agent that has just been started.
+    pub(super) fn new(measures: bool) -> Self {
+        Self {
+            within: if measures { Within::Due } else { Within::Never },
+            figures: None,
+            figures_told: false,
+            busy: Duration::ZERO,
+            hurries: false,
+            path: None,
+            outcomes: VecDeque::new(),
+            expected: VecDeque::new(),
+        }
+    }
+
+    /// When something is due, for a node that has no sessions.
+    pub(super) fn next(&self) -> Option<Duration> {
+        (self.within == Within::Due).then(|| self.busy + QUIET)
+    }
+}
