@@ -63,15 +63,11 @@ impl Coordinator {
 
     /// As [`Coordinator::describe`], once all is measured that can be now, or not within a while; with the paths between these nodes, or
     /// all that were measured.
-    pub(crate) fn describe_measured(&mut self, viewer: &Viewer, paths_of: &[u32]) -> Result<ClusterView> {
+    pub(crate) fn describe_measured(&mut self, viewer: Option<&Viewer>, paths_of: &[u32]) -> Result<ClusterView> {
         let end = Instant::now() + MEASURE_MAX;
         loop {
-            let request = DescribeRequest {
-                viewer: Some(viewer.clone()),
-                measure: true,
-                paths_of: paths_of.to_vec(),
-                ..request()
-            };
+            let request =
+                DescribeRequest { viewer: viewer.cloned(), measure: true, paths_of: paths_of.to_vec(), ..request() };
             let view = self.ask(request).map_err(|status| self.explain(&status))?;
             if view.measuring == 0 || Instant::now() >= end {
                 return Ok(view);

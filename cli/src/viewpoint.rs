@@ -33,7 +33,7 @@ pub(crate) fn measured_cluster(devices: &[u32]) -> Result<Cluster> {
     let mut nodes: Vec<u32> = own.chain(theirs).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let mut cluster = Cluster::of_view(&address, coordinator.describe_measured(&viewer, &nodes)?)?;
+    let mut cluster = Cluster::of_view(&address, coordinator.describe_measured(Some(&viewer), &nodes)?)?;
     cluster.find_routes(&viewer.node_name, wanted()?);
     Ok(cluster)
 }

@@ -56,6 +56,14 @@ impl ToDevice {
 }
 
 impl BetweenDevices {
+    /// The lane is MPI's.
+    fn is_by_mpi(&self) -> bool {
+        match self {
+            Self::InProcess | Self::OneExecutor { .. } => false,
+            Self::Lane { lane, .. } | Self::Executors { lane, .. } => lane.starts_with("mpi "),
+        }
+    }
+
     /// For people: the same for all pairs that go alike.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -125,7 +133,9 @@ impl Cluster {
                 Err("ACCORD_IPC=off")
             }
             CopyWay::Mapped if !self.is_one_machine(from, to) => Err("the nodes are different machines"),
-            CopyWay::DeviceMpi => Err("Accord does not hand device memory to MPI yet"),
+            CopyWay::DeviceMpi if !(shares(from) && shares(to)) => Err("only GPUs have memory of that kind"),
+            CopyWay::DeviceMpi if !between.is_by_mpi() => Err("the nodes are not of one MPI job"),
+            CopyWay::DeviceMpi => Err("the agents try it at their start, and use it in place of the lane if it works"),
             CopyWay::Mapped | CopyWay::Lane => Ok(()),
         }
     }

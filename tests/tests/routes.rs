@@ -144,3 +144,24 @@ fn a_device_that_is_not_there_is_named() {
     assert!(finished.code() == 125 && finished.stderr.contains("no device 7"), "{}", finished.report());
     assert!(finished.stderr.contains("has 2 of acc_device_cpu"), "{}", finished.report());
 }
+
+#[test]
+fn the_doctor_looks_at_every_hop_of_a_cluster() {
+    let doctor = |options: &[&str]| {
+        let job = accord().arg("run").args(options.iter().copied()).arg("--").arg(tool(Tool::Accord).unwrap());
+        let finished = job.args(["doctor", "--json"]).run().unwrap();
+        assert!([0, 1].contains(&finished.code()), "{}", finished.report());
+        serde_json::from_str::<Value>(&finished.stdout).unwrap()
+    };
+    let told = (0..4).map(|_| doctor(&["--local-cluster", "2x1", "--loopback"]));
+    let has = |told: &Value, what: &str| told.as_array().unwrap().iter().any(|item| item["what"] == what);
+    let told = told.into_iter().find(|told| has(told, "path between h1 and h2")).expect("a measurement");
+    for what in ["agent of node h1", "memory of node h2", "device 0 of node h2", "clock, beside the coordinator's"] {
+        assert!(has(&told, what), "{what}: {told:#}");
+    }
+    for item in told.as_array().unwrap() {
+        // One thing to do for what is wrong, and for nothing else.
+        assert_eq!(item["well"] == false, item["remedy"].is_string(), "{item:#}");
+        assert_eq!(item["unseen"] == true, item["how_to_see"].is_string(), "{item:#}");
+    }
+}

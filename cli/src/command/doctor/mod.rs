@@ -1,16 +1,23 @@
 //! `accord doctor`: looks at what this machine has for Accord, and says for each thing that is wrong the one to do.
 
+mod item;
+mod machine;
+mod measured;
+
 use crate::args::DoctorArgs;
 use crate::client::Coordinator;
+use crate::cluster::Cluster;
 use crate::failure::Result;
 use crate::launch::{MpiPart, Mpirun, Srun, find_libacc, find_program};
 use crate::output::print;
 use accord_trust::Trust;
 use accord_types::settings;
+use item::Item;
 use nix::sys::resource::{Resource, getrlimit};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Something was found.
 const FOUND: u8 = 1;
@@ -18,29 +25,6 @@ const FOUND: u8 = 1;
 const LOCKED_MIN: u64 = 1 << 30;
 /// Open files that an agent needs beside its programs' lanes.
 const FILES_MIN: u64 = 4_096;
-
-/// One thing that was looked at.
-struct Item {
-    what: &'static str,
-    /// What it is.
-    is: String,
-    /// What to do about it, if something is wrong.
-    remedy: Option<String>,
-}
-
-impl Item {
-    fn well(what: &'static str, is: impl Into<String>) -> Self {
-        Self { what, is: is.into(), remedy: None }
-    }
-
-    fn wrong(what: &'static str, is: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { what, is: is.into(), remedy: Some(remedy.into()) }
-    }
-
-    fn json(&self) -> Value {
-        json!({ "what": self.what, "is": self.is, "well": self.remedy.is_none(), "remedy": self.remedy })
-    }
-}
 
 /// Looks at everything; 1 if something is wrong.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
@@ -51,18 +35,15 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
     items.extend(slurm(&part));
     items.push(limit("locked memory (ulimit -l)", Resource::RLIMIT_MEMLOCK, LOCKED_MIN));
     items.push(limit("open files (ulimit -n)", Resource::RLIMIT_NOFILE, FILES_MIN));
+    items.extend(machine::items());
+    items.push(gpu_aware(&part));
+    items.extend(gpus());
     items.extend(cluster(setting(&settings::TLS).as_deref(), setting(&settings::COORDINATOR).as_deref()));
-    let found = items.iter().any(|item| item.remedy.is_some());
+    let found = items.iter().any(|item| item.remedy().is_some());
     if args.json {
         print(&format!("{:#}\n", json!(items.iter().map(Item::json).collect::<Vec<_>>())));
     } else {
-        for item in &items {
-            let mark = if item.remedy.is_some() { "!!" } else { "ok" };
-            print(&format!("{mark}  {}: {}\n", item.what, item.is));
-            if let Some(remedy) = &item.remedy {
-                print(&format!("      {remedy}\n"));
-            }
-        }
+        items.iter().for_each(|item| print(&item.text()));
     }
     Ok(if found { FOUND } else { 0 })
 }
@@ -173,8 +154,8 @@ fn cluster(tls: Option<&str>, address: Option<&str>) -> Vec<Item> {
     let trust = Trust::of_program(address.unwrap_or_default(), tls, munge.as_deref(), home.as_deref());
     let keys = keys(&trust);
     // Who can show nothing can't ask the coordinator.
-    let coordinator = address.zip(trust.ok()).map(|(address, trust)| coordinator(address, trust));
-    std::iter::once(keys).chain(coordinator).collect()
+    let asked = address.zip(trust.ok()).map(|(address, trust)| coordinator(address, trust));
+    std::iter::once(keys).chain(asked.into_iter().flatten()).collect()
 }
 
 /// As whom this user is known.
@@ -199,14 +180,46 @@ fn shown(trust: &Trust) -> String {
     }
 }
 
-fn coordinator(address: &str, trust: Trust) -> Item {
+fn coordinator(address: &str, trust: Trust) -> Vec<Item> {
     const WHAT: &str = "coordinator (ACCORD_COORDINATOR)";
-    match Coordinator::new(address, trust).and_then(|mut coordinator| coordinator.describe(None)) {
-        Ok(view) => Item::well(WHAT, format!("{address}, {} nodes", view.nodes.len())),
+    let asked = Coordinator::new(address, trust).and_then(|mut coordinator| {
+        let view = coordinator.describe_measured(None, &[])?;
+        let clock = measured::clock(unix_ms(), view.unix_ms);
+        Ok((clock, Cluster::of_view(address, view)?))
+    });
+    match asked {
+        Ok((clock, cluster)) => {
+            let mut items = vec![Item::well(WHAT, format!("{address}, {} nodes", cluster.nodes.len())), clock];
+            items.extend(measured::items(&cluster, env!("CARGO_PKG_VERSION")));
+            items
+        }
         Err(failure) => {
-            Item::wrong(WHAT, failure.to_string(), "check that it runs, and that this machine reaches that port")
+            vec![Item::wrong(WHAT, failure.to_string(), "check that it runs, and that this machine reaches that port")]
         }
     }
+}
+
+fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whether MPI takes GPU memory shows when agents try it.
+fn gpu_aware(part: &MpiPart) -> Item {
+    const WHAT: &str = "MPI from GPU memory";
+    match part {
+        MpiPart::None(_) => Item::unseen(WHAT, "there is no MPI part", "only with --fabric mpi it matters"),
+        MpiPart::Here { .. } => {
+            let how = "agents with --fabric mpi try it at their start and say so in their log (ACCORD_LOG=info); docs/jobs.md";
+            Item::unseen(WHAT, "not tried here", how)
+        }
+    }
+}
+
+/// What the driver says of this machine's GPUs, where there is something to say.
+fn gpus() -> Option<Item> {
+    let note = Cluster::of_this_machine("").ok()?.note?;
+    Some(Item::wrong("GPUs of this machine", note, "see what nvidia-smi says, and the driver's version there"))
 }
 
 #[cfg(test)]
@@ -215,15 +228,15 @@ mod tests {
 
     #[test]
     fn limits_that_are_too_low_say_who_can_raise_them() {
-        assert!(enough("x", u64::MAX, u64::MAX, 10).remedy.is_none());
+        assert!(enough("x", u64::MAX, u64::MAX, 10).remedy().is_none());
         let own = enough("x", 5, u64::MAX, 10);
-        assert!(own.remedy.is_some_and(|remedy| remedy.contains("shell")) && own.is == "5, at most unlimited");
-        assert!(enough("x", 5, 6, 10).remedy.is_some_and(|remedy| remedy.contains("root")));
+        assert!(own.remedy().is_some_and(|remedy| remedy.contains("shell")) && own.is == "5, at most unlimited");
+        assert!(enough("x", 5, 6, 10).remedy().is_some_and(|remedy| remedy.contains("root")));
     }
 
     #[test]
     fn another_version_is_found() {
-        let of = |version| same_version("p", Path::new("/p"), version, "0.1.0").remedy;
+        let of = |version| same_version("p", Path::new("/p"), version, "0.1.0").remedy().map(str::to_owned);
         assert!(of(Some("0.1.0")).is_none());
         assert!(of(Some("0.2.0")).is_some_and(|remedy| remedy.contains("0.1.0")) && of(None).is_some());
     }
@@ -231,9 +244,9 @@ mod tests {
     #[test]
     fn an_mpi_that_does_not_fit_is_found() {
         let part = |fits| MpiPart::Here { built_for: "A 1".to_owned(), here: "A 2".to_owned(), fits };
-        assert!(mpi_part(&part(true)).remedy.is_none());
-        assert!(mpi_part(&part(false)).remedy.is_some_and(|remedy| remedy.contains("make mpi")));
-        assert!(mpi_part(&MpiPart::None("none".to_owned())).remedy.is_some());
+        assert!(mpi_part(&part(true)).remedy().is_none());
+        assert!(mpi_part(&part(false)).remedy().is_some_and(|remedy| remedy.contains("make mpi")));
+        assert!(mpi_part(&MpiPart::None("none".to_owned())).remedy().is_some());
     }
 
     #[test]
@@ -243,7 +256,7 @@ mod tests {
         let remedy = || {
             let items = cluster(folder.path().to_str(), Some("127.0.0.1:1"));
             assert_eq!(items.len(), 1, "nobody is asked without certificates");
-            items[0].remedy.clone().unwrap()
+            items[0].remedy().unwrap().to_owned()
         };
         assert!(remedy().contains("accord pki issue"), "there are none");
         let key = folder.path().join("tls.key");

@@ -1,0 +1,67 @@
+//! One thing that was looked at.
+
+use serde_json::{Value, json};
+
+/// See the module.
+pub(super) struct Item {
+    pub(super) what: String,
+    /// What it is.
+    pub(super) is: String,
+    pub(super) verdict: Verdict,
+}
+
+/// What is made of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Well,
+    /// Something is wrong, and this is to be done.
+    Wrong(String),
+    /// It can't be seen from here, and that is how it can be.
+    Unseen(String),
+}
+
+impl Item {
+    pub(super) fn well(what: impl Into<String>, is: impl Into<String>) -> Self {
+        Self { what: what.into(), is: is.into(), verdict: Verdict::Well }
+    }
+
+    pub(super) fn wrong(what: impl Into<String>, is: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), is: is.into(), verdict: Verdict::Wrong(remedy.into()) }
+    }
+
+    pub(super) fn unseen(what: impl Into<String>, why: impl Into<String>, how: impl Into<String>) -> Self {
+        Self { what: what.into(), is: why.into(), verdict: Verdict::Unseen(how.into()) }
+    }
+
+    /// What is to be done, if something is wrong.
+    pub(super) fn remedy(&self) -> Option<&str> {
+        match &self.verdict {
+            Verdict::Wrong(remedy) => Some(remedy),
+            Verdict::Well | Verdict::Unseen(_) => None,
+        }
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let (mark, more) = match &self.verdict {
+            Verdict::Well => ("ok", None),
+            Verdict::Wrong(remedy) => ("!!", Some(remedy)),
+            Verdict::Unseen(how) => ("??", Some(how)),
+        };
+        let more = more.map(|more| format!("      {more}\n")).unwrap_or_default();
+        format!("{mark}  {}: {}\n{more}", self.what, self.is)
+    }
+
+    /// For programs.
+    pub(super) fn json(&self) -> Value {
+        let how = if let Verdict::Unseen(how) = &self.verdict { Some(how) } else { None };
+        json!({
+            "what": self.what,
+            "is": self.is,
+            "well": self.remedy().is_none(),
+            "remedy": self.remedy(),
+            "unseen": how.is_some(),
+            "how_to_see": how,
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! What the kernel tells of this machine: huge pages, network interfaces, GPUs' links.
+
+use super::item::Item;
+use std::path::Path;
+
+/// Where it tells it.
+const PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const NET: &str = "/sys/class/net";
+const PCI: &str = "/sys/bus/pci/devices";
+/// Vendors and classes of GPUs, as the kernel writes them.
+const NVIDIA: &str = "0x10de";
+const GPU_CLASSES: [&str; 2] = ["0x0300", "0x0302"];
+
+/// Looks at all of it.
+pub(super) fn items() -> Vec<Item> {
+    let mut items = vec![huge_pages(&text(Path::new(PAGES)))];
+    items.extend(interfaces());
+    items.extend(folders(PCI).iter().filter_map(|folder| gpu(folder)));
+    items
+}
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+/// By name.
+fn folders(of: &str) -> Vec<std::path::PathBuf> {
+    let mut all: Vec<_> = std::fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    all.sort();
+    all
+}
+
+/// The chosen one is in brackets.
+fn huge_pages(setting: &str) -> Item {
+    const WHAT: &str = "huge pages";
+    let chosen = setting.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    match chosen {
+        None => Item::unseen(WHAT, format!("no {PAGES}"), "look there on the machine itself, outside of containers"),
+        Some("never") => {
+            let remedy = format!("have root write madvise into {PAGES}: large arrays are copied faster");
+            Item::wrong(WHAT, "never", remedy)
+        }
+        Some(chosen) => Item::well(WHAT, chosen),
+    }
+}
+
+/// Line rates of those that are up, but for the loopback.
+fn interfaces() -> Vec<Item> {
+    let up = folders(NET).into_iter().filter(|folder| text(&folder.join("operstate")) == "up");
+    let items = up.filter_map(|folder| {
+        let name = folder.file_name()?.to_string_lossy().into_owned();
+        Some(line_rate(&name, &text(&folder.join("speed")), &text(&folder.join("duplex"))))
+    });
+    items.collect()
+}
+
+/// Of an interface, in megabits a second; -1 or nothing where its driver does not know.
+fn line_rate(name: &str, speed: &str, duplex: &str) -> Item {
+    let what = format!("network interface {name}");
+    match (speed.parse::<i64>(), duplex) {
+        (Ok(speed @ 1..), "half") => {
+            let remedy = "set the switch's port and the interface to negotiate (ethtool -s NAME autoneg on)";
+            Item::wrong(what, format!("{speed} Mbit/s, half duplex"), remedy)
+        }
+        (Ok(speed @ 1..), _) => Item::well(what, format!("{speed} Mbit/s")),
+        _ => Item::unseen(what, "its driver tells no line rate", "ask whoever runs the network, or ethtool NAME"),
+    }
+}
+
+/// A GPU's link, by its folder; nothing for other devices.
+fn gpu(folder: &Path) -> Option<Item> {
+    let read = |file: &str| text(&folder.join(file));
+    let is_gpu = read("vendor") == NVIDIA && GPU_CLASSES.iter().any(|class| read("class").starts_with(class));
+    let address = folder.file_name()?.to_string_lossy().into_owned();
+    let link = ["current_link_speed", "current_link_width", "max_link_speed", "max_link_width"].map(read);
+    is_gpu.then(|| pci_link(&address, &link))
+}
+
+/// Speeds fall while a GPU has nothing to do; widths do not.
+fn pci_link(address: &str, [speed, width, most_speed, most_width]: &[String; 4]) -> Item {
+    let what = format!("PCIe link of GPU {address}");
+    match (width.parse::<u32>(), most_width.parse::<u32>()) {
+        (Ok(width), Ok(most)) if width < most => {
+            let remedy = "put the GPU into a slot that has all its lanes, and look whether it sits well";
+            Item::wrong(what, format!("{width} lanes of {most}, {speed}"), remedy)
+        }
+        (Ok(width @ 1..), Ok(_)) => Item::well(what, format!("{width} lanes, {speed} now, at most {most_speed}")),
+        _ => Item::unseen(what, "the kernel does not tell it", "nvidia-smi -q shows it under GPU Link Info"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::item::Verdict;
+    use super::*;
+
+    #[test]
+    fn huge_pages_that_are_switched_off_are_found() {
+        assert_eq!(huge_pages("always [madvise] never").verdict, Verdict::Well);
+        assert!(huge_pages("always madvise [never]").remedy().is_some_and(|remedy| remedy.contains("madvise")));
+        assert!(matches!(huge_pages("").verdict, Verdict::Unseen(_)));
+    }
+
+    #[test]
+    fn an_interface_tells_its_line_rate_or_not() {
+        let well = line_rate("eth0", "25000", "full");
+        assert_eq!((well.is.as_str(), &well.verdict), ("25000 Mbit/s", &Verdict::Well));
+        assert!(line_rate("eth0", "100", "half").remedy().is_some());
+        for unknown in ["-1", "", "x"] {
+            assert!(matches!(line_rate("eth0", unknown, "full").verdict, Verdict::Unseen(_)), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_gpu_with_fewer_lanes_than_it_has_is_found() {
+        let link = |width: &str, most: &str| {
+            pci_link("0000:3b:00.0", &["16.0 GT/s", width, "32.0 GT/s", most].map(str::to_owned))
+        };
+        assert_eq!(link("16", "16").verdict, Verdict::Well);
+        assert!(link("8", "16").is.starts_with("8 lanes of 16") && link("8", "16").remedy().is_some());
+        assert!(matches!(link("", "").verdict, Verdict::Unseen(_)));
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), format!("{text}\n")).unwrap();
+        file("vendor", "0x10de");
+        file("class", "0x020000");
+        assert!(gpu(folder.path()).is_none(), "it is a network adapter");
+        file("class", "0x030200");
+        assert!(gpu(folder.path()).is_some_and(|item| matches!(item.verdict, Verdict::Unseen(_))));
+    }
+}

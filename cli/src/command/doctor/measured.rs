@@ -1,0 +1,143 @@
+//! What agents have measured, hop by hop, beside what hardware of any kind should give.
+
+use super::item::Item;
+use crate::cluster::{Cluster, NodeRow, PathRow};
+use crate::output::{rate, time};
+use accord_types::{NodeFigures, PathTimes};
+
+/// Memory that is slower has something wrong with it, or others use all of it.
+const HOST_MIN: u64 = 2_000_000_000;
+/// A device that gets less of what host memory gives, in percent.
+const DEVICE_MIN: u64 = 5;
+/// A path between machines that takes longer for 8 B, in nanoseconds.
+const PATH_MAX: u64 = 2_000_000;
+/// Clocks may differ by so much.
+const CLOCK_MAX_MS: u64 = 2_000;
+
+/// All nodes, and the paths that were measured between them.
+pub(super) fn items(cluster: &Cluster, own_version: &str) -> Vec<Item> {
+    let mut items: Vec<Item> = cluster.nodes.iter().flat_map(|node| of_node(node, own_version)).collect();
+    items.extend(cluster.paths.iter().map(|row| path(cluster, row)));
+    if cluster.nodes.len() > 1 && cluster.paths.is_empty() {
+        let how = "sessions come first: look again when none uses the nodes, or see what accord info shows of them";
+        items.push(Item::unseen("paths between nodes", "none was measured", how));
+    }
+    items
+}
+
+fn of_node(node: &NodeRow, own_version: &str) -> Vec<Item> {
+    let Some(figures) = &node.figures else {
+        let how = "sessions come first: look again when none uses it; an agent with --measure off never does";
+        return vec![Item::unseen(format!("node {}", node.name), format!("{}, and has not measured", node.state), how)];
+    };
+    let mut items = vec![version(&node.name, &figures.agent_version, own_version)];
+    items.extend(memory(&node.name, figures));
+    items.extend(devices(&node.name, figures));
+    if !figures.note.is_empty() {
+        let how = "its agent's log says more (ACCORD_LOG=info)";
+        items.push(Item::unseen(format!("figures of node {}", node.name), figures.note.as_str(), how));
+    }
+    items
+}
+
+fn version(node: &str, theirs: &str, own: &str) -> Item {
+    let what = format!("agent of node {node}");
+    if theirs == own {
+        return Item::well(what, format!("version {theirs}"));
+    }
+    Item::wrong(what, format!("version {theirs}, and {own} here"), format!("install {own} there, or theirs here"))
+}
+
+fn memory(node: &str, figures: &NodeFigures) -> Option<Item> {
+    let what = format!("memory of node {node}");
+    let bytes = figures.host_copy?.stream_bytes_per_s;
+    let is = speed(bytes);
+    Some(if bytes < HOST_MIN {
+        Item::wrong(what, is, "see what else runs there, and whether all memory channels have memory")
+    } else {
+        Item::well(what, is)
+    })
+}
+
+fn devices(node: &str, figures: &NodeFigures) -> Vec<Item> {
+    let least = figures.host_copy.map_or(0, |times| times.stream_bytes_per_s / 100 * DEVICE_MIN);
+    let item = |device: &accord_types::DeviceFigures| {
+        let what = format!("device {} of node {node}", device.ordinal);
+        let [to, from] = [device.to_device, device.from_device].map(|times| times.stream_bytes_per_s);
+        let launch = time(device.launch_ns as f64 / 1e3);
+        let is = format!("{} in, {} out, launch and wait {launch}", speed(to), speed(from));
+        match to.min(from) < least {
+            true => {
+                Item::wrong(what, is, "look at its link to the machine (PCIe width and speed), and what else uses it")
+            }
+            false => Item::well(what, is),
+        }
+    };
+    figures.devices.iter().map(item).collect()
+}
+
+fn path(cluster: &Cluster, row: &PathRow) -> Item {
+    let name = |id| cluster.nodes.iter().find(|node| node.id == id).map_or("?", |node| node.name.as_str());
+    let what = format!("path between {} and {}", name(row.ends.0), name(row.ends.1));
+    let PathTimes { small_ns, stream_bytes_per_s, .. } = row.cost.times;
+    let is = format!("{} for 8 B, {}, by {}", time(small_ns as f64 / 1e3), speed(stream_bytes_per_s), row.transport);
+    if small_ns > PATH_MAX {
+        return Item::wrong(
+            what,
+            is,
+            "see whether the machines are busy, and by which network the agents' addresses go",
+        );
+    }
+    Item::well(what, is)
+}
+
+/// This machine's clock beside the coordinator's.
+pub(super) fn clock(here_unix_ms: u64, there_unix_ms: u64) -> Item {
+    const WHAT: &str = "clock, beside the coordinator's";
+    let apart = here_unix_ms.abs_diff(there_unix_ms);
+    if there_unix_ms == 0 {
+        return Item::unseen(WHAT, "the coordinator does not tell it", "install the same version on both");
+    }
+    if apart > CLOCK_MAX_MS {
+        let remedy = "have both set their clocks (chrony, systemd-timesyncd): certificates count from a time to a time";
+        return Item::wrong(WHAT, format!("{apart} ms apart"), remedy);
+    }
+    Item::well(WHAT, format!("less than {CLOCK_MAX_MS} ms apart"))
+}
+
+fn speed(bytes_per_s: u64) -> String {
+    rate(bytes_per_s as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accord_types::DeviceFigures;
+
+    fn figures(host: u64, device: u64) -> NodeFigures {
+        let times = |rate| PathTimes::new(1_000, 2_000, rate);
+        let device = DeviceFigures { ordinal: 0, to_device: times(device), from_device: times(host), launch_ns: 9_000 };
+        NodeFigures { host_copy: Some(times(host)), devices: vec![device], ..NodeFigures::default() }
+    }
+
+    #[test]
+    fn memory_and_devices_that_are_far_too_slow_are_found() {
+        let good = figures(10_000_000_000, 5_000_000_000);
+        assert!(memory("h1", &good).is_some_and(|item| item.remedy().is_none() && item.is == "10.0 GB/s"));
+        let device = &devices("h1", &good)[0];
+        assert_eq!((device.remedy(), device.is.as_str()), (None, "5.0 GB/s in, 10.0 GB/s out, launch and wait 9.0 us"));
+        let bad = figures(1_000_000_000, 40_000_000);
+        assert!(memory("h1", &bad).is_some_and(|item| item.remedy().is_some()));
+        assert!(devices("h1", &bad)[0].remedy().is_some_and(|remedy| remedy.contains("PCIe")));
+        assert!(memory("h1", &NodeFigures::default()).is_none());
+    }
+
+    #[test]
+    fn clocks_and_versions_that_differ_are_found() {
+        assert!(clock(1_000_000, 1_001_000).remedy().is_none() && clock(1_001_000, 1_000_000).remedy().is_none());
+        assert!(clock(1_000_000, 1_005_000).remedy().is_some_and(|remedy| remedy.contains("chrony")));
+        assert!(version("h1", "0.1.0", "0.1.0").remedy().is_none());
+        assert!(version("h1", "0.2.0", "0.1.0").is.contains("0.2.0, and 0.1.0 here"));
+        assert!(version("h1", "0.2.0", "0.1.0").remedy().is_some());
+    }
+}
