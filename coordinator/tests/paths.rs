@@ -2,10 +2,12 @@
 
 #[allow(dead_code)]
 mod bench;
+mod requests;
 
 use accord_coordinator::cluster::{AgentOrder, ClientId, Effect, Input, LinkId, MeasuredPath, PathOrder, Registration};
 use accord_types::{NodeFigures, NodeId, PathTimes, Source};
-use bench::{ALICE, Bench, KEY, registration, request};
+use bench::{ALICE, Bench, KEY, registration};
+use requests::request;
 use std::collections::BTreeSet;
 
 const QUIET: u64 = 1_000;
