@@ -8,6 +8,7 @@ mod sampling;
 
 pub use child::{ARGUMENT, main};
 
+use crate::ask::{self, NoAnswer};
 use accord_device::registry;
 use accord_fabric::Key;
 use accord_fabric::handshake::{self, Hello, Purpose};
@@ -18,14 +19,15 @@ use accord_fabric::transport::route;
 use accord_proto::v1::MeasurePath;
 use accord_types::{DeviceInfo, NodeFigures, NodeId, PathTimes, Result, SessionId, settings};
 use kept::Kept;
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 /// How long the process that measures may take: drivers of machines with many GPUs take seconds to start.
 const WITHIN_MAX: Duration = Duration::from_secs(30);
-/// How often it is looked whether it has ended.
-const LOOK: Duration = Duration::from_millis(5);
+/// Longest answer, in bytes: a line for each device and pair.
+const ANSWER_MAX: u64 = 64 << 10;
 /// How long connecting to another agent may take.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// Memory of a CPU device while it is measured: what is copied, and a little more.
@@ -87,38 +89,36 @@ impl Measures {
             // As the agent was told: no GPUs.
             command.env(VISIBLE, "");
         }
-        let mut child = command
+        // What it says fits into a pipe, or is waited for no longer than anything else.
+        let (mut said, says) = std::io::pipe().map_err(|error| error.to_string())?;
+        command
             .arg(ARGUMENT)
             .env("LD_PRELOAD", libacc)
             .env(settings::LIBACC.name, libacc)
             .env(settings::CPU_DEVICES.name, cpus.max(1).to_string())
             .env(settings::CPU_MEMORY.name, CPU_MEMORY)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("the process that measures can't be started: {error}"))?;
-        let end = Instant::now() + WITHIN_MAX;
-        // What it says fits into a pipe.
-        while matches!(child.try_wait(), Ok(None)) {
-            if Instant::now() > end {
-                let _ = child.kill();
+            .stderr(says);
+        let answer = ask::ask(&mut command, WITHIN_MAX, ANSWER_MAX);
+        // Its end of the pipe.
+        drop(command);
+        let answer = answer.map_err(|why| match why {
+            NoAnswer::Refused(error) => format!("the process that measures can't be started: {error}"),
+            NoAnswer::Late => format!("it took more than {} s", WITHIN_MAX.as_secs()),
+            NoAnswer::Failed(status) => {
+                let mut words = [0; 1024];
+                let len = said.read(&mut words).unwrap_or(0);
+                let words = String::from_utf8_lossy(&words[..len]).into_owned();
+                format!("{status}: {}", words.lines().next().unwrap_or("it says nothing"))
             }
-            std::thread::sleep(LOOK);
-        }
-        let output = child.wait_with_output().map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        if !output.status.success() {
-            return Err(format!("{}: {}", output.status, said.lines().next().unwrap_or("it says nothing")));
-        }
+            NoAnswer::Unread(error) => error.to_string(),
+        })?;
         let ordinals: Vec<u32> = self
             .devices
             .iter()
             .filter(|info| is_cpu(info) == (cpus == self.devices.len()))
             .map(|info| info.id.ordinal)
             .collect();
-        lines::read(&String::from_utf8_lossy(&output.stdout), &ordinals)
-            .ok_or_else(|| "its answer makes no sense".to_owned())
+        lines::read(&String::from_utf8_lossy(&answer), &ordinals).ok_or_else(|| "its answer makes no sense".to_owned())
     }
 
     /// What the path to another agent takes, over a lane as sessions have them.
