@@ -485,9 +485,7 @@ impl ArrivalBytes {
             *self.failure.lock() = Some(error);
         }
     }
-}
 
-impl ArrivalBytes {
     /// Whether [`ArrivalBytes::fill_native`] may put something there.
     pub fn fills_native(&self) -> bool {
         self.incoming.fills_native()
