@@ -5,6 +5,7 @@
 //! if recent waits were so short that this is likely to end the wait. It never does where it has only one core, and
 //! not for a while after somebody else has wanted its core for long.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Waits longer than this on average are slept through.
@@ -24,6 +25,14 @@ pub struct SpinPolicy {
     average: Duration,
     cores: usize,
     pause: u32,
+}
+
+impl Default for SpinPolicy {
+    /// For this process, and the cores that it may use.
+    fn default() -> Self {
+        static CORES: OnceLock<usize> = OnceLock::new();
+        Self::new(*CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from)))
+    }
 }
 
 impl SpinPolicy {

@@ -87,8 +87,7 @@ struct OwnerQueue {
 
 impl Stream {
     pub(crate) fn new(index: u32, queue: QueueId, shared: Arc<Shared>) -> Arc<Self> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let spin = ShortLock::new(SpinPolicy::new(cores));
+        let spin = ShortLock::default();
         let stream = Self { index, queue, shared, state: ShortLock::default(), failed: AtomicBool::new(false), spin };
         stream.block().owner_want.store(u64::MAX, Ordering::SeqCst);
         Arc::new(stream)
@@ -366,13 +365,12 @@ impl Stream {
     }
 
     /// Tells the worker from which position on somebody here wants to know.
-    fn set_want(&self, state: &OwnerQueue) -> u64 {
+    fn set_want(&self, state: &OwnerQueue) {
         let op = state.ops.front().filter(|_| !state.deferred).map(|(seq, _)| seq - 1);
         let notify = state.notifies.iter().map(|(seq, _)| *seq).min();
         let waiter = state.waiters.iter().copied().min();
         let want = [op, notify, waiter].into_iter().flatten().min().unwrap_or(u64::MAX);
         self.block().owner_want.store(want, Ordering::SeqCst);
-        want
     }
 
     fn start_worker(self: &Arc<Self>, state: &mut OwnerQueue) -> Result<()> {
@@ -432,7 +430,8 @@ impl Stream {
             self.set_want(&state);
             return Some(Work::Run(seq, op));
         }
-        Some(Work::Sleep(self.set_want(&state)))
+        self.set_want(&state);
+        Some(Work::Sleep)
     }
 
     /// Runs one owner operation and moves the stream past it, whatever comes of it.
@@ -461,8 +460,8 @@ impl Stream {
 pub(crate) enum Work {
     Run(u64, Op),
     Notify(Vec<Done>, Result<()>),
-    /// Until the stream reaches this position, or the doorbell rings.
-    Sleep(u64),
+    /// Until the stream reaches what is wanted, or the doorbell rings.
+    Sleep,
 }
 
 impl Work {

@@ -2,15 +2,17 @@
 
 use super::futex;
 use super::stream::{Op, Stream, Work};
+use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::{Result, SpanKind};
 use std::sync::atomic::{Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Sleepers look around at least this often.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
 /// Serves `stream` until it is closed.
 pub(crate) fn run(stream: &Stream) {
+    let mut spin = SpinPolicy::default();
     loop {
         let doorbell = stream.block().owner_doorbell.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
@@ -31,15 +33,30 @@ pub(crate) fn run(stream: &Stream) {
                     futex::wait(&stream.block().owner_doorbell, doorbell, Some(LOOK_AROUND));
                 }
             }
-            Some(Work::Sleep(want)) => {
-                // The worker rings only for positions that it knew to be wanted when it got there.
-                fence(Ordering::SeqCst);
-                if stream.block().reached() < want {
-                    futex::wait(&stream.block().owner_doorbell, doorbell, Some(LOOK_AROUND));
-                }
-            }
+            Some(Work::Sleep) => wait(stream, doorbell, &mut spin),
         }
     }
+}
+
+/// Waits until the stream has reached what somebody here wants, or the doorbell has rung: looks for a while before it sleeps.
+fn wait(stream: &Stream, doorbell: u32, spin: &mut SpinPolicy) {
+    let block = stream.block();
+    // What is wanted may change meanwhile, without a ring.
+    let is_over = || block.reached() >= block.owner_want.load(Ordering::Acquire);
+    let has_rung = || block.owner_doorbell.load(Ordering::Acquire) != doorbell;
+    let (start, limit) = (Instant::now(), spin.limit());
+    let looked = if limit.is_zero() { Looked::Late } else { look(limit, || is_over() || has_rung()) };
+    if looked != Looked::Ready {
+        // The worker rings only for positions that it knew to be wanted when it got there.
+        fence(Ordering::SeqCst);
+        if !is_over() {
+            futex::wait(&block.owner_doorbell, doorbell, Some(LOOK_AROUND));
+        }
+    }
+    if looked == Looked::Crowded {
+        spin.crowded();
+    }
+    spin.waited(start.elapsed());
 }
 
 /// Does what one operation says, on whichever thread its turn came.

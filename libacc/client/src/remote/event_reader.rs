@@ -14,8 +14,7 @@ pub(super) struct EventReader {
 
 impl EventReader {
     pub(super) fn new() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { frames: FrameReader::default(), spin: SpinPolicy::new(cores) }
+        Self { frames: FrameReader::default(), spin: SpinPolicy::default() }
     }
 
     /// Reads once, whatever comes; looks for a while before it sleeps. False at the stream's end.

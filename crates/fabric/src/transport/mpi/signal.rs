@@ -4,8 +4,8 @@ use crate::transport::time_limit::wait_until;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use std::io;
+use std::sync::Condvar;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Condvar, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Raised with the table locked.
@@ -51,16 +51,8 @@ impl Signal {
 }
 
 /// How long a kind of wait was lately.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SharedSpinPolicy(ShortLock<SpinPolicy>);
-
-impl Default for SharedSpinPolicy {
-    fn default() -> Self {
-        static CORES: OnceLock<usize> = OnceLock::new();
-        let cores = *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from));
-        Self(ShortLock::new(SpinPolicy::new(cores)))
-    }
-}
 
 impl SharedSpinPolicy {
     /// Whether looking is worth it.
