@@ -8,7 +8,7 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::route::{Endpoint, Wanted};
 use accord_fabric::transport::gateway::Gateway;
 use accord_fabric::transport::mpi::MpiFabric;
-use accord_fabric::transport::{Transport, route};
+use accord_fabric::transport::{Handover, Transport, route};
 use accord_types::{NodeId, SessionId};
 use common::worlds::two_ranks;
 use common::{SHORT, SOON, pattern};
@@ -58,6 +58,61 @@ fn a_process_goes_by_its_gateway_to_another_rank() {
     lane.read_to_end(&mut back).unwrap();
     assert!(back == bytes);
     drop(server.join().unwrap());
+}
+
+/// Nothing of it goes by MPI.
+#[test]
+fn a_process_goes_by_its_gateway_to_that_ones_own_node() {
+    const OWN: NodeId = NodeId(6);
+    let (here, there, wanted) = job("own");
+    here.announce(OWN);
+    assert!(there.await_rank(0, SOON) && here.await_rank(0, SOON));
+    let key = Key::new(vec![5; 32]).unwrap();
+    let (of_server, server) = (key.clone(), here.clone());
+    let server = std::thread::spawn(move || {
+        let (lane, rank) = server.accept().unwrap();
+        assert_eq!((rank, lane.transport()), (0, Transport::Shm));
+        let client = handshake::accept(&*lane, &of_server, SOON).unwrap();
+        // As an agent gives it to an executor in its process.
+        let (lane, client) = Handover::within_process(lane, client).unwrap();
+        assert_eq!(client.hello, Hello { to: Some(OWN), ..hello() });
+        let mut all = Vec::new();
+        lane.read_to_end(&mut all).unwrap();
+        lane.send(&all).unwrap();
+        lane.finish().unwrap();
+    });
+    let before = here.counts();
+    let route = route(&Endpoint::new(OWN, "nowhere:1"), wanted.into());
+    let lane = handshake::connect_by(&route, &hello(), &key, SOON).unwrap();
+    let (bytes, mut back) = (pattern(10 << 20, 3), Vec::new());
+    lane.send(&bytes).unwrap();
+    lane.finish().unwrap();
+    lane.read_to_end(&mut back).unwrap();
+    server.join().unwrap();
+    assert!(back == bytes);
+    assert_eq!(here.counts(), before);
+}
+
+/// An agent's thread that waits for lanes sleeps while others are used: to wake it for each message took longer than the message.
+#[test]
+fn messages_wake_nobody_who_waits_for_lanes() {
+    let [here, there] = two_ranks();
+    let near = here.connect(1).unwrap();
+    near.send(b"first").unwrap();
+    let (far, _) = there.accept().unwrap();
+    let mut bytes = [0; 5];
+    far.read_exact(&mut bytes).unwrap();
+    let before = (here.counts().news, there.counts().news);
+    for _ in 0..1000 {
+        near.send(&bytes).unwrap();
+        far.read_exact(&mut bytes).unwrap();
+        far.send(&bytes).unwrap();
+        near.read_exact(&mut bytes).unwrap();
+    }
+    assert_eq!((here.counts().news, there.counts().news), before);
+    let _other = there.connect(0).unwrap();
+    here.accept().unwrap();
+    assert!(here.counts().news > before.0);
 }
 
 #[test]

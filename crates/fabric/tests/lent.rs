@@ -75,6 +75,7 @@ fn transfer(bytes: &[u8], piece: usize) -> [Counts; 2] {
         lent_messages: after.lent_messages - before.lent_messages,
         lent_bytes: after.lent_bytes - before.lent_bytes,
         copied_bytes: after.copied_bytes - before.copied_bytes,
+        news: after.news - before.news,
     };
     [since(after[0], before[0]), since(after[1], before[1])]
 }

@@ -8,6 +8,8 @@
 //!   shared memory            ->     opens a lane to that rank       ->       takes it as one of its port
 //!   handshake and all else   <------------- relayed ------------->
 //! ```
+//!
+//! Who wants to go to the gateway's own node has got there: the lane is that agent's then.
 
 use super::lane::{Lane, SharedLane};
 use super::local_socket::{self, LocalName};
@@ -132,8 +134,12 @@ fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<(
     let lane: &dyn Lane = &accepted;
     lane.limit(Some(REQUEST_TIMEOUT))?;
     let wanted = read_request(lane)?;
-    let far = match rank_of(fabric, wanted).and_then(|rank| fabric.connect_to_pass_on(rank)) {
-        Ok(far) => far,
+    let to = rank_of(fabric, wanted).and_then(|rank| {
+        // This node's own agent is this process.
+        Ok(if rank == fabric.rank() { None } else { Some(fabric.connect_to_pass_on(rank)?) })
+    });
+    let to = match to {
+        Ok(to) => to,
         Err(error) => {
             let text = error.to_string();
             let text = &text.as_bytes()[..text.len().min(REFUSAL_MAX)];
@@ -143,5 +149,9 @@ fn pass_on(accepted: local_socket::Accepted, fabric: &MpiFabric) -> io::Result<(
     };
     lane.send(&[0; ANSWER_LEN])?;
     lane.introduced(false)?;
-    relay(accepted.into_lane()?, far)
+    let lane = accepted.into_lane()?;
+    match to {
+        Some(far) => relay(lane, far),
+        None => fabric.bring(lane),
+    }
 }

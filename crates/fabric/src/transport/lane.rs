@@ -194,7 +194,7 @@ pub trait Lane: fmt::Debug + Send + Sync {
         None
     }
 
-    /// For [`super::Handover`]: the lane's descriptors.
+    /// For [`super::Handover`]: the lane's descriptors; none if it can only be this process's.
     #[doc(hidden)]
     fn descriptors(&self) -> Vec<std::os::fd::BorrowedFd<'_>>;
 }

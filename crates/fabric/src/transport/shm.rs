@@ -14,8 +14,8 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Bytes that are copied before the other side learns of them, so that both copy at once.
@@ -60,7 +60,7 @@ struct Position {
 impl Shm {
     /// An end that has `to_server` and `to_client` as bells of the rings.
     pub(super) fn new(memory: SharedMemory, side: Side, to_server: OwnedFd, to_client: OwnedFd) -> Self {
-        let position = || TurnLock::new(Position { at: 0, spin: SpinPolicy::new(cores()), alone: false, asked: None });
+        let position = || TurnLock::new(Position { at: 0, spin: SpinPolicy::default(), alone: false, asked: None });
         let (incoming, outgoing, in_bell, out_bell) = match side {
             Side::Client => (Ring::ToClient, Ring::ToServer, to_client, to_server),
             Side::Server => (Ring::ToServer, Ring::ToClient, to_server, to_client),
@@ -218,11 +218,6 @@ fn within_room(difference: u64) -> io::Result<usize> {
     })
 }
 
-fn cores() -> usize {
-    static CORES: OnceLock<usize> = OnceLock::new();
-    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
-}
-
 /// Two ends of one lane.
 ///
 /// # Errors
@@ -314,9 +309,13 @@ impl Lane for Shm {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        // How far it was read and written is known here only.
+        let is_new = |position: &TurnLock<Position>| position.try_take().is_some_and(|position| position.at == 0);
         match self.side {
-            Side::Client => Vec::new(),
-            Side::Server => vec![self.in_bell.as_fd(), self.out_bell.as_fd(), self.memory.file().as_fd()],
+            Side::Server if is_new(&self.reader) && is_new(&self.writer) => {
+                vec![self.in_bell.as_fd(), self.out_bell.as_fd(), self.memory.file().as_fd()]
+            }
+            Side::Server | Side::Client => Vec::new(),
         }
     }
 }

@@ -12,6 +12,11 @@ const SLEEP_MIN: Duration = Duration::from_micros(50);
 /// The longest sleep. A look takes a few microseconds, with the sleep's own cost: well below 1 % of this.
 const SLEEP_MAX: Duration = Duration::from_millis(16);
 
+/// Somebody who keeps the core that long when it is given has use for it.
+const CROWDED: Duration = Duration::from_micros(30);
+/// So many pauses are slept through then: who has slept gets the core back sooner than who gives it away again and again.
+const CROWDED_PAUSES: u32 = 64;
+
 /// What to do before the next look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pause {
@@ -21,12 +26,29 @@ pub(super) enum Pause {
     Sleep(Duration),
 }
 
-/// After nothing has happened for `idle`.
-pub(super) fn pause(idle: Duration) -> Pause {
-    if idle < LOOKS {
-        return Pause::Yield;
+/// How the pauses were so far.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    /// Pauses that are still to be slept through, as others want the core.
+    crowded: u32,
+}
+
+impl Backoff {
+    /// After nothing has happened for `idle`.
+    pub(super) fn pause(&mut self, idle: Duration) -> Pause {
+        if idle < LOOKS && self.crowded == 0 {
+            return Pause::Yield;
+        }
+        self.crowded = self.crowded.saturating_sub(1);
+        Pause::Sleep((idle / SHARE).clamp(SLEEP_MIN, SLEEP_MAX))
     }
-    Pause::Sleep((idle / SHARE).clamp(SLEEP_MIN, SLEEP_MAX))
+
+    /// Others have had the core for so long after [`Pause::Yield`].
+    pub(super) fn has_yielded(&mut self, time: Duration) {
+        if time > CROWDED {
+            self.crowded = CROWDED_PAUSES;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -35,10 +57,23 @@ mod tests {
 
     #[test]
     fn sleeps_grow_with_the_time_since_something_happened() {
+        let pause = |idle| Backoff::default().pause(idle);
         assert_eq!(pause(Duration::from_micros(199)), Pause::Yield);
         assert_eq!(pause(Duration::from_micros(200)), Pause::Sleep(SLEEP_MIN));
         assert_eq!(pause(Duration::from_millis(8)), Pause::Sleep(Duration::from_millis(1)));
         assert_eq!(pause(Duration::from_millis(128)), Pause::Sleep(SLEEP_MAX));
         assert_eq!(pause(Duration::from_secs(8)), Pause::Sleep(SLEEP_MAX));
+    }
+
+    #[test]
+    fn a_core_that_others_want_is_left_to_them_for_a_while() {
+        let mut backoff = Backoff::default();
+        backoff.has_yielded(CROWDED);
+        assert_eq!(backoff.pause(Duration::ZERO), Pause::Yield);
+        backoff.has_yielded(2 * CROWDED);
+        for _ in 0..CROWDED_PAUSES {
+            assert_eq!(backoff.pause(Duration::ZERO), Pause::Sleep(SLEEP_MIN));
+        }
+        assert_eq!(backoff.pause(Duration::ZERO), Pause::Yield);
     }
 }

@@ -1,16 +1,18 @@
 //! The thread that owns a world of ranks, and what others ask of it.
 
-use super::backoff::{Pause, pause};
+use super::backoff::{Backoff, Pause};
 use super::lane::MpiLane;
 use super::message::LaneKey;
 use super::shared::{Counters, Counts, LaneTable, Shared};
 use super::signal::Signal;
+use super::streams::OPENED_MAX;
 use super::world::{Came, World};
 use crate::transport::lane::SharedLane;
 use accord_types::NodeId;
 use accord_types::short_lock::ShortGuard;
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
@@ -129,6 +131,22 @@ impl MpiFabric {
         Ok(lane)
     }
 
+    /// Brings a lane of this machine that is for this rank: [`MpiFabric::accept`] gives it as one of its own.
+    ///
+    /// # Errors
+    /// When nobody takes those that were brought before, or the world has ended.
+    pub fn bring(&self, lane: SharedLane) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        state.check()?;
+        if state.brought.len() >= OPENED_MAX {
+            return Err(io::Error::new(ErrorKind::WouldBlock, "too many lanes wait for this node's agent"));
+        }
+        state.brought.push_back(lane);
+        self.shared.news.raise();
+        drop(state);
+        Ok(())
+    }
+
     /// Waits for the next lane that a rank opens; and which rank.
     ///
     /// # Errors
@@ -136,6 +154,9 @@ impl MpiFabric {
     pub fn accept(&self) -> io::Result<(SharedLane, u32)> {
         let mut state = self.shared.lock();
         loop {
+            if let Some(lane) = state.brought.pop_front() {
+                return Ok((lane, self.rank));
+            }
             if let Some(key) = state.streams.next_opened() {
                 return Ok((self.lane(&mut state, key, false), key.peer));
             }
@@ -202,35 +223,52 @@ impl Drop for MpiFabric {
     }
 }
 
+/// What a look for things to send has brought.
+#[derive(Clone, Copy, Default)]
+struct Turn {
+    sent: bool,
+    /// There may be more than could be sent.
+    full: bool,
+    stopping: bool,
+}
+
 impl Shared {
     /// Sends and receives until the fabric is stopped.
     fn drive(&self, world: &mut dyn World) -> io::Result<()> {
-        let mut last = Instant::now();
+        let (mut last, mut backoff) = (Instant::now(), Backoff::default());
         let mut swept = false;
         let mut stop_at: Option<Instant> = None;
+        // Nobody says what there is to send after these.
+        let mut asks = true;
         loop {
-            let (sent, stopping) = self.send(world)?;
+            let turn = if asks || self.has_work.load(Ordering::Acquire) { self.send(world)? } else { Turn::default() };
             let received = self.receive(world)?;
-            if stopping {
+            asks = received || turn.full || turn.stopping;
+            if turn.stopping {
                 let end = *stop_at.get_or_insert_with(|| Instant::now() + DRAIN_MAX);
-                if (!sent && world.sending() == (0, 0)) || Instant::now() >= end {
+                if (!turn.sent && world.sending() == (0, 0)) || Instant::now() >= end {
                     return Ok(());
                 }
             }
-            if sent || received {
+            if turn.sent || received {
                 last = Instant::now();
                 swept = false;
                 continue;
             }
-            match pause(last.elapsed()) {
-                Pause::Yield => std::thread::yield_now(),
+            let now = Instant::now();
+            match backoff.pause(now - last) {
+                Pause::Yield => {
+                    std::thread::yield_now();
+                    backoff.has_yielded(now.elapsed());
+                }
                 Pause::Sleep(time) => {
                     let mut state = self.lock();
                     if !std::mem::replace(&mut swept, true) {
                         state.streams.sweep();
+                        asks = true;
                         continue;
                     }
-                    if !state.has_work {
+                    if !self.has_work.load(Ordering::Relaxed) {
                         // It looks again then, as when it is told.
                         drop(self.work.wait(state, Some(Instant::now() + time)));
                     }
@@ -239,13 +277,13 @@ impl Shared {
         }
     }
 
-    /// Sends what may be sent; whether there was something, and whether it is time to stop.
-    fn send(&self, world: &mut dyn World) -> io::Result<(bool, bool)> {
+    /// Sends what may be sent.
+    fn send(&self, world: &mut dyn World) -> io::Result<Turn> {
         let (sending, of_lent) = world.sending();
         let (room, lent_room) = (SENDS_MAX.saturating_sub(sending - of_lent), LENT_SENDS_MAX.saturating_sub(of_lent));
         let (mut messages, mut lent) = (Vec::new(), Vec::new());
         let mut state = self.lock();
-        state.has_work = false;
+        self.has_work.store(false, Ordering::Relaxed);
         // What was asked for goes before an end that is said.
         while lent.len() < lent_room
             && let Some(part) = state.streams.next_lent()
@@ -262,6 +300,7 @@ impl Shared {
         state.wake();
         let stopping = state.stopping;
         drop(state);
+        let full = messages.len() == room || lent.len() == lent_room;
         let sent = !messages.is_empty() || !lent.is_empty();
         Counters::add(&self.counts.messages, messages.len());
         for (part, bytes) in lent {
@@ -272,35 +311,35 @@ impl Shared {
         for outgoing in messages {
             world.send(outgoing.to, outgoing.message)?;
         }
-        Ok((sent, stopping))
+        Ok(Turn { sent, full, stopping })
     }
 
-    /// Takes what has come; whether there was something.
+    /// Takes what has come; whether there was something. Whoever waits for it is told before MPI is asked for more.
     fn receive(&self, world: &mut dyn World) -> io::Result<bool> {
-        let mut all = Vec::new();
-        while all.len() < BATCH
-            && let Some(came) = world.receive(&mut |from, tag, len| self.lock().room_for(from, tag, len))?
-        {
-            all.push(came);
-        }
-        if all.is_empty() {
-            return Ok(false);
-        }
-        let mut state = self.lock();
-        for came in all {
+        for taken in 0..BATCH {
+            let Some(came) = world.receive(&mut |from, tag, len| self.lock().room_for(from, tag, len))? else {
+                return Ok(taken > 0);
+            };
+            let mut state = self.lock();
+            let mut is_news = false;
             match came {
                 Came::Filled(tag) => state.streams.came(tag),
                 Came::Sent(id) => state.streams.was_sent(id),
                 Came::Message(from, message) => {
                     if let Some(node) = state.streams.receive(from, message)? {
                         state.ranks.insert(NodeId(node), from);
+                        is_news = true;
                     }
                 }
             }
+            state.wake();
+            // Not for each message: somebody always waits for lanes, and to wake that thread takes longer than all else here.
+            if is_news || state.streams.has_opened() {
+                Counters::add(&self.counts.news, 1);
+                self.news.raise();
+            }
+            drop(state);
         }
-        state.wake();
-        self.news.raise();
-        drop(state);
         Ok(true)
     }
 

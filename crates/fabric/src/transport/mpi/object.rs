@@ -23,6 +23,8 @@ const _: () = assert!(FRAMED < TAG_FIRST);
 const MESSAGE_MAX: usize = super::message::HEADER_LEN + super::message::DATA_MAX;
 /// How often MPI is asked before others get their turn while it copies what was lent: many MPIs copy only when they are asked.
 const LENT_LOOKS: u32 = 16;
+/// Messages that are there as soon as they are taken: others are looked for afterwards.
+const SHORT: usize = 1 << 10;
 /// Longest text that the object gives.
 const TEXT_MAX: usize = 8 << 10;
 
@@ -196,13 +198,13 @@ impl MpiWorld {
         Ok(code)
     }
 
-    /// Takes a message that has come, into a buffer of its own or the room that is lent for it.
-    fn begin_receive(&mut self, room: FindRoom<'_>) -> io::Result<bool> {
+    /// Takes a message that has come, into a buffer of its own or the room that is lent for it; its length.
+    fn begin_receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<usize>> {
         let (mut from, mut tag, mut len, mut request) = (0, 0, 0, 0);
         // SAFETY: the world is open, and the pointers are to what lives longer than the call.
         let came = unsafe { (self.functions.probe)(self.world, &raw mut from, &raw mut tag, &raw mut len) };
         if Self::check(came, "look for messages")? == 0 {
-            return Ok(false);
+            return Ok(None);
         }
         let wrong = || io::Error::new(ErrorKind::InvalidData, format!("rank {from} sends {len} bytes with tag {tag}"));
         let tag = u16::try_from(tag).map_err(|_| wrong())?;
@@ -224,7 +226,7 @@ impl MpiWorld {
         let code = unsafe { (self.functions.receive)(self.world, start, len, &raw mut request) };
         Self::check(code, "receive")?;
         self.receives.push_back(Receiving { from, request, into, done: false });
-        Ok(true)
+        Ok(Some(len))
     }
 
     fn test(&mut self) -> io::Result<Option<Came>> {
@@ -304,7 +306,9 @@ impl World for MpiWorld {
     }
 
     fn receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<Came>> {
-        while self.receives.len() < RECEIVES_MAX + usize::from(TAKES_MAX) && self.begin_receive(room)? {}
+        while self.receives.len() < RECEIVES_MAX + usize::from(TAKES_MAX)
+            && self.begin_receive(room)?.is_some_and(|len| len > SHORT)
+        {}
         if let Some(sent) = self.test()? {
             return Ok(Some(sent));
         }

@@ -5,9 +5,10 @@ use super::loan::Lent;
 use super::message::LaneKey;
 use super::signal::Signal;
 use super::streams::Streams;
+use crate::transport::lane::SharedLane;
 use accord_types::NodeId;
 use accord_types::short_lock::{ShortGuard, ShortLock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +19,8 @@ pub(super) struct Shared {
     state: ShortLock<LaneTable>,
     /// The thread has something to send, or is to stop.
     pub(super) work: Signal,
+    /// It was told so, and has not looked since; changed with the table locked.
+    pub(super) has_work: AtomicBool,
     /// A lane was opened by another rank, a node has said which rank it is, or the world has ended.
     pub(super) news: Signal,
     pub(super) counts: Counters,
@@ -32,6 +35,7 @@ pub(super) struct Counters {
     pub(super) lent_messages: AtomicU64,
     pub(super) lent_bytes: AtomicU64,
     pub(super) copied_bytes: AtomicU64,
+    pub(super) news: AtomicU64,
 }
 
 /// The values of a rank's counters at one moment.
@@ -45,6 +49,8 @@ pub struct Counts {
     pub lent_bytes: u64,
     /// Bytes that lanes have copied into messages or out of them.
     pub copied_bytes: u64,
+    /// How often those were told who wait for another rank's lanes or its node.
+    pub news: u64,
 }
 
 impl Counters {
@@ -59,6 +65,7 @@ impl Counters {
             lent_messages: read(&self.lent_messages),
             lent_bytes: read(&self.lent_bytes),
             copied_bytes: read(&self.copied_bytes),
+            news: read(&self.news),
         }
     }
 }
@@ -73,7 +80,8 @@ pub(super) struct LaneTable {
     /// Room that is lent by a lane's reader. Not by its tag, which may be another lane's before the reader knows that it is filled.
     pub(super) rooms: BTreeMap<LaneKey, LentRoom>,
     pub(super) ranks: BTreeMap<NodeId, u32>,
-    pub(super) has_work: bool,
+    /// Lanes of this machine that are for this rank, and nobody has taken yet.
+    pub(super) brought: VecDeque<SharedLane>,
     pub(super) stopping: bool,
     pub(super) ended: Option<String>,
     pub(super) has_left: bool,
@@ -87,7 +95,7 @@ impl Shared {
             lent: BTreeMap::new(),
             rooms: BTreeMap::new(),
             ranks: BTreeMap::new(),
-            has_work: false,
+            brought: VecDeque::new(),
             stopping: false,
             ended: None,
             has_left: false,
@@ -95,6 +103,7 @@ impl Shared {
         Self {
             state: ShortLock::new(state),
             work: Signal::default(),
+            has_work: AtomicBool::new(false),
             news: Signal::default(),
             counts: Counters::default(),
             native: AtomicBool::new(false),
@@ -116,9 +125,10 @@ impl Shared {
     /// Lanes were read, written or ended: wakes whom that concerns, and the thread.
     pub(super) fn has_changed(&self, mut state: ShortGuard<'_, LaneTable>) {
         state.wake();
-        if !std::mem::replace(&mut state.has_work, true) {
+        if !self.has_work.swap(true, Ordering::Release) {
             self.work.raise();
         }
+        drop(state);
     }
 }
 

@@ -20,7 +20,7 @@ const WAKE_ROOM: usize = QUEUE_MAX / 4;
 /// Lanes of a rank.
 pub(super) const LANES_MAX: usize = 16 << 10;
 /// Lanes that others have opened and nobody has taken yet.
-const OPENED_MAX: usize = 1 << 10;
+pub(super) const OPENED_MAX: usize = 1 << 10;
 /// Notes that wait to be sent: of each lane its beginning, its end, what it may send, what it gives back and what it takes; and refusals.
 const NOTES_MAX: usize = 8 * LANES_MAX;
 /// Messages between two looks at who does not use what it may send.
@@ -132,6 +132,11 @@ impl Streams {
         self.add(key);
         self.note(key, MessageKind::Open, 0);
         Ok(key)
+    }
+
+    /// Whether others have opened lanes that nobody has taken yet.
+    pub fn has_opened(&self) -> bool {
+        !self.opened.is_empty()
     }
 
     /// The next lane that another rank has opened.
