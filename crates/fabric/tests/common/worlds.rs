@@ -54,6 +54,11 @@ impl World for Queues {
         (0, 0)
     }
 
+    /// They are there at once.
+    fn moves_lent(&self) -> bool {
+        false
+    }
+
     fn receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<Came>> {
         let next = self.queues[self.rank as usize].lock().unwrap().pop_front();
         Ok(match next {

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 /// So long after the last event it looks without sleeping, giving the core to others in between.
 const LOOKS: Duration = Duration::from_micros(200);
+/// The same while lent bytes are under way, as many MPIs copy only when they are asked: as long as most of them take. Then it sleeps as shortly as it can.
+const MOVES_LOOKS: Duration = Duration::from_millis(50);
 /// The share of the time since the last event that it sleeps: what comes then is late by that at most.
-const SHARE: u32 = 8;
+const SHARE: u32 = 32;
 /// The shortest sleep; the system's own is about as long.
 const SLEEP_MIN: Duration = Duration::from_micros(50);
 /// The longest sleep. A look takes a few microseconds, with the sleep's own cost: well below 1 % of this.
 const SLEEP_MAX: Duration = Duration::from_millis(16);
 
-/// Somebody who keeps the core that long when it is given has use for it.
-const CROWDED: Duration = Duration::from_micros(30);
+/// Somebody who keeps the core that long when it is given has use for it; those who wait for messages keep it for less.
+const CROWDED: Duration = Duration::from_micros(500);
 /// So many pauses are slept through then: who has slept gets the core back sooner than who gives it away again and again.
 const CROWDED_PAUSES: u32 = 64;
 
@@ -34,13 +36,13 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// After nothing has happened for `idle`.
-    pub(super) fn pause(&mut self, idle: Duration) -> Pause {
-        if idle < LOOKS && self.crowded == 0 {
+    /// After nothing has happened for `idle`; `moves`: lent bytes are under way.
+    pub(super) fn pause(&mut self, idle: Duration, moves: bool) -> Pause {
+        if self.crowded == 0 && idle < if moves { MOVES_LOOKS } else { LOOKS } {
             return Pause::Yield;
         }
         self.crowded = self.crowded.saturating_sub(1);
-        Pause::Sleep((idle / SHARE).clamp(SLEEP_MIN, SLEEP_MAX))
+        Pause::Sleep(if moves { SLEEP_MIN } else { (idle / SHARE).clamp(SLEEP_MIN, SLEEP_MAX) })
     }
 
     /// Others have had the core for so long after [`Pause::Yield`].
@@ -57,23 +59,30 @@ mod tests {
 
     #[test]
     fn sleeps_grow_with_the_time_since_something_happened() {
-        let pause = |idle| Backoff::default().pause(idle);
+        let pause = |idle| Backoff::default().pause(idle, false);
         assert_eq!(pause(Duration::from_micros(199)), Pause::Yield);
         assert_eq!(pause(Duration::from_micros(200)), Pause::Sleep(SLEEP_MIN));
-        assert_eq!(pause(Duration::from_millis(8)), Pause::Sleep(Duration::from_millis(1)));
-        assert_eq!(pause(Duration::from_millis(128)), Pause::Sleep(SLEEP_MAX));
+        assert_eq!(pause(Duration::from_millis(32)), Pause::Sleep(Duration::from_millis(1)));
+        assert_eq!(pause(Duration::from_millis(512)), Pause::Sleep(SLEEP_MAX));
         assert_eq!(pause(Duration::from_secs(8)), Pause::Sleep(SLEEP_MAX));
+    }
+
+    #[test]
+    fn mpi_is_asked_again_and_again_while_it_copies() {
+        let pause = |idle| Backoff::default().pause(idle, true);
+        assert_eq!(pause(Duration::from_millis(49)), Pause::Yield);
+        assert_eq!(pause(Duration::from_secs(8)), Pause::Sleep(SLEEP_MIN));
     }
 
     #[test]
     fn a_core_that_others_want_is_left_to_them_for_a_while() {
         let mut backoff = Backoff::default();
         backoff.has_yielded(CROWDED);
-        assert_eq!(backoff.pause(Duration::ZERO), Pause::Yield);
+        assert_eq!(backoff.pause(Duration::ZERO, false), Pause::Yield);
         backoff.has_yielded(2 * CROWDED);
         for _ in 0..CROWDED_PAUSES {
-            assert_eq!(backoff.pause(Duration::ZERO), Pause::Sleep(SLEEP_MIN));
+            assert_eq!(backoff.pause(Duration::ZERO, false), Pause::Sleep(SLEEP_MIN));
         }
-        assert_eq!(backoff.pause(Duration::ZERO), Pause::Yield);
+        assert_eq!(backoff.pause(Duration::ZERO, false), Pause::Yield);
     }
 }

@@ -256,7 +256,7 @@ impl Shared {
                 continue;
             }
             let now = Instant::now();
-            match backoff.pause(now - last) {
+            match backoff.pause(now - last, world.moves_lent()) {
                 Pause::Yield => {
                     std::thread::yield_now();
                     backoff.has_yielded(now.elapsed());

@@ -23,8 +23,6 @@ const _: () = assert!(FRAMED < TAG_FIRST);
 const MESSAGE_MAX: usize = super::message::HEADER_LEN + super::message::DATA_MAX;
 /// How often MPI is asked before others get their turn while it copies what was lent: many MPIs copy only when they are asked.
 const LENT_LOOKS: u32 = 16;
-/// Messages that are there as soon as they are taken: others are looked for afterwards.
-const SHORT: usize = 1 << 10;
 /// Longest text that the object gives.
 const TEXT_MAX: usize = 8 << 10;
 
@@ -198,13 +196,13 @@ impl MpiWorld {
         Ok(code)
     }
 
-    /// Takes a message that has come, into a buffer of its own or the room that is lent for it; its length.
-    fn begin_receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<usize>> {
+    /// Takes a message that has come, if there is one, into a buffer of its own or the room that is lent for it.
+    fn begin_receive(&mut self, room: FindRoom<'_>) -> io::Result<()> {
         let (mut from, mut tag, mut len, mut request) = (0, 0, 0, 0);
         // SAFETY: the world is open, and the pointers are to what lives longer than the call.
         let came = unsafe { (self.functions.probe)(self.world, &raw mut from, &raw mut tag, &raw mut len) };
         if Self::check(came, "look for messages")? == 0 {
-            return Ok(None);
+            return Ok(());
         }
         let wrong = || io::Error::new(ErrorKind::InvalidData, format!("rank {from} sends {len} bytes with tag {tag}"));
         let tag = u16::try_from(tag).map_err(|_| wrong())?;
@@ -226,7 +224,7 @@ impl MpiWorld {
         let code = unsafe { (self.functions.receive)(self.world, start, len, &raw mut request) };
         Self::check(code, "receive")?;
         self.receives.push_back(Receiving { from, request, into, done: false });
-        Ok(Some(len))
+        Ok(())
     }
 
     fn test(&mut self) -> io::Result<Option<Came>> {
@@ -256,12 +254,6 @@ impl MpiWorld {
                 }
             }
         }
-    }
-
-    /// Whether MPI copies what was lent.
-    fn moves_lent(&self) -> bool {
-        let sends = self.sends.iter().any(|sending| matches!(sending.what, SentBytes::Lent(_)));
-        sends || self.receives.iter().any(|receive| !receive.done && matches!(receive.into, Into::Room(_)))
     }
 
     fn begin_send(&mut self, to: u32, tag: u16, (start, len): (*const u8, usize), what: SentBytes) -> io::Result<()> {
@@ -305,10 +297,16 @@ impl World for MpiWorld {
         (self.sends.len(), lent.count())
     }
 
+    fn moves_lent(&self) -> bool {
+        let sends = self.sends.iter().any(|sending| matches!(sending.what, SentBytes::Lent(_)));
+        sends || self.receives.iter().any(|receive| !receive.done && matches!(receive.into, Into::Room(_)))
+    }
+
     fn receive(&mut self, room: FindRoom<'_>) -> io::Result<Option<Came>> {
-        while self.receives.len() < RECEIVES_MAX + usize::from(TAKES_MAX)
-            && self.begin_receive(room)?.is_some_and(|len| len > SHORT)
-        {}
+        // One at a time: many MPIs copy a message when it is taken, and whoever waits for it goes on meanwhile.
+        if self.receives.len() < RECEIVES_MAX + usize::from(TAKES_MAX) {
+            self.begin_receive(room)?;
+        }
         if let Some(sent) = self.test()? {
             return Ok(Some(sent));
         }

@@ -44,6 +44,9 @@ pub trait World {
     /// Messages that are not sent yet, and of these, such of lent bytes.
     fn sending(&self) -> (usize, usize);
 
+    /// Whether lent bytes are on their way from here or into room of this rank.
+    fn moves_lent(&self) -> bool;
+
     /// Goes on with what is under way, and returns what has become of it. `room` is asked where lent bytes go when they come.
     ///
     /// # Errors
