@@ -119,6 +119,7 @@ pub fn run(config: &Config) -> Result<(), String> {
     if let Some(job) = &job {
         job.serve(&supervisor)?;
         job.await_turn()?;
+        job.open_gateway()?;
     }
     let runtime = accord_proto::runtime::one_threaded().map_err(|error| format!("cannot start: {error}"))?;
     let ending = runtime.block_on(async {

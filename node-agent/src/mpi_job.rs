@@ -99,17 +99,22 @@ impl MpiJob {
         Wanted::Mpi(self.name)
     }
 
-    /// Takes lanes, from other agents and from this machine's processes.
-    pub(crate) fn serve(&self, supervisor: &Arc<Supervisor>) -> Result<(), String> {
+    /// Is the gateway of this machine's processes, unless another agent of the machine is. Its ranks come one after the other
+    /// ([`MpiJob::await_turn`]), so that it is the first one's.
+    pub(crate) fn open_gateway(&self) -> Result<(), String> {
         match Gateway::bind(&self.name) {
             Ok(gateway) => {
                 let fabric = self.fabric.clone();
-                start("accord-gateways", move || gateway.serve(&fabric))?;
+                start("accord-gateways", move || gateway.serve(&fabric))
             }
             // Another agent of this machine, in a job with several of them.
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-            Err(error) => return Err(format!("cannot be the gateway {}: {error}; choose another --job", self.name)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => Ok(()),
+            Err(error) => Err(format!("cannot be the gateway {}: {error}; choose another --job", self.name)),
         }
+    }
+
+    /// Takes lanes of other agents.
+    pub(crate) fn serve(&self, supervisor: &Arc<Supervisor>) -> Result<(), String> {
         let (fabric, lanes_to) = (self.fabric.clone(), supervisor.clone());
         let leaving = self.leaving.clone();
         start("accord-accept", move || {
