@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, DeviceRow, PathRow};
 use crate::ways::{BetweenDevices, ToDevice};
 use accord_fabric::copy_way::{CopyWay, into_mapped, measured, over_lane};
-use accord_types::{Cost, DeviceFigures, NodeFigures, NodeId, Source};
+use accord_types::{Cost, DeviceFigures, GpuAware, NodeFigures, NodeId, Source};
 
 impl Cluster {
     /// The path between two nodes, either way.
@@ -14,6 +14,11 @@ impl Cluster {
     /// What its node has measured of a device.
     pub(crate) fn device_figures(&self, device: &DeviceRow) -> Option<DeviceFigures> {
         self.node_figures(device.info.id.node)?.device(device.info.id.ordinal).copied()
+    }
+
+    /// What a node's agent has found of its MPI.
+    pub(crate) fn gpu_aware(&self, node: NodeId) -> Option<&GpuAware> {
+        self.node_figures(node)?.gpu_aware.as_ref()
     }
 
     fn node_figures(&self, node: NodeId) -> Option<&NodeFigures> {

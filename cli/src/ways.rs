@@ -3,7 +3,7 @@
 use crate::cluster::{Cluster, DeviceRow, NodeRow};
 use accord_device::registry;
 use accord_fabric::copy_way::CopyWay;
-use accord_types::{DeviceNum, DeviceType, NodeId, settings};
+use accord_types::{DeviceNum, DeviceType, GpuAware, NodeId, settings};
 
 /// Between the program and a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,7 +135,11 @@ impl Cluster {
             CopyWay::Mapped if !self.is_one_machine(from, to) => Err("the nodes are different machines"),
             CopyWay::DeviceMpi if !(shares(from) && shares(to)) => Err("only GPUs have memory of that kind"),
             CopyWay::DeviceMpi if !between.is_by_mpi() => Err("the nodes are not of one MPI job"),
-            CopyWay::DeviceMpi => Err("the agents try it at their start, and use it in place of the lane if it works"),
+            CopyWay::DeviceMpi => match [from, to].map(|row| self.gpu_aware(row.info.id.node)) {
+                [Some(GpuAware::Yes), Some(GpuAware::Yes)] => Ok(()),
+                [None, _] | [_, None] => Err("the agents have not said yet whether their MPI gets GPUs' memory"),
+                _ => Err("their MPI does not get GPUs' memory (accord doctor says why)"),
+            },
             CopyWay::Mapped | CopyWay::Lane => Ok(()),
         }
     }

@@ -103,6 +103,7 @@ pub fn run(config: &Config) -> Result<(), String> {
         draining: AtomicBool::new(false),
         job: if job.is_some() { config.job.clone() } else { String::new() },
         world: job.as_ref().map(MpiJob::world),
+        gpu_aware: job.as_ref().and_then(MpiJob::gpu_aware),
         plain_tcp: config.insecure_plain_tcp,
     };
 

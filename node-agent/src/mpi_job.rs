@@ -7,12 +7,14 @@ use crate::supervise::Supervisor;
 use accord_fabric::route::{GatewayName, Wanted};
 use accord_fabric::transport::gateway::Gateway;
 use accord_fabric::transport::mpi::{self, MpiFabric, MpiObject};
+use accord_types::GpuAware;
 use accord_types::settings::MPI;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The object with MPI in it.
@@ -47,6 +49,8 @@ pub(crate) struct MpiJob {
     fabric: Arc<MpiFabric>,
     /// The machine's processes' way, unless another agent of the machine has it.
     name: GatewayName,
+    /// None without GPUs.
+    gpu_aware: Option<GpuAware>,
     leaving: Arc<AtomicBool>,
 }
 
@@ -71,22 +75,30 @@ impl MpiJob {
             );
         }
         let fabric = MpiFabric::start(move || object.join()).map_err(|error| format!("{error}; {remedy}"))?;
-        if let Some(looks) = reaches_gpus {
-            let looked = looks.map_err(|error| error.to_string()).and_then(|looks| {
-                looks.join().unwrap_or_else(|_| Err("the thread that asked has panicked".to_owned()))
-            });
-            match looked {
-                Ok(()) => {
-                    tracing::info!("MPI copies from and to GPUs' own memory");
-                    fabric.take_native();
-                }
-                Err(why) => tracing::info!("MPI does not get GPUs' memory, whose bytes go through the host's: {why}"),
+        let gpu_aware = reaches_gpus.map(|looks| match looks.map(JoinHandle::join) {
+            Ok(Ok(found)) => found,
+            Ok(Err(_)) => GpuAware::No("the thread that asked has panicked".to_owned()),
+            Err(error) => GpuAware::No(error.to_string()),
+        });
+        const STAGED: &str = "GPUs' bytes go through the host's memory";
+        match &gpu_aware {
+            Some(GpuAware::Yes) => {
+                tracing::info!("MPI copies from and to GPUs' own memory");
+                fabric.take_native();
             }
+            Some(GpuAware::No(why)) => tracing::info!("MPI does not get GPUs' memory: {STAGED}: {why}"),
+            Some(GpuAware::Untried) => tracing::info!("MPI is not to get GPUs' memory (--mpi-gpus off): {STAGED}"),
+            None => {}
         }
         let name = config.job.parse().map_err(|why| format!("--job {}: {why}", config.job))?;
         let fabric = Arc::new(fabric);
         mpi::belong_to(&fabric);
-        Ok(Self { fabric, name, leaving: Arc::default() })
+        Ok(Self { fabric, name, gpu_aware, leaving: Arc::default() })
+    }
+
+    /// Whether its MPI is GPU-aware; none without GPUs.
+    pub(crate) fn gpu_aware(&self) -> Option<GpuAware> {
+        self.gpu_aware.clone()
     }
 
     /// The world of its ranks.

@@ -5,7 +5,9 @@ use crate::ask::{self, NoAnswer};
 use crate::config::MpiGpus;
 use accord_device::{CopySink, CopySource, Device, StartConfig, registry};
 use accord_fabric::transport::mpi::{MpiObject, try_native};
-use accord_types::{DeviceInfo, DevicePtr, Error, ErrorCode, HostRange, NativeRange, NodeId, QueueId, Result};
+use accord_types::{
+    DeviceInfo, DevicePtr, Error, ErrorCode, GpuAware, HostRange, NativeRange, NodeId, QueueId, Result,
+};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,12 +47,12 @@ const OF_LAUNCHERS: &[&str] = &[
     "PALS_",
 ];
 
-/// Whether it does, as this agent's configuration has it; if not, why. `object` is the one that the agent uses.
-pub(crate) fn look(setting: MpiGpus, program: &Path, object: &Path) -> std::result::Result<(), String> {
+/// Whether it does, as this agent's configuration has it. `object` is the one that the agent uses.
+pub(crate) fn look(setting: MpiGpus, program: &Path, object: &Path) -> GpuAware {
     match setting {
-        MpiGpus::On => Ok(()),
-        MpiGpus::Off => Err("--mpi-gpus off".to_owned()),
-        MpiGpus::Auto => ask(program, object, TRY_MAX),
+        MpiGpus::On => GpuAware::Yes,
+        MpiGpus::Off => GpuAware::Untried,
+        MpiGpus::Auto => ask(program, object, TRY_MAX).map_or_else(GpuAware::No, |()| GpuAware::Yes),
     }
 }
 
@@ -194,9 +196,9 @@ mod tests {
     #[test]
     fn who_says_it_is_not_asked() {
         let nowhere = Path::new("/nonexistent");
-        assert_eq!(look(MpiGpus::On, nowhere, nowhere), Ok(()));
-        assert!(look(MpiGpus::Off, nowhere, nowhere).unwrap_err().contains("off"));
-        assert!(look(MpiGpus::Auto, nowhere, nowhere).is_err());
+        assert_eq!(look(MpiGpus::On, nowhere, nowhere), GpuAware::Yes);
+        assert_eq!(look(MpiGpus::Off, nowhere, nowhere), GpuAware::Untried);
+        assert!(matches!(look(MpiGpus::Auto, nowhere, nowhere), GpuAware::No(why) if !why.is_empty()));
     }
 
     #[test]

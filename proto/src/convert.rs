@@ -2,8 +2,8 @@
 
 use crate::{VERSION, v1};
 use accord_types::{
-    DeviceFigures, DeviceId, DeviceInfo, DeviceKind, DevicePair, Hardware, NearDevice, NearKind, NodeFigures, NodeId,
-    NumaNode, OrderPolicy, PathTimes, Rank, SessionGrant, SessionId, SessionKey,
+    DeviceFigures, DeviceId, DeviceInfo, DeviceKind, DevicePair, GpuAware, Hardware, NearDevice, NearKind, NodeFigures,
+    NodeId, NumaNode, OrderPolicy, PathTimes, Rank, SessionGrant, SessionId, SessionKey,
 };
 use std::fmt;
 
@@ -275,6 +275,27 @@ impl From<NodeFigures> for v1::NodeFigures {
             kept: figures.kept,
             lane_here: figures.lane_here.map(Into::into),
             agent_version: figures.agent_version,
+            gpu_aware: figures.gpu_aware.map(Into::into),
+        }
+    }
+}
+
+impl From<GpuAware> for v1::GpuAware {
+    fn from(aware: GpuAware) -> Self {
+        match aware {
+            GpuAware::Yes => Self { yes: true, why_not: String::new() },
+            GpuAware::No(why_not) => Self { yes: false, why_not },
+            GpuAware::Untried => Self { yes: false, why_not: String::new() },
+        }
+    }
+}
+
+impl From<v1::GpuAware> for GpuAware {
+    fn from(aware: v1::GpuAware) -> Self {
+        match aware.yes {
+            true => Self::Yes,
+            false if aware.why_not.is_empty() => Self::Untried,
+            false => Self::No(aware.why_not),
         }
     }
 }
@@ -299,6 +320,7 @@ impl From<v1::NodeFigures> for NodeFigures {
             kept: figures.kept,
             lane_here: figures.lane_here.map(Into::into),
             agent_version: figures.agent_version,
+            gpu_aware: figures.gpu_aware.map(Into::into),
         }
     }
 }
@@ -339,6 +361,7 @@ mod tests {
             kept: true,
             lane_here: Some(times),
             agent_version: "0.1.0".into(),
+            gpu_aware: Some(GpuAware::No("it is not".into())),
         };
         let mut sent = v1::NodeFigures::from(figures.clone());
         assert_eq!(NodeFigures::from(sent.clone()), figures);

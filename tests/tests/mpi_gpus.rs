@@ -7,43 +7,65 @@ use accord_tests::{
     Finished, Job, Language, Optimize, Program, Tool, Variant, compile, libacc, no_mpi, repository_file, tool,
 };
 use driver::driver;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
+use tempfile::TempDir;
 
 fn program() -> PathBuf {
     let source = Program::read(repository_file("tests/programs/c/d2d_sizes.c"), Language::C).expect("a program");
     compile(&source, Variant { optimize: Optimize::Yes, offload: true, linked: false }).expect("gcc").program
 }
 
-/// Copies between the GPUs of two agents, neither of which is the program's, and not directly. Also how many went out of a GPU's own memory.
-fn run(settings: &[(&str, &str)]) -> Option<(Finished, usize)> {
+/// An agent each for two GPUs, which do not copy directly, as ranks of an MPI job; none of them is the program's node. None without MPI.
+fn job(driver: &TempDir, settings: &[(&str, &str)]) -> Option<Job> {
     if let Some(why) = no_mpi() {
         println!("skipped: {why}");
         return None;
     }
-    let driver = driver();
-    let mut job = Job::new(tool(Tool::Accord).unwrap())
+    let job = Job::new(tool(Tool::Accord).unwrap())
         .env("LD_LIBRARY_PATH", driver.path())
         .env("FAKE_CUDA_DEVICES", "2")
         .env("ACCORD_LIBACC", libacc().unwrap())
         .env("ACCORD_CACHE", "off")
         .env("ACCORD_IPC", "off")
         .env("ACCORD_LOG", "info")
-        .timeout(Duration::from_secs(60));
-    for (name, value) in settings {
-        job = job.env(name, *value);
-    }
+        .timeout(Duration::from_secs(60))
+        .args(["run", "-v", "--local-cluster", "2x1gpu", "--remote-only", "--loopback", "--fabric", "mpi"]);
+    Some(settings.iter().fold(job, |job, (name, value)| job.env(name, *value)))
+}
+
+/// What came of copies between the GPUs. Also how many went out of a GPU's own memory.
+fn run(settings: &[(&str, &str)]) -> Option<(Finished, usize)> {
+    let driver = driver();
     let trace = driver.path().join("trace.json");
-    let job = job.args(["run", "--trace"]).arg(&trace);
-    let run = ["-v", "--local-cluster", "2x1gpu", "--remote-only", "--loopback", "--fabric", "mpi", "--"];
-    let finished = job.args(run).arg(program()).run().unwrap();
+    let finished = job(&driver, settings)?.arg("--trace").arg(&trace).arg("--").arg(program()).run().unwrap();
     assert_eq!(finished.code(), 0, "{}", finished.report());
     assert!(finished.stdout.contains("PASS") && finished.left_behind.is_empty(), "{}", finished.report());
     let trace: Value = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();
     let events = trace.as_array().or_else(|| trace["traceEvents"].as_array()).unwrap();
     let pushed = events.iter().filter(|event| event["name"] == "push").count();
     Some((finished, pushed))
+}
+
+/// What a tool that is started as the program says in JSON, once that has `known`: agents measure before they say what they know.
+fn ask(settings: &[(&str, &str)], arguments: &[&str], known: impl Fn(&Value) -> bool) -> Option<Value> {
+    let driver = driver();
+    let mut last = Value::Null;
+    for _ in 0..4 {
+        let finished = job(&driver, settings)?
+            .arg("--")
+            .arg(tool(Tool::Accord).unwrap())
+            .args(arguments)
+            .arg("--json")
+            .run()
+            .unwrap();
+        last = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{}", finished.report()));
+        if known(&last) {
+            break;
+        }
+    }
+    Some(last)
 }
 
 #[test]
@@ -58,6 +80,33 @@ fn what_mpi_reaches_is_tried_and_copied_from_where_it_is() {
 #[test]
 fn what_mpi_does_not_reach_goes_through_the_host() {
     let Some((finished, pushed)) = run(&[("ACCORD_MPI_GPUS", "off")]) else { return };
-    let told = finished.stderr.matches("whose bytes go through the host's: --mpi-gpus off").count();
+    let told = finished.stderr.matches("MPI is not to get GPUs' memory (--mpi-gpus off)").count();
     assert_eq!((told, pushed), (2, 0), "{}", finished.report());
+}
+
+#[test]
+fn what_mpi_reaches_is_explained_and_seen_by_the_doctor() {
+    let way = |told: &Value| {
+        let ways = told["ways"].as_array().unwrap();
+        ways.iter().find(|way| way["way"] == "device-mpi").unwrap().clone()
+    };
+    let is_known = |told: &Value| !way(told)["why_not"].as_str().is_some_and(|why| why.contains("not said yet"));
+    let explain = ["explain", "d2d", "0", "1", "64M"];
+    let Some(told) = ask(&[], &explain, is_known) else { return };
+    assert_eq!((&way(&told)["possible"], &told["taken"]["way"]), (&json!(true), &json!("device-mpi")), "{told:#}");
+    let told = ask(&[("ACCORD_MPI_GPUS", "off")], &explain, is_known).unwrap();
+    assert!(way(&told)["why_not"].as_str().unwrap().contains("does not get GPUs' memory"), "{told:#}");
+    assert_eq!(told["taken"]["way"], "lane", "{told:#}");
+
+    let of_mpi = |items: &Value| -> Vec<Value> {
+        let items = items.as_array().unwrap().iter();
+        items
+            .filter(|item| item["what"].as_str().unwrap().starts_with("MPI with GPUs' memory on node"))
+            .cloned()
+            .collect()
+    };
+    let seen = ask(&[], &["doctor"], |items| of_mpi(items).len() == 2).unwrap();
+    let seen = of_mpi(&seen);
+    assert_eq!(seen.len(), 2);
+    assert!(seen.iter().all(|item| item["is"] == "copies from and to it" && item["well"] == true), "{seen:?}");
 }

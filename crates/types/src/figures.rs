@@ -19,6 +19,19 @@ pub struct NodeFigures {
     pub lane_here: Option<PathTimes>,
     /// Accord's version there.
     pub agent_version: String,
+    /// Whether its MPI is GPU-aware, as far as that was tried: in an MPI job, on a node with GPUs.
+    pub gpu_aware: Option<GpuAware>,
+}
+
+/// Whether an MPI copies from and to GPUs' own memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GpuAware {
+    /// It does.
+    Yes,
+    /// It does not, and why: their bytes go through the host's memory.
+    No(String),
+    /// Nobody was to try (`--mpi-gpus off`): the same.
+    Untried,
 }
 
 /// What a device takes.

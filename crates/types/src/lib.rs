@@ -34,7 +34,7 @@ pub mod turn_lock;
 pub use count::Count;
 pub use device::{DeviceInfo, DeviceKind, DeviceType};
 pub use error::{Error, ErrorCode, ErrorPlace, Result};
-pub use figures::{DeviceFigures, DevicePair, NodeFigures};
+pub use figures::{DeviceFigures, DevicePair, GpuAware, NodeFigures};
 pub use function::{FunctionSpec, GlobalSpec, ImageId, ImageRef, ObjectSpec};
 pub use hardware::{Hardware, NearDevice, NearKind, NumaNode};
 pub use ids::{DeviceId, DeviceNum, NodeId, QueueId, Seq, SessionId, StreamId, TransferId};

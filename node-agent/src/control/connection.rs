@@ -10,7 +10,9 @@ use accord_fabric::transport::mpi::MpiFabric;
 use accord_proto::channel::Coordinator;
 use accord_proto::convert::check_version;
 use accord_proto::{VERSION, v1};
-use accord_types::{DeviceInfo, Hardware, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey};
+use accord_types::{
+    DeviceInfo, GpuAware, Hardware, NodeFigures, NodeId, PathTimes, SessionGrant, SessionId, SessionKey,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -45,6 +47,8 @@ pub(crate) struct Identity {
     pub(crate) job: String,
     /// The world of that job.
     pub(crate) world: Option<Arc<MpiFabric>>,
+    /// Whether its MPI is GPU-aware; none outside of jobs and without GPUs.
+    pub(crate) gpu_aware: Option<GpuAware>,
     /// It takes lanes of other machines in clear.
     pub(crate) plain_tcp: bool,
     /// What is measured, and how.
@@ -235,10 +239,10 @@ impl Identity {
 
     /// Has the node measured, in the background.
     pub(super) fn measure(&self, supervisor: &Arc<Supervisor>) {
-        let (measures, supervisor) = (self.measures.clone(), supervisor.clone());
+        let (measures, supervisor, gpu_aware) = (self.measures.clone(), supervisor.clone(), self.gpu_aware.clone());
         in_background(move || {
             let lane_here = own_lane(&measures, &supervisor);
-            let figures = NodeFigures { lane_here, ..measures.within_node() };
+            let figures = NodeFigures { lane_here, gpu_aware, ..measures.within_node() };
             supervisor.tell(|node, _, _| node.measured(figures));
         });
     }

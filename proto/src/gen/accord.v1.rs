@@ -175,6 +175,19 @@ pub struct NodeFigures {
     /// Accord's version there.
     #[prost(string, tag = "7")]
     pub agent_version: ::prost::alloc::string::String,
+    /// Absent if nobody has tried: outside of MPI jobs, and without GPUs.
+    #[prost(message, optional, tag = "8")]
+    pub gpu_aware: ::core::option::Option<GpuAware>,
+}
+/// Whether an MPI copies from and to GPUs' own memory.
+#[allow(clippy::all)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GpuAware {
+    #[prost(bool, tag = "1")]
+    pub yes: bool,
+    /// Empty if it was not to be tried.
+    #[prost(string, tag = "2")]
+    pub why_not: ::prost::alloc::string::String,
 }
 #[allow(clippy::all)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -3,7 +3,7 @@
 use super::item::Item;
 use crate::cluster::{Cluster, NodeRow, PathRow};
 use crate::output::{rate, time};
-use accord_types::{NodeFigures, PathTimes};
+use accord_types::{GpuAware, NodeFigures, PathTimes};
 
 /// Memory that is slower has something wrong with it, or others use all of it.
 const HOST_MIN: u64 = 2_000_000_000;
@@ -11,6 +11,8 @@ const HOST_MIN: u64 = 2_000_000_000;
 const DEVICE_MIN: u64 = 5;
 /// A path between machines that takes longer for 8 B, in nanoseconds.
 const PATH_MAX: u64 = 2_000_000;
+/// How what agents have found of their MPI begins.
+pub(super) const GPU_AWARE: &str = "MPI with GPUs' memory";
 /// Clocks may differ by so much.
 const CLOCK_MAX_MS: u64 = 2_000;
 
@@ -33,6 +35,7 @@ fn of_node(node: &NodeRow, own_version: &str) -> Vec<Item> {
     let mut items = vec![version(&node.name, &figures.agent_version, own_version)];
     items.extend(memory(&node.name, figures));
     items.extend(devices(&node.name, figures));
+    items.extend(figures.gpu_aware.as_ref().map(|aware| gpu_aware(&node.name, aware)));
     if !figures.note.is_empty() {
         let how = "its agent's log says more (ACCORD_LOG=info)";
         items.push(Item::unseen(format!("figures of node {}", node.name), figures.note.as_str(), how));
@@ -74,6 +77,22 @@ fn devices(node: &str, figures: &NodeFigures) -> Vec<Item> {
         }
     };
     figures.devices.iter().map(item).collect()
+}
+
+/// What the agent has found when it tried.
+fn gpu_aware(node: &str, aware: &GpuAware) -> Item {
+    let what = format!("{GPU_AWARE} on node {node}");
+    match aware {
+        GpuAware::Yes => Item::well(what, "copies from and to it"),
+        GpuAware::No(why) => Item::wrong(
+            what,
+            format!("GPUs' bytes go through the host's memory: {why}"),
+            "build Accord's MPI part for an MPI that knows CUDA (as Open MPI with such a UCX), and have its settings name that (--mca pml ucx)",
+        ),
+        GpuAware::Untried => {
+            Item::unseen(what, "not used (--mpi-gpus off)", "start the agents without that: they try it")
+        }
+    }
 }
 
 fn path(cluster: &Cluster, row: &PathRow) -> Item {
@@ -130,6 +149,18 @@ mod tests {
         assert!(memory("h1", &bad).is_some_and(|item| item.remedy().is_some()));
         assert!(devices("h1", &bad)[0].remedy().is_some_and(|remedy| remedy.contains("PCIe")));
         assert!(memory("h1", &NodeFigures::default()).is_none());
+    }
+
+    #[test]
+    fn an_mpi_that_does_not_get_gpus_memory_is_found() {
+        let of = |aware| gpu_aware("h1", &aware);
+        assert!(of(GpuAware::Yes).remedy().is_none());
+        let bad = of(GpuAware::No("it ended".to_owned()));
+        assert!(
+            bad.is.ends_with("host's memory: it ended") && bad.remedy().is_some_and(|remedy| remedy.contains("UCX"))
+        );
+        // Who switched it off knows.
+        assert!(of(GpuAware::Untried).remedy().is_none());
     }
 
     #[test]

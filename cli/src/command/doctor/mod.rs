@@ -36,9 +36,12 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<u8> {
     items.push(limit("locked memory (ulimit -l)", Resource::RLIMIT_MEMLOCK, LOCKED_MIN));
     items.push(limit("open files (ulimit -n)", Resource::RLIMIT_NOFILE, FILES_MIN));
     items.extend(machine::items());
-    items.push(gpu_aware(&part));
+    let of_cluster = cluster(setting(&settings::TLS).as_deref(), setting(&settings::COORDINATOR).as_deref());
+    if !of_cluster.iter().any(|item| item.what.starts_with(measured::GPU_AWARE)) {
+        items.push(gpu_aware(&part));
+    }
     items.extend(gpus());
-    items.extend(cluster(setting(&settings::TLS).as_deref(), setting(&settings::COORDINATOR).as_deref()));
+    items.extend(of_cluster);
     let found = items.iter().any(|item| item.remedy().is_some());
     if args.json {
         print(&format!("{:#}\n", json!(items.iter().map(Item::json).collect::<Vec<_>>())));
@@ -210,7 +213,7 @@ fn gpu_aware(part: &MpiPart) -> Item {
     match part {
         MpiPart::None(_) => Item::unseen(WHAT, "there is no MPI part", "only with --fabric mpi it matters"),
         MpiPart::Here { .. } => {
-            let how = "agents with --fabric mpi try it at their start and say so in their log (ACCORD_LOG=info); docs/jobs.md";
+            let how = "agents with --fabric mpi try it at their start: have accord run start accord doctor with them; docs/jobs.md";
             Item::unseen(WHAT, "not tried here", how)
         }
     }
