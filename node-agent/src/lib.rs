@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod accept;
+mod accept_of_job;
 mod agent;
 mod ask;
 pub mod config;
@@ -23,6 +24,7 @@ pub mod mpi_native;
 pub mod node;
 mod process;
 mod settings;
+mod spare;
 mod supervise;
 pub mod topology;
 pub mod users;

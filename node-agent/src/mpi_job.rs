@@ -1,6 +1,6 @@
 //! An agent that is a rank of an MPI job: takes lanes of the job's other agents, and is the gateway of its machine's processes to them.
 
-use crate::accept;
+use crate::accept_of_job::accept_of_job;
 use crate::config::Config;
 use crate::mpi_native;
 use crate::supervise::Supervisor;
@@ -130,7 +130,7 @@ impl MpiJob {
         let (fabric, lanes_to) = (self.fabric.clone(), supervisor.clone());
         let leaving = self.leaving.clone();
         start("accord-accept", move || {
-            let why = accept::accept_of_job(&fabric, &lanes_to);
+            let why = accept_of_job(&fabric, &lanes_to);
             if !leaving.load(Ordering::Acquire) {
                 // Nobody can be reached any more, and a world that has failed can't be joined again.
                 eprintln!("accord-node-agent: {why}");

@@ -10,7 +10,7 @@ use accord_fabric::Key;
 use accord_fabric::handshake::{Hello, Introduced, Purpose};
 use accord_fabric::measurement;
 use accord_fabric::route::Endpoint;
-use accord_fabric::transport::{Handover, Lane, SharedLane, Transport};
+use accord_fabric::transport::{Asked, Bell, Handover, Lane, SharedLane, Transport};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, Result, SessionGrant, SessionId};
 use std::collections::HashMap;
@@ -32,6 +32,8 @@ pub(crate) struct Supervisor {
     changed: Condvar,
     /// The same for whoever speaks with the coordinator.
     news: Notify,
+    /// The same for ports, where connections wait for their sessions.
+    bells: ShortLock<Vec<Arc<Bell>>>,
 }
 
 struct ExecutorTable {
@@ -47,7 +49,8 @@ impl Supervisor {
     pub(crate) fn new(settings: Settings, hosting: Hosting) -> Arc<Self> {
         let node = Node::new(settings.node_name.clone(), settings.plain_tcp, settings.measures);
         let state = ShortLock::new(ExecutorTable { node, hosts: HashMap::new(), changes: 0 });
-        Arc::new(Self { settings, hosting, state, began: Instant::now(), changed: Condvar::new(), news: Notify::new() })
+        let (began, changed, news, bells) = (Instant::now(), Condvar::new(), Notify::new(), ShortLock::default());
+        Arc::new(Self { settings, hosting, state, began, changed, news, bells })
     }
 
     /// Tells the rules what has happened.
@@ -62,7 +65,13 @@ impl Supervisor {
             what(state, now, ends)
         });
         self.news.notify_one();
+        self.bells.lock().iter().for_each(|bell| bell.ring());
         answer
+    }
+
+    /// Has this one ring from now on when something has happened.
+    pub(crate) fn ring_at_news(&self, bell: Arc<Bell>) {
+        self.bells.lock().push(bell);
     }
 
     /// Asks the rules, and has executors end.
@@ -100,7 +109,25 @@ impl Supervisor {
         ShortGuard::wait_while(self.lock(), &self.changed, unknown).node.endpoint().cloned()
     }
 
-    /// What a connection of `session` has to prove. It may come before the coordinator's word does, and waits for it then.
+    /// What the lane of a measurement has to prove.
+    ///
+    /// # Errors
+    /// If it is not expected.
+    pub(crate) fn key_of_measurement(&self, measurement: SessionId) -> Result<Key> {
+        self.look(|node, now| node.key_of_measurement(now, measurement)).map(Key::from)
+    }
+
+    /// What a connection of `session`, which has come at `since`, has to prove, or until when it may wait for the coordinator's word.
+    ///
+    /// # Errors
+    /// Those of [`Node::key_of`].
+    pub(crate) fn key_or_wait(&self, session: SessionId, since: Instant) -> Result<Asked> {
+        let since = since.saturating_duration_since(self.began);
+        let key = self.look(|node, now| node.key_of(now, session, since))?;
+        Ok(key.map_or(Asked::Later(self.began + Node::key_within(since)), |key| Asked::Key(key.into())))
+    }
+
+    /// As [`Supervisor::key_or_wait`], and waits.
     ///
     /// # Errors
     /// Those of [`Node::key_of`]; soon if it `has_to_go`.

@@ -7,7 +7,7 @@ mod support;
 
 use accord_fabric::handshake::{Hello, Purpose};
 use accord_fabric::peer::PeerId;
-use accord_types::SessionId;
+use accord_types::{Lease, SessionId};
 use crowd::{CROWD, Cost, Waited, assert_idle, gather, has_room, measured};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,13 +15,16 @@ use support::{Cluster, command_lane};
 
 /// Addresses that the crowd comes from.
 const ADDRESSES: u64 = 50;
-/// A few that the agent has without a crowd, and its 512 of handshakes.
-const THREADS_MAX: u64 = 550;
+/// Of the honest sessions, whose ends take a moment. Nobody of a crowd has one.
+const MORE_THREADS_MAX: u64 = 12;
+/// Those of a crowd that have to be there while an honest session opens: half of the agent's places for them.
+const WAITING_MIN: usize = 256;
 const MEMORY_MAX_KIB: u64 = 64 << 10;
 /// What an honest session may take to open.
 const OPENS_WITHIN: Duration = Duration::from_secs(1);
 
-fn honest_sessions_open_under(whom: &str, many: u64, words: &[u8]) {
+/// Of a crowd of which each says what `words` are, with a session that somebody has. `waits`: until its time is over or another one needs its place.
+fn honest_sessions_open_under(whom: &str, waits: bool, words: impl FnOnce(&Lease) -> Vec<u8>) {
     if !has_room() {
         return;
     }
@@ -29,8 +32,10 @@ fn honest_sessions_open_under(whom: &str, many: u64, words: &[u8]) {
     let agent = cluster.agent("h1");
     let process = agent.child.id();
     let address: SocketAddr = agent.address.as_str().parse().unwrap();
+    let (wanted, _wanted_door) = cluster.open("elsewhere");
+    let _wanted_lane = command_lane(&wanted).unwrap();
     let before = Cost::of(process);
-    let crowd = gather(address, many, ADDRESSES, words);
+    let crowd = gather(address, CROWD, ADDRESSES, &words(&wanted));
     let (mut longest, mut longest_waits, mut threads) = (Duration::ZERO, Duration::ZERO, 0);
     for _ in 0..20 {
         let (lease, _door) = cluster.open("elsewhere");
@@ -39,14 +44,18 @@ fn honest_sessions_open_under(whom: &str, many: u64, words: &[u8]) {
         let took = begin.elapsed();
         longest_waits = longest_waits.max(took);
         longest = longest.max(took.saturating_sub(Waited::until_now(process).since(&waited)));
-        threads = threads.max(Cost::of(process).threads);
+        let now = Cost::of(process);
+        threads = threads.max(now.threads);
+        let waiting = now.descriptors.saturating_sub(before.descriptors);
+        assert!(!waits || waiting >= WAITING_MIN, "only {waiting} of the crowd wait while a session opens");
     }
     let after = Cost::of(process);
     let grown = after.memory_kib.saturating_sub(before.memory_kib);
     let each = (after.processor() - before.processor()) / u32::try_from(crowd.len()).unwrap();
     println!(
-        "under {} connections: opened within {longest_waits:?}, {longest:?} without what others had the processors, {threads} threads, {grown} KiB more",
-        crowd.len()
+        "under {} connections: opened within {longest_waits:?}, {longest:?} without what others had the processors, {threads} threads after {}, {grown} KiB more",
+        crowd.len(),
+        before.threads
     );
     let figures = [
         ("us of a processor for each", each.as_secs_f64() * 1e6),
@@ -56,8 +65,13 @@ fn honest_sessions_open_under(whom: &str, many: u64, words: &[u8]) {
     ];
     measured("agent", whom, &figures);
     assert!(longest < OPENS_WITHIN, "an honest session took {longest:?} to open");
-    assert!(threads < THREADS_MAX, "{threads} threads");
+    assert!(threads <= before.threads + MORE_THREADS_MAX, "{threads} threads, {} without the crowd", before.threads);
     assert!(grown < MEMORY_MAX_KIB, "{grown} KiB more");
+}
+
+/// A bulk lane's hello.
+fn hello(session: SessionId) -> Vec<u8> {
+    Hello::new(Purpose::Bulk, session, 0, PeerId::PROGRAM).encode(&[9; 32]).to_vec()
 }
 
 #[test]
@@ -71,16 +85,26 @@ fn whoever_says_nothing_does_not_wake_an_agent() {
 
 #[test]
 fn honest_sessions_open_while_thousands_say_nothing() {
-    honest_sessions_open_under("10,000 silent connections", CROWD, b"");
+    honest_sessions_open_under("10,000 silent connections", true, |_| Vec::new());
 }
 
 #[test]
 fn honest_sessions_open_while_thousands_stop_in_the_middle_of_their_introduction() {
-    honest_sessions_open_under("10,000 that stop in the middle of their hello", CROWD, b"ACCORD\r\n");
+    honest_sessions_open_under("10,000 that stop in the middle of their hello", true, |_| b"ACCORD\r\n".to_vec());
 }
 
 #[test]
 fn honest_sessions_open_while_thousands_name_sessions_that_are_not_there() {
-    let hello = Hello::new(Purpose::Bulk, SessionId(0xdead), 0, PeerId::PROGRAM);
-    honest_sessions_open_under("10,000 that name no session", CROWD, &hello.encode(&[9; 32]));
+    honest_sessions_open_under("10,000 that name no session", true, |_| hello(SessionId(0xdead)));
+}
+
+#[test]
+fn honest_sessions_open_while_thousands_name_a_session_and_do_not_prove_its_key() {
+    honest_sessions_open_under("10,000 that name a session and prove nothing", true, |wanted| hello(wanted.session));
+}
+
+#[test]
+fn honest_sessions_open_while_thousands_have_other_keys() {
+    let wrong = |wanted: &Lease| [hello(wanted.session), vec![7; 32]].concat();
+    honest_sessions_open_under("10,000 that name a session and have another key", false, wrong);
 }

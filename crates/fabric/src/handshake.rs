@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client                                   server
-//!   Hello (64 bytes)                 ->
+//!   Hello (68 bytes)                 ->
 //!                                    <-    Answer: refusal, or nonce + server's proof
 //!   client's proof (32 bytes)        ->
 //!                                    <-    Answer: welcome, or refusal
@@ -13,33 +13,26 @@
 //! tell each other that they differ. Both sides prove that they have the session's key, over both nonces. Where the lane leaves
 //! the machine, TLS begins then (`secret`): the hello says so, and both sides hold to what was proven there.
 
+mod answer;
 mod hello;
 pub(crate) mod io;
 mod secret;
+mod server;
 
-use crate::key::{self, Key, MAC_LEN};
+use crate::key::{self, Key};
 use crate::route::Route;
 use crate::transport::{self, Lane, PeerAddress, SharedLane, Transport};
 use accord_types::{Error, ErrorCode, Result};
-pub(crate) use hello::HELLO_BEGINNING_LEN;
+pub(crate) use answer::refusal;
+use answer::{ANSWER_LEN, CHALLENGE_LEN, REFUSAL_MAX, REFUSED_FOR_NOW, WELCOME, answer};
 pub use hello::{HELLO_LEN, Hello, MAGIC, Purpose, VERSION};
-use hello::{NONCE_LEN, malformed, unavailable, version_differs};
+use hello::{NONCE_LEN, malformed, unavailable};
 pub use io::Deadline;
 pub use secret::{Introduced, LaneSecret, check_secure};
+pub use server::Proven;
+use server::{CLIENT, SERVER};
+pub(crate) use server::{Challenge, Greeting};
 use std::time::Duration;
-
-const ANSWER_LEN: usize = 16;
-const CHALLENGE_LEN: usize = NONCE_LEN + MAC_LEN;
-/// Longest text of a refusal.
-const REFUSAL_MAX: usize = 1024;
-
-/// Verdicts of an answer: it goes on; it does not; it does not at this time. Others are refusals too.
-const WELCOME: u16 = 0;
-const REFUSED: u16 = 1;
-const REFUSED_FOR_NOW: u16 = 2;
-
-const CLIENT: &[u8] = b"accord client";
-const SERVER: &[u8] = b"accord server";
 
 /// Connects by TCP to an address of this machine, whoever's that is, see [`connect_by`].
 ///
@@ -152,70 +145,72 @@ pub fn accept_if(
     key_of: impl FnOnce(&Hello) -> Result<Key>,
     condition: impl FnOnce(&Hello) -> Result<()>,
 ) -> Result<Introduced> {
-    let outcome = examine(lane, timeout, key_of, condition);
-    if let Err(error) = &outcome {
-        let deadline = Deadline::after(timeout);
-        let remedy = error.remedy_text().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-        let text = format!("{}{remedy}", error.cause());
-        let text = &text.as_bytes()[..text.len().min(REFUSAL_MAX)];
-        let verdict = if error.is_transient() { REFUSED_FOR_NOW } else { REFUSED };
-        // The client may be gone already.
-        let _ = io::write(lane, &[&answer(verdict, text.len())[..], text].concat(), deadline);
-        io::close_gently(lane, deadline);
-    }
-    let introduced = outcome?;
-    let untunable = |error: std::io::Error| unavailable(format!("cannot tune the connection: {error}"));
-    lane.introduced(introduced.hello.purpose.reads_at_once()).map_err(untunable)?;
-    Ok(introduced)
+    let proven = examine(lane, timeout, key_of).inspect_err(|error| refuse(lane, error, timeout))?;
+    proven.welcome(lane, timeout, condition)
 }
 
-fn examine(
-    lane: &dyn Lane,
-    timeout: Duration,
-    key_of: impl FnOnce(&Hello) -> Result<Key>,
-    condition: impl FnOnce(&Hello) -> Result<()>,
-) -> Result<Introduced> {
+fn examine(lane: &dyn Lane, timeout: Duration, key_of: impl FnOnce(&Hello) -> Result<Key>) -> Result<Proven> {
     let deadline = Deadline::after(timeout);
-    let broken = |error: std::io::Error| malformed(&error.to_string());
-    let mut bytes = [0; HELLO_LEN];
-    // Magic and version first: another version's hello may be shorter than ours.
-    io::read(lane, &mut bytes[..HELLO_BEGINNING_LEN], deadline).map_err(|error| match error.kind() {
-        // Somebody has only looked whether anybody is here.
-        std::io::ErrorKind::UnexpectedEof => Error::new(ErrorCode::DeviceShutdown, error.to_string()),
-        _ => broken(error),
-    })?;
-    if bytes[..8] != MAGIC {
-        return Err(malformed("it does not begin with Accord's magic bytes"));
+    let mut greeting = Greeting::default();
+    let hello = loop {
+        let room = greeting.room();
+        let come = room.len();
+        let read = io::read(lane, room, deadline);
+        read.map_err(|error| ended(&error, greeting.has_begun()))?;
+        if let Some(hello) = greeting.take(come)? {
+            break hello;
+        }
+    };
+    let (mut challenge, words) = greeting.challenge(hello, key_of(&hello)?)?;
+    io::write(lane, &words, deadline).map_err(|error| ended(&error, true))?;
+    loop {
+        let room = challenge.room();
+        let come = room.len();
+        io::read(lane, room, deadline).map_err(|error| ended(&error, true))?;
+        if let Some(proven) = challenge.take(come)? {
+            return Ok(proven);
+        }
     }
-    let version = u32::from_le_bytes(io::take(&bytes, 8));
-    if version != VERSION {
-        return Err(version_differs(version));
-    }
-    io::read(lane, &mut bytes[HELLO_BEGINNING_LEN..], deadline).map_err(broken)?;
-    let hello = Hello::decode(&bytes)?;
-    let key = key_of(&hello)?;
-    let mut nonce = [0; NONCE_LEN];
-    key::fill_random(&mut nonce)?;
-    let proof = key.prove(&[SERVER, &bytes, &nonce]);
-    io::write(lane, &[&answer(WELCOME, CHALLENGE_LEN)[..], &nonce, &proof].concat(), deadline).map_err(broken)?;
-    let mut proof = [0; MAC_LEN];
-    io::read(lane, &mut proof, deadline).map_err(broken)?;
-    if !key.proves(&[CLIENT, &bytes, &nonce], &proof) {
-        return Err(unavailable("the keys differ".to_owned()));
-    }
-    condition(&hello)?;
-    io::write(lane, &answer(WELCOME, 0), Deadline::after(timeout)).map_err(broken)?;
-    let secret = hello.secure.then(|| LaneSecret::new(&key, &bytes, &nonce));
-    Ok(Introduced { hello, secret })
 }
 
-fn answer(verdict: u16, length: usize) -> [u8; ANSWER_LEN] {
-    let mut bytes = [0; ANSWER_LEN];
-    bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[12..14].copy_from_slice(&verdict.to_le_bytes());
-    bytes[14..].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
-    bytes
+/// The client has gone, or does not go on. One that has not begun has only looked whether anybody is here.
+pub(crate) fn ended(error: &std::io::Error, has_begun: bool) -> Error {
+    if has_begun || error.kind() != std::io::ErrorKind::UnexpectedEof {
+        return malformed(&error.to_string());
+    }
+    Error::new(ErrorCode::DeviceShutdown, error.to_string())
+}
+
+/// Tells the client why, and waits for a moment until it has heard.
+fn refuse(lane: &dyn Lane, error: &Error, timeout: Duration) {
+    let deadline = Deadline::after(timeout);
+    // The client may be gone already.
+    let _ = io::write(lane, &refusal(error), deadline);
+    io::close_gently(lane, deadline);
+}
+
+impl Proven {
+    /// Lets the client in if it meets a further condition. The cause of that one's error is told to the client, which waits meanwhile; `timeout`
+    /// is for what is said to it.
+    ///
+    /// # Errors
+    /// With the reason why the client was refused.
+    pub fn welcome(
+        self,
+        lane: &dyn Lane,
+        timeout: Duration,
+        condition: impl FnOnce(&Hello) -> Result<()>,
+    ) -> Result<Introduced> {
+        let welcome = || {
+            io::write(lane, &answer(WELCOME, 0), Deadline::after(timeout))
+                .map_err(|error| malformed(&error.to_string()))
+        };
+        let welcomed = condition(&self.hello).and_then(|()| welcome());
+        welcomed.inspect_err(|error| refuse(lane, error, timeout))?;
+        let untunable = |error: std::io::Error| unavailable(format!("cannot tune the connection: {error}"));
+        lane.introduced(self.hello.purpose.reads_at_once()).map_err(untunable)?;
+        Ok(Introduced { hello: self.hello, secret: self.secret })
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 mod address;
 mod connect;
-mod deferred_accept;
 pub mod gateway;
 mod handover;
 mod inproc;
@@ -14,6 +13,7 @@ mod low_water;
 pub mod mpi;
 #[cfg(accord_tsan)]
 mod one_mapping;
+mod reception;
 mod retransmit;
 pub mod same_host;
 #[allow(unsafe_code)]
@@ -27,11 +27,11 @@ mod tls;
 
 pub use address::{ListenAddress, PeerAddress, place_of};
 pub use connect::{route, route_now};
-pub use deferred_accept::DeferredAccept;
 pub use handover::Handover;
 pub use inproc::inproc_pair;
 pub use lane::{Lane, Piece, SharedLane, Transport};
 pub use listener::{Listener, Visitor};
+pub use reception::{Arrival, Asked, Bell, Reception};
 pub use shm::shm_pair;
 pub use socket::{adopt, find_dead_host_soon, pair};
 pub use tls::{accept_tls, connect_tls};

@@ -13,7 +13,7 @@ pub const VERSION: u32 = 2;
 pub const HELLO_LEN: usize = 68;
 
 /// The same of its beginning, which no version changes: magic and version.
-pub(crate) const HELLO_BEGINNING_LEN: usize = 12;
+pub(super) const HELLO_BEGINNING_LEN: usize = 12;
 
 pub(super) const NONCE_LEN: usize = 32;
 /// Where a hello says what follows the handshake.
@@ -96,12 +96,6 @@ impl Hello {
     /// A hello in this program's version.
     pub fn new(purpose: Purpose, session: SessionId, index: u16, from: PeerId) -> Self {
         Self { version: VERSION, purpose, session, index, from, to: None, secure: false }
-    }
-
-    /// Whether these are the first bytes of a hello of this version, and more are to come.
-    pub(crate) fn is_begun(bytes: &[u8]) -> bool {
-        let rest = bytes.strip_prefix(&MAGIC).and_then(|rest| rest.strip_prefix(&VERSION.to_le_bytes()));
-        rest.is_some() && bytes.len() < HELLO_LEN
     }
 
     /// The hello as bytes, with what makes it one of a kind.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::key::MAC_LEN;
 use crate::peer::PeerId;
 use crate::transport::Listener;
 use accord_types::SessionId;

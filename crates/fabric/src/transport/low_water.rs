@@ -1,7 +1,6 @@
 //! How much has to be there before a socket counts as readable.
 
 use super::socket_option;
-use rustix::net::{RecvFlags, recv};
 use std::io;
 use std::os::fd::AsFd;
 
@@ -16,10 +15,3 @@ pub(super) fn readable_from(socket: impl AsFd, bytes: usize) -> io::Result<()> {
 
 /// A byte is enough.
 pub(super) const ANY: usize = 1;
-
-/// What is there, as far as it fits; it stays there.
-pub(super) fn peek(socket: impl AsFd, bytes: &mut [u8]) -> &[u8] {
-    let there =
-        recv(socket, &mut *bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT).map_or(0, |(_, there): (_, usize)| there);
-    &bytes[..there.min(bytes.len())]
-}

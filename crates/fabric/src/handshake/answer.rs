@@ -1,0 +1,36 @@
+//! What a server says in a handshake.
+
+use super::hello::{MAGIC, NONCE_LEN, VERSION};
+use crate::key::MAC_LEN;
+use accord_types::Error;
+
+/// Bytes of an answer's beginning, which no version changes.
+pub(super) const ANSWER_LEN: usize = 16;
+/// What follows in the first answer: nonce and proof.
+pub(super) const CHALLENGE_LEN: usize = NONCE_LEN + MAC_LEN;
+/// Longest text of a refusal.
+pub(super) const REFUSAL_MAX: usize = 1024;
+
+/// Verdicts of an answer: it goes on; it does not; it does not at this time. Others are refusals too.
+pub(super) const WELCOME: u16 = 0;
+pub(super) const REFUSED: u16 = 1;
+pub(super) const REFUSED_FOR_NOW: u16 = 2;
+
+/// The beginning of an answer, after which so many bytes follow.
+pub(super) fn answer(verdict: u16, length: usize) -> [u8; ANSWER_LEN] {
+    let mut bytes = [0; ANSWER_LEN];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..14].copy_from_slice(&verdict.to_le_bytes());
+    bytes[14..].copy_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes());
+    bytes
+}
+
+/// Tells a client why it is turned away, and whether to come again.
+pub(crate) fn refusal(error: &Error) -> Vec<u8> {
+    let remedy = error.remedy_text().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+    let text = format!("{}{remedy}", error.cause());
+    let text = &text.as_bytes()[..text.len().min(REFUSAL_MAX)];
+    let verdict = if error.is_transient() { REFUSED_FOR_NOW } else { REFUSED };
+    [&answer(verdict, text.len())[..], text].concat()
+}

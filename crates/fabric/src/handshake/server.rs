@@ -1,0 +1,114 @@
+//! The server's half of a handshake until the client's key is proven, in steps: the client's bytes go in, what to say to it comes out. Whoever
+//! carries them may wait for them, or has something else to do meanwhile.
+
+use super::answer::{CHALLENGE_LEN, WELCOME, answer};
+use super::hello::{
+    HELLO_BEGINNING_LEN, HELLO_LEN, Hello, MAGIC, NONCE_LEN, VERSION, malformed, unavailable, version_differs,
+};
+use super::io::take;
+use super::secret::LaneSecret;
+use crate::key::{self, Key, MAC_LEN};
+use accord_types::Result;
+
+/// Whose proof it is.
+pub(super) const CLIENT: &[u8] = b"accord client";
+pub(super) const SERVER: &[u8] = b"accord server";
+
+/// A hello, as far as it has come.
+#[derive(Clone, Debug)]
+pub(crate) struct Greeting {
+    bytes: [u8; HELLO_LEN],
+    come: usize,
+}
+
+impl Default for Greeting {
+    fn default() -> Self {
+        Self { bytes: [0; HELLO_LEN], come: 0 }
+    }
+}
+
+impl Greeting {
+    /// Where the next bytes go. Magic and version come first: another version's hello may be shorter than ours.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        let end = if self.has_begun() { HELLO_LEN } else { HELLO_BEGINNING_LEN };
+        &mut self.bytes[self.come..end]
+    }
+
+    /// So many have come there. The hello, once that is whole.
+    ///
+    /// # Errors
+    /// If it is none, or of another version.
+    pub(crate) fn take(&mut self, come: usize) -> Result<Option<Hello>> {
+        self.come += come.min(self.room().len());
+        if !self.has_begun() {
+            return Ok(None);
+        }
+        if self.bytes[..8] != MAGIC {
+            return Err(malformed("it does not begin with Accord's magic bytes"));
+        }
+        let version = u32::from_le_bytes(take(&self.bytes, 8));
+        if version != VERSION {
+            return Err(version_differs(version));
+        }
+        if self.come < HELLO_LEN { Ok(None) } else { Hello::decode(&self.bytes).map(Some) }
+    }
+
+    /// Magic and version have come.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.come >= HELLO_BEGINNING_LEN
+    }
+
+    /// Has the client prove `key`, which its `hello` says to have; what to say to it.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub(crate) fn challenge(&self, hello: Hello, key: Key) -> Result<(Challenge, Vec<u8>)> {
+        let mut nonce = [0; NONCE_LEN];
+        key::fill_random(&mut nonce)?;
+        let own = key.prove(&[SERVER, &self.bytes, &nonce]);
+        let words = [&answer(WELCOME, CHALLENGE_LEN)[..], &nonce, &own].concat();
+        Ok((Challenge { hello, bytes: self.bytes, key, nonce, proof: [0; MAC_LEN], come: 0 }, words))
+    }
+}
+
+/// A client's proof, as far as it has come.
+#[derive(Debug)]
+pub(crate) struct Challenge {
+    hello: Hello,
+    bytes: [u8; HELLO_LEN],
+    key: Key,
+    nonce: [u8; NONCE_LEN],
+    proof: [u8; MAC_LEN],
+    come: usize,
+}
+
+impl Challenge {
+    /// Where the next bytes go.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        &mut self.proof[self.come..]
+    }
+
+    /// So many have come there. Who it is, once the proof is whole.
+    ///
+    /// # Errors
+    /// If it proves nothing.
+    pub(crate) fn take(&mut self, come: usize) -> Result<Option<Proven>> {
+        self.come += come.min(self.room().len());
+        if self.come < MAC_LEN {
+            return Ok(None);
+        }
+        if !self.key.proves(&[CLIENT, &self.bytes, &self.nonce], &self.proof) {
+            return Err(unavailable("the keys differ".to_owned()));
+        }
+        let secret = self.hello.secure.then(|| LaneSecret::new(&self.key, &self.bytes, &self.nonce));
+        Ok(Some(Proven { hello: self.hello, secret }))
+    }
+}
+
+/// A client that has proven its key and waits to be welcomed.
+#[derive(Debug)]
+pub struct Proven {
+    /// How it has introduced itself.
+    pub hello: Hello,
+    pub(super) secret: Option<LaneSecret>,
+}
