@@ -2,76 +2,17 @@
 
 mod crowd;
 mod requests;
+mod watched;
 
-use accord_fabric::session_endpoint;
-use accord_fabric::transport::PeerAddress;
-use accord_trust::issue::Authority;
-use accord_trust::{Identity, Role};
-use crowd::{CROWD, Cost, Waited, assert_idle, gather, has_room, measured};
-use requests::request;
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use crowd::{CROWD, assert_idle, gather, has_room, measured};
 use std::time::{Duration, Instant};
+use watched::{ANSWERED_WITHIN, Coordinator};
 
-const HOUR: Duration = Duration::from_secs(3600);
 const MEMORY_MAX_KIB: u64 = 64 << 10;
 /// What the coordinator may have open: its 1,024 unknown ones and a few of its own.
 const DESCRIPTORS_MAX: usize = 1_100;
 /// What it has more than without a crowd: those of its runtime come as they are needed, none for a connection.
 const THREADS_MORE_MAX: u64 = 16;
-/// What an honest program may wait for its answer.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
-
-struct Coordinator {
-    child: Child,
-    address: SocketAddr,
-    program: Identity,
-    _dir: tempfile::TempDir,
-}
-
-impl Coordinator {
-    /// With room for so many descriptors, if that is said.
-    fn start(descriptors: Option<u64>) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let authority = Authority::new("tests", HOUR).unwrap();
-        authority.issue_into(&dir.path().join("tls"), Role::Coordinator, HOUR).unwrap();
-        let limit = descriptors.map_or_else(String::new, |many| format!("ulimit -n {many}; "));
-        let mut command = Command::new("sh");
-        command.args(["-c", &format!("{limit}exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_accord-coordinator")]);
-        command.args(["--listen", "127.0.0.1:0", "--tls"]).arg(dir.path().join("tls"));
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("accord-coordinator listening on ").expect(&line).parse().unwrap();
-        let program = authority.identity(Role::Tenant("eva".into()), HOUR).unwrap();
-        Self { child, address, program, _dir: dir }
-    }
-
-    /// An honest program asks for a session. There is no device, which it is told.
-    fn ask(&self) {
-        let request = request("h1");
-        let address = PeerAddress::new(self.address);
-        let error = session_endpoint::open(&address, &self.program, 10 * ANSWERED_WITHIN, &request).unwrap_err();
-        assert!(error.remedy_text().unwrap().contains("accord-node-agent"), "{error}");
-    }
-
-    fn waited(&self) -> Waited {
-        Waited::until_now(self.child.id())
-    }
-
-    fn cost(&self) -> Cost {
-        Cost::of(self.child.id())
-    }
-}
-
-impl Drop for Coordinator {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn honest_programs_are_answered_under(coordinator: &Coordinator, whom: &str, many: u64, addresses: u64, words: &[u8]) {
     if !has_room() {
         return;
