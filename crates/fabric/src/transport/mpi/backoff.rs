@@ -6,7 +6,7 @@ use std::time::Duration;
 /// So long after the last event it looks without sleeping, giving the core to others in between.
 const LOOKS: Duration = Duration::from_micros(200);
 /// The same while lent bytes are under way, as many MPIs copy only when they are asked: as long as most of them take. Then it sleeps as shortly as it can.
-const MOVES_LOOKS: Duration = Duration::from_millis(50);
+const MOVES_LOOKS: Duration = Duration::from_millis(500);
 /// The share of the time since the last event that it sleeps: what comes then is late by that at most.
 const SHARE: u32 = 32;
 /// The shortest sleep; the system's own is about as long.
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn mpi_is_asked_again_and_again_while_it_copies() {
         let pause = |idle| Backoff::default().pause(idle, true);
-        assert_eq!(pause(Duration::from_millis(49)), Pause::Yield);
+        assert_eq!(pause(Duration::from_millis(499)), Pause::Yield);
         assert_eq!(pause(Duration::from_secs(8)), Pause::Sleep(SLEEP_MIN));
     }
 
