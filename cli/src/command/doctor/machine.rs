@@ -1,4 +1,4 @@
-//! What the kernel tells of this machine: huge pages, network interfaces, GPUs' links.
+//! What the kernel tells of this machine: huge pages, network interfaces and adapters, GPUs' links.
 
 use super::item::Item;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::path::Path;
 /// Where it tells it.
 const PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const NET: &str = "/sys/class/net";
+const INFINIBAND: &str = "/sys/class/infiniband";
 const PCI: &str = "/sys/bus/pci/devices";
 /// Vendors and classes of GPUs, as the kernel writes them.
 const NVIDIA: &str = "0x10de";
@@ -14,7 +15,8 @@ const GPU_CLASSES: [&str; 2] = ["0x0300", "0x0302"];
 /// Looks at all of it.
 pub(super) fn items() -> Vec<Item> {
     let mut items = vec![huge_pages(&text(Path::new(PAGES)))];
-    items.extend(interfaces());
+    items.extend(interfaces().iter().map(|(name, speed, duplex)| line_rate(name, speed, duplex)));
+    items.extend(ports().into_iter().map(|(name, rate)| Item::well(format!("network adapter {name}"), rate)));
     items.extend(folders(PCI).iter().filter_map(|folder| gpu(folder)));
     items
 }
@@ -44,14 +46,44 @@ fn huge_pages(setting: &str) -> Item {
     }
 }
 
-/// Line rates of those that are up, but for the loopback.
-fn interfaces() -> Vec<Item> {
+/// Those that are up, but for the loopback: name, line rate and duplex.
+fn interfaces() -> Vec<(String, String, String)> {
     let up = folders(NET).into_iter().filter(|folder| text(&folder.join("operstate")) == "up");
     let items = up.filter_map(|folder| {
         let name = folder.file_name()?.to_string_lossy().into_owned();
-        Some(line_rate(&name, &text(&folder.join("speed")), &text(&folder.join("duplex"))))
+        Some((name, text(&folder.join("speed")), text(&folder.join("duplex"))))
     });
     items.collect()
+}
+
+/// Ports of InfiniBand's and Omni-Path's adapters that are in use, and their rates as the kernel writes them: `200 Gb/sec (4X HDR)`.
+fn ports() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for adapter in folders(INFINIBAND) {
+        for port in folders(&adapter.join("ports").to_string_lossy()) {
+            if text(&port.join("state")).ends_with("ACTIVE") {
+                let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                all.push((format!("{} port {}", name(&adapter), name(&port)), text(&port.join("rate"))));
+            }
+        }
+    }
+    all
+}
+
+/// Bytes a second of the fastest line of this machine, if one tells it.
+pub(super) fn fastest_line() -> Option<u64> {
+    let interfaces = interfaces().into_iter().filter_map(|(_, speed, _)| speed.parse::<u64>().ok());
+    interfaces
+        .map(|mbit| mbit * 1_000_000)
+        .chain(ports().iter().filter_map(|(_, rate)| bits(rate)))
+        .max()
+        .map(|bits| bits / 8)
+}
+
+/// Bits a second of a port.
+fn bits(rate: &str) -> Option<u64> {
+    let gbit: f64 = rate.split_once(" Gb/sec")?.0.parse().ok()?;
+    Some((gbit * 1e9) as u64)
 }
 
 /// Of an interface, in megabits a second; -1 or nothing where its driver does not know.
@@ -109,6 +141,13 @@ mod tests {
         for unknown in ["-1", "", "x"] {
             assert!(matches!(line_rate("eth0", unknown, "full").verdict, Verdict::Unseen(_)), "{unknown}");
         }
+    }
+
+    #[test]
+    fn a_port_tells_its_rate() {
+        assert_eq!(bits("200 Gb/sec (4X HDR)"), Some(200_000_000_000));
+        assert_eq!(bits("2.5 Gb/sec (1X SDR)"), Some(2_500_000_000));
+        assert_eq!((bits(""), bits("fast Gb/sec")), (None, None));
     }
 
     #[test]

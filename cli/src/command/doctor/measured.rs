@@ -3,12 +3,14 @@
 use super::item::Item;
 use crate::cluster::{Cluster, NodeRow, PathRow};
 use crate::output::{rate, time};
-use accord_types::{GpuAware, NodeFigures, PathTimes};
+use accord_types::{GpuAware, NodeFigures, NodeId, PathTimes};
 
 /// Memory that is slower has something wrong with it, or others use all of it.
 const HOST_MIN: u64 = 2_000_000_000;
 /// A device that gets less of what host memory gives, in percent.
 const DEVICE_MIN: u64 = 5;
+/// A path that gets less of what this machine's line has, in percent.
+const LINE_MIN: u64 = 30;
 /// A path between machines that takes longer for 8 B, in nanoseconds.
 const PATH_MAX: u64 = 2_000_000;
 /// How what agents have found of their MPI begins.
@@ -16,10 +18,13 @@ pub(super) const GPU_AWARE: &str = "MPI with GPUs' memory";
 /// Clocks may differ by so much.
 const CLOCK_MAX_MS: u64 = 2_000;
 
-/// All nodes, and the paths that were measured between them.
-pub(super) fn items(cluster: &Cluster, own_version: &str) -> Vec<Item> {
+/// All nodes, and the paths that were measured between them. `own` is this machine's node, `line` the fastest line that it has, in bytes a second.
+pub(super) fn items(cluster: &Cluster, own_version: &str, own: &str, line: Option<u64>) -> Vec<Item> {
     let mut items: Vec<Item> = cluster.nodes.iter().flat_map(|node| of_node(node, own_version)).collect();
-    items.extend(cluster.paths.iter().map(|row| path(cluster, row)));
+    items.extend(cluster.paths.iter().map(|row| {
+        let what = format!("path between {} and {}", name(cluster, row.ends.0), name(cluster, row.ends.1));
+        path(what, row, line.filter(|_| leaves(cluster, row, own)))
+    }));
     if cluster.nodes.len() > 1 && cluster.paths.is_empty() {
         let how = "sessions come first: look again when none uses the nodes, or see what accord info shows of them";
         items.push(Item::unseen("paths between nodes", "none was measured", how));
@@ -95,11 +100,32 @@ fn gpu_aware(node: &str, aware: &GpuAware) -> Item {
     }
 }
 
-fn path(cluster: &Cluster, row: &PathRow) -> Item {
-    let name = |id| cluster.nodes.iter().find(|node| node.id == id).map_or("?", |node| node.name.as_str());
-    let what = format!("path between {} and {}", name(row.ends.0), name(row.ends.1));
+/// Whether a path begins at this machine's node and ends at another machine.
+fn leaves(cluster: &Cluster, row: &PathRow, own: &str) -> bool {
+    let ends = [row.ends.0, row.ends.1].map(|id| cluster.nodes.iter().find(|node| node.id == id));
+    let [Some(a), Some(b)] = ends else { return false };
+    let host = |node: &NodeRow| Some(node.endpoint.as_ref()?.as_str().rsplit_once(':')?.0.to_owned());
+    (a.name == own || b.name == own) && host(a).zip(host(b)).is_some_and(|(a, b)| a != b && !a.starts_with("127."))
+}
+
+fn name(cluster: &Cluster, id: NodeId) -> &str {
+    cluster.nodes.iter().find(|node| node.id == id).map_or("?", |node| node.name.as_str())
+}
+
+fn path(what: String, row: &PathRow, line: Option<u64>) -> Item {
     let PathTimes { small_ns, stream_bytes_per_s, .. } = row.cost.times;
-    let is = format!("{} for 8 B, {}, by {}", time(small_ns as f64 / 1e3), speed(stream_bytes_per_s), row.transport);
+    let of_line = line.map(|line| format!(" of {} that the line has", speed(line))).unwrap_or_default();
+    let [small, bytes] = [time(small_ns as f64 / 1e3), speed(stream_bytes_per_s)];
+    let is = format!("{small} for 8 B, {bytes}{of_line}, by {}", row.transport);
+    if line.is_some_and(|line| stream_bytes_per_s < line / 100 * LINE_MIN) {
+        let remedy = match row.transport.as_str() {
+            "mpi" => "see whether MPI uses that network (ucx_info -d, fi_info), and what else does",
+            _ => {
+                "start the agents as an MPI job (--fabric mpi), whose MPI knows that network, or see what else uses it"
+            }
+        };
+        return Item::wrong(what, is, remedy);
+    }
     if small_ns > PATH_MAX {
         return Item::wrong(
             what,
@@ -131,7 +157,7 @@ fn speed(bytes_per_s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use accord_types::DeviceFigures;
+    use accord_types::{Cost, DeviceFigures, Source};
 
     fn figures(host: u64, device: u64) -> NodeFigures {
         let times = |rate| PathTimes::new(1_000, 2_000, rate);
@@ -161,6 +187,31 @@ mod tests {
         );
         // Who switched it off knows.
         assert!(of(GpuAware::Untried).remedy().is_none());
+    }
+
+    #[test]
+    fn a_path_that_gets_little_of_its_line_is_found() {
+        let row = |rate, transport: &str| PathRow {
+            ends: (NodeId(0), NodeId(1)),
+            cost: Cost { times: PathTimes::new(20_000, 40_000, rate), source: Source::Measured },
+            transport: transport.to_owned(),
+        };
+        let of = |rate, transport, line| path("path".to_owned(), &row(rate, transport), line);
+        let well = of(4_000_000_000, "tls", Some(12_500_000_000));
+        assert_eq!(
+            (well.remedy(), well.is.as_str()),
+            (None, "20.0 us for 8 B, 4.0 GB/s of 12.5 GB/s that the line has, by tls")
+        );
+        assert!(
+            of(4_000_000_000, "tls", Some(25_000_000_000))
+                .remedy()
+                .is_some_and(|remedy| remedy.contains("--fabric mpi"))
+        );
+        assert!(
+            of(4_000_000_000, "mpi", Some(25_000_000_000)).remedy().is_some_and(|remedy| remedy.contains("ucx_info"))
+        );
+        // Within one machine, or where no line tells its rate.
+        assert!(of(4_000_000_000, "tls", None).remedy().is_none());
     }
 
     #[test]

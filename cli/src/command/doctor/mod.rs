@@ -10,6 +10,7 @@ use crate::cluster::Cluster;
 use crate::failure::Result;
 use crate::launch::{MpiPart, Mpirun, Srun, find_libacc, find_program};
 use crate::output::print;
+use crate::viewpoint::node_name;
 use accord_trust::Trust;
 use accord_types::settings;
 use item::Item;
@@ -193,7 +194,7 @@ fn coordinator(address: &str, trust: Trust) -> Vec<Item> {
     match asked {
         Ok((clock, cluster)) => {
             let mut items = vec![Item::well(WHAT, format!("{address}, {} nodes", cluster.nodes.len())), clock];
-            items.extend(measured::items(&cluster, env!("CARGO_PKG_VERSION")));
+            items.extend(measured::items(&cluster, env!("CARGO_PKG_VERSION"), &node_name(), machine::fastest_line()));
             items
         }
         Err(failure) => {
