@@ -340,7 +340,7 @@ fn a_new_coordinator_takes_running_sessions_and_numbers_over() {
     // A new session gets another number. The old one, whose program does not come back, ends with its last executor.
     assert_ne!(new.open(1, "h1"), id);
     new.now = 70_000;
-    new.give(Input::ExecutorEnded { link: LinkId(1), session: id });
+    new.give(Input::ExecutorEnded { link: LinkId(1), session: id, why: String::new() });
     assert!(new.cluster.session(id).is_none());
     assert_eq!(orders(&new.beat(1, &[id]), 1), [&AgentOrder::SessionClosed(id)]);
 }

@@ -56,7 +56,7 @@ fn a_program_has_its_session_again_whoever_comes_back_first() {
         assert_eq!((session.executors.len(), session.lease.memory_quota, session.lease.stream_quota), (1, 5, 3));
         // It is the program's as one that was opened here: without executors it goes on, and it ends with its program, for everybody.
         bench.register(2, "h2", vec![]);
-        bench.give(Input::ExecutorEnded { link: LinkId(1), session: EARLIER });
+        bench.give(Input::ExecutorEnded { link: LinkId(1), session: EARLIER, why: String::new() });
         assert!(bench.cluster.session(EARLIER).is_some());
         let effects = bench.give(Input::ClientGone { client: ClientId(1) });
         assert!(is_closed_on(&effects, 1, EARLIER) && is_closed_on(&effects, 2, EARLIER), "{effects:?}");
@@ -167,7 +167,7 @@ fn a_session_without_executors_waits_for_its_program_after_a_start() {
     let mut bench = Bench::new();
     bench.register(1, "h1", vec![grant(EARLIER, KEY, ALICE)]);
     // The program gives its devices up before it has come back.
-    bench.give(Input::ExecutorEnded { link: LinkId(1), session: EARLIER });
+    bench.give(Input::ExecutorEnded { link: LinkId(1), session: EARLIER, why: String::new() });
     assert_eq!(bench.attach(1, EARLIER, KEY, ALICE), [ClientPush::Attached]);
 }
 

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 const SIGKILL: i32 = 9;
+/// What to do where an executor has had more memory than there was. Most of it is its devices'.
+const TOO_LITTLE_MEMORY: &str = "use smaller data, or have the node's agent offer less (--cpu-memory)";
 
 /// See the module.
 pub(crate) enum Hosting {
@@ -95,7 +97,7 @@ impl HostEnd {
             Self::Process(mut child, out_of_memory) => match child.wait() {
                 Ok(status) if status.success() => String::new(),
                 Ok(status) if status.signal() == Some(SIGKILL) && out_of_memory.has_killed() => {
-                    format!("{status}, {}", out_of_memory::CAUSE)
+                    format!("{status}, {}; {TOO_LITTLE_MEMORY}", out_of_memory::CAUSE)
                 }
                 // "signal: 9 (SIGKILL)", "exit status: 1"
                 Ok(status) => status.to_string(),

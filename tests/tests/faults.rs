@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Within this a lost node must be known to a program, and what a lost program had be gone.
@@ -343,69 +343,14 @@ fn an_executor_that_died_is_missed_without_a_shutdown() {
     failed_with(&running.finish().unwrap(), &["acc_error_device_unavailable", "lost", "acc_shutdown"]);
 }
 
-// ---- descriptors and memory -----------------------------------------------------------------------------------------
-
-/// A control group whose processes have so much memory, removed at the end; none where that can't be had.
-struct MemoryGroup(PathBuf);
-
-impl MemoryGroup {
-    fn new(bytes: u64) -> Option<Self> {
-        let roots = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
-        roots.iter().find_map(|(root, limit)| {
-            let group = Path::new(root).join(format!("accord-tests-{}", std::process::id()));
-            std::fs::create_dir(&group).ok()?;
-            let group = Self(group);
-            std::fs::write(group.0.join(limit), bytes.to_string()).ok()?;
-            Some(group)
-        })
-    }
-
-    fn take(&self, process: u32) {
-        std::fs::write(self.0.join("cgroup.procs"), process.to_string()).unwrap();
-    }
-}
-
-impl Drop for MemoryGroup {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
-    }
-}
-
 #[test]
-fn too_few_descriptors_are_said_to_be_too_few() {
+fn an_executor_that_somebody_has_killed_is_said_to_be() {
     let cluster = cluster();
-    let program = test_program("c/devices_each.c").unwrap();
-    let mut told = 0;
-    for limit in 4..16 {
-        let line = format!("ulimit -n {limit}; exec {}", program.display());
-        let job = cluster.job(0, Path::new("/bin/sh")).unwrap().args(["-c", &line]).timeout(Duration::from_secs(60));
-        let finished = job.run().unwrap();
-        assert!(!finished.timed_out, "hangs with {limit}: {}", finished.report());
-        // Else it was enough, or the system's loader could not even begin.
-        if let Some(line) = finished.stderr.lines().find(|line| line.contains("[acc_error_")) {
-            assert!(line.contains("Too many open files") && line.contains("(ulimit -n)"), "with {limit}: {line}");
-            told += 1;
-        }
-    }
-    assert!(told > 3, "{told} times");
-}
-
-#[test]
-fn a_worker_that_the_system_has_ended_for_memory_is_said_to_be() {
-    let Some(group) = MemoryGroup::new(160 << 20) else {
-        println!("skipped: there is no control group for memory");
-        return;
-    };
-    let job = Job::new(test_program("cluster/fills_memory.c").unwrap()).arg("600").env("LD_PRELOAD", libacc().unwrap());
-    let (input, mut output) = std::io::pipe().unwrap();
-    let job = job.env("ACCORD_CPU_MEMORY", "1G").stdin(input).timeout(Duration::from_secs(60));
-    let running = job.start().unwrap();
-    running.await_output("ready").unwrap();
-    group.take(running.id());
-    output.write_all(b"go\n").unwrap();
+    let running = endless(&cluster, &["launch", "1"]).unwrap();
+    assert!(kill_executor(&cluster));
     let finished = running.finish().unwrap();
-    failed_with(&finished, &["was killed, most likely by the system's out-of-memory killer", "ACCORD_CPU_MEMORY"]);
-    assert!(!finished.stderr.contains("data clauses"), "{}", finished.report());
+    failed_with(&finished, &["node h1", "its process has ended: signal: 9 (SIGKILL)"]);
+    assert!(!finished.stderr.contains("out-of-memory"), "{}", finished.report());
 }
 
 // ---- lost programs ------------------------------------------------------------------------

@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 
 /// Longest node name, in bytes.
 const NODE_NAME_MAX: usize = 255;
+/// As much of an agent's word on why an executor has ended is passed on, in characters.
+const REASON_MAX: usize = 512;
 /// An agent that has missed so many heartbeats may have lost its machine.
 const HEARTBEATS_MISSED: u64 = 3;
 /// A tick that comes so late says that this process did not run: nobody was silent in that time.
@@ -183,8 +185,20 @@ impl Cluster {
         out.push(Effect::Changed);
     }
 
-    pub(super) fn executor_ended(&mut self, now: Millis, link: LinkId, session: SessionId, out: &mut Vec<Effect>) {
+    pub(super) fn executor_ended(
+        &mut self,
+        now: Millis,
+        link: LinkId,
+        session: SessionId,
+        why: &str,
+        out: &mut Vec<Effect>,
+    ) {
         let Some(id) = self.hear(now, link, out) else { return };
+        let known = self.sessions.get(&session).filter(|known| known.executors.contains(&id));
+        if let Some(client) = known.and_then(|known| known.client).filter(|_| !why.is_empty()) {
+            let why = why.chars().take(REASON_MAX).collect();
+            out.push(Effect::ToClient(client, ClientPush::ExecutorEnded(id, why)));
+        }
         self.forget_executor(now, id, session, out);
         out.push(Effect::Changed);
     }

@@ -70,6 +70,8 @@ pub enum ClientPush {
     Refused(Error),
     /// The devices of a node are lost.
     NodeLost(NodeId, String),
+    /// The session's executor on a node has ended, and why.
+    ExecutorEnded(NodeId, String),
     /// For the program's standard error, once.
     Warning(String),
     /// The session was ended by somebody else than its program.

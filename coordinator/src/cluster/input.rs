@@ -43,8 +43,8 @@ pub enum Input {
     Heartbeat { link: LinkId, sessions: Vec<SessionId> },
     /// An agent started an executor.
     ExecutorStarted { link: LinkId, grant: SessionGrant },
-    /// An executor ended.
-    ExecutorEnded { link: LinkId, session: SessionId },
+    /// An executor ended; why, if that was not to be expected.
+    ExecutorEnded { link: LinkId, session: SessionId, why: String },
     /// An agent stops.
     Goodbye { link: LinkId },
     /// An agent's connection is gone. It may come back before it counts as lost.

@@ -124,7 +124,7 @@ impl Cluster {
             Input::Register { link, registration } => self.register(now, link, registration, out),
             Input::Heartbeat { link, sessions } => self.heartbeat(now, link, &sessions, out),
             Input::ExecutorStarted { link, grant } => self.executor_started(now, link, &grant, out),
-            Input::ExecutorEnded { link, session } => self.executor_ended(now, link, session, out),
+            Input::ExecutorEnded { link, session, why } => self.executor_ended(now, link, session, &why, out),
             Input::Goodbye { link } => self.goodbye(now, link, out),
             Input::LinkLost { link } => self.link_lost(now, link, out),
             Input::Open { client, request, key, user } => self.open(now, client, request, Owner { key, user }, out),

@@ -273,6 +273,7 @@ impl ClusterAndPeers {
             ClientPush::Attached => Message::Attached,
             ClientPush::Refused(error) => Message::Refused(error),
             ClientPush::NodeLost(node, name) => Message::NodeLost { node, name },
+            ClientPush::ExecutorEnded(node, why) => Message::ExecutorEnded { node, why },
             ClientPush::Warning(text) => Message::Warning(text),
             ClientPush::Ended(text) => Message::Ended(text),
         };

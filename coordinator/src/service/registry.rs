@@ -81,7 +81,7 @@ async fn listen(driver: &Driver, link: LinkId, inbound: &mut Streaming<v1::Agent
                 if !ended.reason.is_empty() {
                     tracing::warn!("an executor of {session} ended: {}", ended.reason);
                 }
-                Input::ExecutorEnded { link, session }
+                Input::ExecutorEnded { link, session, why: ended.reason }
             }
             Body::Goodbye(_) => Input::Goodbye { link },
             Body::NodeFigures(figures) => Input::NodeMeasured { link, figures: figures.into() },

@@ -5,6 +5,7 @@ mod cluster;
 mod connect;
 pub mod connection;
 mod coordinator_link;
+mod executor_ends;
 mod host_copy;
 mod in_process;
 mod job_news;

@@ -2,6 +2,7 @@
 
 use crate::cluster::LocalDeviceClient;
 use crate::coordinator_link::CoordinatorLink;
+use crate::executor_ends::ExecutorEnds;
 use crate::job_news::JobNews;
 use crate::remote::{self, End, NodeSpec, RemoteDeviceClient, RemoteNode};
 use crate::settings::SessionSettings;
@@ -80,7 +81,7 @@ impl Session {
         let shares = |info: &DeviceInfo| registry::capabilities(info.kind).is_some_and(|able| able.shares_memory);
         let same_host = settings.same_host.filter(|_| here.iter().any(shares));
         let transfers = Arc::new(AtomicU64::new(1));
-        let job_news = Arc::<JobNews>::default();
+        let (job_news, executor_ends) = (Arc::<JobNews>::default(), Arc::<ExecutorEnds>::default());
         let watchdog = Watchdog::new(settings.timeout);
         let program = Arc::new(settings.program);
         let mut nodes = BTreeMap::<NodeId, Arc<RemoteNode>>::new();
@@ -117,6 +118,7 @@ impl Session {
                     same_host: same_host.clone(),
                     watchdog: watchdog.clone(),
                     job_news: job_news.clone(),
+                    executor_ends: executor_ends.clone(),
                     transfers: transfers.clone(),
                 };
                 RemoteNode::new(spec, exchange.clone())
@@ -144,7 +146,7 @@ impl Session {
         }
         let nodes = Arc::new(nodes.into_values().collect::<Vec<_>>());
         if let Some(coordinator) = &coordinator {
-            listen(coordinator.clone(), nodes.clone(), job_news)?;
+            listen(coordinator.clone(), nodes.clone(), job_news, executor_ends)?;
         }
         Ok(Self { clients, places, own_node: lease.own_node, exchange, same_host, nodes, coordinator })
     }
@@ -251,7 +253,12 @@ impl Drop for Session {
 }
 
 /// Takes what the coordinator says while the session is open. Its end is not the session's.
-fn listen(coordinator: Arc<CoordinatorLink>, nodes: Arc<Vec<Arc<RemoteNode>>>, job_news: Arc<JobNews>) -> Result<()> {
+fn listen(
+    coordinator: Arc<CoordinatorLink>,
+    nodes: Arc<Vec<Arc<RemoteNode>>>,
+    job_news: Arc<JobNews>,
+    executor_ends: Arc<ExecutorEnds>,
+) -> Result<()> {
     let hear = move |message| match message {
         Message::NodeLost { node, name } => {
             job_news.has_died(&name);
@@ -260,6 +267,7 @@ fn listen(coordinator: Arc<CoordinatorLink>, nodes: Arc<Vec<Arc<RemoteNode>>>, j
                 lost.doubt();
             }
         }
+        Message::ExecutorEnded { node, why } => executor_ends.tell(node, why),
         Message::Warning(text) => eprintln!("accord: {text}"),
         Message::Ended(why) => nodes.iter().for_each(|node| node.lose(&why)),
         _ => {}

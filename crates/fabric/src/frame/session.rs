@@ -34,6 +34,13 @@ pub enum Message {
         /// Its name.
         name: String,
     },
+    /// Coordinator: the session's executor on a node has ended, as nobody has asked it to.
+    ExecutorEnded {
+        /// The node.
+        node: NodeId,
+        /// What its agent knows of that.
+        why: String,
+    },
     /// Coordinator: for the program's standard error.
     Warning(String),
     /// Coordinator: an administrator ended the session.
@@ -83,6 +90,7 @@ const NODE_LOST: u8 = 18;
 const WARNING: u8 = 19;
 const ENDED: u8 = 20;
 const ATTACHED: u8 = 21;
+const EXECUTOR_ENDED: u8 = 22;
 
 fn encode(message: &Message) -> Vec<u8> {
     let mut out = Writer(vec![0; HEADER_LEN]);
@@ -114,6 +122,11 @@ fn encode(message: &Message) -> Vec<u8> {
             out.u32(node.0);
             out.text(name);
             NODE_LOST
+        }
+        Message::ExecutorEnded { node, why } => {
+            out.u32(node.0);
+            out.text(why);
+            EXECUTOR_ENDED
         }
         Message::Warning(text) => {
             out.text(text);
@@ -154,6 +167,7 @@ fn decode(kind: u8, body: &[u8]) -> Result<Message> {
         GRANTED => Message::Granted(reader.lease()?),
         REFUSED => Message::Refused(reader.error()?),
         NODE_LOST => Message::NodeLost { node: NodeId(reader.u32()?), name: reader.text()? },
+        EXECUTOR_ENDED => Message::ExecutorEnded { node: NodeId(reader.u32()?), why: reader.text()? },
         WARNING => Message::Warning(reader.text()?),
         ENDED => Message::Ended(reader.text()?),
         ATTACHED => Message::Attached,
@@ -455,6 +469,7 @@ mod tests {
             Message::Granted(lease(3)),
             Message::Refused(Error::new(ErrorCode::DeviceUnavailable, "none").remedy("wait").node("h2")),
             Message::NodeLost { node: NodeId(2), name: "h2".into() },
+            Message::ExecutorEnded { node: NodeId(2), why: "k".into() },
             Message::Warning("w".into()),
             Message::Ended("e".into()),
         ]

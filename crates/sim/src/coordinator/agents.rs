@@ -193,7 +193,7 @@ impl World {
                     let input = match word {
                         Word::Heartbeat(sessions) => Input::Heartbeat { link, sessions },
                         Word::Started(grant) => Input::ExecutorStarted { link, grant },
-                        Word::Ended(session, _) => Input::ExecutorEnded { link, session },
+                        Word::Ended(session, why) => Input::ExecutorEnded { link, session, why },
                         Word::Measured(figures) => Input::NodeMeasured { link, figures },
                         Word::PathMeasured { measurement, path } => {
                             let path = path.map(|(times, transport)| MeasuredPath { times, transport });

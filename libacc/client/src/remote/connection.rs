@@ -177,13 +177,15 @@ impl Connection {
         self.lose_lane(why)
     }
 
-    /// As [`Connection::lose`], because a lane has ended. One over MPI may have ended since another node's agent has died.
+    /// As [`Connection::lose`], because a lane has ended. Others may know why: one over MPI may have ended since another node's agent has died,
+    /// else the executor's agent knows how it has ended.
     pub(super) fn lose_lane(self: &Arc<Self>, why: &str) -> Error {
-        let is_mpi = self.link.route().is_some_and(|route| route.transport == Transport::Mpi);
-        if is_mpi && self.machine().check().is_ok() {
-            return self.lose(&self.spec.job_news.explain(why));
+        if self.machine().check().is_err() {
+            return self.lose(why);
         }
-        self.lose(why)
+        let is_mpi = self.link.route().is_some_and(|route| route.transport == Transport::Mpi);
+        let spec = &self.spec;
+        self.lose(&if is_mpi { spec.job_news.explain(why) } else { spec.executor_ends.explain(spec.node, why) })
     }
 
     /// Starts a thread of the connection; without it the connection is lost.

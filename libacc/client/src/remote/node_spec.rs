@@ -1,5 +1,6 @@
 //! What is known of a node before it is connected.
 
+use crate::executor_ends::ExecutorEnds;
 use crate::job_news::JobNews;
 use crate::watchdog::Watchdog;
 use accord_device::SameHostPeers;
@@ -35,6 +36,8 @@ pub(crate) struct NodeSpec {
     pub(crate) watchdog: Arc<Watchdog>,
     /// Which node of an MPI job has died.
     pub(crate) job_news: Arc<JobNews>,
+    /// Why executors have ended.
+    pub(crate) executor_ends: Arc<ExecutorEnds>,
     /// Transfers are numbered through the whole session.
     pub(crate) transfers: Arc<AtomicU64>,
 }

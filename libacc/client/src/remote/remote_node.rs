@@ -295,6 +295,7 @@ mod tests {
             same_host: None,
             watchdog: Watchdog::new(None),
             job_news: Arc::default(),
+            executor_ends: Arc::default(),
             transfers: Arc::default(),
         };
         RemoteNode::new(spec, Exchange::new())

@@ -1,0 +1,56 @@
+//! What a program is told of its executors' ends.
+
+#[allow(dead_code)]
+mod bench;
+mod requests;
+
+use accord_coordinator::cluster::{ClientId, ClientPush, Effect, Input, LinkId};
+use accord_types::{NodeId, SessionId};
+use bench::{ALICE, Bench, KEY, grant, registration};
+use requests::request;
+
+const WHY: &str = "signal: 9 (SIGKILL)";
+
+fn open(bench: &mut Bench, client: u64) -> SessionId {
+    let client = ClientId(client);
+    let effects = bench.give(Input::Open { client, request: request("h1"), key: KEY, user: ALICE.into() });
+    let granted = |effect: &Effect| match effect {
+        Effect::ToClient(_, ClientPush::Granted(session)) => Some(*session),
+        _ => None,
+    };
+    effects.iter().find_map(granted).unwrap()
+}
+
+/// What programs hear when an agent says so.
+fn told(bench: &mut Bench, link: u64, session: SessionId, why: &str) -> Vec<(ClientId, NodeId, String)> {
+    let effects = bench.give(Input::ExecutorEnded { link: LinkId(link), session, why: why.into() });
+    let told = effects.into_iter().filter_map(|effect| match effect {
+        Effect::ToClient(client, ClientPush::ExecutorEnded(node, why)) => Some((client, node, why)),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn a_program_hears_why_its_executor_has_ended_and_of_nobody_elses() {
+    let mut bench = Bench::new();
+    for (link, name) in [(1, "h1"), (2, "h2")] {
+        bench.give(Input::Register { link: LinkId(link), registration: registration(name) });
+    }
+    let (first, second) = (open(&mut bench, 1), open(&mut bench, 2));
+    let starts = |bench: &mut Bench, link, session| {
+        bench.give(Input::ExecutorStarted { link: LinkId(link), grant: grant(session, KEY, ALICE) });
+    };
+    starts(&mut bench, 2, first);
+    assert_eq!(told(&mut bench, 2, first, WHY), [(ClientId(1), NodeId(1), WHY.to_owned())]);
+    // It has none any more, and the other session never had one; nor does one who has asked for the end hear of it.
+    assert_eq!(told(&mut bench, 2, first, WHY), []);
+    assert_eq!(told(&mut bench, 2, second, WHY), []);
+    starts(&mut bench, 2, second);
+    assert_eq!(told(&mut bench, 1, second, WHY), []);
+    assert_eq!(told(&mut bench, 2, second, ""), []);
+    // An agent's word may be as long as it likes.
+    starts(&mut bench, 1, second);
+    let [(ClientId(2), NodeId(0), why)] = &told(&mut bench, 1, second, &"ä".repeat(5_000))[..] else { panic!() };
+    assert_eq!(*why, "ä".repeat(512));
+}
