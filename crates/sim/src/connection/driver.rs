@@ -128,7 +128,7 @@ impl World {
                 self.back(actor, task);
             }
             Frame::Land { transfer, bytes, begun, half } => self.land(actor, task, transfer, bytes, begun, half),
-            Frame::Asked { positions, test } => self.asked(actor, task, positions, test),
+            Frame::Asked { positions, test, left } => self.asked(actor, task, positions, test, left),
             Frame::Landed { copies, at, positions } => self.landed(actor, task, copies, at, positions),
             Frame::Ended { copies, at } => self.ended(actor, task, copies, at),
             Frame::Refused(lie) => self.refused(actor, task, lie),

@@ -30,10 +30,11 @@ pub(super) enum Frame {
         begun: Option<Begun>,
         half: bool,
     },
-    /// The reply to a wait or a test has come.
+    /// A reply to a wait or a test has come.
     Asked {
         positions: Vec<Position>,
         test: bool,
+        left: Vec<WaitId>,
     },
     /// Waits for the landing of the rest of these.
     Landed {

@@ -6,7 +6,7 @@ use super::op::Op;
 use super::script::{CELL, DEVICE_BASE, READ_ONLY, SMALL};
 use super::world::{Task, World};
 use accord_client::connection::{
-    Bytes, Changed, Completion, CopyIn, CopyOut, Flush, MayStall, Need, Room, Unchanged, Want, Way,
+    Bytes, Changed, Completion, CopyIn, CopyOut, Flush, MayStall, Need, Reply, Room, Unchanged, WaitId, Want, Way,
 };
 use accord_device::image::Image;
 use accord_fabric::frame::{Command, Position};
@@ -327,30 +327,47 @@ impl World {
 
     fn ask(&mut self, actor: Actor, task: &mut Task, queues: &[QueueId], test: bool) -> Result<()> {
         let (device, now) = (self.device(thread_of(actor)), self.now());
-        let command = |ticket| if test { Command::Test { ticket } } else { Command::Wait { ticket } };
-        let asked = self.machine.ask_positions(device, queues, command, actor, now)?;
-        match asked {
-            None => task.stack.push(Frame::Script),
-            Some((id, positions)) => {
-                task.stack.extend([
-                    Frame::Asked { positions: positions.to_vec(), test },
-                    Frame::Wait(id),
-                    Frame::Flush,
-                ]);
-            }
+        let asked = if test {
+            self.machine.test_positions(device, queues, actor, now)?
+        } else {
+            self.machine.await_positions(device, queues, actor, now)?
+        };
+        // As if one more had come.
+        task.outcome = Some(Ok(Reply { value: 1, ..Reply::default() }));
+        let (positions, replies) = (asked.positions.to_vec(), asked.replies.to_vec());
+        self.asked(actor, task, positions, test, replies);
+        if asked.ahead && asked.replies.is_empty() {
+            let flush = self.machine.flush_with_wait();
+            self.flush_as(task, flush);
         }
-        self.schedule(actor);
         Ok(())
     }
 
-    pub(super) fn asked(&mut self, actor: Actor, task: &mut Task, positions: Vec<Position>, test: bool) {
+    /// A reply has come; waits for those that are left.
+    pub(super) fn asked(
+        &mut self,
+        actor: Actor,
+        task: &mut Task,
+        positions: Vec<Position>,
+        test: bool,
+        mut left: Vec<WaitId>,
+    ) {
         match task.outcome.take() {
             Some(Ok(reply)) if test && reply.value == 0 => self.after(actor, task, Frame::Script, None),
+            Some(Ok(_)) if !left.is_empty() => {
+                let next = Frame::Wait(left.remove(0));
+                task.stack.extend([Frame::Asked { positions, test, left }, next, Frame::Flush]);
+                self.schedule(actor);
+            }
             Some(Ok(_)) => match self.machine.reach(&positions) {
                 Ok(copies) => self.after(actor, task, Frame::Landed { copies, at: 0, positions }, None),
                 Err(error) => self.over(actor, Some(error)),
             },
-            Some(Err(error)) => self.over(actor, Some(error)),
+            Some(Err(error)) => {
+                left.into_iter().for_each(|id| self.machine.give_up(id));
+                self.act();
+                self.over(actor, Some(error));
+            }
             None => self.violation("a wait has ended without an outcome".to_owned()),
         }
     }

@@ -1,5 +1,10 @@
 //! The connection as a whole: what its parts decide together.
 
+mod positions;
+
+pub use positions::Asked;
+
+use super::ask_ahead::AskedAhead;
 use super::completion_actions::{Begin, Completion, CompletionActions};
 use super::credit::{Credit, ExchangeCredit, Need};
 use super::effects::{Effect, Effects, Way};
@@ -108,6 +113,7 @@ pub struct Machine<W> {
     copies_out: CompletionActions,
     copies_in: Transfers,
     waits: Waits<W>,
+    ahead: AskedAhead,
     watch: Watch,
     lost: Option<Error>,
     effects: Effects<W>,
@@ -134,6 +140,7 @@ impl<W> Machine<W> {
             copies_out: CompletionActions::default(),
             copies_in: Transfers::default(),
             waits: Waits::default(),
+            ahead: AskedAhead::default(),
             watch: Watch::default(),
             lost: None,
             effects: Effects::new(),
@@ -211,6 +218,7 @@ impl<W: Clone> Machine<W> {
     /// written to the program's memory: that is its own again when they have landed.
     pub fn close(&mut self, device: u32, over: &Error) -> Vec<TransferId> {
         let mut copies = self.devices.close(device);
+        self.ahead.close(device);
         self.waits.came_for_all(Want::Credit, &mut self.effects);
         self.cancel(&copies, device, None, over);
         copies.retain(|&copy| self.copies_out.is_open(copy));
@@ -406,37 +414,6 @@ impl<W: Clone> Machine<W> {
         }
     }
 
-    /// Asks about the positions of queues that the program does not know to be reached, and waits for the reply with `waker`. None
-    /// if it knows of all.
-    ///
-    /// # Errors
-    /// When the connection, the device or a queue has failed.
-    pub fn ask_positions(
-        &mut self,
-        device: u32,
-        queues: &[QueueId],
-        command: impl FnOnce(u64) -> Command,
-        waker: W,
-        now: Duration,
-    ) -> Result<Option<(WaitId, Positions)>> {
-        let state = self.device(device)?;
-        let mut open = Positions::new();
-        for &queue in queues {
-            let known = state.queue(queue)?;
-            if !known.drained() {
-                open.push(Position { device, queue, seq: Seq(known.last) });
-            }
-        }
-        if open.is_empty() {
-            return Ok(None);
-        }
-        let mut payload: SmallVec<[u8; 16 * POSITIONS_FEW]> = SmallVec::new();
-        open.iter().for_each(|&position| frame::put_position(&mut payload, position));
-        self.flush.wait(now);
-        let id = self.ask(command, &[&payload], waker, now)?;
-        Ok(Some((id, open)))
-    }
-
     /// Appends a command that is answered, and waits for the reply with `waker`.
     ///
     /// # Errors
@@ -451,30 +428,6 @@ impl<W: Clone> Machine<W> {
         let ticket = self.ticket();
         self.put(&command(ticket), payload, now)?;
         Ok(self.wait(Want::Reply(ticket), waker))
-    }
-
-    /// The executor has said that all of `positions` are reached. Returns the copies out that have to land before the program may
-    /// know; when they have, [`Machine::landed_until`] follows.
-    ///
-    /// # Errors
-    /// When the connection, the device or a queue has failed.
-    pub fn reach(&mut self, positions: &[Position]) -> Result<Vec<TransferId>> {
-        let mut copies = Vec::new();
-        for position in positions {
-            self.device(position.device)?.queue(position.queue)?.reach(position.seq.0, &mut copies);
-        }
-        Ok(copies)
-    }
-
-    /// All copies out up to `positions` have landed.
-    ///
-    /// # Errors
-    /// When the connection, the device or a queue has failed.
-    pub fn landed_until(&mut self, positions: &[Position]) -> Result<()> {
-        for position in positions {
-            self.device(position.device)?.queue(position.queue)?.copies.landed(position.seq.0);
-        }
-        Ok(())
     }
 
     /// Has a queue wait for what was put into another one; none if that is known to be done. [`Machine::flush_after`] follows.
@@ -661,6 +614,9 @@ impl<W: Clone> Machine<W> {
     /// # Errors
     /// When it ends the connection.
     pub fn event(&mut self, event: Event, payload: &[u8], place: impl Fn(Error) -> Error) -> Result<()> {
+        if self.told_ahead(&event) {
+            return Ok(());
+        }
         let Self { waits, effects, .. } = self;
         match event {
             Event::Reply { ticket, value, extra } => {

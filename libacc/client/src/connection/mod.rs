@@ -1,6 +1,7 @@
 //! The connection of a program to an executor, without I/O, clock or threads: [`Machine`]. docs/design/connection.md says what it
 //! decides. `remote` has the lanes and the threads around it; the simulation in `crates/sim` has others.
 
+mod ask_ahead;
 mod completion_actions;
 mod credit;
 mod earlier_copies;
@@ -19,7 +20,7 @@ pub use completion_actions::{Begin, Begun, Completion, Piece, pieces};
 pub use credit::Need;
 pub use effects::{Effect, Effects, Way};
 pub use flush_policy::{Flush, FlusherStep};
-pub use machine::{CopyIn, CopyInPlan, CopyOut, Machine, Positions, Requested, Room, TRANSFERS_MAX};
+pub use machine::{Asked, CopyIn, CopyInPlan, CopyOut, Machine, Positions, Requested, Room, TRANSFERS_MAX};
 pub use queues::{DeviceState, MayStall};
 pub use transfers::{ASKED_LANES, Bytes, EAGER_LANES, Job};
 pub use waits::{Reply, Turn, WaitId, Want};

@@ -55,6 +55,8 @@ pub(super) struct QueueState {
     stream: Option<StreamId>,
     /// Bytes of its operations that are not known to be done.
     open: u64,
+    /// The program has waited for it, and nobody has asked ahead for its next wait.
+    pub(super) awaited: bool,
 }
 
 impl Devices {
@@ -133,6 +135,11 @@ impl DeviceState {
             Some(error) => Err(error.clone()),
             None => Ok(state),
         }
+    }
+
+    /// All that have not failed.
+    pub(super) fn queues(&mut self) -> impl Iterator<Item = (QueueId, &mut QueueState)> {
+        self.queues.iter_mut().filter(|(_, state)| state.failed.is_none()).map(|(id, state)| (*id, state))
     }
 
     fn new(streams: u32) -> Self {

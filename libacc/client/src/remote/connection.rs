@@ -347,6 +347,26 @@ impl Connection {
         self.wait(id)
     }
 
+    /// Waits for several replies. The last one; none if there are none.
+    ///
+    /// # Errors
+    /// The first one that is one, or the connection's. Nobody waits for those that follow.
+    pub(super) fn wait_for_replies(self: &Arc<Self>, ids: &[WaitId]) -> Result<Option<Reply>> {
+        let mut last = None;
+        for (at, &id) in ids.iter().enumerate() {
+            match self.wait_for_reply(id) {
+                Ok(reply) => last = Some(reply),
+                Err(error) => {
+                    let mut machine = self.machine();
+                    ids[at + 1..].iter().for_each(|&id| machine.give_up(id));
+                    self.act(machine);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(last)
+    }
+
     /// The connection is gone. Everything that uses it fails, now and later. Returns the error, or that of
     /// the first time.
     pub(super) fn lose(self: &Arc<Self>, why: &str) -> Error {

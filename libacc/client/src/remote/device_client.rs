@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::fixed_dims::FixedDims;
 use super::remote_node::RemoteNode;
-use crate::connection::{Completion, CopyOut, MayStall, Need, Positions, Reply};
+use crate::connection::{Asked, Completion, CopyOut, MayStall, Need, Reply};
 use crate::host_copy::{self, Changed, Unchanged};
 use accord_device::Backend;
 use accord_fabric::frame::{self, Command, PAYLOAD_MAX, Position};
@@ -122,25 +122,17 @@ impl RemoteDeviceClient {
         self.connection()?.operate(self.device(), queue, stall, command, payload)
     }
 
-    /// Asks about the positions that the program does not know to be reached; none if it knows of all.
+    /// Waits for the replies to what was asked about queues. The last one's value; none if the program knew already.
     ///
     /// # Errors
     /// When the connection, the device or a queue has failed. A queue has then failed for all that comes after.
-    fn ask_positions(
-        &self,
-        queues: &[QueueId],
-        command: impl FnOnce(u64) -> Command,
-    ) -> Result<Option<(Reply, Positions)>> {
-        let connection = self.connection()?;
-        let (waker, now) = (std::thread::current(), connection.now());
-        let asked = connection.machine().ask_positions(self.device(), queues, command, waker, now)?;
-        let Some((id, open)) = asked else { return Ok(None) };
-        match connection.wait_for_reply(id).map_err(|error| connection.place(error)) {
-            Ok(reply) => Ok(Some((reply, open))),
+    fn replies(&self, connection: &Arc<Connection>, asked: &Asked) -> Result<Option<Reply>> {
+        match connection.wait_for_replies(&asked.replies).map_err(|error| connection.place(error)) {
             Err(error) => {
                 connection.wait_failed(self.device(), &error);
                 Err(error)
             }
+            reply => reply,
         }
     }
 
@@ -433,21 +425,29 @@ impl DeviceClient for RemoteDeviceClient {
 
     fn wait(&self, queues: &[QueueId]) -> Result<()> {
         queues.chunks(POSITIONS_MAX).try_for_each(|queues| {
-            match self.ask_positions(queues, |ticket| Command::Wait { ticket })? {
-                Some((_, positions)) => self.reach(&positions),
-                None => Ok(()),
+            let connection = self.connection()?;
+            let mut machine = connection.machine();
+            let asked = machine.await_positions(self.device(), queues, std::thread::current(), connection.now())?;
+            if asked.ahead && asked.replies.is_empty() {
+                connection.send_later(machine)?;
+            } else {
+                drop(machine);
             }
+            self.replies(&connection, &asked)?;
+            self.reach(&asked.positions)
         })
     }
 
     fn test(&self, queues: &[QueueId]) -> Result<bool> {
         for queues in queues.chunks(POSITIONS_MAX) {
-            match self.ask_positions(queues, |ticket| Command::Test { ticket })? {
-                None => {}
-                Some((Reply { value: 0, .. }, _)) => return Ok(false),
-                // Bytes of copies out are on the way at least, and nothing holds them up.
-                Some((_, positions)) => self.reach(&positions)?,
+            let connection = self.connection()?;
+            let (waker, now) = (std::thread::current(), connection.now());
+            let asked = connection.machine().test_positions(self.device(), queues, waker, now)?;
+            if let Some(Reply { value: 0, .. }) = self.replies(&connection, &asked)? {
+                return Ok(false);
             }
+            // Bytes of copies out are on the way at least, and nothing holds them up.
+            self.reach(&asked.positions)?;
         }
         Ok(true)
     }

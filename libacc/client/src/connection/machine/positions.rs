@@ -1,0 +1,310 @@
+//! How far queues have got, as far as the program has to know.
+
+use super::{Machine, POSITIONS_FEW, Positions};
+use crate::connection::waits::{WaitId, Want};
+use accord_fabric::frame::{self, Command, Event, Position};
+use accord_types::{QueueId, Result, Seq, TransferId};
+use smallvec::SmallVec;
+use std::time::Duration;
+
+/// So many waits at once need nothing from the heap.
+const REPLIES_FEW: usize = 2;
+
+/// What a thread that asks for queues has to wait for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Asked {
+    /// Replies, each by a wait of its own; none if the program knows already that the queues have got there.
+    pub replies: SmallVec<[WaitId; REPLIES_FEW]>,
+    /// What is reached then; none if nothing is left to be waited for. [`Machine::reach`] follows.
+    pub positions: Positions,
+    /// Something was appended that nobody waits for now: somebody has to send it.
+    pub ahead: bool,
+}
+
+impl<W: Clone> Machine<W> {
+    /// Asks whether queues have got to where they are, as far as the program does not know it, and waits for the reply with `waker`.
+    ///
+    /// # Errors
+    /// When the connection, the device or a queue has failed.
+    pub fn test_positions(&mut self, device: u32, queues: &[QueueId], waker: W, now: Duration) -> Result<Asked> {
+        let positions = self.open_positions(device, queues)?;
+        let mut asked = Asked { positions, ..Asked::default() };
+        let open = self.not_reached(&asked.positions);
+        if !open.is_empty() {
+            let payload = payload(&open);
+            self.flush.wait(now);
+            asked.replies.push(self.ask(|ticket| Command::Test { ticket }, &[&payload], waker, now)?);
+        }
+        Ok(asked)
+    }
+
+    /// Asks to be told when queues have got to where they are, as far as the program does not know it, and waits with `waker`. Other queues that
+    /// the program waits for from time to time are asked about too.
+    ///
+    /// # Errors
+    /// When the connection, the device or a queue has failed.
+    pub fn await_positions(&mut self, device: u32, queues: &[QueueId], waker: W, now: Duration) -> Result<Asked> {
+        let positions = self.open_positions(device, queues)?;
+        let mut asked = Asked { positions, ..Asked::default() };
+        let mut open = self.not_reached(&asked.positions);
+        open.retain(|position| {
+            let Some(ticket) = self.ahead.take(device, position.queue, position.seq.0) else { return true };
+            asked.replies.push(self.waits.register(Want::Reply(ticket), waker.clone()));
+            false
+        });
+        if !open.is_empty() {
+            let payload = payload(&open);
+            asked.replies.push(self.ask(|ticket| Command::Wait { ticket }, &[&payload], waker, now)?);
+        }
+        if !asked.replies.is_empty() {
+            self.flush.wait(now);
+        }
+        asked.ahead = self.ask_ahead(device, queues, now)?;
+        Ok(asked)
+    }
+
+    /// The program has waited for these queues, and may do so again: asks about others that it has waited for before. Each wait pays for one such
+    /// question of its queue, so that there are at most as many of these as there are waits.
+    fn ask_ahead(&mut self, device: u32, queues: &[QueueId], now: Duration) -> Result<bool> {
+        let state = self.devices.get(device)?;
+        let (mut others, mut any) = (Positions::new(), false);
+        for (queue, known) in state.queues() {
+            if queues.contains(&queue) {
+                known.awaited = true;
+            } else if known.awaited && known.reached < known.last && !self.ahead.is_open(device, queue) {
+                others.push(Position { device, queue, seq: Seq(known.last) });
+            }
+        }
+        for other in others {
+            // They must not take the room that others wait for.
+            if !self.credit.is_left() {
+                break;
+            }
+            let ticket = self.ticket();
+            self.put(&Command::Wait { ticket }, &[&payload(&[other])], now)?;
+            self.ahead.ask(ticket, device, other.queue, other.seq.0);
+            self.devices.get(device)?.queue(other.queue)?.awaited = false;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Those of queues that the program does not know to be drained.
+    fn open_positions(&mut self, device: u32, queues: &[QueueId]) -> Result<Positions> {
+        let state = self.device(device)?;
+        let mut open = Positions::new();
+        for &queue in queues {
+            let known = state.queue(queue)?;
+            if !known.drained() {
+                open.push(Position { device, queue, seq: Seq(known.last) });
+            }
+        }
+        Ok(open)
+    }
+
+    /// Those that the executor has not said to be reached.
+    fn not_reached(&self, positions: &[Position]) -> Positions {
+        let is_open = |position: &&Position| self.devices.is_under_way(position.device, position.queue, position.seq.0);
+        positions.iter().filter(is_open).copied().collect()
+    }
+
+    /// Whether an event answers what was asked ahead. Why a queue has failed is told in another event, or to whoever waits for it.
+    pub(super) fn told_ahead(&mut self, event: &Event) -> bool {
+        let (Event::Reply { ticket, .. } | Event::ReplyFailed { ticket, .. }) = *event else { return false };
+        let Some(question) = self.ahead.answered(ticket) else { return false };
+        if matches!(event, Event::Reply { .. })
+            && question.counts()
+            && let Ok(known) = self.devices.get(question.device).and_then(|device| device.queue(question.queue))
+        {
+            known.reached = known.reached.max(question.seq);
+        }
+        true
+    }
+
+    /// The executor has said that all of `positions` are reached. Returns the copies out that have to land before the program may
+    /// know; when they have, [`Machine::landed_until`] follows.
+    ///
+    /// # Errors
+    /// When the connection, the device or a queue has failed.
+    pub fn reach(&mut self, positions: &[Position]) -> Result<Vec<TransferId>> {
+        let mut copies = Vec::new();
+        for position in positions {
+            self.device(position.device)?.queue(position.queue)?.reach(position.seq.0, &mut copies);
+        }
+        Ok(copies)
+    }
+
+    /// All copies out up to `positions` have landed.
+    ///
+    /// # Errors
+    /// When the connection, the device or a queue has failed.
+    pub fn landed_until(&mut self, positions: &[Position]) -> Result<()> {
+        for position in positions {
+            self.device(position.device)?.queue(position.queue)?.copies.landed(position.seq.0);
+        }
+        Ok(())
+    }
+}
+
+fn payload(positions: &[Position]) -> SmallVec<[u8; 16 * POSITIONS_FEW]> {
+    let mut payload = SmallVec::new();
+    positions.iter().for_each(|&position| frame::put_position(&mut payload, position));
+    payload
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::{Completion, CopyOut, MayStall, Turn};
+    use accord_types::{DevicePtr, Error, ErrorCode, HostRange};
+
+    const DEVICE: u32 = 0;
+    const QUEUES: [QueueId; 3] = [QueueId(1), QueueId(2), QueueId(3)];
+    const START: Duration = Duration::ZERO;
+
+    /// Threads are numbers here.
+    fn machine() -> Machine<u8> {
+        let mut machine = Machine::default();
+        machine.open(DEVICE, 32);
+        machine
+    }
+
+    fn put(machine: &mut Machine<u8>, queue: QueueId) {
+        let command = Command::Copy { device: DEVICE, queue: queue.0, dst: 0, src: 0, len: 8 };
+        machine.operate((DEVICE, queue), MayStall::Yes, &command, &[], START).unwrap();
+    }
+
+    fn wait(machine: &mut Machine<u8>, queues: &[QueueId]) -> Asked {
+        machine.await_positions(DEVICE, queues, 0, START).unwrap()
+    }
+
+    /// The executor answers the ticket of this number: they count from 1.
+    fn reply(machine: &mut Machine<u8>, ticket: u64) {
+        machine.event(Event::Reply { ticket, value: 0, extra: 0 }, &[], |error| error).unwrap();
+    }
+
+    /// Tickets of all waits so far.
+    fn questions(machine: &mut Machine<u8>) -> u64 {
+        machine.ticket() - 1
+    }
+
+    /// The wait asks, and has its answer.
+    fn is_answered(machine: &mut Machine<u8>, asked: &Asked, ticket: u64) {
+        let &[id] = &asked.replies[..] else { panic!("{asked:?}") };
+        assert!(!machine.is_done(id));
+        reply(machine, ticket);
+        assert!(matches!(machine.turn(id), Turn::Done(Ok(_))));
+        assert!(machine.reach(&asked.positions).unwrap().is_empty());
+    }
+
+    /// The program has waited for each of the first two queues, and its questions had these tickets: 1 and 2.
+    fn used(machine: &mut Machine<u8>) {
+        for (queue, ticket) in QUEUES.into_iter().zip(1..3) {
+            put(machine, queue);
+            let asked = wait(machine, &[queue]);
+            assert!(!asked.ahead, "nobody knows whether the program ever waits for another one");
+            is_answered(machine, &asked, ticket);
+        }
+    }
+
+    #[test]
+    fn what_was_asked_ahead_is_waited_for_without_a_question() {
+        let mut machine = machine();
+        used(&mut machine);
+        put(&mut machine, QUEUES[0]);
+        let (transfer, dst) = (TransferId(7), HostRange { start: 1 << 20, len: 8 });
+        let (src, completion) = (DevicePtr(0), Completion::Write);
+        let copy = CopyOut { device: DEVICE, queue: QUEUES[1], src, len: 8, dst, transfer, completion };
+        machine.copy_out(copy, START).unwrap();
+        put(&mut machine, QUEUES[2]);
+        let first = wait(&mut machine, &QUEUES[..1]);
+        assert!(first.ahead);
+        is_answered(&mut machine, &first, 3);
+        reply(&mut machine, 4);
+        let second = wait(&mut machine, &QUEUES[1..2]);
+        assert!(second.replies.is_empty() && second.positions.len() == 1, "{second:?}");
+        assert_eq!(machine.reach(&second.positions).unwrap(), [transfer], "its bytes may not be here");
+        machine.landed_until(&second.positions).unwrap();
+        assert_eq!(wait(&mut machine, &QUEUES[..2]), Asked::default());
+        assert_eq!(questions(&mut machine), 4, "the third queue was never waited for");
+    }
+
+    #[test]
+    fn a_wait_for_what_is_being_asked_has_that_answer() {
+        let mut machine = machine();
+        used(&mut machine);
+        put(&mut machine, QUEUES[1]);
+        assert!(wait(&mut machine, &QUEUES[..1]).ahead);
+        let asked = wait(&mut machine, &QUEUES[1..2]);
+        is_answered(&mut machine, &asked, 3);
+        assert_eq!(questions(&mut machine), 3);
+        // Another thread that waits for the same has to ask itself.
+        put(&mut machine, QUEUES[1]);
+        assert!(wait(&mut machine, &QUEUES[..1]).ahead);
+        let both = [(); 2].map(|()| wait(&mut machine, &QUEUES[1..2]));
+        is_answered(&mut machine, &both[0], 5);
+        is_answered(&mut machine, &both[1], 6);
+    }
+
+    #[test]
+    fn a_wait_for_more_than_was_asked_asks_anew() {
+        let mut machine = machine();
+        used(&mut machine);
+        put(&mut machine, QUEUES[1]);
+        assert!(wait(&mut machine, &QUEUES[..1]).ahead);
+        put(&mut machine, QUEUES[1]);
+        let asked = wait(&mut machine, &QUEUES[1..2]);
+        is_answered(&mut machine, &asked, 4);
+        put(&mut machine, QUEUES[1]);
+        assert!(!wait(&mut machine, &QUEUES[..1]).ahead, "one open question of a queue is enough");
+        reply(&mut machine, 3);
+        assert!(wait(&mut machine, &QUEUES[..1]).ahead);
+        assert_eq!(questions(&mut machine), 5);
+    }
+
+    #[test]
+    fn a_queue_that_is_waited_for_no_more_is_asked_about_once() {
+        let mut machine = machine();
+        used(&mut machine);
+        for _ in 0..5 {
+            put(&mut machine, QUEUES[1]);
+            wait(&mut machine, &QUEUES[..1]);
+        }
+        reply(&mut machine, 3);
+        put(&mut machine, QUEUES[1]);
+        assert!(!wait(&mut machine, &QUEUES[..1]).ahead);
+        assert_eq!(questions(&mut machine), 3);
+    }
+
+    #[test]
+    fn an_answer_about_a_device_that_was_shut_down_says_nothing_of_the_next_one() {
+        let mut machine = machine();
+        used(&mut machine);
+        put(&mut machine, QUEUES[1]);
+        assert!(wait(&mut machine, &QUEUES[..1]).ahead);
+        machine.close(DEVICE, &Error::new(ErrorCode::DeviceShutdown, "over"));
+        machine.open(DEVICE, 32);
+        put(&mut machine, QUEUES[1]);
+        put(&mut machine, QUEUES[1]);
+        reply(&mut machine, 3);
+        let asked = wait(&mut machine, &QUEUES[1..2]);
+        is_answered(&mut machine, &asked, 4);
+    }
+
+    #[test]
+    fn of_a_failure_hears_who_waits() {
+        let mut machine = machine();
+        used(&mut machine);
+        put(&mut machine, QUEUES[1]);
+        assert!(wait(&mut machine, &QUEUES[..1]).ahead);
+        let mut text = Vec::new();
+        let failure = frame::encode_error(&Error::new(ErrorCode::Execution, "crashed"), &mut text);
+        machine.event(Event::ReplyFailed { ticket: 3, failure }, &text, |error| error).unwrap();
+        let asked = wait(&mut machine, &QUEUES[1..2]);
+        let &[id] = &asked.replies[..] else { panic!("{asked:?}") };
+        machine.event(Event::ReplyFailed { ticket: 4, failure }, &text, |error| error).unwrap();
+        assert!(matches!(machine.turn(id), Turn::Done(Err(error)) if error.cause() == "crashed"));
+        // An answer that nobody has asked for is none of these.
+        assert!(machine.event(Event::Reply { ticket: 3, value: 0, extra: 0 }, &[], |error| error).is_err());
+    }
+}
