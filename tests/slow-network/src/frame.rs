@@ -1,0 +1,117 @@
+//! What the switch reads of a frame.
+
+/// What the kernel says of a frame ahead of its bytes (`struct virtio_net_hdr`): checksums that are yet to be filled in, and segments of
+/// TCP that go as one. It goes along, so that the frame leaves as it came.
+pub const OFFLOAD_LEN: usize = 10;
+
+const ADDRESS_LEN: usize = 6;
+const ETHERNET_LEN: usize = 14;
+const IPV4: [u8; 2] = [8, 0];
+const TCP: u8 = 6;
+/// Lengths of headers count words.
+const WORD: usize = 4;
+
+/// An Ethernet frame, after [`OFFLOAD_LEN`] bytes of the kernel's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frame(Vec<u8>);
+
+/// An Ethernet address.
+pub(crate) type Address = [u8; ADDRESS_LEN];
+
+impl Frame {
+    /// None if it is too short for one.
+    pub fn new(bytes: Vec<u8>) -> Option<Self> {
+        (bytes.len() >= OFFLOAD_LEN + ETHERNET_LEN).then_some(Self(bytes))
+    }
+
+    /// All of it, as it came.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn ethernet(&self) -> &[u8] {
+        self.0.get(OFFLOAD_LEN..).unwrap_or_default()
+    }
+
+    fn address(&self, at: usize) -> Address {
+        self.ethernet().get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn target(&self) -> Address {
+        self.address(0)
+    }
+
+    pub(crate) fn source(&self) -> Address {
+        self.address(ADDRESS_LEN)
+    }
+
+    /// Whether it carries bytes of a TCP connection, over IPv4: more than an acknowledgement.
+    pub(crate) fn has_payload(&self) -> bool {
+        self.payload_len().is_some_and(|len| len > 0)
+    }
+
+    fn payload_len(&self) -> Option<usize> {
+        let ethernet = self.ethernet();
+        let ip = ethernet.get(ETHERNET_LEN..).filter(|_| ethernet[2 * ADDRESS_LEN..ETHERNET_LEN] == IPV4)?;
+        let header = usize::from(ip.first()? & 0xf) * WORD;
+        let total = usize::from(u16::from_be_bytes(*ip.get(2..)?.first_chunk()?));
+        let tcp = ip.get(header..).filter(|_| ip.get(9) == Some(&TCP))?;
+        let tcp_header = usize::from(tcp.get(12)? >> 4) * WORD;
+        total.checked_sub(header + tcp_header)
+    }
+}
+
+/// Whether it stands for many or all.
+pub(crate) fn is_group(address: Address) -> bool {
+    address[0] & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The headers of Ethernet, IPv4 and TCP, with options in both.
+    fn tcp(payload: u8) -> Vec<u8> {
+        let mut bytes = vec![0; OFFLOAD_LEN + ETHERNET_LEN + 24 + 32];
+        let ethernet = &mut bytes[OFFLOAD_LEN..];
+        ethernet[12] = 8;
+        let ip = &mut ethernet[ETHERNET_LEN..];
+        (ip[0], ip[3], ip[9]) = (0x46, 24 + 32 + payload, TCP);
+        ip[24 + 12] = 8 << 4;
+        bytes.resize(bytes.len() + usize::from(payload), 7);
+        bytes
+    }
+
+    #[test]
+    fn an_acknowledgement_carries_nothing() {
+        for (payload, carries) in [(0, false), (1, true), (100, true)] {
+            assert_eq!(Frame::new(tcp(payload)).unwrap().has_payload(), carries, "{payload}");
+        }
+        // As short frames are, which are filled up on their way.
+        let mut filled = tcp(0);
+        filled.resize(200, 0);
+        assert!(!Frame::new(filled).unwrap().has_payload());
+    }
+
+    #[test]
+    fn other_protocols_carry_nothing_that_is_counted() {
+        let changed = |at: usize, to: u8| {
+            let mut bytes = tcp(9);
+            bytes[OFFLOAD_LEN + at] = to;
+            Frame::new(bytes).unwrap().has_payload()
+        };
+        assert!(changed(0, 1));
+        assert!(!changed(12, 0x86));
+        assert!(!changed(ETHERNET_LEN + 9, 17));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_payload_and_no_panic() {
+        let whole = tcp(9);
+        for len in 0..whole.len() {
+            let frame = Frame::new(whole[..len].to_vec());
+            assert_eq!(frame.is_some(), len >= OFFLOAD_LEN + ETHERNET_LEN);
+            assert!(!frame.is_some_and(|frame| frame.has_payload()) || len > OFFLOAD_LEN + ETHERNET_LEN + 24 + 12);
+        }
+    }
+}

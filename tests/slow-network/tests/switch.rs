@@ -1,0 +1,210 @@
+//! The switch by itself: what comes in, when, and what comes out.
+#![forbid(unsafe_code)]
+
+use accord_slow_network::{ADDRESSES_MAX, BYTES_MAX, Counts, FRAMES_MAX, Frame, Leaving, OFFLOAD_LEN, Switch};
+use proptest::prelude::*;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+const PORTS: usize = 4;
+const DELAY: Duration = Duration::from_millis(1);
+/// Everybody's address.
+const ALL: u32 = u32::MAX;
+
+fn address(number: u32) -> [u8; 6] {
+    let [a, b, c, d] = number.to_be_bytes();
+    if number == ALL { [0xff; 6] } else { [2, 0, a, b, c, d] }
+}
+
+/// A frame of TCP with so many bytes in it, whose mark tells it from others.
+fn frame(to: u32, from: u32, payload: usize, mark: u16) -> Frame {
+    let mut bytes = vec![0; OFFLOAD_LEN];
+    bytes.extend(address(to));
+    bytes.extend(address(from));
+    bytes.extend([8, 0]);
+    let mut ip = [0; 20];
+    (ip[0], ip[9]) = (0x45, 6);
+    ip[2..4].copy_from_slice(&u16::try_from(40 + payload).unwrap().to_be_bytes());
+    ip[4..6].copy_from_slice(&mark.to_be_bytes());
+    let mut tcp = [0; 20];
+    tcp[12] = 5 << 4;
+    bytes.extend(ip);
+    bytes.extend(tcp);
+    bytes.extend(std::iter::repeat_n(7, payload));
+    Frame::new(bytes).unwrap()
+}
+
+#[derive(Clone, Debug)]
+struct Came {
+    after_us: u64,
+    port: usize,
+    from: u32,
+    to: u32,
+    payload: usize,
+}
+
+fn came() -> impl Strategy<Value = Came> {
+    let to = prop_oneof![8 => 0..6_u32, 1 => Just(ALL)];
+    (0..900_u64, 0..PORTS, 0..6_u32, to, 0..200_usize).prop_map(|(after_us, port, from, to, payload)| Came {
+        after_us,
+        port,
+        from,
+        to,
+        payload,
+    })
+}
+
+/// What a switch has to do, said in the plainest way.
+#[derive(Default)]
+struct Model {
+    seen: HashMap<u32, usize>,
+    held: VecDeque<(Duration, Leaving)>,
+    back: u64,
+}
+
+impl Model {
+    fn take(&mut self, now: Duration, came: &Came, frame: Frame) {
+        self.seen.insert(came.from, came.port);
+        let others = (0..PORTS).filter(|port| *port != came.port);
+        let to: Vec<_> = match self.seen.get(&came.to) {
+            Some(&at) if came.to != ALL => others.filter(|port| *port == at).collect(),
+            _ => others.collect(),
+        };
+        if to.is_empty() {
+            self.back += 1;
+        } else {
+            self.held.push_back((now + DELAY, Leaving { to, frame }));
+        }
+    }
+}
+
+proptest! {
+    /// Each frame leaves once, by the ports where its receiver may be, in its turn and not before it is due.
+    #[test]
+    fn frames_leave_in_their_turn_when_they_are_due(all in prop::collection::vec(came(), 1..300), lag_us in 0..3_000_u64) {
+        let (mut switch, mut model) = (Switch::new(PORTS, DELAY), Model::default());
+        let (mut now, mut left) = (Duration::ZERO, 0);
+        for (mark, came) in all.iter().enumerate() {
+            now += Duration::from_micros(came.after_us);
+            let frame = frame(came.to, came.from, came.payload, u16::try_from(mark).unwrap());
+            switch.take(now, came.port, frame.clone());
+            model.take(now, came, frame);
+            prop_assert_eq!(switch.due(), model.held.front().map(|(due, _)| *due));
+            // Whoever drives it looks in from time to time.
+            if now < Duration::from_micros(lag_us) {
+                continue;
+            }
+            while let Some(leaving) = switch.leave(now) {
+                let (due, wanted) = model.held.pop_front().unwrap();
+                prop_assert!(due <= now);
+                prop_assert_eq!(leaving, wanted);
+                left += 1;
+            }
+            prop_assert!(model.held.front().is_none_or(|(due, _)| *due > now), "one is due and stays");
+            let Counts { taken, left: told, back, no_room, .. } = switch.counts();
+            prop_assert_eq!((told, back, no_room), (left, model.back, 0));
+            prop_assert_eq!(taken, left + back + model.held.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn what_finds_no_room_is_dropped_and_counted() {
+    // Many short ones, and fewer long ones.
+    for (payload, most) in [(0, FRAMES_MAX), (60_000, BYTES_MAX / (OFFLOAD_LEN + 14 + 40 + 60_000))] {
+        let mut switch = Switch::new(2, DELAY);
+        let more = 10;
+        for _ in 0..most + more {
+            switch.take(Duration::ZERO, 0, frame(1, 0, payload, 0));
+        }
+        assert_eq!(switch.counts().no_room, more as u64, "{payload}");
+        assert!(switch.leave(DELAY).is_some());
+        switch.take(DELAY, 0, frame(1, 0, payload, 0));
+        assert_eq!(switch.counts().no_room, more as u64, "there is room again");
+        let mut left = 1;
+        while switch.leave(DELAY * 2).is_some() {
+            left += 1;
+        }
+        assert_eq!(left, most + 1, "{payload}");
+    }
+}
+
+#[test]
+fn addresses_that_find_no_room_are_not_remembered() {
+    let mut switch = Switch::new(3, DELAY);
+    let count = u32::try_from(ADDRESSES_MAX).unwrap() + 1;
+    for from in 0..count {
+        switch.take(Duration::ZERO, 0, frame(ALL, from, 0, 0));
+    }
+    while switch.leave(DELAY).is_some() {}
+    let mut to = |address| {
+        switch.take(DELAY, 1, frame(address, count - 1, 0, 0));
+        switch.leave(DELAY * 2).unwrap().to
+    };
+    assert_eq!(to(count - 2), [0]);
+    // It stands for nobody who is known, and so for all.
+    assert_eq!(to(count - 1), [0, 2]);
+}
+
+/// A switch with two hosts, and the time there.
+struct Talk {
+    switch: Switch,
+    now: Duration,
+}
+
+impl Talk {
+    fn new() -> Self {
+        let mut talk = Self { switch: Switch::new(2, DELAY), now: Duration::ZERO };
+        talk.send(0, 0);
+        talk.send(1, 0);
+        talk.deliver();
+        talk
+    }
+
+    fn send(&mut self, from: u32, payload: usize) {
+        self.switch.take(self.now, from as usize, frame(1 - from, from, payload, 0));
+    }
+
+    fn deliver(&mut self) {
+        self.now += DELAY;
+        while self.switch.leave(self.now).is_some() {}
+    }
+
+    fn hops(&self) -> u64 {
+        self.switch.counts().hops
+    }
+}
+
+#[test]
+fn a_round_trip_is_two_hops_and_what_nobody_waits_for_is_one() {
+    let mut talk = Talk::new();
+    assert_eq!(talk.hops(), 0, "acknowledgements are answers to nothing");
+    for _ in 0..50 {
+        talk.send(0, 10);
+        talk.deliver();
+        talk.send(1, 10);
+        talk.deliver();
+    }
+    assert_eq!(talk.hops(), 100);
+    let mut talk = Talk::new();
+    (0..1000).for_each(|_| talk.send(0, 10));
+    talk.deliver();
+    (0..1000).for_each(|_| talk.send(1, 10));
+    talk.deliver();
+    assert_eq!(talk.hops(), 2);
+}
+
+#[test]
+fn what_is_on_its_way_is_no_answer_to_what_has_not_come() {
+    let mut talk = Talk::new();
+    for _ in 0..50 {
+        talk.send(0, 10);
+        talk.send(1, 10);
+    }
+    talk.deliver();
+    assert_eq!(talk.hops(), 1);
+    talk.send(0, 0);
+    talk.deliver();
+    talk.send(1, 10);
+    assert_eq!(talk.hops(), 2);
+}
