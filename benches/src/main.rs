@@ -14,6 +14,7 @@ mod report;
 mod scalars;
 mod scrape;
 mod secure;
+mod slow_network;
 mod tls;
 mod transports;
 
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 /// Answers a question.
 type Ask = fn() -> Result<Report, String>;
 
-const QUESTIONS: [(&str, Ask); 11] = [
+const QUESTIONS: [(&str, Ask); 12] = [
     ("remote", remote::run),
     ("lanes", lanes::run),
     ("tls", tls::run),
@@ -33,6 +34,7 @@ const QUESTIONS: [(&str, Ask); 11] = [
     ("transports", transports::run),
     ("mpi", mpi::run),
     ("mandelbrot", mandelbrot::run),
+    ("slow-network", slow_network::run),
     ("present-table", present_table::run),
     ("scalars", scalars::run),
     ("profiling", profiling::run),

@@ -135,12 +135,21 @@ pub(crate) fn compile_with(compiler: &str, source: &Path, to: &Path) -> Result<(
 
 /// Runs a program under `accord` (the release build) and returns what it printed.
 pub(crate) fn accord(arguments: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
-    run(Command::new(program()).args(arguments).envs(env.iter().copied()))
+    run(to_end_with_this(Command::new("setpriv")).args(arguments).envs(env.iter().copied()))
 }
 
 /// The same with every process on the first processor.
 pub(crate) fn on_one_core(arguments: &[&str]) -> Result<String, String> {
-    run(Command::new("taskset").args(["-c", "0"]).arg(program()).args(arguments))
+    let mut taskset = Command::new("taskset");
+    taskset.args(["-c", "0", "setpriv"]);
+    run(to_end_with_this(taskset).args(arguments))
+}
+
+/// Has `setpriv`, which is the last word so far, start `accord` so that it ends when this process does: a bench that is killed leaves no cluster
+/// behind.
+fn to_end_with_this(mut setpriv: Command) -> Command {
+    setpriv.args(["--pdeathsig", "TERM"]).arg(program());
+    setpriv
 }
 
 fn program() -> PathBuf {
