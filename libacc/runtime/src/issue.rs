@@ -18,6 +18,8 @@ const COMPARED_MAX: usize = 64 << 10;
 /// Puts commands into one queue of a device and keeps the books.
 pub(crate) struct Issue<'a> {
     pub(crate) device: &'a Device,
+    /// All devices of the session.
+    pub(crate) all: &'a [Device],
     pub(crate) host: &'a dyn HostMemory,
     pub(crate) queue: QueueId,
 }
@@ -33,7 +35,7 @@ impl Issue<'_> {
             let follow = |other: &QueueId| self.device.queue_follows(self.queue, *other, true);
             plan.waits.iter().try_for_each(follow).map_err(|error| error.queue(self.queue))?;
         }
-        if self.device.copies_out.any(self.device.index) { self.after_pending_copies(plan) } else { Ok(()) }
+        if self.device.copies_out.is_empty() { Ok(()) } else { self.after_pending_copies(plan) }
     }
 
     /// Makes the queue come after the synchronous one, as far as it has to.
@@ -49,11 +51,15 @@ impl Issue<'_> {
         Ok(())
     }
 
-    /// Makes what the plan copies out come after what other queues bring into the same memory: the later copy stays.
+    /// Makes what the plan copies out come after what other queues, of all devices, bring into the same memory: the later copy stays.
     fn after_pending_copies(&self, plan: &Plan) -> Result<()> {
         let Device { copies_out, index, .. } = self.device;
         for step in plan.before.iter().chain(&plan.after) {
             let (Step::Out { dst, .. } | Step::OutSpaced { dst, .. }) = step else { continue };
+            // No queue orders what devices do to the same memory; the host waits.
+            for (device, one) in copies_out.elsewhere(Some(*index), *dst).iter().filter(|(_, one)| !one.unknown) {
+                self.all[*device].wait_told(one.queue)?;
+            }
             for one in copies_out.here(*index, *dst).iter().filter(|one| !one.unknown) {
                 if self.device.queues().comes_after(self.queue, one.queue, one.moment) {
                     continue;

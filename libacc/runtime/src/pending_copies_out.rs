@@ -117,13 +117,13 @@ impl PendingCopiesOut {
     }
 
     /// The queues of other devices that will.
-    pub(crate) fn elsewhere(&self, device: Option<usize>, range: HostRange) -> Vec<(usize, QueueId)> {
+    pub(crate) fn elsewhere(&self, device: Option<usize>, range: HostRange) -> Vec<(usize, PendingCopyOut)> {
         let own = device.is_some_and(|device| self.devices[device].busy.load(Ordering::Acquire));
         if self.busy.load(Ordering::Acquire) <= usize::from(own) {
             return Vec::new();
         }
         let others = (0..self.devices.len()).filter(|other| device != Some(*other));
-        others.flat_map(|other| self.here(other, range).into_iter().map(move |of| (other, of.queue))).collect()
+        others.flat_map(|other| self.here(other, range).into_iter().map(move |one| (other, one))).collect()
     }
 
     fn lock(&self, device: usize) -> ShortGuard<'_, Vec<OfQueue>> {
@@ -192,8 +192,10 @@ mod tests {
             [PendingCopyOut { queue: ONE, moment: Moment(3), unknown: false, only_variables: false }]
         );
         assert_eq!(copies.here(0, HostRange { start: 150, len: 1 }), []);
-        assert_eq!(copies.elsewhere(Some(0), last), [(1, TWO)]);
-        assert_eq!(copies.elsewhere(None, last), [(0, ONE), (1, TWO)]);
+        let elsewhere =
+            |device| copies.elsewhere(device, last).iter().map(|(on, one)| (*on, one.queue)).collect::<Vec<_>>();
+        assert_eq!(elsewhere(Some(0)), [(1, TWO)]);
+        assert_eq!(elsewhere(None), [(0, ONE), (1, TWO)]);
         copies.done(0, ONE, Moment(2));
         assert!(copies.any(0));
         copies.done(0, ONE, Moment(3));

@@ -33,7 +33,7 @@ struct Access {
     write: bool,
     /// By the calling thread, though the operation is a queue's.
     at_call: bool,
-    /// A read that waits for copies into the memory even if the program forgot to, or such a copy.
+    /// A copy from the program's memory, or to it, that comes after copies to the memory even if the program forgot to wait.
     forgiven: bool,
 }
 
@@ -146,7 +146,6 @@ impl Spec {
         let mut found = Vec::new();
         let own = thread(op.device, op.queue);
         let accesses = self.accesses(op);
-        let reads = |place| accesses.iter().any(|access| access.place == place && !access.write && access.forgiven);
         for access in &accesses {
             let clock = self.clock(if access.at_call { HOST } else { own });
             let past = &self.past[access.place];
@@ -155,10 +154,8 @@ impl Spec {
                     found.push(thread);
                 }
             };
-            // What writes a place that it has read comes after what it has waited for then.
-            let waits = access.forgiven && (!access.write || reads(access.place));
             if let Some((thread, at)) = past.written
-                && !(forgetful && past.copied && waits)
+                && !(forgetful && past.copied && access.forgiven)
             {
                 against(thread, at);
             }

@@ -101,7 +101,7 @@ impl Runtime {
             Leaving { state: &mut state, plan, counter }.undo(&t.scratch.region, &queues);
             plan.arrivals = arrivals;
         }
-        Issue { device, host: &*self.host, queue }.settle(plan, None, true)?;
+        Issue { device, all: &self.devices, host: &*self.host, queue }.settle(plan, None, true)?;
         sent
     }
 
@@ -110,7 +110,7 @@ impl Runtime {
     /// # Errors
     /// Those of the device.
     pub(crate) fn send(&self, device: &Device, queue: QueueId, plan: &Plan) -> Result<()> {
-        let issue = Issue { device, host: &*self.host, queue };
+        let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
         if plan.watched {
             issue.tell(&plan.begins);
         }
@@ -138,7 +138,7 @@ impl Runtime {
         };
         let sent = waited.and_then(|()| self.send(device, queue, plan));
         let after = (queue != QueueId::SYNC || !plan.frees_shared).then_some(queue);
-        Issue { device, host: &*self.host, queue }.settle(plan, after, true)?;
+        Issue { device, all: &self.devices, host: &*self.host, queue }.settle(plan, after, true)?;
         sent
     }
 

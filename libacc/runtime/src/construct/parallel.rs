@@ -77,7 +77,7 @@ impl Runtime {
         let [gangs, workers, _] = self.settings.default_dims;
         let choose = |clause: u32, setting: u32| if clause == 0 { setting } else { clause };
         let dims = LaunchDims { gangs: choose(dims.gangs, gangs), workers: choose(dims.workers, workers), ..dims };
-        let issue = Issue { device, host: &*self.host, queue };
+        let issue = Issue { device, all: &self.devices, host: &*self.host, queue };
         if !scratch.region.strays.is_empty() || !scratch.plan.loans.is_empty() {
             return self.launch_with_strays(&issue, scratch, function, dims);
         }

@@ -82,6 +82,9 @@ impl Mapping<'_, '_> {
             return Ok(());
         }
         let elsewhere = self.device.copies_out.elsewhere(Some(self.device.index), range);
-        if elsewhere.is_empty() { Ok(()) } else { Err(Stop::WaitElsewhere(elsewhere)) }
+        if elsewhere.is_empty() {
+            return Ok(());
+        }
+        Err(Stop::WaitElsewhere(elsewhere.into_iter().map(|(device, one)| (device, one.queue)).collect()))
     }
 }

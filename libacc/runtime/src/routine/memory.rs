@@ -189,7 +189,7 @@ impl Runtime {
             let arriving =
                 self.devices.first().map(|any| any.copies_out.elsewhere(None, HostRange { start, len: bytes }));
             let arriving = arriving.unwrap_or_default();
-            arriving.iter().try_for_each(|(device, queue)| self.devices[*device].wait_told(*queue))?;
+            arriving.iter().try_for_each(|(device, one)| self.devices[*device].wait_told(one.queue))?;
         }
         self.host.copy(dst, src, bytes);
         Ok(())
@@ -204,7 +204,7 @@ impl Runtime {
         to: DevicePtr,
         len: u64,
     ) -> Result<()> {
-        let issue = crate::issue::Issue { device: source, host: &*self.host, queue };
+        let issue = crate::issue::Issue { device: source, all: &self.devices, host: &*self.host, queue };
         issue.join()?;
         short_lock::assert_none_held();
         self.cluster
@@ -215,7 +215,7 @@ impl Runtime {
     }
 
     fn copy_within(&self, device: &Device, queue: QueueId, to: DevicePtr, from: DevicePtr, len: u64) -> Result<()> {
-        let issue = crate::issue::Issue { device, host: &*self.host, queue };
+        let issue = crate::issue::Issue { device, all: &self.devices, host: &*self.host, queue };
         issue.join()?;
         device.client().copy(queue, to, from, len).map_err(|error| device.place(error).queue(queue))?;
         issue.filled(&[], true);
