@@ -48,7 +48,7 @@ pub(crate) fn judge(due: Due, role: Role, fault: Fault, phase: Phase, outcome: &
     if finished.stderr.contains("panicked") {
         return wrong("something panicked");
     }
-    if !finished.left_behind.is_empty() || !outcome.left.is_empty() {
+    if outcome.leaves_something() {
         return wrong(&format!("left behind: {:?}", outcome.left));
     }
     let killed = finished.code() > 128;

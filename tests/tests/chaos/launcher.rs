@@ -1,12 +1,12 @@
-//! `accord run` with a cluster of its own, and what is done to it, to its hosts' links and to ranks.
+//! `accord run` with a cluster of its own, and what is done to it, to links and to ranks.
 
-use crate::site::{LIMIT, LONG, OPEN_TIMEOUT, Outcome, SHORT, TIMEOUT, bound, group_of_pids, reach, signal};
+use crate::links;
+use crate::site::{BY_DEFAULT, LIMIT, LONG, Outcome, SHORT, bound, group_of_pids, reach, signal, times};
 use crate::table::{Fault, Phase, Role};
 use accord_tests::{Job, Running, Tool, libacc, test_program, tool};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long the folder of a run may stay after its launcher was killed.
@@ -25,11 +25,11 @@ pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Dura
     } else {
         Job::new(tool(Tool::Accord).unwrap())
     };
-    let running = job
+    let running = times(fault)
+        .into_iter()
+        .fold(job, |job, (name, time)| job.env(name, time))
         .env("ACCORD_LIBACC", libacc().unwrap())
         .env("ACCORD_CPU_MEMORY", "64M")
-        .env("ACCORD_OPEN_TIMEOUT", OPEN_TIMEOUT)
-        .env("ACCORD_TIMEOUT", format!("{}s", TIMEOUT.as_secs()))
         .env("ACCORD_TEST_SEPARATE", "1")
         .env("TMPDIR", folder.path())
         .args(["run", "--local-cluster", "3x1"])
@@ -52,7 +52,7 @@ pub(crate) fn on_accord_run(role: Role, fault: Fault, phase: Phase, jitter: Dura
     let (hit, lasted) = if from_beginning {
         (true, Duration::ZERO)
     } else if fault.is_link() {
-        cut(&running, fault)
+        links::hit(&running, role, fault)
     } else {
         let odd = jitter.as_millis() % 2 == 1;
         let launcher = pid(running.id());
@@ -120,6 +120,7 @@ fn strike(fault: Fault, target: Pid, running: &Running, end: Signal) -> Duration
         Fault::Killed => signal(target, Signal::SIGKILL),
         Fault::StoppedShort => return stop_for(SHORT),
         Fault::StoppedLong => return stop_for(LONG),
+        Fault::StoppedByDefault => return stop_for(BY_DEFAULT),
         Fault::StoppedForEver => {
             signal(target, Signal::SIGSTOP);
             std::thread::sleep(SHORT);
@@ -145,53 +146,4 @@ fn rank_of(running: &Running) -> Option<Pid> {
     };
     let rank = found.iter().find(is_rank)?;
     Some(Pid::from_raw(rank.split(' ').next()?.parse().ok()?))
-}
-
-/// Does something to the link of the host whose device is used, in whose network its agent is.
-fn cut(running: &Running, fault: Fault) -> (bool, Duration) {
-    let found = accord_tests::leftovers(running.mark());
-    let agents: Vec<&String> =
-        found.iter().filter(|line| line.contains("accord-node-agent") && !line.ends_with(" executor")).collect();
-    let Some(agent) = agents.iter().find(|line| line.contains("--node h3 ")).and_then(|line| line.split(' ').next())
-    else {
-        return (false, Duration::ZERO);
-    };
-    let inside = |arguments: &[&str]| {
-        let done = Command::new("nsenter").arg(format!("--net=/proc/{agent}/ns/net")).args(arguments).output();
-        done.is_ok_and(|done| done.status.success())
-    };
-    let Some(device) = device_of(agent) else { return (false, Duration::ZERO) };
-    if fault == Fault::LinkSlow {
-        return (
-            inside(&[
-                "tc", "qdisc", "add", "dev", &device, "root", "tbf", "rate", "50mbit", "burst", "64kb", "latency",
-                "50ms",
-            ]),
-            Duration::ZERO,
-        );
-    }
-    let time = match fault {
-        Fault::LinkDown => Duration::from_millis(500),
-        Fault::LinkDownLonger => SHORT,
-        _ => Duration::from_secs(30),
-    };
-    // Whoever hears nothing hears nothing: the link is there, and loses everything.
-    let begun = Instant::now();
-    let cut = inside(&["tc", "qdisc", "add", "dev", &device, "root", "blackhole"]);
-    let is_over = || accord_tests::leftovers(running.mark()).is_empty();
-    while begun.elapsed() < time && !is_over() {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    inside(&["tc", "qdisc", "del", "dev", &device, "root"]);
-    // The program may end before the cut does.
-    (cut, if time > LONG { Duration::ZERO } else { begun.elapsed() })
-}
-
-/// The device of a process's network that is not the loopback.
-fn device_of(process: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/net/dev")).ok()?;
-    text.lines()
-        .filter_map(|line| line.split_once(':'))
-        .map(|(name, _)| name.trim().to_owned())
-        .find(|name| name != "lo")
 }

@@ -15,6 +15,8 @@ pub(crate) struct Row {
     phases: BTreeSet<Phase>,
     worst: Duration,
     pub(crate) wrong: u32,
+    /// Something stayed: a process, or the folder of a run.
+    pub(crate) left: u32,
     /// Nobody of the role was there.
     pub(crate) missed: u32,
 }
@@ -34,7 +36,8 @@ impl Row {
         let [on, error, gone] = [Ending::WentOn, Ending::Error, Ending::Gone].map(|ending| self.of(ending));
         let phases: Vec<String> = self.phases.iter().map(Phase::to_string).collect();
         let (tries, worst) = (on + error + gone + self.wrong, self.worst.as_secs_f64());
-        format!("{tries} | {on} | {error} | {gone} | {} | {worst:.1} s | {}", self.wrong, phases.join(", "))
+        let (wrong, left) = (self.wrong, self.left);
+        format!("{tries} | {on} | {error} | {gone} | {wrong} | {left} | {worst:.1} s | {}", phases.join(", "))
     }
 }
 
@@ -48,15 +51,18 @@ const HEAD: &str = "# Faults\n\n\
     What becomes of programs when something fails around them, as `make chaos` found it: it hits each role with each fault in each phase of a program\n\
     that checks every byte, and writes this page. A smaller share of the same runs with the tests (`tests/tests/chaos`, whose `table.rs` says what is due).\n\n\
     * *went on*: the program came to its end with right results. *error*: it ended with an error of OpenACC. *gone*: it was hit itself, or by who ends it.\n\
-    * *wrong*: anything that was not due: a hang, a wrong result, a process that stayed, an error where the program need not end.\n\
+    * *wrong*: anything that was not due: a hang, a wrong result, something left, an error where the program need not end.\n\
+    * *left*: of those, after how many something stayed: a process, or the folder of a run.\n\
     * *worst*: the longest time from the fault (from its end, where the program outlives it) to the program's end.\n\
     * For the tries' speed a silent peer counts as hung after 4 s (`ACCORD_TIMEOUT`, by default 30 s), an agent as lost after 3 s (`--lost-after`, 10 s), and a\n\
-    \x20 program asks for its session for 12 s (`ACCORD_OPEN_TIMEOUT`, 30 s). Tries of a role go at once, twelve unless `AT_ONCE` says otherwise.\n\
+    \x20 program asks for its session for 12 s (`ACCORD_OPEN_TIMEOUT`, 30 s), but where *default times* are named: 15 s are longer than an agent may be\n\
+    \x20 silent by these, and shorter than others may. Tries of a role go at once, twelve unless `AT_ONCE` says otherwise.\n\
     * *start* is before the program: `accord run` has its limits from its beginning, tighter and looser ones, and so has all that it starts. Later they come to its\n\
     \x20 launcher or its supervisor alone; these are killed and stopped, too, in turn. A rank of MPI's is a program of two.\n\
     * A run of some roles (`ROLES`) or faults (`ONLY`) writes their lines and leaves the others as they were.\n\
-    * Clocks that are set back, cut-off and paused coordinators and mass silence are in the simulation (`crates/sim`); full disks are limits on files here.\n\n";
-const COLUMNS: &str = "| role | fault | tries | went on | error | gone | wrong | worst | phases |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+    * A link is the one of the host whose device is used (`accord run`), or the coordinator's alone: the hosts go on to reach each other.\n\
+    * Mass silence, and outages of minutes, are in the simulation (`crates/sim`); full disks are limits on files here. Clocks that somebody sets play no part.\n\n";
+const COLUMNS: &str = "| role | fault | tries | went on | error | gone | wrong | left | worst | phases |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 
 fn folder() -> Option<PathBuf> {
     std::env::var_os("ACCORD_TEST_RECORD").map(PathBuf::from)

@@ -14,11 +14,13 @@ use std::time::{Duration, Instant};
 /// How long a silent peer is waited for, instead of 30 s.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
 /// How long a program asks for its session, instead of 30 s: longer than the coordinator is stopped.
-pub(crate) const OPEN_TIMEOUT: &str = "12s";
+const OPEN_TIMEOUT: &str = "12s";
 /// How long an agent may be silent, instead of 10 s.
 const LOST_AFTER: &str = "3s";
 pub(crate) const SHORT: Duration = Duration::from_secs(2);
 pub(crate) const LONG: Duration = Duration::from_secs(9);
+/// Longer than an agent may be silent by default, and shorter than other peers.
+pub(crate) const BY_DEFAULT: Duration = Duration::from_secs(15);
 /// Longest that a try may take: beyond it, it hangs.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// How long whoever is to be hit may take to come.
@@ -40,42 +42,57 @@ pub(crate) struct Outcome {
     pub(crate) said: String,
 }
 
+impl Outcome {
+    pub(crate) fn leaves_something(&self) -> bool {
+        !self.finished.left_behind.is_empty() || !self.left.is_empty()
+    }
+}
+
 /// The parts of one cluster, used for many tries.
-pub(crate) struct Site(Option<Cluster>);
+pub(crate) struct Site {
+    cluster: Option<Cluster>,
+    has_default_times: bool,
+}
 
 impl Site {
     pub(crate) fn new() -> Self {
-        Self(None)
+        Self { cluster: None, has_default_times: false }
     }
 
-    fn cluster(&mut self) -> &mut Cluster {
+    fn cluster(&mut self, fault: Fault) -> &mut Cluster {
+        if self.has_default_times != fault.has_default_times() {
+            self.give_up();
+            self.has_default_times = fault.has_default_times();
+        }
         let start = || {
-            let builder = Cluster::builder().hosts(3).devices(1).memory("64M").env("ACCORD_LOST_AFTER", LOST_AFTER);
+            let builder = Cluster::builder().hosts(3).devices(1).memory("64M");
+            let builder =
+                if fault.has_default_times() { builder } else { builder.env("ACCORD_LOST_AFTER", LOST_AFTER) };
             builder.start().unwrap()
         };
-        self.0.get_or_insert_with(start)
+        self.cluster.get_or_insert_with(start)
     }
 
     /// The next try gets a new one.
     pub(crate) fn give_up(&mut self) {
-        self.0 = None;
+        self.cluster = None;
     }
 
     /// One try. `jitter` moves the fault inside of its phase.
     pub(crate) fn attempt(&mut self, role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
         match role {
             Role::Run | Role::Rank => on_accord_run(role, fault, phase, jitter),
+            _ if fault.is_link() => on_accord_run(role, fault, phase, jitter),
             _ => self.on_cluster(role, fault, phase, jitter),
         }
     }
 
     fn on_cluster(&mut self, role: Role, fault: Fault, phase: Phase, jitter: Duration) -> Outcome {
-        let cluster = self.cluster();
+        let cluster = self.cluster(fault);
         let (input, output) = std::io::pipe().unwrap();
         let job = cluster.job(0, &test_program("cluster/phases.c").unwrap()).unwrap();
         let job = job.arg(phase.argument()).stdin(input).timeout(LIMIT);
-        let job = job.env("ACCORD_OPEN_TIMEOUT", OPEN_TIMEOUT);
-        let running = job.env("ACCORD_TIMEOUT", format!("{}s", TIMEOUT.as_secs())).start().unwrap();
+        let running = times(fault).into_iter().fold(job, |job, (name, time)| job.env(name, time)).start().unwrap();
         let mut output = Some(output);
         reach(&running, phase, jitter, &mut output);
         let targets = await_targets(cluster, &running, role);
@@ -109,7 +126,7 @@ impl Site {
 
     /// What was hit and is no program's comes back, or is new.
     fn mend(&mut self, role: Role, fault: Fault) {
-        let Some(cluster) = &mut self.0 else { return };
+        let Some(cluster) = &mut self.cluster else { return };
         let mended = match (role, fault) {
             (Role::Agent, Fault::Killed) => {
                 cluster.kill_agent(USED_HOST);
@@ -128,6 +145,14 @@ impl Site {
             self.give_up();
         }
     }
+}
+
+/// How long a program waits, by setting.
+pub(crate) fn times(fault: Fault) -> Vec<(&'static str, String)> {
+    if fault.has_default_times() {
+        return Vec::new();
+    }
+    vec![("ACCORD_OPEN_TIMEOUT", OPEN_TIMEOUT.to_owned()), ("ACCORD_TIMEOUT", format!("{}s", TIMEOUT.as_secs()))]
 }
 
 /// Waits until the program is in the phase.
@@ -186,6 +211,7 @@ fn strike(cluster: &mut Cluster, role: Role, fault: Fault, targets: &[Pid]) -> D
         Fault::Killed => targets.iter().for_each(|target| signal(*target, Signal::SIGKILL)),
         Fault::StoppedShort => return stop_for(SHORT),
         Fault::StoppedLong => return stop_for(LONG),
+        Fault::StoppedByDefault => return stop_for(BY_DEFAULT),
         Fault::StoppedForEver => targets.iter().for_each(|target| signal(*target, Signal::SIGSTOP)),
         _ => targets.iter().for_each(|target| bound(*target, fault)),
     }

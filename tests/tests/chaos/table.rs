@@ -31,6 +31,7 @@ names!(Fault {
     Killed = "killed",
     StoppedShort = "stopped for 2 s",
     StoppedLong = "stopped for 9 s",
+    StoppedByDefault = "stopped for 15 s, default times",
     StoppedForEver = "stopped for ever",
     NoDescriptors = "no descriptors",
     NoThreads = "no threads, no processes",
@@ -47,6 +48,11 @@ names!(Phase { Start = "start", Open = "open", Launch = "launch", Copies = "copi
 impl Fault {
     pub(crate) fn is_link(self) -> bool {
         matches!(self, Self::LinkDown | Self::LinkDownLonger | Self::LinkDownForLong | Self::LinkSlow)
+    }
+
+    /// How long silence may last is as users have it, and not as short as the tests like it.
+    pub(crate) fn has_default_times(self) -> bool {
+        self == Self::StoppedByDefault
     }
 
     pub(crate) fn is_limit(self) -> bool {
@@ -76,7 +82,7 @@ pub(crate) enum Due {
 
 /// What is due; none if that can't happen to this role, or is looked at elsewhere.
 pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
-    use Fault::{Killed, LinkDownForLong, LinkSlow, StoppedForEver, StoppedLong, StoppedShort};
+    use Fault::{Killed, LinkDownForLong, LinkSlow, StoppedByDefault, StoppedForEver, StoppedLong, StoppedShort};
     let edge = matches!(phase, Phase::Open | Phase::Close);
     let is_link = fault.is_link();
     let is_limit = fault.is_limit();
@@ -103,6 +109,9 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
                 Due::GoesOn
             }
         }
+        // Its own link alone. Who opens a session asks again, for less time than the longest cut.
+        (Role::Coordinator, LinkDownForLong) if phase == Phase::Open => Due::Either,
+        (Role::Coordinator, _) if is_link => Due::GoesOn,
         (_, _) if is_link => return None,
         (Role::Run, Killed | StoppedForEver) => Due::Gone,
         // What it needs until the end it has, or takes.
@@ -116,9 +125,9 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
             }
         }
         (Role::Program, Killed) | (Role::Program | Role::Rank, StoppedForEver) => Due::Gone,
-        (Role::Program | Role::Rank, StoppedShort | StoppedLong) => Due::GoesOn,
+        (Role::Program | Role::Rank, StoppedShort | StoppedLong | StoppedByDefault) => Due::GoesOn,
         // Nobody else waits for the coordinator once a session is open; who opens one waits until it is back.
-        (Role::Coordinator, Killed | StoppedShort | StoppedLong) => Due::GoesOn,
+        (Role::Coordinator, Killed | StoppedShort | StoppedLong | StoppedByDefault) => Due::GoesOn,
         (Role::Coordinator, StoppedForEver) if phase == Phase::Open => return None,
         (Role::Coordinator, StoppedForEver) => Due::GoesOn,
         // What it has it has, and what it does not need nobody misses.
@@ -154,23 +163,32 @@ pub(crate) fn due(role: Role, fault: Fault, phase: Phase) -> Option<Due> {
                 Due::Error
             }
         }
-        (Role::Worker | Role::Executor, StoppedShort) => Due::GoesOn,
+        (Role::Worker | Role::Executor, StoppedShort | StoppedByDefault) => Due::GoesOn,
         (Role::Program | Role::Rank | Role::Worker | Role::Executor, _) if is_limit => Due::Either,
         (Role::Program | Role::Rank | Role::Worker | Role::Executor, _) => return None,
     })
 }
 
-/// Everything that is tried on a role, in an order in which neighbours differ.
+/// Everything that is tried on a role, each fault once before one comes a second time, and in an order in which neighbours differ.
 pub(crate) fn cases(role: Role) -> Vec<(Fault, Phase, Due)> {
-    let mut cases: Vec<(Fault, Phase, Due)> = Fault::ALL
+    let mut random = Shuffle(7);
+    let mut faults: Vec<Vec<(Fault, Phase, Due)>> = Fault::ALL
         .iter()
-        .flat_map(|&fault| Phase::ALL.iter().filter_map(move |&phase| Some((fault, phase, due(role, fault, phase)?))))
+        .map(|&fault| Phase::ALL.iter().filter_map(|&phase| Some((fault, phase, due(role, fault, phase)?))).collect())
         .collect();
-    // The same order each time; another one than the table's.
-    let mut random = 7u64;
-    for at in (1..cases.len()).rev() {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        cases.swap(at, (random >> 33) as usize % (at + 1));
+    random.mix(&mut faults);
+    faults.iter_mut().for_each(|phases| random.mix(phases));
+    (0..Phase::ALL.len()).flat_map(|round| faults.iter().filter_map(move |phases| phases.get(round))).copied().collect()
+}
+
+/// The same order each time; another one than the table's.
+struct Shuffle(u64);
+
+impl Shuffle {
+    fn mix<T>(&mut self, all: &mut [T]) {
+        for at in (1..all.len()).rev() {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            all.swap(at, (self.0 >> 33) as usize % (at + 1));
+        }
     }
-    cases
 }
