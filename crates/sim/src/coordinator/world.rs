@@ -13,6 +13,10 @@ use accord_node_agent::node::Disconnect;
 use accord_types::{SessionId, SessionKey};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// By how much a clock is set back at most: a day.
+const CLOCK_SET_BACK_MAX: u64 = 86_400_000;
+/// The time of day when a simulation begins.
+const UNIX_MS_AT_BEGIN: u64 = 1_700_000_000_000;
 /// Period of the coordinator's own clock.
 const TICK: u64 = 250;
 /// Longest time that a message takes.
@@ -287,7 +291,9 @@ impl World {
         self.version = 0;
         let session_ms = self.plan.session_time;
         let limits = Limits { lost_after_ms: LOST_AFTER, session_ms, ..Limits::default() };
-        self.cluster = Some(Cluster::new(limits, 1_000_000 + self.started));
+        // Somebody may have set its machine's clock back meanwhile. Agents tell no time of day.
+        let set_back = if self.random.chance(30) { self.random.within(1..CLOCK_SET_BACK_MAX) } else { 0 };
+        self.cluster = Some(Cluster::new(limits, UNIX_MS_AT_BEGIN + self.started - set_back));
         self.queue.add(self.started + TICK, Event::Tick { life: self.life });
     }
 
