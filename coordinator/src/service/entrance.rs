@@ -1,7 +1,7 @@
 //! Connections of which nothing is known yet: few, few of one address, and who has stood there longest goes for the next one.
 
-use accord_fabric::waiting_room::{Ticket, WaitingRoom};
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::waiting_room::{Ticket, WaitingRoom};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;

@@ -26,7 +26,6 @@ pub mod stalls;
 pub mod stats;
 pub mod transfer;
 pub mod transport;
-pub mod waiting_room;
 
 pub use key::{Key, new_session_key};
 pub use program::ProgramSpec;

@@ -25,7 +25,7 @@ mod socket_option;
 mod time_limit;
 mod tls;
 
-pub use address::{ListenAddress, PeerAddress, place_of};
+pub use address::{ListenAddress, PeerAddress};
 pub use connect::{route, route_now};
 pub use handover::Handover;
 pub use inproc::inproc_pair;

@@ -1,6 +1,7 @@
 //! The HTTP server: three pages, for probes and scrapers.
 
 use crate::Monitor;
+use accord_types::waiting_room::{Ticket, WaitingRoom, place_of};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
@@ -8,14 +9,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::HashMap;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
 
-/// Connections at one time. More are closed at once: nobody needs so many scrapers.
+/// Connections at one time: nobody needs so many scrapers. For one more the oldest of whoever has most goes.
 const CONNECTIONS_MAX: usize = 32;
+/// Of these, of one address.
+const OF_ONE_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
 /// How long a connection may take to say what it wants.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection may live. Scrapers connect again.
@@ -29,19 +34,46 @@ const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Answers until it is dropped. Runs on the service's own thread: if that hangs, so does `/healthz`.
 pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut guests = Guests::new();
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!("metrics: cannot take a connection: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, from)) => guests.enter(stream, from, &monitor),
+                Err(error) => {
+                    tracing::warn!("metrics: cannot take a connection: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(over) = guests.tasks.join_next() => {
+                // Who had to go has left already.
+                if let Ok(ticket) = over {
+                    guests.leave(ticket);
+                }
             }
-        };
-        let Ok(place) = places.clone().try_acquire_owned() else { continue };
+        }
+    }
+}
+
+/// The connections that there are. A probe that is asked for by whoever restarts what does not answer must not wait for others' to end.
+struct Guests {
+    room: WaitingRoom,
+    tasks: JoinSet<Ticket>,
+    handles: HashMap<Ticket, AbortHandle>,
+}
+
+impl Guests {
+    fn new() -> Self {
+        let room = WaitingRoom::new(CONNECTIONS_MAX, OF_ONE_ADDRESS_MAX);
+        Self { room, tasks: JoinSet::new(), handles: HashMap::new() }
+    }
+
+    fn enter(&mut self, stream: TcpStream, from: SocketAddr, monitor: &Arc<Monitor>) {
+        let (ticket, leaves) = self.room.enter(&place_of(from.ip()));
+        if let Some(handle) = leaves.and_then(|leaves| self.handles.remove(&leaves)) {
+            handle.abort();
+        }
         let monitor = monitor.clone();
-        tokio::spawn(async move {
+        let handle = self.tasks.spawn(async move {
             let service = service_fn(|request| {
                 let page = page(&request, &monitor);
                 async { Ok::<_, Infallible>(page) }
@@ -53,8 +85,14 @@ pub async fn serve(listener: TcpListener, monitor: Arc<Monitor>) {
                 .serve_connection(TokioIo::new(stream), service);
             // Whoever breaks off or sends nonsense has its answer already.
             let _ended = tokio::time::timeout(CONNECTION_MAX, connection).await;
-            drop(place);
+            ticket
         });
+        self.handles.insert(ticket, handle);
+    }
+
+    fn leave(&mut self, ticket: Ticket) {
+        self.room.leave(ticket);
+        self.handles.remove(&ticket);
     }
 }
 

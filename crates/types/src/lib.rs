@@ -30,6 +30,7 @@ pub mod short_lock;
 pub mod spin_policy;
 mod trace;
 pub mod turn_lock;
+pub mod waiting_room;
 
 pub use count::Count;
 pub use device::{DeviceInfo, DeviceKind, DeviceType};

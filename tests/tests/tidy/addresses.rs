@@ -36,6 +36,7 @@ const MAY: &[(&str, &str)] = &[
     ("crates/trust/src/munge.rs", "asks MUNGE's daemon"),
     ("coordinator/src/service/registry.rs", "completes an agent's address by where it calls from"),
     ("crates/monitoring/src/", "answers scrapers and probes by HTTP"),
+    ("crates/types/src/waiting_room.rs", "says what counts as one address"),
     ("crates/device/src/cpu/", "an owner and its worker process pass memory over a pair of sockets"),
     (
         "crates/device/src/ipc/socket.rs",

@@ -61,7 +61,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("accord-trust", &["accord-types"]),
     ("accord-telemetry", &["accord-types"]),
     ("accord-debuginfo", &[]),
-    ("accord-monitoring", &[]),
+    ("accord-monitoring", &["accord-types"]),
     ("accord-proto", &["accord-types", "accord-trust"]),
     ("accord-fabric", &["accord-types", "accord-trust"]),
     ("accord-device", &["accord-types"]),

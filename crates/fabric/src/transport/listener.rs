@@ -1,10 +1,11 @@
 //! Where a process takes connections.
 
-use super::address::{ListenAddress, PeerAddress, place_of};
+use super::address::{ListenAddress, PeerAddress};
 use super::lane::{Lane as _, SharedLane, Transport};
 use super::local_socket::{self, LocalName};
 use super::socket::adopt;
 use crate::route::Endpoint;
+use accord_types::waiting_room::place_of;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -15,7 +15,7 @@ mod guest;
 use super::listener::{Listener, Visitor};
 use crate::handshake::{Hello, Proven};
 use crate::key::Key;
-use crate::waiting_room::{Ticket, WaitingRoom};
+use accord_types::waiting_room::{Ticket, WaitingRoom};
 use accord_types::{Error, ErrorCode, Result};
 use guest::{Guest, Heard, Stage};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};

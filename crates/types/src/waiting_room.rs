@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// Names one who waits, never again another one.
 pub type Ticket = u64;
@@ -74,6 +75,17 @@ impl WaitingRoom {
     }
 }
 
+/// What counts as one address. A network of IPv6 is one: whoever has one address there has as many as they like.
+pub fn place_of(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +120,15 @@ mod tests {
         let tickets: Vec<Ticket> = ["d", "c", "b", "a"].iter().map(|address| room.enter(address).0).collect();
         assert_eq!(room.enter("e").1, Some(tickets[0]));
         assert_eq!(room.enter("f").1, Some(tickets[1]));
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let place = |address: &str| place_of(address.parse().unwrap());
+        assert_eq!(place("2001:db8:1:2::7"), place("2001:db8:1:2:ffff::9"));
+        assert_ne!(place("2001:db8:1:2::7"), place("2001:db8:1:3::7"));
+        assert_eq!(place("::ffff:10.0.0.7"), "10.0.0.7");
+        assert_ne!(place("10.0.0.7"), place("10.0.0.8"));
     }
 
     proptest! {
