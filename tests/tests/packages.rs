@@ -4,7 +4,7 @@ use accord_tests::{Tool, libacc, root, tool};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What `check-chart` ends with if it lacks Helm.
+/// What scripts end with that lack what they need.
 const SKIPPED: i32 = 77;
 
 fn text(output: &Output) -> String {
@@ -55,6 +55,18 @@ fn systemd_takes_the_services() {
             .output()
             .unwrap();
         assert!(judged.status.success(), "{}", text(&judged));
+    }
+}
+
+/// The package in a system of its own, where its services run a user's programs.
+#[test]
+fn the_services_run_programs_of_users() {
+    let build = libacc().unwrap().parent().unwrap().to_owned();
+    let checked = Command::new(root().join("scripts/check-services")).env("BUILD", build).output().unwrap();
+    match checked.status.code() {
+        Some(0) => {}
+        Some(SKIPPED) => println!("{}", text(&checked).trim()),
+        _ => panic!("{}", text(&checked)),
     }
 }
 
