@@ -1,0 +1,165 @@
+//! An agent and a program that say everything that there is to say about what is not theirs, in every state of their connection: nobody else
+//! hears of it, and the others' session is as it was.
+
+mod bench;
+mod requests;
+
+use accord_coordinator::cluster::{ClientId, Effect, Input, LinkId, NodeState, Registration};
+use accord_types::{NodeFigures, NodeId, SessionGrant, SessionId, SessionKey};
+use bench::{ALICE, Bench, KEY, grant, registration};
+use requests::request;
+
+const VICTIM: LinkId = LinkId(1);
+const VICTIMS_PROGRAM: ClientId = ClientId(1);
+const LIAR: LinkId = LinkId(2);
+const LYING_PROGRAM: ClientId = ClientId(2);
+const MALLORY: &str = "mallory";
+const MADE_UP: SessionKey = SessionKey([3; SessionKey::LEN]);
+/// Longer than an agent may be silent.
+const SILENT_MS: u64 = 11_000;
+
+/// How far a connection has come.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Membership {
+    Unknown,
+    In,
+    Gone,
+    Lost,
+    Silent,
+    Replaced,
+}
+
+const MEMBERSHIPS: [Membership; 6] =
+    [Membership::Unknown, Membership::In, Membership::Gone, Membership::Lost, Membership::Silent, Membership::Replaced];
+
+/// A session of alice's on h1, with an executor there, and a liar who is h2.
+fn cluster(membership: Membership) -> (Bench, SessionId) {
+    let mut bench = Bench::new();
+    let register = |link, name: &str| Input::Register { link, registration: registration(name) };
+    bench.give(register(VICTIM, "h1"));
+    let own = Input::Open { client: VICTIMS_PROGRAM, request: request("h1"), key: KEY, user: ALICE.into() };
+    bench.give(own);
+    let session = bench.cluster.sessions().next().unwrap().id;
+    bench.give(Input::ExecutorStarted { link: VICTIM, grant: grant(session, KEY, ALICE) });
+    if membership != Membership::Unknown {
+        bench.give(register(LIAR, "h2"));
+    }
+    match membership {
+        Membership::Unknown | Membership::In => {}
+        Membership::Gone => drop(bench.give(Input::Goodbye { link: LIAR })),
+        Membership::Lost => drop(bench.give(Input::LinkLost { link: LIAR })),
+        Membership::Silent => {
+            while bench.now < SILENT_MS {
+                bench.now += 250;
+                bench.give(Input::Heartbeat { link: VICTIM, sessions: vec![session] });
+                bench.give(Input::Tick);
+            }
+        }
+        Membership::Replaced => drop(bench.give(register(LinkId(3), "h2"))),
+    }
+    (bench, session)
+}
+
+/// What an agent may say, about others' session and others' measurements.
+fn lies_of_an_agent(session: SessionId) -> Vec<Input> {
+    let link = LIAR;
+    let with = |key, user: &str| grant(session, key, user);
+    let elsewhere = SessionGrant { node_name: "h2".into(), ordinals: vec![0, 1, 77], ..with(MADE_UP, MALLORY) };
+    let grants = [with(MADE_UP, ALICE), with(MADE_UP, MALLORY), with(KEY, MALLORY), elsewhere];
+    let mut lies = vec![
+        Input::Heartbeat { link, sessions: vec![session] },
+        Input::Heartbeat { link, sessions: (0..64).map(SessionId).chain([session, session]).collect() },
+        Input::Heartbeat { link, sessions: Vec::new() },
+        Input::ExecutorEnded { link, session, why: "it has crashed".into() },
+        Input::ExecutorEnded { link, session: SessionId(u64::MAX), why: "x".repeat(1 << 20) },
+        Input::NodeMeasured { link, figures: NodeFigures::default() },
+    ];
+    lies.extend(grants.iter().map(|grant| Input::ExecutorStarted { link, grant: grant.clone() }));
+    lies.extend([0, 1, u64::MAX].map(|measurement| Input::PathMeasured { link, measurement, path: Err("no".into()) }));
+    // Its certificate is for its own name, which may come with whatever number and sessions.
+    for sessions in grants.map(|grant| vec![grant]) {
+        let registration = Registration { sessions, previous: Some(NodeId(0)), ..registration("h2") };
+        lies.push(Input::Register { link, registration });
+    }
+    lies.extend([Input::LinkLost { link }, Input::Goodbye { link }]);
+    lies
+}
+
+/// What a program of another tenant may say.
+fn lies_of_a_program(session: SessionId) -> Vec<Input> {
+    let client = LYING_PROGRAM;
+    let attach = |key, user: &str| Input::Attach { client, session, request: request("h1"), key, user: user.into() };
+    let mut lies = vec![
+        attach(MADE_UP, ALICE),
+        attach(MADE_UP, MALLORY),
+        // Somebody who has found the key is another user still.
+        attach(KEY, MALLORY),
+        Input::Uses { client, device: 0 },
+        Input::Uses { client, device: u32::MAX },
+        Input::Open { client, request: request("h1"), key: MADE_UP, user: MALLORY.into() },
+        Input::Open { client, request: request("h1"), key: MADE_UP, user: MALLORY.into() },
+    ];
+    lies.push(Input::ClientGone { client });
+    lies
+}
+
+/// Says it, and looks at who hears what of it, and at the others' session.
+fn said(bench: &mut Bench, session: SessionId, membership: Membership, lie: &Input) {
+    let before = (bench.cluster.lease(session), bench.cluster.session(session).unwrap().executors.clone());
+    for effect in bench.give(lie.clone()) {
+        let concerns = match &effect {
+            Effect::ToAgent(link, order) => *link == VICTIM && !of_another_session(order, session),
+            Effect::RefuseAgent(link, _) | Effect::DropLink(link) => *link == VICTIM,
+            Effect::ToClient(client, _) | Effect::CloseClient(client) => *client == VICTIMS_PROGRAM,
+            Effect::MeasurePath(_) | Effect::Changed => false,
+        };
+        assert!(!concerns, "{membership:?}: {lie:?} leads to {effect:?}");
+    }
+    let after = (bench.cluster.lease(session), bench.cluster.session(session).unwrap().executors.clone());
+    assert_eq!(before, after, "{membership:?}: {lie:?}");
+    assert!(matches!(bench.cluster.node_named("h1").unwrap().state, NodeState::Up { link: Some(VICTIM) }), "{lie:?}");
+}
+
+/// An honest agent hears of the liar's own sessions.
+fn of_another_session(order: &accord_coordinator::cluster::AgentOrder, session: SessionId) -> bool {
+    use accord_coordinator::cluster::AgentOrder;
+    match order {
+        AgentOrder::SessionOpened(grant) => grant.session != session && grant.key == MADE_UP,
+        AgentOrder::SessionClosed(closed) => *closed != session,
+        AgentOrder::MeasureNode | AgentOrder::MeasurePath { .. } | AgentOrder::ExpectMeasurement { .. } => true,
+        AgentOrder::Registered(_) | AgentOrder::NodeLost(..) | AgentOrder::Drain(_) => false,
+    }
+}
+
+#[test]
+fn whatever_an_agent_says_of_others_sessions_nobody_else_hears_of_it() {
+    for membership in MEMBERSHIPS {
+        let (_, session) = cluster(membership);
+        let lies = lies_of_an_agent(session);
+        // Each alone, each after each other one, and all of them in a row.
+        for first in &lies {
+            for second in &lies {
+                let (mut bench, session) = cluster(membership);
+                said(&mut bench, session, membership, first);
+                said(&mut bench, session, membership, second);
+            }
+        }
+        let (mut bench, session) = cluster(membership);
+        lies.iter().chain(&lies).for_each(|lie| said(&mut bench, session, membership, lie));
+    }
+}
+
+#[test]
+fn whatever_a_program_says_of_others_sessions_nobody_else_hears_of_it() {
+    for membership in MEMBERSHIPS {
+        let (_, session) = cluster(membership);
+        let lies = lies_of_a_program(session);
+        for first in &lies {
+            for second in &lies {
+                let (mut bench, session) = cluster(membership);
+                said(&mut bench, session, membership, first);
+                said(&mut bench, session, membership, second);
+            }
+        }
+    }
+}
