@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::{Run, signal, ways};
+use common::{Run, namespaces, signal, ways};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -101,4 +102,51 @@ fn of_two_that_may_have_nothing_any_more_each_takes_everything_down_without_the_
             }
         }
     }
+}
+
+/// The disk of the run's folder is full, sooner or later: the command says so, and takes away what it has written. In the end there is room.
+#[test]
+fn a_run_on_a_full_disk_says_so_and_leaves_nothing() {
+    let parts = Path::new(env!("CARGO_BIN_EXE_accord")).parent().unwrap();
+    if !namespaces()
+        || !["accord-coordinator", "accord-node-agent", "libacc.so"].iter().all(|part| parts.join(part).exists())
+    {
+        println!("skipped: only root can have a disk of its own, for a cluster that is built");
+        return;
+    }
+    let run = Run::cluster(&["--loopback"], "2x1");
+    let mut told = 0;
+    // Pages of a disk on which each file takes one at least.
+    for pages in (1..=16).chain([256]) {
+        let disk = format!("mount -t tmpfs -o size={}k tmpfs \"$DIR\"", 4 * pages);
+        let command = run.command("true");
+        let mut on_disk = Command::new("unshare");
+        on_disk.args([
+            "--mount",
+            "bash",
+            "-c",
+            &format!("{disk} && \"$@\"; status=$?; ls -A \"$DIR\"; exit $status"),
+            "bash",
+        ]);
+        on_disk.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => on_disk.env(name, value),
+                None => on_disk.env_remove(name),
+            };
+        }
+        let output = on_disk.output().unwrap();
+        let (said, left) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+        assert_eq!(left, "", "{pages} pages: {said}");
+        match output.status.code() {
+            Some(0) => {}
+            Some(125) => {
+                assert!(said.contains("No space left on device"), "{pages} pages: {said}");
+                told += 1;
+            }
+            other => panic!("{pages} pages: {other:?}: {said}"),
+        }
+        assert!(pages < 256 || output.status.success(), "{said}");
+    }
+    assert!(told > 4, "{told} times");
 }

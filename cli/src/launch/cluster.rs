@@ -212,7 +212,11 @@ fn wait_for_coordinator(processes: &mut Processes<'_>, signals: &mut Signals) ->
         let (lines, _) = log.rsplit_once('\n')?;
         Some(lines.lines().find_map(|line| line.split_once("listening on "))?.1.to_owned())
     })?
-    .ok_or_else(|| Failure::new(format!("the coordinator does not listen:\n{}", end(&processes.log("coordinator")))))
+    .ok_or_else(|| {
+        let log = processes.log("coordinator");
+        let no_room = if log.is_empty() { processes.no_room() } else { None };
+        no_room.unwrap_or_else(|| Failure::new(format!("the coordinator does not listen:\n{}", end(&log))))
+    })
 }
 
 /// Waits until `count` agents have registered; how many devices they offer.

@@ -68,6 +68,19 @@ impl<'a> Processes<'a> {
         String::from_utf8_lossy(&log).into_owned()
     }
 
+    /// Why nothing that a part prints can be kept, if that is so.
+    pub(super) fn no_room(&self) -> Option<Failure> {
+        let dir = self.args.dir.display();
+        let tried = self.args.dir.join("room");
+        let error = std::fs::write(&tried, "?").err();
+        let _ = std::fs::remove_file(&tried);
+        error.map(|error| {
+            Failure::new(format!(
+                "what the coordinator says can't be kept in {dir}: {error}; make room there, or name another folder in TMPDIR"
+            ))
+        })
+    }
+
     /// What the part that was started last has printed so far.
     pub(super) fn last_log(&self) -> String {
         self.parts.last().map(|part| self.log(&part.name)).unwrap_or_default()
