@@ -215,6 +215,24 @@ fn an_executor_that_does_not_end_is_in_nobodys_way_for_ever() {
 }
 
 #[test]
+fn a_lane_that_finds_no_executor_hears_how_the_last_one_has_ended() {
+    let mut bench = Bench::new();
+    bench.node.opened(bench.now, grant(A, None));
+    let told = |bench: &Bench| bench.node.executor_of(bench.now, A).unwrap_err();
+    assert_eq!(told(&bench).cause(), "session s1 has no executor on node h1 any more");
+    let executor = bench.run(A);
+    assert_eq!(bench.node.executor_of(bench.now, A).unwrap(), executor);
+    bench.node.ended(A, executor, "exit status: 1");
+    let error = told(&bench);
+    assert!(error.cause().ends_with("any more: its process has ended: exit status: 1"), "{error}");
+    assert_eq!(error.remedy_text(), Some("see the agent's messages"));
+    // Of one that has ended in order there is nothing to say.
+    let executor = bench.run(A);
+    bench.node.ended(A, executor, "");
+    assert_eq!(told(&bench).cause(), "session s1 has no executor on node h1 any more");
+}
+
+#[test]
 fn a_session_that_ends_while_its_executor_starts_has_none() {
     let mut bench = Bench::new();
     bench.node.opened(bench.now, grant(A, None));

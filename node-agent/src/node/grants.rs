@@ -21,6 +21,8 @@ struct Known {
     grant: SessionGrant,
     /// None: it lasts until it is withdrawn.
     end: Option<Duration>,
+    /// How its last executor has ended; empty: in order, or it has had none.
+    executors_end: String,
 }
 
 impl Grants {
@@ -43,7 +45,7 @@ impl Grants {
             let idle = self.known.keys().copied().find(|session| !in_use(*session));
             idle.map(|session| self.known.remove(&session));
         }
-        self.known.insert(grant.session, Known { grant, end });
+        self.known.insert(grant.session, Known { grant, end, executors_end: String::new() });
     }
 
     /// A session has ended.
@@ -59,13 +61,25 @@ impl Grants {
 
     /// The grant in force, with the time that it has left.
     pub(super) fn find(&self, now: Duration, session: SessionId) -> Option<SessionGrant> {
-        let Known { grant, end } = self.known.get(&session)?;
+        let Known { grant, end, .. } = self.known.get(&session)?;
         let left = |end: Duration| end.checked_sub(now).filter(|left| !left.is_zero());
         let ends_in_ms = match end {
             Some(end) => Some(u64::try_from(left(*end)?.as_millis()).unwrap_or(u64::MAX)),
             None => None,
         };
         Some(SessionGrant { ends_in_ms, ..grant.clone() })
+    }
+
+    /// An executor of the session has ended; why, if that was no orderly end.
+    pub(super) fn note_end(&mut self, session: SessionId, why: &str) {
+        if let Some(known) = self.known.get_mut(&session) {
+            why.clone_into(&mut known.executors_end);
+        }
+    }
+
+    /// Why the session's last executor has ended, if that was no orderly end.
+    pub(super) fn why_ended(&self, session: SessionId) -> Option<&str> {
+        self.known.get(&session).map(|known| &*known.executors_end).filter(|why| !why.is_empty())
     }
 
     /// No session is open, as far as it was told.

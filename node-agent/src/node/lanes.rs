@@ -84,8 +84,15 @@ impl Node {
     pub fn executor_of(&self, now: Duration, session: SessionId) -> Result<ExecutorId> {
         self.check(session)?;
         self.grant(now, session)?;
-        let none = || refused(format!("session {session} has no executor on node {} any more", self.name));
-        self.executors.of(session).ok_or_else(none)
+        self.executors.of(session).ok_or_else(|| {
+            let none = format!("session {session} has no executor on node {} any more", self.name);
+            match self.grants.why_ended(session) {
+                Some(why) => {
+                    refused(format!("{none}: its process has ended: {why}")).remedy("see the agent's messages")
+                }
+                None => refused(none),
+            }
+        })
     }
 
     /// Has a command lane's executor started, when the one before has ended. None: ask again when something has happened, and by

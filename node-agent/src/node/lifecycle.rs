@@ -24,6 +24,7 @@ impl Node {
     /// It has ended; why, if that was no orderly end. Whether that was to be expected.
     pub fn ended(&mut self, session: SessionId, executor: ExecutorId, why: &str) -> bool {
         let is_expected = self.executors.over(session, executor) == Some(Stage::Ending);
+        self.grants.note_end(session, if is_expected { "" } else { why });
         if !is_expected && !why.is_empty() && self.told.contains(&session) {
             self.reasons.insert(session, why.to_owned());
         }
