@@ -9,8 +9,9 @@ use rcgen::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::fs::Permissions;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -204,12 +205,26 @@ fn write_new(file: &Path, text: &str) -> Result<()> {
     }
 }
 
-/// Puts a new file in the place of an old one at once.
+/// Puts a new file in the place of an old one at once, for the same user and group: whoever could read the old one reads it.
 fn replace(file: &Path, text: &str) -> Result<()> {
     let fresh = file.with_extension("new");
     let _ = std::fs::remove_file(&fresh);
     write_new(&fresh, text)?;
-    std::fs::rename(&fresh, file).map_err(|error| cannot_write(file, &error))
+    let replaced =
+        be_as(&fresh, file).and_then(|()| std::fs::rename(&fresh, file).map_err(|error| cannot_write(file, &error)));
+    replaced.inspect_err(|_| {
+        let _ = std::fs::remove_file(&fresh);
+    })
+}
+
+/// Gives `fresh` the owner, group and rights of `old`, if that is there.
+fn be_as(fresh: &Path, old: &Path) -> Result<()> {
+    let (Ok(old), Ok(own)) = (std::fs::metadata(old), std::fs::metadata(fresh)) else { return Ok(()) };
+    let changed = |new: u32, now: u32| (new != now).then_some(new);
+    let given = std::os::unix::fs::chown(fresh, changed(old.uid(), own.uid()), changed(old.gid(), own.gid()));
+    given
+        .and_then(|()| std::fs::set_permissions(fresh, Permissions::from_mode(old.mode() & 0o777)))
+        .map_err(|error| cannot_write(fresh, &error).remedy("renew as the user whose files these are, or as root"))
 }
 
 fn cannot_write(file: &Path, error: &std::io::Error) -> Error {

@@ -7,7 +7,7 @@ use accord_trust::issue::{Authority, CA_KEY_FILE};
 use accord_trust::{Identity, PeerName, Role, Trust, explain};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ServerConnection};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -297,6 +297,28 @@ fn what_does_not_fit_together_is_refused_in_words() {
         assert!(authority.issue(Role::Agent(name.into()), LONG).is_err(), "{name:?}");
         assert!(Authority::new(name, LONG).is_err(), "{name:?}");
     }
+}
+
+/// A service may read its key by its group, a user's is the user's.
+#[test]
+fn what_is_renewed_keeps_its_owner_its_group_and_its_rights() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own");
+    let authority = Authority::new("c1", LONG).unwrap();
+    authority.issue_into(&own, tenant(), LONG).unwrap();
+    for (name, mode) in [("tls.key", 0o640), ("tls.crt", 0o644), ("ca.crt", 0o644)] {
+        std::fs::set_permissions(own.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let service = 60_001;
+    let is_root = std::os::unix::fs::chown(own.join("tls.key"), Some(service), Some(service + 1)).is_ok();
+    let key = text(&own, "tls.key");
+    authority.renew(&own, LONG).unwrap();
+    assert_ne!(text(&own, "tls.key"), key);
+    for (name, mode) in [("tls.key", 0o640), ("tls.crt", 0o644), ("ca.crt", 0o644)] {
+        assert_eq!(std::fs::metadata(own.join(name)).unwrap().mode() & 0o777, mode, "{name}");
+    }
+    let now = std::fs::metadata(own.join("tls.key")).unwrap();
+    assert!(!is_root || (now.uid(), now.gid()) == (service, service + 1), "{} {}", now.uid(), now.gid());
 }
 
 #[test]
