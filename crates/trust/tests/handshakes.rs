@@ -5,10 +5,12 @@ use accord_trust::access::{Act, check};
 use accord_trust::identity::name_of_peer;
 use accord_trust::issue::{Authority, CA_KEY_FILE};
 use accord_trust::{Identity, PeerName, Role, Trust, explain};
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::time_provider::TimeProvider;
 use rustls::{ClientConnection, ServerConnection};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -18,11 +20,34 @@ fn tenant() -> Role {
     Role::Tenant("eva".into())
 }
 
+/// A clock that was set back.
+#[derive(Debug)]
+struct SetBack(Duration);
+
+impl TimeProvider for SetBack {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(UnixTime::now().as_secs()) - self.0))
+    }
+}
+
 /// What the client and the server think of it. In TLS 1.3 a client is done before the server has seen its certificate.
 fn shake(client: &Identity, server: &Identity) -> (Result<PeerName, String>, Result<PeerName, String>) {
+    shake_earlier(client, server, Duration::ZERO)
+}
+
+/// The same where both have a clock that was set back.
+fn shake_earlier(
+    client: &Identity,
+    server: &Identity,
+    by: Duration,
+) -> (Result<PeerName, String>, Result<PeerName, String>) {
     let name = ServerName::try_from("accord").unwrap();
-    let mut client = ClientConnection::new(client.to_coordinator(PROTOCOL).unwrap(), name).unwrap();
-    let mut server = ServerConnection::new(server.server(&[PROTOCOL]).unwrap()).unwrap();
+    let mut config = (*client.to_coordinator(PROTOCOL).unwrap()).clone();
+    config.time_provider = Arc::new(SetBack(by));
+    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut config = (*server.server(&[PROTOCOL]).unwrap()).clone();
+    config.time_provider = Arc::new(SetBack(by));
+    let mut server = ServerConnection::new(Arc::new(config)).unwrap();
     let (mut near, mut far) = (Ok(()), Ok(()));
     for _ in 0..4 {
         let mut bytes = Vec::new();
@@ -89,6 +114,19 @@ fn strangers_are_refused_with_a_remedy_on_both_sides() {
         let (near, _) = shake(&own.identity(tenant(), LONG).unwrap(), &own.identity(role.clone(), LONG).unwrap());
         refused(near, [&format!("{role} may not be the coordinator"), "coordinator"]);
     }
+}
+
+/// A machine whose clock is set back by hours, after certificates were made or meanwhile, is not locked out.
+#[test]
+fn certificates_count_where_a_clock_was_set_back() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let authority = Authority::new("c1", LONG).unwrap();
+    let coordinator = authority.identity(Role::Coordinator, LONG).unwrap();
+    let own = authority.identity(tenant(), LONG).unwrap();
+    let (near, far) = shake_earlier(&own, &coordinator, 20 * HOUR);
+    assert_eq!((near.unwrap().role, far.unwrap().role), (Role::Coordinator, tenant()));
+    let (near, _) = shake_earlier(&own, &coordinator, 48 * HOUR);
+    assert!(near.is_err());
 }
 
 #[test]
