@@ -368,11 +368,11 @@ fn a_renewed_certificate_counts_from_the_next_connection_on() {
     let trust = Trust::read(&own).unwrap();
     let quiet = |error: &accord_types::Error| panic!("{error}");
     let first = trust.current(quiet);
-    assert!(std::sync::Arc::ptr_eq(&first, &trust.current(quiet)), "nothing has changed");
+    assert!(Arc::ptr_eq(&first, &trust.current(quiet)), "nothing has changed");
     let before = text(&own, "tls.crt");
     assert_eq!(authority.renew(&own, LONG).unwrap().role, tenant());
     assert_ne!(text(&own, "tls.crt"), before);
-    assert!(!std::sync::Arc::ptr_eq(&first, &trust.current(quiet)), "it was renewed");
+    assert!(!Arc::ptr_eq(&first, &trust.current(quiet)), "it was renewed");
 
     // Half of a renewal: it is said once, and what was there counts.
     let good = text(&own, "tls.key");
