@@ -1,68 +1,49 @@
 //! Copies between a device and its program.
 
+use crate::asked::AskedBytes;
 use crate::events::Events;
 use accord_device::{Sink, Source};
 use accord_fabric::frame::Event;
-use accord_fabric::link::Link;
-use accord_fabric::transfer::{Inbox, Incoming, Outbox, Outgoing, TransferControl};
+use accord_fabric::transfer::{Inbox, Incoming, Outbox, Outgoing};
 use accord_types::{Error, ErrorCode, Result, TransferId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-/// The bytes of a copy in: read from a bulk lane by the device's thread itself.
-pub(crate) struct FromLane {
-    inbox: Arc<Inbox>,
-    transfer: TransferId,
-    state: FromState,
-}
-
-enum FromState {
-    /// Must be asked for.
-    Unasked {
-        link: Arc<Link>,
-        len: u64,
-    },
+/// The bytes of a copy in: read from a bulk lane by the device's thread itself, or asked for.
+pub(crate) enum FromLane {
     /// Will come.
     Coming(Receiver<Incoming>),
     Here(Incoming),
+    Asked(AskedBytes),
 }
 
 impl FromLane {
     /// The bytes come unasked.
-    pub(crate) fn eager(inbox: &Arc<Inbox>, transfer: TransferId, len: u64) -> Self {
-        Self { inbox: inbox.clone(), transfer, state: FromState::Coming(post(inbox, transfer, len)) }
+    pub(crate) fn eager(inbox: &Inbox, transfer: TransferId, len: u64) -> Self {
+        let (to, from) = channel();
+        // If the copy was dropped meanwhile, so is the transfer, and its bytes are thrown away.
+        inbox.post(transfer, len, Box::new(move |incoming| drop(to.send(incoming))));
+        Self::Coming(from)
     }
 
-    /// The bytes are asked for when the stream gets there.
-    pub(crate) fn asked(link: &Arc<Link>, transfer: TransferId, len: u64) -> Self {
-        let state = FromState::Unasked { link: link.clone(), len };
-        Self { inbox: link.inbox().clone(), transfer, state }
+    /// They don't.
+    pub(crate) fn asked(bytes: AskedBytes) -> Self {
+        Self::Asked(bytes)
     }
-}
-
-fn post(inbox: &Inbox, transfer: TransferId, len: u64) -> Receiver<Incoming> {
-    let (to, from) = channel();
-    // If the copy was dropped meanwhile, so is the transfer, and its bytes are thrown away.
-    inbox.post(transfer, len, Box::new(move |incoming| drop(to.send(incoming))));
-    from
 }
 
 impl Source for FromLane {
     fn fill(&mut self, piece: &mut [u8]) -> Result<()> {
-        if let FromState::Unasked { link, len } = &self.state {
-            let coming = post(&self.inbox, self.transfer, *len);
-            link.control().ready(self.transfer, Vec::new());
-            self.state = FromState::Coming(coming);
-        }
-        if let FromState::Coming(coming) = &self.state {
+        if let Self::Coming(coming) = self {
             let incoming = coming
                 .recv()
                 .map_err(|_| Error::new(ErrorCode::DeviceShutdown, "the session ended before its bytes came"))?;
-            self.state = FromState::Here(incoming);
+            *self = Self::Here(incoming);
         }
-        match &mut self.state {
-            FromState::Here(incoming) => incoming.fill(piece),
-            _ => Err(Error::new(ErrorCode::ImplementationDefined, "a transfer was lost")),
+        match self {
+            Self::Here(incoming) => incoming.fill(piece),
+            Self::Asked(bytes) => bytes.fill(piece),
+            Self::Coming(_) => Err(Error::new(ErrorCode::ImplementationDefined, "a transfer was lost")),
         }
     }
 }

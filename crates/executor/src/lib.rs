@@ -9,8 +9,10 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod ask_ahead;
 pub mod incoming_transfers;
 
+mod asked;
 mod config;
 mod copies;
 pub mod copy;

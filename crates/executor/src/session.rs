@@ -1,6 +1,7 @@
 //! The lanes of a session and what all its threads share.
 
 use crate::admission::{Admission, Admitted};
+use crate::asked::Asking;
 use crate::config::ExecutorConfig;
 use crate::events::Events;
 use crate::executor::ALL;
@@ -29,6 +30,8 @@ pub(crate) struct Session {
     /// To the program.
     pub(crate) link: Arc<Link>,
     pub(crate) exchange: Arc<Exchange>,
+    /// Copies in whose bytes the program has.
+    pub(crate) asking: Arc<Asking>,
     pub(crate) peers: Arc<Peers>,
     /// Other processes of this machine.
     pub(crate) local: Option<Arc<Local>>,
@@ -71,6 +74,7 @@ impl Session {
             events,
             link,
             exchange,
+            asking: Asking::new(),
             config,
             positions_waited: AtomicUsize::new(0),
             control,

@@ -160,7 +160,8 @@ fn an_executor_that_dies_ends_waits_calls_and_copies() {
     let blocked = std::thread::spawn({
         let client = client.clone();
         move || {
-            let bytes = vec![2; 300_000];
+            // More than is asked for ahead.
+            let bytes = vec![2; LONG];
             client.copy_in(Q1, start, range(&bytes), ReadWhen::BeforeReturn).unwrap_err()
         }
     });

@@ -233,18 +233,18 @@ fn a_failure_reaches_calls_that_do_not_wait() {
 fn what_stands_behind_a_failure_is_skipped_and_lets_go_of_the_program() {
     let gate = Gate::default();
     let world = world(1, 1, regions(&gate));
-    let (client, start) = world.mapped(0, 4 * MIB);
+    let (client, start) = world.mapped(0, 16 * MIB);
     launch(&*client, Q1, GATE, &[]).unwrap();
     launch(&*client, Q1, FAIL, &[]).unwrap();
     let bytes = vec![1; 300_000];
     copy_in(&*client, Q1, start, &bytes, ReadWhen::InOrder);
     let mut out = vec![9; 300_000];
     client.copy_out(Q1, start, range_mut(&mut out)).unwrap();
-    // Blocks until its turn, which never comes.
+    // Is more than is asked for ahead, so that it blocks until its turn, which never comes.
     let blocked = std::thread::spawn({
         let client = client.clone();
         move || {
-            let bytes = vec![2; 300_000];
+            let bytes = vec![2; LONG];
             client.copy_in(Q1, start, range(&bytes), ReadWhen::BeforeReturn).map_err(|error| error.code())
         }
     });

@@ -22,6 +22,7 @@ const CORES: &[&str] = &[
     "crates/executor/src/queue_table.rs",
     "crates/executor/src/window.rs",
     "crates/executor/src/admission.rs",
+    "crates/executor/src/ask_ahead.rs",
     "crates/executor/src/peer_table.rs",
     "crates/device/src/image",
     "crates/device/src/cuda/staging/copy_route.rs",

@@ -159,6 +159,7 @@ impl World {
                 let bytes = match &job.bytes {
                     Bytes::Host(range) => Bytes::Host(*range),
                     Bytes::Staged(bytes) => Bytes::Staged(bytes.clone()),
+                    Bytes::Gone(len) => Bytes::Gone(*len),
                 };
                 let send = Frame::Send { lane, transfer: job.transfer, bytes, at: 0 };
                 self.after(actor, task, Frame::CopyEnd { way, job, lane }, Some(send));
@@ -364,7 +365,12 @@ impl World {
             return;
         }
         match self.machine.take_copy(way) {
-            Some(job) => self.after(actor, task, Frame::CopyLane { way, job }, None),
+            Some(job) => {
+                if let Bytes::Host(range) = job.bytes {
+                    self.expect_host(range);
+                }
+                self.after(actor, task, Frame::CopyLane { way, job }, None);
+            }
             None => {
                 task.stack.push(Frame::Copy(way));
                 self.block(actor, jobs(way));
@@ -381,6 +387,8 @@ impl World {
         let all = match &bytes {
             Bytes::Host(range) => self.host(*range).to_vec(),
             Bytes::Staged(bytes) => bytes.clone(),
+            // Its end says so.
+            Bytes::Gone(_) => Vec::new(),
         };
         if self.to[lane].room() == 0 {
             task.stack.push(Frame::Send { lane, transfer, bytes, at });

@@ -154,14 +154,22 @@ impl World {
                     self.violation(format!("an operation for {stream:?} of device {device}, which is not there"));
                     return Ok(Step::Handled);
                 };
-                if place.failed {
+                if !place.failed && place.ops.len() >= room {
+                    return Ok(Step::Full);
+                }
+                // As the real one: before it is known whether the stream takes it.
+                if let Work::CopyIn { transfer, len, eager: false, .. } = &put
+                    && executor.ahead.put(*transfer, *len as u64, *transfer).is_some()
+                {
+                    self.ask_for(*transfer);
+                }
+                let executor = &mut self.executor;
+                let place = executor.devices.stream_mut(device, number).filter(|place| !place.failed);
+                let Some(place) = place else {
                     executor.core.put(Err(crashed()))?;
                     self.throw_away(put);
                     return Ok(Step::Handled);
-                }
-                if place.ops.len() >= room {
-                    return Ok(Step::Full);
-                }
+                };
                 let seq = place.put(put);
                 let open = place.ops.len() as u64;
                 executor.core.put(Ok(seq))?;
@@ -288,7 +296,16 @@ impl World {
 
     pub(super) fn throw_away(&mut self, work: Work) {
         match work {
-            Work::CopyIn { transfer, eager, asked, .. } if eager || asked => self.discard(transfer),
+            Work::CopyIn { transfer, eager, .. } => {
+                let asked = eager || self.executor.ahead.turn(transfer).is_none();
+                let (here, all) = self.executor.kept.remove(&transfer).unwrap_or_default();
+                drop(here);
+                if asked && !all {
+                    self.discard(transfer);
+                    self.executor.owed.extend((!eager).then_some(transfer));
+                }
+                self.copied(transfer);
+            }
             Work::CopyOut { lane: Some(lane), transfer, .. } => {
                 let gone = Chunk { transfer, bytes: Vec::new(), last: true };
                 self.put_from(lane, gone);
@@ -310,6 +327,26 @@ impl World {
         }
     }
 
+    /// Asks for the bytes of a copy in, which leave their lane when they come.
+    fn ask_for(&mut self, transfer: TransferId) {
+        self.executor.kept.insert(transfer, (Vec::new(), false));
+        self.say_ready(transfer);
+    }
+
+    pub(super) fn say_ready(&mut self, transfer: TransferId) {
+        let Self { connections, at, random, queue, .. } = self;
+        let arrives = connections[*at].control.put(random, queue.now(), transfer, 1);
+        self.arrive(arrives, Block::Control);
+    }
+
+    /// A copy in is done, or comes to nothing: others may be asked for.
+    pub(super) fn copied(&mut self, transfer: TransferId) {
+        self.executor.ahead.over(transfer);
+        while let Some(next) = self.executor.ahead.next_to_ask() {
+            self.ask_for(next);
+        }
+    }
+
     /// The bytes of a transfer are thrown away when they come.
     fn discard(&mut self, transfer: TransferId) {
         self.executor.unwanted.insert(transfer);
@@ -327,20 +364,33 @@ impl World {
         self.answer_waits();
     }
 
-    /// Bytes that nobody wants leave their lanes.
+    /// Bytes that nobody wants leave their lanes, and those that were asked for before their turn.
     pub(super) fn run_discards(&mut self) {
+        let now = self.queue.now();
         let mut taken = true;
         while std::mem::take(&mut taken) {
             for lane in 0..LANES {
-                let front = self.to[lane].front(self.queue.now()).map(|chunk| chunk.transfer);
-                if front.is_some_and(|transfer| self.executor.unwanted.contains(&transfer)) {
-                    let now = self.queue.now();
-                    self.to[lane].take(now);
-                    taken = true;
-                    self.unblock(Block::ToRoom);
-                    self.unblock(Block::To);
+                let Some(transfer) = self.to[lane].front(now).map(|chunk| chunk.transfer) else { continue };
+                let unwanted = self.executor.unwanted.contains(&transfer);
+                if !unwanted && !self.executor.kept.contains_key(&transfer) {
+                    continue;
                 }
+                let Some(chunk) = self.to[lane].take(now) else { continue };
+                if chunk.last {
+                    self.executor.owed.remove(&transfer);
+                }
+                if let Some((bytes, all)) = self.executor.kept.get_mut(&transfer) {
+                    bytes.extend(chunk.bytes);
+                    *all |= chunk.last;
+                }
+                taken = true;
+                self.unblock(Block::ToRoom);
+                self.unblock(Block::To);
             }
+        }
+        let kept = self.executor.kept.values().map(|(bytes, _)| bytes.len() as u64).sum::<u64>();
+        if kept > self.executor.ahead.bytes() {
+            self.violation(format!("{kept} bytes are kept, and {} were asked for", self.executor.ahead.bytes()));
         }
         self.block(Actor::Discards, Block::To);
     }
@@ -358,7 +408,7 @@ fn work(operation: Operation<'_>) -> Work {
     match operation {
         Operation::Store { dst, bytes } => Work::Store { dst: at(dst), bytes: bytes.to_vec() },
         Operation::CopyIn { dst, len, transfer, eager } => {
-            Work::CopyIn { dst: at(dst), len: size(len), transfer, eager, asked: false, bytes: Vec::new() }
+            Work::CopyIn { dst: at(dst), len: size(len), transfer, eager, bytes: Vec::new() }
         }
         Operation::CopyOut { src, len, transfer, in_event } => {
             Work::CopyOut { src: at(src), len: size(len), transfer, lane: None, at: 0, in_event }

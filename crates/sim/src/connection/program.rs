@@ -51,6 +51,13 @@ impl World {
         &self.threads[thread].memory[bytes]
     }
 
+    /// They are about to read it.
+    pub(super) fn expect_host(&mut self, range: HostRange) {
+        if self.threads[Self::place(range).0].closed {
+            self.violation(format!("{range:?} is read after the end of the device"));
+        }
+    }
+
     /// As they write it.
     pub(super) fn write_host(&mut self, range: HostRange, bytes: &[u8]) {
         let (thread, place) = Self::place(range);

@@ -80,6 +80,8 @@ impl SimulatedConnection {
         let from = (0..LANES).map(|_| Lane::new(weather(random, 300))).collect();
         let streams = if random.chance(70) { 5 } else { 1 + random.index(3) };
         let crash = random.chance(5).then(|| random.within(1..20));
+        // Copies have up to 160 bytes.
+        let ahead = if random.chance(20) { 0 } else { random.within(40..600) };
         Self {
             program,
             node,
@@ -102,7 +104,7 @@ impl SimulatedConnection {
             tokens: BTreeSet::new(),
             blocked: BTreeMap::new(),
             copy_threads: 0,
-            executor: Executor::new(core(devices, streams), room, exchange_step(exchange_window), crash),
+            executor: Executor::new(core(devices, streams), room, exchange_step(exchange_window), ahead, crash),
             cut: false,
             told: false,
             lost_at: None,
@@ -122,6 +124,11 @@ impl SimulatedConnection {
             exchange.pushes(),
             exchange.expects() + self.executor.posted.len(),
         ]
+    }
+
+    /// Copies in that an executor has asked for and of which it has not been told the end, and bytes that it keeps room for.
+    pub(super) fn unanswered(&self) -> (usize, u64) {
+        (self.executor.owed.len() + self.executor.kept.len(), self.executor.ahead.bytes())
     }
 
     /// Whether the program could have been told that all copies between executors are over.

@@ -3,6 +3,7 @@
 use super::actor::PeerLane;
 use super::peer_link::{Destination, Incoming, Outgoing};
 use super::script::{CELL, HOST_CELLS};
+use accord_executor::ask_ahead::AskAhead;
 use accord_executor::executor::{ExecutorCore, Facts, StreamPosition};
 use accord_executor::peer_table::PeerTable;
 use accord_executor::window::Step;
@@ -21,8 +22,14 @@ pub(super) struct Executor {
     /// Operations that a stream holds.
     pub(super) room: usize,
     pub(super) waits: Vec<Wait>,
+    /// Which copies in are asked for before their turn: decides, as in the real one.
+    pub(super) ahead: AskAhead<TransferId>,
+    /// Bytes of those that have left their lanes, and whether they are all.
+    pub(super) kept: BTreeMap<TransferId, (Vec<u8>, bool)>,
     /// Transfers whose bytes nobody wants.
     pub(super) unwanted: BTreeSet<TransferId>,
+    /// Those of them that were asked for.
+    pub(super) owed: BTreeSet<TransferId>,
     /// The kernel that crashes, counted from the first.
     pub(super) crash: Option<u64>,
     pub(super) kernels: u64,
@@ -83,7 +90,7 @@ pub(super) enum Notice {
 pub(super) enum Work {
     Kernel { cell: usize, from: usize, salt: u8, until: Option<u64> },
     Store { dst: usize, bytes: Vec<u8> },
-    CopyIn { dst: usize, len: usize, transfer: TransferId, eager: bool, asked: bool, bytes: Vec<u8> },
+    CopyIn { dst: usize, len: usize, transfer: TransferId, eager: bool, bytes: Vec<u8> },
     CopyOut { src: usize, len: usize, transfer: TransferId, lane: Option<usize>, at: usize, in_event: bool },
     WaitStream { other: StreamId, seq: Seq },
     Push(Outgoing),
@@ -96,7 +103,7 @@ pub(super) fn crashed() -> Error {
 }
 
 impl Executor {
-    pub(super) fn new(core: ExecutorCore, room: usize, step: u32, crash: Option<u64>) -> Self {
+    pub(super) fn new(core: ExecutorCore, room: usize, step: u32, ahead: u64, crash: Option<u64>) -> Self {
         Self {
             core,
             reader: FrameReader::default(),
@@ -104,7 +111,10 @@ impl Executor {
             devices: Devices::default(),
             room,
             waits: Vec::new(),
+            ahead: AskAhead::new(ahead),
+            kept: BTreeMap::new(),
             unwanted: BTreeSet::new(),
+            owed: BTreeSet::new(),
             crash,
             kernels: 0,
             gets_stuck: false,

@@ -103,21 +103,30 @@ impl World {
                 }
                 Ok(true)
             }
-            Work::CopyIn { dst, len, transfer, eager, asked, bytes } => {
-                if !*eager && !std::mem::replace(asked, true) {
-                    let Self { connections, at, random, .. } = self;
-                    let arrives = connections[*at].control.put(random, now, *transfer, 1);
-                    self.arrive(arrives, Block::Control);
+            Work::CopyIn { dst, len, transfer, eager, bytes } => {
+                if !*eager && self.executor.ahead.turn(*transfer).is_some() {
+                    self.say_ready(*transfer);
                 }
+                // From here on it takes its bytes itself.
+                let (here, mut all) = self.executor.kept.remove(transfer).unwrap_or_default();
+                bytes.extend(here);
                 for lane in 0..LANES {
                     while self.to[lane].front(now).is_some_and(|chunk| chunk.transfer == *transfer) {
-                        bytes.extend(self.to[lane].take(now).map(|chunk| chunk.bytes).unwrap_or_default());
+                        let chunk = self.to[lane].take(now);
+                        all |= chunk.as_ref().is_some_and(|chunk| chunk.last);
+                        bytes.extend(chunk.map(|chunk| chunk.bytes).unwrap_or_default());
                         self.unblock(Block::ToRoom);
                         self.unblock(Block::To);
                     }
                 }
-                if bytes.len() < *len {
+                let (transfer, complete) = (*transfer, bytes.len() >= *len);
+                if !complete && !all {
                     return Ok(false);
+                }
+                self.copied(transfer);
+                if !complete {
+                    // Its sender has given up: the program knows why.
+                    return Err(());
                 }
                 if let Some(place) = self.executor.devices.0.get_mut(&device) {
                     place.memory[*dst..][..*len].copy_from_slice(bytes);

@@ -308,6 +308,12 @@ impl World {
             if connection.lost_at.is_none() && connection.to.iter().any(|lane| !lane.is_empty()) {
                 return Err("bytes stand on a lane and nobody takes them".to_owned());
             }
+            let unanswered = connection.unanswered();
+            if connection.lost_at.is_none() && unanswered != (0, 0) {
+                return Err(format!(
+                    "copies in that were asked for and have no end, and bytes of them: {unanswered:?}"
+                ));
+            }
             let left = connection.left();
             if left != [0; 5] && self.is_well(connection.program) {
                 return Err(format!("copies, waiters, operations, pushes, expected ones that are left: {left:?}"));

@@ -10,7 +10,7 @@ use super::transfers::Job;
 use super::waits::{Waits, Want};
 use crate::host_copy::{Changed, Unchanged};
 use accord_device::Sink as _;
-use accord_types::{Error, HostRange, Result, TransferId};
+use accord_types::{Error, HostRange, QueueId, Result, TransferId};
 use std::collections::BTreeMap;
 
 /// Copies whose bytes are not here yet.
@@ -170,6 +170,11 @@ impl CompletionActions {
     /// Whether something waits for copies to land though no thread may be waiting for events, in which small ones come.
     pub(super) fn is_holding(&self) -> bool {
         !self.held.is_empty()
+    }
+
+    /// Copies in of a queue, or with none of all of a device, that are held. They come to nothing.
+    pub(super) fn release(&mut self, device: u32, queue: Option<QueueId>) -> Vec<Job> {
+        self.held.extract_if(.., |(_, job)| job.is_of(device, queue)).map(|(_, job)| job).collect()
     }
 
     /// Nothing of `transfers` may touch the program's memory any more, but for those whose bytes are

@@ -20,7 +20,7 @@ struct Earlier {
     dst: HostRange,
     /// It is this queue's, not one's that the queue waits for.
     own: bool,
-    /// Whatever the queue does next comes after its landing anyway, or it writes nothing any more.
+    /// What the queue does next on the device comes after its landing anyway, or it writes nothing any more.
     settled: bool,
 }
 
@@ -62,15 +62,21 @@ impl EarlierCopies {
         self.list.retain(|copy| copy.at > seq);
     }
 
-    /// The copies that write into `range` and have to come before what the queue does there next.
+    /// The copies that write into `range` and have to come before what the queue writes there next.
     pub(super) fn writing(&self, range: HostRange) -> impl Iterator<Item = TransferId> + '_ {
         self.list.iter().filter(move |copy| !copy.settled && copy.dst.overlaps(range)).map(|copy| copy.transfer)
+    }
+
+    /// The copies that write into `range` and have to come before what the queue reads there next. Also those that an earlier copy in
+    /// has waited for: an executor may ask for the bytes of a later one before the queue has got to the earlier one.
+    pub(super) fn before_reading(&self, range: HostRange) -> impl Iterator<Item = TransferId> + '_ {
+        self.list.iter().filter(move |copy| copy.dst.overlaps(range)).map(|copy| copy.transfer)
     }
 
     /// Whether any copy before what the queue does next writes into `range`, be it settled or not: then that can be read in the
     /// queue's order, but not yet.
     pub(super) fn any_writing(&self, range: HostRange, open: impl Fn(TransferId) -> bool) -> bool {
-        self.list.iter().any(|copy| copy.dst.overlaps(range) && open(copy.transfer))
+        self.before_reading(range).any(open)
     }
 
     /// What the queue does next comes after the landing of these, or they write nothing any more.
@@ -129,6 +135,11 @@ mod tests {
         two.settle(&[TransferId(1)]);
         assert_eq!(ids(two.writing(A)), [] as [u64; 0]);
         assert!(two.any_writing(A, |_| true), "not before the queue gets there");
+        assert_eq!(
+            (ids(two.before_reading(A)), ids(two.before_reading(B))),
+            (vec![1], vec![]),
+            "also who reads it again"
+        );
         assert!(!two.any_writing(A, |_| false) && !two.any_writing(B, |_| true));
         assert_eq!(ids(two.until(1)), [1], "whoever waits up to there waits for it");
         assert_eq!(ids(one.writing(A)), [1]);

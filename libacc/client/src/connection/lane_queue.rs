@@ -85,6 +85,11 @@ impl<J> LaneQueue<J> {
         Some(Call::Start)
     }
 
+    /// Those that no thread has taken.
+    pub(super) fn waiting_mut(&mut self) -> impl Iterator<Item = &mut J> {
+        self.waiting.iter_mut()
+    }
+
     /// Everything that has not been taken.
     pub(super) fn leave(&mut self) -> impl Iterator<Item = J> {
         self.waiting.drain(..)

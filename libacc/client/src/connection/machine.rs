@@ -11,7 +11,7 @@ use super::effects::{Effect, Effects, Way};
 use super::flush_policy::{Flush, FlushPolicy, FlusherStep};
 use super::peer_lanes::PeerLanes;
 use super::queues::{DeviceState, Devices, MayStall};
-use super::transfers::{Bytes, Job, Transfers};
+use super::transfers::{Bytes, Job, TRANSFERS_MAX, Transfers};
 use super::waits::{Reader, Reply, Turn, WaitId, Waits, Want};
 use super::watch::{Situation, Watch, WatchStep};
 use accord_fabric::frame::{self, Command, EXCHANGE_WINDOW, Event, Position, operation_cost};
@@ -22,8 +22,6 @@ use std::time::Duration;
 
 /// Frames that fill the buffer this far are sent by the thread that appended them.
 const FULL: usize = 256 << 10;
-/// Most copies between the program's memory and devices that are under way. Whoever wants one more waits.
-pub const TRANSFERS_MAX: usize = 16 << 10;
 /// Stands for "all devices" or "all queues" in [`Event::Failed`].
 const ALL: u32 = u32::MAX;
 
@@ -539,11 +537,11 @@ impl<W: Clone> Machine<W> {
         let state = self.devices.get(device)?;
         let quiet = state.quiet(queue, streams)?;
         let state = state.queue(queue)?;
-        let after: Vec<_> = if copy.now { Vec::new() } else { state.copies.writing(src).collect() };
+        let after: Vec<_> = if copy.now { Vec::new() } else { state.copies.before_reading(src).collect() };
         let open = |transfer| self.copies_out.is_open(transfer);
         let eager = quiet && (copy.now || !state.copies.any_writing(src, open));
         state.count(if eager { MayStall::No } else { MayStall::Yes });
-        // The queue stops here until they have landed.
+        // The queue stops here until they have landed: what it writes later comes after them.
         state.copies.settle(&after);
         let len = src.len as u64;
         let command = Command::CopyIn { device, queue: queue.0, dst: dst.0, len, transfer: transfer.0, eager };
@@ -555,11 +553,11 @@ impl<W: Clone> Machine<W> {
     /// Has the bytes of a copy in sent in their turn. `waiter` waits with [`Want::Sent`] until they were read.
     pub fn queue_copy(&mut self, plan: CopyInPlan, bytes: Bytes, waiter: Option<WaitId>) {
         let CopyInPlan { eager, after, device, queue, transfer, .. } = plan;
-        let job = Job { transfer, bytes, after, waiter };
+        let job = Job { transfer, place: (device, queue), bytes, after, waiter };
         if eager {
             self.copies_in.join(Way::Eager, job, &mut self.effects);
         } else {
-            self.copies_in.wait_for_request(device, queue, job);
+            self.copies_in.wait_for_request(job);
         }
     }
 
@@ -659,8 +657,9 @@ impl<W: Clone> Machine<W> {
     }
 
     fn cancel(&mut self, copies: &[TransferId], device: u32, queue: Option<QueueId>, error: &Error) {
-        let due = self.copies_out.cancel(copies, &mut self.waits, &mut self.effects);
+        let mut due = self.copies_out.cancel(copies, &mut self.waits, &mut self.effects);
         self.effects.extend(copies.iter().map(|&transfer| Effect::Discard(transfer)));
+        due.extend(self.copies_out.release(device, queue));
         self.send_asked(due);
         for job in self.copies_in.cancel(device, queue) {
             self.finish(job, Err(error.clone()));

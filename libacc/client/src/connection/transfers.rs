@@ -17,17 +17,35 @@ pub const EAGER_LANES: usize = 2;
 /// See [`EAGER_LANES`].
 pub const ASKED_LANES: usize = 2;
 
+/// Most copies between the program's memory and devices that are under way. Whoever wants one more waits.
+pub const TRANSFERS_MAX: usize = 16 << 10;
+/// Copies that came to nothing and are remembered, as the executor may have asked for them just then. As many as there may be.
+const GONE_MAX: usize = TRANSFERS_MAX;
+
 /// A copy in.
 #[derive(Debug)]
 pub struct Job {
     /// Its number.
     pub transfer: TransferId,
+    /// The queue that it is in, and the device.
+    pub(super) place: (u32, QueueId),
     /// What is sent.
     pub bytes: Bytes,
     /// Copies out that bring what it reads.
     pub(super) after: Vec<TransferId>,
     /// Who waits until its bytes were read.
     pub(super) waiter: Option<WaitId>,
+}
+
+impl Job {
+    /// Whether it is of a queue, or with none of any of a device.
+    pub(super) fn is_of(&self, device: u32, queue: Option<QueueId>) -> bool {
+        self.place.0 == device && queue.is_none_or(|queue| queue == self.place.1)
+    }
+
+    fn gone(transfer: TransferId, place: (u32, QueueId), len: usize) -> Self {
+        Self { transfer, place, bytes: Bytes::Gone(len), after: Vec::new(), waiter: None }
+    }
 }
 
 /// The bytes of a copy in.
@@ -37,6 +55,19 @@ pub enum Bytes {
     Host(HostRange),
     /// A copy of it.
     Staged(Vec<u8>),
+    /// So many that will not come: the queue has failed, or the device was shut down. Whoever expects them is told.
+    Gone(usize),
+}
+
+impl Bytes {
+    /// How many.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Host(range) => range.len,
+            Self::Staged(bytes) => bytes.len(),
+            Self::Gone(len) => *len,
+        }
+    }
 }
 
 /// Copies in that wait for their turn.
@@ -44,12 +75,19 @@ pub(super) struct Transfers {
     eager: LaneQueue<Job>,
     asked: LaneQueue<Job>,
     /// To be sent when the executor asks for them.
-    unasked: BTreeMap<TransferId, (u32, QueueId, Job)>,
+    unasked: BTreeMap<TransferId, Job>,
+    /// Those that came to nothing before, with their lengths: what asks for them may be on its way. At most [`GONE_MAX`].
+    gone: BTreeMap<TransferId, (u32, QueueId, usize)>,
 }
 
 impl Default for Transfers {
     fn default() -> Self {
-        Self { eager: LaneQueue::new(EAGER_LANES), asked: LaneQueue::new(ASKED_LANES), unasked: BTreeMap::new() }
+        Self {
+            eager: LaneQueue::new(EAGER_LANES),
+            asked: LaneQueue::new(ASKED_LANES),
+            unasked: BTreeMap::new(),
+            gone: BTreeMap::new(),
+        }
     }
 }
 
@@ -78,13 +116,14 @@ impl Transfers {
     }
 
     /// Keeps a copy until the executor asks for it.
-    pub(super) fn wait_for_request(&mut self, device: u32, queue: QueueId, job: Job) {
-        self.unasked.insert(job.transfer, (device, queue, job));
+    pub(super) fn wait_for_request(&mut self, job: Job) {
+        self.unasked.insert(job.transfer, job);
     }
 
     /// The executor asks for a copy; none if it is not one of these.
     pub(super) fn requested(&mut self, transfer: TransferId) -> Option<Job> {
-        self.unasked.remove(&transfer).map(|(_, _, job)| job)
+        let gone = |(device, queue, len)| Job::gone(transfer, (device, queue), len);
+        self.unasked.remove(&transfer).or_else(|| self.gone.remove(&transfer).map(gone))
     }
 
     /// The next copy of a line, for a thread of it.
@@ -111,20 +150,31 @@ impl Transfers {
         }));
     }
 
-    /// The executor will not ask for the bytes of a failed queue, or of all of a device.
+    /// The bytes of a failed queue, or of all of a device, are of no use any more, and the program may have its memory back: what was not sent is not
+    /// read.
     pub(super) fn cancel(&mut self, device: u32, queue: Option<QueueId>) -> Vec<Job> {
-        let fits = |(of, in_queue): (u32, QueueId)| of == device && queue.is_none_or(|queue| queue == in_queue);
+        let fits = |job: &Job| job.is_of(device, queue);
         let all = std::mem::take(&mut self.unasked);
-        let (cancelled, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, (of, queue, _))| fits((*of, *queue)));
-        self.unasked = kept.into_iter().collect();
-        cancelled.into_iter().map(|(_, (_, _, job))| job).collect()
+        let (cancelled, kept): (BTreeMap<_, _>, _) = all.into_iter().partition(|(_, job)| fits(job));
+        self.unasked = kept;
+        let mut cancelled: Vec<_> = cancelled.into_values().collect();
+        self.gone.extend(cancelled.iter().map(|job| (job.transfer, (job.place.0, job.place.1, job.bytes.size()))));
+        while self.gone.len() > GONE_MAX {
+            self.gone.pop_first();
+        }
+        // Somebody expects those that are in line.
+        for job in self.eager.waiting_mut().chain(self.asked.waiting_mut()).filter(|job| fits(job)) {
+            let gone = Job::gone(job.transfer, job.place, job.bytes.size());
+            cancelled.push(std::mem::replace(job, gone));
+        }
+        cancelled
     }
 
     /// The connection is gone: everything that no thread has taken.
     pub(super) fn lose(&mut self) -> Vec<Job> {
         let mut jobs: Vec<_> = self.eager.leave().collect();
         jobs.extend(self.asked.leave());
-        jobs.extend(std::mem::take(&mut self.unasked).into_values().map(|(_, _, job)| job));
+        jobs.extend(std::mem::take(&mut self.unasked).into_values());
         jobs
     }
 }

@@ -82,10 +82,11 @@ impl Connection {
             };
             drop(machine);
             let bytes = match &job.bytes {
-                Bytes::Host(range) => host_copy::bytes(*range),
-                Bytes::Staged(bytes) => bytes,
+                Bytes::Host(range) => Some(host_copy::bytes(*range)),
+                Bytes::Staged(bytes) => Some(&bytes[..]),
+                Bytes::Gone(_) => None,
             };
-            let outgoing = outbox.begin(job.transfer, bytes.len() as u64);
+            let outgoing = outbox.begin(job.transfer, job.bytes.size() as u64);
             let mut locked = self.machine();
             locked.has_lane(way);
             self.act(locked);
@@ -94,7 +95,9 @@ impl Connection {
                 Way::Eager => self.flush_without_waiting(),
                 Way::Asked => Ok(()),
             };
-            let outcome = flushed.and(outgoing).and_then(|mut outgoing| outgoing.send(bytes));
+            // Without its bytes the end of a transfer says that there are none.
+            let outcome =
+                flushed.and(outgoing).and_then(|mut outgoing| bytes.map_or(Ok(()), |bytes| outgoing.send(bytes)));
             let outcome = outcome.map_err(|error| self.lose_aside(error.cause()));
             let mut locked = self.machine();
             locked.sent(way, job, outcome);

@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 
 pub const MIB: u64 = 1 << 20;
 pub const MEMORY: u64 = 1 << 30;
+/// A copy in that an executor asks for in its turn only.
+pub const LONG: usize = accord_executor::ask_ahead::AHEAD_MAX as usize + 1;
 pub const SESSION: SessionId = SessionId(7);
 pub const Q1: QueueId = QueueId(1);
 pub const Q2: QueueId = QueueId(2);

@@ -2,7 +2,7 @@ use super::*;
 use crate::connection::effects::Effect;
 use crate::connection::transfers::Bytes;
 use accord_runtime::ports::Part;
-use accord_types::ErrorCode;
+use accord_types::{ErrorCode, QueueId};
 
 fn t(id: u64) -> TransferId {
     TransferId(id)
@@ -46,7 +46,8 @@ impl World {
 }
 
 fn job(id: u64) -> Job {
-    Job { transfer: t(id), bytes: Bytes::Host(range(1000, 8)), after: Vec::new(), waiter: None }
+    let (place, bytes) = ((0, QueueId(1)), Bytes::Host(range(1000, 8)));
+    Job { transfer: t(id), place, bytes, after: Vec::new(), waiter: None }
 }
 
 #[test]
