@@ -1,9 +1,9 @@
 // Work on devices of other hosts, without a word between the program and them but where it is said: what has to be waited for shows in how many
 // messages follow upon each other.
-// Usage: far nothing|launches|in-turn|updates|copies|data|waits COUNT
+// Usage: far nothing|launches|in-turn|updates|after-regions|copies|data|waits COUNT
 #include "check.h"
 
-enum { CELLS = 512, LARGE = 64 << 10, DEPTH = 8 };
+enum { CELLS = 512, LARGE = 64 << 10, DEPTH = 8, PIECE = LARGE / DEPTH };
 
 static double cells[DEPTH][CELLS];
 static char large[LARGE], other[LARGE];
@@ -53,6 +53,27 @@ static void updates(int count)
 #pragma acc update self(cells, large)
     CHECK_EQ(cells[0][0], count - 1);
     CHECK_EQ(large[0], (char)(count - 1));
+}
+
+/* Longer than what goes in commands, each after a region that uses what the one before brought: all in one queue, and one wait. */
+static void after_regions(int count)
+{
+    for (int i = 0; i < count; i++) {
+        int at = i % DEPTH * PIECE;
+#pragma acc parallel loop present(cells, large) async(1)
+        for (int j = 0; j < PIECE; j++) {
+            if (j < CELLS)
+                cells[0][j] += large[at + j];
+            large[at + j]++;
+        }
+#pragma acc update device(large[at:PIECE]) async(1)
+    }
+#pragma acc wait(1)
+#pragma acc update self(cells, large)
+    CHECK_EQ(cells[0][0], 5 * count);
+    CHECK_EQ(cells[0][CELLS - 1], 5 * count);
+    CHECK_EQ(large[0], 5);
+    CHECK_EQ(large[LARGE - 1], 5);
 }
 
 /* From one host to another, and to and fro. */
@@ -107,6 +128,8 @@ int main(int argc, char **argv)
         in_turn(count);
     else if (!strcmp(what, "updates"))
         updates(count);
+    else if (!strcmp(what, "after-regions"))
+        after_regions(count);
     else if (!strcmp(what, "copies"))
         copies(count, near, far);
     else if (!strcmp(what, "data"))
