@@ -253,6 +253,25 @@ int main(int argc, char **argv) {
   report("copyin", "us", in, rounds);
   report("copyout", "us", out, rounds);
   report("d2d", "us", d2d, rounds);
+  /* Pieces that come while regions run: a queue of region, copy in, region, copy in, and one wait. All of them are 16 MiB. */
+  size_t part = bytes < (16 << 20) ? bytes : 16 << 20;
+  for (size_t piece = 64 << 10; piece <= 1 << 20; piece *= 4) {
+    for (int i = -1; i < rounds; i++) {
+      double a = tcp_send(fd, data, part), t = now_us();
+      for (size_t at = 0; at < part; at += piece) {
+#pragma acc parallel present(x) async(1)
+        { x[0] += 1; }
+#pragma acc update device(data[at:piece]) async(1)
+      }
+#pragma acc wait(1)
+      if (i >= 0) sent[i] = a, in[i] = now_us() - t;
+    }
+    char name[64];
+    snprintf(name, sizeof name, "tcp_send_beside_%zuk", piece >> 10);
+    report(name, "us", sent, rounds);
+    snprintf(name, sizeof name, "regions_and_copyins_of_%zuk", piece >> 10);
+    report(name, "us", in, rounds);
+  }
   double tiny[256];
   for (int i = -1; acc_memcpy_d2d && i < 256; i++) {
     double t = now_us();

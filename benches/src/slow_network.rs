@@ -74,6 +74,11 @@ fn beside_tcp(report: &mut Report) -> Result<(), String> {
     let launch = median("launch_wait_in_a_row")? / ping;
     let copies = [("copyin", sent), ("copyout", received), ("d2d", sent)];
     let ratios = copies.map(|(name, raw)| median(name).map(|time| (name, raw / time)));
+    let pieces = [64, 256, 1024].map(|kib| {
+        let raw = median(&format!("tcp_send_beside_{kib}k"));
+        let time = median(&format!("regions_and_copyins_of_{kib}k"));
+        (kib, raw.and_then(|raw| Ok(raw / time?)))
+    });
     report.at_most("plain TCP, 64 B there and back: 1 ms each way", ping, "us", 2400.0);
     report.at_least("plain TCP, a stream there: 1 Gbit/s with headers", mbit(sent), "Mbit/s", 900.0);
     report.at_least("plain TCP, a stream back", mbit(received), "Mbit/s", 900.0);
@@ -81,6 +86,10 @@ fn beside_tcp(report: &mut Report) -> Result<(), String> {
     for ratio in ratios {
         let (name, ratio) = ratio?;
         report.at_least(&format!("{name} of {MIB} MiB: plain TCP's time / Accord's"), ratio, "x", 0.9);
+    }
+    for (kib, ratio) in pieces {
+        let what = format!("regions and copies in of {kib} KiB in one queue: plain TCP's time / Accord's");
+        report.at_least(&what, ratio?, "x", 0.7);
     }
     Ok(())
 }
