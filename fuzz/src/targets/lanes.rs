@@ -63,7 +63,7 @@ fn controls(bytes: &[u8]) {
     let _ = receive_control(&*lane, &LinkStats::default(), |message| {
         match message {
             ControlMessage::Ready(_, handle) => assert!(handle.len() <= HANDLE_MAX),
-            ControlMessage::Refused(_, error) | ControlMessage::Lost(_, error) => {
+            ControlMessage::Refused(_, error) | ControlMessage::Failed(_, error) | ControlMessage::Lost(_, error) => {
                 assert!(error.to_string().len() <= 8 * TEXT_MAX);
             }
             ControlMessage::Ask(devices) => assert!(devices.len() * 4 <= DEVICES_BYTES_MAX),
@@ -120,6 +120,7 @@ fn control_seeds() -> Vec<Vec<u8>> {
         chunk(ChunkKind::Ready, 1, 0, b"there"),
         chunk(ChunkKind::Landed, 1, 0, b""),
         chunk(ChunkKind::Refused, 2, 0, b"\x05\x00full\0free some\0h2\0"),
+        chunk(ChunkKind::Failed, 3, 0, b"\x05\x00cut short\0\0h2\0"),
         chunk(ChunkKind::Ask, 0, 0, &3u32.to_le_bytes()),
         chunk(ChunkKind::Alive, 0, 0, &[1; 24]),
         chunk(ChunkKind::Lost, 0x9_0001, 0, b"\x05\x00silent\0\0h9\0"),

@@ -29,7 +29,7 @@ pub enum ChunkKind {
     Ready = 3,
     /// The transfer has landed.
     Landed = 4,
-    /// The transfer can't be taken: the bytes are the error.
+    /// Instead of that it is ready: the transfer can't be taken. The bytes are the error.
     Refused = 5,
     /// A program that waits asks whether its executor lives. The bytes are the ordinals (u32) of devices that it gives up.
     Ask = 6,
@@ -37,6 +37,8 @@ pub enum ChunkKind {
     Alive = 7,
     /// A program has lost another executor, or given it up: in the transfer's place is its [`crate::peer::PeerId`], the bytes are the error.
     Lost = 8,
+    /// The bytes of a transfer that might come did not land: the bytes are the error.
+    Failed = 9,
 }
 
 /// Header of a chunk.
@@ -82,11 +84,12 @@ impl Chunk {
             (6, 0) => ChunkKind::Ask,
             (7, 0) => ChunkKind::Alive,
             (8, 0) => ChunkKind::Lost,
+            (9, 0) => ChunkKind::Failed,
             _ => return Err(broken("a chunk of unknown kind came")),
         };
         let max = match kind {
             ChunkKind::Data => LENT_MAX,
-            ChunkKind::Refused | ChunkKind::Lost => TEXT_MAX,
+            ChunkKind::Refused | ChunkKind::Lost | ChunkKind::Failed => TEXT_MAX,
             ChunkKind::Ready => HANDLE_MAX,
             ChunkKind::Ask | ChunkKind::Alive => DEVICES_BYTES_MAX,
             _ => 0,

@@ -20,8 +20,10 @@ pub enum ControlMessage {
     Ready(TransferId, Vec<u8>),
     /// They have landed.
     Landed(TransferId),
-    /// They can't be taken.
+    /// They can't be taken, and must not come.
     Refused(TransferId, Error),
+    /// They were let come, and have not landed.
+    Failed(TransferId, Error),
     /// Of a program that waits: whether the executor lives. These devices it gives up.
     Ask(Vec<u32>),
     /// It does, and so often the hearts of its devices' workers have beaten.
@@ -36,8 +38,10 @@ pub trait TransferControl: Send + Sync {
     fn ready(&self, transfer: TransferId, handle: Vec<u8>);
     /// The bytes have landed.
     fn landed(&self, transfer: TransferId);
-    /// They can't be taken.
+    /// They can't be taken, and must not come.
     fn refused(&self, transfer: TransferId, error: &Error);
+    /// They were let come, and have not landed.
+    fn failed(&self, transfer: TransferId, error: &Error);
 }
 
 /// Sends control messages on a lane, and keeps them until there is one.
@@ -115,6 +119,7 @@ impl ControlSender {
             ControlMessage::Ready(transfer, handle) => (ChunkKind::Ready, transfer, handle),
             ControlMessage::Landed(transfer) => (ChunkKind::Landed, transfer, Vec::new()),
             ControlMessage::Refused(transfer, error) => (ChunkKind::Refused, transfer, self.encode(error)),
+            ControlMessage::Failed(transfer, error) => (ChunkKind::Failed, transfer, self.encode(error)),
             ControlMessage::Ask(devices) => (ChunkKind::Ask, NONE, ordinals(&devices)),
             ControlMessage::Alive(devices) => (ChunkKind::Alive, NONE, beats(&devices)),
             ControlMessage::Lost(peer, error) => (ChunkKind::Lost, TransferId(peer.raw().into()), self.encode(error)),
@@ -152,6 +157,10 @@ impl TransferControl for ControlSender {
     fn refused(&self, transfer: TransferId, error: &Error) {
         self.send(ControlMessage::Refused(transfer, error.clone()));
     }
+
+    fn failed(&self, transfer: TransferId, error: &Error) {
+        self.send(ControlMessage::Failed(transfer, error.clone()));
+    }
 }
 
 /// Gives every control message that comes on a lane to `take`, until the lane ends.
@@ -173,6 +182,7 @@ pub fn receive_control(
             ChunkKind::Ready => ControlMessage::Ready(chunk.transfer, text()?),
             ChunkKind::Landed => ControlMessage::Landed(chunk.transfer),
             ChunkKind::Refused => ControlMessage::Refused(chunk.transfer, decode(&text()?)),
+            ChunkKind::Failed => ControlMessage::Failed(chunk.transfer, decode(&text()?)),
             ChunkKind::Ask => {
                 ControlMessage::Ask(text()?.as_chunks().0.iter().map(|ordinal| u32::from_le_bytes(*ordinal)).collect())
             }
@@ -232,6 +242,7 @@ mod tests {
         sender.ready(TransferId(4), vec![0; HANDLE_MAX + 1]);
         sender.connect(near);
         sender.refused(TransferId(2), &error);
+        sender.failed(TransferId(5), &error);
         sender.landed(TransferId(1));
         sender.ask(vec![3, 9]);
         sender.alive(vec![(1, 1 << 40), (2, 0)]);
@@ -244,13 +255,14 @@ mod tests {
         })
         .unwrap();
         let refused = ControlMessage::Refused(TransferId(2), error.clone().node("h2"));
+        let failed = ControlMessage::Failed(TransferId(5), error.clone().node("h2"));
         let ready = |transfer, handle: &[u8]| ControlMessage::Ready(TransferId(transfer), handle.to_vec());
         let readies = [ready(1, b""), ready(3, b"there"), ready(4, b"")];
         assert_eq!(messages[..3], readies);
         let alive = ControlMessage::Alive(vec![(1, 1 << 40), (2, 0)]);
         let landed = ControlMessage::Landed(TransferId(1));
         let lost = ControlMessage::Lost(PeerId::from_raw(u32::MAX - 1), error.node("h2"));
-        assert_eq!(messages[3..], [refused, landed, ControlMessage::Ask(vec![3, 9]), alive, lost]);
+        assert_eq!(messages[3..], [refused, failed, landed, ControlMessage::Ask(vec![3, 9]), alive, lost]);
     }
 
     #[test]

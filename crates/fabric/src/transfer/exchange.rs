@@ -123,6 +123,7 @@ impl Exchange {
             }
             (ExchangeEffect::Landed(_, transfer), Some(present)) => present.control.landed(transfer),
             (ExchangeEffect::Refused(_, transfer, error), Some(present)) => present.control.refused(transfer, &error),
+            (ExchangeEffect::Failed(_, transfer, error), Some(present)) => present.control.failed(transfer, &error),
             (ExchangeEffect::Abandon(_, transfer), _) => {
                 if let Some(outbox) = outbox {
                     tell_abandoned(outbox, transfer);

@@ -117,7 +117,7 @@ impl Pushes {
         }
     }
 
-    /// The target can't take it.
+    /// The target can't take it: said instead of ready, maybe before the program has said that it is to go there.
     ///
     /// # Errors
     /// When there are too many.
@@ -127,7 +127,22 @@ impl Pushes {
         match push.state {
             PushState::Abandoned => self.forget(transfer),
             PushState::Ended(_) => {}
-            PushState::Waiting | PushState::Ready => push.state = PushState::Ended(Err(error)),
+            PushState::Waiting => push.state = PushState::Ended(Err(error)),
+            PushState::Ready => return Err(twice(transfer)),
+        }
+        Ok(())
+    }
+
+    /// The target has let the bytes come, and they have not landed.
+    ///
+    /// # Errors
+    /// When they were never asked for.
+    pub(super) fn failed(&mut self, transfer: TransferId, error: Error) -> Result<()> {
+        match self.table.get_mut(&transfer) {
+            Some(push) if push.state == PushState::Ready => push.state = PushState::Ended(Err(error)),
+            Some(push) if !matches!(push.state, PushState::Ended(_)) => return Err(unknown(transfer)),
+            // It was lost, or abandoned in the middle: there was nothing to land.
+            _ => {}
         }
         Ok(())
     }

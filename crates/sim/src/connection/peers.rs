@@ -69,6 +69,9 @@ impl World {
                 (ExchangeEffect::Refused(_, transfer, error), Some(from)) => {
                     self.tell_pusher(from, ControlMessage::Refused(transfer, error));
                 }
+                (ExchangeEffect::Failed(_, transfer, error), Some(from)) => {
+                    self.tell_pusher(from, ControlMessage::Failed(transfer, error));
+                }
                 (ExchangeEffect::Abandon(to, transfer), _) => {
                     self.lane_of(to).into_iter().for_each(|lane| self.abandoned(lane, transfer));
                 }

@@ -47,6 +47,8 @@ pub enum ExchangeEffect<E> {
     Landed(PeerId, TransferId),
     /// The pusher is told that its bytes can't be taken.
     Refused(PeerId, TransferId, Error),
+    /// The pusher, which was told that they may come, is told that its bytes have not landed.
+    Failed(PeerId, TransferId, Error),
     /// The target, which is ready, is told that no bytes come on a lane.
     Abandon(PeerId, TransferId),
     /// A pusher is gone, and was told of these transfers that they may come.
@@ -66,9 +68,11 @@ impl<E> ExchangeEffect<E> {
     /// Who pushes, if it is about that.
     pub fn peer(&self) -> Option<PeerId> {
         match *self {
-            Self::Ready { peer, .. } | Self::Landed(peer, _) | Self::Refused(peer, ..) | Self::Gone(peer, _) => {
-                Some(peer)
-            }
+            Self::Ready { peer, .. }
+            | Self::Landed(peer, _)
+            | Self::Refused(peer, ..)
+            | Self::Failed(peer, ..)
+            | Self::Gone(peer, _) => Some(peer),
             Self::Push(_) | Self::Abandon(..) | Self::Drop(_) | Self::Over { .. } => None,
         }
     }
@@ -193,6 +197,10 @@ impl<E> ExchangeCore<E> {
                 self.pushes.refused(transfer, error)?;
                 transfer
             }
+            ControlMessage::Failed(transfer, error) => {
+                self.pushes.failed(transfer, error)?;
+                transfer
+            }
             // Whoever is asked answers before it comes here, and nobody else asks.
             ControlMessage::Ask(_) | ControlMessage::Alive(_) | ControlMessage::Lost(..) => {
                 return Err(broken("it asks or answers what it should not"));
@@ -299,7 +307,7 @@ impl<E> ExchangeCore<E> {
         if self.expects.end(transfer) {
             self.effects.push(match outcome {
                 Ok(()) => ExchangeEffect::Landed(from, transfer),
-                Err(error) => ExchangeEffect::Refused(from, transfer, error),
+                Err(error) => ExchangeEffect::Failed(from, transfer, error),
             });
         }
         self.count();
@@ -394,6 +402,25 @@ mod tests {
         effects(&mut core);
         assert!(core.push_done(TransferId(9)).is_err());
         assert_eq!(effects(&mut core), ["Over { pushes: 2, expects: 0 }"]);
+    }
+
+    #[test]
+    fn a_push_that_is_given_up_in_the_middle_is_forgotten_at_both_ends() {
+        let (mut source, mut target) = (ExchangeCore::<u32>::new(None), ExchangeCore::new(None));
+        let transfer = TransferId(1);
+        target.arrived(PEER);
+        target.expect(transfer, PEER, Ok(0)).unwrap();
+        target.due(transfer, Ok(()));
+        source.push(transfer, PEER).unwrap();
+        source.on_control(PEER, ControlMessage::Ready(transfer, Vec::new())).unwrap();
+        assert!(target.begin(transfer, PEER, false).unwrap());
+        source.give_up(transfer, true);
+        let cut_short = Error::new(ErrorCode::DeviceUnavailable, "the sender failed");
+        effects(&mut target);
+        target.ended(transfer, PEER, Err(cut_short.clone()));
+        assert!(effects(&mut target)[0].starts_with("Failed"));
+        source.on_control(PEER, ControlMessage::Failed(transfer, cut_short)).unwrap();
+        assert_eq!((source.pushes(), target.expects()), (0, 0));
     }
 
     #[test]

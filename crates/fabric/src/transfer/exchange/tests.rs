@@ -16,6 +16,9 @@ impl TransferControl for Line {
     fn refused(&self, transfer: TransferId, error: &Error) {
         self.0.send(ControlMessage::Refused(transfer, error.clone())).unwrap();
     }
+    fn failed(&self, transfer: TransferId, error: &Error) {
+        self.0.send(ControlMessage::Failed(transfer, error.clone())).unwrap();
+    }
 }
 
 struct Two {
