@@ -109,6 +109,7 @@ impl World {
         match frame {
             Frame::Script => self.script(actor, task),
             Frame::Do(op) => self.call(actor, task, op),
+            Frame::Failed(error) => self.failed(actor, task, error),
             Frame::Flush => {
                 if self.write_locked {
                     task.stack.push(Frame::Flush);
@@ -130,7 +131,8 @@ impl World {
             Frame::Land { transfer, bytes, begun, half } => self.land(actor, task, transfer, bytes, begun, half),
             Frame::Asked { positions, test, left } => self.asked(actor, task, positions, test, left),
             Frame::Landed { copies, at, positions } => self.landed(actor, task, copies, at, positions),
-            Frame::Ended { copies, at } => self.ended(actor, task, copies, at),
+            Frame::Ended => self.ended(actor, task),
+            Frame::LetGo { left } => self.let_go(actor, task, left),
             Frame::Refused(lie) => self.refused(actor, task, lie),
             Frame::Flusher => self.flusher(actor, task),
             Frame::Watcher => self.watcher(actor, task),
@@ -178,7 +180,10 @@ impl World {
                 self.give_back(lane);
                 self.back(actor, task);
             }
-            Frame::Turn(connection, op) => self.on(connection, |world| world.begin(actor, Frame::Do(op))),
+            Frame::Turn(connection, op) => {
+                self.turned(actor);
+                self.on(connection, |world| world.begin(actor, Frame::Do(op)));
+            }
             Frame::Commands | Frame::Discards | Frame::Stream | Frame::Peer => {}
         }
     }
@@ -365,12 +370,7 @@ impl World {
             return;
         }
         match self.machine.take_copy(way) {
-            Some(job) => {
-                if let Bytes::Host(range) = job.bytes {
-                    self.expect_host(range);
-                }
-                self.after(actor, task, Frame::CopyLane { way, job }, None);
-            }
+            Some(job) => self.after(actor, task, Frame::CopyLane { way, job }, None),
             None => {
                 task.stack.push(Frame::Copy(way));
                 self.block(actor, jobs(way));
@@ -385,7 +385,7 @@ impl World {
             return self.back(actor, task);
         }
         let all = match &bytes {
-            Bytes::Host(range) => self.host(*range).to_vec(),
+            Bytes::Host(range) => self.read_host(*range).to_vec(),
             Bytes::Staged(bytes) => bytes.clone(),
             // Its end says so.
             Bytes::Gone(_) => Vec::new(),

@@ -3,13 +3,15 @@
 use super::op::{Lie, Op};
 use accord_client::connection::{Begun, Bytes, Job, WaitId, Way};
 use accord_fabric::frame::Position;
-use accord_types::TransferId;
+use accord_types::{Error, TransferId};
 use std::fmt;
 
 pub(super) enum Frame {
     /// A thread of the program: its next call.
     Script,
     Do(Op),
+    /// Its call has failed.
+    Failed(Error),
     Flush,
     /// Sends as `Connection::flush_without_waiting`.
     FlushWithoutWaiting,
@@ -42,10 +44,11 @@ pub(super) enum Frame {
         at: usize,
         positions: Vec<Position>,
     },
-    /// The device is ended: waits for what is being written.
-    Ended {
-        copies: Vec<TransferId>,
-        at: usize,
+    /// The device is ended.
+    Ended,
+    /// Waits for the end of what is being read and written.
+    LetGo {
+        left: Vec<WaitId>,
     },
     /// The answer to what is not so has come.
     Refused(Lie),
@@ -95,6 +98,7 @@ impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Script => write!(f, "Script"),
+            Self::Failed(error) => write!(f, "{error:?}"),
             Self::Do(op) => write!(f, "{op:?}"),
             Self::Flush | Self::FlushWithoutWaiting | Self::Write { .. } => write!(f, "flushes"),
             Self::Wait(id) => write!(f, "waits ({id:?})"),
@@ -102,9 +106,9 @@ impl fmt::Debug for Frame {
             Self::HandOver => write!(f, "hands over"),
             Self::Land { transfer, .. } => write!(f, "lands {transfer}"),
             Self::Asked { positions, .. } => write!(f, "{positions:?}"),
-            Self::Landed { copies, at, .. } | Self::Ended { copies, at } => {
-                write!(f, "landing of {copies:?} from {at}")
-            }
+            Self::Landed { copies, at, .. } => write!(f, "landing of {copies:?} from {at}"),
+            Self::Ended => write!(f, "the end of a device"),
+            Self::LetGo { left } => write!(f, "waits for memory, then {left:?}"),
             Self::Refused(lie) => write!(f, "refused {lie:?}"),
             Self::Flusher => write!(f, "Flusher"),
             Self::Watcher | Self::Doze => write!(f, "Watcher"),

@@ -3,8 +3,8 @@
 use super::actor::Actor;
 use super::frames::Frame;
 use super::op::Op;
-use super::script::{CELL, DEVICE_BASE, READ_ONLY, SMALL};
-use super::world::{Task, World};
+use super::script::{CELL, DEVICE_BASE, READ_ONLY, SMALL, end};
+use super::world::{HEARS_WITHIN, Task, World};
 use accord_client::connection::{
     Bytes, Changed, Completion, CopyIn, CopyOut, Flush, MayStall, Need, Reply, Room, Unchanged, WaitId, Want, Way,
 };
@@ -45,17 +45,18 @@ impl World {
         ((range.start >> 20) - 1, start..start + range.len)
     }
 
-    /// The program's memory, as threads of the connection read it.
+    /// The program's memory, as its own threads read it.
     pub(super) fn host(&self, range: HostRange) -> &[u8] {
         let (thread, bytes) = Self::place(range);
         &self.threads[thread].memory[bytes]
     }
 
-    /// They are about to read it.
-    pub(super) fn expect_host(&mut self, range: HostRange) {
+    /// As threads of the connection read it.
+    pub(super) fn read_host(&mut self, range: HostRange) -> &[u8] {
         if self.threads[Self::place(range).0].closed {
             self.violation(format!("{range:?} is read after the end of the device"));
         }
+        self.host(range)
     }
 
     /// As they write it.
@@ -67,22 +68,44 @@ impl World {
         self.threads[thread].memory[place].copy_from_slice(bytes);
     }
 
-    /// Ends a thread of the program.
-    pub(super) fn over(&mut self, actor: Actor, error: Option<Error>) {
-        let now = self.queue.now();
+    /// A call has failed: the program lives on, shuts its devices down, and uses its memory for something else.
+    pub(super) fn failed(&mut self, actor: Actor, task: &mut Task, error: Error) {
+        self.hears(thread_of(actor));
         let thread = &mut self.threads[thread_of(actor)];
-        thread.ended = Some(now);
-        thread.closed = error.is_none();
-        thread.error = error;
+        // What is lost may fail again.
+        if thread.error.is_none() {
+            thread.error = Some(error);
+            thread.ops.truncate(thread.next);
+            thread.ops.extend(end(thread.devices.len()));
+        }
+        task.stack.clear();
+        self.after(actor, task, Frame::Script, None);
+    }
+
+    /// Ends a thread of the program.
+    fn over(&mut self, actor: Actor) {
+        self.hears(thread_of(actor));
+        let thread = &mut self.threads[thread_of(actor)];
+        (thread.ended, thread.closed) = (true, true);
+    }
+
+    /// It should have heard of a loss some time ago.
+    fn hears(&mut self, index: usize) {
+        let (now, thread) = (self.queue.now(), &self.threads[index]);
+        if let Some(lost) = self.connections[thread.devices[thread.on].0].lost_at
+            && now > lost.max(thread.started_last) + HEARS_WITHIN + self.stopped
+        {
+            self.violation(format!("thread {index} heard of a loss at {lost} us after {now} us only"));
+        }
     }
 
     /// The next call.
     pub(super) fn script(&mut self, actor: Actor, task: &mut Task) {
         if let Some(Err(error)) = task.outcome.take() {
-            return self.over(actor, Some(error));
+            return self.failed(actor, task, error);
         }
         let thread = &mut self.threads[thread_of(actor)];
-        let Some(op) = thread.ops.get(thread.next).cloned() else { return self.over(actor, None) };
+        let Some(op) = thread.ops.get(thread.next).cloned() else { return self.over(actor) };
         thread.next += 1;
         self.after(actor, task, Frame::Do(op), None);
     }
@@ -93,8 +116,7 @@ impl World {
             _ => self.try_call(actor, task, op),
         };
         if let Err(error) = called {
-            task.stack.clear();
-            self.over(actor, Some(error));
+            self.failed(actor, task, error);
         }
     }
 
@@ -234,7 +256,11 @@ impl World {
                 let (src, len, to) = (device_cells(from).0, (cells * CELL) as u64, self.threads[index].devices[to].0);
                 let to = self.peer(to).on_lane(lane);
                 let command = Command::Push { device, queue: queue.0, src, len, transfer: transfer.0, to };
-                self.machine.operate((device, queue), MayStall::Yes, &command, &[b"there"], now)?;
+                let pushed = self.machine.push((device, queue), &command, &[b"there"], now);
+                if let Err(error) = pushed {
+                    task.stack.pop();
+                    task.stack.push(Frame::Failed(error));
+                }
                 self.machine.flush_after(queue)
             }
             Op::WaitQueue { queue, other } => {
@@ -278,6 +304,11 @@ impl World {
         let thread = &mut self.threads[index];
         thread.on = on;
         thread.started_last = now;
+    }
+
+    /// It is there: what it has sent to the other one before may have taken its time.
+    pub(super) fn turned(&mut self, actor: Actor) {
+        self.threads[thread_of(actor)].started_last = self.queue.now();
     }
 
     /// Some of its memory that nobody writes.
@@ -368,12 +399,12 @@ impl World {
             }
             Some(Ok(_)) => match self.machine.reach(&positions) {
                 Ok(copies) => self.after(actor, task, Frame::Landed { copies, at: 0, positions }, None),
-                Err(error) => self.over(actor, Some(error)),
+                Err(error) => self.failed(actor, task, error),
             },
             Some(Err(error)) => {
                 left.into_iter().for_each(|id| self.machine.give_up(id));
                 self.act();
-                self.over(actor, Some(error));
+                self.failed(actor, task, error);
             }
             None => self.violation("a wait has ended without an outcome".to_owned()),
         }
@@ -395,36 +426,41 @@ impl World {
         task.outcome = None;
         match self.machine.outcome(&copies).and_then(|()| self.machine.landed_until(&positions)) {
             Ok(()) => self.after(actor, task, Frame::Script, None),
-            Err(error) => self.over(actor, Some(error)),
+            Err(error) => self.failed(actor, task, error),
         }
     }
 
     fn shutdown(&mut self, actor: Actor, task: &mut Task) -> Result<()> {
         let device = self.device(thread_of(actor));
         let over = Error::new(ErrorCode::DeviceShutdown, "the device was shut down");
-        let copies = self.machine.close(device, &over);
+        self.machine.close(device, &over);
         let now = self.now();
         let id = self.machine.ask(|ticket| Command::Close { device, ticket }, &[], actor, now)?;
         self.act();
-        task.stack.extend([Frame::Ended { copies, at: 0 }, Frame::Wait(id)]);
+        task.stack.extend([Frame::Ended, Frame::Wait(id)]);
         self.after(actor, task, Frame::Flush, None);
         Ok(())
     }
 
-    /// What was being written when the device was ended has to come to its end.
-    pub(super) fn ended(&mut self, actor: Actor, task: &mut Task, copies: Vec<TransferId>, at: usize) {
+    /// The answer has come: waits for the end of what was being read and written when the device was ended.
+    pub(super) fn ended(&mut self, actor: Actor, task: &mut Task) {
         if let Some(Err(error)) = task.outcome.take()
             && self.machine.check().is_ok()
         {
             self.violation(format!("a device does not end: {error:?}"));
         }
-        let Some(&copy) = copies.get(at) else {
-            // The next device, if there is one.
-            task.outcome = None;
-            return self.after(actor, task, Frame::Script, None);
-        };
-        let first = self.machine.is_open(copy).then(|| Frame::Wait(self.machine.wait(Want::Landed(copy), actor)));
+        let device = self.device(thread_of(actor));
+        let left = self.machine.wait_for_memory(device, None, &actor);
         self.act();
-        self.after(actor, task, Frame::Ended { copies, at: at + 1 }, first);
+        self.let_go(actor, task, left);
+    }
+
+    /// Waits for one after the other, and goes on to the next device, if there is one.
+    pub(super) fn let_go(&mut self, actor: Actor, task: &mut Task, mut left: Vec<WaitId>) {
+        task.outcome = None;
+        match left.pop() {
+            Some(id) => self.after(actor, task, Frame::LetGo { left }, Some(Frame::Wait(id))),
+            None => self.after(actor, task, Frame::Script, None),
+        }
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Thread {
     /// Which of them it uses now.
     pub(super) on: usize,
     pub(super) memory: Vec<u8>,
-    pub(super) ended: Option<u64>,
+    pub(super) ended: bool,
     pub(super) error: Option<Error>,
     /// When it has last done something else than to call, or has turned to another connection.
     pub(super) started_last: u64,
@@ -34,7 +34,7 @@ impl Thread {
             devices,
             on: 0,
             memory,
-            ended: None,
+            ended: false,
             error: None,
             started_last: 0,
             closed: false,

@@ -6,7 +6,7 @@
 //! bytes stand on no lane of theirs.
 
 use super::effects::Effects;
-use super::transfers::Job;
+use super::transfers::{Job, is_of};
 use super::waits::{Waits, Want};
 use crate::host_copy::{Changed, Unchanged};
 use accord_device::Sink as _;
@@ -57,6 +57,7 @@ pub enum Begin {
 }
 
 struct CopyOut {
+    place: (u32, QueueId),
     dst: HostRange,
     /// None: its bytes are being written.
     completion: Option<Completion>,
@@ -80,6 +81,7 @@ impl CompletionActions {
     pub(super) fn expect(
         &mut self,
         transfer: TransferId,
+        place: (u32, QueueId),
         dst: HostRange,
         completion: Completion,
         before: &[TransferId],
@@ -101,7 +103,7 @@ impl CompletionActions {
                 (None, _) => over.push(*earlier),
             }
         }
-        self.copies.insert(transfer, CopyOut { dst, completion: Some(completion), leave: Vec::new(), after });
+        self.copies.insert(transfer, CopyOut { place, dst, completion: Some(completion), leave: Vec::new(), after });
         over
     }
 
@@ -151,6 +153,12 @@ impl CompletionActions {
     /// Whether a copy's bytes are not here yet.
     pub(super) fn is_open(&self, transfer: TransferId) -> bool {
         self.copies.contains_key(&transfer)
+    }
+
+    /// Those of a queue, or with none of all of a device, whose bytes are being written to the program's memory.
+    pub(super) fn in_hand(&self, device: u32, queue: Option<QueueId>) -> impl Iterator<Item = TransferId> {
+        let fits = move |copy: &CopyOut| copy.has_begun() && is_of(copy.place, device, queue);
+        self.copies.iter().filter(move |(_, copy)| fits(copy)).map(|(transfer, _)| *transfer)
     }
 
     /// Number of copies whose bytes are not here yet, and of those that wait for them.

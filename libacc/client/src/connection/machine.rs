@@ -1,5 +1,6 @@
 //! The connection as a whole: what its parts decide together.
 
+mod in_hand;
 mod positions;
 
 pub use positions::Asked;
@@ -212,15 +213,12 @@ impl<W: Clone> Machine<W> {
         self.devices.open(device, streams);
     }
 
-    /// A device is shut down: its queues are forgotten, and what they were to bring with them. Returns the copies out that are being
-    /// written to the program's memory: that is its own again when they have landed.
-    pub fn close(&mut self, device: u32, over: &Error) -> Vec<TransferId> {
-        let mut copies = self.devices.close(device);
+    /// A device is shut down: its queues are forgotten, and what they were to bring with them. [`Machine::wait_for_memory`] follows.
+    pub fn close(&mut self, device: u32, over: &Error) {
+        let copies = self.devices.close(device);
         self.ahead.close(device);
         self.waits.came_for_all(Want::Credit, &mut self.effects);
         self.cancel(&copies, device, None, over);
-        copies.retain(|&copy| self.copies_out.is_open(copy));
-        copies
     }
 
     /// A started device.
@@ -281,6 +279,25 @@ impl<W: Clone> Machine<W> {
     ) -> Result<()> {
         self.device(device)?.queue(queue)?.count(stall);
         self.put(command, payload, now)
+    }
+
+    /// Puts a push into a queue, whose target has been told to expect it. So the executor gets it in any case, and if the queue has failed
+    /// meanwhile, tells the target that nothing comes. [`Machine::flush_after`] follows, also after an error.
+    ///
+    /// # Errors
+    /// As for [`Machine::operate`].
+    pub fn push(
+        &mut self,
+        (device, queue): (u32, QueueId),
+        command: &Command,
+        payload: &[&[u8]],
+        now: Duration,
+    ) -> Result<()> {
+        self.check()?;
+        let counted =
+            self.devices.get(device).and_then(|device| device.queue(queue)).map(|queue| queue.count(MayStall::Yes));
+        self.put(command, payload, now)?;
+        counted.map(drop)
     }
 
     /// Who sends what was appended last, an operation of `queue`.
@@ -468,7 +485,7 @@ impl<W: Clone> Machine<W> {
             Completion::Compare(_) => Vec::new(),
             Completion::Write | Completion::Changed(_) => state.copies.writing(dst).collect(),
         };
-        let over = self.copies_out.expect(transfer, dst, completion, &before);
+        let over = self.copies_out.expect(transfer, (device, queue), dst, completion, &before);
         state.copies.settle(&over);
         let at = state.count(MayStall::Yes);
         state.copies.push(at, transfer, dst, |transfer| self.copies_out.is_open(transfer));
@@ -593,7 +610,8 @@ impl<W: Clone> Machine<W> {
 
     /// The bytes of a copy are sent.
     pub fn sent(&mut self, way: Way, job: Job, outcome: Result<()>) {
-        self.copies_in.ended(way);
+        self.copies_in.ended(way, job.transfer);
+        self.waits.came_for_all(Want::LetGo(job.transfer), &mut self.effects);
         self.finish(job, outcome);
     }
 
@@ -686,3 +704,6 @@ impl<W: Clone> Machine<W> {
         self.waits.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

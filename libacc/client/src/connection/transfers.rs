@@ -40,12 +40,17 @@ pub struct Job {
 impl Job {
     /// Whether it is of a queue, or with none of any of a device.
     pub(super) fn is_of(&self, device: u32, queue: Option<QueueId>) -> bool {
-        self.place.0 == device && queue.is_none_or(|queue| queue == self.place.1)
+        is_of(self.place, device, queue)
     }
 
     fn gone(transfer: TransferId, place: (u32, QueueId), len: usize) -> Self {
         Self { transfer, place, bytes: Bytes::Gone(len), after: Vec::new(), waiter: None }
     }
+}
+
+/// Whether a queue is this one, or with none any of a device.
+pub(super) fn is_of(place: (u32, QueueId), device: u32, queue: Option<QueueId>) -> bool {
+    place.0 == device && queue.is_none_or(|queue| queue == place.1)
 }
 
 /// The bytes of a copy in.
@@ -78,6 +83,8 @@ pub(super) struct Transfers {
     unasked: BTreeMap<TransferId, Job>,
     /// Those that came to nothing before, with their lengths: what asks for them may be on its way. At most [`GONE_MAX`].
     gone: BTreeMap<TransferId, (u32, QueueId, usize)>,
+    /// Those that threads are sending out of the program's memory, with their queues: at most one a thread.
+    in_hand: Vec<(TransferId, (u32, QueueId))>,
 }
 
 impl Default for Transfers {
@@ -87,6 +94,7 @@ impl Default for Transfers {
             asked: LaneQueue::new(ASKED_LANES),
             unasked: BTreeMap::new(),
             gone: BTreeMap::new(),
+            in_hand: Vec::new(),
         }
     }
 }
@@ -128,7 +136,11 @@ impl Transfers {
 
     /// The next copy of a line, for a thread of it.
     pub(super) fn take(&mut self, way: Way) -> Option<Job> {
-        self.line(way).take()
+        let job = self.line(way).take()?;
+        if matches!(job.bytes, Bytes::Host(_)) {
+            self.in_hand.push((job.transfer, job.place));
+        }
+        Some(job)
     }
 
     /// The copy that was taken last has its lane.
@@ -138,8 +150,15 @@ impl Transfers {
     }
 
     /// A thread is done with its copy.
-    pub(super) fn ended(&mut self, way: Way) {
+    pub(super) fn ended(&mut self, way: Way, transfer: TransferId) {
+        self.in_hand.retain(|&(in_hand, _)| in_hand != transfer);
         self.line(way).ended();
+    }
+
+    /// Those of a queue, or with none of all of a device, that threads are sending out of the program's memory.
+    pub(super) fn in_hand(&self, device: u32, queue: Option<QueueId>) -> impl Iterator<Item = TransferId> {
+        let fits = move |place: (u32, QueueId)| is_of(place, device, queue);
+        self.in_hand.iter().filter(move |(_, place)| fits(*place)).map(|(transfer, _)| *transfer)
     }
 
     /// Sees to it that the next copy of a line is taken.

@@ -27,6 +27,8 @@ pub enum Want {
     Landed(TransferId),
     /// The bytes of a copy in were read from the program's memory, or never will be.
     Sent(TransferId),
+    /// No thread reads the bytes of a copy in from the program's memory any more.
+    LetGo(TransferId),
     /// Room for one more copy.
     Room,
 }
@@ -41,7 +43,7 @@ impl Want {
     /// Whether nothing is left to wait for when the connection is lost. The program's memory may still be read or written by a
     /// thread then, and the program must not have it back before.
     fn ends_with_the_connection(self) -> bool {
-        !matches!(self, Self::Landed(_) | Self::Sent(_))
+        !matches!(self, Self::Landed(_) | Self::Sent(_) | Self::LetGo(_))
     }
 }
 

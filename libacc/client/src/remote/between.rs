@@ -85,8 +85,9 @@ pub(crate) fn local_to_remote(
     let connection = target.client.connection()?;
     let transfer = connection.spec.transfer();
     exchange.wait_to_push()?;
-    let pushing = connection.link.push(exchange, transfer, len)?;
+    // Who can't expect it must not leave the push waiting. If the push then can't begin, all is over, or is lost with the link.
     connection.expect(target, transfer, PeerId::PROGRAM, len)?;
+    let pushing = connection.link.push(exchange, transfer, len)?;
     let hosted = source.client.hosted()?;
     let device = hosted.device().clone();
     let same_host = connection.spec.same_host_peer(connection.link.peer());
@@ -154,6 +155,8 @@ impl Connection {
     ) -> Result<()> {
         let device = source.client.device();
         let command = Command::Push { device, queue: queue.0, src: source.start.0, len, transfer: transfer.0, to };
-        self.operate(device, queue, MayStall::Yes, &command, there)
+        let mut machine = self.machine_with_room(Need::of(&command))?;
+        let put = machine.push((device, queue), &command, there, self.now());
+        self.send(machine, queue).and(put)
     }
 }

@@ -2,7 +2,7 @@
 //! else by threads of the connection, once the executor is ready for them or at once. The machine says in which order.
 
 use super::connection::Connection;
-use crate::connection::{Bytes, CopyIn, Need, Want, Way};
+use crate::connection::{Bytes, CopyIn, Need, WaitId, Want, Way};
 use crate::host_copy;
 use accord_fabric::stats::LinkStats;
 use accord_runtime::ports::ReadWhen;
@@ -66,6 +66,25 @@ impl Connection {
         // If that fails the connection is lost, and so is the copy.
         let _ = self.flush();
         self.wait(sent).map(drop)
+    }
+
+    /// After a wait for queues has failed: waits until no thread reads or writes the program's memory for those that have.
+    pub(super) fn wait_for_memory_of_failed(self: &Arc<Self>, device: u32, queues: &[QueueId]) {
+        let ids = self.machine().wait_for_memory_of_failed(device, queues, &std::thread::current());
+        self.wait_to_the_end(ids);
+    }
+
+    /// Waits until no thread reads or writes the program's memory for a device that was shut down.
+    pub(super) fn wait_for_memory(self: &Arc<Self>, device: u32) {
+        let ids = self.machine().wait_for_memory(device, None, &std::thread::current());
+        self.wait_to_the_end(ids);
+    }
+
+    fn wait_to_the_end(self: &Arc<Self>, ids: Vec<WaitId>) {
+        for id in ids {
+            // How a copy has ended is nobody's business any more.
+            let _ = self.wait(id);
+        }
     }
 
     /// A thread of a line.

@@ -127,13 +127,20 @@ impl RemoteDeviceClient {
     /// # Errors
     /// When the connection, the device or a queue has failed. A queue has then failed for all that comes after.
     fn replies(&self, connection: &Arc<Connection>, asked: &Asked) -> Result<Option<Reply>> {
-        match connection.wait_for_replies(&asked.replies).map_err(|error| connection.place(error)) {
-            Err(error) => {
-                connection.wait_failed(self.device(), &error);
-                Err(error)
-            }
-            reply => reply,
+        let replies = connection.wait_for_replies(&asked.replies).map_err(|error| connection.place(error));
+        replies.inspect_err(|error| connection.wait_failed(self.device(), error))
+    }
+
+    fn wait_on(&self, connection: &Arc<Connection>, queues: &[QueueId]) -> Result<()> {
+        let mut machine = connection.machine();
+        let asked = machine.await_positions(self.device(), queues, std::thread::current(), connection.now())?;
+        if asked.ahead && asked.replies.is_empty() {
+            connection.send_later(machine)?;
+        } else {
+            drop(machine);
         }
+        self.replies(connection, &asked)?;
+        self.reach(&asked.positions)
     }
 
     /// All of `positions` are reached, as the executor said: waits for the bytes of copies out among them.
@@ -424,18 +431,10 @@ impl DeviceClient for RemoteDeviceClient {
     }
 
     fn wait(&self, queues: &[QueueId]) -> Result<()> {
-        queues.chunks(POSITIONS_MAX).try_for_each(|queues| {
-            let connection = self.connection()?;
-            let mut machine = connection.machine();
-            let asked = machine.await_positions(self.device(), queues, std::thread::current(), connection.now())?;
-            if asked.ahead && asked.replies.is_empty() {
-                connection.send_later(machine)?;
-            } else {
-                drop(machine);
-            }
-            self.replies(&connection, &asked)?;
-            self.reach(&asked.positions)
-        })
+        let connection = self.connection()?;
+        let waited = queues.chunks(POSITIONS_MAX).try_for_each(|queues| self.wait_on(&connection, queues));
+        // A program may go on after an error too, and free its memory.
+        waited.inspect_err(|_| connection.wait_for_memory_of_failed(self.device(), queues))
     }
 
     fn test(&self, queues: &[QueueId]) -> Result<bool> {
@@ -462,11 +461,11 @@ impl DeviceClient for RemoteDeviceClient {
         let Some(connection) = self.set_connection(None) else { return Ok(()) };
         let device = self.device();
         let mut machine = connection.machine();
-        let copies = machine.close(device, &Error::new(ErrorCode::DeviceShutdown, "the device was shut down"));
+        machine.close(device, &Error::new(ErrorCode::DeviceShutdown, "the device was shut down"));
         connection.act(machine);
         let closed = connection.ask(|ticket| Command::Close { device, ticket }, &[]);
-        // The program may free its memory when this returns. How they end is nobody's business any more.
-        let _ = connection.wait_until_landed(&copies);
+        // The program may free its memory when this returns.
+        connection.wait_for_memory(device);
         self.node.end(device);
         match closed {
             Ok(_) => Ok(()),

@@ -4,6 +4,9 @@ use crate::connection::transfers::Bytes;
 use accord_runtime::ports::Part;
 use accord_types::{ErrorCode, QueueId};
 
+/// A queue and its device.
+const PLACE: (u32, QueueId) = (0, QueueId(1));
+
 fn t(id: u64) -> TransferId {
     TransferId(id)
 }
@@ -27,7 +30,7 @@ impl World {
     }
 
     fn expect(&mut self, id: u64, dst: HostRange, before: &[TransferId]) -> Vec<TransferId> {
-        self.copies.expect(t(id), dst, Completion::Write, before)
+        self.copies.expect(t(id), PLACE, dst, Completion::Write, before)
     }
 
     /// The copy's bytes, all of them its number, are here.
@@ -151,7 +154,7 @@ fn variables_that_come_together_are_left_to_later_copies_each_for_itself() {
     let changed = Changed::new(&[0; 20], &parts, None);
     let mut world = World::new();
     let all = changed.range();
-    world.copies.expect(t(1), all, Completion::Changed(changed), &[]);
+    world.copies.expect(t(1), PLACE, all, Completion::Changed(changed), &[]);
     assert!(world.expect(2, between, &[t(1)]).is_empty());
     let Begin::Now(Begun { dst, completion: Completion::Changed(changed), leave }) = world.copies.begin(t(1)) else {
         panic!("nothing is in its way")
@@ -172,12 +175,12 @@ fn what_is_written_if_it_has_changed_comes_after_all_before_it() {
     let changed = |start| Completion::Changed(Changed::new(&[0; 8], &[place(start)], None));
     let mut world = World::new();
     world.expect(1, range(1000, 64), &[]);
-    assert!(world.copies.expect(t(2), range(1008, 8), changed(1008), &[t(1)]).is_empty());
+    assert!(world.copies.expect(t(2), PLACE, range(1008, 8), changed(1008), &[t(1)]).is_empty());
     assert!(matches!(world.copies.begin(t(2)), Begin::After(TransferId(1))), "though it has not begun");
     world.land(1);
     assert!(matches!(world.copies.begin(t(2)), Begin::Now(_)));
     // What it does not concern it does not wait for.
     world.expect(3, range(1032, 8), &[]);
-    world.copies.expect(t(4), range(1000, 64), changed(1000), &[t(3)]);
+    world.copies.expect(t(4), PLACE, range(1000, 64), changed(1000), &[t(3)]);
     assert!(matches!(world.copies.begin(t(4)), Begin::Now(_)));
 }

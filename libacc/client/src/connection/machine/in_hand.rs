@@ -1,0 +1,26 @@
+//! The program's memory that threads have in hand: bytes that they are just sending, or putting where they belong.
+//!
+//! What stands in line comes to nothing at once when a queue fails or a device is shut down. What is in hand comes to its end, and the program may
+//! unmap its memory only then.
+
+use super::Machine;
+use crate::connection::waits::{WaitId, Want};
+use accord_types::QueueId;
+
+impl<W: Clone> Machine<W> {
+    /// For whoever is to give the program its memory back, after a queue has failed, or with none all of a device, or that was shut down: waits for
+    /// the copies that threads have in hand. Each ends with its lane at the latest.
+    pub fn wait_for_memory(&mut self, device: u32, queue: Option<QueueId>, waker: &W) -> Vec<WaitId> {
+        let sending = self.copies_in.in_hand(device, queue).map(Want::LetGo);
+        let landing = self.copies_out.in_hand(device, queue).map(Want::Landed);
+        let wants: Vec<_> = sending.chain(landing).collect();
+        wants.into_iter().map(|want| self.waits.register(want, waker.clone())).collect()
+    }
+
+    /// The same after a wait for queues has failed, for those of them that have failed.
+    pub fn wait_for_memory_of_failed(&mut self, device: u32, queues: &[QueueId], waker: &W) -> Vec<WaitId> {
+        let Ok(state) = self.device(device) else { return self.wait_for_memory(device, None, waker) };
+        let failed: Vec<_> = queues.iter().copied().filter(|&queue| state.queue(queue).is_err()).collect();
+        failed.into_iter().flat_map(|queue| self.wait_for_memory(device, Some(queue), waker)).collect()
+    }
+}
