@@ -17,6 +17,7 @@ use accord_fabric::peer::PeerId;
 use accord_fabric::transfer::{ControlMessage, Exchange};
 use accord_fabric::transport::SharedLane;
 use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::spin_policy::SpinPolicy;
 use accord_types::{Error, ErrorCode, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub(crate) struct Session {
     pub(crate) local: Option<Arc<Local>>,
     /// Positions of streams for which the program waits.
     pub(crate) positions_waited: AtomicUsize,
+    /// How long it waited lately.
+    pub(crate) wait_policy: ShortLock<SpinPolicy>,
     /// Wakes the thread that receives lanes.
     control: LaneSource,
     state: ShortLock<Running>,
@@ -77,6 +80,7 @@ impl Session {
             asking: Asking::new(),
             config,
             positions_waited: AtomicUsize::new(0),
+            wait_policy: ShortLock::new(SpinPolicy::patient()),
             control,
             state: ShortLock::new(running),
         })

@@ -5,14 +5,15 @@ use crate::session::Session;
 use accord_device::Device;
 use accord_fabric::transport::Lane;
 use accord_types::short_lock::ShortLock;
+use accord_types::spin_policy::{Looked, look_for};
 use accord_types::{Error, Result, Seq, StreamId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the thread that reads commands looks for the end of a wait itself: most regions are shorter, and waking
-/// another thread, which then looks from time to time, would cost more than they take.
-const LOOK_MAX: Duration = Duration::from_micros(100);
+/// How long the thread that reads commands looks for the end of a wait itself at least: most regions are shorter, and waking
+/// another thread, which then looks from time to time, would cost more than they take. It looks for longer where recent waits were.
+const LOOK_MIN: Duration = Duration::from_micros(100);
 
 /// Positions for which a program may wait at the same time: far more than threads that each wait for all their queues. Their devices remember
 /// them.
@@ -24,6 +25,7 @@ type Awaited = (Arc<dyn Device>, StreamId, Seq);
 /// What a program waits for.
 pub(crate) struct Wait {
     ticket: u64,
+    since: Instant,
     places: Vec<Awaited>,
     /// A queue of it has failed.
     failure: Option<Error>,
@@ -39,7 +41,7 @@ impl Wait {
         if waited > POSITIONS_MAX {
             return Err(broken(&format!("it waits for {waited} positions at the same time")));
         }
-        Ok(Self { ticket, places: Vec::new(), failure: None })
+        Ok(Self { ticket, since: Instant::now(), places: Vec::new(), failure: None })
     }
 
     /// Adds one of its queues, as far as it has something in it.
@@ -55,19 +57,18 @@ impl Wait {
         self.places.iter().all(|(device, ..)| device.capabilities().quick_to_ask)
     }
 
-    /// Looks until all queues are there, for a short while and as long as no command comes; then waits as
+    /// Looks until all queues are there, for a while and as long as no command comes and nobody wants the core; then waits as
     /// [`Wait::be_told`] does.
     pub(crate) fn look(mut self, session: &Arc<Session>, lane: &dyn Lane) {
-        let start = Instant::now();
-        loop {
+        let limit = session.wait_policy.lock().limit().max(LOOK_MIN);
+        let looked = look_for(limit, || {
             self.look_once();
-            if self.places.is_empty() {
-                return answer(session, self.ticket, self.failure);
-            }
-            if start.elapsed() > LOOK_MAX || lane.is_readable() {
-                return self.be_told(session);
-            }
+            (self.places.is_empty() || lane.is_readable()).then_some(())
+        });
+        if looked == Err(Looked::Crowded) {
+            session.wait_policy.lock().crowded();
         }
+        self.be_told(session);
     }
 
     fn look_once(&mut self) {
@@ -83,9 +84,9 @@ impl Wait {
 
     /// Is answered by whichever thread sees the last queue get there.
     pub(crate) fn be_told(self, session: &Arc<Session>) {
-        let Self { ticket, places, failure } = self;
+        let Self { ticket, since, places, failure } = self;
         if places.is_empty() {
-            return answer(session, ticket, failure);
+            return answer(session, (ticket, since), failure);
         }
         session.positions_waited.fetch_add(places.len(), Ordering::Relaxed);
         let all = Arc::new(AllOf { left: AtomicUsize::new(places.len()), failure: ShortLock::new(failure) });
@@ -94,7 +95,7 @@ impl Wait {
             let done = move |outcome: Result<()>| {
                 session.positions_waited.fetch_sub(1, Ordering::Relaxed);
                 if let Some(failure) = all.one(outcome) {
-                    answer(&session, ticket, failure);
+                    answer(&session, (ticket, since), failure);
                 }
             };
             device.notify(stream, seq, Box::new(done));
@@ -102,7 +103,8 @@ impl Wait {
     }
 }
 
-fn answer(session: &Session, ticket: u64, failure: Option<Error>) {
+fn answer(session: &Session, (ticket, since): (u64, Instant), failure: Option<Error>) {
+    session.wait_policy.lock().waited(since.elapsed());
     session.pass_on_printed();
     session.events.reply_done(ticket, failure.map_or(Ok(0), Err));
 }

@@ -3,13 +3,18 @@
 //! To wake a thread on an idle core costs several times what the rest of a short wait does. So a
 //! thread that reads looks again and again for a while, giving its core to whoever wants it in between,
 //! if recent waits were so short that this is likely to end the wait. It never does where it has only one core, and
-//! not for a while after somebody else has wanted its core for long.
+//! not for a while after somebody else has wanted its core for long. Whoever waits for a device in a program's name looks for longer
+//! where there are cores enough, as the device's driver would.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Waits longer than this on average are slept through.
 const SHORT: Duration = Duration::from_micros(100);
+/// The same for whoever is patient.
+const LONG: Duration = Duration::from_millis(4);
+/// Nobody is patient where there are fewer cores.
+const CORES_MIN: usize = 4;
 /// Weight of the latest wait in the average: 1 / 8.
 const SHIFT: u32 = 3;
 /// Somebody who keeps the core that long has use for it.
@@ -22,6 +27,7 @@ const LOOKS: u32 = 16;
 /// What is known of recent waits.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinPolicy {
+    short: Duration,
     average: Duration,
     cores: usize,
     pause: u32,
@@ -30,27 +36,45 @@ pub struct SpinPolicy {
 impl Default for SpinPolicy {
     /// For this process, and the cores that it may use.
     fn default() -> Self {
-        static CORES: OnceLock<usize> = OnceLock::new();
-        Self::new(*CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from)))
+        Self::new(cores())
     }
+}
+
+/// The cores that this process may use.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 impl SpinPolicy {
     /// For a process that may use so many cores.
     pub fn new(cores: usize) -> Self {
-        Self { average: 2 * SHORT, cores, pause: 0 }
+        Self::up_to(SHORT, cores)
+    }
+
+    /// For whoever waits for a device in a program's name, in this process.
+    pub fn patient() -> Self {
+        Self::patient_with(cores())
+    }
+
+    fn patient_with(cores: usize) -> Self {
+        Self::up_to(if cores < CORES_MIN { SHORT } else { LONG }, cores)
+    }
+
+    fn up_to(short: Duration, cores: usize) -> Self {
+        Self { short, average: 2 * short, cores, pause: 0 }
     }
 
     /// How long to look before sleeping.
     pub fn limit(&self) -> Duration {
-        if self.cores > 1 && self.pause == 0 && self.average < SHORT { 2 * self.average } else { Duration::ZERO }
+        if self.cores > 1 && self.pause == 0 && self.average < self.short { 2 * self.average } else { Duration::ZERO }
     }
 
     /// A wait took this long.
     pub fn waited(&mut self, time: Duration) {
         self.pause = self.pause.saturating_sub(1);
         // A single long wait must not outweigh many short ones for long.
-        let time = time.min(8 * SHORT);
+        let time = time.min(8 * self.short);
         self.average = self.average - self.average / (1 << SHIFT) + time / (1 << SHIFT);
     }
 
@@ -73,21 +97,33 @@ pub enum Looked {
 
 /// Looks for as long as `limit` says.
 pub fn look(limit: Duration, ready: impl Fn() -> bool) -> Looked {
+    let found = look_for(limit, || {
+        let is_ready = (0..LOOKS).any(|_| {
+            std::hint::spin_loop();
+            ready()
+        });
+        is_ready.then_some(())
+    });
+    found.err().unwrap_or(Looked::Ready)
+}
+
+/// As [`look`], for something that takes a while to look for: the core is given away after each look.
+///
+/// # Errors
+/// How looking has ended without it.
+pub fn look_for<T>(limit: Duration, mut found: impl FnMut() -> Option<T>) -> Result<T, Looked> {
     let start = Instant::now();
     loop {
-        for _ in 0..LOOKS {
-            if ready() {
-                return Looked::Ready;
-            }
-            std::hint::spin_loop();
+        if let Some(found) = found() {
+            return Ok(found);
         }
         let given = Instant::now();
         if given - start >= limit {
-            return Looked::Late;
+            return Err(Looked::Late);
         }
         std::thread::yield_now();
         if given.elapsed() > CROWDED {
-            return if ready() { Looked::Ready } else { Looked::Crowded };
+            return found().ok_or(Looked::Crowded);
         }
     }
 }
@@ -115,6 +151,18 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_a_device_looks_for_longer_where_there_are_cores() {
+        let waited = |cores, us| {
+            let mut spin = SpinPolicy::patient_with(cores);
+            (0..40).for_each(|_| spin.waited(Duration::from_micros(us)));
+            spin.limit()
+        };
+        assert!(waited(8, 1_000) >= Duration::from_millis(1) && waited(8, 3_000) <= 2 * LONG);
+        assert_eq!([waited(8, 10_000), waited(2, 1_000), waited(1, 10)], [Duration::ZERO; 3]);
+        assert!(waited(2, 20) > Duration::ZERO);
+    }
+
+    #[test]
     fn one_core_is_left_to_the_others() {
         assert_eq!(after(1, &[1; 50]).limit(), Duration::ZERO);
     }
@@ -134,5 +182,8 @@ mod tests {
     fn looking_ends_by_what_is_waited_for_or_in_time() {
         assert_eq!(look(Duration::from_secs(60), || true), Looked::Ready);
         assert_ne!(look(Duration::from_micros(50), || false), Looked::Ready);
+        let mut looks = 0..3;
+        assert_eq!(look_for(Duration::from_secs(60), || looks.next().filter(|&look| look == 2)), Ok(2));
+        assert_ne!(look_for(Duration::from_micros(50), || None::<()>), Ok(()));
     }
 }

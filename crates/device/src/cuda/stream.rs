@@ -2,8 +2,8 @@
 //! left to do on the host.
 //!
 //! Most operations go straight into the driver's stream on the calling thread. What needs the host in
-//! its turn (bytes from a network, memory to unmap, host work) is put into a list that the stream's lane
-//! thread works off; until it is empty, everything that follows goes into the list too. The driver's
+//! its turn (bytes from a network, memory to unmap, host work) is put into a list that the stream's worker
+//! works off; until it is empty, everything that follows goes into the list too. The driver's
 //! stream never waits for the host, so waiting for its end always ends.
 
 use super::completion::Completion;
@@ -13,14 +13,15 @@ use super::pending::{self, Pending};
 use super::repeated::Repeated;
 use super::rows::Rows;
 use super::shared::{DeviceStream, Shared};
+use accord_types::spin_policy::{Looked, SpinPolicy, look};
 use accord_types::turn_lock::{self, TurnLock};
 use accord_types::{ArgBlock, Error, QueueId, Result, Seq};
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use std::collections::VecDeque;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, MutexGuard, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A sleeper looks around at least this often: a lost device must never be a hang.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(200);
@@ -45,6 +46,8 @@ pub(crate) struct Stream {
     perform: Perform,
     state: TurnLock<StreamProgress>,
     moved: Condvar,
+    /// How often there was something new for the worker.
+    news: AtomicU32,
     pub(super) failed: AtomicBool,
     pub(crate) egress: Egress,
 }
@@ -116,6 +119,7 @@ impl Stream {
             perform,
             state: TurnLock::default(),
             moved: Condvar::new(),
+            news: AtomicU32::new(0),
             failed: AtomicBool::new(false),
             egress: Egress::default(),
         })
@@ -261,6 +265,7 @@ impl Stream {
         state.last += 1;
         let seq = state.last;
         state.pending.push(seq, op);
+        self.news.fetch_add(1, Ordering::Release);
         if !state.worker_started && !state.closing {
             state.worker_started = true;
             let stream = Arc::clone(self);
@@ -279,8 +284,10 @@ impl Stream {
     /// The worker.
     fn serve(&self) {
         let Ok(_current) = self.shared.context.enter() else { return };
+        let mut spin = SpinPolicy::default();
         let mut state = self.lock();
         loop {
+            let seen = self.news.load(Ordering::Acquire);
             if state.closing || self.failed.load(Ordering::Acquire) || self.shared.failure.check().is_err() {
                 // Operations are dropped without the lock that they may need.
                 let dropped = std::mem::take(&mut state.pending);
@@ -300,9 +307,32 @@ impl Stream {
                 self.run(seq, op);
                 state = self.lock();
             } else {
-                state = self.sleep(state);
+                state = self.await_news(state, seen, &mut spin);
             }
         }
+    }
+
+    /// The worker waits for something new since `seen`: looks for a while before it sleeps.
+    fn await_news<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, StreamProgress>,
+        seen: u32,
+        spin: &mut SpinPolicy,
+    ) -> MutexGuard<'a, StreamProgress> {
+        let (start, limit) = (Instant::now(), spin.limit());
+        let is_news = || self.news.load(Ordering::Acquire) != seen;
+        if limit > Duration::ZERO {
+            drop(state);
+            if look(limit, is_news) == Looked::Crowded {
+                spin.crowded();
+            }
+            state = self.lock();
+        }
+        if !is_news() {
+            state = self.sleep(state);
+        }
+        spin.waited(start.elapsed());
+        state
     }
 
     /// Does the operation at `seq`, which everything before has left the list for.
@@ -311,6 +341,7 @@ impl Stream {
         let mut state = self.lock();
         state.issued = seq;
         state.busy = false;
+        self.news.fetch_add(1, Ordering::Release);
         if let Err(error) = result {
             state.failure.get_or_insert(error.queue(self.queue));
             self.failed.store(true, Ordering::Release);
@@ -464,7 +495,10 @@ impl Stream {
 
     /// Ends the worker; operations left are dropped.
     pub(crate) fn close(&self) {
-        self.lock().closing = true;
+        let mut state = self.lock();
+        state.closing = true;
+        self.news.fetch_add(1, Ordering::Release);
+        drop(state);
         self.egress.close();
         self.moved.notify_all();
     }
@@ -506,6 +540,7 @@ impl DeviceStream for Stream {
     }
 
     fn wake(&self) {
+        self.news.fetch_add(1, Ordering::Release);
         self.moved.notify_all();
     }
 }

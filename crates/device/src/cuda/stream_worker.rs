@@ -1,4 +1,4 @@
-//! What an operation does when its turn has come: on the stream.s worker, or on the caller's.
+//! What an operation does when its turn has come: on the stream's worker, or on the caller's.
 
 use super::completion::Completion;
 use super::direct::{self, Asked};

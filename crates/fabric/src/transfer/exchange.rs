@@ -12,11 +12,12 @@ use super::outbox::{Outbox, Outgoing};
 use super::rendezvous::PushStep;
 use crate::frame::{EXCHANGE_STEP, EXCHANGE_WINDOW};
 use crate::peer::PeerId;
+use crate::signal::{SharedSpinPolicy, Signal};
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::{Error, ErrorCode, NativeRange, Result, TransferId};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Begins to take a transfer's bytes; runs on the lane's thread and must not wait for the device.
 pub type Starter = Box<dyn FnOnce(Arrival) + Send>;
@@ -38,13 +39,15 @@ pub struct Exchange {
     /// Copies are over, for whoever waits for room.
     over: Condvar,
     tell_over: Option<TellOver>,
+    /// How long targets took lately until they were ready, or had the bytes.
+    targets: SharedSpinPolicy,
 }
 
 struct TransferTable {
     core: ExchangeCore<Expected>,
     peers: HashMap<PeerId, Present>,
     /// Told when the push goes on: its stream may wait for that.
-    pushing: HashMap<TransferId, Arc<Condvar>>,
+    pushing: HashMap<TransferId, Arc<Signal>>,
     /// Threads that wait for room.
     waiting: usize,
 }
@@ -78,7 +81,7 @@ impl Exchange {
     pub fn telling(tell_over: TellOver) -> Arc<Self> {
         let core = ExchangeCore::new(Some(EXCHANGE_STEP));
         let state = ShortLock::new(TransferTable { core, ..TransferTable::default() });
-        Arc::new(Self { state, over: Condvar::new(), tell_over: Some(tell_over) })
+        Arc::new(Self { state, tell_over: Some(tell_over), ..Self::default() })
     }
 
     fn lock(&self) -> ShortGuard<'_, TransferTable> {
@@ -101,7 +104,7 @@ impl Exchange {
         }
         let room_wanted = *waiting > 0;
         drop(state);
-        going_on.iter().for_each(|changed| changed.notify_one());
+        going_on.iter().for_each(|changed| changed.raise());
         if room_wanted {
             self.over.notify_all();
         }
@@ -184,7 +187,7 @@ impl Exchange {
     pub fn push(self: &Arc<Self>, transfer: TransferId, to: PeerId, len: u64, outbox: Arc<Outbox>) -> Result<Pushing> {
         let mut state = self.lock();
         state.core.push(transfer, to)?;
-        let changed = Arc::<Condvar>::default();
+        let changed = Arc::<Signal>::default();
         state.pushing.insert(transfer, changed.clone());
         self.act(state, Some(&outbox));
         let exchange = self.clone();
@@ -305,7 +308,7 @@ pub struct Pushing {
     outbox: Arc<Outbox>,
     transfer: TransferId,
     /// It goes on.
-    changed: Arc<Condvar>,
+    changed: Arc<Signal>,
     len: u64,
     outgoing: Option<Outgoing>,
     /// The bytes do not go over a lane.
@@ -399,29 +402,37 @@ impl Pushing {
     }
 
     fn wait(&self, until: &PushStep) -> Result<()> {
+        let start = Instant::now();
         let mut state = self.exchange.lock();
-        let mut stalled = None;
+        let (mut stalled, mut looked) = (None, false);
         loop {
             match state.core.step(self.transfer) {
                 PushStep::End(Err(error)) => return Err(error),
-                step if step == *until => return Ok(()),
+                step if step == *until => {
+                    self.exchange.targets.waited(start);
+                    return Ok(());
+                }
                 PushStep::End(Ok(())) => {
                     return Err(Error::new(ErrorCode::ImplementationDefined, "a copy has landed before it was sent"));
                 }
                 PushStep::Wait | PushStep::Send => {}
             }
-            if stalled.is_some() {
-                state = ShortGuard::wait(state, &self.changed);
+            if !std::mem::replace(&mut looked, true) && self.exchange.targets.has_any() {
+                let seen = self.changed.raised();
+                drop(state);
+                self.changed.look(seen, &self.exchange.targets);
+                state = self.exchange.lock();
                 continue;
             }
-            let (locked, is_late) = ShortGuard::wait_timeout(state, &self.changed, SOON);
-            state = locked;
-            if is_late {
+            let end = stalled.is_none().then(|| start + SOON);
+            state = match self.changed.wait(state, end) {
+                Ok(state) => state,
                 // Whoever is told of it must not find the lock taken.
-                drop(state);
-                stalled = Some(self.outbox.stats.stalls.begin());
-                state = self.exchange.lock();
-            }
+                Err(_) => {
+                    stalled = Some(self.outbox.stats.stalls.begin());
+                    self.exchange.lock()
+                }
+            };
         }
     }
 }

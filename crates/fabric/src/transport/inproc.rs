@@ -1,8 +1,9 @@
 //! Lanes within a process: two bounded buffers. For tests and simulations, and as the plainest form of what a lane promises.
 
 use super::lane::{Lane, SharedLane, Transport};
-use super::time_limit::{TimeLimit, wait_until};
+use super::time_limit::TimeLimit;
 use crate::frame::transfer::{CHUNK_MAX, HEADER_LEN};
+use crate::signal::wait_until;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read};

@@ -30,7 +30,6 @@ mod message;
 mod object;
 mod relay;
 mod shared;
-mod signal;
 mod spare;
 mod streams;
 mod trial;

@@ -1,8 +1,7 @@
 //! How long whoever reads or writes a lane may wait, for transports that wait on a condition variable.
 
-use accord_types::short_lock::{ShortGuard, ShortLock};
+use accord_types::short_lock::ShortLock;
 use std::io::{self, ErrorKind};
-use std::sync::Condvar;
 use std::time::{Duration, Instant};
 
 /// What [`super::Lane::limit`] has set; none at first.
@@ -24,18 +23,4 @@ impl TimeLimit {
         let limit = *self.0.lock();
         limit.map(|limit| Instant::now() + limit)
     }
-}
-
-/// Waits for news, until `end`.
-pub(super) fn wait_until<'a, T>(
-    changed: &Condvar,
-    state: ShortGuard<'a, T>,
-    end: Option<Instant>,
-) -> io::Result<ShortGuard<'a, T>> {
-    let Some(end) = end else { return Ok(ShortGuard::wait(state, changed)) };
-    let left = end.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(ErrorKind::WouldBlock.into());
-    }
-    Ok(ShortGuard::wait_timeout(state, changed, left).0)
 }

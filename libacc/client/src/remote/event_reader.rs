@@ -1,10 +1,10 @@
-//! Reads a command lane's events: looks for a while before it sleeps.
+//! Reads a command lane's events for a thread of the program that waits: looks for a while before it sleeps.
 
-use accord_device::SpinPolicy;
 use accord_fabric::frame::FrameReader;
 use accord_fabric::transport::Lane;
+use accord_types::spin_policy::{Looked, SpinPolicy, look_for};
 use std::io::ErrorKind;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The reading side of a command lane.
 pub(super) struct EventReader {
@@ -14,23 +14,27 @@ pub(super) struct EventReader {
 
 impl EventReader {
     pub(super) fn new() -> Self {
-        Self { frames: FrameReader::default(), spin: SpinPolicy::default() }
+        Self { frames: FrameReader::default(), spin: SpinPolicy::patient() }
     }
 
     /// Reads once, whatever comes; looks for a while before it sleeps. False at the stream's end.
     pub(super) fn fill(&mut self, lane: &dyn Lane) -> std::io::Result<bool> {
         let start = Instant::now();
+        let mut try_read = || match self.frames.fill(|bytes| lane.try_read(bytes)) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            came => Some(came),
+        };
         let limit = self.spin.limit();
-        while start.elapsed() < limit {
-            match self.frames.fill(|bytes| lane.try_read(bytes)) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
-                came => {
-                    self.spin.waited(start.elapsed());
-                    return came;
+        let looked = if limit > Duration::ZERO { look_for(limit, &mut try_read) } else { Err(Looked::Late) };
+        let came = match looked {
+            Ok(came) => came,
+            Err(why) => {
+                if why == Looked::Crowded {
+                    self.spin.crowded();
                 }
+                self.frames.fill(|bytes| lane.read(bytes))
             }
-        }
-        let came = self.frames.fill(|bytes| lane.read(bytes));
+        };
         self.spin.waited(start.elapsed());
         came
     }

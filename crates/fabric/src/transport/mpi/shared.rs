@@ -3,8 +3,8 @@
 use super::lent::{LentBytes, LentRoom};
 use super::loan::Lent;
 use super::message::LaneKey;
-use super::signal::Signal;
 use super::streams::Streams;
+use crate::signal::Signal;
 use crate::transport::lane::SharedLane;
 use accord_types::NodeId;
 use accord_types::short_lock::{ShortGuard, ShortLock};

@@ -1,16 +1,15 @@
-//! Who waits for something of the lanes' table, and how that one is told: without a system call if nobody sleeps.
+//! Who waits for something of a table, and how that one is told: without a system call if nobody sleeps.
 
-use crate::transport::time_limit::wait_until;
 use accord_types::short_lock::{ShortGuard, ShortLock};
 use accord_types::spin_policy::{Looked, SpinPolicy, look};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::Condvar;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Raised with the table locked.
+/// Raised after each change of the table that it is about, which is made with the table locked.
 #[derive(Debug, Default)]
-pub(super) struct Signal {
+pub(crate) struct Signal {
     changed: Condvar,
     /// Those that sleep, or are about to; changed with the table locked.
     sleepers: AtomicU32,
@@ -20,7 +19,7 @@ pub(super) struct Signal {
 
 impl Signal {
     /// Tells all who wait.
-    pub(super) fn raise(&self) {
+    pub(crate) fn raise(&self) {
         self.raised.fetch_add(1, Ordering::Release);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
@@ -30,8 +29,8 @@ impl Signal {
     /// Sleeps until it is raised, or until `end`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] at `end`.
-    pub(super) fn wait<'a, T>(&self, table: ShortGuard<'a, T>, end: Option<Instant>) -> io::Result<ShortGuard<'a, T>> {
+    /// [`ErrorKind::WouldBlock`] at `end`.
+    pub(crate) fn wait<'a, T>(&self, table: ShortGuard<'a, T>, end: Option<Instant>) -> io::Result<ShortGuard<'a, T>> {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         let woken = wait_until(&self.changed, table, end);
         // The table is locked again, or nobody looks at it any more.
@@ -40,23 +39,23 @@ impl Signal {
     }
 
     /// How often it was raised, to be asked with the table locked.
-    pub(super) fn raised(&self) -> u32 {
+    pub(crate) fn raised(&self) -> u32 {
         self.raised.load(Ordering::Acquire)
     }
 
     /// Looks for as long as recent waits were, without the table's lock, whether it was raised since `seen`.
-    pub(super) fn look(&self, seen: u32, spin: &SharedSpinPolicy) {
+    pub(crate) fn look(&self, seen: u32, spin: &SharedSpinPolicy) {
         spin.look(|| self.raised() != seen);
     }
 }
 
 /// How long a kind of wait was lately.
 #[derive(Debug, Default)]
-pub(super) struct SharedSpinPolicy(ShortLock<SpinPolicy>);
+pub(crate) struct SharedSpinPolicy(ShortLock<SpinPolicy>);
 
 impl SharedSpinPolicy {
     /// Whether looking is worth it.
-    pub(super) fn has_any(&self) -> bool {
+    pub(crate) fn has_any(&self) -> bool {
         self.policy().limit() > Duration::ZERO
     }
 
@@ -68,13 +67,27 @@ impl SharedSpinPolicy {
     }
 
     /// A wait has ended that began at `start`.
-    pub(super) fn waited(&self, start: Instant) {
+    pub(crate) fn waited(&self, start: Instant) {
         self.policy().waited(start.elapsed());
     }
 
     fn policy(&self) -> ShortGuard<'_, SpinPolicy> {
         self.0.lock()
     }
+}
+
+/// Waits for news, until `end`.
+pub(crate) fn wait_until<'a, T>(
+    changed: &Condvar,
+    state: ShortGuard<'a, T>,
+    end: Option<Instant>,
+) -> io::Result<ShortGuard<'a, T>> {
+    let Some(end) = end else { return Ok(ShortGuard::wait(state, changed)) };
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(ErrorKind::WouldBlock.into());
+    }
+    Ok(ShortGuard::wait_timeout(state, changed, left).0)
 }
 
 #[cfg(test)]
@@ -107,6 +120,6 @@ mod tests {
         (0..40).for_each(|_| spin.waited(Instant::now()));
         signal.look(999, &spin);
         let late = signal.wait(table.lock(), Some(Instant::now())).map(drop).unwrap_err();
-        assert_eq!(late.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(late.kind(), ErrorKind::WouldBlock);
     }
 }
