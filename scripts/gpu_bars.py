@@ -116,7 +116,9 @@ BARS = [
     ("d2d, 1 GiB, one process, beside a server / raw", "x", lambda m: between(m, "gpu_d2d", "acc_memcpy_d2d", "all", "raw peer"),
      ">=", 0.97),
     ("d2d, 1 GiB, two nodes", "GB/s", lambda m: m("gpu_d2d nodes", "acc_memcpy_d2d", "all"), None, None),
-    ("d2d, 1 GiB, two nodes / raw", "x", lambda m: between(m, "gpu_d2d nodes", "acc_memcpy_d2d", "all", "raw peer"), None, None),
+    ("d2d, 1 GiB, two nodes / raw", "x", lambda m: between(m, "gpu_d2d nodes", "acc_memcpy_d2d", "all", "raw peer"), ">=", 0.97),
+    ("d2d, 1 MiB, two nodes", "GB/s", lambda m: m("gpu_d2d nodes", "acc_memcpy_d2d", "1 MiB"), ">=", 60),
+    ("d2d, 8 B, two nodes", "us", lambda m: m("gpu_d2d nodes", "acc_memcpy_d2d", "8 B"), "<=", 25),
     ("d2d, 256 MiB, two nodes by TCP / TCP", "x",
      lambda m: between(m, "gpu_d2d nodes, TCP", "acc_memcpy_d2d", "all", "TCP", "stream there"), ">=", 0.8),
     *((f"{bench} over {devices} {name}: speedup", "x", lambda m, bench=bench, run=run, devices=devices:
