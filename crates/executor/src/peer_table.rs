@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 /// Executors that a session may have had, one after the other on all of its nodes, and that this one has had to do with.
 const PEERS_MAX: usize = 1 << 14;
+/// Links on which others push, each of which has a thread: so many nodes has a coordinator, and a session has one executor on each.
+const INCOMING_MAX: usize = 4_096;
 /// The lane of an executor that is not pushed to any more.
 const NEVER: u32 = u32::MAX;
 
@@ -17,6 +19,10 @@ pub struct PeerTable<L> {
     out: HashMap<PeerId, (u32, L)>,
     /// Links on which others push: the latest of each process.
     incoming: Vec<(PeerId, L)>,
+    /// Links that have arrived and not left: those of `incoming`, and others whose threads have still to end.
+    served: Vec<L>,
+    /// Most of these.
+    served_max: usize,
     closed: Option<Error>,
 }
 
@@ -33,7 +39,14 @@ pub enum PushWay<L> {
 
 impl<L> Default for PeerTable<L> {
     fn default() -> Self {
-        Self { out: HashMap::new(), incoming: Vec::new(), closed: None }
+        Self::with_room(INCOMING_MAX)
+    }
+}
+
+impl<L> PeerTable<L> {
+    /// One that takes so many links of others.
+    fn with_room(served_max: usize) -> Self {
+        Self { out: HashMap::new(), incoming: Vec::new(), served: Vec::new(), served_max, closed: None }
     }
 }
 
@@ -62,25 +75,32 @@ impl<L: Clone + PartialEq> PeerTable<L> {
     }
 
     /// Another executor pushes over a link. Returns the one that it has had before, which ends: it has seen that end, and streams that take
-    /// bytes from there go on. None if it is not taken: all has ended, the program has lost that executor, or a later link has come already.
+    /// bytes from there go on. None if it is not taken: all has ended, the program has lost that executor, a later link has come already, or
+    /// there are too many. One that is taken leaves later, see [`PeerTable::leave`].
     pub fn arrive(&mut self, from: PeerId, link: L) -> Option<Option<L>> {
         let lost = self.out.get(&from.process()).is_some_and(|(number, _)| *number == NEVER);
-        if self.closed.is_some() || lost {
+        if self.closed.is_some() || lost || self.served.len() >= self.served_max {
             return None;
         }
-        let Some((last, known)) = self.incoming.iter_mut().find(|(other, _)| other.process() == from.process()) else {
-            self.incoming.push((from, link));
-            return Some(None);
+        let known = self.incoming.iter_mut().find(|(other, _)| other.process() == from.process());
+        let before = match known {
+            Some((last, _)) if last.lane() >= from.lane() => return None,
+            Some((last, known)) => {
+                *last = from;
+                Some(std::mem::replace(known, link.clone()))
+            }
+            None => {
+                self.incoming.push((from, link.clone()));
+                None
+            }
         };
-        if last.lane() >= from.lane() {
-            return None;
-        }
-        *last = from;
-        Some(Some(std::mem::replace(known, link)))
+        self.served.push(link);
+        Some(before)
     }
 
-    /// A link on which another executor pushed has ended.
+    /// A link on which another executor pushed has ended, and its thread with it, whatever took its place. Nothing if it was not taken.
     pub fn leave(&mut self, link: &L) {
+        self.served.retain(|other| other != link);
         self.incoming.retain(|(_, other)| other != link);
     }
 
@@ -128,6 +148,9 @@ mod tests {
         PeerId::executor(NodeId(node), 0).unwrap().on_lane(lane)
     }
 
+    /// Links that a small table serves.
+    const ROOM: usize = 4;
+
     #[derive(Clone, Debug)]
     enum Step {
         Push(PeerId),
@@ -154,14 +177,16 @@ mod tests {
 
     proptest! {
         /// Whatever the program names and whoever comes when: there is one link to each process, made for the lane that was named, and
-        /// lanes only go up; of those from one process only the latest goes on; what ends is named once for each reason.
+        /// lanes only go up; of those from one process only the latest goes on; what ends is named once for each reason; those that have come
+        /// and not left are bounded, whoever they say that they are.
         #[test]
         fn each_process_is_pushed_to_on_one_lane_and_later_ones_take_its_place(steps in prop::collection::vec(step(), 1..60)) {
-            let mut table = PeerTable::<usize>::default();
+            let mut table = PeerTable::<usize>::with_room(ROOM);
             // By link: whom it is to or from.
             let mut made: Vec<PeerId> = Vec::new();
             let mut out = BTreeMap::<PeerId, (u32, usize)>::new();
             let mut incoming = Vec::<usize>::new();
+            let mut served = Vec::<usize>::new();
             let mut lost = Vec::<PeerId>::new();
             let mut closed = false;
             for step in steps {
@@ -195,17 +220,25 @@ mod tests {
                         let known = incoming.iter().position(|other| made[*other].process() == from.process());
                         let late = known.is_some_and(|at| made[incoming[at]].lane() >= from.lane());
                         match table.arrive(from, link) {
-                            None => prop_assert!(closed || late || lost.contains(&from.process())),
+                            None => {
+                                let full = served.len() == ROOM;
+                                prop_assert!(closed || late || full || lost.contains(&from.process()));
+                            }
                             Some(before) => {
                                 prop_assert!(!closed && !late && !lost.contains(&from.process()));
                                 prop_assert_eq!(before, known.map(|at| incoming.remove(at)));
                                 incoming.push(link);
+                                served.push(link);
+                                prop_assert!(served.len() <= ROOM, "{} links have threads", served.len());
                             }
                         }
                     }
                     Step::Leave(which) => {
-                        if which < incoming.len() {
-                            table.leave(&incoming.remove(which));
+                        // Also those that others have taken the place of.
+                        if which < served.len() {
+                            let link = served.remove(which);
+                            table.leave(&link);
+                            incoming.retain(|other| *other != link);
                         }
                     }
                     Step::Lose(of) => {
@@ -238,6 +271,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn nobody_can_say_to_be_executors_without_end() {
+        let mut table = PeerTable::<u32>::default();
+        let max = u32::try_from(INCOMING_MAX).unwrap();
+        for node in 0..max {
+            assert_eq!(table.arrive(peer(node, 0), node), Some(None));
+        }
+        assert_eq!(table.arrive(peer(max, 0), max), None, "one more");
+        assert_eq!(table.arrive(peer(3, 1), max), None, "the next lane of one has to wait for the end of another too");
+        table.leave(&7);
+        assert_eq!(table.arrive(peer(3, 1), max), Some(Some(3)));
+        assert_eq!(table.arrive(peer(max, 0), max + 1), None, "the lane before is not over");
+        table.leave(&3);
+        assert_eq!(table.arrive(peer(max, 0), max + 1), Some(None));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use accord_types::{Error, ErrorCode, NodeId, QueueId, Seq};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use support::{Program, SYNC};
 
 const MIB: u64 = 1 << 20;
@@ -188,6 +189,46 @@ fn announcements_of_2_to_the_60_bytes_end_the_session() {
         lane.send(&header).unwrap();
         program.assert_ended();
     }
+}
+
+/// Whoever has the session's key can say to be any of its executors. The executor itself has a link and a thread for each of them.
+#[test]
+fn executors_without_end_are_turned_away_and_the_session_goes_on() {
+    /// Those of all nodes that there may be.
+    const LINKS_MAX: u32 = 4_096;
+    let (mut program, start) = Program::open(limits(), 0);
+    program.ask(|ticket| Command::Map { device: 0, ticket, start, len: MIB }).unwrap();
+    let from = |node| PeerId::executor(NodeId(2 + node), 0).unwrap();
+    let announce = |transfer, from| Command::Expect { device: 0, dst: start, len: 8, transfer, from, seq: 0 };
+    // An honest one was there before.
+    program.send(&announce(1, from(0)), &[]);
+    let honest = program.lane_of(Purpose::Peer, from(0));
+    let lanes: Vec<_> = (1..LINKS_MAX + 64).map(|node| program.lane_of(Purpose::Peer, from(node))).collect();
+    // Those that are turned away are closed.
+    for lane in &lanes[LINKS_MAX as usize - 1..] {
+        match lane.read(&mut [0]) {
+            Ok(0) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+            other => panic!("one more is taken: {other:?}"),
+        }
+    }
+    // What the others are told shows that they are served.
+    program.send(&announce(2, from(LINKS_MAX - 1)), &[]);
+    for lane in [&honest, &lanes[LINKS_MAX as usize - 2]] {
+        assert!(lane.read(&mut [0; 16]).unwrap() > 0, "nobody is told that the bytes may come");
+    }
+    // One that ends makes room for another.
+    drop(lanes);
+    program.send(&announce(3, from(LINKS_MAX + 100)), &[]);
+    let begun = Instant::now();
+    loop {
+        let lane = program.lane_of(Purpose::Peer, from(LINKS_MAX + 100));
+        if lane.read(&mut [0; 16]).is_ok_and(|read| read > 0) {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "nobody leaves");
+    }
+    program.ask(|ticket| Command::Clock { ticket }).unwrap();
 }
 
 /// A region that stands still until it is let go, or nobody can do that any more.
